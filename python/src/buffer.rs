@@ -114,7 +114,7 @@ impl View {
         call(py, || {
             let mut copy = zeros(bytes.len())?;
             copy.copy_from_slice(bytes);
-            Ok(Self(esker::View::of(copy)))
+            Ok(Self(esker::View::from_vec(copy)))
         })
     }
 

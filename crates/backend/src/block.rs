@@ -3,10 +3,10 @@
 /// Size of a block, unless more numbers are requested at once.
 pub const BLOCK: u64 = 1024;
 
-/// The rest of the block that this process claimed last.
+/// The remaining numbers of the block that this process claimed last.
 #[derive(Default)]
 pub struct Block {
-    /// Generation of the process that claimed it: a forked child must not use its parent's block. Zero before the
+    /// Fork generation of the process that claimed it: a forked child must not use its parent's block. Zero before the
     /// first claim.
     generation: u64,
     next: u64,
@@ -39,7 +39,7 @@ impl Block {
     }
 }
 
-/// The end of a claim of `count` numbers from `first` on: a whole block, or more if `count` is larger.
+/// The end of a claim of `count` numbers from `first` on: a full block, or more if `count` is larger.
 pub fn end_of_claim(first: u64, count: u64) -> Option<u64> {
     let least = first.checked_add(count)?;
     Some(first.saturating_add(BLOCK).max(least))

@@ -10,14 +10,14 @@ use esker_types::ops::{
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 
-/// Requests that default implementations for several objects make at a time.
+/// Concurrent requests of the default implementations for several objects.
 const SIDE_BY_SIDE: usize = 16;
 
 /// A container opened by [`crate::Pool::open_container`]. It keeps the resources of its pool alive.
 ///
-/// The trait is small on purpose: everything else (Key-Values, Arrays, transactions, properties) is implemented on
-/// top of it, once for all backends. Dropping a reply before it is ready leaves nothing half done: the operation
-/// takes effect as a whole or not at all.
+/// The trait is small on purpose: everything else (Key-Values, Arrays, transactions, properties) is implemented on top
+/// of it, once for all backends. Dropping a reply before it is ready is safe: the operation is atomic, and takes effect
+/// or not.
 pub trait OpenContainer: Metadata {
     /// The description of the container at the time it was opened.
     fn info(&self) -> &ContainerInfo;
@@ -28,7 +28,7 @@ pub trait OpenContainer: Metadata {
     /// Changes the container's label; `None` removes it.
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()>;
 
-    /// The number of the node that has a dkey of an object; 0 in a pool that is not spread over nodes.
+    /// The number of the node that stores a dkey of an object; 0 in a pool on one node.
     fn node_of(&self, _oid: ObjectId, _dkey: &[u8]) -> u32 {
         0
     }
@@ -42,16 +42,16 @@ pub trait OpenContainer: Metadata {
     /// Applies a change at one epoch, or nothing of it. `TxRestart` if data read under its tokens has changed.
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch>;
 
-    /// Prepares this node's part of a commit over several nodes. From then on, whatever the commit touches is in doubt
-    /// (`InDoubt`), until [`crate::Pool::commit`] or [`crate::Pool::give_up`]. It outlives this process. Returns the
-    /// epoch of the preparation, by the node's clock: the epoch of the commit is the latest that any of its nodes
-    /// returned. Preparing the same commit again does nothing and returns the same epoch. `TxRestart` if data read under
-    /// its tokens has changed, or if [`crate::Pool::outcome`] has given it up. `InDoubt`, without any trace, if another
-    /// commit is prepared on what it touches. `Again` on the coordinator, if it keeps as many decisions as it may, or if the
-    /// commit started before decisions that it has swept, or after its clock: see [`crate::Pool::decisions`]. The default
-    /// implementation refuses.
+    /// Prepares this node's writes of a commit over several nodes. The data of the commit is then in doubt (`InDoubt`)
+    /// until [`crate::Pool::commit`] or [`crate::Pool::abort`]. A preparation outlives this process. Returns the epoch
+    /// of the preparation, by the node's clock: the epoch of the commit is the latest that any of its nodes returned.
+    /// Preparing the same commit again does nothing and returns the same epoch. `TxRestart` if data read under its
+    /// tokens has changed, or if [`crate::Pool::outcome`] has aborted it. `InDoubt`, without any trace, if another
+    /// commit has prepared the same data. `Again` on the coordinator, if it stores the maximum of decisions, or if the
+    /// commit started before decisions that it has swept, or after its clock: see [`crate::Pool::decisions`]. The
+    /// default implementation refuses.
     fn prepare<'a>(&'a self, _commit: Commit, _what: Preparation<'a>) -> Reply<'a, Epoch> {
-        Reply::Ready(Err(crate::pool::no_part()))
+        Reply::Ready(Err(crate::pool::single_node_error()))
     }
 
     /// Reads akeys of one or several dkeys of an object. Each dkey is read from one consistent state. A missing akey
@@ -67,8 +67,9 @@ pub trait OpenContainer: Metadata {
         'b: 'f,
         'f: 'a;
 
-    /// The single value of an akey, or one extent of its array, in place and verified against its checksums. `None`
-    /// if it does not exist or cannot be used in place; then fetch it. The default implementation returns `None`.
+    /// A view of the single value of an akey, or of one extent of its array, without a copy and verified against its
+    /// checksums. `None` if it does not exist or has no such view: fetch it then. The default implementation returns
+    /// `None`.
     fn view<'a>(
         &'a self,
         _oid: ObjectId,
@@ -79,7 +80,8 @@ pub trait OpenContainer: Metadata {
         Reply::Ready(Ok(None))
     }
 
-    /// The next keys after `anchor`, which is advanced. An error leaves it as it was, so the call may be made again.
+    /// Lists the next keys after `anchor`, which is advanced. An error does not change the anchor, so the call can be
+    /// repeated.
     fn list_keys<'a>(
         &'a self,
         oid: ObjectId,
@@ -89,7 +91,7 @@ pub trait OpenContainer: Metadata {
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch>;
 
-    /// The next extents of an array akey after `anchor`, in the order of their records.
+    /// Lists the next extents of an array akey after `anchor`, in the order of their records.
     fn list_extents<'a>(
         &'a self,
         oid: ObjectId,
@@ -99,9 +101,9 @@ pub trait OpenContainer: Metadata {
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>>;
 
-    /// The next objects of the container after `anchor`, in the order of their ids; [`Anchor::at_object`] begins at any id.
-    /// An object exists while it has a key. A backend whose store has no order of objects collects them at
-    /// [`Anchor::Start`]; what is listed after another anchor may be of that state.
+    /// Lists the next objects of the container after `anchor`, in the order of their ids; [`Anchor::at_object`] begins
+    /// at any id. An object exists while it has a key. A backend whose store has no order of objects collects them at
+    /// [`Anchor::Start`]; later calls may list that state.
     fn list_objects<'a>(
         &'a self,
         anchor: &'a mut Anchor,
@@ -129,27 +131,27 @@ pub trait OpenContainer: Metadata {
         Reply::Pending(Box::pin(async move { replies.await.into_iter().collect() }))
     }
 
-    /// A lease on everything that was read under these tokens: none of it changes until the lease ends. A change that
-    /// concerns it waits until then. `None` if some of it has changed, or if no lease is granted for now. Renewed by
-    /// asking with the tokens of the lease before. The default implementation grants none.
+    /// Takes a lease on all reads of these tokens: none of that data changes until the lease ends. A change to it waits
+    /// until then. `None` if some of it has changed, or if no lease is granted for now. To renew a lease, call this
+    /// with its tokens. The default implementation grants none.
     fn lease_reads<'a>(&'a self, _reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
         Reply::Ready(Ok(None))
     }
 
-    /// Tokens for all of an object: they stand until any of its keys or values changes. `None` if the backend cannot tell,
-    /// as in the default implementation.
+    /// Tokens for a complete object: they hold until any of its keys or values changes. `None` if the backend cannot
+    /// detect that, as in the default implementation.
     fn object_version(&self, _oid: ObjectId) -> Reply<'_, Option<ReadTokens>> {
         Reply::Ready(Ok(None))
     }
 
-    /// True if nothing has changed of what was read under these tokens, nor is about to; false also if that is not
-    /// certain. `None` if it cannot be told much faster than by reading again, which is the default.
+    /// True if the data of these tokens has not changed, nor is about to; false also if that is not certain. `None` if
+    /// reading again is about as fast, which is the default.
     fn is_unchanged(&self, _reads: &ReadTokens) -> Option<bool> {
         None
     }
 
-    /// The epoch of the last modification of an object, or of what it has under a dkey, as far as existing keys tell; zero if
-    /// there are none. DAOS does not know it for a dkey: `daos:` pools return that of the object.
+    /// The epoch of the last modification of an object, or of its data under a dkey, according to existing keys; zero
+    /// if there are none. DAOS has no such epoch for a dkey: `daos:` pools return that of the object.
     fn last_epoch<'a>(
         &'a self,
         oid: ObjectId,
@@ -173,11 +175,11 @@ pub trait OpenContainer: Metadata {
     /// indicate that it inherited an open file.
     fn lease(&self, oid: ObjectId) -> Reply<'_, ()>;
 
-    /// Ends one lease. True if the object is to be removed and this was the last lease: the caller removes the
-    /// object. If several processes end theirs at the same time, more than one may be told to.
+    /// Ends one lease. True if the object is to be removed and this was the last lease: the caller removes the object.
+    /// If several processes end their leases at the same time, more than one may get true.
     fn release(&self, oid: ObjectId) -> Reply<'_, bool>;
 
-    /// Takes a lease on each of several objects. If it fails, none counts.
+    /// Takes a lease on each of several objects. If it fails, none is taken.
     fn lease_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, ()> {
         Reply::Pending(Box::pin(async move {
             let takes = oids.iter().map(|oid| task(self.lease(*oid))).collect();
@@ -193,15 +195,15 @@ pub trait OpenContainer: Metadata {
 
     /// Ends one lease on each of several objects, as [`OpenContainer::release`] does.
     fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
-        // Nothing has happened to a reply that is dropped.
+        // A reply that is dropped has had no effect.
         Reply::Pending(Box::pin(async move {
             let ends = oids.iter().map(|oid| task(self.release(*oid))).collect();
             side_by_side(ends, SIDE_BY_SIDE).await.into_iter().collect()
         }))
     }
 
-    /// Leaves the removal of an object to the last process with a lease. No directory entry may refer to the object
-    /// any more. False if no process has a lease: the caller removes the object. If the last one is killed, or the
+    /// Leaves the removal of an object to the last process with a lease. No directory entry may refer to the object any
+    /// more. False if no process has a lease: the caller removes the object. If the last process is killed, or the
     /// backend has lost count, the object stays until a cleanup calls this again.
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool>;
 

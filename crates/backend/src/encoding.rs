@@ -42,8 +42,8 @@ pub fn finish(mut out: Vec<u8>) -> Vec<u8> {
 pub struct Parts<'a>(&'a [u8]);
 
 impl<'a> Parts<'a> {
-    /// `None` if the kind, the version or the checksum is wrong.
-    pub fn of(magic: &[u8; 8], bytes: &'a [u8]) -> Option<Self> {
+    /// Checks the frame of a file of the kind `magic`; `None` if the kind, the version or the checksum is wrong.
+    pub fn open(magic: &[u8; 8], bytes: &'a [u8]) -> Option<Self> {
         let mut parts = Self::sealed(bytes)?;
         let known = parts.take(8)? == magic && parts.u32()? == VERSION;
         known.then_some(parts)
@@ -90,13 +90,15 @@ mod tests {
         put_u64(&mut out, 7);
         put_bytes(&mut out, b"bytes");
         let file = finish(out);
-        let mut parts = Parts::of(b"SOMEKIND", &file).unwrap();
+        let mut parts = Parts::open(b"SOMEKIND", &file).unwrap();
         assert_eq!((parts.u64(), parts.bytes(), parts.u32()), (Some(7), Some(&b"bytes"[..]), None));
         for bit in 0..file.len() * 8 {
             let mut bad = file.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(Parts::of(b"SOMEKIND", &bad).is_none(), "bit {bit}");
+            assert!(Parts::open(b"SOMEKIND", &bad).is_none(), "bit {bit}");
         }
-        assert!(Parts::of(b"OTHERONE", &file).is_none() && Parts::of(b"SOMEKIND", b"").is_none());
+        assert!(
+            Parts::open(b"OTHERONE", &file).is_none() && Parts::open(b"SOMEKIND", b"").is_none()
+        );
     }
 }

@@ -30,7 +30,7 @@ impl Handles {
         self.uses().count
     }
 
-    /// Adds a handle; `Busy` if exclusive use conflicts.
+    /// Adds a handle; `Busy` if exclusive use forbids it.
     pub fn open(&self, mode: OpenMode) -> Result<()> {
         let mut uses = self.uses();
         let alone = mode == OpenMode::Exclusive;
@@ -48,7 +48,7 @@ impl Handles {
         uses.exclusive &= uses.count > 0;
     }
 
-    /// Ends all use before the container is destroyed; `Busy` if there are handles, unless `force`.
+    /// Retires the container before it is destroyed; `Busy` if there are handles, unless `force`.
     pub fn retire(&self, force: bool) -> Result<()> {
         if self.count() > 0 && !force {
             return Err(busy());
@@ -89,15 +89,15 @@ pub trait Handled {
 }
 
 /// The containers that this process has opened or listed, by UUID. Their numbers are valid in this process only and
-/// assigned in the order of first use. The table is replaced as a whole, so that it is consistent after a fork.
-pub struct Table<C>(ArcSwap<Known<C>>);
+/// assigned in the order of first use. A change replaces the table, so that it is consistent after a fork.
+pub struct Table<C>(ArcSwap<Entries<C>>);
 
-struct Known<C> {
+struct Entries<C> {
     met: u32,
     by_uuid: HashMap<Uuid, Arc<C>>,
 }
 
-impl<C> Clone for Known<C> {
+impl<C> Clone for Entries<C> {
     fn clone(&self) -> Self {
         Self { met: self.met, by_uuid: self.by_uuid.clone() }
     }
@@ -105,34 +105,34 @@ impl<C> Clone for Known<C> {
 
 impl<C> Default for Table<C> {
     fn default() -> Self {
-        Self(ArcSwap::from_pointee(Known { met: 0, by_uuid: HashMap::new() }))
+        Self(ArcSwap::from_pointee(Entries { met: 0, by_uuid: HashMap::new() }))
     }
 }
 
 impl<C: Handled> Table<C> {
     /// The container with this UUID; if it is not in the table, `make` creates its entry.
     pub fn note(&self, uuid: Uuid, make: impl Fn(ContainerId) -> C) -> Arc<C> {
-        if let Some(known) = self.0.load().living(uuid) {
-            return known;
+        if let Some(container) = self.0.load().living(uuid) {
+            return container;
         }
         let mut noted = None;
-        self.0.rcu(|known| {
-            let mut known = Known::clone(known);
-            noted = Some(known.note(uuid, &make));
-            known
+        self.0.rcu(|entries| {
+            let mut entries = Entries::clone(entries);
+            noted = Some(entries.note(uuid, &make));
+            entries
         });
         noted.unwrap_or_else(|| Arc::new(make(ContainerId(0))))
     }
 }
 
-impl<C: Handled> Known<C> {
+impl<C: Handled> Entries<C> {
     fn living(&self, uuid: Uuid) -> Option<Arc<C>> {
-        self.by_uuid.get(&uuid).filter(|known| !known.handles().is_gone()).map(Arc::clone)
+        self.by_uuid.get(&uuid).filter(|container| !container.handles().is_gone()).map(Arc::clone)
     }
 
     fn note(&mut self, uuid: Uuid, make: &impl Fn(ContainerId) -> C) -> Arc<C> {
-        if let Some(known) = self.living(uuid) {
-            return known;
+        if let Some(container) = self.living(uuid) {
+            return container;
         }
         self.met += 1;
         let container = Arc::new(make(ContainerId(self.met)));

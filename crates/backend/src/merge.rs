@@ -1,8 +1,8 @@
-//! What several targets or nodes have found, as one result.
+//! Merges the results of several targets or nodes.
 use esker_types::ops::{Anchor, Edge, KeyFound};
 use esker_types::{KeyKind, ObjectId, Result, encode_key};
 
-/// The next `entries` objects among those that each target found after `anchor`, which is advanced.
+/// The next `entries` objects among those that each target listed after `anchor`, which is advanced.
 #[must_use]
 pub fn merge_objects(
     mut found: Vec<ObjectId>,
@@ -21,7 +21,7 @@ pub fn merge_objects(
     found
 }
 
-/// The first or last of what targets have found by one query, in the order of dkeys of this kind.
+/// The first or last of the targets' results of one query, in the order of dkeys of this kind.
 ///
 /// # Errors
 /// `Invalid` for a dkey of another kind.

@@ -1,4 +1,4 @@
-//! Which targets an object's dkeys lie on: a pure function of the object id and the dkey.
+//! Placement of an object's dkeys on targets: a pure function of the object id and the dkey.
 use esker_types::StableHash;
 use esker_types::info::Part;
 use esker_types::ops::{Write, WriteOp};
@@ -6,8 +6,8 @@ use esker_types::{KeyKind, ObjectId, key_to_u64};
 use std::hash::{BuildHasher, Hasher};
 use twox_hash::XxHash3_64;
 
-/// Places objects on the targets of a pool. Targets are numbered over all nodes, and those of each node come in turn:
-/// target `t` is target `t / nodes` of node `t % nodes`, so that adjacent ones lie on different nodes.
+/// Places objects on the targets of a pool. Targets are numbered over all nodes, round robin: target `t` is target `t /
+/// nodes` of node `t % nodes`, so that adjacent ones are on different nodes.
 ///
 /// Placement is part of the format: that on one node of versions 1 and 2, that over nodes of version 3. They differ in
 /// the hash (docs/decisions/0035-placement-over-nodes.md).
@@ -17,7 +17,7 @@ pub struct Placement {
     part: Part,
 }
 
-/// Where a target is.
+/// Node of a target, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// The number of its node.
@@ -27,13 +27,13 @@ pub struct Location {
 }
 
 impl Placement {
-    /// Placement on a pool whose nodes have `targets` each, as seen by the node of `part`.
+    /// Placement on a pool whose nodes have `targets` each, for the node of `part`.
     #[must_use]
     pub fn new(targets: u32, part: Part) -> Self {
         Self { targets: targets.max(1) * part.nodes, part }
     }
 
-    /// The part of the pool from which it is seen.
+    /// The position of this node in the pool.
     #[must_use]
     pub fn part(self) -> Part {
         self.part
@@ -45,13 +45,13 @@ impl Placement {
         self.targets
     }
 
-    /// Where a target is.
+    /// Node of a target, and its number there.
     #[must_use]
     pub fn locate(self, target: u32) -> Location {
         Location { node: target % self.part.nodes, target: target / self.part.nodes }
     }
 
-    /// The number that a target of this node has there; `None` for those of other nodes.
+    /// The number of a target on this node; `None` for targets of other nodes.
     #[must_use]
     pub fn own(self, target: u32) -> Option<u32> {
         let Location { node, target } = self.locate(target);
@@ -64,8 +64,8 @@ impl Placement {
         self.pick(&oid.to_bytes(), self.targets)
     }
 
-    /// A number below `count` by the hash of `bytes`. On one node [`StableHash`] stays what it was; over nodes its
-    /// patterns would show, because there are more targets than its low bits mix.
+    /// A number below `count` by the hash of `bytes`. On one node [`StableHash`] is used as it is. Over nodes it is
+    /// mixed further, because there are more targets than its low bits mix.
     fn pick(self, bytes: &[u8], count: u32) -> u32 {
         if self.part.nodes > 1 {
             let hash = u128::from(XxHash3_64::oneshot(bytes));
@@ -90,7 +90,7 @@ impl Placement {
         shards
     }
 
-    /// Nodes that have targets of an object, in rising order: its targets are adjacent, and the nodes come in turn.
+    /// Nodes that have targets of an object, in rising order: its targets are adjacent, and the nodes come round robin.
     #[must_use]
     pub fn nodes(self, oid: ObjectId) -> Vec<u32> {
         let (all, first) = (self.part.nodes, self.locate(self.first(oid)).node);
@@ -100,7 +100,7 @@ impl Placement {
         nodes
     }
 
-    /// Target of a dkey: integers go round robin, so that neighbouring chunks of an array lie on
+    /// Target of a dkey: integers go round robin, so that neighbouring chunks of an array are on
     /// different targets; other keys by hash.
     #[must_use]
     pub fn shard(self, oid: ObjectId, dkey: &[u8]) -> u32 {
@@ -115,7 +115,7 @@ impl Placement {
         (self.first(oid) + group) % self.targets
     }
 
-    /// The one target a write changes, if it is one.
+    /// The target that a write changes, if it is only one.
     #[must_use]
     pub fn only_shard_of(self, write: &Write<'_>) -> Option<u32> {
         match write.op {
@@ -136,7 +136,7 @@ mod tests {
 
     const OVER_NODES: Part = Part { node: 0, nodes: 8 };
 
-    /// Checksum over where 1,000 objects and their dkeys lie.
+    /// Checksum over the locations of 1,000 objects and their dkeys.
     fn digest(placement: Placement) -> u64 {
         let mut places = Vec::new();
         for number in 0..1000u64 {
@@ -154,7 +154,7 @@ mod tests {
         Checksum::Crc32c.sum(&places)
     }
 
-    /// These may only change together with the version of the format: pools in use would lose their data.
+    /// The digests may only change together with the version of the format: pools in use would lose their data.
     #[test]
     fn placement_is_that_of_the_format() {
         assert_eq!(digest(Placement::new(8, Part::WHOLE)), 1_852_105_487, "versions 1 and 2");
@@ -163,10 +163,10 @@ mod tests {
         assert_eq!(digest(Placement::new(3, Part { node: 1, nodes: 5 })), 401_885_778, "version 3");
     }
 
-    /// The sum over targets of the squared distance from the mean, in units of what a perfect hash gives.
-    fn unevenness(placement: Placement, places: impl Iterator<Item = u32>) -> f64 {
+    /// The sum over targets of the squared distance from the mean, relative to that of a perfect hash.
+    fn unevenness(placement: Placement, targets: impl Iterator<Item = u32>) -> f64 {
         let mut counts = vec![0.0; placement.targets() as usize];
-        places.for_each(|target| counts[target as usize] += 1.0);
+        targets.for_each(|target| counts[target as usize] += 1.0);
         let mean = counts.iter().sum::<f64>() / counts.len() as f64;
         let squares: f64 = counts.iter().map(|count| (count - mean) * (count - mean)).sum();
         squares / mean / (counts.len() - 1) as f64
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_lie_on_different_nodes_as_long_as_there_are_any() {
+    fn shards_are_on_different_nodes_if_there_are_enough() {
         let place = Placement::new(3, OVER_NODES);
         for (name, nodes) in [("S2", 2), ("S4", 4), ("S8", 8), ("S16", 8), ("SX", 8)] {
             let class = ObjectClass::from_name(name).unwrap().fit(place.targets(), 1).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_chunks_lie_on_different_nodes() {
+    fn neighbouring_chunks_are_on_different_nodes() {
         let placement = Placement::new(2, Part { node: 0, nodes: 3 });
         let class = ObjectClass::SX.fit(6, 1).unwrap();
         let oid = ObjectId::generate(1, 2, ObjectType::Array, class);

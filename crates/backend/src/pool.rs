@@ -1,4 +1,4 @@
-//! Pools, which a backend opens first.
+//! The pool trait of backends.
 use crate::container::OpenContainer;
 use crate::reply::Reply;
 use esker_types::info::{Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo};
@@ -81,7 +81,7 @@ pub trait Metadata: Send + Sync {
     /// The value of a name, `None` if it is not set.
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>>;
 
-    /// Makes all changes or none.
+    /// Applies all changes or none.
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()>;
 
     /// The names that begin with `prefix`, sorted.
@@ -112,50 +112,56 @@ pub trait Pool: Metadata {
     /// All containers, sorted by label.
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>>;
 
-    /// Commits what this node has prepared, at `epoch`. On the coordinator, this is the decision: it fails with
-    /// `TxRestart` if the commit was given up, and with `TxUncertain` if the decision about it may have been swept. It is
-    /// remembered until [`Pool::forget`] or [`Pool::sweep`]. Committing again does nothing.
-    /// A preparation with a later epoch is a copy that arrived after its commit was done: it is given up. This and the following operations concern commits over several nodes; the default implementation refuses them.
+    /// Commits the writes that this node has prepared, at `epoch`. On the coordinator, this is the commit decision: it
+    /// fails with `TxRestart` if the commit was aborted, and with `TxUncertain` if the decision may have been swept.
+    /// The decision is stored until [`Pool::forget`] or [`Pool::sweep`]. Committing again does nothing.
+    ///
+    /// A preparation with a later epoch is a copy that arrived after its commit: it is aborted.
+    ///
+    /// This and the following operations concern commits over several nodes; the default implementation refuses them.
     fn commit(&self, _commit: Commit, _epoch: Epoch) -> Reply<'_, ()> {
-        Reply::Ready(Err(no_part()))
+        Reply::Ready(Err(single_node_error()))
     }
 
-    /// Gives up what this node has prepared. Does nothing if it has prepared nothing, or has committed it.
-    fn give_up(&self, _commit: Commit) -> Reply<'_, ()> {
-        Reply::Ready(Err(no_part()))
+    /// Aborts what this node has prepared. Does nothing if it has prepared nothing, or has committed it.
+    fn abort(&self, _commit: Commit) -> Reply<'_, ()> {
+        Reply::Ready(Err(single_node_error()))
     }
 
-    /// What became of a commit that this node decides about. With `decide`, one that is undecided is given up, which is
-    /// remembered until [`Pool::forget`]: its client may still try to prepare and commit it.
+    /// The state of a commit that this node coordinates. With `decide`, an undecided one is aborted. The node stores
+    /// that decision until [`Pool::forget`], since the client may still try to prepare and commit it.
     fn outcome(&self, _commit: Commit, _decide: bool) -> Reply<'_, Outcome> {
-        Reply::Ready(Err(no_part()))
+        Reply::Ready(Err(single_node_error()))
     }
 
-    /// Commits that are prepared on this node, for whose outcome its targets wait.
+    /// The commits that are prepared on this node. Operations on their data wait for their decisions.
     fn prepared(&self) -> Reply<'_, Vec<Commit>> {
-        Reply::Ready(Err(no_part()))
+        Reply::Ready(Err(single_node_error()))
     }
 
-    /// Forgets a decision of this node, once all nodes have committed, or if its client gives it up and never asked to commit
-    /// it: late copies of such a request must find the decision.
+    /// Removes a decision of this node. That is safe once all nodes have committed, or once the client that aborts the
+    /// commit never asked to commit it. Otherwise a late copy of a request must still find the decision.
     fn forget(&self, _commit: Commit) -> Reply<'_, ()> {
-        Reply::Ready(Err(no_part()))
+        Reply::Ready(Err(single_node_error()))
     }
 
     /// The decisions of this node: at most `most` of the oldest.
     fn decisions(&self, _most: usize) -> Reply<'_, Decisions> {
-        Reply::Ready(Err(no_part()))
+        Reply::Ready(Err(single_node_error()))
     }
 
-    /// Removes decisions of this node that [`Pool::decisions`] has listed. After that, every other node must have been asked
-    /// for what it has [prepared](Pool::prepared), and of those commits no decision may be removed. Questions about removed
-    /// and older commits are answered by "unknown" from then on, and they cannot be prepared here.
+    /// Removes decisions of this node that [`Pool::decisions`] has listed. Before, every other node must have been
+    /// asked for its [prepared](Pool::prepared) commits; the decisions about those must stay. Afterwards, queries for
+    /// removed and older commits are answered by "unknown", and such commits cannot be prepared here.
     fn sweep<'a>(&'a self, _ids: &'a [CommitId]) -> Reply<'a, ()> {
-        Reply::Ready(Err(no_part()))
+        Reply::Ready(Err(single_node_error()))
     }
 }
 
 #[cold]
-pub(crate) fn no_part() -> Error {
-    Error::new(ErrorKind::NotSupported, "this pool takes no part in commits over several nodes")
+pub(crate) fn single_node_error() -> Error {
+    Error::new(
+        ErrorKind::NotSupported,
+        "this pool does not take part in commits over several nodes",
+    )
 }

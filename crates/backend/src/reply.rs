@@ -1,12 +1,12 @@
-//! Replies of a backend: futures that are ready at once if the work was done in place.
+//! Replies of a backend: futures, which are ready at once if the work was done by the calling thread.
 use esker_os::executor::block_on;
 use esker_types::Result;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The reply to an operation. Local targets answer in place ([`Reply::Ready`], no allocation, no runtime); remote
-/// ones return a future.
+/// The reply to an operation. Local targets answer at once ([`Reply::Ready`], no allocation, no runtime); remote ones
+/// return a future.
 #[must_use = "an operation whose reply is dropped may not have been executed"]
 pub enum Reply<'a, T> {
     /// The work is done.
@@ -34,7 +34,7 @@ impl<T> From<Result<T>> for Reply<'_, T> {
     }
 }
 
-/// Nothing in a reply is pinned: a future that is under way has a box of its own.
+/// A reply can be moved: its future is boxed and pinned there.
 impl<T> Unpin for Reply<'_, T> {}
 
 impl<T> Future for Reply<'_, T> {

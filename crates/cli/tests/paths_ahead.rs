@@ -8,7 +8,7 @@ use esker::{Native, Pool};
 use esker_nodes::{MAP_VERSION, Map, Nodes};
 use esker_store::PoolSpec;
 use esker_testing::wait_for;
-use esker_testkit::between::{PoolBetween, Way};
+use esker_testkit::between::{Interceptor, PoolBetween};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ fn a_directory_that_became_a_file_is_none() {
 }
 
 fn create(fs: &Dfs, path: &str) -> Result<Option<Node>> {
-    fs.create_where_seen(&fs.root(), path.as_bytes(), |_| Create::with_mode(0o644))
+    fs.create_by_known_path(&fs.root(), path.as_bytes(), |_| Create::with_mode(0o644))
 }
 
 /// What a mount sees of many files while another one makes, changes and removes them.
@@ -247,7 +247,7 @@ fn files_are_created_while_their_directory_moves() {
 #[derive(Default)]
 struct Leases(AtomicU32);
 
-impl Way for Leases {
+impl Interceptor for Leases {
     fn pass<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,

@@ -1,11 +1,11 @@
-//! Which state of a container an operation works on: the latest, a snapshot, or that of a transaction.
+//! State of a container that an operation works on: the latest, a snapshot, or that of a transaction.
 use crate::container::Container;
 use crate::transaction::{Attempt, Transaction};
 use esker_types::ops::{ReadAt, View};
 use esker_types::{Epoch, Result};
 use std::sync::Arc;
 
-/// Which state an operation reads and where it writes (DAOS: the `th` argument).
+/// State that an operation reads, and destination of its writes (DAOS: the `th` argument).
 #[derive(Clone, Copy, Default)]
 pub enum Access<'a> {
     /// Reads see everything committed so far; writes take effect at once (DAOS: `DAOS_TX_NONE`).
@@ -25,7 +25,7 @@ impl<'a> From<&'a Transaction> for Access<'a> {
 }
 
 impl Access<'_> {
-    /// What the backend needs for a read.
+    /// The view of a read, for the backend.
     pub(crate) fn reading(self, container: &Container) -> Result<Reading> {
         match self {
             Self::Latest => Ok(Reading { view: View::Latest, attempt: None }),

@@ -16,7 +16,7 @@ pub const FILES_LAYOUT: &str = "layout_type";
 pub const FIELDS_LAYOUT: &str = "fields_layout";
 /// Property of a container that holds tensors.
 pub const TENSORS_LAYOUT: &str = "tensors_layout";
-/// All properties by which a container tells what it holds. One without any of them holds plain objects.
+/// The properties that name a container's layout. A container without any of them has plain objects.
 pub const LAYOUTS: [&str; 3] = [FILES_LAYOUT, FIELDS_LAYOUT, TENSORS_LAYOUT];
 
 /// The attributes (or properties) of a pool or container: named values of arbitrary bytes.
@@ -64,7 +64,7 @@ impl Attributes {
     /// Sets one value.
     ///
     /// # Errors
-    /// As [`Attributes::change`].
+    /// Those of [`Attributes::change`].
     pub async fn set(&self, name: &str, value: &[u8]) -> Result<()> {
         self.change(&[(name, Some(value))]).await
     }
@@ -72,7 +72,7 @@ impl Attributes {
     /// Removes one value. Removing a missing value is not an error.
     ///
     /// # Errors
-    /// As [`Attributes::change`].
+    /// Those of [`Attributes::change`].
     pub async fn remove(&self, name: &str) -> Result<()> {
         self.change(&[(name, None)]).await
     }

@@ -81,7 +81,7 @@ impl Container {
         self.0.pool.info().await
     }
 
-    /// How it was opened.
+    /// The mode in which it was opened.
     #[must_use]
     pub fn mode(&self) -> OpenMode {
         self.0.mode
@@ -131,27 +131,28 @@ impl Container {
         Attributes::of_container(self, attributes::PROPERTY, true).set(name, value).await
     }
 
-    /// A lease on all that a proof covers: none of it changes for this long, counted from before this call. Whoever changes
-    /// it waits until then. The proof that comes with it stands for the same, and renews the lease. `None` if some of it
-    /// has changed, if changes have had to wait lately, or if the backend grants no leases
+    /// Takes a lease on the data of a proof: none of it changes for the returned time, counted from before this call. A
+    /// writer that changes it waits until then. The returned proof covers the same data and renews the lease. `None` if
+    /// some of it has changed, if changes have had to wait lately, or if the backend grants no leases
     /// ([`Capabilities::read_leases`]).
     ///
     /// # Errors
     /// Errors of the backend.
     pub async fn lease_reads(&self, proof: &Proof) -> Result<Option<(Duration, Proof)>> {
         let lease = self.opened()?.lease_reads(proof.tokens()).await?;
-        Ok(lease.map(|lease| (lease.term, Proof::of(lease.reads))))
+        Ok(lease.map(|lease| (lease.term, Proof::from_tokens(lease.reads))))
     }
 
-    /// A proof for all of an object: it holds until any of its keys or values changes. `None` if the backend cannot tell.
+    /// A proof for a complete object: it holds until any of its keys or values changes. `None` if the backend cannot
+    /// detect that.
     ///
     /// # Errors
     /// Errors of the backend.
     pub async fn object_version(&self, oid: ObjectId) -> Result<Option<Proof>> {
-        Ok(self.opened()?.object_version(oid).await?.map(Proof::of))
+        Ok(self.opened()?.object_version(oid).await?.map(Proof::from_tokens))
     }
 
-    /// True if nothing has changed of what a proof covers, nor is about to; false also if that is not certain. `None` if the
+    /// True if the data of a proof has not changed, nor is about to; false also if that is not certain. `None` if the
     /// backend cannot tell much faster than by reading again.
     #[must_use]
     pub fn is_unchanged(&self, proof: &Proof) -> Option<bool> {
@@ -167,8 +168,8 @@ impl Container {
         Lease::take_each(self, oids).await
     }
 
-    /// The number of the node that has a dkey of an object; 0 in a pool that is not spread over nodes. What lies on one
-    /// node is changed in one message.
+    /// The number of the node that stores a dkey of an object; 0 in a pool on one node. Changes on one node need one
+    /// message.
     #[must_use]
     pub fn node_of(&self, oid: ObjectId, dkey: &[u8]) -> u32 {
         self.0.opened.node_of(oid, dkey)
@@ -278,10 +279,10 @@ impl Container {
         self.new_transaction(View::Latest, true)
     }
 
-    /// Runs `work` in a transaction and commits it; again, at most `most` times in all, if others were in the way.
+    /// Runs `work` in a transaction and commits it. Repeats both after conflicts, at most `most` times in all.
     ///
     /// # Errors
-    /// [`ErrorKind::Again`] if they were each time; those of `work` and of [`Container::transaction`].
+    /// [`ErrorKind::Again`] if each attempt met a conflict; those of `work` and of [`Container::transaction`].
     pub fn transact<T>(&self, most: u32, work: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
         let transaction = self.transaction()?;
         for _ in 0..most {
@@ -296,10 +297,10 @@ impl Container {
         Err(Error::new(ErrorKind::Again, text))
     }
 
-    /// A read-only transaction; its commit tells whether everything it read was consistent.
+    /// A read-only transaction. Its commit verifies that all its reads were consistent.
     ///
     /// # Errors
-    /// As [`Container::transaction`].
+    /// Those of [`Container::transaction`].
     pub fn transaction_read_only(&self) -> Result<Transaction> {
         self.new_transaction(View::Latest, false)
     }
@@ -394,7 +395,7 @@ impl Container {
         self.opened()?.list_objects(anchor, entries, reading.at()).await
     }
 
-    /// True if it has no objects, and no property that tells how it lays them out: then it can be made whatever is wanted.
+    /// True if it has no objects, and no property of a layout: any layout can then be created in it.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -417,7 +418,7 @@ impl Container {
     }
 }
 
-/// What objects and transactions are built on.
+/// Operations on which objects and transactions are built.
 impl Container {
     pub(crate) fn id(&self) -> ContainerId {
         self.info().id
@@ -437,12 +438,12 @@ impl Container {
         }
     }
 
-    /// The same, even if this handle is closed.
+    /// The backend's open container, even if this handle is closed.
     pub(crate) fn opened_or_closed(&self) -> &dyn OpenContainer {
         &*self.0.opened
     }
 
-    /// The same, if the container may be modified.
+    /// The backend's open container, if it may be modified.
     fn writable(&self) -> Result<&dyn OpenContainer> {
         match self.is_writable() {
             true => self.opened(),
@@ -473,35 +474,35 @@ impl Container {
     /// # Errors
     /// Errors of the operations; [`ErrorKind::NoPermission`] for a snapshot and if the container is open read-only.
     pub async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
-        self.apply(Change::of(writes), access).await
+        self.apply(Change::from_writes(writes), access).await
     }
 
-    /// As [`Container::write`], on condition that what a transaction of this container has read still holds: at one moment
-    /// after the call, as if it were read again and then written. If it must hold until the write, use a transaction.
+    /// Applies writes on condition that the reads of a proof still hold at one moment after the call. This is like
+    /// reading again and then writing. Use a transaction if they must hold until the write.
     ///
     /// # Errors
-    /// As [`Container::write`], and [`ErrorKind::TxRestart`] if any of it has changed.
+    /// Those of [`Container::write`], and [`ErrorKind::TxRestart`] if any of the data has changed.
     pub async fn write_if(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
         let tokens = Some(proof.tokens());
         self.writable()?
-            .write(Change { tokens, proved_once: true, ..Change::of(writes) })
+            .write(Change { tokens, proved_once: true, ..Change::from_writes(writes) })
             .await
             .map(drop)
     }
 
-    /// As [`Container::write_if`], but what was read must hold until the write.
+    /// Applies writes on condition that the reads of a proof hold until the write.
     pub(crate) async fn write_with(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
         let tokens = Some(proof.tokens());
-        self.writable()?.write(Change { tokens, ..Change::of(writes) }).await.map(drop)
+        self.writable()?.write(Change { tokens, ..Change::from_writes(writes) }).await.map(drop)
     }
 
-    /// As [`Container::write`]; but on a pool over nodes, each node applies its writes by itself.
+    /// Applies writes. On a pool over nodes, each node applies its own atomically, independent of the others.
     pub(crate) async fn write_by_node(
         &self,
         writes: &[Write<'_>],
         access: Access<'_>,
     ) -> Result<()> {
-        self.apply(Change { one_by_one: true, ..Change::of(writes) }, access).await
+        self.apply(Change { one_by_one: true, ..Change::from_writes(writes) }, access).await
     }
 
     async fn apply(&self, change: Change<'_>, access: Access<'_>) -> Result<()> {

@@ -67,7 +67,7 @@ impl Kv {
     /// the buffer is left unchanged.
     ///
     /// # Errors
-    /// As [`Kv::read`].
+    /// Those of [`Kv::read`].
     pub async fn get_into(
         &self,
         key: &[u8],
@@ -110,7 +110,8 @@ impl Kv {
         }
     }
 
-    /// The value of `key`, in place if possible; otherwise a copy if `may_copy`. `None` if the key does not exist.
+    /// A view of the value of `key`, without a copy if possible; otherwise a copy if `may_copy`. `None` if the key does
+    /// not exist.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] if a copy is needed and `may_copy` is false, [`ErrorKind::Overflow`] if this
@@ -128,7 +129,7 @@ impl Kv {
         if !may_copy && self.size(key, access).await?.is_some() {
             return Err(View::refused());
         }
-        Ok(self.get(key, access).await?.map(View::of))
+        Ok(self.get(key, access).await?.map(View::from_vec))
     }
 
     /// Length in bytes of the value of `key`, `None` if the key does not exist.

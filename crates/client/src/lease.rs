@@ -3,8 +3,9 @@ use crate::container::Container;
 use esker_os::executor::Wait;
 use esker_types::{ObjectId, Result};
 
-/// Declares that this process uses an object. End it by [`Lease::release`]. Drop it only if nobody can have unlinked
-/// the object: an object left to the last lease by [`crate::Object::unlink_on_last_close`] would never be removed.
+/// Declares that this process uses an object. End it by [`Lease::release`]. Drop it only if no process can have
+/// unlinked the object: an object left to the last lease by [`crate::Object::unlink_on_last_close`] would never be
+/// removed.
 ///
 /// A lease belongs to the process that took it: in a child made by fork it is void, and ending it has no effect.
 /// [`crate::generation`] tells whether a process is such a child; the child takes leases of its own.

@@ -1,4 +1,4 @@
-//! Names of pools: the only place that resolves a label, UUID or URL to a pool.
+//! Names of pools: this module resolves labels, UUIDs and URLs to pools.
 //!
 //! | name | meaning |
 //! |---|---|
@@ -26,9 +26,9 @@ use std::sync::Arc;
 /// Environment variable with the pool directories, separated by colons. New pools are created in the first.
 pub const POOLS_VARIABLE: &str = "ESKER_POOLS";
 
-/// Environment variable with the name of the node of a pool on which this process runs, as the pool's map has it. It
-/// works directly on the part of this node only, or, if it is `none`, on no part. By default, it works directly on all
-/// parts that this machine has.
+/// Environment variable with the name of the node on which this process runs, as in the pool's map. The process works
+/// directly on the pool of this node only or, for `none`, of no node. By default, it works directly on all nodes' pools
+/// that this machine has.
 #[cfg(feature = "nodes")]
 pub const NODE_VARIABLE: &str = "ESKER_NODE";
 
@@ -69,7 +69,7 @@ fn candidates() -> impl Iterator<Item = PathBuf> {
 }
 
 /// All native pools in the pool directories, sorted by path. Entries that are not pools or are not readable are
-/// skipped, and so are parts of pools over nodes.
+/// skipped, and so are nodes' pools of pools over nodes.
 #[must_use]
 pub fn list() -> Vec<(PathBuf, Superblock)> {
     let mut pools: Vec<_> = candidates()
@@ -104,7 +104,7 @@ pub fn list_nodes() -> Vec<(PathBuf, Map)> {
     maps
 }
 
-/// What a name refers to.
+/// Target of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// A native pool, by its directory.
@@ -186,7 +186,7 @@ pub fn resolve(name: &str) -> Result<Named> {
 /// Directory of the native pool with this label, UUID or `esker:` URL.
 ///
 /// # Errors
-/// As [`resolve`]; `NotSupported` for a posix pool.
+/// Those of [`resolve`]; `NotSupported` for a posix pool.
 pub fn find(name: &str) -> Result<PathBuf> {
     match resolve(name)? {
         Named::Native(path) => Ok(path),
@@ -194,7 +194,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
         Named::Nodes(path) => Err(Error::new(
             ErrorKind::NotSupported,
             format!(
-                "{name} is a pool over nodes: this works on one node's part at a time; {} says where each is",
+                "{name} is a pool over nodes: this works on the pool of one node at a time; {} has their directories",
                 path.display()
             ),
         )),
@@ -235,7 +235,7 @@ fn by_label(name: &str) -> Option<PathBuf> {
     plain.then(|| pool_directories().into_iter().find_map(in_directory)).flatten()
 }
 
-/// True for a directory that only others may read, too: opening it then fails with that reason.
+/// True for a directory of a pool, or one that only other users may read: opening it then fails with that reason.
 fn is_pool(path: &Path) -> bool {
     #[cfg(feature = "posix")]
     if PosixPool::is_at(path) {
@@ -285,13 +285,13 @@ pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
     })
 }
 
-/// A part alone shows some keys of each object and not the others.
+/// Refuses the pool of one node of several: alone it shows some keys of each object and not the others.
 fn refuse_part(path: &Path, part: Part) -> Result<()> {
     if part == Part::WHOLE {
         return Ok(());
     }
     let message = format!(
-        "{} is the part of node {} of a pool over nodes: open the whole pool by its map",
+        "{} is the pool of node {}, part of a pool over nodes: open the pool over nodes by its map",
         path.display(),
         part.node
     );

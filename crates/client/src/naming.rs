@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 const NAMED: u64 = 1 << 31;
 
-/// Name of the catalog of names, which no user can give.
+/// Name of the catalog of names, which users cannot use.
 pub(crate) const CATALOG: &str = "\0names";
 
 /// IDs of a name that are searched at a time.
@@ -74,7 +74,7 @@ impl Container {
         self.find_with_any_class(name, otype, class, access).await
     }
 
-    /// As [`Container::find_named`], for any name.
+    /// Finds an object by any name, without a known class.
     pub(crate) async fn find_with_any_class(
         &self,
         name: &str,
@@ -110,7 +110,7 @@ impl Container {
         classes.map(move |class| ObjectId::generate(oid.hi, oid.lo, otype, class))
     }
 
-    /// Those of the objects that have a key.
+    /// Filters the objects that have a key.
     pub(crate) async fn existing(
         &self,
         oids: impl Iterator<Item = ObjectId>,
@@ -160,7 +160,7 @@ impl Container {
     }
 }
 
-/// Refuses names that stand for no object.
+/// Refuses names that do not refer to an object.
 fn check_name(name: &str) -> Result<()> {
     match name.is_empty() || name.contains('\0') {
         true => Err(Error::new(

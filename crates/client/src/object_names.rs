@@ -37,7 +37,7 @@ pub struct ObjectNames(HashMap<(u32, u64), String>);
 impl ObjectNames {
     /// The name of an object, if it was recorded.
     #[must_use]
-    pub fn of(&self, oid: ObjectId) -> Option<&str> {
+    pub fn name_of(&self, oid: ObjectId) -> Option<&str> {
         self.0.get(&bits(oid)).map(String::as_str)
     }
 }
@@ -47,7 +47,7 @@ fn bits(oid: ObjectId) -> (u32, u64) {
     (oid.hi as u32, oid.lo)
 }
 
-/// True for the catalog of names, which is an object of the container, but none of a user.
+/// True for the catalog of names. It is an object of the container, but not of a user.
 #[must_use]
 pub fn is_name_catalog(oid: ObjectId) -> bool {
     bits(oid) == bits(user_bits(CATALOG))
@@ -69,7 +69,7 @@ impl Container {
     /// Removes a recorded name, unless an object has it still.
     ///
     /// # Errors
-    /// As for [`Container::record_name`].
+    /// Those of [`Container::record_name`].
     pub async fn forget_name(&self, name: &str) -> Result<()> {
         if ObjectId::parse(name).is_some()
             || !self.objects_of(name, Access::Latest).await?.is_empty()
@@ -97,7 +97,7 @@ impl Container {
         Ok(ObjectNames(names))
     }
 
-    /// All objects that an object ID or a name stands for, of any type and class.
+    /// All objects that an object ID or a name refers to, of any type and class.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for a name that no object can have; errors of the backend.
@@ -149,8 +149,8 @@ mod tests {
         container.record_name("index").wait().unwrap();
         container.record_name(&other.to_string()).wait().unwrap();
         let names = container.object_names(Access::Latest).wait().unwrap();
-        assert_eq!((names.of(index), names.of(small)), (Some("index"), Some("index")));
-        assert_eq!(names.of(other), None);
+        assert_eq!((names.name_of(index), names.name_of(small)), (Some("index"), Some("index")));
+        assert_eq!(names.name_of(other), None);
         let mut found = container.objects_of("index", Access::Latest).wait().unwrap();
         found.sort_by_key(|oid| (oid.hi, oid.lo));
         let mut both = vec![index, small];
@@ -165,7 +165,7 @@ mod tests {
             container.object(oid).punch(Cond::NONE, Access::Latest).wait().unwrap();
             container.forget_name("index").wait().unwrap();
             let names = container.object_names(Access::Latest).wait().unwrap();
-            assert_eq!(names.of(index), left);
+            assert_eq!(names.name_of(index), left);
         }
     }
 

@@ -40,7 +40,7 @@ impl Pool {
         &self.backend
     }
 
-    /// How the pool was opened.
+    /// The mode in which the pool was opened.
     #[must_use]
     pub fn mode(&self) -> OpenMode {
         self.mode
@@ -76,7 +76,7 @@ impl Pool {
         }
         match self.backend.open_container(ContainerRef::parse(name), mode).await {
             Ok(opened) => Ok(Container::new(&self.backend, opened, mode)),
-            Err(error) => Err(self.about(name, error).await),
+            Err(error) => Err(self.explain_error(name, error).await),
         }
     }
 
@@ -89,13 +89,13 @@ impl Pool {
         self.check_writable("destroy a container")?;
         match self.backend.destroy_container(ContainerRef::parse(name), force).await {
             Ok(()) => Ok(()),
-            Err(error) => Err(self.about(name, error).await),
+            Err(error) => Err(self.explain_error(name, error).await),
         }
     }
 
-    /// The backend's result for a container. If the container does not exist, the message names the pool and a
+    /// Explains the backend's error for a container. If the container does not exist, the message names the pool and a
     /// remedy.
-    async fn about(&self, name: &str, error: Error) -> Error {
+    async fn explain_error(&self, name: &str, error: Error) -> Error {
         if error.kind() != ErrorKind::NotFound {
             return error;
         }

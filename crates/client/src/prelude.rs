@@ -1,4 +1,4 @@
-//! What most programs need: `use esker::prelude::*;`
+//! Imports for most programs: `use esker::prelude::*;`
 pub use crate::{Access, Array, ArrayAttributes, Container, Kv, Object, Pool, Transaction, Wait};
 pub use esker_backend::NewContainer;
 pub use esker_types::info::OpenMode;

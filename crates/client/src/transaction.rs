@@ -53,12 +53,12 @@ impl Attempt {
     }
 }
 
-/// Proof of what a transaction has read: [`Container::write_if`] writes on condition that it still holds.
+/// Proof of a transaction's reads: [`Container::write_if`] writes on condition that they still hold.
 #[derive(Debug, Default)]
 pub struct Proof(ReadTokens);
 
 impl Proof {
-    pub(crate) fn of(tokens: ReadTokens) -> Self {
+    pub(crate) fn from_tokens(tokens: ReadTokens) -> Self {
         Self(tokens)
     }
 
@@ -105,7 +105,7 @@ impl Transaction {
     /// if it was aborted or its last commit failed; errors of the writes, including their conditions. If it fails,
     /// nothing has changed.
     ///
-    /// If the future is dropped before it is done, the writes take effect as a whole or not at all, and the caller
+    /// If the future is dropped before it is done, the writes take effect completely or not at all, and the caller
     /// cannot tell which: read the data, then call [`Transaction::restart`] or [`Transaction::abort`].
     pub async fn commit(&self) -> Result<()> {
         let attempt = self.begin_commit()?;
@@ -141,7 +141,7 @@ impl Transaction {
         let parts = buffer.parts();
         let writes = buffer.writes(&parts);
         let tokens = has_reads.then_some(&attempt.tokens);
-        let epoch = opened.write(Change { tokens, ..Change::of(&writes) }).await?;
+        let epoch = opened.write(Change { tokens, ..Change::from_writes(&writes) }).await?;
         Ok((!writes.is_empty()).then_some(epoch))
     }
 
@@ -180,7 +180,7 @@ impl Transaction {
         }
     }
 
-    /// Proof of what it has read so far; empty if it reads a snapshot, which never changes.
+    /// Proof of its reads so far; empty if it reads a snapshot, which never changes.
     ///
     /// # Errors
     /// [`ErrorKind::NoPermission`] if it has ended.

@@ -1,4 +1,4 @@
-//! Views: values used in place.
+//! Views of values, without a copy if possible.
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind};
 use std::fmt;
@@ -25,7 +25,7 @@ impl View {
 
     /// A view that owns its bytes.
     #[must_use]
-    pub fn of(bytes: Vec<u8>) -> Self {
+    pub fn from_vec(bytes: Vec<u8>) -> Self {
         Self(Content::Copied(bytes))
     }
 

@@ -115,7 +115,7 @@ fn a_full_index_with_a_snapshot_is_emptied() {
     expect_emptied("kept-log", true, 6);
 }
 
-/// Fills and empties an index three times: at least so many tenths of the keys must fit each time.
+/// Fills and empties an index three times. At least `tenths` tenths of the keys must fit each time.
 fn expect_emptied(name: &str, write_buffer: bool, tenths: u64) {
     let tank = Tank::new(name, |spec| {
         (spec.size_bytes, spec.write_buffer) = (40 << 20, Some(write_buffer))

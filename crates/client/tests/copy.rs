@@ -26,7 +26,7 @@ fn open(pool: &Pool, label: &str) -> Container {
 }
 
 /// Copies forth and back.
-fn goes_round(first: &str, second: &str) {
+fn copies_back_and_forth(first: &str, second: &str) {
     let folder = Folder::new();
     let (here, there) = (folder.pool(first), folder.pool(second));
     let from = container(&here, "from");
@@ -52,23 +52,23 @@ fn goes_round(first: &str, second: &str) {
 
 #[test]
 fn native_and_files() {
-    goes_round("native", "posix");
+    copies_back_and_forth("native", "posix");
 }
 
 #[test]
 fn native_and_memory() {
-    goes_round("native", "memory");
+    copies_back_and_forth("native", "memory");
 }
 
 #[test]
 fn files_and_memory() {
-    goes_round("posix", "memory");
+    copies_back_and_forth("posix", "memory");
 }
 
 #[test]
 fn native_and_ceph() {
     match std::env::var(content::RADOS) {
-        Ok(_) => goes_round("native", "rados"),
+        Ok(_) => copies_back_and_forth("native", "rados"),
         Err(_) => esker_testing::skip(format_args!(
             "{} names no Ceph pool (make ceph-up prints one)",
             content::RADOS

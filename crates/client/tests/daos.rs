@@ -76,7 +76,7 @@ fn daos_agrees_with_the_model() {
 }
 
 #[test]
-fn known_seeds() {
+fn fixed_seeds() {
     for seed in 1..=3 {
         compare(seed, 700);
     }
@@ -92,7 +92,7 @@ fn copied(from: &Container, to: &Pool, label: &str) -> Container {
 
 /// Object by object, with ids, classes, keys and extents.
 #[test]
-fn a_container_comes_back_as_it_was() {
+fn a_container_round_trips() {
     let Some(system) = system() else { return };
     let folder = Folder::new();
     let here = folder.pool("native");
@@ -114,9 +114,9 @@ fn a_container_comes_back_as_it_was() {
     }
 }
 
-/// A program that reads only may list the objects: that makes a table, so the pool is opened again for it.
+/// A read-only program may list the objects. That creates a table, so the pool is opened again for it.
 #[test]
-fn who_only_reads_lists_objects() {
+fn read_only_program_lists_objects() {
     let Some(system) = system() else { return };
     let there = Pool::from_backend(system.pool(), OpenMode::ReadWrite);
     let container = container(&there, "listed");
@@ -130,7 +130,7 @@ fn who_only_reads_lists_objects() {
 
 /// Programs see the limits of a system, not a wrong answer.
 #[test]
-fn what_is_refused_is_said() {
+fn refusals_name_their_limit() {
     let Some(system) = system() else { return };
     let there = Pool::from_backend(system.pool(), OpenMode::ReadWrite);
     drop(container(&there, "kept"));

@@ -1,5 +1,6 @@
-//! Forks of a process whose threads use a pool over the fabric: its children go on over TCP, because libfabric does not work in
-//! them. Skipped without libfabric. A test program of its own, so that no other test holds a lock while it forks.
+//! Forks of a process whose threads use a pool over the fabric: its children continue over TCP, because libfabric does
+//! not work in them. Skipped without libfabric. A test program of its own, so that no other test holds a lock while it
+//! forks.
 #![allow(unsafe_code)]
 mod served;
 
@@ -8,7 +9,7 @@ use esker::types::ops::Cond;
 use esker::types::{ObjectClass, ObjectType};
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_backend::NewContainer;
-use esker_nodes::{Fabric, Map, Nodes, Patience, Transport};
+use esker_nodes::{Fabric, Map, Nodes, Timeouts, Transport};
 use esker_types::Result;
 use served::Folder;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,13 +28,13 @@ const CHILDREN: usize = 5;
 /// Keys of a round, enough for both nodes.
 const KEYS: u32 = 20;
 
-/// Short values, and those that take long pieces.
+/// Short values, and values that need long pieces.
 const LENGTHS: [usize; 2] = [10, 300_000];
 
 fn open(map: &Map) -> Result<Pool> {
     let dial = Arc::new(Fabric { provider: Some(PROVIDER.to_owned()) });
-    let patience = Patience::default();
-    let pool = Nodes::open_by(map, Path::new("none.map"), Vec::new(), patience, dial).wait()?;
+    let timeouts = Timeouts::default();
+    let pool = Nodes::open_by(map, Path::new("none.map"), Vec::new(), timeouts, dial).wait()?;
     Ok(Pool::from_backend(Arc::new(pool), OpenMode::ReadWrite))
 }
 
@@ -81,7 +82,7 @@ fn in_a_child(work: impl FnOnce()) {
     assert_eq!(status, 0, "the child failed");
 }
 
-/// What a child does with what it has inherited, and with a pool that it opens itself.
+/// The work of a child, with its inherited pool and with a pool that it opens itself.
 fn use_in_a_child(map: &Map, container: &Container, kv: &Kv, round: u8) {
     expect_all(kv, round);
     put_all(kv, round + 1);
@@ -99,7 +100,7 @@ fn use_in_a_child(map: &Map, container: &Container, kv: &Kv, round: u8) {
 }
 
 /// Uses the fabric until it is told to stop.
-fn go_on(kv: &Kv, stop: &AtomicBool) {
+fn keep_using(kv: &Kv, stop: &AtomicBool) {
     for round in (0..100).cycle() {
         put_all(kv, round);
         expect_all(kv, round);
@@ -109,7 +110,7 @@ fn go_on(kv: &Kv, stop: &AtomicBool) {
     }
 }
 
-/// Ends what goes on, also where something failed.
+/// Stops the background work, also after a failure.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -129,7 +130,7 @@ fn fork_and_look(map: &Map, container: &Container, kv: &Kv) {
 }
 
 #[test]
-fn a_forked_child_goes_on_over_tcp() {
+fn forked_child_continues_over_tcp() {
     let (folder, runtime) = (Folder::new(), served::runtime(2));
     let map = served::map(&folder.0, &[&runtime, &runtime]);
     let map = Map { transport: Transport::Fabric, ..map };
@@ -144,7 +145,7 @@ fn a_forked_child_goes_on_over_tcp() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
-        scope.spawn(|| go_on(&of_parent, &stop));
+        scope.spawn(|| keep_using(&of_parent, &stop));
         fork_and_look(&map, &container, &kv);
     });
 }

@@ -18,7 +18,7 @@ fn memory_agrees_with_itself() {
 
 /// Seeds that always run.
 #[test]
-fn known_seeds() {
+fn fixed_seeds() {
     for seed in 1..=3 {
         model::run(seed, STEPS, &|| -> Arc<dyn Pool> { Arc::new(Memory::new(1 + seed as u32)) });
     }

@@ -103,7 +103,7 @@ fn disk_agrees_with_the_model() {
 }
 
 #[test]
-fn known_seeds() {
+fn fixed_seeds() {
     for seed in 1..=4 {
         compare(seed, 3000, Sort::Memory, seed as u32);
     }

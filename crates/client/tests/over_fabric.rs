@@ -1,5 +1,5 @@
-//! The conformance suite on a pool over two nodes that are reached over the fabric, by a provider that every machine
-//! with libfabric has. Skipped without it.
+//! The conformance suite on a pool over two nodes, over the fabric with a provider that every machine with libfabric
+//! has. Skipped without libfabric.
 mod served;
 
 use esker::types::ObjectClass;
@@ -7,7 +7,7 @@ use esker::types::info::OpenMode;
 use esker::types::ops::Cond;
 use esker::{Access, Wait};
 use esker_backend::{NewContainer, Pool};
-use esker_nodes::{Fabric, Map, Nodes, Patience, Transport};
+use esker_nodes::{Fabric, Map, Nodes, Timeouts, Transport};
 use esker_testkit::{conformance, model};
 use esker_types::ObjectType;
 use served::Folder;
@@ -23,11 +23,11 @@ fn map(folder: &Path, last: &Runtime) -> Map {
     Map { transport: Transport::Fabric, ..served::map(folder, &[&RUNTIME, last]) }
 }
 
-/// The pool of a map, whose nodes are reached by `provider`.
+/// The pool of a map, whose nodes are reached over `provider`.
 fn open(map: &Map, provider: &str) -> esker_types::Result<Arc<dyn Pool>> {
     let dial = Arc::new(Fabric { provider: Some(provider.to_owned()) });
-    let patience = Patience { reconnect: Duration::ZERO, ..Patience::default() };
-    let pool = Nodes::open_by(map, Path::new("none.map"), Vec::new(), patience, dial).wait()?;
+    let timeouts = Timeouts { reconnect: Duration::ZERO, ..Timeouts::default() };
+    let pool = Nodes::open_by(map, Path::new("none.map"), Vec::new(), timeouts, dial).wait()?;
     Ok(Arc::new(pool))
 }
 
@@ -72,7 +72,7 @@ macro_rules! conformance {
             }
 
             #[test]
-            fn a_lost_node_is_named() {
+            fn error_names_the_lost_node() {
                 if !is_missing($provider) {
                     lose_a_node($provider);
                 }

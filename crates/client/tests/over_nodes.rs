@@ -10,7 +10,7 @@ use esker::types::ops::{
 use esker::types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker::{Access, Container, Kv, Native, Wait, names};
 use esker_backend::{NewContainer, Placement, Pool};
-use esker_nodes::{Map, Node, Nodes, Patience};
+use esker_nodes::{Map, Node, Nodes, Timeouts};
 use esker_testkit::{conformance, model, place};
 use served::Folder;
 use std::path::Path;
@@ -22,7 +22,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| served::runtime(4));
 
 const NODES: u32 = 3;
 
-/// An engine of its own that can be stopped: then its connections end, as if its process were killed.
+/// An engine that can be stopped: its connections then end, as if its process were killed.
 struct Stoppable(Runtime);
 
 impl Stoppable {
@@ -111,7 +111,7 @@ fn a_pool_over_nodes_agrees_with_the_model() {
 }
 
 #[test]
-fn a_pool_is_opened_by_its_map_and_a_part_is_not() {
+fn a_pool_over_nodes_is_opened_by_its_map_only() {
     let folder = Folder::new();
     let map = map(&folder.0);
     let path = Map::path(&folder.0, &map.label);
@@ -122,14 +122,14 @@ fn a_pool_is_opened_by_its_map_and_a_part_is_not() {
     assert_eq!(pool.capabilities().targets, 2 * NODES);
     let part = format!("esker:{}", map.nodes[0].directory.display());
     let refused = esker::Pool::connect(&part, OpenMode::ReadWrite).err().expect("an error");
-    assert!(refused.message().contains("open the whole pool by its map"), "{refused}");
+    assert!(refused.message().contains("open the pool over nodes by its map"), "{refused}");
 }
 
-const IMPATIENT: Patience = Patience { reconnect: Duration::ZERO, undecided: Duration::ZERO };
+const NO_TIMEOUTS: Timeouts = Timeouts { reconnect: Duration::ZERO, undecided: Duration::ZERO };
 
 /// The pool of a map, as a process on none of its nodes has it, and a new container.
-fn open_new(map: &Map, patience: Patience) -> (esker::Pool, Container) {
-    let backend = Nodes::open_with(map, Path::new("none.map"), Vec::new(), patience);
+fn open_new(map: &Map, timeouts: Timeouts) -> (esker::Pool, Container) {
+    let backend = Nodes::open_with(map, Path::new("none.map"), Vec::new(), timeouts);
     let backend = Arc::new(backend.expect("the pool"));
     let pool = esker::Pool::from_backend(backend, OpenMode::ReadWrite);
     pool.create_container(&NewContainer::named("c")).wait().expect("a container");
@@ -153,12 +153,12 @@ fn one_on_each(container: &Container) -> Vec<Kv> {
 }
 
 #[test]
-fn a_lost_node_is_named_and_the_others_work_until_it_is_back() {
+fn error_names_the_lost_node_and_the_others_work() {
     let folder = Folder::new();
     let mut map = map(&folder.0);
     let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[2]);
     map.nodes[2].address = address.clone();
-    let (pool, container) = open_new(&map, IMPATIENT);
+    let (pool, container) = open_new(&map, NO_TIMEOUTS);
     let kvs = one_on_each(&container);
     let put = |kv: &Kv, value: &[u8]| kv.put(b"key", value, Cond::NONE, Access::Latest).wait();
     kvs.iter().for_each(|kv| put(kv, b"before").expect("a put"));
@@ -181,7 +181,7 @@ fn a_lost_node_is_named_and_the_others_work_until_it_is_back() {
 }
 
 #[test]
-fn a_part_that_is_not_the_one_of_the_map_is_refused() {
+fn a_pool_with_another_uuid_than_in_the_map_is_refused() {
     let (folder, elsewhere) = (Folder::new(), Folder::new());
     let mut map = map(&folder.0);
     let part = Part { node: 2, nodes: NODES };
@@ -195,10 +195,10 @@ fn a_part_that_is_not_the_one_of_the_map_is_refused() {
 }
 
 #[test]
-fn a_container_that_a_node_does_not_have_is_missed_there() {
+fn error_names_the_node_without_the_container() {
     let folder = Folder::new();
     let map = map(&folder.0);
-    let (_pool, container) = open_new(&map, IMPATIENT);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
     let kvs = one_on_each(&container);
     let part = Native::open(&map.nodes[1].directory, OpenMode::ReadWrite).expect("the part");
     let name = ContainerRef::Uuid(container.info().uuid);
@@ -213,7 +213,7 @@ fn a_container_that_a_node_does_not_have_is_missed_there() {
 fn a_pool_over_one_node_has_snapshots_and_transactions() {
     let folder = Folder::new();
     let map = served::map(&folder.0, &[&RUNTIME]);
-    let (_pool, container) = open_new(&map, IMPATIENT);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
     let kv = container.new_oid(ObjectType::KvHashed).class(ObjectClass::SX).generate(1);
     let kv = container.kv(kv.expect("an id")).expect("a Key-Value");
     let keys = [b"a", b"b", b"c", b"d"];
@@ -231,12 +231,12 @@ fn a_pool_over_one_node_has_snapshots_and_transactions() {
     }
 }
 
-/// The engine waits for the leases, and must not do half of it twice.
+/// The engine waits for the leases, and must not apply half of the removal twice.
 #[test]
 fn a_container_is_destroyed_while_what_it_has_is_leased() {
     let folder = Folder::new();
     let map = served::map(&folder.0, &[&RUNTIME]);
-    let (pool, container) = open_new(&map, IMPATIENT);
+    let (pool, container) = open_new(&map, NO_TIMEOUTS);
     let kv = container.new_oid(ObjectType::KvHashed).class(ObjectClass::SX).generate(1);
     let kv = container.kv(kv.expect("an id")).expect("a Key-Value");
     let transaction = container.transaction().expect("a transaction");
@@ -251,16 +251,16 @@ fn a_container_is_destroyed_while_what_it_has_is_leased() {
 }
 
 #[test]
-fn a_node_that_restarts_is_waited_for() {
+fn operations_wait_for_a_restarting_node() {
     let folder = Folder::new();
     let mut map = map(&folder.0);
     let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[0]);
     map.nodes[0].address = address.clone();
-    let (pool, container) = open_new(&map, Patience::default());
+    let (pool, container) = open_new(&map, Timeouts::default());
     let kvs = one_on_each(&container);
     kvs[0].put(b"key", b"1", Cond::NONE, Access::Latest).wait().expect("a put");
     engine.stop();
-    // The put begins without an engine, and is done by the next one.
+    // The put begins without an engine, and the next one serves it.
     let engine = std::thread::scope(|scope| {
         let put = scope.spawn(|| kvs[0].put(b"key", b"2", Cond::NONE, Access::Latest).wait());
         let (engine, _) = Stoppable::start(&address, &map.nodes[0]);
@@ -275,8 +275,8 @@ fn a_node_that_restarts_is_waited_for() {
     engine.stop();
 }
 
-/// What a client does that dies in the middle of a commit over the first two nodes: it prepares a put of `value` on both,
-/// and, if it comes so far, makes the first commit.
+/// The part of a commit over the first two nodes before its client dies: it prepares a put of `value` on both and, if
+/// `decided`, commits on the first.
 fn die_in_a_commit(map: &Map, container: Uuid, kvs: &[Kv], value: &[u8], decided: bool) {
     let id = CommitId::new(Epoch(0), Uuid([value[0]; 16]));
     let commit = Commit { id, coordinator: 0 };
@@ -292,7 +292,7 @@ fn die_in_a_commit(map: &Map, container: Uuid, kvs: &[Kv], value: &[u8], decided
             [Update { akey: b"0", value: Value::Single(Source::One(value)), cond: Cond::NONE }];
         let op = WriteOp::Update { dkey: b"key", cond: Cond::NONE, updates: &updates };
         let writes = [Write { oid: kv.oid(), op }];
-        let what = Preparation::Change(Change::of(&writes));
+        let what = Preparation::Change(Change::from_writes(&writes));
         clock = clock.max(opened.prepare(commit, what).wait().expect("prepared"));
         opened.close().wait().expect("closed");
     }
@@ -301,12 +301,12 @@ fn die_in_a_commit(map: &Map, container: Uuid, kvs: &[Kv], value: &[u8], decided
     }
 }
 
-/// What several nodes prepare at the same time, they prepare in order where a commit is in the way.
+/// Nodes prepare in order if another commit blocks their concurrent preparation.
 #[test]
-fn commits_over_all_nodes_get_past_one_that_its_client_left() {
+fn commits_over_all_nodes_pass_an_abandoned_commit() {
     let folder = Folder::new();
     let map = map(&folder.0);
-    let (_pool, container) = open_new(&map, IMPATIENT);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
     let kvs = one_on_each(&container);
     let spread = container.new_oid(ObjectType::KvHashed).class(ObjectClass::SX).generate(1);
     let spread = container.kv(spread.expect("an id")).expect("a Key-Value");
@@ -331,10 +331,10 @@ fn commits_over_all_nodes_get_past_one_that_its_client_left() {
 }
 
 #[test]
-fn a_commit_that_its_client_left_is_given_up_or_carried_out() {
+fn abandoned_commit_is_aborted_or_completed() {
     let folder = Folder::new();
     let map = map(&folder.0);
-    let (_pool, container) = open_new(&map, IMPATIENT);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
     let kvs = one_on_each(&container);
     let get = |kv: &Kv| kv.get(b"key", Access::Latest).wait().expect("a get");
     for kv in &kvs {

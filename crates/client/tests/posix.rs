@@ -64,7 +64,7 @@ fn posix_agrees_with_the_model() {
 }
 
 #[test]
-fn known_seeds() {
+fn fixed_seeds() {
     for seed in 1..=3 {
         compare(seed, 1500);
     }

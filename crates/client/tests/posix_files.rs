@@ -164,8 +164,8 @@ fn symbolic_links_are_not_followed() {
     }
 }
 
-/// A value whose content tells whether it is whole: its length, followed by one byte repeated.
-fn whole(number: u64) -> Vec<u8> {
+/// A value whose content shows whether it is complete: its length, followed by one byte repeated.
+fn checkable(number: u64) -> Vec<u8> {
     let len = 8 + number * 7919 % 150_000;
     let mut value = vec![number as u8; len as usize];
     value[..8].copy_from_slice(&len.to_le_bytes());
@@ -179,14 +179,14 @@ fn is_whole(value: &[u8]) -> bool {
 
 fn put_number(container: &Container, number: u64) {
     let key = [b'k', (number % KEYS) as u8];
-    kv(container).put(&key, &whole(number), Cond::NONE, Access::Latest).wait().unwrap();
+    kv(container).put(&key, &checkable(number), Cond::NONE, Access::Latest).wait().unwrap();
     let object = container.object(oid(container, 2, ObjectType::MultiHashed));
     let value = Value::Single(Source::One(&[number as u8]));
     let update = |akey| Update { akey, value, cond: Cond::NONE };
     object.update(&key, Cond::NONE, &[update(b"a"), update(b"b")], Access::Latest).wait().unwrap();
 }
 
-/// All values are whole, and akeys that are written together are equal.
+/// All values are complete, and akeys that are written together are equal.
 fn check_all(container: &Container) {
     for key in keys(&kv(container)) {
         let value = kv(container).get(&key, Access::Latest).wait().unwrap().unwrap();

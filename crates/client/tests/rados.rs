@@ -88,7 +88,7 @@ fn ceph_agrees_with_the_model() {
 }
 
 #[test]
-fn known_seeds() {
+fn fixed_seeds() {
     for seed in 1..=3 {
         compare(seed, 700);
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const CHUNK: u64 = 64;
 
-/// Limit of entries listed per step from a hole to data or back: empty chunks looked at one by one, or a few extents.
+/// Limit of entries listed per step from a hole to data or back: empty chunks checked one by one, or a few extents.
 const STEP_MAX: u64 = 40;
 
 /// An empty array on a backend that counts.
@@ -32,7 +32,7 @@ fn write(array: &Array, cells: impl Iterator<Item = u64>) {
     }
 }
 
-/// Where data begins, from the first cell on.
+/// Starts of runs of data, from the first cell on.
 fn starts(array: &Array) -> Vec<u64> {
     let (mut at, mut found) = (0, Vec::new());
     while let Some(data) = array.next_data(at, Access::Latest).wait().unwrap() {

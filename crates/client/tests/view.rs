@@ -1,4 +1,4 @@
-//! Views: values used in place do not change, whatever happens to the pool.
+//! Views: they do not change, whatever happens to the pool.
 use esker::types::info::OpenMode;
 use esker::types::limits::VIEWS_MAX;
 use esker::types::ops::{Cond, Source};
@@ -173,7 +173,7 @@ fn a_view_outlives_its_handles_and_the_last_process_with_the_pool_open() {
         view
     };
     scratch.pool = None;
-    // As after a restart of the machine: the segments in use are determined again.
+    // This is the state after a restart of the machine: the segments in use are determined again.
     let control = scratch.folder.join("pool/control");
     File::options().write(true).open(control).unwrap().write_all_at(&[0; 8], 8).unwrap();
     let checked = esker_store::Pool::check(&scratch.folder.join("pool"), true, &mut |_, _| {});

@@ -12,7 +12,7 @@ use esker::{Array, ArrayAttributes, Wait};
 /// Bytes that `stat` shows as the size of a directory, however many entries it has (DAOS: the size of
 /// its handle, 104).
 const DIRECTORY_BYTES: u64 = 104;
-/// Bytes per block in `st_blocks` (POSIX leaves it open; everybody uses 512).
+/// Bytes per block in `st_blocks` (POSIX leaves it open; 512 is usual).
 const STAT_BLOCK: u64 = 512;
 
 /// Attributes of a file, directory or link (POSIX: `struct stat`).
@@ -20,7 +20,7 @@ const STAT_BLOCK: u64 = 512;
 pub struct Attr {
     /// The object that holds the content.
     pub oid: ObjectId,
-    /// What it is.
+    /// File, directory or symbolic link.
     pub kind: Kind,
     /// Permission bits with set-id and sticky bits; see [`Attr::full_mode`].
     pub mode: u32,
@@ -67,7 +67,8 @@ pub const WRITE: u32 = 2;
 pub const EXECUTE: u32 = 1;
 
 impl Attr {
-    pub(crate) fn of(fs: &Dfs, inode: &Inode) -> Result<Self> {
+    /// The attributes of an inode; fetches the size of a file.
+    pub(crate) fn fetch(fs: &Dfs, inode: &Inode) -> Result<Self> {
         let size = match inode.kind {
             Kind::File => content(fs.mounted(), inode)?.size(fs.view()).wait()?,
             Kind::Directory => DIRECTORY_BYTES,
@@ -76,9 +77,9 @@ impl Attr {
         Ok(Self::with_size(fs, inode, size))
     }
 
-    /// Those of an inode whose content has this size.
+    /// The attributes of an inode whose content has this size.
     pub(crate) fn with_size(fs: &Dfs, inode: &Inode, size: u64) -> Self {
-        let waiting = fs.mounted().waiting_time(inode);
+        let pending = fs.mounted().pending_time(inode);
         Self {
             oid: inode.oid,
             kind: inode.kind,
@@ -88,14 +89,14 @@ impl Attr {
             gid: inode.gid,
             size,
             block_size: chunk_size(fs.mounted(), inode),
-            mtime: waiting.unwrap_or(inode.mtime),
-            ctime: waiting.unwrap_or(inode.ctime),
+            mtime: pending.unwrap_or(inode.mtime),
+            ctime: pending.unwrap_or(inode.ctime),
         }
     }
 
     /// The attributes of an entry, with its link count.
-    pub(crate) fn at(self, place: &EntryLocation) -> Self {
-        Self { nlink: u32::from(!place.is_orphans()), ..self }
+    pub(crate) fn at(self, location: &EntryLocation) -> Self {
+        Self { nlink: u32::from(!location.is_orphans()), ..self }
     }
 
     /// The inode number (POSIX: `st_ino`), unique in the container.
@@ -158,18 +159,18 @@ impl Node {
     /// Changes attributes (POSIX: `chmod`, `chown`, `utimens`, `truncate`), and sets `st_ctime` to now.
     ///
     /// # Errors
-    /// `NotFound` if the entry is gone, `IsDirectory` for the size of a directory, `Invalid` for that of a symbolic link,
-    /// `NotDirectory` for the defaults of anything but a directory, `ReadOnly`.
+    /// `NotFound` if the entry is gone, `IsDirectory` for the size of a directory, `Invalid` for that of a symbolic
+    /// link, `NotDirectory` for the defaults of anything but a directory, `ReadOnly`.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         self.fs().check_writable()?;
         self.check_defaults(set)?;
         let resized = set.size.map_or(Ok(false), |size| self.resize(size))?;
-        let (place, _) = self.located(self.fs().view())?;
+        let (location, _) = self.located(self.fs().view())?;
         let set = SetAttr { size: set.size.filter(|_| resized), ..*set };
-        store(self.fs(), &place, self.oid(), &set)
+        store(self.fs(), &location, self.oid(), &set)
     }
 
-    /// True if that changes the size: otherwise `truncate` by path leaves the time as it is, as in Linux.
+    /// Sets the size; returns true if it changed. If not, `truncate` by path keeps the time, as in Linux.
     fn resize(&self, size: u64) -> Result<bool> {
         let file = self.open_for_writing()?;
         let resized = file.size()? != size;
@@ -195,18 +196,23 @@ impl Node {
     }
 }
 
-/// Stores all but the size in the entry at `place`, if it still names `oid`.
-pub(crate) fn store(fs: &Dfs, place: &EntryLocation, oid: ObjectId, set: &SetAttr) -> Result<Attr> {
+/// Stores all attributes but the size in the entry at `location`, if it still names `oid`.
+pub(crate) fn store(
+    fs: &Dfs,
+    location: &EntryLocation,
+    oid: ObjectId,
+    set: &SetAttr,
+) -> Result<Attr> {
     fs.check_writable()?;
     let inode = fs.transact(|access| {
-        let found = place.inode(fs.container(), access).wait()?;
-        let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| place.gone())?;
+        let found = location.inode(fs.container(), access).wait()?;
+        let inode = found.filter(|inode| inode.oid == oid).ok_or_else(|| location.gone_error())?;
         let inode = set.applied(fs, inode);
-        place.store(fs.container(), &inode, access).wait()?;
+        location.store(fs.container(), &inode, access).wait()?;
         Ok(inode)
     })?;
-    fs.mounted().attributes_set(place, &inode);
-    Attr::of(fs, &inode)
+    fs.mounted().note_attributes(location, &inode);
+    Attr::fetch(fs, &inode)
 }
 
 impl SetAttr {

@@ -18,13 +18,13 @@ pub struct Create {
     pub mode: u32,
     /// Owner and group; `None` for those of the process.
     pub owner: Option<(u32, u32)>,
-    /// Fail with [`ErrorKind::Exists`] if a file is there already (POSIX: `O_EXCL`).
+    /// Fail with [`ErrorKind::Exists`] if a file exists already (POSIX: `O_EXCL`).
     pub exclusive: bool,
     /// Chunk size in bytes of a file, or of files in a directory; `None` for the default of the directory.
     pub chunk_size: Option<u64>,
     /// Object class of a file or directory; `None` for the default of the directory or container.
     pub class: Option<ObjectClass>,
-    /// The caller opens the file next ([`Node::open`]). Where replies take a while, that then takes no longer.
+    /// The caller opens the file next ([`Node::open`]). Over the network, that open then costs no round trip.
     pub open: bool,
 }
 
@@ -106,10 +106,10 @@ impl Node {
         }
     }
 
-    /// Creates a file; with a proof, on condition that it holds.
+    /// Creates a file; with a proof, on condition that it is valid.
     ///
     /// # Errors
-    /// As [`Node::create`], and `TxRestart` if it does not.
+    /// As [`Node::create`], and `TxRestart` if the proof is not valid.
     pub(crate) fn insert_file(
         &self,
         name: &[u8],
@@ -131,7 +131,7 @@ impl Node {
         self.check_new(name, kind, new)?;
         let class = self.class_of_new(kind, new);
         let lease = match new.open && kind == Kind::File {
-            true => self.fs().mounted().fresh.next(self.fs(), class)?,
+            true => self.fs().mounted().new_file_leases.acquire(self.fs(), class)?,
             false => None,
         };
         let oid = match &lease {
@@ -146,21 +146,21 @@ impl Node {
             Ok(()) => {
                 self.fs().mounted().times.touch(self)?;
                 let made = self.child_with(name, inode, lease)?;
-                self.fs().mounted().seen.made(&made);
+                self.fs().mounted().entry_hints.record_created(&made);
                 Ok(made)
             }
             Err(error) => {
-                // After other errors, the entry may have been made.
+                // After other errors, the entry may exist.
                 if let Some(lease) = lease
                     && matches!(error.kind(), ErrorKind::Exists | ErrorKind::TxRestart)
                 {
-                    self.fs().mounted().fresh.give_back(class, lease);
+                    self.fs().mounted().new_file_leases.put_back(class, lease);
                 }
                 if kind == Kind::Directory {
                     let made = self.fs().container().object(inode.oid);
                     let _ = made.punch(Cond::NONE, Access::Latest).wait();
                 }
-                Err(if error.kind() == ErrorKind::Exists { self.exists(name) } else { error })
+                Err(if error.kind() == ErrorKind::Exists { self.exists_error(name) } else { error })
             }
         }
     }
@@ -169,12 +169,12 @@ impl Node {
         if entry::is_special(name) {
             let file = kind == Kind::File;
             let kind = if file { ErrorKind::IsDirectory } else { ErrorKind::Exists };
-            return Err(self.refuse(name, kind, "is a directory"));
+            return Err(self.refusal(name, kind, "is a directory"));
         }
         entry::check_name(name)?;
         new.chunk_size.map_or(Ok(()), check_chunk_size)?;
         if self.fs().is_read_only() && self.find(name, self.fs().view())?.is_some() {
-            return Err(self.exists(name));
+            return Err(self.exists_error(name));
         }
         self.fs().check_writable()
     }
@@ -235,7 +235,7 @@ impl Node {
         }
         loop {
             match container.write(&writes, Access::Latest).wait() {
-                Err(error) if error.kind() == ErrorKind::NotFound => self.mark_anew()?,
+                Err(error) if error.kind() == ErrorKind::NotFound => self.restore_mark()?,
                 result => return result,
             }
         }
@@ -245,7 +245,7 @@ impl Node {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the directory was removed.
-    fn mark_anew(&self) -> Result<()> {
+    fn restore_mark(&self) -> Result<()> {
         self.fs().transact(|access| {
             self.stored(access)?;
             entry::mark(&self.object(), access)
@@ -253,7 +253,7 @@ impl Node {
     }
 
     #[cold]
-    fn exists(&self, name: &[u8]) -> Error {
+    fn exists_error(&self, name: &[u8]) -> Error {
         let (dir, name) = (self.path(), String::from_utf8_lossy(name));
         let dir = String::from_utf8_lossy(&dir);
         Error::new(ErrorKind::Exists, format!("{name:?} exists in {dir} already"))

@@ -1,8 +1,8 @@
 //! Entries: what the object of a directory stores under each name.
 //!
 //! A name is a dkey. Its akey `DFS_INODE` holds the inode, `DFS_SLINK` the target of a symbolic link,
-//! `x:NAME` an extended attribute. The dkey `/` is no name: it marks a directory that exists, so that
-//! nothing is made in one that was removed.
+//! `x:NAME` an extended attribute. The dkey `/` is not a name: it marks a directory that exists, so that
+//! no process creates an entry in a removed one.
 use crate::inode::{INODE_BYTES, Inode};
 use crate::limits::NAME_MAX;
 use esker::types::limits::{INLINE_MAX, SINGLE_VALUE_MAX};
@@ -24,10 +24,10 @@ pub(crate) const MARK: &[u8] = b"/";
 const MARK_AKEY: &[u8] = b"DFS_DIRECTORY";
 /// Records of an inode: its bytes.
 pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
-/// Akeys of one entry that are asked for at a time.
+/// Akeys of one entry that are listed at a time.
 const AKEYS_BATCH: usize = 64;
 
-/// The inode of an entry, and the value of an extended attribute of it, if it has it and the value is not empty.
+/// The inode of an entry, and the value of an extended attribute of it, if the entry has it and the value is not empty.
 pub type WithXattr = (Inode, Option<Vec<u8>>);
 
 /// A name in a directory.
@@ -46,7 +46,7 @@ impl EntryLocation {
     }
 
     #[cold]
-    pub(crate) fn gone(&self) -> Error {
+    pub(crate) fn gone_error(&self) -> Error {
         let name = String::from_utf8_lossy(&self.name);
         Error::new(ErrorKind::NotFound, format!("{name:?} was moved or removed"))
     }
@@ -85,7 +85,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     }
 }
 
-/// The inode under a name, `None` if there is no such name.
+/// The inode under a name; `None` if the name does not exist.
 pub(crate) async fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Inode>> {
     let mut bytes = [0; INODE_BYTES];
     let extent = [INODE_EXTENT];
@@ -97,7 +97,7 @@ pub(crate) async fn fetch(dir: &Object, name: &[u8], access: Access<'_>) -> Resu
     }
 }
 
-/// The inodes under several names; `None` for each name that there is not.
+/// The inodes under several names; `None` for each name that does not exist.
 pub(crate) async fn fetch_all(
     dir: &Object,
     names: &[&[u8]],
@@ -132,16 +132,16 @@ pub(crate) fn fetch_all_with(
     match fetch_short(dir, names, akey, access) {
         Err(error) if error.kind() == ErrorKind::RecordTooBig => {
             let inodes = fetch_all(dir, names, access).wait()?;
-            let whole = |(name, inode): (&&[u8], Option<Inode>)| {
+            let full = |(name, inode): (&&[u8], Option<Inode>)| {
                 inode.map(|inode| Ok((inode, value(dir, name, akey, access)?))).transpose()
             };
-            std::iter::zip(names, inodes).map(whole).collect()
+            std::iter::zip(names, inodes).map(full).collect()
         }
         found => found,
     }
 }
 
-/// As [`fetch_all_with`].
+/// [`fetch_all_with`] in one request.
 ///
 /// # Errors
 /// [`ErrorKind::RecordTooBig`] if a value is longer than [`INLINE_MAX`].
@@ -226,13 +226,13 @@ async fn store(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>) -> 
     dir.update(name, Cond::DKEY_UPDATE, &updates, access).await
 }
 
-/// Writes the inode of an entry, whether or not there is one.
+/// Writes the inode of an entry, whether or not the entry exists.
 pub(crate) fn put(dir: &Object, name: &[u8], inode: &Inode, access: Access<'_>) -> Result<()> {
     let (extent, bytes) = ([INODE_EXTENT], inode.to_bytes());
     dir.update(name, Cond::NONE, &[inode_update(&extent, &bytes)], access).wait()
 }
 
-/// Value of an akey of an entry, `None` if there is none.
+/// Value of an akey of an entry; `None` if the entry lacks it.
 pub(crate) fn value(
     dir: &Object,
     name: &[u8],
@@ -257,15 +257,15 @@ pub(crate) fn value(
     }
 }
 
-/// Everything stored under a name.
-pub(crate) struct Whole {
+/// A complete entry: its inode and the values of its other akeys.
+pub(crate) struct FullEntry {
     pub(crate) inode: Inode,
     /// Akeys other than the inode's, with their values.
     others: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Whole {
-    /// Reads an entry, `None` if there is no such name.
+impl FullEntry {
+    /// Reads an entry; `None` if the name does not exist.
     pub(crate) fn read(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Self>> {
         let Some(inode) = fetch(dir, name, access).wait()? else { return Ok(None) };
         let mut others = Vec::new();
@@ -290,7 +290,7 @@ impl Whole {
         self.others.push((akey, value));
     }
 
-    /// Writes all of it under another name, which is free.
+    /// Writes the entry under another name, which must be free.
     pub(crate) fn write(&self, dir: &Object, name: &[u8], access: Access<'_>) -> Result<()> {
         let (extent, bytes) = ([INODE_EXTENT], self.inode.to_bytes());
         let mut updates = vec![inode_update(&extent, &bytes)];
@@ -315,7 +315,7 @@ pub(crate) fn akeys(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Vec
     Ok(akeys)
 }
 
-/// True if the directory has nothing but the mark.
+/// True if the directory stores only the mark.
 pub(crate) fn is_empty(dir: &Object, access: Access<'_>) -> Result<bool> {
     let mut anchor = Anchor::Start;
     while !anchor.is_end() {

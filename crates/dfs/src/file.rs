@@ -30,7 +30,7 @@ impl Open {
     pub const BOTH: Self = Self { read: true, write: true, truncate: false };
 }
 
-/// The content of a file at a moment, by [`File::version`].
+/// Version of the content of a file: see [`File::version`].
 #[derive(Debug)]
 pub struct Version(Proof);
 
@@ -74,7 +74,7 @@ impl Node {
         }
         // If it was removed between the lookup and the lease, its content may be gone.
         if file.stored()?.is_none() {
-            return Err(self.gone());
+            return Err(self.gone_error());
         }
         if open.truncate {
             file.resize(0)?;
@@ -99,7 +99,7 @@ impl File {
         &self.node
     }
 
-    /// How it was opened.
+    /// The modes in which it was opened.
     #[must_use]
     pub fn mode(&self) -> Open {
         self.open
@@ -120,7 +120,7 @@ impl File {
         self.read_into(offset, Sink::One(buffer)).wait()
     }
 
-    /// As [`File::read_at`], into several buffers one after the other (POSIX: `preadv`).
+    /// Reads as [`File::read_at`] into several buffers in turn (POSIX: `preadv`).
     ///
     /// # Errors
     /// As [`File::read_at`].
@@ -128,8 +128,8 @@ impl File {
         self.read_into(offset, Sink::Many(buffers)).wait()
     }
 
-    /// As [`File::read_at`] and [`File::read_vectored_at`], without blocking. On a local pool it is ready at the first
-    /// poll.
+    /// Reads as [`File::read_at`] and [`File::read_vectored_at`], without blocking. On a local pool the future is ready
+    /// at the first poll.
     ///
     /// # Errors
     /// As [`File::read_at`].
@@ -146,9 +146,9 @@ impl File {
         }
     }
 
-    /// The `len` bytes from `offset` on, in place; `None` if they cannot be used so, because they are not one extent of a
-    /// pool in memory, or because this process has too many views. The view keeps a segment of the pool from being used
-    /// again: drop it soon ([`View`]).
+    /// The `len` bytes from `offset` on, in place; `None` if they cannot be used so, because they are not one extent of
+    /// a pool in memory, or because this process has too many views. The view keeps a segment of the pool from being
+    /// used again: drop it soon ([`View`]).
     ///
     /// # Errors
     /// As [`File::read_at`].
@@ -165,8 +165,8 @@ impl File {
         }
     }
 
-    /// Writes all of `data` from `offset` on (POSIX: `pwrite`). Each chunk changes atomically; a reader may see the chunks
-    /// of one call change one after the other.
+    /// Writes all of `data` from `offset` on (POSIX: `pwrite`). Each chunk changes atomically; a reader may see the
+    /// chunks of one call change one after the other.
     ///
     /// # Errors
     /// [`ErrorKind::NoHandle`] if it is not open for writing, [`ErrorKind::FileTooBig`] beyond
@@ -175,7 +175,7 @@ impl File {
         self.write_from(offset, Source::One(data)).wait()
     }
 
-    /// As [`File::write_at`], from several buffers one after the other (POSIX: `pwritev`).
+    /// Writes as [`File::write_at`] from several buffers in turn (POSIX: `pwritev`).
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -187,8 +187,8 @@ impl File {
         self.write_from(offset, source).wait()
     }
 
-    /// As [`File::write_at`] and [`File::write_vectored_at`], without blocking. On a local pool it is ready at the first
-    /// poll. If the future is dropped earlier, each chunk is written or is as it was.
+    /// Writes as [`File::write_at`] and [`File::write_vectored_at`], without blocking. On a local pool the future is
+    /// ready at the first poll. If the caller drops the future earlier, each chunk is either written or unchanged.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -200,11 +200,11 @@ impl File {
             return Ok(0);
         }
         self.write_chunks(offset, source).await?;
-        self.noted().await?;
+        self.note_write().await?;
         Ok(len as usize)
     }
 
-    /// Chunk by chunk: each is one update on one target, without coordination of several.
+    /// Writes chunk by chunk: each is one update on one target, so targets need no coordination.
     async fn write_chunks(&self, offset: u64, source: Source<'_>) -> Result<()> {
         let (chunk, len) = (self.content.attributes().chunk_size, source.len());
         let first = (chunk - offset % chunk).min(len);
@@ -249,7 +249,7 @@ impl File {
             let at = self.append_piece(piece)?;
             begin.get_or_insert(at);
         }
-        self.noted().wait()?;
+        self.note_write().wait()?;
         begin.map_or_else(|| self.size(), Ok)
     }
 
@@ -271,7 +271,7 @@ impl File {
         self.content.size(self.node.fs().view()).wait()
     }
 
-    /// What its content is now, to be compared later. `None` if the backend cannot tell whether it changes.
+    /// The version of its content, for [`File::is_unchanged`]. `None` if the backend does not track changes.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -280,24 +280,24 @@ impl File {
         Ok(proof.map(Version))
     }
 
-    /// True if nobody has changed its content since it had this version. False if it may have changed.
+    /// True if its content has not changed since this version. False if it may have changed.
     #[must_use]
     pub fn is_unchanged(&self, since: &Version) -> bool {
         self.node.fs().container().is_unchanged(&since.0) == Some(true)
     }
 
-    /// Its attributes (POSIX: `fstat`). A removed file has link count 0. If its entry is not found, because directories above
-    /// it were moved, returns the attributes at the time of opening.
+    /// Its attributes (POSIX: `fstat`). A removed file has link count 0. If its entry is not found, because directories
+    /// above it were moved, returns the attributes at the time of opening.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn attr(&self) -> Result<Attr> {
         let fs = self.node.fs();
         match self.stored()? {
-            Some((place, inode)) => Ok(Attr::of(fs, &inode)?.at(&place)),
+            Some((location, inode)) => Ok(Attr::fetch(fs, &inode)?.at(&location)),
             None => {
-                let nlink = u32::from(self.place().is_some());
-                Ok(Attr { nlink, ..Attr::of(fs, self.node.inode())? })
+                let nlink = u32::from(self.location().is_some());
+                Ok(Attr { nlink, ..Attr::fetch(fs, self.node.inode())? })
             }
         }
     }
@@ -305,7 +305,8 @@ impl File {
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
     ///
     /// # Errors
-    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it were moved.
+    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it were
+    /// moved.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.set_len(size)?;
@@ -316,14 +317,14 @@ impl File {
                 None => orphans::find_used(fs, oid, fs.view())?,
                 found => found,
             };
-            let Some((place, _)) = found else { break };
-            match attr::store(fs, &place, oid, set) {
-                // Just moved or removed.
+            let Some((location, _)) = found else { break };
+            match attr::store(fs, &location, oid, set) {
+                // The entry was just moved or removed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                stored => return stored.map(|attr| attr.at(&place)),
+                stored => return stored.map(|attr| attr.at(&location)),
             }
         }
-        Err(self.node.gone())
+        Err(self.node.gone_error())
     }
 
     /// Stores its pending times (POSIX: `fsync`). Its data is as durable as every write to the pool.
@@ -335,18 +336,18 @@ impl File {
         mounted.open_files.store_time(mounted, self.node.oid())
     }
 
-    /// In a forked child, takes a lease of its own on the file. Until then, or until the child writes to it, only the lease
-    /// of the parent keeps the content if the name is removed.
+    /// In a forked child, takes a lease of its own on the file. Until then, or until the child writes to it, only the
+    /// lease of the parent keeps the content if the name is removed.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if it was removed, and nobody had a lease any more.
+    /// [`ErrorKind::NotFound`] if it was removed, and no process had a lease on it any more.
     pub fn inherit(&self) -> Result<()> {
         let fs = self.node.fs();
         fs.mounted().open_files.open(&self.node)?;
-        // What shows something else as files, read-only, keeps no account of those that lost their names.
+        // A read-only backend that presents other objects as files does not track files without a name.
         match fs.is_read_only() || self.stored()?.is_some() {
             true => Ok(()),
-            false => Err(self.node.gone()),
+            false => Err(self.node.gone_error()),
         }
     }
 
@@ -365,16 +366,17 @@ impl File {
         let mounted = self.node.fs().mounted();
         let stored = self.sync();
         if let Some(last) = mounted.open_files.close(self.node.oid()) {
-            self.end_lease(last)?;
+            self.release_lease(last)?;
         }
         stored
     }
 
-    /// Ends the lease of a file that is closed. One that lost its name is freed at once, if others closed it too.
-    fn end_lease(&self, last: Closed) -> Result<()> {
+    /// Releases the lease of a closed file. Frees the content at once, if the file lost its name and no process has it
+    /// open.
+    fn release_lease(&self, last: Closed) -> Result<()> {
         let (fs, inode) = (self.node.fs(), self.node.inode());
         if fs.mounted().is_slow() && last.has_name {
-            return fs.end_later(last.lease, *inode);
+            return fs.release_later(last.lease, *inode);
         }
         match last.lease.release().wait()? {
             true => orphans::bury(fs.mounted(), inode),
@@ -383,30 +385,30 @@ impl File {
     }
 
     /// The location of its entry, as far as this process knows.
-    fn place(&self) -> Option<EntryLocation> {
-        self.node.fs().mounted().open_files.place(&self.node)
+    fn location(&self) -> Option<EntryLocation> {
+        self.node.fs().mounted().open_files.location(&self.node)
     }
 
     /// Its inode and the location of its entry, even if another process moved or removed it.
     fn stored(&self) -> Result<Option<(EntryLocation, Inode)>> {
         let fs = self.node.fs();
-        if let Some(place) = self.place()
-            && let Some(inode) = self.node.inode_at(&place, fs.view())?
+        if let Some(location) = self.location()
+            && let Some(inode) = self.node.inode_at(&location, fs.view())?
         {
-            return Ok(Some((place, inode)));
+            return Ok(Some((location, inode)));
         }
         let found = orphans::find(fs, self.node.oid(), fs.view())?;
-        if let Some((place, inode)) = &found {
-            match place.is_orphans() {
-                true => fs.mounted().removed(inode.oid),
-                false => fs.mounted().moved(inode, place),
+        if let Some((location, inode)) = &found {
+            match location.is_orphans() {
+                true => fs.mounted().note_removal(inode.oid),
+                false => fs.mounted().note_move(inode, location),
             }
         }
         Ok(found)
     }
 
     /// Records that its content changed now.
-    pub(crate) async fn noted(&self) -> Result<()> {
+    pub(crate) async fn note_write(&self) -> Result<()> {
         self.node.fs().mounted().open_files.note_write(&self.node).await
     }
 
@@ -435,7 +437,7 @@ impl File {
     }
 }
 
-/// One buffer is cut at [`FILE_SIZE_MAX`]; several that pass it are not read at all.
+/// Truncates a single buffer at [`FILE_SIZE_MAX`]; fails for several buffers that end behind it.
 fn up_to_the_largest_size(offset: u64, sink: Sink<'_>) -> Sink<'_> {
     let most = FILE_SIZE_MAX.saturating_sub(offset);
     match sink {

@@ -35,7 +35,7 @@ impl Kind {
 
     /// The kind in a mode; `None` for kinds that this file system lacks.
     #[must_use]
-    pub const fn of_mode(mode: u32) -> Option<Self> {
+    pub const fn from_mode(mode: u32) -> Option<Self> {
         match mode & KIND_MASK {
             0o100_000 => Some(Self::File),
             0o040_000 => Some(Self::Directory),
@@ -48,7 +48,7 @@ impl Kind {
 /// An inode as stored in an entry (layout: DFS, akey `DFS_INODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inode {
-    /// What it is.
+    /// File, directory or symbolic link.
     pub kind: Kind,
     /// Permission bits, with set-id and sticky bits.
     pub mode: u32,
@@ -123,12 +123,14 @@ impl Inode {
         bytes
     }
 
+    /// Decodes stored bytes.
+    ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] if the bytes are not an inode.
     pub(crate) fn from_bytes(bytes: &[u8; INODE_BYTES]) -> Result<Self> {
         let mut fields = Fields(bytes);
         let mode = fields.u32();
-        let kind = Kind::of_mode(mode).ok_or_else(|| unknown_kind(mode))?;
+        let kind = Kind::from_mode(mode).ok_or_else(|| unknown_kind_error(mode))?;
         let (lo, hi) = (fields.u64(), fields.u64());
         let (mtime, ctime) = (fields.u64(), fields.u64());
         let (chunk_size, class) = (fields.u64(), fields.u32());
@@ -153,7 +155,7 @@ impl Inode {
 }
 
 /// The inode number of an object. Ids are made of a counter in the upper word and the number of the
-/// process that made them in the lower one, so their low halves together are unique.
+/// process that made them in the lower one, so the low halves of both together are unique.
 pub(crate) const fn number_of(oid: ObjectId) -> u64 {
     oid.lo << 32 | oid.hi & 0xffff_ffff
 }
@@ -178,7 +180,7 @@ impl Fields<'_> {
 }
 
 #[cold]
-fn unknown_kind(mode: u32) -> Error {
+fn unknown_kind_error(mode: u32) -> Error {
     Error::new(ErrorKind::Corrupt, format!("an entry with mode {mode:#o} is not a file of DFS"))
 }
 
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inodes_stand_as_dfs_lays_them_out() {
+    fn stored_inode_has_the_layout_of_dfs() {
         let inode = Inode {
             kind: Kind::File,
             mode: 0o640,
@@ -239,10 +241,10 @@ mod tests {
         let inode =
             Inode::new(Kind::File, ObjectId { hi: 7, lo: 8 }, Time { seconds: -1, nanos: 9 });
         esker_testing::fuzz("inodes", &[inode.to_bytes().to_vec()], |bytes| {
-            let mut whole = [0; INODE_BYTES];
+            let mut padded = [0; INODE_BYTES];
             let len = bytes.len().min(INODE_BYTES);
-            whole[..len].copy_from_slice(&bytes[..len]);
-            if let Ok(inode) = Inode::from_bytes(&whole) {
+            padded[..len].copy_from_slice(&bytes[..len]);
+            if let Ok(inode) = Inode::from_bytes(&padded) {
                 assert_eq!(Inode::from_bytes(&inode.to_bytes()).unwrap(), inode);
                 let _ = (inode.number(), inode.full_mode());
             }

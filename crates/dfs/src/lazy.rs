@@ -4,7 +4,7 @@
 //! synced, or the file system is flushed.
 use crate::entry::EntryLocation;
 use crate::inode::Time;
-use crate::limits::WAITING_TIMES_MAX;
+use crate::limits::PENDING_TIMES_MAX;
 use crate::mount::{Attempts, Mounted};
 use crate::node::Node;
 use esker::types::{ObjectId, Result};
@@ -19,22 +19,22 @@ pub(crate) const LAG_MAX: Duration = Duration::from_secs(1);
 /// Times that differ by less count as equal, as in kernels between two ticks.
 pub(crate) const GRAIN: Duration = Duration::from_millis(4);
 
-/// Stores `time` as the modification time of the entry at `place`, unless it names another object by now or has
+/// Stores `time` as the modification time of the entry at `location`, unless it names another object by now or has
 /// changed later.
 pub(crate) async fn store(
     mounted: &Mounted,
-    place: &EntryLocation,
+    location: &EntryLocation,
     oid: ObjectId,
     time: Time,
 ) -> Result<()> {
     let mut attempts = Attempts::default();
     loop {
         let transaction = mounted.container().transaction()?;
-        let mut stored = store_in(mounted, place, (oid, time), Access::Tx(&transaction)).await;
+        let mut stored = store_in(mounted, location, (oid, time), Access::Tx(&transaction)).await;
         if stored.is_ok() {
             stored = transaction.commit().await;
         }
-        if let Some(result) = attempts.settle(stored) {
+        if let Some(result) = attempts.resolve(stored) {
             return result;
         }
     }
@@ -42,26 +42,26 @@ pub(crate) async fn store(
 
 async fn store_in(
     mounted: &Mounted,
-    place: &EntryLocation,
+    location: &EntryLocation,
     (oid, time): (ObjectId, Time),
     access: Access<'_>,
 ) -> Result<()> {
     let container = mounted.container();
-    let found = place.inode(container, access).await?;
+    let found = location.inode(container, access).await?;
     let Some(mut inode) = found.filter(|inode| inode.oid == oid) else { return Ok(()) };
     if inode.ctime >= time {
         return Ok(());
     }
     (inode.mtime, inode.ctime) = (time, time);
-    place.store(container, &inode, access).await
+    location.store(container, &inode, access).await
 }
 
-/// Pending times of directories whose entries change. A forked child starts with none.
+/// Pending times of directories whose entries change. A forked child starts without any.
 #[derive(Default)]
-pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Waiting>>);
+pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Pending>>);
 
-struct Waiting {
-    place: EntryLocation,
+struct Pending {
+    location: EntryLocation,
     stored: Time,
     /// When an entry was added or removed since the time was set.
     changed: Option<Time>,
@@ -71,48 +71,48 @@ impl DirectoryTimes {
     /// Records that an entry of `dir` was added or removed.
     pub(crate) fn touch(&self, dir: &Node) -> Result<()> {
         let due = self.note(dir, Time::now());
-        let store = |(place, time)| store(dir.fs().mounted(), &place, dir.oid(), time).wait();
+        let store = |(location, time)| store(dir.fs().mounted(), &location, dir.oid(), time).wait();
         due.map_or(Ok(()), store)
     }
 
-    /// The time to store immediately, if it is due.
+    /// Records a change of `dir`. Returns the time to store at once, if it is due.
     fn note(&self, dir: &Node, now: Time) -> Option<(EntryLocation, Time)> {
-        let mut waiting = self.lock();
-        let full = waiting.len() >= WAITING_TIMES_MAX;
-        if let Some(known) = waiting.get_mut(&dir.oid()) {
-            known.changed = Some(now);
-            if now.apart(known.stored) < LAG_MAX {
+        let mut pending = self.lock();
+        let full = pending.len() >= PENDING_TIMES_MAX;
+        if let Some(entry) = pending.get_mut(&dir.oid()) {
+            entry.changed = Some(now);
+            if now.apart(entry.stored) < LAG_MAX {
                 return None;
             }
-            known.stored = now;
-            return Some((known.place.clone(), now));
+            entry.stored = now;
+            return Some((entry.location.clone(), now));
         }
-        let (place, stored) = (dir.place(), dir.inode().mtime);
+        let (location, stored) = (dir.location(), dir.inode().mtime);
         let due = now.apart(stored) >= LAG_MAX || full;
         let stored = if due { now } else { stored };
-        let known = Waiting { place, stored, changed: Some(now) };
-        let due = due.then(|| (known.place.clone(), now));
+        let entry = Pending { location, stored, changed: Some(now) };
+        let due = due.then(|| (entry.location.clone(), now));
         if !full {
-            waiting.insert(dir.oid(), known);
+            pending.insert(dir.oid(), entry);
         }
         due
     }
 
     /// Records the new location of `oid`.
-    pub(crate) fn moved(&self, oid: ObjectId, place: &EntryLocation) {
-        if let Some(known) = self.lock().get_mut(&oid) {
-            known.place = place.clone();
+    pub(crate) fn note_move(&self, oid: ObjectId, location: &EntryLocation) {
+        if let Some(entry) = self.lock().get_mut(&oid) {
+            entry.location = location.clone();
         }
     }
 
-    /// Records that the time of `oid` was set, which discards the pending one. The stored time must be known because
+    /// Records that the time of `oid` was set, which discards the pending one. The stored time is kept because
     /// earlier nodes have an outdated one.
-    pub(crate) fn set(&self, oid: ObjectId, place: &EntryLocation, stored: Time) {
-        let mut waiting = self.lock();
-        if waiting.len() < WAITING_TIMES_MAX {
-            waiting.insert(oid, Waiting { place: place.clone(), stored, changed: None });
+    pub(crate) fn set(&self, oid: ObjectId, location: &EntryLocation, stored: Time) {
+        let mut pending = self.lock();
+        if pending.len() < PENDING_TIMES_MAX {
+            pending.insert(oid, Pending { location: location.clone(), stored, changed: None });
         } else {
-            waiting.remove(&oid);
+            pending.remove(&oid);
         }
     }
 
@@ -124,13 +124,13 @@ impl DirectoryTimes {
     /// Stores all pending times.
     pub(crate) fn store_all(&self, mounted: &Mounted) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
-        let due = |known: &Waiting| known.changed.filter(|time| time.apart(known.stored) >= GRAIN);
+        let due = |entry: &Pending| entry.changed.filter(|time| time.apart(entry.stored) >= GRAIN);
         let mut due =
-            all.into_iter().filter_map(|(oid, known)| Some((oid, due(&known)?, known.place)));
-        due.try_for_each(|(oid, time, place)| store(mounted, &place, oid, time).wait())
+            all.into_iter().filter_map(|(oid, entry)| Some((oid, due(&entry)?, entry.location)));
+        due.try_for_each(|(oid, time, location)| store(mounted, &location, oid, time).wait())
     }
 
-    fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Waiting>> {
+    fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Pending>> {
         self.0.lock()
     }
 }

@@ -21,47 +21,47 @@ pub const XATTR_VALUE_MAX: usize = 64 << 10;
 /// Largest size of a file in bytes.
 pub const FILE_SIZE_MAX: u64 = i64::MAX as u64;
 
-/// Chunks of a file that one write sends at a time, where replies take a while.
+/// Chunks of a file that one write sends concurrently over the network.
 pub const CHUNKS_MAX: usize = 16;
 
-/// Leases of closed files that a process keeps, where replies take a while, before it ends them together.
-pub const CLOSING_MAX: usize = 64;
+/// Leases of closed files that a process holds, over the network, before it releases them in one message.
+pub const DEFERRED_CLOSES_MAX: usize = 64;
 
-/// Leases for new files that a process takes at a time, where replies take a while.
-pub const FRESH_MAX: usize = 64;
+/// Leases for new files that a process acquires in one message, over the network.
+pub const NEW_FILE_LEASES_MAX: usize = 64;
 
 /// Entries of a directory that a listing holds in memory at a time.
 pub const LIST_BATCH: usize = 1024;
 
-/// Entries that a process remembers as it last saw them, where replies take a while.
-pub const SEEN_MAX: usize = 64 << 10;
+/// Entries whose last seen inode a process remembers to predict paths, over the network.
+pub const ENTRY_HINTS_MAX: usize = 64 << 10;
 
-/// Entries that a process keeps while leases on them last, where replies take a while.
-pub const KEPT_MAX: usize = 64 << 10;
+/// Entries that a process caches under read leases, over the network.
+pub const ENTRY_CACHE_MAX: usize = 64 << 10;
 
-/// Directories of which a process counts the entries that it had not seen before it looked for them.
+/// Directories for which a process counts cache misses to decide on read-ahead.
 pub const READ_AHEAD_MAX: usize = 1024;
 
-/// Steps of a path that a process asks for at a time, where replies take a while.
+/// Entries of a path that a process fetches concurrently over the network.
 pub const STEPS_MAX: usize = 16;
 
-/// Directories for which a process keeps the proof that they are where it saw them, where replies take a while.
-pub const PROVED_MAX: usize = 1024;
+/// Directories for which a process caches a proof of their path, over the network.
+pub const VALIDATED_PATHS_MAX: usize = 1024;
 
-/// Directories that a process knows by a proof.
-pub const KNOWN_MAX: usize = 1024;
+/// Directories on paths that a process caches, each with a proof that it has not changed.
+pub const DIRECTORY_CACHE_MAX: usize = 1024;
 
 /// Directories with pending times; beyond this, times are stored immediately.
-pub const WAITING_TIMES_MAX: usize = 1024;
+pub const PENDING_TIMES_MAX: usize = 1024;
 
-/// Directories that a process remembers it has moved.
+/// Directories whose new location a process remembers after it moved them.
 pub const MOVES_MAX: usize = 1024;
 
-/// Attempts of a transaction that meets conflicts; then the caller is told to retry later.
+/// Attempts of a transaction that meets conflicts; then the call fails with `ErrorKind::Again`.
 pub const RETRIES_MAX: u32 = 10_000;
 
-/// Attempts to use what a path names while it keeps vanishing and the path still leads to it: two names may be
-/// exchanged all the time.
+/// Attempts to use a node that vanishes although its path still leads to it: another process may exchange two names
+/// repeatedly.
 pub const SAME_MAX: u32 = 8;
 
 /// Attempts to find the entry of an open file that has just lost its name: the remover may have been killed.

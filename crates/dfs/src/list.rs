@@ -18,7 +18,7 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    /// What it is.
+    /// File, directory or symbolic link.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.inode.kind
@@ -32,8 +32,8 @@ impl DirEntry {
 }
 
 impl Node {
-    /// At most `entries` entries after `anchor`, which advances (DAOS: `dfs_readdirplus`), without `.` and `..`. An entry
-    /// that exists throughout is returned exactly once, whatever is added or removed meanwhile.
+    /// At most `entries` entries after `anchor`, which advances (DAOS: `dfs_readdirplus`), without `.` and `..`. An
+    /// entry that exists throughout is returned exactly once, whatever is added or removed meanwhile.
     ///
     /// # Errors
     /// [`esker::types::ErrorKind::NotDirectory`]; errors of the backend.
@@ -45,14 +45,14 @@ impl Node {
             let names: Vec<_> = names.iter().collect();
             for names in names.chunks(LIST_BATCH) {
                 let inodes = entry::fetch_all(&dir, names, self.fs().view()).wait()?;
-                // What was removed since the listing of the names is none.
+                // An entry that was removed after the names were listed has no inode.
                 let entry = |(name, inode): (&&[u8], Option<_>)| {
                     Some(DirEntry { name: name.to_vec(), inode: inode? })
                 };
                 found.extend(std::iter::zip(names, inodes).filter_map(entry));
             }
         }
-        self.fs().mounted().seen.listed(self, &found);
+        self.fs().mounted().entry_hints.record_listing(self, &found);
         Ok(found)
     }
 
@@ -68,8 +68,8 @@ impl Node {
         Ok(names)
     }
 
-    /// The first `most` names after `after`, sorted. What it takes depends on `most`, and not on how many names there are;
-    /// but the pool may be one whose backend reads all of them (`daos:`).
+    /// The first `most` names after `after`, sorted. The cost depends on `most`, not on the size of the directory,
+    /// except on a backend that reads all names (`daos:`).
     ///
     /// # Errors
     /// As [`Node::read_dir`].
@@ -83,7 +83,7 @@ impl Node {
         Ok(first.names)
     }
 
-    /// Adds the first names of a shard. Returns an anchor in a shard that was not looked at, or the end.
+    /// Adds the first names of a shard. Returns an anchor in the next shard, or the end.
     fn add_shard(&self, first: &mut First<'_>, shard: u32) -> Result<Anchor> {
         let is_in =
             |anchor: &Anchor| matches!(anchor, Anchor::After { shard: at, .. } if *at == shard);
@@ -95,7 +95,7 @@ impl Node {
             first.add(&names);
         }
         if is_in(&anchor) {
-            // A name is shorter than this, so none is behind it.
+            // Every name is shorter than this position, so none follows it.
             anchor = Anchor::After { shard, position: vec![0xff; NAME_MAX + 1] };
             first.add(&self.read_names(&mut anchor, 1)?);
         }
@@ -120,7 +120,7 @@ impl Node {
     }
 }
 
-/// The first names after one.
+/// The first names after `after`.
 struct First<'a> {
     after: &'a [u8],
     most: usize,

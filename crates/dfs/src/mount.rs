@@ -1,20 +1,20 @@
 //! Mounted file systems.
 use crate::attr::Attr;
-use crate::closing::Closing;
+use crate::deferred_close::DeferredCloses;
+use crate::directory_cache::DirectoryCache;
 use crate::entry;
-use crate::fresh::Fresh;
+use crate::entry_cache::EntryCache;
+use crate::entry_hints::EntryHints;
 use crate::inode::{Inode, Kind};
-use crate::kept::Kept;
-use crate::known::Known;
 use crate::lazy::DirectoryTimes;
+use crate::lease_on_create::NewFileLeases;
 use crate::limits::RETRIES_MAX;
 use crate::node::Node;
 use crate::oids::Oids;
 use crate::open::OpenFiles;
 use crate::orphans;
-use crate::proved::Proved;
+use crate::path_validation::ValidatedPaths;
 use crate::rename::Moves;
-use crate::seen::Seen;
 use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode, Space};
@@ -43,19 +43,19 @@ pub(crate) struct Mounted {
     roots: Roots,
     view: Access<'static>,
     read_only: bool,
-    /// As this process last saw it; others may have changed it since.
+    /// Inode of the root when this process last read it; others may have changed it since.
     root: RwLock<Inode>,
     mount_point: OnceLock<Box<[u8]>>,
     pub(crate) oids: Oids,
-    pub(crate) fresh: Fresh,
+    pub(crate) new_file_leases: NewFileLeases,
     pub(crate) open_files: OpenFiles,
-    pub(crate) closing: Arc<Closing>,
+    pub(crate) deferred_closes: Arc<DeferredCloses>,
     pub(crate) times: DirectoryTimes,
     pub(crate) moves: Moves,
-    pub(crate) seen: Seen,
-    pub(crate) kept: Kept,
-    pub(crate) proved: Proved,
-    pub(crate) known: Known,
+    pub(crate) entry_hints: EntryHints,
+    pub(crate) entry_cache: EntryCache,
+    pub(crate) validated_paths: ValidatedPaths,
+    pub(crate) directory_cache: DirectoryCache,
 }
 
 /// Space of a file system (POSIX: `statvfs`).
@@ -65,11 +65,11 @@ pub struct FsSpace {
     pub block_size: u64,
     /// Bytes of the pool for data.
     pub total: u64,
-    /// Of them, free.
+    /// Free bytes of the pool for data.
     pub free: u64,
     /// Approximate number of entries that fit the index.
     pub files: u64,
-    /// Of them, free.
+    /// Approximate number of entries that still fit.
     pub files_free: u64,
 }
 
@@ -91,12 +91,12 @@ impl Dfs {
     ) -> Result<ContainerInfo> {
         let info = pool.create_container(container).wait()?;
         let name = info.uuid.to_string();
-        let made = || {
+        let format = || {
             let container = pool.open_container(&name, OpenMode::ReadWrite).wait()?;
             Self::format(&container, new)?;
             container.close().wait()
         };
-        match made() {
+        match format() {
             Ok(()) => Ok(info),
             Err(error) => {
                 let _ = pool.destroy_container(&name, true).wait();
@@ -111,7 +111,7 @@ impl Dfs {
     /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; else as
     /// [`Dfs::create_container`].
     pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
-        container.transaction().map(drop).map_err(unsuitable)?;
+        container.transaction().map(drop).map_err(explain_no_transactions)?;
         let roots = superblock::format(container, new)?;
         let properties = superblock::properties(roots);
         let changes: Vec<_> =
@@ -136,15 +136,15 @@ impl Dfs {
     /// [`ErrorKind::Invalid`] if the container holds none, [`ErrorKind::NotFound`] for an unknown
     /// snapshot, or if its superblock or the entry of the root was removed, [`ErrorKind::NotSupported`] if the backend has no transactions.
     pub fn mount(container: Container, options: MountOptions) -> Result<Self> {
-        container.transaction_read_only().map(drop).map_err(unsuitable)?;
+        container.transaction_read_only().map(drop).map_err(explain_no_transactions)?;
         let view = match options.snapshot {
             Some(epoch) => container.at(epoch).wait()?,
             None => Access::Latest,
         };
         let superblock = Superblock::read(&container, view)?;
-        let roots = Roots::of(&container, &superblock)?;
+        let roots = Roots::from_superblock(&container, &superblock)?;
         let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view).wait()?;
-        let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root)?;
+        let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root_error)?;
         let roots = roots.with_root(root.oid);
         let read_only = options.read_only
             || options.snapshot.is_some()
@@ -158,15 +158,15 @@ impl Dfs {
             root: RwLock::new(root),
             mount_point: OnceLock::new(),
             oids: Oids::default(),
-            fresh: Fresh::default(),
+            new_file_leases: NewFileLeases::default(),
             open_files: OpenFiles::default(),
-            closing: Arc::default(),
+            deferred_closes: Arc::default(),
             times: DirectoryTimes::default(),
             moves: Moves::default(),
-            seen: Seen::default(),
-            kept: Kept::default(),
-            proved: Proved::default(),
-            known: Known::default(),
+            entry_hints: EntryHints::default(),
+            entry_cache: EntryCache::default(),
+            validated_paths: ValidatedPaths::default(),
+            directory_cache: DirectoryCache::default(),
         };
         let fs = Self(Arc::new(mounted));
         if !read_only {
@@ -175,7 +175,7 @@ impl Dfs {
         Ok(fs)
     }
 
-    /// The root directory, with its inode as this process last saw it; [`Node::refresh`] reads it again.
+    /// The root directory, with the inode that this process last read; [`Node::refresh`] reads it again.
     #[must_use]
     pub fn root(&self) -> Node {
         Node::root(self, *self.0.root.read().unwrap_or_else(PoisonError::into_inner))
@@ -205,8 +205,8 @@ impl Dfs {
         self.0.read_only
     }
 
-    /// Sets the path under which programs see the file system, so that absolute symbolic links into it are followed. Only
-    /// the first call has an effect.
+    /// Sets the path under which programs see the file system, so that absolute symbolic links into it are followed.
+    /// Only the first call has an effect.
     pub fn set_mount_point(&self, path: &[u8]) {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let _ = self.0.mount_point.set(path.into());
@@ -229,7 +229,7 @@ impl Dfs {
     /// # Errors
     /// Errors of the backend.
     pub fn attr_of(&self, inode: &Inode) -> Result<Attr> {
-        Attr::of(self, inode)
+        Attr::fetch(self, inode)
     }
 
     /// Space (DAOS: `dfs_query`, POSIX: `statvfs`).
@@ -238,11 +238,11 @@ impl Dfs {
     /// Errors of the backend.
     pub fn space(&self) -> Result<FsSpace> {
         let targets = self.0.container.pool_info().wait()?.targets;
-        let sum = |part: fn(&Space) -> u64| targets.iter().map(part).sum::<u64>();
-        // Files take space in an index.
-        let entries = |part: fn(&Space) -> u64| match sum(|target| target.index_total) {
+        let sum = |field: fn(&Space) -> u64| targets.iter().map(field).sum::<u64>();
+        // The number of entries is estimated from the space of the index.
+        let entries = |field: fn(&Space) -> u64| match sum(|target| target.index_total) {
             0 => 0,
-            _ => sum(part) / INDEX_BYTES_PER_FILE,
+            _ => sum(field) / INDEX_BYTES_PER_FILE,
         };
         Ok(FsSpace {
             block_size: BLOCK_SIZE,
@@ -253,18 +253,18 @@ impl Dfs {
         })
     }
 
-    /// Stores the pending times of files and directories, and lets others free what was closed.
+    /// Stores the pending times of files and directories, and releases the leases of closed files.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn flush(&self) -> Result<()> {
-        self.0.end_leases()?;
+        self.0.release_closed()?;
         self.0.open_files.store_times(&self.0)?;
         self.0.times.store_all(&self.0)
     }
 }
 
-/// For the other modules.
+/// Methods for other modules.
 impl Dfs {
     pub(crate) fn mounted(&self) -> &Mounted {
         &self.0
@@ -283,7 +283,7 @@ impl Dfs {
         }
     }
 
-    /// As [`Mounted::transact`].
+    /// Same as [`Mounted::transact`].
     pub(crate) fn transact<T>(&self, work: impl FnMut(Access<'_>) -> Result<T>) -> Result<T> {
         self.0.transact(work)
     }
@@ -298,12 +298,12 @@ impl Mounted {
         &self.superblock
     }
 
-    /// True if replies take a while.
+    /// True if requests go over the network, so that each costs a round trip.
     pub(crate) fn is_slow(&self) -> bool {
         self.container.capabilities().asynchronous
     }
 
-    /// True if what was read can be kept for a while.
+    /// True if the backend grants leases on reads of this view, so that entries can be cached.
     pub(crate) fn grants_leases(&self) -> bool {
         matches!(self.view, Access::Latest) && self.container.capabilities().read_leases
     }
@@ -313,7 +313,7 @@ impl Mounted {
     }
 
     /// Records the current inode of the root.
-    pub(crate) fn root_is(&self, inode: &Inode) {
+    pub(crate) fn set_root(&self, inode: &Inode) {
         *self.root.write().unwrap_or_else(PoisonError::into_inner) = *inode;
     }
 
@@ -324,7 +324,7 @@ impl Mounted {
             let transaction = self.container.transaction()?;
             let value = work(Access::Tx(&transaction));
             let committed = value.and_then(|value| transaction.commit().wait().map(|()| value));
-            if let Some(result) = attempts.settle(committed) {
+            if let Some(result) = attempts.resolve(committed) {
                 return result;
             }
         }
@@ -336,8 +336,8 @@ impl Mounted {
 pub(crate) struct Attempts(u32);
 
 impl Attempts {
-    /// What an attempt ended in; `None` if there was a conflict and the transaction is to be tried again.
-    pub(crate) fn settle<T>(&mut self, result: Result<T>) -> Option<Result<T>> {
+    /// The result of an attempt; `None` if it met a conflict and the caller tries the transaction again.
+    pub(crate) fn resolve<T>(&mut self, result: Result<T>) -> Option<Result<T>> {
         match result {
             Err(error) if error.kind() == ErrorKind::TxRestart => self.again().err().map(Err),
             result => Some(result),
@@ -358,14 +358,14 @@ impl Attempts {
 }
 
 impl Drop for Mounted {
-    /// Pending times are lost only if storing them fails, and then there is nobody to report it to.
+    /// Pending times are lost only if storing them fails, which a drop cannot report.
     fn drop(&mut self) {
-        let _ = self.end_leases();
+        let _ = self.release_closed();
         let _ = self.times.store_all(self);
     }
 }
 
-fn unsuitable(error: Error) -> Error {
+fn explain_no_transactions(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotSupported => Error::new(
             ErrorKind::NotSupported,
@@ -376,7 +376,7 @@ fn unsuitable(error: Error) -> Error {
 }
 
 #[cold]
-fn no_root() -> Error {
+fn no_root_error() -> Error {
     let message = "the file system has no root directory; run `esker fs check --repair`";
     Error::new(ErrorKind::NotFound, message)
 }

@@ -1,5 +1,4 @@
 //! Nodes: files, directories and symbolic links of the tree, each found by its parent and its name.
-use crate::ahead::Ahead;
 use crate::attr::Attr;
 use crate::entry;
 use crate::entry::EntryLocation;
@@ -7,13 +6,14 @@ use crate::inode::{Inode, Kind};
 use crate::limits::{DEPTH_MAX, NAME_MAX, SAME_MAX};
 use crate::mount::Dfs;
 use crate::orphans;
+use crate::prefetch::Prefetch;
 use crate::superblock::ROOT_NAME;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
 use esker::{Access, Lease, Object, Wait};
 use esker_os::ForkLock;
 use std::sync::Arc;
 
-/// Extended attribute of every entry of a mount that says what the entry is: [`Node::identity`].
+/// Extended attribute of every entry of a mount that identifies the entry: [`Node::identity`].
 pub const IDENTITY_ATTRIBUTE: &str = "esker.identity";
 
 /// A file, directory or symbolic link: the location of its entry, and its inode at the lookup (DAOS: `dfs_obj_t`).
@@ -27,16 +27,17 @@ struct Inner {
     name: Box<[u8]>,
     depth: u32,
     inode: Inode,
-    /// Of a file that was created to be opened, until then.
+    /// Lease of a file that was created to be opened, until the caller opens it.
     lease: ForkLock<Option<Lease>>,
 }
 
 impl Drop for Inner {
-    /// A file that was created to be opened, and was not. If others have removed it, its content goes with its last lease.
+    /// Releases the lease of a file that was created to be opened, and was not. Frees the content if another process
+    /// has removed the file, and this was the last lease.
     fn drop(&mut self) {
         let Some(lease) = self.lease.lock().take() else { return };
         if lease.release().wait().is_ok_and(|is_last| is_last) {
-            // What cannot be freed now is freed by the next mount.
+            // After an error, the next mount frees it.
             let _ = orphans::bury(self.fs.mounted(), &self.inode);
         }
     }
@@ -53,7 +54,7 @@ impl Node {
         self.child_with(name, inode, None)
     }
 
-    /// The node of an entry that this process made; the lease on its object was there first.
+    /// The node of an entry that this process created, with the lease that it acquired on the object before.
     pub(crate) fn child_with(
         &self,
         name: &[u8],
@@ -73,12 +74,12 @@ impl Node {
         Ok(Self(Arc::new(Inner { fs, parent, name: name.into(), depth, inode, lease: held })))
     }
 
-    /// True if it was created to be opened, and was not yet: it is empty, and cannot lose its content.
+    /// True if the file was created to be opened and is not open yet: it is empty, and cannot lose its content.
     pub(crate) fn has_lease(&self) -> bool {
         self.0.lease.lock().is_some()
     }
 
-    /// The lease on its object that is older than its entry, once.
+    /// Takes the lease that was acquired before the entry was created.
     pub(crate) fn take_lease(&self) -> Option<Lease> {
         self.0.lease.lock().take()
     }
@@ -95,7 +96,7 @@ impl Node {
         &self.0.inode
     }
 
-    /// What it is.
+    /// File, directory or symbolic link.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.0.inode.kind
@@ -107,8 +108,8 @@ impl Node {
         self.0.inode.oid
     }
 
-    /// The UUID of the container and the object ID, which are the same for every path to this file or directory. `None` in a
-    /// snapshot, whose files differ from the current ones.
+    /// The UUID of the container and the object ID, which are the same for every path to this file or directory. `None`
+    /// in a snapshot, whose files differ from the current ones.
     #[must_use]
     pub fn identity(&self) -> Option<String> {
         let uuid = self.fs().container().info().uuid;
@@ -153,11 +154,11 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`], [`ErrorKind::NameTooLong`].
     pub fn lookup(&self, name: &[u8]) -> Result<Self> {
-        let inode = self.find(name, self.0.fs.view())?.ok_or_else(|| self.missing(name))?;
+        let inode = self.find(name, self.0.fs.view())?.ok_or_else(|| self.no_entry_error(name))?;
         self.child(name, inode)
     }
 
-    /// The entry of this name in this directory, and its attributes: where replies take a while, often as fast as
+    /// The entry of this name in this directory, and its attributes. Over the network this is often as fast as
     /// [`Node::lookup`] alone.
     ///
     /// # Errors
@@ -165,11 +166,11 @@ impl Node {
     pub fn lookup_with_attr(&self, name: &[u8]) -> Result<(Self, Attr)> {
         let mut times = 1;
         loop {
-            let mut ahead = Ahead::ask(self, std::iter::once(name), true);
-            let found = ahead.lookup(self, name)?;
-            match ahead.attr_of(&found) {
+            let mut prefetch = Prefetch::fetch(self, std::iter::once(name), true);
+            let found = prefetch.lookup(self, name)?;
+            match prefetch.attr_of(&found) {
                 Ok(attr) => return Ok((found, attr)),
-                // The name may have been given to something else between the lookup and the question for its size.
+                // Another process may have replaced the entry between the lookup and the read of the size.
                 Err(error) if error.kind() == ErrorKind::NotFound && times < SAME_MAX => times += 1,
                 Err(error) => return Err(error),
             }
@@ -185,22 +186,22 @@ impl Node {
         match &self.0.parent {
             Some(parent) => parent.child(&self.0.name, inode),
             None => {
-                self.0.fs.mounted().root_is(&inode);
+                self.0.fs.mounted().set_root(&inode);
                 Ok(Self::root(&self.0.fs, inode))
             }
         }
     }
 
-    /// Its current attributes (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup with the current
-    /// size, and link count 0 if it was removed.
+    /// Its current attributes (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup with the
+    /// current size, and link count 0 if it was removed.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn attr(&self) -> Result<Attr> {
         match self.located(self.0.fs.view()) {
-            Ok((place, inode)) => Ok(Attr::of(&self.0.fs, &inode)?.at(&place)),
+            Ok((location, inode)) => Ok(Attr::fetch(&self.0.fs, &inode)?.at(&location)),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let attr = Attr::of(&self.0.fs, &self.0.inode)?;
+                let attr = Attr::fetch(&self.0.fs, &self.0.inode)?;
                 Ok(Attr { nlink: 0, ..attr })
             }
             Err(error) => Err(error),
@@ -216,10 +217,10 @@ impl Node {
     }
 }
 
-/// For the other modules.
+/// Methods for other modules.
 impl Node {
-    /// Where its entry stands.
-    pub(crate) fn place(&self) -> EntryLocation {
+    /// Location of its entry, as of the lookup.
+    pub(crate) fn location(&self) -> EntryLocation {
         let mounted = self.0.fs.mounted();
         let dir = self.parent().map_or(mounted.roots().superblock, Self::oid);
         EntryLocation { dir, name: self.0.name.clone() }
@@ -243,7 +244,7 @@ impl Node {
         self.0.fs.container().object(self.oid())
     }
 
-    /// The inode under a name of this directory, if there is one.
+    /// The inode under a name of this directory; `None` if the name does not exist.
     pub(crate) fn find(&self, name: &[u8], access: Access<'_>) -> Result<Option<Inode>> {
         let dir = self.directory()?;
         if name.len() > NAME_MAX {
@@ -263,43 +264,45 @@ impl Node {
         Ok(self.located(access)?.1)
     }
 
-    /// The current location of its entry, and its inode: even if this process moved it, or if it is an open file that was
-    /// moved or removed.
+    /// The current location of its entry, and its inode: even if this process moved it, or if it is an open file that
+    /// was moved or removed.
     ///
     /// # Errors
     /// As [`Node::stored`].
     pub(crate) fn located(&self, access: Access<'_>) -> Result<(EntryLocation, Inode)> {
         let moved = || self.0.fs.mounted().moved_to(self.oid());
-        for place in std::iter::once(self.place()).chain(std::iter::once_with(moved).flatten()) {
-            if let Some(inode) = self.inode_at(&place, access)? {
-                return Ok((place, inode));
+        for location in
+            std::iter::once(self.location()).chain(std::iter::once_with(moved).flatten())
+        {
+            if let Some(inode) = self.inode_at(&location, access)? {
+                return Ok((location, inode));
             }
         }
         let found = match self.kind() {
             Kind::File => orphans::find_used(&self.0.fs, self.oid(), access)?,
             Kind::Directory | Kind::Symlink => None,
         };
-        found.ok_or_else(|| self.gone())
+        found.ok_or_else(|| self.gone_error())
     }
 
     pub(crate) fn inode_at(
         &self,
-        place: &EntryLocation,
+        location: &EntryLocation,
         access: Access<'_>,
     ) -> Result<Option<Inode>> {
-        let found = place.inode(self.0.fs.container(), access).wait()?;
+        let found = location.inode(self.0.fs.container(), access).wait()?;
         Ok(found.filter(|inode| inode.oid == self.oid()))
     }
 
     #[cold]
-    pub(crate) fn missing(&self, name: &[u8]) -> Error {
+    pub(crate) fn no_entry_error(&self, name: &[u8]) -> Error {
         let (dir, name) = (self.path(), String::from_utf8_lossy(name));
         let dir = String::from_utf8_lossy(&dir);
         Error::new(ErrorKind::NotFound, format!("{name:?} does not exist in {dir}"))
     }
 
     #[cold]
-    pub(crate) fn gone(&self) -> Error {
+    pub(crate) fn gone_error(&self) -> Error {
         let path = self.path();
         let path = String::from_utf8_lossy(&path);
         Error::new(ErrorKind::NotFound, format!("{path} was moved or removed"))

@@ -33,7 +33,7 @@ impl Oids {
         let mut series = self.0.lock();
         let current = match series.filter(|series| series.next < u32::MAX) {
             Some(current) => current,
-            None => Series { lo: fresh(container)?, next: FIRST },
+            None => Series { lo: new_lower_word(container)?, next: FIRST },
         };
         *series = Some(Series { next: current.next + 1, ..current });
         Ok((current.next, current.lo))
@@ -41,7 +41,7 @@ impl Oids {
 }
 
 /// A lower word that no other process has; 0 is reserved for the objects that every file system has.
-fn fresh(container: &Container) -> Result<u64> {
+fn new_lower_word(container: &Container) -> Result<u64> {
     loop {
         match container.allocate_oids(1).wait()? {
             0 => {}

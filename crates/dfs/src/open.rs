@@ -11,60 +11,59 @@ use esker_os::ForkLock;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-/// All files that are open. A child made by fork begins with none, and notes those it inherited when it
-/// first uses them.
+/// All open files. A forked child starts with none, and adds an inherited file at its first use.
 #[derive(Default)]
 pub(crate) struct OpenFiles(ForkLock<HashMap<ObjectId, OpenFile>>);
 
-/// A file that is open, whatever the number of its handles.
+/// An open file with all its handles.
 struct OpenFile {
     handles: usize,
-    /// Tells all processes that the file is in use.
+    /// Lease by which other processes see that the file is in use.
     lease: Lease,
     /// The location of its entry, as far as this process knows; `None` once this process removed it.
-    place: Option<EntryLocation>,
-    /// When somebody wrote through a handle of this process, as long as it is not stored.
+    location: Option<EntryLocation>,
+    /// Time of the last write through a handle of this process, until it is stored.
     written: Option<Time>,
-    /// What is stored.
+    /// Modification time as stored.
     stored: Time,
 }
 
 /// A file of which this process has closed the last handle.
 pub(crate) struct Closed {
     pub(crate) lease: Lease,
-    /// As far as this process knows.
+    /// The file still has a name, as far as this process knows.
     pub(crate) has_name: bool,
 }
 
 impl OpenFile {
     async fn new(node: &Node) -> Result<Self> {
-        let kept = || node.fs().mounted().closing.take(node.oid());
-        let lease = match node.take_lease().or_else(kept) {
+        let deferred = || node.fs().mounted().deferred_closes.take(node.oid());
+        let lease = match node.take_lease().or_else(deferred) {
             Some(lease) => lease,
             None => node.object().lease().await?,
         };
-        let place = Some(node.place());
-        Ok(Self { handles: 0, lease, place, written: None, stored: node.inode().mtime })
+        let location = Some(node.location());
+        Ok(Self { handles: 0, lease, location, written: None, stored: node.inode().mtime })
     }
 
-    /// What has to be stored at once, if `due`.
+    /// If `due`, records `time` as stored, and returns it with the location where the caller stores it.
     fn take_due(&mut self, time: Time, due: bool) -> Option<(EntryLocation, Time)> {
         if !due {
             return None;
         }
-        let place = self.place.clone()?;
+        let location = self.location.clone()?;
         self.stored = time;
-        Some((place, time))
+        Some((location, time))
     }
 }
 
 impl OpenFiles {
-    /// Counts a handle of the file that `node` names; in a child made by fork, one that it inherited.
+    /// Counts a handle of the file that `node` names; a forked child counts an inherited one.
     pub(crate) fn open(&self, node: &Node) -> Result<()> {
         self.with(node, |file| file.handles += 1).wait()
     }
 
-    /// Takes a handle off the count. After the last one, the caller ends the lease.
+    /// Decrements the count of handles. After the last one, the caller releases the lease.
     pub(crate) fn close(&self, oid: ObjectId) -> Option<Closed> {
         let mut files = self.0.lock();
         let Entry::Occupied(mut file) = files.entry(oid) else { return None };
@@ -73,17 +72,20 @@ impl OpenFiles {
             return None;
         }
         let file = file.remove();
-        Some(Closed { lease: file.lease, has_name: file.place.is_some() })
+        Some(Closed { lease: file.lease, has_name: file.location.is_some() })
     }
 
     /// The location of a file's entry, as far as this process knows.
-    pub(crate) fn place(&self, node: &Node) -> Option<EntryLocation> {
-        self.0.lock().get(&node.oid()).map_or_else(|| Some(node.place()), |file| file.place.clone())
+    pub(crate) fn location(&self, node: &Node) -> Option<EntryLocation> {
+        self.0
+            .lock()
+            .get(&node.oid())
+            .map_or_else(|| Some(node.location()), |file| file.location.clone())
     }
 
     /// The location of the entry of a file that is open here.
-    pub(crate) fn known_place(&self, oid: ObjectId) -> Option<EntryLocation> {
-        self.0.lock().get(&oid).and_then(|file| file.place.clone())
+    pub(crate) fn open_file_location(&self, oid: ObjectId) -> Option<EntryLocation> {
+        self.0.lock().get(&oid).and_then(|file| file.location.clone())
     }
 
     /// Records a write, and stores the time if the stored one is too old.
@@ -117,14 +119,14 @@ impl OpenFiles {
         if let Some(file) = self.0.lock().get_mut(&node.oid()) {
             return Ok(work(file));
         }
-        // The lock is free while the lease is taken, which may take long.
+        // The lock is not held while the lease is acquired, which may take long.
         let new = OpenFile::new(node).await?;
-        let (done, spare) = match self.0.lock().entry(node.oid()) {
+        let (result, spare) = match self.0.lock().entry(node.oid()) {
             Entry::Vacant(free) => return Ok(work(free.insert(new))),
             Entry::Occupied(mut file) => (work(file.get_mut()), new.lease),
         };
         spare.release().await?;
-        Ok(done)
+        Ok(result)
     }
 
     fn change(&self, oid: ObjectId, work: impl FnOnce(&mut OpenFile)) {
@@ -136,15 +138,16 @@ impl OpenFiles {
 
 async fn store(mounted: &Mounted, oid: ObjectId, due: Option<(EntryLocation, Time)>) -> Result<()> {
     match due {
-        Some((place, time)) => lazy::store(mounted, &place, oid, time).await,
+        Some((location, time)) => lazy::store(mounted, &location, oid, time).await,
         None => Ok(()),
     }
 }
 
-/// What this process knows of files beyond what is stored.
+/// State of files that this process has not stored yet.
 impl Mounted {
-    /// When its content changed, if that is not stored yet. A later stored time wins: somebody may have set it.
-    pub(crate) fn waiting_time(&self, inode: &Inode) -> Option<Time> {
+    /// Time when the content changed, if it is not stored yet. A later stored time wins: another process may have set
+    /// it.
+    pub(crate) fn pending_time(&self, inode: &Inode) -> Option<Time> {
         let changed = match inode.kind {
             Kind::File => self.open_files.0.lock().get(&inode.oid)?.written,
             Kind::Directory => self.times.last(inode.oid),
@@ -153,19 +156,19 @@ impl Mounted {
         changed.filter(|time| *time > inode.ctime)
     }
 
-    /// Puts into an inode that is about to be stored that it changes now, and what waits to be stored.
+    /// Sets the times of an inode that the caller is about to store: `ctime` to now, `mtime` to a pending time.
     pub(crate) fn stamp(&self, inode: &mut Inode) {
-        inode.mtime = self.waiting_time(inode).unwrap_or(inode.mtime);
+        inode.mtime = self.pending_time(inode).unwrap_or(inode.mtime);
         inode.ctime = Time::now();
     }
 
-    /// The attributes of what stands at `place` were stored.
-    pub(crate) fn attributes_set(&self, place: &EntryLocation, inode: &Inode) {
+    /// Records that the attributes of the entry at `location` were stored.
+    pub(crate) fn note_attributes(&self, location: &EntryLocation, inode: &Inode) {
         if inode.oid == self.roots().root {
-            self.root_is(inode);
+            self.set_root(inode);
         }
         match inode.kind {
-            Kind::Directory => self.times.set(inode.oid, place, inode.mtime),
+            Kind::Directory => self.times.set(inode.oid, location, inode.mtime),
             _ => self.open_files.change(inode.oid, |file| {
                 (file.written, file.stored) = (None, inode.mtime);
             }),
@@ -173,16 +176,16 @@ impl Mounted {
     }
 
     /// Records the new location of an entry.
-    pub(crate) fn moved(&self, inode: &Inode, place: &EntryLocation) {
-        self.times.moved(inode.oid, place);
+    pub(crate) fn note_move(&self, inode: &Inode, location: &EntryLocation) {
+        self.times.note_move(inode.oid, location);
         if inode.kind == Kind::Directory {
-            self.moves.note(inode.oid, place);
+            self.moves.note(inode.oid, location);
         }
-        self.open_files.change(inode.oid, |file| file.place = Some(place.clone()));
+        self.open_files.change(inode.oid, |file| file.location = Some(location.clone()));
     }
 
     /// Records that a file lost its name.
-    pub(crate) fn removed(&self, oid: ObjectId) {
-        self.open_files.change(oid, |file| file.place = None);
+    pub(crate) fn note_removal(&self, oid: ObjectId) {
+        self.open_files.change(oid, |file| file.location = None);
     }
 }

@@ -1,10 +1,11 @@
-//! Orphans: files that were removed or renamed while open.
+//! Orphans: files that a process removed or renamed while they were open.
 //!
-//! An object of its own keeps their inodes, by id, until the last user closes the file and frees the content. For a
-//! renamed file an entry there leads to the new name meanwhile. The next mount removes what killed processes leave.
+//! A separate object stores their inodes, by object id, until the last process closes the file and frees the content.
+//! For a renamed file, it stores an entry that leads to the new name. The next mount removes the orphans of killed
+//! processes.
 use crate::attr;
 use crate::entry::EntryLocation;
-use crate::entry::{self, LINK_AKEY, Whole};
+use crate::entry::{self, FullEntry, LINK_AKEY};
 use crate::inode::{Inode, Kind};
 use crate::limits::{LIST_BATCH, LOOKS_MAX};
 use crate::mount::{Dfs, Mounted};
@@ -20,7 +21,7 @@ const HI: u64 = 2;
 const GOING: &[u8] = b".going";
 /// Suffix of an entry that leads to the new path of a renamed file, as a symbolic link does.
 const MOVED: &[u8] = b".moved";
-/// Its akey for the new location, which stays right if directories above it move: the directory's object id, and the name.
+/// Akey of its new location: the object id of the directory, and the name. It stays valid if directories above move.
 const LOCATION_AKEY: &[u8] = b"DFS_LOCATION";
 
 /// The object of the orphans.
@@ -29,9 +30,9 @@ pub(crate) fn object(container: &Container) -> Result<Object> {
     Ok(container.object(container.generate_oid(HI, 0, ObjectType::MultiHashed, class, 0)?))
 }
 
-/// In the transaction that removes a file's name: keeps its entry as an orphan if somebody has it open, else returns
-/// false.
-pub(crate) fn keep(
+/// In the transaction that removes a file's name: stores its entry as an orphan if a process has the file open.
+/// Otherwise returns false.
+pub(crate) fn store_if_open(
     fs: &Dfs,
     dir: &Object,
     entry: &[u8],
@@ -41,14 +42,14 @@ pub(crate) fn keep(
     if inode.kind != Kind::File || !is_used(fs.mounted(), inode.oid)? {
         return Ok(false);
     }
-    if let Some(whole) = Whole::read(dir, entry, access)? {
-        whole.write(&object(fs.container())?, &name(inode.oid), access)?;
+    if let Some(entry) = FullEntry::read(dir, entry, access)? {
+        entry.write(&object(fs.container())?, &name(inode.oid), access)?;
     }
     Ok(true)
 }
 
-/// In the transaction that renames a file to `name` in `dir`: leads its users to the new name.
-pub(crate) fn lead(
+/// In the transaction that renames an open file to `name` in `dir`: stores an entry that leads to the new name.
+pub(crate) fn store_new_location(
     fs: &Dfs,
     inode: &Inode,
     (dir, name): (&Node, &[u8]),
@@ -65,13 +66,14 @@ pub(crate) fn lead(
     object(fs.container())?.update(&moved(inode.oid), Cond::NONE, &updates, access).wait()
 }
 
-/// Frees the content of a file that lost its name, now or on last close. `is_kept` is the result of [`keep`].
-pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_kept: bool) -> Result<()> {
-    match (is_used(fs, inode.oid)?, is_kept) {
+/// Frees the content of a file that lost its name, now or on last close. `is_stored` is the result of
+/// [`store_if_open`].
+pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_stored: bool) -> Result<()> {
+    match (is_used(fs, inode.oid)?, is_stored) {
         (true, true) => Ok(()),
         (false, true) => bury(fs, inode),
         (false, false) => free(fs, inode),
-        // Somebody opened it just before the name was removed.
+        // A process opened it just before the name was removed.
         (true, false) => {
             let orphans = object(fs.container())?;
             entry::put(&orphans, &name(inode.oid), inode, Access::Latest)?;
@@ -80,30 +82,32 @@ pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_kept: bool) -> Result<()> 
     }
 }
 
-/// Marks it to be unlinked on last close; false if nobody has it open. Who closed it a moment ago has not.
+/// Marks the file to be unlinked on last close; false if no process has it open. Releases the deferred leases of this
+/// process first, which do not count.
 fn is_used(fs: &Mounted, oid: ObjectId) -> Result<bool> {
-    fs.end_lease(oid)?;
+    fs.release_if_closed(oid)?;
     is_leased(fs, oid)
 }
 
-/// As [`is_used`], but who closed it a moment ago frees it then.
+/// [`is_used`] that counts deferred leases of this process: their release frees the file.
 fn is_leased(fs: &Mounted, oid: ObjectId) -> Result<bool> {
     fs.container().object(oid).unlink_on_last_close().wait()
 }
 
-/// Frees the content of an orphan, and forgets the new name of a renamed file, once nobody has it open any more.
+/// Frees the content of an orphan, and removes the entry that leads to the new name of a renamed file, unless a process
+/// has the file open.
 ///
-/// Only the process that removes the orphan's entry frees it. Later look-ups do not find the file, and earlier ones
-/// have a lease on it.
+/// Only the process that removes the orphan's entry frees it. Later lookups do not find the file, and the
+/// processes of earlier ones have a lease on it.
 pub(crate) fn bury(fs: &Mounted, inode: &Inode) -> Result<()> {
     let (orphan, going) = (name(inode.oid), going(inode.oid));
     if is_leased(fs, inode.oid)? {
         return Ok(());
     }
-    forget(fs, &moved(inode.oid))?;
+    remove_entry(fs, &moved(inode.oid))?;
     while rename(fs, &orphan, &going)? {
         if !is_leased(fs, inode.oid)? {
-            return end(fs, inode);
+            return free_orphan(fs, inode);
         }
         if !rename(fs, &going, &orphan)? || is_leased(fs, inode.oid)? {
             break;
@@ -112,8 +116,8 @@ pub(crate) fn bury(fs: &Mounted, inode: &Inode) -> Result<()> {
     Ok(())
 }
 
-/// Removes an entry, if there is one.
-fn forget(fs: &Mounted, entry: &[u8]) -> Result<()> {
+/// Removes an entry among the orphans, if it exists.
+fn remove_entry(fs: &Mounted, entry: &[u8]) -> Result<()> {
     let orphans = object(fs.container())?;
     match entry::fetch(&orphans, entry, Access::Latest).wait()? {
         Some(_) => orphans.punch_dkey(entry, Cond::NONE, Access::Latest).wait(),
@@ -122,12 +126,12 @@ fn forget(fs: &Mounted, entry: &[u8]) -> Result<()> {
 }
 
 /// Frees the content of an orphan.
-fn end(fs: &Mounted, inode: &Inode) -> Result<()> {
+fn free_orphan(fs: &Mounted, inode: &Inode) -> Result<()> {
     free(fs, inode)?;
     object(fs.container())?.punch_dkey(&going(inode.oid), Cond::NONE, Access::Latest).wait()
 }
 
-/// Renames an entry among the orphans. False if there is none.
+/// Renames an entry among the orphans. False if it does not exist.
 fn rename(fs: &Mounted, from: &[u8], to: &[u8]) -> Result<bool> {
     let orphans = object(fs.container())?;
     fs.transact(|access| {
@@ -139,28 +143,28 @@ fn rename(fs: &Mounted, from: &[u8], to: &[u8]) -> Result<bool> {
 }
 
 impl Dfs {
-    /// Finds a file by id that was removed or renamed while in use, for a program that inherited it open. A removed file
-    /// has no location.
+    /// Finds a file by object id that was removed or renamed while in use, for a program that inherited it open. A
+    /// removed file has no location.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if no such file is in use.
     pub fn file_in_use(&self, oid: ObjectId) -> Result<Node> {
         let (orphans, name) = (object(self.container())?, name(oid));
-        let look = || match entry::fetch(&orphans, &name, self.view()).wait()? {
+        let find = || match entry::fetch(&orphans, &name, self.view()).wait()? {
             Some(inode) => self.root().child(&name, inode).map(Some),
-            None => named_anew(self, oid),
+            None => find_by_new_name(self, oid),
         };
-        let gone = || format!("no file {oid} that lost its name is in use");
-        while_used(self, oid, look)?.ok_or_else(|| Error::new(ErrorKind::NotFound, gone()))
+        let message = || format!("no file {oid} that lost its name is in use");
+        while_used(self, oid, find)?.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
     }
 
-    /// Frees the content of a removed file by id, unless somebody has it open: for a program that inherited it and was
-    /// the last to close it.
+    /// Frees the content of a removed file by object id, unless a process has it open. A program that inherited the
+    /// file calls this after the last close.
     ///
     /// # Errors
     /// Errors of the backend.
     pub fn bury(&self, oid: ObjectId) -> Result<()> {
-        self.mounted().end_lease(oid)?;
+        self.mounted().release_if_closed(oid)?;
         let orphans = object(self.container())?;
         for name in [name(oid), moved(oid)] {
             if let Some(inode) = entry::fetch(&orphans, &name, Access::Latest).wait()? {
@@ -172,12 +176,12 @@ impl Dfs {
 }
 
 /// Removes the orphan entries of a file whose content is freed.
-pub(crate) fn forget_all(container: &Container, oid: ObjectId) -> Result<()> {
+pub(crate) fn remove_entries(container: &Container, oid: ObjectId) -> Result<()> {
     let (orphans, names) = (object(container)?, [name(oid), going(oid), moved(oid)]);
     names.iter().try_for_each(|name| orphans.punch_dkey(name, Cond::NONE, Access::Latest).wait())
 }
 
-/// The location and inode of a file that was removed or renamed while somebody has it open.
+/// The location and inode of a file that was removed or renamed while a process has it open.
 pub(crate) fn find(
     fs: &Dfs,
     oid: ObjectId,
@@ -187,15 +191,16 @@ pub(crate) fn find(
     if let Some(inode) = orphan.inode(fs.container(), access).wait()? {
         return Ok(Some((orphan, inode)));
     }
-    if let Some(found) = located_anew(fs, oid, access)? {
+    if let Some(found) = find_by_new_location(fs, oid, access)? {
         return Ok(Some(found));
     }
-    let Some(node) = named_anew(fs, oid)? else { return Ok(None) };
-    let inode = node.inode_at(&node.place(), access)?;
-    Ok(inode.map(|inode| (node.place(), inode)))
+    let Some(node) = find_by_new_name(fs, oid)? else { return Ok(None) };
+    let inode = node.inode_at(&node.location(), access)?;
+    Ok(inode.map(|inode| (node.location(), inode)))
 }
 
-/// As [`find`]; if the entry of an open file has just vanished, waits for the remover to keep it as an orphan.
+/// [`find`] that retries: if the entry of an open file has just vanished, waits until the remover stored it as an
+/// orphan.
 pub(crate) fn find_used(
     fs: &Dfs,
     oid: ObjectId,
@@ -204,14 +209,14 @@ pub(crate) fn find_used(
     while_used(fs, oid, || find(fs, oid, access))
 }
 
-/// Looks for a file, repeatedly while somebody has it open: it may move between the locations as they are searched.
+/// Runs `find` until it succeeds or no process has the file open: the file may move during the search.
 fn while_used<T>(
     fs: &Dfs,
     oid: ObjectId,
-    look: impl Fn() -> Result<Option<T>>,
+    find: impl Fn() -> Result<Option<T>>,
 ) -> Result<Option<T>> {
     for _ in 0..LOOKS_MAX {
-        let found = look()?;
+        let found = find()?;
         if found.is_some() || !is_used(fs.mounted(), oid)? {
             return Ok(found);
         }
@@ -221,7 +226,7 @@ fn while_used<T>(
 }
 
 /// A renamed file, by its new location.
-fn located_anew(
+fn find_by_new_location(
     fs: &Dfs,
     oid: ObjectId,
     access: Access<'_>,
@@ -231,13 +236,13 @@ fn located_anew(
     let Some((dir, name)) = stored.as_deref().and_then(|it| it.split_first_chunk()) else {
         return Ok(None);
     };
-    let place = EntryLocation { dir: ObjectId::from_bytes(*dir), name: name.into() };
-    let inode = place.inode(fs.container(), access).wait()?;
-    Ok(inode.filter(|inode| inode.oid == oid).map(|inode| (place, inode)))
+    let location = EntryLocation { dir: ObjectId::from_bytes(*dir), name: name.into() };
+    let inode = location.inode(fs.container(), access).wait()?;
+    Ok(inode.filter(|inode| inode.oid == oid).map(|inode| (location, inode)))
 }
 
 /// A renamed file, by the new name.
-fn named_anew(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
+fn find_by_new_name(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
     let orphans = object(fs.container())?;
     let Some(path) = entry::value(&orphans, &moved(oid), LINK_AKEY, fs.view())? else {
         return Ok(None);
@@ -263,8 +268,8 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
                 continue;
             }
             match () {
-                () if name.ends_with(GOING) => end(fs.mounted(), &inode)?,
-                () if name.ends_with(MOVED) => forget(fs.mounted(), name)?,
+                () if name.ends_with(GOING) => free_orphan(fs.mounted(), &inode)?,
+                () if name.ends_with(MOVED) => remove_entry(fs.mounted(), name)?,
                 () => bury(fs.mounted(), &inode)?,
             }
         }
@@ -272,7 +277,7 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
     Ok(())
 }
 
-/// Most removed files are empty or small, and a read is cheaper than a write.
+/// Frees the content of a file. Most removed files are empty, and reading the size is cheaper than a write.
 fn free(fs: &Mounted, inode: &Inode) -> Result<()> {
     let content = attr::content(fs, inode)?;
     match content.size(Access::Latest).wait()? {
@@ -326,36 +331,36 @@ mod tests {
         file
     }
 
-    /// One that lost its name while open.
+    /// An open file that lost its name.
     fn orphan(fs: &Dfs) -> File {
         let file = new_file(fs);
         fs.root().unlink(NAME).unwrap();
         file
     }
 
-    fn left(fs: &Dfs) -> Vec<Vec<u8>> {
+    fn orphan_names(fs: &Dfs) -> Vec<Vec<u8>> {
         let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(LIST_BATCH));
         let orphans = object(fs.container()).unwrap();
         let names = orphans.list_dkeys(&mut anchor, limit, Access::Latest).wait().unwrap();
         names.iter().map(<[u8]>::to_vec).collect()
     }
 
-    /// Its last user was told to free it just before this one opened it.
+    /// The last process that closed the file frees it after another one has opened it.
     #[test]
-    fn what_was_opened_before_its_burial_stays_until_it_is_closed() {
+    fn orphan_opened_before_it_is_freed_stays_until_close() {
         let fs = mounted("opened-before-burial");
         let file = orphan(&fs);
         bury(fs.mounted(), file.node().inode()).unwrap();
-        assert_eq!(left(&fs), [name(file.node().oid())]);
+        assert_eq!(orphan_names(&fs), [name(file.node().oid())]);
         let mut bytes = [0; 7];
         assert_eq!(file.read_at(0, &mut bytes).unwrap(), 7);
         assert_eq!(&bytes, b"content");
         file.close().unwrap();
-        assert_eq!(left(&fs), [[0; 0]; 0]);
+        assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
     }
 
     #[test]
-    fn what_another_mount_moves_and_removes_is_the_same_to_who_has_it_open() {
+    fn open_file_survives_rename_and_removal_by_another_mount() {
         let fs = mounted("moved-and-removed");
         let other = Dfs::mount(fs.container().clone(), MountOptions::default()).unwrap();
         let file = new_file(&fs);
@@ -372,32 +377,34 @@ mod tests {
         file.node().set_xattr(b"user.b", b"2", XattrMode::Create).unwrap();
         assert_eq!(fs.file_in_use(oid).unwrap().list_xattrs().unwrap().len(), 2);
         assert_eq!(moved_file.attr().unwrap().nlink, 0);
-        assert_eq!(left(&fs), [name(oid), moved(oid)]);
+        assert_eq!(orphan_names(&fs), [name(oid), moved(oid)]);
         file.close().unwrap();
-        assert_eq!(left(&fs), [[0; 0]; 0]);
+        assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
     }
 
-    /// Who moved it was killed before it was closed.
+    /// The process that moved the file was killed before it closed the file.
     #[test]
-    fn a_mount_forgets_where_files_were_moved_that_nobody_has_open() {
+    fn mount_removes_new_locations_of_files_that_are_not_open() {
         let fs = mounted("forgotten-moves");
         let file = new_file(&fs);
-        fs.transact(|access| lead(&fs, file.node().inode(), (&fs.root(), b"file"), access))
-            .unwrap();
+        fs.transact(|access| {
+            store_new_location(&fs, file.node().inode(), (&fs.root(), b"file"), access)
+        })
+        .unwrap();
         sweep(&fs).unwrap();
-        assert_eq!(left(&fs), [moved(file.node().oid())], "somebody has it open");
+        assert_eq!(orphan_names(&fs), [moved(file.node().oid())], "the file is open");
         let orphans = object(fs.container()).unwrap();
-        let moved_file = entry::fetch(&orphans, &left(&fs)[0], fs.view()).wait();
+        let moved_file = entry::fetch(&orphans, &orphan_names(&fs)[0], fs.view()).wait();
         file.close().unwrap();
         let inode = moved_file.unwrap().unwrap();
         entry::put(&object(fs.container()).unwrap(), &moved(inode.oid), &inode, Access::Latest)
             .unwrap();
         sweep(&fs).unwrap();
-        assert_eq!(left(&fs), [[0; 0]; 0]);
+        assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
     }
 
     #[test]
-    fn what_is_being_freed_is_not_opened() {
+    fn file_that_is_being_freed_cannot_be_opened() {
         let fs = mounted("being-freed");
         let file = orphan(&fs);
         let (orphan, going) = (name(file.node().oid()), going(file.node().oid()));
@@ -405,12 +412,12 @@ mod tests {
         assert_eq!(file.node().open(Open::READ).err().unwrap().kind(), ErrorKind::NotFound);
         assert_eq!(fs.file_in_use(file.node().oid()).err().unwrap().kind(), ErrorKind::NotFound);
         bury(fs.mounted(), file.node().inode()).unwrap();
-        assert_eq!(left(&fs), std::slice::from_ref(&going), "another frees it");
+        assert_eq!(orphan_names(&fs), std::slice::from_ref(&going), "another process frees it");
         let content = file.array().clone();
         file.close().unwrap();
-        assert_eq!(left(&fs), [going], "who was killed at it");
+        assert_eq!(orphan_names(&fs), [going], "of a killed process");
         sweep(&fs).unwrap();
-        assert_eq!(left(&fs), [[0; 0]; 0]);
+        assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
         assert_eq!(content.size(Access::Latest).wait().unwrap(), 0);
     }
 }

@@ -1,11 +1,11 @@
 //! Path resolution.
-use crate::ahead::Ahead;
 use crate::attr::Attr;
+use crate::directory_cache;
 use crate::inode::Kind;
-use crate::known;
 use crate::limits::{LINKS_MAX, PATH_MAX, RETRIES_MAX, SAME_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
+use crate::prefetch::Prefetch;
 use esker::types::{Error, ErrorKind, Result};
 
 /// Whether to follow a symbolic link at the end of a path. Others are always followed.
@@ -20,13 +20,13 @@ pub enum Follow {
 /// The result of resolving a path.
 #[derive(Clone)]
 pub enum Resolved<T = Node> {
-    /// A node, or what was asked of it.
+    /// A node, or the requested attribute of it.
     Node(T),
     /// A symbolic link leads out of the file system, to this path of the host.
     Outside(Vec<u8>),
 }
 
-/// The last part of a path and the directory it is in.
+/// The last name of a path and its directory.
 #[derive(Clone)]
 pub enum Parent {
     /// An entry of a directory; the name may be `.` or `..`, and is empty for the root. A trailing slash is kept.
@@ -36,21 +36,21 @@ pub enum Parent {
 }
 
 impl Dfs {
-    /// The node that a path names, relative to `base`. `..` is the parent directory; that of the root is the root. Its inode
-    /// is current, unless the path ends at `base` or above it: then it is the known one.
+    /// The node that a path names, relative to `base`. `..` is the parent directory; that of the root is the root. Its
+    /// inode is current, unless the path ends at `base` or above it: then it is the inode of that node.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], also for a symbolic link that leads out of the file system;
-    /// [`ErrorKind::NotDirectory`] if a part is none; [`ErrorKind::Loop`] after [`LINKS_MAX`] links;
-    /// [`ErrorKind::NameTooLong`].
+    /// [`ErrorKind::NotDirectory`] if a name in the path is not a directory; [`ErrorKind::Loop`] after [`LINKS_MAX`]
+    /// links; [`ErrorKind::NameTooLong`].
     pub fn resolve(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Node> {
         match self.walk(Walk::new(self, base, path), follow, |walk| walk.end())? {
             Resolved::Node(node) => Ok(node),
-            Resolved::Outside(path) => Err(leads_out(&path)),
+            Resolved::Outside(path) => Err(leads_out_error(&path)),
         }
     }
 
-    /// As [`Dfs::resolve`], but returns the target of a path that leaves the file system.
+    /// [`Dfs::resolve`] that returns the target of a path that leaves the file system.
     ///
     /// # Errors
     /// As [`Dfs::resolve`].
@@ -64,16 +64,16 @@ impl Dfs {
     /// # Errors
     /// As [`Dfs::resolve`].
     pub fn attr_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Resolved<Attr>> {
-        let look = || {
+        let attempt = || {
             let walk = Walk { with_size: true, ..Walk::new(self, base, path) };
             self.walk(walk, follow, |walk| Ok(walk.attr()))
         };
-        let mut found = look()?;
+        let mut found = attempt()?;
         for _ in 1..SAME_MAX {
-            // The name may have been given to something else between the lookup and the question for its size.
+            // Another process may have replaced the entry between the lookup and the read of the size.
             match &found {
                 Resolved::Node(Err(error)) if error.kind() == ErrorKind::NotFound => {
-                    found = look()?
+                    found = attempt()?
                 }
                 _ => break,
             }
@@ -92,9 +92,9 @@ impl Dfs {
     ) -> Result<Resolved<T>> {
         check_path(walk.path)?;
         let must_be_directory = walk.path.ends_with(b"/");
-        walk.look_ahead();
-        while let Some(name) = walk.parts.pop() {
-            let last = walk.parts.is_empty() && !must_be_directory;
+        walk.prefetch();
+        while let Some(name) = walk.names.pop() {
+            let last = walk.names.is_empty() && !must_be_directory;
             if let Some(mut outside) = walk.step(&name, !last || follow == Follow::All)? {
                 outside.extend(must_be_directory.then_some(b'/'));
                 return Ok(Resolved::Outside(outside));
@@ -114,13 +114,13 @@ impl Dfs {
         let (above, name) = split_last(path)?;
         let dir = match self.resolve_step(base, above, Follow::All)? {
             Resolved::Node(dir) => dir,
-            Resolved::Outside(path) => return Err(leads_out(&path)),
+            Resolved::Outside(path) => return Err(leads_out_error(&path)),
         };
         dir.directory()?;
         Ok((dir, name))
     }
 
-    /// As [`Dfs::resolve_parent`], but returns the target of a path that leaves the file system.
+    /// [`Dfs::resolve_parent`] that returns the target of a path that leaves the file system.
     ///
     /// # Errors
     /// As [`Dfs::resolve_parent`].
@@ -169,7 +169,7 @@ fn check_path(path: &[u8]) -> Result<()> {
 }
 
 #[cold]
-fn leads_out(path: &[u8]) -> Error {
+fn leads_out_error(path: &[u8]) -> Error {
     let path = String::from_utf8_lossy(path);
     Error::new(
         ErrorKind::NotFound,
@@ -182,35 +182,35 @@ struct Walk<'a> {
     fs: &'a Dfs,
     path: &'a [u8],
     node: Node,
-    /// The node was looked up on the way.
+    /// The node was looked up by this walk, so its inode is current.
     was_found: bool,
     /// The remaining names, the next one last.
-    parts: Vec<Vec<u8>>,
+    names: Vec<Vec<u8>>,
     links: usize,
     /// The size of a file at the end is wanted.
     with_size: bool,
-    ahead: Ahead,
+    prefetch: Prefetch,
 }
 
 impl<'a> Walk<'a> {
     fn new(fs: &'a Dfs, base: &Node, path: &'a [u8]) -> Self {
         let node = if path.starts_with(b"/") { fs.root() } else { base.clone() };
-        let (parts, ahead) = (Vec::new(), Ahead::default());
+        let (names, prefetch) = (Vec::new(), Prefetch::default());
         let mut walk =
-            Self { fs, path, node, was_found: false, parts, links: 0, with_size: false, ahead };
+            Self { fs, path, node, was_found: false, names, links: 0, with_size: false, prefetch };
         walk.push(path);
         walk
     }
 
-    fn look_ahead(&mut self) {
-        let names = self.parts.iter().rev().map(Vec::as_slice);
-        self.ahead = Ahead::ask(&self.node, names, self.with_size);
+    fn prefetch(&mut self) {
+        let names = self.names.iter().rev().map(Vec::as_slice);
+        self.prefetch = Prefetch::fetch(&self.node, names, self.with_size);
     }
 
     /// The attributes of the node reached.
     fn attr(self) -> Result<Attr> {
         match self.was_found {
-            true => self.ahead.attr_of(&self.node),
+            true => self.prefetch.attr_of(&self.node),
             false => self.node.attr(),
         }
     }
@@ -221,11 +221,11 @@ impl<'a> Walk<'a> {
     }
 
     fn push(&mut self, path: &[u8]) {
-        let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
-        self.parts.extend(parts.rev().map(<[u8]>::to_vec));
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        self.names.extend(names.rev().map(<[u8]>::to_vec));
     }
 
-    /// Goes to an entry of the current node. Returns the target if that leads out of the file system.
+    /// Moves to an entry of the current node. Returns the target if that leads out of the file system.
     fn step(&mut self, name: &[u8], follow: bool) -> Result<Option<Vec<u8>>> {
         self.node.directory()?;
         match name {
@@ -235,7 +235,7 @@ impl<'a> Walk<'a> {
                     let end = mount_point.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
                     return Ok(self.go_outside(&mount_point[..end]));
                 }
-                (parent, _) => self.know(parent.unwrap_or_else(|| self.node.clone())),
+                (parent, _) => self.set_node(parent.unwrap_or_else(|| self.node.clone())),
             },
             _ => {
                 let found = self.find(name)?;
@@ -250,14 +250,14 @@ impl<'a> Walk<'a> {
 
     /// The entry of this name in the current node.
     fn find(&mut self, name: &[u8]) -> Result<Node> {
-        let goes_on = !self.parts.is_empty() || self.path.ends_with(b"/");
-        match goes_on && !self.fs.mounted().is_slow() {
-            true => known::lookup(&self.node, name),
-            false => self.ahead.lookup(&self.node, name),
+        let continues = !self.names.is_empty() || self.path.ends_with(b"/");
+        match continues && !self.fs.mounted().is_slow() {
+            true => directory_cache::lookup(&self.node, name),
+            false => self.prefetch.lookup(&self.node, name),
         }
     }
 
-    fn know(&mut self, node: Node) {
+    fn set_node(&mut self, node: Node) {
         (self.node, self.was_found) = (node, false);
     }
 
@@ -272,7 +272,7 @@ impl<'a> Walk<'a> {
         let target = link.read_link()?;
         if target.ends_with(b"/") {
             // The target must be a directory, whatever follows.
-            self.parts.push(b".".to_vec());
+            self.names.push(b".".to_vec());
         }
         if !target.starts_with(b"/") {
             self.push(&target);
@@ -280,7 +280,7 @@ impl<'a> Walk<'a> {
         }
         if self.fs.mount_point().is_none() {
             // Then `/` is the root of the file system.
-            self.know(self.fs.root());
+            self.set_node(self.fs.root());
             self.push(&target);
             return Ok(None);
         }
@@ -291,33 +291,33 @@ impl<'a> Walk<'a> {
     /// path with the remaining names if they do not.
     fn go_outside(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         self.push(path);
-        let is_name = |part: &&[u8]| !part.is_empty();
+        let is_name = |name: &&[u8]| !name.is_empty();
         let mount_point = self.fs.mount_point().unwrap_or_default();
         let wanted: Vec<_> = mount_point.split(|byte| *byte == b'/').filter(is_name).collect();
-        let mut place: Vec<&[u8]> = Vec::new();
-        for (left, part) in self.parts.iter().enumerate().rev() {
-            match part.as_slice() {
+        let mut outside: Vec<&[u8]> = Vec::new();
+        for (left, name) in self.names.iter().enumerate().rev() {
+            match name.as_slice() {
                 b"." => {}
-                b".." => drop(place.pop()),
-                part => place.push(part),
+                b".." => drop(outside.pop()),
+                name => outside.push(name),
             }
-            if place == wanted {
-                self.parts.truncate(left);
-                self.know(self.fs.root());
+            if outside == wanted {
+                self.names.truncate(left);
+                self.set_node(self.fs.root());
                 return None;
             }
         }
-        Some(self.parts.iter().rev().flat_map(|part| [b"/", part.as_slice()].concat()).collect())
+        Some(self.names.iter().rev().flat_map(|name| [b"/", name.as_slice()].concat()).collect())
     }
 }
 
-/// Finds something by its path and works on it. If it lost its name in between, tries again with what has the name by
-/// then: a name that is renamed over always exists (POSIX: `rename`). `is_missing` recognises the error for a missing
-/// entry.
+/// Finds a node by its path and runs `work` on it. If the node lost its name in between, tries again with the node that
+/// has the name now: a name that a rename replaces always exists (POSIX: `rename`). `is_missing` recognizes the error
+/// for a missing entry.
 ///
 /// # Errors
-/// Errors of `find` and `work`; that of `work` if the same is found [`SAME_MAX`] times, or others were faster
-/// [`RETRIES_MAX`] times.
+/// Errors of `find` and `work`; that of `work` if `find` returns the same node [`SAME_MAX`] times, or other processes
+/// replaced it [`RETRIES_MAX`] times.
 pub fn find_and<T, E>(
     find: impl Fn() -> std::result::Result<Node, E>,
     work: impl Fn(Node) -> std::result::Result<T, E>,

@@ -1,17 +1,17 @@
-//! Files that appear whole: written under another name, then put in their place in one transaction.
-use crate::entry::Whole;
+//! Atomic replacement of files: a program writes a file under another name, and one transaction renames it.
+use crate::entry::FullEntry;
 use crate::inode::Inode;
 use crate::rename::Rename;
 use crate::xattr;
 use esker::types::Result;
 
-/// What stands in a place that is about to change, as the transaction of the change reads it.
+/// The entry that a change would replace or remove, as the transaction of the change reads it.
 #[derive(Clone, Copy)]
-pub struct Existing<'a>(&'a Whole);
+pub struct Existing<'a>(&'a FullEntry);
 
 impl<'a> Existing<'a> {
-    pub(crate) fn new(whole: &'a Whole) -> Self {
-        Self(whole)
+    pub(crate) fn new(entry: &'a FullEntry) -> Self {
+        Self(entry)
     }
 
     /// Its inode.
@@ -27,7 +27,7 @@ impl<'a> Existing<'a> {
     }
 }
 
-/// Decides whether what stands there, or `None`, may be replaced or removed. It may be asked several times.
+/// Decides if an existing entry, or `None`, may be replaced or removed. Retries of the transaction call it again.
 pub type Check<'a> = &'a dyn Fn(Option<Existing<'_>>) -> Result<()>;
 
 /// The names and values of the extended attributes that a file gets.
@@ -35,16 +35,16 @@ pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A rename that gives the file extended attributes, and happens only on a condition: all in one transaction.
 ///
-/// A program writes a file under another name and then publishes it. Others see what was there before, or all of the
+/// A program writes a file under another name and then publishes it. Readers see the entry before, or the complete
 /// new file with its attributes.
 #[derive(Clone, Copy)]
 pub struct Publish<'a> {
-    /// From the name under which it was written to its own.
+    /// The rename, from the temporary name to the final one.
     pub rename: Rename<'a>,
     /// The extended attributes that the file gets, from the inode that is stored with them. They replace those of the
     /// same names.
     pub xattrs: &'a dyn Fn(&Inode) -> Xattrs,
-    /// The condition on what has the new name.
+    /// The condition on the existing entry of the new name.
     pub check: Check<'a>,
 }
 
@@ -52,12 +52,12 @@ impl Publish<'_> {
     /// Publishes the file.
     ///
     /// # Errors
-    /// As [`crate::Node::rename`] and [`crate::Node::set_xattr`], and what the condition returns.
+    /// As [`crate::Node::rename`] and [`crate::Node::set_xattr`], and the error that the condition returns.
     pub fn run(&self) -> Result<()> {
         self.rename.publish(self)
     }
 
-    pub(crate) fn add_xattrs(&self, to: &mut Whole) -> Result<()> {
+    pub(crate) fn add_xattrs(&self, to: &mut FullEntry) -> Result<()> {
         for (name, value) in (self.xattrs)(&to.inode) {
             xattr::check_value(&value)?;
             to.set(xattr::akey(&name)?, value);

@@ -1,5 +1,5 @@
 //! Removing entries.
-use crate::entry::{self, Whole};
+use crate::entry::{self, FullEntry};
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
 use crate::node::Node;
@@ -17,29 +17,29 @@ impl Node {
     /// [`ErrorKind::NotFound`], [`ErrorKind::IsDirectory`], [`ErrorKind::ReadOnly`].
     pub fn unlink(&self, name: &[u8]) -> Result<()> {
         if entry::is_special(name) {
-            return Err(self.refuse(name, ErrorKind::IsDirectory, "is a directory"));
+            return Err(self.refusal(name, ErrorKind::IsDirectory, "is a directory"));
         }
-        self.remove(name, |inode, _| self.check_no_directory(name, inode))
+        self.remove(name, |inode, _| self.check_not_directory(name, inode))
     }
 
-    /// As [`Node::unlink`], if `check` agrees to what stands there: it is asked in the transaction that removes it.
+    /// Removes as [`Node::unlink`], if `check` allows it: the transaction of the removal calls it with the entry.
     ///
     /// # Errors
-    /// As [`Node::unlink`], and what `check` returns.
+    /// As [`Node::unlink`], and the error that `check` returns.
     pub fn unlink_if(&self, name: &[u8], check: Check<'_>) -> Result<()> {
         if entry::is_special(name) {
             return self.unlink(name);
         }
         let dir = self.directory()?;
         self.remove(name, |inode, access| {
-            self.check_no_directory(name, inode)?;
-            check(Whole::read(&dir, name, access)?.as_ref().map(Existing::new))
+            self.check_not_directory(name, inode)?;
+            check(FullEntry::read(&dir, name, access)?.as_ref().map(Existing::new))
         })
     }
 
-    fn check_no_directory(&self, name: &[u8], inode: &Inode) -> Result<()> {
+    fn check_not_directory(&self, name: &[u8], inode: &Inode) -> Result<()> {
         match inode.kind {
-            Kind::Directory => Err(self.refuse(name, ErrorKind::IsDirectory, "is a directory")),
+            Kind::Directory => Err(self.refusal(name, ErrorKind::IsDirectory, "is a directory")),
             _ => Ok(()),
         }
     }
@@ -58,11 +58,11 @@ impl Node {
             _ => None,
         };
         if let Some(kind) = special {
-            return Err(self.refuse(name, kind, "cannot be removed"));
+            return Err(self.refusal(name, kind, "cannot be removed"));
         }
         self.remove(name, |inode, _| match inode.kind {
             Kind::Directory => Ok(()),
-            _ => Err(self.refuse(name, ErrorKind::NotDirectory, "is no directory")),
+            _ => Err(self.refusal(name, ErrorKind::NotDirectory, "is not a directory")),
         })
     }
 
@@ -80,7 +80,7 @@ impl Node {
         loop {
             let below = node.remove_entries()?;
             match self.rmdir(name) {
-                // Somebody added an entry meanwhile.
+                // Another process added an entry meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotEmpty => {}
                 result => return result.map(|()| below + 1),
             }
@@ -105,26 +105,27 @@ impl Node {
     fn remove(&self, name: &[u8], check: impl Fn(&Inode, Access<'_>) -> Result<()>) -> Result<()> {
         let dir = self.directory()?;
         if self.fs().is_read_only() {
-            let inode = self.find(name, self.fs().view())?.ok_or_else(|| self.missing(name))?;
+            let inode =
+                self.find(name, self.fs().view())?.ok_or_else(|| self.no_entry_error(name))?;
             check(&inode, self.fs().view())?;
         }
         self.fs().check_writable()?;
-        let (inode, is_kept) = self.fs().transact(|access| {
-            let inode = self.find(name, access)?.ok_or_else(|| self.missing(name))?;
+        let (inode, is_orphan) = self.fs().transact(|access| {
+            let inode = self.find(name, access)?.ok_or_else(|| self.no_entry_error(name))?;
             check(&inode, access)?;
             if inode.kind == Kind::Directory {
-                self.take_directory(name, &inode, access)?;
+                self.remove_directory_object(name, &inode, access)?;
             }
-            let is_kept = orphans::keep(self.fs(), &dir, name, &inode, access)?;
+            let is_orphan = orphans::store_if_open(self.fs(), &dir, name, &inode, access)?;
             dir.punch_dkey(name, Cond::NONE, access).wait()?;
-            Ok((inode, is_kept))
+            Ok((inode, is_orphan))
         })?;
         self.fs().mounted().times.touch(self)?;
-        self.drop_content(&inode, is_kept)
+        self.free_content(&inode, is_orphan)
     }
 
     /// Removes the mark of an empty directory, so that nothing can be created in it any more.
-    pub(crate) fn take_directory(
+    pub(crate) fn remove_directory_object(
         &self,
         name: &[u8],
         inode: &Inode,
@@ -132,17 +133,17 @@ impl Node {
     ) -> Result<()> {
         let gone = self.fs().container().object(inode.oid);
         if !entry::is_empty(&gone, access)? {
-            return Err(self.refuse(name, ErrorKind::NotEmpty, "is not empty"));
+            return Err(self.refusal(name, ErrorKind::NotEmpty, "is not empty"));
         }
         gone.punch(Cond::NONE, access).wait()
     }
 
     /// Frees the content of an entry that lost its name, now or on last close: see [`orphans::abandon`].
-    pub(crate) fn drop_content(&self, inode: &Inode, is_kept: bool) -> Result<()> {
+    pub(crate) fn free_content(&self, inode: &Inode, is_orphan: bool) -> Result<()> {
         match inode.kind {
             Kind::File => {
-                self.fs().mounted().removed(inode.oid);
-                orphans::abandon(self.fs().mounted(), inode, is_kept)
+                self.fs().mounted().note_removal(inode.oid);
+                orphans::abandon(self.fs().mounted(), inode, is_orphan)
             }
             // The object of a directory was removed with its name; a symbolic link has none.
             Kind::Directory | Kind::Symlink => Ok(()),
@@ -150,7 +151,7 @@ impl Node {
     }
 
     #[cold]
-    pub(crate) fn refuse(&self, name: &[u8], kind: ErrorKind, why: &str) -> Error {
+    pub(crate) fn refusal(&self, name: &[u8], kind: ErrorKind, why: &str) -> Error {
         let (dir, name) = (self.path(), String::from_utf8_lossy(name));
         Error::new(kind, format!("{name:?} in {} {why}", String::from_utf8_lossy(&dir)))
     }

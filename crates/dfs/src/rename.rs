@@ -1,5 +1,5 @@
 //! Renaming entries.
-use crate::entry::{self, EntryLocation, Whole};
+use crate::entry::{self, EntryLocation, FullEntry};
 use crate::inode::{Inode, Kind};
 use crate::limits::MOVES_MAX;
 use crate::mount::Mounted;
@@ -12,7 +12,7 @@ use esker::{Access, Wait};
 use esker_os::ForkLock;
 use std::collections::{HashMap, HashSet};
 
-/// What to do with an existing entry of the new name (Linux: the flags of `renameat2`).
+/// Treatment of an existing entry of the new name (Linux: the flags of `renameat2`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameMode {
     /// It is replaced.
@@ -35,7 +35,7 @@ pub struct Rename<'a> {
     pub to: &'a Node,
     /// The new name.
     pub new_name: &'a [u8],
-    /// What to do with an entry that has the new name.
+    /// Treatment of an existing entry of the new name.
     pub mode: RenameMode,
 }
 
@@ -43,13 +43,13 @@ pub struct Rename<'a> {
 struct Moved {
     inode: Inode,
     other: Option<Inode>,
-    /// The other entry is kept as an orphan for its users.
-    is_kept: bool,
+    /// The replaced entry is stored as an orphan, because a process has it open.
+    is_orphan: bool,
 }
 
 impl Node {
-    /// Renames an entry of this directory, within it or to another directory. Atomic: exactly one of the names exists at any
-    /// time (POSIX: `rename`; DAOS: `dfs_move`, `dfs_exchange`).
+    /// Renames an entry of this directory, within it or to another directory. Atomic: exactly one of the names exists
+    /// at any time (POSIX: `rename`; DAOS: `dfs_move`, `dfs_exchange`).
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]; [`ErrorKind::Exists`] with [`RenameMode::NoReplace`];
@@ -60,7 +60,7 @@ impl Node {
         let rename = Rename { from: self, name, to, new_name, mode };
         let moved = rename.run()?;
         let Some(moved) = moved else { return Ok(()) };
-        rename.note(&moved)
+        rename.note_done(&moved)
     }
 }
 
@@ -76,7 +76,7 @@ pub fn rename_all(renames: &[Rename<'_>]) -> Result<()> {
         renames.iter().map(|one| one.attempt_file(access)).collect::<Result<_>>()
     })?;
     let mut moved = renames.iter().zip(moved);
-    moved.try_for_each(|(rename, moved)| moved.map_or(Ok(()), |moved| rename.note(&moved)))
+    moved.try_for_each(|(rename, moved)| moved.map_or(Ok(()), |moved| rename.note_done(&moved)))
 }
 
 /// A transaction does not read its own writes, so no rename may depend on another.
@@ -85,7 +85,7 @@ fn check_distinct(renames: &[Rename<'_>]) -> Result<()> {
     for rename in renames {
         for (dir, name) in [(rename.from, rename.name), (rename.to, rename.new_name)] {
             if !names.insert((dir.oid(), name)) {
-                return Err(dir.refuse(name, ErrorKind::Invalid, "is in two renames"));
+                return Err(dir.refusal(name, ErrorKind::Invalid, "is in two renames"));
             }
         }
     }
@@ -99,24 +99,24 @@ impl Rename<'_> {
         self.from.fs().transact(|access| self.attempt(access, None))
     }
 
-    /// As [`Node::rename`], on condition and with extended attributes.
+    /// Renames as [`Node::rename`], on a condition and with extended attributes.
     pub(crate) fn publish(&self, with: &Publish<'_>) -> Result<()> {
         self.check()?;
         let moved = self.from.fs().transact(|access| self.attempt(access, Some(with)))?;
-        moved.map_or(Ok(()), |moved| self.note(&moved))
+        moved.map_or(Ok(()), |moved| self.note_done(&moved))
     }
 
-    /// Refuses what no attempt can do.
+    /// Refuses a rename that cannot succeed, before the transaction.
     fn check(&self) -> Result<()> {
         self.from.directory()?;
         self.to.directory()?;
         for (dir, name) in [(self.from, self.name), (self.to, self.new_name)] {
             if entry::is_special(name) {
-                return Err(dir.refuse(name, ErrorKind::Busy, "cannot be renamed"));
+                return Err(dir.refusal(name, ErrorKind::Busy, "cannot be renamed"));
             }
         }
         let source = self.from.find(self.name, self.from.fs().view())?;
-        source.ok_or_else(|| self.from.missing(self.name))?;
+        source.ok_or_else(|| self.from.no_entry_error(self.name))?;
         entry::check_name(self.name)?;
         entry::check_name(self.new_name)?;
         self.from.fs().check_writable()
@@ -124,21 +124,21 @@ impl Rename<'_> {
 
     fn attempt(&self, access: Access<'_>, with: Option<&Publish<'_>>) -> Result<Option<Moved>> {
         let (from, to) = (self.from.directory()?, self.to.directory()?);
-        let source = Whole::read(&from, self.name, access)?;
-        let mut source = source.ok_or_else(|| self.from.missing(self.name))?;
-        let target = Whole::read(&to, self.new_name, access)?;
+        let source = FullEntry::read(&from, self.name, access)?;
+        let mut source = source.ok_or_else(|| self.from.no_entry_error(self.name))?;
+        let target = FullEntry::read(&to, self.new_name, access)?;
         self.check_mark(access)?;
         with.map_or(Ok(()), |with| (with.check)(target.as_ref().map(Existing::new)))?;
         match (self.mode, &target) {
             (RenameMode::NoReplace, Some(_)) => {
-                return Err(self.to.refuse(self.new_name, ErrorKind::Exists, "exists already"));
+                return Err(self.to.refusal(self.new_name, ErrorKind::Exists, "exists already"));
             }
-            (RenameMode::Exchange, None) => return Err(self.to.missing(self.new_name)),
+            (RenameMode::Exchange, None) => return Err(self.to.no_entry_error(self.new_name)),
             _ => {}
         }
         self.check_descent(&source.inode, self.to, access)?;
         let other = target.as_ref().map(|other| other.inode);
-        let mut moved = Moved { inode: source.inode, other, is_kept: false };
+        let mut moved = Moved { inode: source.inode, other, is_orphan: false };
         if other.is_some_and(|other| other.oid == source.inode.oid) {
             return Ok(None);
         }
@@ -152,27 +152,29 @@ impl Rename<'_> {
                 from.punch_dkey(self.name, Cond::NONE, access).wait()?;
                 to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
                 target.write(&from, self.name, access)?;
-                orphans::lead(fs, &target.inode, (self.from, self.name), access)?;
+                orphans::store_new_location(fs, &target.inode, (self.from, self.name), access)?;
             }
             (_, target) => {
                 if let Some(target) = target {
                     self.replace(&source.inode, &target.inode, access)?;
-                    moved.is_kept = orphans::keep(fs, &to, self.new_name, &target.inode, access)?;
+                    moved.is_orphan =
+                        orphans::store_if_open(fs, &to, self.new_name, &target.inode, access)?;
                     to.punch_dkey(self.new_name, Cond::NONE, access).wait()?;
                 }
                 from.punch_dkey(self.name, Cond::NONE, access).wait()?;
             }
         }
         source.write(&to, self.new_name, access)?;
-        orphans::lead(fs, &source.inode, (self.to, self.new_name), access)?;
+        orphans::store_new_location(fs, &source.inode, (self.to, self.new_name), access)?;
         Ok(Some(moved))
     }
 
-    /// An attempt beside others in the transaction, which does not see where those move directories.
+    /// One of several renames in a transaction. Refuses directories, since `check_descent` does not see the other
+    /// renames.
     fn attempt_file(&self, access: Access<'_>) -> Result<Option<Moved>> {
         let moved = self.attempt(access, None)?;
         if moved.as_ref().is_some_and(|moved| moved.inode.kind == Kind::Directory) {
-            return Err(self.from.refuse(self.name, ErrorKind::IsDirectory, "is a directory"));
+            return Err(self.from.refusal(self.name, ErrorKind::IsDirectory, "is a directory"));
         }
         Ok(moved)
     }
@@ -185,8 +187,8 @@ impl Rename<'_> {
         self.to.stored(access).map(drop)
     }
 
-    /// Refuses to move a directory below itself. The transaction reads the ancestors, so that it conflicts with changes to
-    /// them.
+    /// Refuses to move a directory below itself. The transaction reads the ancestors, so that it conflicts with changes
+    /// to them.
     fn check_descent(&self, moving: &Inode, to: &Node, access: Access<'_>) -> Result<()> {
         if moving.kind != Kind::Directory || self.from.oid() == self.to.oid() {
             return Ok(());
@@ -200,20 +202,20 @@ impl Rename<'_> {
                 ));
             }
             let Some(parent) = node.parent() else { return Ok(()) };
-            // The ancestors at the lookup: those of a directory that moved since are unknown.
-            node.inode_at(&node.place(), access)?.ok_or_else(|| node.gone())?;
+            // These are the ancestors as of the lookup: if the directory moved since, this fails.
+            node.inode_at(&node.location(), access)?.ok_or_else(|| node.gone_error())?;
             node = parent;
         }
     }
 
     fn replace(&self, source: &Inode, target: &Inode, access: Access<'_>) -> Result<()> {
-        let refuse = |kind, why| Err(self.to.refuse(self.new_name, kind, why));
+        let refuse = |kind, why| Err(self.to.refusal(self.new_name, kind, why));
         match (source.kind, target.kind) {
             (Kind::Directory, Kind::Directory) => {
-                self.to.take_directory(self.new_name, target, access)
+                self.to.remove_directory_object(self.new_name, target, access)
             }
-            (Kind::Directory, _) => refuse(ErrorKind::NotDirectory, "is no directory"),
-            // As in Linux: a directory that is not empty cannot be replaced.
+            (Kind::Directory, _) => refuse(ErrorKind::NotDirectory, "is not a directory"),
+            // Linux refuses this case in the same way.
             (_, Kind::Directory) if self.is_below(target) => {
                 refuse(ErrorKind::NotEmpty, "is not empty")
             }
@@ -228,44 +230,46 @@ impl Rename<'_> {
             .any(|node| node.oid() == dir.oid)
     }
 
-    /// Updates what this process knows.
-    fn note(&self, moved: &Moved) -> Result<()> {
+    /// Updates the state of this process after the commit.
+    fn note_done(&self, moved: &Moved) -> Result<()> {
         let mounted = self.from.fs().mounted();
-        let place = |dir: &Node, name: &[u8]| EntryLocation { dir: dir.oid(), name: name.into() };
-        mounted.moved(&moved.inode, &place(self.to, self.new_name));
+        let location =
+            |dir: &Node, name: &[u8]| EntryLocation { dir: dir.oid(), name: name.into() };
+        mounted.note_move(&moved.inode, &location(self.to, self.new_name));
         mounted.times.touch(self.from)?;
         if self.from.oid() != self.to.oid() {
             mounted.times.touch(self.to)?;
         }
         match (self.mode, &moved.other) {
             (RenameMode::Exchange, Some(other)) => {
-                mounted.moved(other, &place(self.from, self.name));
+                mounted.note_move(other, &location(self.from, self.name));
                 Ok(())
             }
-            (_, Some(other)) => self.to.drop_content(other, moved.is_kept),
+            (_, Some(other)) => self.to.free_content(other, moved.is_orphan),
             (_, None) => Ok(()),
         }
     }
 }
 
-/// Where the directories that this process renamed are now, so that open ones find their entry. Beyond [`MOVES_MAX`] all are forgotten.
+/// New locations of the directories that this process renamed, by which open ones find their entry. Cleared at
+/// [`MOVES_MAX`].
 #[derive(Default)]
 pub(crate) struct Moves(ForkLock<HashMap<ObjectId, EntryLocation>>);
 
 impl Moves {
-    pub(crate) fn note(&self, oid: ObjectId, place: &EntryLocation) {
+    pub(crate) fn note(&self, oid: ObjectId, location: &EntryLocation) {
         let mut moves = self.0.lock();
         if moves.len() >= MOVES_MAX {
             moves.clear();
         }
-        moves.insert(oid, place.clone());
+        moves.insert(oid, location.clone());
     }
 }
 
 impl Mounted {
-    /// The location of something that this process moved: a directory, or a file while it is open.
+    /// The new location of a directory, or an open file, that this process moved.
     pub(crate) fn moved_to(&self, oid: ObjectId) -> Option<EntryLocation> {
         let moved = self.moves.0.lock().get(&oid).cloned();
-        moved.or_else(|| self.open_files.known_place(oid))
+        moved.or_else(|| self.open_files.open_file_location(oid))
     }
 }

@@ -23,12 +23,12 @@ impl File {
         self.check_end(size, 0)?;
         let current = self.array().size(Access::Latest).wait()?;
         if current == size {
-            return self.noted().wait();
+            return self.note_write().wait();
         }
         let chunks = current.saturating_sub(size) / self.array().attributes().chunk_size;
         if chunks > CHUNKS_AT_ONCE_MAX {
             self.array().set_size(size, Access::Latest).wait()?;
-            return self.noted().wait();
+            return self.note_write().wait();
         }
         self.node().fs().transact(|access| {
             let current = self.array().size(access).wait()?;
@@ -37,7 +37,7 @@ impl File {
                 false => self.array().set_size(size, access).wait(),
             }
         })?;
-        self.noted().wait()
+        self.note_write().wait()
     }
 
     /// Writes the last byte of a file that grows.
@@ -53,7 +53,7 @@ impl File {
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_range(offset, len)?;
         self.node().fs().transact(|access| self.punch_in(offset, len, access))?;
-        self.noted().wait()
+        self.note_write().wait()
     }
 
     fn punch_in(&self, offset: u64, len: u64, access: Access<'_>) -> Result<()> {
@@ -77,8 +77,8 @@ impl File {
         self.allocate(offset, len, keep_size)
     }
 
-    /// Extends the file to hold `len` bytes from `offset` on, unless `keep_size` (POSIX: `posix_fallocate`). Reserves no
-    /// space: a later write may still fail with [`ErrorKind::NoSpace`].
+    /// Extends the file to hold `len` bytes from `offset` on, unless `keep_size` (POSIX: `posix_fallocate`). Reserves
+    /// no space: a later write may still fail with [`ErrorKind::NoSpace`].
     ///
     /// # Errors
     /// As [`File::punch`]; [`ErrorKind::NoSpace`] if the pool has less free space now.
@@ -98,7 +98,7 @@ impl File {
                 if offset + len > size { self.end_at(offset + len, access) } else { Ok(()) }
             })?;
         }
-        self.noted().wait()
+        self.note_write().wait()
     }
 
     fn check_range(&self, offset: u64, len: u64) -> Result<()> {
@@ -109,8 +109,8 @@ impl File {
         }
     }
 
-    /// The offset of the first data at or after `offset` (POSIX: `SEEK_DATA`). The last byte of a file that was extended
-    /// is part of its hole.
+    /// The offset of the first data at or after `offset` (POSIX: `SEEK_DATA`). The last byte of a file that was
+    /// extended is part of its hole.
     ///
     /// # Errors
     /// [`ErrorKind::PastEnd`] if there is none.
@@ -125,8 +125,8 @@ impl File {
         self.array().next_data(offset, self.node().fs().view()).wait()
     }
 
-    /// True for the byte that [`File::set_len`] writes, and for one that a program wrote alike: zero, the last one, after a
-    /// hole.
+    /// True for the byte that [`File::set_len`] writes, and for one that a program wrote alike: zero, the last one,
+    /// after a hole.
     fn is_end_of_hole(&self, offset: u64) -> Result<bool> {
         let (mut last, range) = ([1; 2], [Extent::new(offset, 2)]);
         let sink = Sink::One(&mut last);

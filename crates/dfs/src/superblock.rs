@@ -91,17 +91,17 @@ pub struct Roots {
 
 impl Roots {
     /// The ids in a container, which follow from the class of directories alone.
-    pub(crate) fn of(container: &Container, superblock: &Superblock) -> Result<Self> {
+    pub(crate) fn from_superblock(container: &Container, superblock: &Superblock) -> Result<Self> {
         let class = pick(superblock.dir_class, superblock.class);
         let oid = |hi| container.generate_oid(hi, 0, ObjectType::MultiHashed, class, 0);
         Ok(Self { superblock: superblock_oid(container)?, root: oid(1)? })
     }
 
-    /// With the root directory that the superblock names, if it is one: its id keeps the number of groups of the pool it was
-    /// made for, even in a copy on another pool.
+    /// Replaces the root by the one that the superblock names, if the ids differ only in the number of groups: a copy
+    /// on another pool keeps the id with the number of the first pool.
     pub(crate) fn with_root(self, named: ObjectId) -> Self {
-        let but_width = |oid: ObjectId| (oid.hi & !WIDTH_BITS, oid.lo);
-        match but_width(named) == but_width(self.root) {
+        let without_width = |oid: ObjectId| (oid.hi & !WIDTH_BITS, oid.lo);
+        match without_width(named) == without_width(self.root) {
             true => Self { root: named, ..self },
             false => self,
         }
@@ -133,7 +133,7 @@ pub(crate) fn properties(roots: Roots) -> [(&'static str, Vec<u8>); 2] {
 impl NewDfs {
     pub(crate) fn superblock(&self) -> Result<Superblock> {
         if !CHUNK_BYTES.contains(&self.chunk_size) || self.hints.len() > HINTS_MAX {
-            return Err(refused(self));
+            return Err(invalid_sizes_error(self));
         }
         let code = |class: Option<ObjectClass>| class.map_or(0, ObjectClass::code);
         Ok(Superblock {
@@ -155,7 +155,7 @@ impl NewDfs {
 }
 
 #[cold]
-fn refused(new: &NewDfs) -> Error {
+fn invalid_sizes_error(new: &NewDfs) -> Error {
     let (least, most) = CHUNK_BYTES.into_inner();
     Error::new(
         ErrorKind::Invalid,
@@ -174,7 +174,7 @@ fn refused(new: &NewDfs) -> Error {
 /// [`ErrorKind::Exists`] if there is one: of racing callers one wins.
 pub(crate) fn format(container: &Container, new: &NewDfs) -> Result<Roots> {
     let superblock = new.superblock()?;
-    let roots = Roots::of(container, &superblock)?;
+    let roots = Roots::from_superblock(container, &superblock)?;
     let values = superblock.values();
     let updates: Vec<_> = values.iter().map(|(akey, value)| single(akey, value)).collect();
     let root = new.root(roots.root).to_bytes();
@@ -227,14 +227,14 @@ impl Superblock {
         let sizes: Vec<_> = fetches.iter().map(|fetch| fetch.reply.size as usize).collect();
         let value = |at: usize| &values[at][..sizes[at].min(VALUE_MAX)];
         if sizes[0] == 0 && has_files_layout(container)? {
-            return Err(superblock_missing(container));
+            return Err(superblock_missing_error(container));
         }
         if number(value(0)) != MAGIC {
-            return Err(no_file_system(container));
+            return Err(no_file_system_error(container));
         }
         let versions = (number(value(1)), number(value(2)));
         if versions != (u64::from(VERSION), u64::from(LAYOUT_VERSION)) {
-            return Err(other_version(versions));
+            return Err(version_error(versions));
         }
         Ok(Self {
             chunk_size: number(value(3)),
@@ -274,7 +274,7 @@ fn name_of(container: &Container) -> String {
 }
 
 #[cold]
-fn superblock_missing(container: &Container) -> Error {
+fn superblock_missing_error(container: &Container) -> Error {
     let name = name_of(container);
     let message = format!(
         "the superblock of the file system in container {name} was removed; restore the container from a copy"
@@ -283,7 +283,7 @@ fn superblock_missing(container: &Container) -> Error {
 }
 
 #[cold]
-fn no_file_system(container: &Container) -> Error {
+fn no_file_system_error(container: &Container) -> Error {
     let name = name_of(container);
     Error::new(
         ErrorKind::Invalid,
@@ -294,7 +294,7 @@ fn no_file_system(container: &Container) -> Error {
 }
 
 #[cold]
-fn other_version((version, layout): (u64, u64)) -> Error {
+fn version_error((version, layout): (u64, u64)) -> Error {
     Error::new(
         ErrorKind::Incompatible,
         format!(

@@ -4,8 +4,8 @@ use crate::list::DirStream;
 use crate::node::Node;
 use esker::types::Result;
 
-/// A walk over a node and everything below it, each directory before its entries. It buffers one batch of entries for each
-/// level ([`crate::limits::LIST_BATCH`]).
+/// A walk over a node and everything below it, each directory before its entries. It buffers one batch of entries for
+/// each level ([`crate::limits::LIST_BATCH`]).
 pub struct Walk {
     first: Option<Node>,
     levels: Vec<DirStream>,
@@ -15,7 +15,7 @@ pub struct Walk {
 /// A node of the walk.
 #[derive(Clone)]
 pub struct Visit {
-    /// What it is.
+    /// The visited node.
     pub node: Node,
     /// Levels below the first node.
     pub depth: usize,

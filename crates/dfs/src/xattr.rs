@@ -31,12 +31,12 @@ impl Node {
             let message = format!("{} is not a symbolic link", String::from_utf8_lossy(&path));
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let at = |place: &EntryLocation| self.value_at(place, LINK_AKEY);
-        match (at(&self.place())?, self.fs().mounted().moved_to(self.oid())) {
+        let at = |location: &EntryLocation| self.value_at(location, LINK_AKEY);
+        match (at(&self.location())?, self.fs().mounted().moved_to(self.oid())) {
             (None, Some(moved)) => at(&moved)?,
             (found, _) => found,
         }
-        .ok_or_else(|| self.gone())
+        .ok_or_else(|| self.gone_error())
     }
 
     /// Value of an extended attribute.
@@ -45,8 +45,8 @@ impl Node {
     /// [`ErrorKind::NoAttribute`] if there is none, [`ErrorKind::NotFound`] if the entry is gone.
     pub fn get_xattr(&self, name: &[u8]) -> Result<Vec<u8>> {
         let akey = akey(name)?;
-        let value = self.where_it_stands(|place| self.value_at(place, &akey))?;
-        value.ok_or_else(|| none(name))
+        let value = self.read_at_location(|location| self.value_at(location, &akey))?;
+        value.ok_or_else(|| no_xattr_error(name))
     }
 
     /// Sets an extended attribute.
@@ -83,17 +83,17 @@ impl Node {
     /// # Errors
     /// [`ErrorKind::NotFound`] if the entry is gone.
     pub fn list_xattrs(&self) -> Result<Vec<Vec<u8>>> {
-        let akeys_at = |place: &EntryLocation| {
-            let dir = self.fs().container().object(place.dir);
-            entry::akeys(&dir, &place.name, self.fs().view())
+        let akeys_at = |location: &EntryLocation| {
+            let dir = self.fs().container().object(location.dir);
+            entry::akeys(&dir, &location.name, self.fs().view())
         };
-        let akeys = self.where_it_stands(akeys_at)?;
+        let akeys = self.read_at_location(akeys_at)?;
         let names = akeys.iter().filter_map(|akey| akey.strip_prefix(XATTR_PREFIX));
         Ok(names.map(<[u8]>::to_vec).collect())
     }
 
     /// The entries of these names in this directory, each with the value of an extended attribute; `None` for each name
-    /// that there is not. One request for all, if the values are short.
+    /// that does not exist. One request for all, if the values are short.
     ///
     /// # Errors
     /// [`ErrorKind::NotDirectory`]; errors of the backend.
@@ -105,7 +105,8 @@ impl Node {
         entry::fetch_all_with(&self.directory()?, names, &akey(xattr)?, self.fs().view())
     }
 
-    /// The entry of this name, and the value of an extended attribute of it, if it has it and the value is not empty.
+    /// The entry of this name, and the value of an extended attribute of it, if the entry has it and the value is not
+    /// empty.
     ///
     /// # Errors
     /// As [`Node::lookup`].
@@ -114,7 +115,7 @@ impl Node {
             return Ok((self.lookup(name)?, None));
         }
         let mut found = self.entries_with_xattr(&[name], xattr)?;
-        let (inode, value) = found.pop().flatten().ok_or_else(|| self.missing(name))?;
+        let (inode, value) = found.pop().flatten().ok_or_else(|| self.no_entry_error(name))?;
         Ok((self.child(name, inode)?, value))
     }
 
@@ -127,35 +128,35 @@ impl Node {
     ) -> Result<()> {
         let akey = akey(name)?;
         self.fs().transact(|access| {
-            let (place, mut inode) = self.located(access)?;
-            let dir = self.fs().container().object(place.dir);
-            let there = entry::value(&dir, &place.name, &akey, access)?.is_some();
+            let (location, mut inode) = self.located(access)?;
+            let dir = self.fs().container().object(location.dir);
+            let there = entry::value(&dir, &location.name, &akey, access)?.is_some();
             match (mode, there) {
-                (XattrMode::Create, true) => return Err(set_already(name)),
-                (XattrMode::Replace, false) => return Err(none(name)),
+                (XattrMode::Create, true) => return Err(xattr_exists_error(name)),
+                (XattrMode::Replace, false) => return Err(no_xattr_error(name)),
                 _ => {}
             }
-            change(&dir, &place.name, access)?;
+            change(&dir, &location.name, access)?;
             self.fs().mounted().stamp(&mut inode);
-            place.store(self.fs().container(), &inode, access).wait()
+            location.store(self.fs().container(), &inode, access).wait()
         })
     }
 
-    /// Reads from its entry, again if that moved meanwhile.
-    fn where_it_stands<T>(&self, read: impl Fn(&EntryLocation) -> Result<T>) -> Result<T> {
+    /// Runs `read` on the current location of its entry, and repeats that if the entry moved meanwhile.
+    fn read_at_location<T>(&self, read: impl Fn(&EntryLocation) -> Result<T>) -> Result<T> {
         for _ in 1..RETRIES_MAX {
-            let (place, _) = self.located(self.fs().view())?;
-            let found = read(&place)?;
-            if self.inode_at(&place, self.fs().view())?.is_some() {
+            let (location, _) = self.located(self.fs().view())?;
+            let found = read(&location)?;
+            if self.inode_at(&location, self.fs().view())?.is_some() {
                 return Ok(found);
             }
         }
-        Err(self.gone())
+        Err(self.gone_error())
     }
 
-    fn value_at(&self, place: &EntryLocation, akey: &[u8]) -> Result<Option<Vec<u8>>> {
-        let dir = self.fs().container().object(place.dir);
-        entry::value(&dir, &place.name, akey, self.fs().view())
+    fn value_at(&self, location: &EntryLocation, akey: &[u8]) -> Result<Option<Vec<u8>>> {
+        let dir = self.fs().container().object(location.dir);
+        entry::value(&dir, &location.name, akey, self.fs().view())
     }
 }
 
@@ -190,13 +191,13 @@ pub(crate) fn akey(name: &[u8]) -> Result<Vec<u8>> {
 }
 
 #[cold]
-fn none(name: &[u8]) -> Error {
+fn no_xattr_error(name: &[u8]) -> Error {
     let name = String::from_utf8_lossy(name);
     Error::new(ErrorKind::NoAttribute, format!("extended attribute {name:?} does not exist"))
 }
 
 #[cold]
-fn set_already(name: &[u8]) -> Error {
+fn xattr_exists_error(name: &[u8]) -> Error {
     let name = String::from_utf8_lossy(name);
     Error::new(ErrorKind::Exists, format!("extended attribute {name:?} exists already"))
 }

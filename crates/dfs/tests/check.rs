@@ -1,4 +1,4 @@
-//! Does the check find damage that was made on purpose, mend it, and keep quiet about what is whole?
+//! The check finds and repairs deliberate damage, and reports no damage in a consistent file system.
 use dfs::check::{CheckOptions, CheckReport, Trouble, Unnamed, check, treat_unnamed};
 use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open};
 use esker::backend::NewContainer;
@@ -44,7 +44,7 @@ impl Place {
         check(&self.container, CheckOptions { data: true, repair: false }, &mut |_| {}).unwrap()
     }
 
-    /// Repairs, and looks whether all is whole then.
+    /// Repairs, and checks that no damage is left.
     fn repair(mut self) -> (CheckReport, Self) {
         self.container.close().wait().unwrap();
         let alone = self.pool.open_container(&self.label, OpenMode::Exclusive).wait().unwrap();
@@ -57,7 +57,7 @@ impl Place {
         (report, self)
     }
 
-    /// The one thing that is damaged.
+    /// The only finding.
     fn only(&self) -> (String, Trouble) {
         let report = self.check();
         assert_eq!(report.damaged, 1, "{report:?}");
@@ -95,7 +95,7 @@ fn read(node: &Node) -> Vec<u8> {
 }
 
 #[test]
-fn a_tree_that_is_whole_is_whole() {
+fn consistent_tree_has_no_findings() {
     let place = Place::new("whole");
     let report = place.check();
     assert!(report.is_whole(), "{report:?}");
@@ -131,7 +131,7 @@ fn files_that_lost_their_entry_are_leftovers() {
 }
 
 #[test]
-fn directories_half_made_are_leftovers() {
+fn half_created_directories_are_leftovers() {
     let place = Place::new("half-made");
     place.punch(&place.node(b"/dir"), b"below");
     assert_eq!(place.check().leftovers.directories, 1);
@@ -139,7 +139,7 @@ fn directories_half_made_are_leftovers() {
 }
 
 #[test]
-fn what_is_open_and_removed_is_left_over_until_it_is_closed() {
+fn removed_open_file_is_a_leftover_until_close() {
     let place = Place::new("open");
     let dir = place.node(b"/dir");
     let file = dir.lookup(b"file").unwrap().open(Open::BOTH).unwrap();
@@ -150,7 +150,7 @@ fn what_is_open_and_removed_is_left_over_until_it_is_closed() {
 }
 
 #[test]
-fn entries_that_cannot_be_read_go_and_their_files_come_back() {
+fn repair_removes_unreadable_entries_and_restores_their_files() {
     let place = Place::new("entry");
     let dir = place.node(b"/dir");
     let oid = dir.lookup(b"file").unwrap().oid();
@@ -167,7 +167,7 @@ fn entries_that_cannot_be_read_go_and_their_files_come_back() {
 }
 
 #[test]
-fn kinds_that_nobody_knows_are_damage() {
+fn entries_of_unknown_kind_are_damage() {
     let place = Place::new("kind");
     let mut inode = [0; 88];
     inode[..4].copy_from_slice(&0o060_644u32.to_le_bytes());
@@ -202,7 +202,7 @@ fn links_without_target_go() {
 }
 
 #[test]
-fn two_names_of_one_object_are_told() {
+fn two_names_of_one_object_are_reported() {
     let place = Place::new("twice");
     let dir = place.node(b"/dir");
     let file = dir.lookup(b"file").unwrap();
@@ -219,7 +219,7 @@ fn two_names_of_one_object_are_told() {
 }
 
 #[test]
-fn lost_directories_come_back_with_all_that_is_in_them() {
+fn lost_directories_are_restored_with_their_content() {
     let place = Place::new("lost");
     let dir = place.node(b"/dir");
     write(&dir.lookup(b"below").unwrap(), b"deep", b"deep");
@@ -251,7 +251,7 @@ fn a_root_without_entry_gets_one() {
 }
 
 #[test]
-fn repair_wants_the_container_for_itself() {
+fn repair_needs_exclusive_access() {
     let place = Place::new("alone");
     let options = CheckOptions { data: false, repair: true };
     let refused = check(&place.container, options, &mut |_| {}).unwrap_err();

@@ -1,4 +1,4 @@
-//! Programs that change a tree at random are killed at random: the tree is whole each time. `ESKER_SEED`
+//! Kills programs that change a tree at random: the tree stays consistent. `ESKER_SEED`
 //! replays a run, `ESKER_TORTURE_ROUNDS` makes it longer.
 use dfs::check::{CheckOptions, check};
 use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open, RenameMode, SetAttr, XattrMode};
@@ -30,8 +30,8 @@ impl Random {
     }
 }
 
-/// A file system in a pool of its own, or in the pool over nodes that the environment names; and a directory that is gone
-/// with the test.
+/// A file system in a pool of its own, or in the pool over nodes that the environment names; and a directory that is
+/// gone with the test.
 struct Place {
     dir: PathBuf,
     url: String,
@@ -92,7 +92,7 @@ fn native(dir: &Path) -> String {
     format!("esker:{}", dir.join("tank").display())
 }
 
-/// Where the processes that are killed begin.
+/// Entry point of the processes that the test kills.
 #[test]
 fn child() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
@@ -102,7 +102,7 @@ fn child() {
     let fs = Dfs::open(url, label, MountOptions::default()).unwrap();
     let mut random = Random(seed.parse().unwrap());
     loop {
-        // Others make and remove the same names, and at times there is no room: any answer is fine.
+        // Other processes create and remove the same names, and the pool may be full, so any error is allowed.
         let _ = step(&fs, &mut random);
         steps.write_all(b".").unwrap();
     }
@@ -157,7 +157,7 @@ fn step(fs: &Dfs, random: &mut Random) -> esker::types::Result<()> {
 }
 
 #[test]
-fn a_tree_stays_whole_whoever_is_killed() {
+fn tree_stays_consistent_when_processes_are_killed() {
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let seed = esker_testing::seed();
     let (mut random, place) = (Random(seed), Place::new());

@@ -1,4 +1,4 @@
-//! What the calls do, one by one, on a pool in memory or the one over nodes that the environment names.
+//! Tests of the calls of the file system, on a pool in memory or on the pool over nodes that the environment names.
 #![forbid(unsafe_code)]
 
 use dfs::{
@@ -19,13 +19,13 @@ const FILE: Create = Create {
     open: false,
 };
 
-fn mounted(name: &str) -> Dfs {
-    let place = made(name);
+fn mount_new(name: &str) -> Dfs {
+    let place = create_file_system(name);
     Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap()
 }
 
 /// A new file system.
-fn made(name: &str) -> Place {
+fn create_file_system(name: &str) -> Place {
     let place = Place::new(name);
     let label = NewContainer::named(&place.label);
     Dfs::create_container(&place.pool(), &label, &NewDfs::default()).unwrap();
@@ -60,7 +60,7 @@ fn names(dir: &Node) -> Vec<String> {
 
 #[test]
 fn files_and_directories_come_and_go() {
-    let fs = mounted("come-and-go");
+    let fs = mount_new("come-and-go");
     let root = fs.root();
     let dir = root.mkdir(b"dir", &Create::with_mode(0o750)).unwrap();
     write(&dir, b"file", b"hello");
@@ -80,7 +80,7 @@ fn files_and_directories_come_and_go() {
 
 #[test]
 fn special_names_are_refused_as_by_linux() {
-    let fs = mounted("special");
+    let fs = mount_new("special");
     let dir = fs.root().mkdir(b"dir", &FILE).unwrap();
     for name in [&b"."[..], b"..", b""] {
         assert_eq!(kind(dir.mkdir(name, &FILE)), ErrorKind::Exists);
@@ -98,7 +98,7 @@ fn special_names_are_refused_as_by_linux() {
 
 #[test]
 fn attributes_are_kept() {
-    let fs = mounted("attributes");
+    let fs = mount_new("attributes");
     write(&fs.root(), b"f", &[1; 3000]);
     let node = fs.root().lookup(b"f").unwrap();
     let before = node.attr().unwrap();
@@ -128,8 +128,8 @@ fn attributes_are_kept() {
 }
 
 #[test]
-fn what_is_moved_while_it_is_in_use_is_still_found() {
-    let fs = mounted("moved");
+fn moved_file_and_directory_are_found_while_in_use() {
+    let fs = mount_new("moved");
     let root = fs.root();
     let dir = root.mkdir(b"dir", &FILE).unwrap();
     write(&root, b"f", b"1");
@@ -149,7 +149,7 @@ fn what_is_moved_while_it_is_in_use_is_still_found() {
 
 #[test]
 fn renames_replace_exchange_and_refuse() {
-    let fs = mounted("renames");
+    let fs = mount_new("renames");
     let root = fs.root();
     let (a, b) = (root.mkdir(b"a", &FILE).unwrap(), root.mkdir(b"b", &FILE).unwrap());
     write(&a, b"x", b"from a");
@@ -168,7 +168,7 @@ fn renames_replace_exchange_and_refuse() {
 
 #[test]
 fn several_files_are_renamed_together_or_not_at_all() {
-    let fs = mounted("together");
+    let fs = mount_new("together");
     let root = fs.root();
     let dir = root.mkdir(b"dir", &FILE).unwrap();
     for name in [b"a", b"b", b"c"] {
@@ -198,7 +198,7 @@ fn several_files_are_renamed_together_or_not_at_all() {
 
 #[test]
 fn paths_lead_through_links() {
-    let fs = mounted("paths");
+    let fs = mount_new("paths");
     let root = fs.root();
     let dir = root.mkdir(b"dir", &FILE).unwrap();
     write(&dir, b"f", b"found");
@@ -219,7 +219,7 @@ fn paths_lead_through_links() {
 
 #[test]
 fn attributes_by_path_are_those_of_now() {
-    let fs = mounted("by-path");
+    let fs = mount_new("by-path");
     let root = fs.root();
     let dir = root.mkdir(b"dir", &FILE).unwrap();
     root.symlink(b"link", b".", &FILE).unwrap();
@@ -236,7 +236,7 @@ fn attributes_by_path_are_those_of_now() {
 /// A path leads where it leads at that moment, however often it was followed before.
 #[test]
 fn paths_lead_where_others_have_moved_directories_to() {
-    let place = made("moved-by-others");
+    let place = create_file_system("moved-by-others");
     let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
     let (one, other) = (mount(), mount());
     let (root, replace) = (other.root(), RenameMode::Replace);
@@ -270,7 +270,7 @@ fn paths_lead_where_others_have_moved_directories_to() {
 
 #[test]
 fn a_removed_file_lives_until_it_is_closed() {
-    let fs = mounted("removed");
+    let fs = mount_new("removed");
     write(&fs.root(), b"f", b"still here");
     let node = fs.root().lookup(b"f").unwrap();
     let file = node.open(Open::BOTH).unwrap();
@@ -290,7 +290,7 @@ fn a_removed_file_lives_until_it_is_closed() {
 
 #[test]
 fn a_file_made_to_be_opened_may_be_removed_before_that() {
-    let place = made("opened");
+    let place = create_file_system("opened");
     let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
     let (one, other) = (mount(), mount());
     let new = Create { open: true, ..FILE };
@@ -300,7 +300,7 @@ fn a_file_made_to_be_opened_may_be_removed_before_that() {
         assert_eq!(kind(one.root().create(&name, &new)), ErrorKind::Exists);
         other.root().unlink(&name).unwrap();
         let opened = node.open(Open::BOTH);
-        // Where replies take a while, the file was in use before it had a name.
+        // Over the network, the creator has a lease on the file before the file has a name.
         assert_eq!(opened.is_ok(), one.container().capabilities().asynchronous);
         if let Ok(file) = opened {
             file.write_at(0, b"still here").unwrap();
@@ -312,10 +312,10 @@ fn a_file_made_to_be_opened_may_be_removed_before_that() {
     }
 }
 
-/// Where replies take a while, leases end a moment after their files are closed.
+/// Over the network, a process releases a lease a moment after it closed the file.
 #[test]
-fn what_others_remove_right_after_it_was_closed_is_freed() {
-    let place = made("closed");
+fn file_removed_by_another_mount_right_after_close_is_freed() {
+    let place = create_file_system("closed");
     let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
     let (one, other) = (mount(), mount());
     let is_freed = |oid| {
@@ -365,7 +365,7 @@ fn what_others_remove_right_after_it_was_closed_is_freed() {
 
 #[test]
 fn a_file_that_is_removed_and_never_opened_is_freed() {
-    let place = made("unopened");
+    let place = create_file_system("unopened");
     let mount = || Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
     let (one, other) = (mount(), mount());
     let node = one.root().create(b"f", &Create { open: true, ..FILE }).unwrap();
@@ -374,7 +374,7 @@ fn a_file_that_is_removed_and_never_opened_is_freed() {
     file.close().unwrap();
     other.root().unlink(b"f").unwrap();
     let content = one.container().object(node.oid());
-    // Where replies take a while, the file is in use for as long as it may be opened.
+    // Over the network, the creator holds a lease as long as it may open the file.
     let is_there = content.epoch(Access::Latest).wait().unwrap() > Epoch(0);
     assert_eq!(is_there, one.container().capabilities().asynchronous);
     drop(node);
@@ -384,7 +384,7 @@ fn a_file_that_is_removed_and_never_opened_is_freed() {
 
 #[test]
 fn files_have_holes() {
-    let fs = mounted("holes");
+    let fs = mount_new("holes");
     let node = fs.root().create(b"f", &FILE).unwrap();
     let file = node.open(Open::BOTH).unwrap();
     file.write_at(3 << 20, b"end").unwrap();
@@ -407,7 +407,7 @@ fn files_have_holes() {
 
 #[test]
 fn a_file_that_was_extended_ends_with_a_hole() {
-    let fs = mounted("extended");
+    let fs = mount_new("extended");
     let file = fs.root().create(b"f", &FILE).unwrap().open(Open::BOTH).unwrap();
     file.write_at(0, b"data").unwrap();
     file.set_len(1 << 20).unwrap();
@@ -424,7 +424,7 @@ fn a_file_that_was_extended_ends_with_a_hole() {
 
 #[test]
 fn holes_may_be_much_longer_than_what_is_stored() {
-    let fs = mounted("long-holes");
+    let fs = mount_new("long-holes");
     let file = fs.root().create(b"f", &FILE).unwrap().open(Open::BOTH).unwrap();
     file.write_at(5, b"start").unwrap();
     file.set_len(1 << 60).unwrap();
@@ -439,7 +439,7 @@ fn holes_may_be_much_longer_than_what_is_stored() {
 
 #[test]
 fn large_writes_cross_chunks() {
-    let fs = mounted("chunks");
+    let fs = mount_new("chunks");
     let new = Create { chunk_size: Some(4096), ..FILE };
     let file = fs.root().create(b"f", &new).unwrap().open(Open::BOTH).unwrap();
     let bytes: Vec<u8> = (0..20_000u32).map(|at| at as u8).collect();
@@ -482,7 +482,7 @@ fn names_after_a_name_are_the_next_in_order() {
 
 #[test]
 fn listings_go_on_where_they_stopped() {
-    let fs = mounted("listings");
+    let fs = mount_new("listings");
     let dir = fs.root().mkdir(b"many", &FILE).unwrap();
     for number in 0..3000 {
         dir.create(format!("{number:05}").as_bytes(), &FILE).unwrap();
@@ -503,8 +503,8 @@ fn listings_go_on_where_they_stopped() {
 }
 
 #[test]
-fn trees_go_as_a_whole() {
-    let fs = mounted("trees");
+fn remove_tree_removes_all_entries() {
+    let fs = mount_new("trees");
     let mut dir = fs.root().mkdir(b"top", &FILE).unwrap();
     for _ in 0..20 {
         write(&dir, b"file", b"x");
@@ -516,8 +516,8 @@ fn trees_go_as_a_whole() {
 }
 
 #[test]
-fn nothing_changes_where_it_is_mounted_read_only() {
-    let place = made("read-only");
+fn read_only_mount_refuses_changes() {
+    let place = create_file_system("read-only");
     let fs = Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();
     write(&fs.root(), b"f", b"1");
     let options = MountOptions { read_only: true, ..Default::default() };
@@ -528,11 +528,11 @@ fn nothing_changes_where_it_is_mounted_read_only() {
     assert_eq!(kind(fs.root().lookup(b"f").unwrap().open(Open::BOTH)), ErrorKind::ReadOnly);
 }
 
-/// What is above a directory that moved since it was found is not known: nothing may come to stand below
-/// itself through it.
+/// A node that moved since its lookup has outdated ancestors. A rename through it must not move a directory below
+/// itself.
 #[test]
-fn nothing_moves_below_itself_through_a_directory_that_moved() {
-    let fs = mounted("below-itself");
+fn directory_cannot_move_below_itself_through_a_moved_node() {
+    let fs = mount_new("below-itself");
     let root = fs.root();
     let mkdir = |dir: &Node, name: &[u8]| dir.mkdir(name, &Create::with_mode(0o755)).unwrap();
     let (a, c) = (mkdir(&root, b"a"), mkdir(&root, b"c"));
@@ -543,7 +543,7 @@ fn nothing_moves_below_itself_through_a_directory_that_moved() {
     assert_eq!(names(&a), ["x"]);
 }
 
-/// A condition that takes whatever stands there.
+/// A condition that accepts any existing entry.
 const ANYTHING: dfs::Check<'static> = &|_| Ok(());
 
 fn publish(root: &Node, from: &[u8], to: &[u8], check: dfs::Check<'_>) -> esker::types::Result<()> {
@@ -557,7 +557,7 @@ fn publish(root: &Node, from: &[u8], to: &[u8], check: dfs::Check<'_>) -> esker:
 
 #[test]
 fn published_files_appear_with_their_attributes_or_not_at_all() {
-    let fs = mounted("namespace-publish");
+    let fs = mount_new("namespace-publish");
     let root = fs.root();
     write(&root, b"part", b"new");
     write(&root, b"file", b"old");
@@ -597,7 +597,7 @@ fn published_files_appear_with_their_attributes_or_not_at_all() {
 
 #[test]
 fn entries_are_found_with_an_extended_attribute() {
-    let fs = mounted("namespace-entries-with-xattr");
+    let fs = mount_new("namespace-entries-with-xattr");
     let root = fs.root();
     for name in [&b"short"[..], b"long", b"plain"] {
         write(&root, name, name);

@@ -52,7 +52,7 @@ fn set_mtime(path: &Path, tv_sec: i64, tv_nsec: i64) {
 }
 
 #[test]
-fn a_tree_comes_over_with_all_that_is_known_of_it() {
+fn tree_is_copied_with_all_metadata() {
     let place = Place::new("tree");
     let deep = place.from(&"d/".repeat(50));
     std::fs::create_dir_all(&deep).unwrap();
@@ -87,7 +87,7 @@ fn a_tree_comes_over_with_all_that_is_known_of_it() {
 }
 
 #[test]
-fn what_is_there_is_left_alone_and_what_is_not_whole_is_done_again() {
+fn complete_files_are_skipped_and_incomplete_ones_copied_again() {
     let place = Place::new("again");
     for name in ["same", "cut", "stale", "changed"] {
         std::fs::write(place.from(name), format!("what {name} holds")).unwrap();
@@ -159,7 +159,7 @@ fn holes_of_any_size_are_passed_over() {
 }
 
 #[test]
-fn large_files_go_in_parts_and_holes_stay_holes() {
+fn large_files_are_copied_in_parts_and_holes_stay_holes() {
     let place = Place::new("large");
     let len = 3 * transfer::PART_BYTES + 12_345;
     let file = std::fs::File::create(place.from("large")).unwrap();
@@ -190,7 +190,7 @@ fn large_files_go_in_parts_and_holes_stay_holes() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_listed_and_the_rest_is_copied() {
+fn entries_that_fail_are_listed_and_the_rest_is_copied() {
     let place = Place::new("refused");
     std::fs::write(place.from("fine"), b"fine").unwrap();
     std::fs::create_dir(place.from("blocked")).unwrap();

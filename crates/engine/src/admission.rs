@@ -1,9 +1,9 @@
-//! How a client comes to be served: TLS if the engine requires it, the handshake, a place among the clients, and the
+//! Admission of a client: TLS if the engine requires it, the handshake, a slot among the clients, and the switch to the
 //! fabric if the client asks for it.
 use crate::connection;
+use crate::handshakes::Slot;
 use crate::life::Phase;
 use crate::limits::CLIENTS_MAX;
-use crate::strangers::Place;
 use crate::{Engine, HANDSHAKE_TIMEOUT, Shared};
 use esker_fabric::Frames;
 use esker_types::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use tokio::io::{AsyncRead, AsyncWrite, join, split};
 
-/// The two ends of a connection: the client's address, for the log, and the engine's.
+/// Addresses of a connection: the client's, for the log, and the engine's.
 pub(crate) struct Ends<'a> {
     pub(crate) address: &'a str,
     pub(crate) local: Option<IpAddr>,
@@ -23,25 +23,25 @@ impl Engine {
     /// Admits a client and serves it, over TLS if the engine requires that.
     pub(crate) async fn serve_in(
         &self,
-        place: Place,
+        slot: Slot,
         ends: Ends<'_>,
         from: impl AsyncRead + Unpin + Send + 'static,
         to: impl AsyncWrite + Unpin + Send + 'static,
     ) -> Result<()> {
         let secret = &self.0.secret;
         let Some(tls) = self.0.tls.get() else {
-            return self.serve_if_known(place, ends, (from, to), secret).await;
+            return self.serve_if_authentic(slot, ends, (from, to), secret).await;
         };
-        let secured = self.in_time(&place, tls.accept(join(from, to))).await;
+        let secured = self.in_time(&slot, tls.accept(join(from, to))).await;
         let bound = secured.and_then(|(stream, binding)| Ok((stream, secret.bound_to(&binding)?)));
         let (stream, secret) = bound.map_err(|error| self.refused(ends.address, error))?;
-        self.serve_if_known(place, ends, split(stream), &secret).await
+        self.serve_if_authentic(slot, ends, split(stream), &secret).await
     }
 
-    /// Serves a client that proves that it knows `secret`.
-    async fn serve_if_known(
+    /// Serves a client that proves knowledge of `secret`.
+    async fn serve_if_authentic(
         &self,
-        place: Place,
+        slot: Slot,
         Ends { address, local }: Ends<'_>,
         (from, to): (
             impl AsyncRead + Unpin + Send + 'static,
@@ -53,22 +53,23 @@ impl Engine {
         let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
         let nonce = esker_os::random_bytes()?;
         let shaken = handshake::accept(&mut from, &mut to, secret, *uuid, nonce);
-        let shaken = self.in_time(&place, shaken).await;
+        let shaken = self.in_time(&slot, shaken).await;
         let client = shaken.map_err(|error| self.refused(address, error))?;
         let most = self.0.clients_max.load(Ordering::Relaxed);
         let Some(_connected) = life.connect(most) else {
-            return Err(self.refused(address, turn_away(&mut to, most).await));
+            return Err(self.refused(address, reject_client(&mut to, most).await));
         };
-        drop(place);
+        drop(slot);
         metrics.connections.add(1);
         tracing::info!(address, client, "a client connected");
-        let served = self.serve_known(local, from, to).await;
+        let served = self.serve_authenticated(local, from, to).await;
         self.note_end(address, client, &served);
         served
     }
 
-    /// Serves a client that has proved itself: over this connection, or over the fabric if the client asks for that first.
-    async fn serve_known(
+    /// Serves an authenticated client: over this connection, or over the fabric if the client's first request asks for
+    /// that.
+    async fn serve_authenticated(
         &self,
         local: Option<IpAddr>,
         mut from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
@@ -76,11 +77,11 @@ impl Engine {
     ) -> Result<()> {
         let first = tokio::select! {
             biased;
-            first = from.announced(Limits::KNOWN) => first?,
+            first = from.announced(Limits::AUTHENTICATED) => first?,
             () = self.0.life.reached(Phase::Draining) => None,
         };
         match first {
-            // The fabric would carry in the open what TLS encrypts.
+            // The fabric would carry in plain text what TLS encrypts.
             Some(offer) if offer.kind() == Kind::Fabric && self.0.tls.get().is_none() => {
                 let (from, to) = self.meet(offer, local, from, to).await?;
                 connection::serve(&self.0, None, from, to).await
@@ -89,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// Goes over to the fabric with a client that says where its endpoint is.
+    /// Moves a client to the fabric. Its first frame has the address of its endpoint.
     async fn meet(
         &self,
         offer: Announced,
@@ -102,7 +103,7 @@ impl Engine {
             let offer = from.rest(offer).await?;
             esker_fabric::accept(&offer, from, to, local).await
         };
-        tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| late())?
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| fabric_timeout_error())?
     }
 
     fn refused(&self, address: &str, error: Error) -> Error {
@@ -123,16 +124,16 @@ impl Engine {
         }
     }
 
-    /// A step of the handshake, which must end in time.
-    async fn in_time<T>(&self, place: &Place, step: impl Future<Output = Result<T>>) -> Result<T> {
+    /// Runs a step of the handshake until it ends, times out or must free its slot.
+    async fn in_time<T>(&self, slot: &Slot, step: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = |kind, why| Err(Error::new(kind, why));
         tokio::select! {
             biased;
             done = step => done,
-            () = tokio::time::sleep_until(place.since() + HANDSHAKE_TIMEOUT) => {
+            () = tokio::time::sleep_until(slot.since() + HANDSHAKE_TIMEOUT) => {
                 ended(ErrorKind::TimedOut, "a client did not finish the handshake in time")
             }
-            () = place.must_leave() => {
+            () = slot.must_leave() => {
                 ended(ErrorKind::Busy, "a client did not finish the handshake while many others waited")
             }
             () = self.0.life.reached(Phase::Draining) => {
@@ -142,22 +143,22 @@ impl Engine {
     }
 }
 
-/// Tells a client that there are too many. Returns why it is not served.
-async fn turn_away(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
+/// Tells a client that too many clients are connected. Returns the error of its connection.
+async fn reject_client(to: &mut Sender<impl AsyncWrite + Unpin>, most: u64) -> Error {
     let why = format!(
         "its engine serves {most} clients, as many as it may: end some, or raise its limit of open files (ulimit -n) \
          if that is below {CLIENTS_MAX}"
     );
-    let told = async {
+    let notified = async {
         to.send(&connection::goodbye(why.clone().into())).await?;
         to.flush().await
     };
-    // A client that does not listen has gone.
-    let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, told).await;
+    // A client that does not receive the message has gone.
+    let _ = tokio::time::timeout(HANDSHAKE_TIMEOUT, notified).await;
     Error::new(ErrorKind::Overflow, why)
 }
 
 #[cold]
-fn late() -> Error {
+fn fabric_timeout_error() -> Error {
     Error::new(ErrorKind::TimedOut, "a client did not come to the fabric in time")
 }

@@ -3,7 +3,8 @@ use crate::fetch::{self, Proof, Way};
 use crate::host;
 use crate::kinds::RequestKind;
 use crate::limits::{
-    self, LEASE_TOKENS_MAX, LEASED_EACH_MAX, QUERIES_MAX, check, check_change, check_fetch, listed,
+    self, LEASE_TOKENS_MAX, LEASED_EACH_MAX, QUERIES_MAX, check, check_change, check_fetch,
+    limit_listing,
 };
 use crate::session::Session;
 use bytes::Bytes;
@@ -23,7 +24,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// What became of a request.
+/// The result of a request.
 pub(crate) struct Answered {
     pub(crate) kind: RequestKind,
     pub(crate) took: Duration,
@@ -34,12 +35,12 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    /// True if the request failed in good order, having done nothing, and may be done again on a thread that may wait.
+    /// True if the request failed without any effect, and may run again on a thread that may wait.
     pub(crate) fn may_wait(&self) -> bool {
         !self.is_defect && self.response.reply.failure().is_some()
     }
 
-    /// What is said of a request whose serving panicked. What it did before is not known.
+    /// Builds the response to a request whose handler panicked. Whether the request took effect is not known.
     #[cold]
     fn defect(kind: RequestKind, took: Duration, panic: &(dyn Any + Send)) -> Self {
         let said = panic.downcast_ref::<&str>().copied();
@@ -58,19 +59,20 @@ impl Answered {
 }
 
 impl Session {
-    /// The response to a request, and its data: at most `room` bytes. There is one even if a defect makes it panic.
+    /// Answers a request: the response, and at most `room` bytes of data. A handler that panics gets a response as
+    /// well.
     pub(crate) async fn answer(&self, message: &[u8], bulk: Bytes, room: u32) -> Answered {
         let begin = Instant::now();
         let mut serving = pin!(self.serve(begin, message, bulk, room));
         let mut attempt = |context: &mut Context<'_>| {
-            // What panicked is not polled again. Locks that it held are taken as they are.
+            // A handler that panicked is not polled again. Its locks are taken although they are poisoned.
             catch_unwind(AssertUnwindSafe(|| serving.as_mut().poll(context)))
         };
         poll_fn(|context| match attempt(context) {
             Ok(polled) => polled,
             Err(panic) => {
                 let decoded = decode(message);
-                let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of);
+                let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of_request);
                 Poll::Ready(Answered::defect(kind, begin.elapsed(), &*panic))
             }
         })
@@ -80,9 +82,9 @@ impl Session {
     async fn serve(&self, begin: Instant, message: &[u8], bulk: Bytes, room: u32) -> Answered {
         let proof = Proof::default();
         let decoded = decode(message);
-        let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of);
+        let kind = decoded.as_ref().map_or(RequestKind::Malformed, RequestKind::of_request);
         let answered = match decoded {
-            // What is rare has a place of its own, so that the future of the others is small.
+            // Boxing the rare requests keeps the future of the others small.
             Ok(Request::Pool(request)) => Box::pin(self.answer_pool(request)).await.map(plain),
             Ok(Request::Container(handle, request)) => {
                 self.answer_container(handle, request, &bulk, room, &proof).await
@@ -110,26 +112,28 @@ impl Session {
             PoolRequest::Open(name, mode) => {
                 let container = pool.open_container(name, mode).await?;
                 let info = container.info().clone();
-                Reply::Opened(self.keep(container).await?, info)
+                Reply::Opened(self.register(container).await?, info)
             }
             PoolRequest::Destroy(name, force) => {
-                expect_patience()?;
-                done(pool.destroy_container(name, force).await)?
+                expect_may_wait()?;
+                done_reply(pool.destroy_container(name, force).await)?
             }
             PoolRequest::List => Reply::Containers(pool.list_containers().await?),
             PoolRequest::ShutDown { remove } => {
-                done(host::of(self.host.as_deref())?.shut_down(remove))?
+                done_reply(host::require_host(self.host.as_deref())?.shut_down(remove))?
             }
-            PoolRequest::Check => Reply::Checked(host::of(self.host.as_deref())?.check()?),
+            PoolRequest::Check => {
+                Reply::Checked(host::require_host(self.host.as_deref())?.check()?)
+            }
             PoolRequest::Maintain(what, number) => {
-                Reply::Maintained(host::of(self.host.as_deref())?.maintain(what, number)?)
+                Reply::Maintained(host::require_host(self.host.as_deref())?.maintain(what, number)?)
             }
-            PoolRequest::Commit(commit, epoch) => done(pool.commit(commit, epoch).await)?,
-            PoolRequest::GiveUp(commit) => done(pool.give_up(commit).await)?,
+            PoolRequest::Commit(commit, epoch) => done_reply(pool.commit(commit, epoch).await)?,
+            PoolRequest::Abort(commit) => done_reply(pool.abort(commit).await)?,
             PoolRequest::Outcome(commit, decide) => {
                 Reply::Outcome(pool.outcome(commit, decide).await?)
             }
-            PoolRequest::Forget(commit) => done(pool.forget(commit).await)?,
+            PoolRequest::Forget(commit) => done_reply(pool.forget(commit).await)?,
             PoolRequest::Prepared => Reply::Commits(pool.prepared().await?),
             PoolRequest::Decisions(most) => {
                 let most = usize::try_from(most).unwrap_or(usize::MAX).min(DECISIONS_SWEPT_MAX);
@@ -137,7 +141,7 @@ impl Session {
             }
             PoolRequest::Sweep(ids) => {
                 check("decisions of a sweep", ids.len(), DECISIONS_SWEPT_MAX)?;
-                done(pool.sweep(&ids).await)?
+                done_reply(pool.sweep(&ids).await)?
             }
         })
     }
@@ -180,26 +184,27 @@ impl Session {
             ContainerRequest::PrepareSnapshot(commit, name) => {
                 Reply::Epoch(container.prepare(commit, Preparation::Snapshot(name)).await?)
             }
-            ContainerRequest::Close => done(self.close(handle).await)?,
-            ContainerRequest::Lease(oid) => done(self.lease(handle, oid, &container).await)?,
+            ContainerRequest::Close => done_reply(self.close(handle).await)?,
+            ContainerRequest::Lease(oid) => done_reply(self.lease(handle, oid, &container).await)?,
             ContainerRequest::LeaseEach(oids) => {
                 check("objects of a lease", oids.len(), LEASED_EACH_MAX)?;
-                done(self.lease_each(handle, &oids, &container).await)?
+                done_reply(self.lease_each(handle, &oids, &container).await)?
             }
             other => Box::pin(answer_any(&*container, other, proof)).await?,
         }))
     }
 }
 
-/// Fails on a thread that must not wait, before anything is done: what waits half-way could not be done again.
-fn expect_patience() -> Result<()> {
+/// Fails on a thread that must not wait, before the request has any effect: a request that waits half-way could not run
+/// again.
+fn expect_may_wait() -> Result<()> {
     match must_not_wait() {
         false => Ok(()),
         true => Err(Error::new(ErrorKind::Busy, "this is done on a thread that may wait: retry")),
     }
 }
 
-fn done(result: Result<()>) -> Result<Reply> {
+fn done_reply(result: Result<()>) -> Result<Reply> {
     result.map(|()| Reply::Done)
 }
 
@@ -210,12 +215,12 @@ fn plain(reply: Reply) -> (Reply, Bytes) {
 async fn metadata<M: Metadata + ?Sized>(of: &M, request: MetadataRequest<'_>) -> Result<Reply> {
     Ok(match request {
         MetadataRequest::Get(name) => Reply::Value(of.get_metadata(name).await?),
-        MetadataRequest::Set(changes) => done(of.set_metadata(&changes).await)?,
+        MetadataRequest::Set(changes) => done_reply(of.set_metadata(&changes).await)?,
         MetadataRequest::List(prefix) => Reply::Names(of.list_metadata(prefix).await?),
     })
 }
 
-/// Requests that concern nothing but the container.
+/// Answers requests that concern only the container.
 async fn answer_any(
     container: &dyn OpenContainer,
     request: ContainerRequest<'_>,
@@ -223,7 +228,7 @@ async fn answer_any(
 ) -> Result<Reply> {
     Ok(match request {
         ContainerRequest::Metadata(request) => metadata(container, request).await?,
-        ContainerRequest::Rename(label) => done(container.rename(label).await)?,
+        ContainerRequest::Rename(label) => done_reply(container.rename(label).await)?,
         ContainerRequest::AllocateOids(count) => {
             Reply::Number(container.allocate_oids(count).await?)
         }
@@ -232,7 +237,9 @@ async fn answer_any(
             Reply::Epoch(container.create_snapshot(name).await?)
         }
         ContainerRequest::ListSnapshots => Reply::Snapshots(container.list_snapshots().await?),
-        ContainerRequest::DestroySnapshot(epoch) => done(container.destroy_snapshot(epoch).await)?,
+        ContainerRequest::DestroySnapshot(epoch) => {
+            done_reply(container.destroy_snapshot(epoch).await)?
+        }
         ContainerRequest::UnlinkOnLastClose(oid) => {
             Reply::Flag(container.unlink_on_last_close(oid).await?)
         }
@@ -258,17 +265,18 @@ async fn answer_read(
         ContainerRequest::ListKeys(oid, dkey, mut anchor, limit, at) => {
             let scope = dkey.map_or(KeyScope::Dkeys, KeyScope::Akeys);
             let at = proof.read_at(at);
-            let keys = container.list_keys(oid, scope, &mut anchor, listed(limit), at).await?;
+            let keys =
+                container.list_keys(oid, scope, &mut anchor, limit_listing(limit), at).await?;
             Reply::Keys(keys, anchor)
         }
         ContainerRequest::ListExtents(oid, dkey, akey, mut anchor, entries, at) => {
-            let (key, entries) = (AkeyRef { dkey, akey }, limits::entries(entries));
+            let (key, entries) = (AkeyRef { dkey, akey }, limits::limit_entries(entries));
             let found =
                 container.list_extents(oid, key, &mut anchor, entries, proof.read_at(at)).await?;
             Reply::Extents(found, anchor)
         }
         ContainerRequest::ListObjects(mut anchor, entries, at) => {
-            let entries = limits::entries(entries);
+            let entries = limits::limit_entries(entries);
             let objects = container.list_objects(&mut anchor, entries, proof.read_at(at)).await?;
             Reply::Objects(objects, anchor)
         }

@@ -1,6 +1,6 @@
-//! One connection: receives requests, serves them, sends the replies as they come. What can be answered at once is
-//! answered in place, without a task of its own; requests that wait are served side by side, and those that would keep
-//! their thread waiting, on other threads.
+//! One connection of an engine: receives requests, serves them, and sends the replies as they finish. Requests that
+//! need not wait are served within the connection's task; the others run concurrently. Requests that would block their
+//! thread run on other threads.
 use crate::answer::Answered;
 use crate::kinds::RequestKind;
 use crate::life::Phase;
@@ -26,8 +26,8 @@ use tokio::task::{JoinError, JoinSet};
 /// Replies of this many bytes are sent before more requests are served.
 const SEND_AT: usize = 64 << 10;
 
-/// Serves requests until the client closes the connection or the engine drains. Then what the client had open is ended.
-/// The beginning of the `first` request may have been received already.
+/// Serves requests until the client closes the connection or the engine drains. Then the session's containers and
+/// leases are closed. The beginning of the `first` request may have been received already.
 pub(crate) async fn serve<R, W>(
     engine: &Shared,
     first: Option<Announced>,
@@ -42,7 +42,7 @@ where
     let received = tokio::select! {
         biased;
         received = connection.receive(first, from) => received,
-        // Nobody takes the replies any more.
+        // No client receives the replies any more.
         lost = connection.lost() => Err(lost),
         () = engine.life.reached(Phase::Draining) => Ok(()),
     };
@@ -63,7 +63,7 @@ struct Connection<'e, W> {
     session: Arc<Session>,
     slow: Slow,
     state: Mutex<State<W>>,
-    /// Told when fewer requests are under way.
+    /// Notified when fewer requests are under way.
     room: Notify,
 }
 
@@ -88,7 +88,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         let Shared { pool, spare, host, .. } = engine;
         let session = Session::new(Arc::clone(pool), spare.clone(), host.get().cloned());
         let session = Arc::new(session);
-        let slow = Slow::of(&**pool).await;
+        let slow = Slow::of_pool(&**pool).await;
         let state = State { replies: Replies::new(to), served: JoinSet::new() };
         Self { engine, session, slow, state: Mutex::new(state), room: Notify::new() }
     }
@@ -105,16 +105,16 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         let Shared { memory, metrics, .. } = self.engine;
         let mut next = match first {
             Some(first) => Some(first),
-            None => from.announced(Limits::KNOWN).await?,
+            None => from.announced(Limits::AUTHENTICATED).await?,
         };
         while let Some(announced) = next {
-            // What is not received yet stays in the network, and the client waits.
+            // Bytes that are not received yet stay in the network, and the client waits.
             while self.state().under_way() >= REQUESTS_MAX {
                 self.room.notified().await;
             }
             let share = memory.take(announced.memory()).await;
             let rest = tokio::time::timeout(RECEIVE_TIMEOUT, from.rest(announced)).await;
-            let request = rest.map_err(|_| late())??;
+            let request = rest.map_err(|_| request_timeout_error())??;
             metrics.received(&request);
             match request.kind {
                 Kind::Request => self.begin(request, share).await,
@@ -127,12 +127,12 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
             if !from.has_more() || self.state().replies.len() >= SEND_AT {
                 poll_fn(|context| Poll::Ready(self.poll(context))).await.is_ready();
             }
-            next = from.announced(Limits::KNOWN).await?;
+            next = from.announced(Limits::AUTHENTICATED).await?;
         }
         Ok(())
     }
 
-    /// Answers a request, or begins to.
+    /// Answers a request, or starts a task for it.
     async fn begin(&self, request: Frame, share: Share) {
         if self.slow.is_slow(&request) {
             return self.serve_apart(request, share);
@@ -152,7 +152,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         }
     }
 
-    /// Serves a request on a thread that may wait.
+    /// Serves a request on a thread that may block.
     fn serve_apart(&self, request: Frame, share: Share) {
         let answer = answer(Arc::clone(&self.session), request.detached(), share);
         self.state().served.spawn_blocking(move || block_on(answer));
@@ -169,12 +169,12 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     fn note(&self, state: &mut State<W>, ended: std::result::Result<Answer, JoinError>) {
         match ended {
             Ok(answer) => self.add(state, answer),
-            // It was ended with the connection.
+            // The connection has ended and its tasks with it.
             Err(error) => tracing::error!(%error, "a request was not answered"),
         }
     }
 
-    /// Takes the answers that have come, and sends all replies. Ready if nothing is under way.
+    /// Collects finished answers, and sends all replies. Ready if nothing is under way.
     fn poll(&self, context: &mut Context<'_>) -> Poll<Result<()>> {
         let state = &mut *self.state();
         let served = loop {
@@ -193,7 +193,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         }
     }
 
-    /// Sends replies until that fails.
+    /// Sends replies until the connection is lost.
     async fn lost(&self) -> Error {
         poll_fn(|context| match self.poll(context) {
             Poll::Ready(Err(error)) => Poll::Ready(error),
@@ -202,7 +202,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         .await
     }
 
-    /// Finishes what was begun, so that no change takes effect after the leases have ended. Sends the replies.
+    /// Finishes the requests under way, so that no change takes effect after the leases have ended. Sends the replies.
     async fn finish(&self) -> Result<()> {
         let served = poll_fn(|context| self.poll(context)).await;
         if self.engine.life.phase() == Phase::Ready || served.is_err() {
@@ -213,7 +213,8 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     }
 }
 
-/// Requests that wait for the medium. Those that are served side by side share a sync, or have several reads under way.
+/// Requests that wait for the medium. If they run concurrently, several changes share a sync, and several reads are
+/// under way.
 #[derive(Clone, Copy)]
 enum Slow {
     None,
@@ -222,7 +223,7 @@ enum Slow {
 }
 
 impl Slow {
-    async fn of(pool: &dyn Pool) -> Self {
+    async fn of_pool(pool: &dyn Pool) -> Self {
         match pool.info().await {
             Ok(info) if info.medium == Medium::Block => Self::All,
             Ok(info) if info.durability == Durability::Commit => Self::Changes,
@@ -243,22 +244,22 @@ fn is_read(request: &Frame) -> bool {
     let decoded = decode(&request.message);
     decoded.is_ok_and(|request: Request<'_>| {
         matches!(
-            RequestKind::of(&request),
+            RequestKind::of_request(&request),
             RequestKind::Fetch | RequestKind::List | RequestKind::Query
         )
     })
 }
 
-/// What clients hear of an engine that drains.
+/// Reason of the goodbye that a draining engine sends.
 const STOPPED: &str = "the engine is being stopped";
 
-/// The last frame of a connection, which says why.
+/// The last frame of a connection, with the reason of its end.
 pub(crate) fn goodbye(message: Bytes) -> Frame {
     Frame { kind: Kind::Goodbye, call: 0, room: 0, message, bulk: Bytes::new() }
 }
 
 #[cold]
-fn late() -> Error {
+fn request_timeout_error() -> Error {
     Error::new(ErrorKind::TimedOut, "a client did not send the rest of a request in time")
 }
 

@@ -1,4 +1,4 @@
-//! Fetches and changes, turned from messages into operations of the seam and back.
+//! Conversion of fetches and changes from messages into operations of the backend trait, and back.
 use bytes::Bytes;
 use esker_backend::OpenContainer;
 use esker_types::ops::{
@@ -12,7 +12,7 @@ use esker_wire::message::{
 };
 use esker_wire::spare::Spare;
 
-/// Where the engine collects proof of what a request reads.
+/// The read tokens of a request.
 #[derive(Default)]
 pub(crate) struct Proof(ReadTokens);
 
@@ -31,7 +31,7 @@ impl Proof {
     }
 }
 
-/// Checks that the buffers of all akeys together have at most the `room` that the client announced.
+/// Checks that the buffers of all akeys together fit into the `room` that the client announced.
 fn check_room(dkeys: &[DkeyRequest<'_>], room: u32) -> Result<()> {
     let akeys = dkeys.iter().flat_map(|dkey| &dkey.akeys);
     let total = akeys.filter_map(|akey| akey.room).fold(0, u64::saturating_add);
@@ -48,10 +48,10 @@ fn buffers(dkeys: &[DkeyRequest<'_>], spare: &Spare) -> Vec<Vec<Option<Vec<u8>>>
     dkeys.iter().map(|dkey| dkey.akeys.iter().map(buffer).collect()).collect()
 }
 
-/// Data from this length on is sent from where it lies in the pool, if it lies there in one piece.
+/// Data of at least this length is sent without a copy, if the pool stores it contiguously.
 const VIEW_MIN: u64 = 32 << 10;
 
-/// The answer to a fetch of one long value or extent, without a copy; `None` if there is none.
+/// Answers a fetch of one long value or extent without a copy. `None` if the fetch is of another form.
 async fn view(
     container: &dyn OpenContainer,
     oid: ObjectId,
@@ -70,7 +70,7 @@ async fn view(
         return None;
     }
     let key = AkeyRef { dkey: of.dkey, akey: akey.akey };
-    // A fetch says what is wrong.
+    // The fetch that follows reports the error.
     let found = container.view(oid, key, wanted, at).await.ok()??;
     let len = found.len() as u64;
     let size = len.checked_div(count)?;
@@ -92,7 +92,7 @@ fn fetch_of<'f>(akey: &'f AkeyRequest<'f>, buffer: &'f mut Option<Vec<u8>>) -> F
     fetch.with_cond(akey.cond)
 }
 
-/// Reads what a client asks for. The reply's bytes are those that were found.
+/// Reads the akeys that a client asks for. The reply's data are the bytes that were found.
 pub(crate) async fn fetch(
     container: &dyn OpenContainer,
     oid: ObjectId,
@@ -139,7 +139,8 @@ fn reply_of(fetch: &mut Fetch<'_>) -> AkeyReply {
     AkeyReply { size: reply.size, filled_bytes: reply.filled_bytes, filled }
 }
 
-/// Adds the bytes that were found to the bulk. A buffer that was filled alone and from its beginning becomes the bulk.
+/// Adds the bytes that were found to the bulk. If the bulk is empty and one range from the start of the buffer was
+/// filled, the buffer becomes the bulk.
 fn add_found(
     akey: &AkeyRequest<'_>,
     reply: &AkeyReply,
@@ -166,7 +167,7 @@ fn add_found(
     Ok(())
 }
 
-/// Takes values off the bulk of a change, one behind the other.
+/// Splits the bulk of a change into its values.
 struct Values<'b>(&'b [u8]);
 
 impl<'b> Values<'b> {
@@ -204,17 +205,17 @@ impl<'b> Values<'b> {
     }
 }
 
-/// What is done with a change.
+/// Mode of applying a change.
 pub(crate) enum Way {
-    /// It is committed.
+    /// Committed.
     Commit,
-    /// It is committed; its tokens need to hold once before that.
+    /// Committed; its tokens need to hold at one moment before the commit.
     CommitProved,
-    /// It is prepared as part of a commit over several nodes.
+    /// Prepared as part of a commit over several nodes.
     Prepare(Commit),
 }
 
-/// Does what a client's change says.
+/// Applies a client's change.
 pub(crate) async fn write(
     container: &dyn OpenContainer,
     request: &ChangeRequest<'_>,
@@ -231,7 +232,7 @@ pub(crate) async fn write(
         .map(|((oid, write), updates)| Write { oid: *oid, op: op_of(write, updates) })
         .collect();
     let tokens = request.tokens.as_ref().map(|tokens| read_tokens(tokens));
-    let change = Change { tokens: tokens.as_ref(), id: request.id, ..Change::of(&writes) };
+    let change = Change { tokens: tokens.as_ref(), id: request.id, ..Change::from_writes(&writes) };
     match way {
         Way::Commit => container.write(change).await,
         Way::CommitProved => container.write(Change { proved_once: true, ..change }).await,

@@ -1,15 +1,15 @@
-//! How an engine is, as programs that watch it ask.
+//! State of an engine, for programs that monitor it.
 use crate::life::Phase;
 
-/// How an engine is.
+/// State of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// What it is doing.
+    /// Phase of the engine's life.
     pub phase: Phase,
-    /// Clients that are connected and have proved themselves.
+    /// Authenticated clients that are connected.
     pub connections: u64,
-    /// Connections whose client has not proved itself yet.
-    pub strangers: u64,
+    /// Connections whose client has not authenticated yet.
+    pub unauthenticated: u64,
 }
 
 impl Health {

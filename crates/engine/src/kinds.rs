@@ -1,18 +1,18 @@
-//! Kinds of requests, as metrics tell them apart.
+//! Kinds of requests, for metrics and messages.
 use esker_wire::message::{ContainerRequest, PoolRequest, Request};
 
-/// What a request is about.
+/// Subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    /// The pool as a whole.
+    /// The pool itself.
     Pool,
     /// Containers: creating, opening, closing, renaming, destroying, listing.
     Container,
     /// Named values.
     Metadata,
-    /// Numbers of objects.
+    /// Allocation of object ids.
     Oids,
-    /// Changes of objects.
+    /// Writes to objects.
     Write,
     /// Reads of objects.
     Fetch,
@@ -22,13 +22,13 @@ pub(crate) enum RequestKind {
     Query,
     /// Snapshots.
     Snapshot,
-    /// Objects that somebody has open.
+    /// Leases of open objects.
     Lease,
-    /// Leases on what was read.
+    /// Leases on reads.
     LeaseReads,
     /// Commits over several nodes.
     Commit,
-    /// What could not be decoded.
+    /// Requests that could not be decoded.
     Malformed,
 }
 
@@ -56,7 +56,7 @@ impl RequestKind {
     }
 
     /// The kind of a request.
-    pub(crate) fn of(request: &Request<'_>) -> Self {
+    pub(crate) fn of_request(request: &Request<'_>) -> Self {
         match request {
             Request::Pool(request) => Self::of_pool(request),
             Request::Container(_, request) => Self::of_container(request),
@@ -76,7 +76,7 @@ impl RequestKind {
             | PoolRequest::Destroy(..)
             | PoolRequest::List => Self::Container,
             PoolRequest::Commit(..)
-            | PoolRequest::GiveUp(_)
+            | PoolRequest::Abort(_)
             | PoolRequest::Outcome(..)
             | PoolRequest::Prepared
             | PoolRequest::Forget(_)

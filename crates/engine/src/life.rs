@@ -1,26 +1,27 @@
-//! The life of an engine: it serves, it drains, it ends.
+//! Phases of an engine: ready, draining, ended.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// What an engine is doing.
+/// Phase of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// It accepts clients and serves requests.
     Ready,
-    /// It accepts nothing more, and finishes what is under way.
+    /// It accepts no more clients, and finishes the requests under way.
     Draining,
     /// Every connection ends at once.
     Ended,
 }
 
-/// The phase of an engine, and how many clients are connected.
+/// The phase of an engine, and the number of connected clients.
 #[derive(Default)]
+/// The phase of an engine, and the number of connected clients.
 pub(crate) struct Life {
     now: Mutex<Now>,
-    /// Told of each phase.
-    aged: Notify,
-    /// Told when the last client has gone.
-    deserted: Notify,
+    /// Notified of each phase.
+    phase_changed: Notify,
+    /// Notified when the last client has gone.
+    last_client_left: Notify,
 }
 
 #[derive(Clone, Copy)]
@@ -35,17 +36,17 @@ impl Default for Now {
     }
 }
 
-/// A client that is connected, until it is dropped.
+/// A connected client, until this is dropped.
 pub(crate) struct Connected<'l>(&'l Life);
 
 impl Drop for Connected<'_> {
     fn drop(&mut self) {
         let mut now = self.0.now();
         now.connections -= 1;
-        let is_deserted = now.connections == 0;
+        let is_last = now.connections == 0;
         drop(now);
-        if is_deserted {
-            self.0.deserted.notify_waiters();
+        if is_last {
+            self.0.last_client_left.notify_waiters();
         }
     }
 }
@@ -55,14 +56,14 @@ impl Life {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits, in the order of those who wait.
-    async fn until(&self, told: &Notify, is_so: impl Fn(&Now) -> bool) {
+    /// Waits until the state fulfils `is_so`; `changes` is notified of its changes.
+    async fn until(&self, changes: &Notify, is_so: impl Fn(&Now) -> bool) {
         loop {
-            let told = told.notified();
+            let changed = changes.notified();
             if is_so(&self.now()) {
                 return;
             }
-            told.await;
+            changed.await;
         }
     }
 
@@ -82,21 +83,21 @@ impl Life {
         has_room.then(|| Connected(self))
     }
 
-    /// Goes on to `phase`; an engine never goes back.
+    /// Enters `phase`, unless the engine is in a later one: an engine never goes back.
     pub(crate) fn enter(&self, phase: Phase) {
         let mut now = self.now();
         now.phase = phase.max(now.phase);
         drop(now);
-        self.aged.notify_waiters();
+        self.phase_changed.notify_waiters();
     }
 
     /// Waits until the engine is in `phase` or a later one.
     pub(crate) async fn reached(&self, phase: Phase) {
-        self.until(&self.aged, |now| now.phase >= phase).await;
+        self.until(&self.phase_changed, |now| now.phase >= phase).await;
     }
 
     /// Waits until no client is connected.
-    pub(crate) async fn alone(&self) {
-        self.until(&self.deserted, |now| now.connections == 0).await;
+    pub(crate) async fn no_clients(&self) {
+        self.until(&self.last_client_left, |now| now.connections == 0).await;
     }
 }

@@ -1,4 +1,5 @@
-//! What one client may ask of an engine. Those who know the secret may mean harm all the same.
+//! Limits of what one client may ask of an engine. They protect the engine from authenticated clients with malicious
+//! intent.
 use esker_types::limits::TX_OPS_MAX;
 use esker_types::ops::ListLimit;
 use esker_types::{Error, ErrorKind, Result};
@@ -31,18 +32,18 @@ pub const QUERIES_MAX: usize = 4096;
 /// Tokens of one request for a lease on reads.
 pub const LEASE_TOKENS_MAX: usize = 1 << 13;
 
-/// What is listed in one reply.
-pub(crate) fn listed(asked: ListLimit) -> ListLimit {
+/// Limits a listing to the size of one reply.
+pub(crate) fn limit_listing(asked: ListLimit) -> ListLimit {
     let ListLimit { entries, bytes } = asked;
     ListLimit { entries: entries.min(LIST_ENTRIES_MAX), bytes: bytes.min(LIST_BYTES_MAX) }
 }
 
-/// As [`listed`], for entries of a fixed size.
-pub(crate) fn entries(asked: u64) -> usize {
+/// Limits a listing of entries of a fixed size to one reply.
+pub(crate) fn limit_entries(asked: u64) -> usize {
     usize::try_from(asked).unwrap_or(usize::MAX).min(LIST_ENTRIES_MAX)
 }
 
-/// Refuses a fetch of too many akeys before anything is built for it.
+/// Refuses a fetch of too many akeys before buffers are allocated for it.
 pub(crate) fn check_fetch(dkeys: &[DkeyRequest<'_>]) -> Result<()> {
     let akeys = dkeys.iter().map(|dkey| dkey.akeys.len()).sum::<usize>();
     check("akeys in one fetch", akeys.max(dkeys.len()), FETCHES_MAX)

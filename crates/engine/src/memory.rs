@@ -1,4 +1,5 @@
-//! The memory of an engine: requests take their share before their bytes are received, and keep it until the reply is sent.
+//! Memory budget of an engine: a request takes its share before its bytes are received, and keeps it until the reply is
+//! sent.
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -12,7 +13,7 @@ pub(crate) struct Memory {
     total: u32,
 }
 
-/// A share of the memory, given back when dropped. `None` if the engine ends.
+/// A share of the memory, returned when dropped. `None` if the engine ends.
 pub(crate) type Share = Option<OwnedSemaphorePermit>;
 
 impl Memory {
@@ -27,7 +28,7 @@ impl Memory {
         u64::from(self.total).saturating_sub(self.units.available_permits() as u64) * UNIT
     }
 
-    /// Waits for `bytes` bytes; a request for more than there is takes all.
+    /// Waits for `bytes` bytes. A request for more than the total takes the total.
     pub(crate) async fn take(&self, bytes: u64) -> Share {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total);
         Arc::clone(&self.units).acquire_many_owned(units).await.ok()

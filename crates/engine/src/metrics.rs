@@ -1,4 +1,4 @@
-//! What an engine has done and is doing, in numbers. Counting takes a few atomic additions per request.
+//! Counters of an engine. Counting takes a few atomic additions per request.
 use crate::kinds::RequestKind;
 use esker_metrics::{Counter, Latency};
 use esker_types::ErrorKind;
@@ -6,7 +6,7 @@ use esker_wire::frame::{Frame, PREFIX_LEN};
 use std::array::from_fn;
 use std::time::Duration;
 
-/// Why a connection ended before its client had proved itself.
+/// Reason for which a connection ended before its client had authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Secret,
@@ -32,8 +32,8 @@ impl Refused {
         (Self::Lost, "lost"),
     ];
 
-    /// The reason that an error of the handshake stands for.
-    fn of(error: ErrorKind) -> Self {
+    /// Maps an error of the handshake to its reason.
+    fn of_error(error: ErrorKind) -> Self {
         match error {
             ErrorKind::NoPermission => Self::Secret,
             ErrorKind::Incompatible => Self::Version,
@@ -82,7 +82,7 @@ fn wire_bytes(frame: &Frame) -> u64 {
 impl Metrics {
     /// A connection ended during its handshake.
     pub(crate) fn refuse(&self, error: ErrorKind) {
-        self.refused[Refused::of(error) as usize].add(1);
+        self.refused[Refused::of_error(error) as usize].add(1);
     }
 
     pub(crate) fn received(&self, frame: &Frame) {

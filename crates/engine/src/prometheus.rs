@@ -4,11 +4,11 @@ use crate::metrics::{Metrics, Refused};
 use esker_metrics::Page;
 use esker_types::ErrorKind;
 
-/// Numbers that are not counted but looked up.
+/// Current values, beside the counters.
 pub(crate) struct Gauges {
     pub(crate) connections: u64,
     pub(crate) connections_max: u64,
-    pub(crate) strangers: u64,
+    pub(crate) unauthenticated: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) memory_max_bytes: u64,
     pub(crate) draining: bool,
@@ -40,7 +40,7 @@ pub(crate) fn render(metrics: &Metrics, gauges: &Gauges) -> String {
 fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
     page.gauge(
         "esker_engine_connections",
-        "Clients that are connected and have proved themselves.",
+        "Authenticated clients that are connected.",
         gauges.connections,
     );
     page.gauge(
@@ -50,23 +50,23 @@ fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
     );
     page.gauge(
         "esker_engine_strangers",
-        "Connections whose client has not proved itself yet.",
-        gauges.strangers,
+        "Connections whose client has not authenticated yet.",
+        gauges.unauthenticated,
     );
     page.counter(
         "esker_engine_connections_total",
-        "Clients that have proved themselves.",
+        "Clients that have authenticated.",
         &metrics.connections,
     );
     let refused = Refused::ALL.iter().map(|(_, name)| (*name).to_owned()).zip(&metrics.refused);
     page.counters(
         ("esker_engine_handshakes_refused_total", "reason"),
-        "Connections that ended before their client had proved itself.",
+        "Connections that ended before their client had authenticated.",
         refused,
     );
     page.counter(
         "esker_engine_malformed_total",
-        "Connections of known clients that ended because the client broke the protocol.",
+        "Connections of authenticated clients that ended because the client broke the protocol.",
         &metrics.malformed,
     );
 }
@@ -76,7 +76,7 @@ fn requests(page: &mut Page, metrics: &Metrics) {
     let latencies = RequestKind::ALL.iter().map(|(_, kind)| *kind).zip(&metrics.requests);
     page.latencies(
         (name, "request"),
-        "Time from the first look at a request to its reply.",
+        "Time from the start of serving a request to its reply.",
         latencies,
     );
     let errors = ErrorKind::ALL.iter().map(|kind| format!("{kind:?}")).zip(&metrics.errors);

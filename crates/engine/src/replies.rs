@@ -1,4 +1,4 @@
-//! Replies on their way to a client, with the memory that each gives back once it is sent.
+//! Replies on their way to a client, and the memory that each returns once it is sent.
 use crate::SEND_TIMEOUT;
 use crate::answer::Answered;
 use crate::memory::Share;
@@ -23,14 +23,14 @@ pub(crate) struct Answer {
 pub(crate) struct Replies<W> {
     to: W,
     outbox: Outbox,
-    /// Where each reply ends, in bytes of the connection.
+    /// End of each reply, in bytes of the connection.
     unsent: VecDeque<(u64, Share)>,
     /// Bytes of all replies so far.
     added: u64,
-    /// When the client is too late, while it must take something, and what it had taken by the last look.
+    /// Timer of the client while replies wait to be sent, and the bytes that it had received at the last poll.
     late: Option<Pin<Box<Sleep>>>,
     taken: u64,
-    /// Why nothing can be sent any more.
+    /// Reason for which nothing can be sent any more.
     lost: Option<Error>,
 }
 
@@ -56,7 +56,7 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         let Answer { call, answered: Answered { response, data, .. }, share } = answer;
         let head = (Kind::Reply, call, 0);
         let added = self.outbox.add_message(head, &response, data.into()).or_else(|error| {
-            // It is too long to be sent.
+            // The reply is too long to be sent.
             let reply = Reply::Failed(Failure::from(&error));
             let response = Response { reply, tokens: Vec::new() };
             self.outbox.add_message(head, &response, Bulk::default())
@@ -64,7 +64,7 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         self.note(added.unwrap_or(0), share)
     }
 
-    /// Adds a frame that is no reply.
+    /// Adds a frame that is not a reply.
     pub(crate) fn add_frame(&mut self, frame: &Frame) -> Result<u64> {
         self.outbox.add(frame).map(|len| self.note(len, None))
     }
@@ -94,7 +94,7 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         Poll::Ready(done)
     }
 
-    /// Ready once the client has taken nothing for too long.
+    /// Ready once the client has received nothing for too long.
     fn poll_late(&mut self, taken: u64, context: &mut Context<'_>) -> Poll<Error> {
         let late = self.late.get_or_insert_with(|| Box::pin(sleep(SEND_TIMEOUT)));
         if std::mem::replace(&mut self.taken, taken) != taken {

@@ -1,4 +1,4 @@
-//! What one client has open: containers and leases. All of it ends with its connection.
+//! Containers and leases of one client. They end with its connection.
 use crate::host::Host;
 use crate::limits::{HANDLES_MAX, LEASES_MAX, check};
 use esker_backend::{OpenContainer, Pool};
@@ -9,7 +9,7 @@ use esker_wire::spare::Spare;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What one client has open.
+/// Containers and leases of one client.
 pub(crate) struct Session {
     pub(crate) pool: Arc<dyn Pool>,
     pub(crate) host: Option<Arc<dyn Host>>,
@@ -22,7 +22,7 @@ pub(crate) struct Session {
 struct Open {
     containers: BTreeMap<Handle, Arc<dyn OpenContainer>>,
     leases: HashMap<(Handle, ObjectId), Leased>,
-    /// All leases, also those on the same object.
+    /// Number of all leases; several may be on the same object.
     leases_total: usize,
     last: u32,
 }
@@ -42,20 +42,20 @@ impl Session {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a container that was opened for the client, or closes it if the client has too many.
-    pub(crate) async fn keep(&self, container: Box<dyn OpenContainer>) -> Result<Handle> {
+    /// Registers a container that was opened for the client, or closes it if the client has too many.
+    pub(crate) async fn register(&self, container: Box<dyn OpenContainer>) -> Result<Handle> {
         let container: Arc<dyn OpenContainer> = container.into();
-        let kept = self.kept(&container);
-        if kept.is_err() {
+        let registered = self.insert(&container);
+        if registered.is_err() {
             container.close().await?;
         }
-        kept
+        registered
     }
 
-    fn kept(&self, container: &Arc<dyn OpenContainer>) -> Result<Handle> {
+    fn insert(&self, container: &Arc<dyn OpenContainer>) -> Result<Handle> {
         let mut open = self.open();
         check("containers of one client", open.containers.len() + 1, HANDLES_MAX)?;
-        open.last = open.last.checked_add(1).ok_or_else(worn_out)?;
+        open.last = open.last.checked_add(1).ok_or_else(handles_exhausted_error)?;
         let handle = Handle(open.last);
         open.containers.insert(handle, Arc::clone(container));
         Ok(handle)
@@ -63,12 +63,12 @@ impl Session {
 
     /// An open container of the client.
     pub(crate) fn container(&self, handle: Handle) -> Result<Arc<dyn OpenContainer>> {
-        self.open().containers.get(&handle).cloned().ok_or_else(not_open)
+        self.open().containers.get(&handle).cloned().ok_or_else(not_open_error)
     }
 
     /// Closes a container of the client. It stays open if that fails.
     pub(crate) async fn close(&self, handle: Handle) -> Result<()> {
-        let container = self.open().containers.remove(&handle).ok_or_else(not_open)?;
+        let container = self.open().containers.remove(&handle).ok_or_else(not_open_error)?;
         let closed = container.close().await;
         if closed.is_err() {
             self.open().containers.insert(handle, container);
@@ -76,7 +76,7 @@ impl Session {
         closed
     }
 
-    /// Takes a lease for the client.
+    /// Takes a lease on an object for the client.
     pub(crate) async fn lease(
         &self,
         handle: Handle,
@@ -84,14 +84,14 @@ impl Session {
         container: &Arc<dyn OpenContainer>,
     ) -> Result<()> {
         container.lease(oid).await?;
-        let counted = self.leased(handle, oid, container);
+        let counted = self.count_lease(handle, oid, container);
         if counted.is_err() && container.release(oid).await? {
             remove(&**container, oid).await;
         }
         counted
     }
 
-    fn leased(
+    fn count_lease(
         &self,
         handle: Handle,
         oid: ObjectId,
@@ -107,15 +107,15 @@ impl Session {
 
     /// Ends a lease of the client. True if the client is to remove the object.
     pub(crate) async fn release(&self, handle: Handle, oid: ObjectId) -> Result<bool> {
-        let Some(container) = self.released(handle, oid) else { return Ok(false) };
+        let Some(container) = self.uncount_lease(handle, oid) else { return Ok(false) };
         let released = container.release(oid).await;
         if released.is_err() {
-            self.leased(handle, oid, &container)?;
+            self.count_lease(handle, oid, &container)?;
         }
         released
     }
 
-    /// As [`Session::lease`], for several objects; for none if one of them fails.
+    /// Takes leases on several objects. If one fails, those before it are released.
     pub(crate) async fn lease_each(
         &self,
         handle: Handle,
@@ -125,14 +125,14 @@ impl Session {
         for (taken, oid) in oids.iter().enumerate() {
             let result = self.lease(handle, *oid, container).await;
             if result.is_err() {
-                self.take_back(handle, &oids[..taken], container).await;
+                self.release_taken(handle, &oids[..taken], container).await;
                 return result;
             }
         }
         Ok(())
     }
 
-    async fn take_back(
+    async fn release_taken(
         &self,
         handle: Handle,
         oids: &[ObjectId],
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::release`], for several objects.
+    /// Ends leases on several objects.
     pub(crate) async fn release_each(
         &self,
         handle: Handle,
@@ -158,8 +158,8 @@ impl Session {
         Ok(last)
     }
 
-    /// Counts one lease less; `None` if the client had none.
-    fn released(&self, handle: Handle, oid: ObjectId) -> Option<Arc<dyn OpenContainer>> {
+    /// Decrements the count of leases on an object; `None` if the client had none.
+    fn uncount_lease(&self, handle: Handle, oid: ObjectId) -> Option<Arc<dyn OpenContainer>> {
         let mut open = self.open();
         let leased = open.leases.get_mut(&(handle, oid))?;
         leased.count -= 1;
@@ -171,8 +171,9 @@ impl Session {
         Some(container)
     }
 
-    /// Ends everything. Objects that were left to the last lease stay: whoever inherited a file of this client may still read
-    /// it. What keeps account of them removes them later, as what a process leaves that was killed on a node of the pool.
+    /// Ends all leases and closes all containers. Objects that await the end of their last lease are not removed: a
+    /// process that inherited a file of this client may still read it. The pool removes them later, like those of a
+    /// process that was killed on a node of the pool.
     pub(crate) async fn end(&self) {
         let (containers, leases) = {
             let mut open = self.open();
@@ -180,7 +181,7 @@ impl Session {
         };
         for ((_, oid), Leased { container, count }) in leases {
             for _ in 0..count {
-                // Nobody is left to hear of a failure.
+                // No client is left to receive an error.
                 let _ = container.release(oid).await;
             }
         }
@@ -190,19 +191,19 @@ impl Session {
     }
 }
 
-/// Removes an object that nobody uses any more. What cannot be removed now is found by the next check.
+/// Removes an object that has no users any more. The next check finds an object that cannot be removed now.
 async fn remove(container: &dyn OpenContainer, oid: ObjectId) {
     let writes = [Write { oid, op: WriteOp::PunchObject { cond: Cond::NONE } }];
-    let _ = container.write(Change::of(&writes)).await;
+    let _ = container.write(Change::from_writes(&writes)).await;
 }
 
 #[cold]
-fn not_open() -> Error {
+fn not_open_error() -> Error {
     Error::new(ErrorKind::NoHandle, "the container is not open on this connection: open it again")
 }
 
 #[cold]
-fn worn_out() -> Error {
+fn handles_exhausted_error() -> Error {
     let message = "this connection has opened as many containers as one can: connect again";
     Error::new(ErrorKind::Overflow, message)
 }

@@ -1,6 +1,6 @@
-//! The threads that serve connections. Each has connections of its own, and looks for their requests itself for a short while
-//! before it sleeps, because waking it would take longer than serving many requests does.
-use esker_os::executor::{Hits, LOOK_FOR};
+//! The threads that serve connections. Each has connections of its own, and polls them for a short while before it
+//! sleeps, because waking it would take longer than serving many requests does.
+use esker_os::executor::{Hits, SPIN_TIME};
 use esker_types::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 
-/// Threads that serve connections. They end when this is dropped, and what they serve with them.
+/// Threads that serve connections. They and their connections end when this is dropped.
 pub struct Threads(Vec<Worker>);
 
 struct Worker {
@@ -23,7 +23,7 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// One connection of a thread.
+/// Counts one connection of a thread, until it is dropped.
 struct Served(Arc<AtomicUsize>);
 
 impl Drop for Served {
@@ -41,7 +41,7 @@ impl Threads {
         (0..count.max(1)).map(Worker::start).collect::<Result<_>>().map(Self)
     }
 
-    /// Serves a connection on the thread that has fewest.
+    /// Serves a connection on the thread that has the fewest.
     pub(crate) fn spawn<F: Future<Output = ()> + Send>(
         &self,
         stream: TcpStream,
@@ -53,7 +53,7 @@ impl Threads {
         let served = Served(Arc::clone(&worker.connections));
         worker.runtime.spawn(async move {
             let _served = served;
-            // The runtime of this thread watches it, in place of the one that has accepted it.
+            // The runtime of this thread polls the connection, instead of the one that accepted it.
             match stream.into_std().and_then(TcpStream::from_std) {
                 Ok(stream) => serve(stream).await,
                 Err(error) => tracing::warn!(%error, "cannot serve a connection"),
@@ -74,7 +74,7 @@ impl Worker {
                 tokio::select! {
                     biased;
                     () = ended.notified() => {}
-                    () = look_for_requests() => {}
+                    () = poll_for_requests() => {}
                 }
             });
         });
@@ -87,7 +87,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.end.notify_one();
         let here = std::thread::current().id();
-        // What is served last may be the last that needs the threads: then one of them ends them, itself later.
+        // One of these threads may drop the last reference to them: it cannot join itself, and ends later.
         let other = self.thread.take().filter(|thread| thread.thread().id() != here);
         if let Some(Err(_)) = other.map(JoinHandle::join) {
             tracing::error!("a thread of the engine ended in a defect of the program");
@@ -100,7 +100,7 @@ thread_local! {
     static SLEEPER: RefCell<Option<Waker>> = const { RefCell::new(None) };
 }
 
-/// Notes that this thread has served requests.
+/// Records that this thread has served requests.
 pub(crate) fn note_requests() {
     REQUESTS.set(REQUESTS.get().wrapping_add(1));
     if let Some(sleeper) = SLEEPER.take() {
@@ -108,14 +108,14 @@ pub(crate) fn note_requests() {
     }
 }
 
-/// Keeps the thread awake for a while after each request, so that it looks for the next.
-async fn look_for_requests() {
+/// Keeps the thread awake for a while after each request, so that it polls for the next.
+async fn poll_for_requests() {
     let (hits, mut seen) = (Hits::default(), REQUESTS.get());
     loop {
         sleep_until_requests(seen).await;
         seen = REQUESTS.get();
         if hits.are_likely() {
-            let found = look(&mut seen).await;
+            let found = spin_wait(&mut seen).await;
             hits.note(found);
         }
     }
@@ -132,12 +132,12 @@ async fn sleep_until_requests(seen: u64) {
     .await;
 }
 
-/// Looks until none has come for a while. True if one came.
-async fn look(seen: &mut u64) -> bool {
+/// Polls until no request has come for a while. True if one came.
+async fn spin_wait(seen: &mut u64) -> bool {
     let (mut found, mut began) = (false, Instant::now());
-    while began.elapsed() < LOOK_FOR {
+    while began.elapsed() < SPIN_TIME {
         std::thread::yield_now();
-        // The runtime looks at its connections before it goes on here.
+        // The runtime polls its connections before it continues here.
         tokio::task::yield_now().await;
         if REQUESTS.get() != *seen {
             (*seen, found, began) = (REQUESTS.get(), true, Instant::now());

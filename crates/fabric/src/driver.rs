@@ -1,9 +1,9 @@
-//! The task of a connection: lets the provider work when the network wakes it, and watches the TCP connection, which
-//! ends when the other side dies.
+//! Task of a connection: polls the provider when the network wakes it, and watches the TCP connection, whose end means
+//! that the peer has died.
 //!
-//! A provider without a descriptor to wait for, shared memory for example, cannot wake anybody. Then the peer *rings*:
-//! it sends one byte over TCP that says how many pieces it has sent.
-use crate::halves::Shared;
+//! A provider without a descriptor to wait for, shared memory for example, cannot wake a task. Then the peer *rings*:
+//! it sends one byte over TCP with the number of pieces that it has sent.
+use crate::stream::Shared;
 use esker_types::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::pin::pin;
@@ -13,29 +13,29 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long a connection that nobody uses any more waits for the other side to end it, too.
+/// How long a connection without users waits for the peer to end it, too.
 pub const LINGER: Duration = Duration::from_secs(2);
 
-/// How often a provider that has something under way, and cannot say when it is done, is asked in vain before its thread
-/// sleeps in between.
+/// Number of polls without progress before the thread sleeps between polls. It concerns providers with operations under
+/// way that cannot signal their completion.
 const AWAKE: u32 = 100;
 
-/// How long that sleep is.
+/// Length of that sleep.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How often the provider is asked for the last time.
+/// Polls of the provider after the end of the connection.
 const LAST_LOOKS: u32 = 4;
 
 /// Pieces that a peer may ring for before they arrive.
 const RUNG_MAX: u64 = 1 << 16;
 
-/// What a connection waits for.
+/// Event that a connection waits for.
 enum Next {
-    /// Nothing: there is more to do.
+    /// No event: there is more to do.
     Nothing,
-    /// A short time: there may be more to do, but the provider was asked in vain for long.
+    /// A short sleep: there may be more to do, but polls have been without progress for long.
     Time,
-    /// The network, or a short time: the provider has not taken everything.
+    /// The network, or a short sleep: the provider has not accepted every operation.
     Soon,
     /// The network.
     Network,
@@ -50,13 +50,13 @@ struct Driver<W> {
     to: W,
     /// Pieces that the peer has rung for.
     rung: u64,
-    /// Times that the provider was asked in vain.
+    /// Polls without progress since the last progress.
     in_vain: u32,
-    /// When a connection that nobody uses is closed.
+    /// Time at which a connection without users is closed.
     deadline: Option<Instant>,
 }
 
-/// Starts the task of a connection, whose other side is told by `to` and dies with `from`.
+/// Starts the task of a connection. It rings the peer by `to`; the end of `from` means that the peer has died.
 ///
 /// # Errors
 /// `Io` if the descriptor of the network cannot be waited for.
@@ -75,7 +75,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
     async fn run(mut self, mut from: impl AsyncRead + Unpin) {
         let why = self.drive(&mut from).await.err();
         let mut state = self.shared.state();
-        // What has arrived before the end counts.
+        // Pieces that arrived before the end are still delivered.
         for _ in 0..LAST_LOOKS {
             state.progress();
         }
@@ -83,7 +83,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         state.wake_all();
     }
 
-    /// Until the connection ends; with an error if that was not as it should be.
+    /// Runs until the connection ends. Fails if it did not end in good order.
     async fn drive(&mut self, from: &mut (impl AsyncRead + Unpin)) -> Result<()> {
         let descriptor = self.descriptor.take();
         let mut ready: Option<AsyncFdReadyGuard<'_, OwnedFd>> = None;
@@ -99,7 +99,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
             tokio::select! {
                 biased;
                 read = from.read(&mut rings) => match read {
-                    Ok(count @ 1..) => self.heard(&rings[..count])?,
+                    Ok(count @ 1..) => self.count_rings(&rings[..count])?,
                     _ => return Ok(()),
                 },
                 ended = pause => if ended { return Ok(()) },
@@ -109,7 +109,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         }
     }
 
-    /// Does what there is to do, and says what to wait for then.
+    /// Makes progress, and returns the event to wait for next.
     fn step(&mut self, has_descriptor: bool) -> Next {
         let mut state = self.shared.state();
         let has_worked = state.progress();
@@ -122,7 +122,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
             true if !state.flow.may_wait() => Next::Nothing,
             true if state.flow.is_refused() => Next::Soon,
             true => Next::Network,
-            // Such providers meet their peer only while both are polled.
+            // Such providers find their peer only while both are polled.
             false if state.flow.pieces() == 0 => Next::Nothing,
             false if self.rung > state.flow.pieces() || !state.flow.is_sent() => Next::Nothing,
             false if state.flow.is_refused() => Next::Soon,
@@ -132,11 +132,11 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         if is_left {
             self.deadline.get_or_insert_with(|| Instant::now() + LINGER);
         }
-        self.rested(next, has_worked)
+        self.nap_if_idle(next, has_worked)
     }
 
-    /// Lets the thread sleep if the provider was asked in vain for long.
-    fn rested(&mut self, next: Next, has_worked: bool) -> Next {
+    /// Lets the thread sleep after many polls without progress.
+    fn nap_if_idle(&mut self, next: Next, has_worked: bool) -> Next {
         match next {
             Next::Nothing if !has_worked => self.in_vain += 1,
             _ => self.in_vain = 0,
@@ -147,7 +147,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         }
     }
 
-    /// Tells the peer of pieces that were sent, if it must be told.
+    /// Rings the peer for the pieces that were sent, if it needs that.
     async fn ring(&mut self) -> Result<()> {
         let mut sent = self.shared.state().flow.take_sent();
         while self.shared.rings && sent > 0 {
@@ -162,8 +162,8 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         Ok(())
     }
 
-    /// Notes how often the peer has rung.
-    fn heard(&mut self, rings: &[u8]) -> Result<()> {
+    /// Counts the rings of the peer.
+    fn count_rings(&mut self, rings: &[u8]) -> Result<()> {
         self.rung += rings.iter().copied().map(u64::from).sum::<u64>();
         match self.rung.saturating_sub(self.shared.state().flow.pieces()) <= RUNG_MAX {
             true => Ok(()),
@@ -175,7 +175,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
     }
 }
 
-/// Waits until the network may have something.
+/// Waits until the descriptor of the network is readable.
 async fn readable(descriptor: Option<&AsyncFd<OwnedFd>>) -> Result<AsyncFdReadyGuard<'_, OwnedFd>> {
     match descriptor {
         Some(descriptor) => {
@@ -185,7 +185,7 @@ async fn readable(descriptor: Option<&AsyncFd<OwnedFd>>) -> Result<AsyncFdReadyG
     }
 }
 
-/// Waits for as long as may be. True if the connection has ended.
+/// Waits as `next` says, at most until `deadline`. True if the connection has ended.
 async fn pause(next: &Next, deadline: Option<Instant>) -> bool {
     let rest = async {
         match next {

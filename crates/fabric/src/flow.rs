@@ -1,5 +1,5 @@
-//! The stream over an endpoint: cuts it into pieces, puts those that arrive in order, and keeps to the windows of both
-//! sides. Whoever calls holds the lock; nothing here waits.
+//! The stream over an endpoint: cuts it into pieces, orders those that arrive, and keeps to the windows of both sides.
+//! The caller holds the lock; no function here waits.
 use crate::incoming::{Arrived, Incoming};
 use crate::outgoing::Outgoing;
 use crate::piece::{HEADER_LEN, Header, Kind, refused};
@@ -9,13 +9,13 @@ use esker_libfabric::{Done, Endpoint};
 use esker_types::{Error, ErrorKind, Result};
 use std::io::IoSlice;
 
-/// Short pieces that only credits may use, so that both sides can always give some back.
+/// Short pieces that only credits may use, so that both sides can always return some.
 const RESERVE: u16 = 2;
 
-/// Operations that are looked at before others get their turn.
+/// Operations that are polled before other tasks get their turn.
 const POLLS_MAX: usize = 64;
 
-/// How often a provider may refuse to receive at first.
+/// Attempts to receive, at the start of a stream.
 const TRIES_MAX: u32 = 100_000;
 
 /// A stream in both directions.
@@ -23,12 +23,12 @@ pub(crate) struct Flow {
     endpoint: Endpoint,
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Why the connection has ended, or `None` inside if the other side is gone.
+    /// Outer `Some` if the connection has ended; the inner `None` if the peer closed it.
     over: Option<Option<Error>>,
 }
 
 impl Flow {
-    /// The stream over an endpoint whose peer is not known yet. It is ready to receive a window of pieces.
+    /// Creates the stream over an endpoint whose peer is not known yet. It is ready to receive a window of pieces.
     ///
     /// # Errors
     /// Those of libfabric.
@@ -43,15 +43,15 @@ impl Flow {
                 return Err(not_ready());
             }
         }
-        // The peer learns of these by the window.
+        // The window tells the peer of these slots.
         flow.incoming.owed = [0; 2];
         Ok(flow)
     }
 
-    /// Tells it who is on the other side.
+    /// Sets the peer of the endpoint.
     ///
     /// # Errors
-    /// `Invalid` for an address that is none.
+    /// `Invalid` if `address` is not an address of the provider.
     pub(crate) fn set_peer(
         &mut self,
         address: &[u8],
@@ -68,17 +68,17 @@ impl Flow {
         &self.endpoint
     }
 
-    /// Ends the connection; without an error if the other side is gone.
+    /// Ends the connection; without an error if the peer closed it.
     pub(crate) fn end(&mut self, why: Option<Error>) {
         self.over.get_or_insert(why);
     }
 
-    /// Why and whether it has ended.
+    /// The end of the connection, if it has ended.
     pub(crate) fn over(&self) -> Option<&Option<Error>> {
         self.over.as_ref()
     }
 
-    /// Does what can be done now. True if something was.
+    /// Makes progress. True if there was some.
     pub(crate) fn progress(&mut self) -> bool {
         if self.over.is_some() {
             return false;
@@ -134,7 +134,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Lets slots receive that are not in use. False if the provider does not take all of them now.
+    /// Posts idle slots to receive. False if the provider does not accept all of them now.
     fn receive_again(&mut self) -> Result<bool> {
         while let Some(slot) = self.incoming.idle.front().copied() {
             let size = slots::size(slot);
@@ -147,7 +147,7 @@ impl Flow {
         Ok(true)
     }
 
-    /// Gives credits back before the peer runs out of them, if nothing else is sent that does.
+    /// Returns credits before the peer runs out of them, if no other piece does.
     fn give_credits(&mut self) -> Result<()> {
         let is_due =
             |size: Size| self.incoming.owed[size as usize] >= Window::OWN.counts[size as usize] / 2;
@@ -157,7 +157,7 @@ impl Flow {
         }
     }
 
-    /// Tells the peer that no more will come.
+    /// Tells the peer that the stream has ended.
     fn close(&mut self) -> Result<()> {
         let Outgoing { closing, closed, .. } = self.outgoing;
         if closing && !closed {
@@ -166,13 +166,13 @@ impl Flow {
         Ok(())
     }
 
-    /// Adds a short piece without data. False if there is no room for it now.
+    /// Queues a short piece without data. False if there is no slot for it now.
     fn add_piece(&mut self, kind: Kind, reserve: u16) -> Result<bool> {
         let Some(slot) = self.outgoing.take(Size::Short, reserve) else { return Ok(false) };
         self.compose(slot, kind, &[]).map(|_| true)
     }
 
-    /// Writes a piece into a slot, and queues it. Returns how many bytes of data it has.
+    /// Writes a piece into a slot, and queues it. Returns the number of bytes of data in it.
     fn compose(&mut self, slot: usize, kind: Kind, data: &[IoSlice<'_>]) -> Result<usize> {
         let owed = std::mem::take(&mut self.incoming.owed);
         let number = self.outgoing.next_number(kind);
@@ -199,10 +199,10 @@ impl Flow {
         Ok(())
     }
 
-    /// Sends as much of `data` as a piece holds. Returns how much; `None` if there is no room now.
+    /// Sends as much of `data` as a piece holds. Returns the number of bytes; `None` if there is no slot now.
     ///
     /// # Errors
-    /// Why the connection has ended.
+    /// The reason of the end, if the connection has ended.
     pub(crate) fn write(&mut self, data: &[IoSlice<'_>]) -> Result<Option<usize>> {
         let len: usize = data.iter().map(|slice| slice.len()).sum();
         let short_fits = len <= self.outgoing.room(Size::Short);
@@ -217,7 +217,7 @@ impl Flow {
         Ok(Some(written))
     }
 
-    /// Takes bytes that have arrived, as many as `room` holds; `None` if there are none.
+    /// Passes bytes that have arrived to `put`, which returns how many it accepts. `None` if there are none.
     pub(crate) fn read(&mut self, mut put: impl FnMut(&[u8]) -> usize) -> Option<usize> {
         let mut total = 0;
         while let Some(piece) = self.incoming.arrived.get_mut(&self.incoming.expected) {
@@ -237,44 +237,44 @@ impl Flow {
         (total > 0).then_some(total)
     }
 
-    /// Forgets what arrives, because nobody reads it.
+    /// Discards pieces that arrive after the reader was dropped.
     fn discard(&mut self) {
         self.read(<[u8]>::len);
     }
 
-    /// Nobody reads any more.
+    /// Discards everything that arrives from now on.
     pub(crate) fn stop_reading(&mut self) {
         self.incoming.ignored = true;
     }
 
-    /// Nothing more is written.
+    /// Ends the stream to the peer.
     pub(crate) fn stop_writing(&mut self) {
         self.outgoing.closing = true;
     }
 
-    /// True if the peer has said that no more will come, and everything was read.
+    /// True if the peer has ended its stream, and everything was read.
     pub(crate) fn has_ended(&self) -> bool {
         self.incoming.ended
     }
 
-    /// True if neither half is in use.
+    /// True if the reader and the writer were dropped.
     pub(crate) fn is_left(&self) -> bool {
         self.incoming.ignored && self.outgoing.closing
     }
 
-    /// True if everything was sent, and the provider is done with it.
+    /// True if the provider has completed all sends.
     pub(crate) fn is_sent(&self) -> bool {
         let free: usize = self.outgoing.free.iter().map(Vec::len).sum();
         let all: usize = Size::ALL.into_iter().map(|size| slots::sending(size).len()).sum();
         free == all
     }
 
-    /// True if the peer was told that nothing more will come.
+    /// True if the end of the stream was sent to the peer.
     pub(crate) fn is_closed(&self) -> bool {
         self.outgoing.closed && self.is_sent()
     }
 
-    /// True if the provider has not taken everything yet, and must be asked again.
+    /// True if the provider has not accepted everything yet, and must be polled again.
     pub(crate) fn is_refused(&self) -> bool {
         !self.outgoing.queue.is_empty() || !self.incoming.idle.is_empty()
     }
@@ -284,12 +284,12 @@ impl Flow {
         self.incoming.count
     }
 
-    /// Pieces that were sent since this was last asked.
+    /// Pieces that were sent since the last call.
     pub(crate) fn take_sent(&mut self) -> u64 {
         std::mem::take(&mut self.outgoing.taken)
     }
 
-    /// True if the descriptor of the endpoint tells when there is more to do.
+    /// True if the endpoint's descriptor becomes readable when there is more to do.
     pub(crate) fn may_wait(&mut self) -> bool {
         match self.endpoint.may_wait() {
             Ok(may) => may,
@@ -301,7 +301,7 @@ impl Flow {
     }
 }
 
-/// Copies data until it ends or the room does. Returns how much.
+/// Copies data until it or the room ends. Returns the number of bytes.
 fn fill(mut room: &mut [u8], data: &[IoSlice<'_>]) -> usize {
     let all = room.len();
     for slice in data {

@@ -1,4 +1,4 @@
-//! Pieces that arrive: which come next, and whose slots may receive again.
+//! Pieces that arrive: their order, and the slots that may receive again.
 use crate::piece::{Kind, refused};
 use crate::setup::Identity;
 use crate::window::{Size, Window, slots};
@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// The stream from the peer.
 pub(crate) struct Incoming {
-    /// By what the pieces for this side are known.
+    /// Tag and key of the pieces for this side.
     pub(crate) own: Identity,
     /// Number of the piece that comes next.
     pub(crate) expected: u32,
@@ -15,17 +15,17 @@ pub(crate) struct Incoming {
     pub(crate) arrived: HashMap<u32, Arrived>,
     /// Slots that are to receive again.
     pub(crate) idle: VecDeque<usize>,
-    /// Slots that receive again, and the peer does not know it.
+    /// Slots that receive again, but whose credits the peer does not have yet.
     pub(crate) owed: [u16; 2],
     /// All pieces so far.
     pub(crate) count: u64,
-    /// No more will come, and everything was read.
+    /// The stream has ended, and everything was read.
     pub(crate) ended: bool,
-    /// Nobody reads any more.
+    /// The reader was dropped.
     pub(crate) ignored: bool,
 }
 
-/// A piece that has arrived: where its data begins and ends in its slot.
+/// A piece that has arrived: the range of its data in its slot.
 pub(crate) struct Arrived {
     pub(crate) kind: Kind,
     pub(crate) slot: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Arrived {
 }
 
 impl Incoming {
-    /// The beginning of a stream, whose pieces are known by `own`.
+    /// The beginning of a stream whose pieces have the identity `own`.
     pub(crate) fn new(own: Identity) -> Self {
         Self {
             own,
@@ -51,7 +51,7 @@ impl Incoming {
     /// Keeps a piece until those before it are read.
     ///
     /// # Errors
-    /// `Corrupt` if its number cannot be.
+    /// `Corrupt` if its number is outside the window or was used already.
     pub(crate) fn add(&mut self, number: u32, arrived: Arrived) -> Result<()> {
         let most: u16 = Window::OWN.counts.iter().sum();
         let ahead = number.wrapping_sub(self.expected);
@@ -61,7 +61,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// The slot of the first piece may receive again.
+    /// Frees the slot of the first piece to receive again.
     pub(crate) fn finish_first(&mut self) {
         if let Some(piece) = self.arrived.remove(&self.expected) {
             self.idle.push_back(piece.slot);

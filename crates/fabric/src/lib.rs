@@ -1,22 +1,22 @@
-//! Connections over fast networks. Client and engine meet over TCP as always, prove themselves, tell each other where
-//! their endpoints are, and go on there. The TCP connection stays open: its end tells that the other side has died.
+//! Connections over fast networks. Client and engine meet over TCP as always, authenticate, exchange the addresses of
+//! their endpoints, and continue there. The TCP connection stays open: its end tells that the other side has died.
 //!
-//! What travels is the same stream of frames. It is cut into *pieces*, each a message of libfabric with a header of its
+//! Both sides send the same stream of frames. It is cut into *pieces*, each a message of libfabric with a header of its
 //! own. `docs/wire.md` draws them.
 #![forbid(unsafe_code)]
 
 mod driver;
 mod flow;
-mod halves;
 mod incoming;
 mod limits;
 mod outgoing;
 mod piece;
 mod setup;
+mod stream;
 mod window;
 
 pub use driver::LINGER;
 pub use esker_libfabric::is_usable;
-pub use halves::{Reading, Writing};
 pub use limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
-pub use setup::{Frames, Place, accept, connect};
+pub use setup::{EndpointOptions, Frames, accept, connect};
+pub use stream::{Reading, Writing};

@@ -1,4 +1,4 @@
-//! Pieces that are sent: how many the peer is ready for, and which slots they have.
+//! Pieces that are sent: the credits for them, and their slots.
 use crate::piece::{HEADER_LEN, Kind};
 use crate::setup::Identity;
 use crate::window::{Size, Window, slots};
@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// The stream to the peer.
 pub(crate) struct Outgoing {
     pub(crate) peer: Identity,
-    /// What the peer is ready for.
+    /// Number and lengths of the pieces that the peer can receive.
     pub(crate) window: Window,
     /// Pieces that may be sent now.
     pub(crate) credits: [u16; 2],
@@ -15,13 +15,13 @@ pub(crate) struct Outgoing {
     pub(crate) free: [Vec<usize>; 2],
     /// Number of the next piece.
     pub(crate) number: u32,
-    /// Pieces that the provider has not taken yet: slot and length.
+    /// Pieces that the provider has not accepted yet: slot and length.
     pub(crate) queue: VecDeque<(usize, usize)>,
-    /// Pieces that the provider has taken since the last look.
+    /// Pieces that the provider has accepted since the last call of `take_sent`.
     pub(crate) taken: u64,
-    /// Nothing more will be written.
+    /// The writer was dropped or shut down.
     pub(crate) closing: bool,
-    /// The peer was told so.
+    /// The end of the stream was queued for the peer.
     pub(crate) closed: bool,
 }
 
@@ -41,7 +41,7 @@ impl Outgoing {
         }
     }
 
-    /// A slot to send in, if the peer is ready for more than `reserve` pieces.
+    /// Allocates a slot to send from, if the peer has more than `reserve` slots ready.
     pub(crate) fn take(&mut self, size: Size, reserve: u16) -> Option<usize> {
         let credits = &mut self.credits[size as usize];
         if *credits <= reserve {
@@ -52,7 +52,7 @@ impl Outgoing {
         Some(slot)
     }
 
-    /// Bytes of data that a piece holds.
+    /// Most bytes of data in a piece.
     pub(crate) fn room(&self, size: Size) -> usize {
         let len = self.window.lens[size as usize].min(Window::OWN.lens[size as usize]);
         len as usize - HEADER_LEN

@@ -1,17 +1,17 @@
-//! Pieces: what travels in one message of the fabric.
+//! Pieces: the messages of the fabric.
 use crate::window::Size;
 use esker_types::{Checksum, Error, ErrorKind, Result};
 
 /// Bytes in front of the data of each piece.
 pub(crate) const HEADER_LEN: usize = 24;
 
-/// What a piece is.
+/// Kind of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// Bytes of the stream.
     Data = 1,
-    /// Nothing but credits.
+    /// Credits only.
     Credit = 2,
     /// No more data will follow.
     End = 3,
@@ -42,7 +42,7 @@ impl Header {
         bytes
     }
 
-    /// The header of a piece that arrived.
+    /// Decodes the header of a piece that arrived.
     ///
     /// # Errors
     /// `Corrupt` if the peer did not send it.
@@ -65,7 +65,7 @@ fn sum(bytes: &[u8]) -> u32 {
     u32::try_from(Checksum::Crc32c.sum(bytes)).unwrap_or(u32::MAX)
 }
 
-/// A piece that cannot be accepted.
+/// The error of a piece that cannot be accepted.
 #[cold]
 pub(crate) fn refused(what: &str) -> Error {
     let message =

@@ -1,8 +1,8 @@
-//! How both sides come to the fabric: each tells the other, on the connection over which they have proved themselves,
-//! where its endpoint is and by what its pieces are known.
+//! Setup of the fabric: over the authenticated connection, each side tells the other the address of its endpoint and
+//! the identity of its pieces.
 use crate::driver;
 use crate::flow::Flow;
-use crate::halves::{Reading, Shared, Writing};
+use crate::stream::{Reading, Shared, Writing};
 use crate::window::{Size, Window};
 use esker_libfabric::{Endpoint, Settings};
 use esker_types::{Error, ErrorKind, Result};
@@ -13,16 +13,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Bits of a tag that are drawn. Providers leave at least 48 to programs.
+/// Random bits of a tag. Providers leave at least 48 to programs.
 const TAG_BITS: u32 = 40;
 
-/// Longest message by which an endpoint is described, in bytes.
+/// Longest description of an endpoint, in bytes.
 const OFFER_MAX: usize = 4096;
 
 /// Frames that travel over the fabric, in both directions.
 pub type Frames = (Receiver<Reading>, Sender<Writing>);
 
-/// By what the pieces for one side are known. Nobody else can guess it.
+/// Tag and key of the pieces for one side. No third party can guess them.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) tag: u64,
@@ -41,14 +41,14 @@ impl Identity {
     }
 }
 
-/// Where an endpoint is.
+/// Address and properties of an endpoint.
 #[derive(Debug, Serialize, Deserialize)]
 struct Offer {
     provider: String,
     address: Vec<u8>,
     identity: Identity,
     window: Window,
-    /// It must be told of each piece.
+    /// The peer must ring for each piece.
     rings: bool,
 }
 
@@ -58,10 +58,10 @@ enum Welcome {
     Refused(String),
 }
 
-/// Where on this node an endpoint is made.
+/// Provider and network interface of an endpoint.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
-    /// The provider; else the first that libfabric offers, which FI_PROVIDER decides.
+pub struct EndpointOptions {
+    /// The provider, or `None` for the first that libfabric offers (FI_PROVIDER selects it).
     pub provider: Option<String>,
     /// Address of the network interface, for providers that use internet addresses.
     pub local: Option<IpAddr>,
@@ -73,14 +73,14 @@ struct Ready {
     offer: Offer,
 }
 
-/// Makes an endpoint. That may take a while, and is done on a thread that may wait.
-async fn prepare(place: Place) -> Result<Ready> {
-    let prepared = tokio::task::spawn_blocking(move || Ready::new(place)).await;
+/// Opens an endpoint, on a thread that may block.
+async fn prepare(options: EndpointOptions) -> Result<Ready> {
+    let prepared = tokio::task::spawn_blocking(move || Ready::new(options)).await;
     prepared.unwrap_or_else(|error| Err(Error::new(ErrorKind::Canceled, error.to_string())))
 }
 
 impl Ready {
-    fn new(Place { provider, local }: Place) -> Result<Self> {
+    fn new(EndpointOptions { provider, local }: EndpointOptions) -> Result<Self> {
         // A socket of both families has `::ffff:10.0.0.1` for 10.0.0.1, and both ends must have the same family.
         let local = local.map(|local| local.to_canonical());
         let endpoint = Endpoint::open(&Settings { provider, local, slots: Window::slot_lens() })?;
@@ -97,18 +97,18 @@ impl Ready {
     }
 }
 
-/// Goes on over the fabric, on a connection whose engine has proved itself.
+/// Moves a connection to an authenticated engine to the fabric.
 ///
 /// # Errors
-/// `NotSupported` if this node or that of the engine cannot: the message says what to install or set; `Io` and `Corrupt`
-/// as for frames.
+/// `NotSupported` if this node or the engine's cannot use it: the message says what to install or set; `Io` and
+/// `Corrupt` as for frames.
 pub async fn connect(
     mut from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
     mut to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
-    place: Place,
+    options: EndpointOptions,
 ) -> Result<Frames> {
-    let Ready { flow, offer } = prepare(place).await?;
-    say(&mut to, &offer).await?;
+    let Ready { flow, offer } = prepare(options).await?;
+    send_message(&mut to, &offer).await?;
     let limits = Limits { message: OFFER_MAX, bulk: 0 };
     let answer = match from.receive(limits).await? {
         Some(frame) if frame.kind == Kind::Fabric => frame,
@@ -117,14 +117,14 @@ pub async fn connect(
     };
     match decode(&answer.message)? {
         Welcome::Refused(why) => Err(Error::new(ErrorKind::NotSupported, why)),
-        Welcome::Accepted(peer) => go_on(meet(flow, &peer)?, from, to),
+        Welcome::Accepted(peer) => switch(meet(flow, &peer)?, from, to),
     }
 }
 
-/// Answers the client that has sent `frame`, and goes on over the fabric.
+/// Answers the client that has sent `frame`, and moves the connection to the fabric.
 ///
 /// # Errors
-/// As for [`connect`].
+/// Those of [`connect`].
 pub async fn accept(
     frame: &Frame,
     from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
@@ -133,12 +133,12 @@ pub async fn accept(
 ) -> Result<Frames> {
     match welcome(&frame.message, local).await {
         Ok((shared, offer)) => {
-            say(&mut to, &Welcome::Accepted(offer)).await?;
-            go_on(shared, from, to)
+            send_message(&mut to, &Welcome::Accepted(offer)).await?;
+            switch(shared, from, to)
         }
         Err(error) => {
             let why = format!("the engine cannot use the fabric: {}", error.message());
-            say(&mut to, &Welcome::Refused(why)).await?;
+            send_message(&mut to, &Welcome::Refused(why)).await?;
             Err(error)
         }
     }
@@ -147,18 +147,18 @@ pub async fn accept(
 async fn welcome(message: &[u8], local: Option<IpAddr>) -> Result<(Arc<Shared>, Offer)> {
     let peer: Offer = decode(message)?;
     let provider = Some(peer.provider.clone());
-    let Ready { flow, offer } = prepare(Place { provider, local }).await?;
+    let Ready { flow, offer } = prepare(EndpointOptions { provider, local }).await?;
     Ok((meet(flow, &peer)?, offer))
 }
 
-/// The stream to a peer, which says where it is.
+/// Connects the stream to the endpoint of a peer.
 fn meet(mut flow: Flow, peer: &Offer) -> Result<Arc<Shared>> {
-    flow.set_peer(&peer.address, peer.identity, peer.window.checked()?)?;
+    flow.set_peer(&peer.address, peer.identity, peer.window.validate()?)?;
     Ok(Shared::new(flow, peer.rings))
 }
 
-/// Frames over the fabric; the connection so far only tells when the other side is gone.
-fn go_on(
+/// Returns frames over the fabric. The TCP connection then serves only for rings and to notice the peer's end.
+fn switch(
     shared: Arc<Shared>,
     from: Receiver<impl AsyncRead + Unpin + Send + 'static>,
     to: Sender<impl AsyncWrite + Unpin + Send + 'static>,
@@ -169,7 +169,10 @@ fn go_on(
     Ok((from, to))
 }
 
-async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -> Result<()> {
+async fn send_message<W: AsyncWrite + Unpin>(
+    to: &mut Sender<W>,
+    said: &impl Serialize,
+) -> Result<()> {
     let (message, bulk) = (encode(said)?.into(), Default::default());
     to.send(&Frame { kind: Kind::Fabric, call: 0, room: 0, message, bulk }).await?;
     to.flush().await

@@ -1,4 +1,4 @@
-//! How many pieces may be under way, and how long they are. A receiver has a slot of registered memory ready for each.
+//! Number and lengths of the pieces that may be under way. A receiver has a slot of registered memory ready for each.
 use crate::limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ impl Size {
     pub(crate) const ALL: [Self; 2] = [Self::Short, Self::Long];
 }
 
-/// What a receiver is ready for: number and length of the pieces of each size.
+/// Pieces that a receiver has slots for: number and length of each size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Window {
     pub(crate) counts: [u16; 2],
@@ -25,11 +25,11 @@ impl Window {
     pub(crate) const OWN: Self =
         Self { counts: [SHORT_COUNT, LONG_COUNT], lens: [SHORT_LEN, LONG_LEN] };
 
-    /// The window of a peer.
+    /// Checks the window of a peer.
     ///
     /// # Errors
-    /// `Invalid` if nothing could be sent through it.
-    pub(crate) fn checked(self) -> Result<Self> {
+    /// `Invalid` if it is too small to send anything.
+    pub(crate) fn validate(self) -> Result<Self> {
         let counts = self.counts.iter().all(|count| (4..=4096).contains(count));
         match counts && self.lens.iter().all(|len| *len >= 1024) {
             true => Ok(self),

@@ -1,7 +1,8 @@
 //! Streams over the providers that every machine with libfabric has. Skipped without it.
 use bytes::Bytes;
 use esker_fabric::{
-    LONG_COUNT, LONG_LEN, Place, Reading, SHORT_COUNT, SHORT_LEN, Writing, accept, connect,
+    EndpointOptions, LONG_COUNT, LONG_LEN, Reading, SHORT_COUNT, SHORT_LEN, Writing, accept,
+    connect,
 };
 use esker_testing::{Random, seed, skip};
 use esker_types::{Error, ErrorKind, Result};
@@ -22,7 +23,7 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
-fn halves(
+fn split_frames(
     stream: DuplexStream,
 ) -> (Receiver<ReadHalf<DuplexStream>>, Sender<WriteHalf<DuplexStream>>) {
     let (from, to) = split(stream);
@@ -38,16 +39,16 @@ async fn pair(provider: &str) -> Result<(Ends, Ends)> {
     pair_at(provider, local()).await
 }
 
-/// As `pair`, with the engine at this address of the machine.
+/// Both ends of a connection; the engine is at this address of the machine.
 async fn pair_at(provider: &str, engine_at: Option<IpAddr>) -> Result<(Ends, Ends)> {
     let (client, engine) = duplex(1 << 16);
     let engine = tokio::spawn(async move {
-        let (mut from, to) = halves(engine);
-        let offer = from.receive(Limits::KNOWN).await?.ok_or(ErrorKind::Io)?;
+        let (mut from, to) = split_frames(engine);
+        let offer = from.receive(Limits::AUTHENTICATED).await?.ok_or(ErrorKind::Io)?;
         accept(&offer, from, to, engine_at).await
     });
-    let (from, to) = halves(client);
-    let place = Place { provider: Some(provider.to_owned()), local: local() };
+    let (from, to) = split_frames(client);
+    let place = EndpointOptions { provider: Some(provider.to_owned()), local: local() };
     let client = connect(from, to, place).await?;
     Ok((client, engine.await.expect("no panic")?))
 }
@@ -68,7 +69,7 @@ fn skip_without_library(error: &Error) {
     skip(error.message());
 }
 
-/// Frames whose lengths are those at which something changes, and others.
+/// Frames of random lengths and of lengths at which the cutting into pieces changes.
 fn frames(stream: u64) -> Vec<Frame> {
     let mut random = Random::new(seed(), stream);
     let edges = [0, 1, 8127, 8128, 8129, 8 << 10, 64 << 10, 262_143, 256 << 10, 3 << 20];
@@ -92,11 +93,11 @@ async fn send(mut to: Sender<Writing>, frames: Vec<Frame>) {
 
 async fn expect(mut from: Receiver<Reading>, frames: Vec<Frame>) {
     for frame in frames {
-        let found = from.receive(Limits::KNOWN).await.expect("received").expect("a frame");
+        let found = from.receive(Limits::AUTHENTICATED).await.expect("received").expect("a frame");
         assert_eq!((found.call, &found.message), (frame.call, &frame.message));
         assert!(found.bulk == frame.bulk, "frame {} has other bytes", frame.call);
     }
-    assert!(from.receive(Limits::KNOWN).await.expect("the end").is_none());
+    assert!(from.receive(Limits::AUTHENTICATED).await.expect("the end").is_none());
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn both_directions_bring_what_was_sent_and_then_end() {
 
 /// Sends frames back until the connection ends.
 async fn send_back((mut from, mut to): Ends) {
-    while let Ok(Some(frame)) = from.receive(Limits::KNOWN).await {
+    while let Ok(Some(frame)) = from.receive(Limits::AUTHENTICATED).await {
         if to.send(&frame).await.is_err() || to.flush().await.is_err() {
             return;
         }
@@ -127,11 +128,11 @@ async fn send_back((mut from, mut to): Ends) {
 async fn ask(from: &mut Receiver<Reading>, to: &mut Sender<Writing>, frame: &Frame) {
     to.send(frame).await.expect("sent");
     to.flush().await.expect("flushed");
-    let found = from.receive(Limits::KNOWN).await.expect("received").expect("a frame");
+    let found = from.receive(Limits::AUTHENTICATED).await.expect("received").expect("a frame");
     assert!(found.bulk == frame.bulk, "frame {} has other bytes", frame.call);
 }
 
-/// A socket that takes connections of both families has such addresses for those of the older one.
+/// A socket of both families has such addresses for IPv4 connections.
 #[test]
 fn an_engine_that_listens_on_all_addresses_meets_its_clients() {
     let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
@@ -175,7 +176,7 @@ fn a_sender_is_held_up_by_the_window_of_its_receiver_and_nothing_is_lost() {
             }
             tokio::task::yield_now().await;
         }
-        assert!((1..=WINDOW).contains(&sent), "{sent} bytes were sent that nobody has read");
+        assert!((1..=WINDOW).contains(&sent), "{sent} bytes were sent without a reader");
         let rest = data[sent..].to_vec();
         let writer = tokio::spawn(async move { to.write_all(&rest).await });
         let (mut from, _) = engine.0.replace(tokio::io::empty()).expect("nothing was read");
@@ -188,12 +189,12 @@ fn a_sender_is_held_up_by_the_window_of_its_receiver_and_nothing_is_lost() {
 }
 
 #[test]
-fn whoever_loses_the_connection_reads_its_end_and_cannot_write() {
+fn lost_connection_ends_reads_and_fails_writes() {
     over_tcp(|client, engine| async {
         drop(engine);
         let (mut from, mut to) = client;
-        assert!(from.receive(Limits::KNOWN).await.expect("the end").is_none());
-        // The other side may have gone only half; once it is gone, nothing can be sent.
+        assert!(from.receive(Limits::AUTHENTICATED).await.expect("the end").is_none());
+        // The peer may have closed only its stream; once it is gone, nothing can be sent.
         loop {
             let sent = to.send(&frames(5)[3]).await;
             if sent.is_err() || to.flush().await.is_err() {
@@ -204,17 +205,17 @@ fn whoever_loses_the_connection_reads_its_end_and_cannot_write() {
     });
 }
 
-/// Names the address at which a test waits for a process that serves it.
+/// Environment variable: address at which a test waits for a process that serves it.
 const PARENT: &str = "ESKER_TEST_FABRIC_PARENT";
 
-/// Not a test of its own: the other process of those below.
+/// Not a test of its own: the child process of the tests below.
 #[test]
 fn a_child_sends_back_what_it_receives() {
     let Ok(parent) = std::env::var(PARENT) else { return };
     runtime().block_on(async {
         let (from, to) = TcpStream::connect(parent).await.expect("the parent").into_split();
         let mut from = Receiver::new(from);
-        let Ok(Some(offer)) = from.receive(Limits::KNOWN).await else { return };
+        let Ok(Some(offer)) = from.receive(Limits::AUTHENTICATED).await else { return };
         let Ok((from, to)) = accept(&offer, from, Sender::new(to), local()).await else { return };
         send_back((from, to)).await;
     });
@@ -227,7 +228,7 @@ impl Drop for Other {
     fn drop(&mut self) {
         self.0.kill().expect("killed");
         self.0.wait().expect("ended");
-        // What the provider of shared memory leaves of a process that was killed.
+        // The provider of shared memory leaves this file of a process that was killed.
         let _ = std::fs::remove_file(format!("/dev/shm/{}:0:0", self.0.id()));
     }
 }
@@ -243,7 +244,7 @@ async fn apart(provider: &str) -> Result<(Ends, Other)> {
         .spawn();
     let child = Other(spawned.expect("a child"));
     let (from, to) = listener.accept().await.expect("the child").0.into_split();
-    let place = Place { provider: Some(provider.to_owned()), local: local() };
+    let place = EndpointOptions { provider: Some(provider.to_owned()), local: local() };
     let ends = connect(Receiver::new(from), Sender::new(to), place).await;
     Ok((ends?, child))
 }
@@ -266,7 +267,7 @@ async fn talk_until_killed((mut from, mut to): Ends, child: Other) {
     }
     drop(child);
     // The end of its process ends the stream.
-    assert!(!matches!(from.receive(Limits::KNOWN).await, Ok(Some(_))));
+    assert!(!matches!(from.receive(Limits::AUTHENTICATED).await, Ok(Some(_))));
 }
 
 #[test]
@@ -286,14 +287,17 @@ fn an_offer_that_makes_no_sense_is_refused_with_a_reason() {
     runtime().block_on(async {
         for message in [&b""[..], b"noise", &[0xff; 200]] {
             let (client, engine) = duplex(1 << 16);
-            let ((mut from, mut to), (mut heard, said)) = (halves(client), halves(engine));
+            let ((mut from, mut to), (mut heard, said)) =
+                (split_frames(client), split_frames(engine));
             let message = message.to_vec().into();
             let offer = Frame { kind: Kind::Fabric, call: 0, room: 0, message, bulk: Bytes::new() };
             to.send(&offer).await.expect("sent");
             to.flush().await.expect("flushed");
-            let offer = heard.receive(Limits::KNOWN).await.expect("received").expect("a frame");
+            let offer =
+                heard.receive(Limits::AUTHENTICATED).await.expect("received").expect("a frame");
             assert!(accept(&offer, heard, said, local()).await.is_err());
-            let answer = from.receive(Limits::KNOWN).await.expect("received").expect("an answer");
+            let answer =
+                from.receive(Limits::AUTHENTICATED).await.expect("received").expect("an answer");
             assert!(String::from_utf8_lossy(&answer.message).contains("cannot use the fabric"));
         }
     });

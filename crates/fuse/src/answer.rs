@@ -1,4 +1,4 @@
-//! Answers to the kernel, and how errors become them.
+//! Answers to the kernel, and the conversion of errors to them.
 use esker::types::{Error, ErrorKind};
 use fuser::Errno;
 use std::io::Write;

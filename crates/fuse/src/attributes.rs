@@ -75,7 +75,7 @@ impl Served {
         self.attributes(inode.number())
     }
 
-    /// The content of a file was changed other than by a write.
+    /// Handles a change of a file's content other than a write.
     pub(crate) fn changed(&self, number: u64, by_user: bool) -> Answer<()> {
         if by_user { self.drop_set_ids(&*self.inode(number)?) } else { Ok(()) }
     }

@@ -28,12 +28,12 @@ pub(crate) struct Written<'a> {
     pub(crate) data: &'a [u8],
     pub(crate) how: WriteFlags,
     pub(crate) flags: i32,
-    /// It passes the kernel's pages.
+    /// The write bypasses the kernel's pages.
     pub(crate) passes: bool,
 }
 
 impl Written<'_> {
-    /// Writes back what programs stored in pages, except what writes that pass the pages bring.
+    /// Writes back data that programs stored in pages, outside the ranges of bypassing writes.
     fn around_passing(&self, inode: &Inode, file: &File) -> Answer<()> {
         let range = self.offset..self.offset + self.data.len() as u64;
         inode.passing.around(range, |part| {
@@ -66,8 +66,8 @@ pub(crate) struct Copy {
 }
 
 impl Served {
-    /// Opens a file, for the first or another time, and truncates it if `flags` say so. `by_user` is false for root, who
-    /// may keep set-id bits.
+    /// Opens a file, for the first or another time, and truncates it if `flags` say so. `by_user` is false for root,
+    /// who may keep set-id bits.
     pub(crate) fn open(&self, inode: &Inode, flags: i32, by_user: bool) -> Answer<Arc<File>> {
         let file = inode.open()?;
         if has(flags, OFlags::TRUNC) {
@@ -95,7 +95,8 @@ impl Served {
         });
     }
 
-    /// Returns the passage of a write past pages that the kernel may have read meanwhile: it is to be ended by dropping them.
+    /// Returns the passage of a bypassing write if the kernel may have read pages meanwhile: the caller drops them to
+    /// end it.
     pub(crate) fn write(
         &self,
         (number, handle): (u64, u64),

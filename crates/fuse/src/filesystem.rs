@@ -5,7 +5,7 @@ use crate::data::{Copy, Written};
 use crate::limits::{BACKGROUND_MAX, REQUEST_BYTES_MAX};
 use crate::names::New;
 use crate::options::Cache;
-use crate::served::{GENERATION, Served, done, sized, written};
+use crate::served::{GENERATION, Served, reply_empty, sized, written};
 use dfs::SetAttr;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
@@ -27,7 +27,8 @@ impl Filesystem for Served {
             | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP
             | InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_HANDLE_KILLPRIV_V2
-            // A file is found by its path only, so a handle could not be opened once the kernel has forgotten the inode.
+            // A file is found by its path only, so a handle could not be opened once the kernel has forgotten the
+            // inode.
             | InitFlags::FUSE_NO_EXPORT_SUPPORT
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_READDIRPLUS_AUTO;
@@ -111,11 +112,11 @@ impl Filesystem for Served {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, Served::unlink(self, parent.0, name.as_bytes()));
+        reply_empty(reply, Served::unlink(self, parent.0, name.as_bytes()));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.remove_directory(parent.0, name.as_bytes()));
+        reply_empty(reply, self.remove_directory(parent.0, name.as_bytes()));
     }
 
     fn symlink(
@@ -145,7 +146,7 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent.0, name.as_bytes()), (newparent.0, newname.as_bytes()));
-        done(reply, Served::rename(self, from, to, flags));
+        reply_empty(reply, Served::rename(self, from, to, flags));
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -189,7 +190,7 @@ impl Filesystem for Served {
         owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        // The kernel names an owner for a program that reads past the pages.
+        // The kernel names a lock owner for a program whose read bypasses the pages.
         let into_pages = owner.is_none();
         Served::read(self, (ino.0, fh.0), (offset, size), into_pages, |read| match read {
             Ok(bytes) => reply.data(bytes),
@@ -228,11 +229,11 @@ impl Filesystem for Served {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        done(reply, self.inode(ino.0).map(|inode| inode.close(fh.0)));
+        reply_empty(reply, self.inode(ino.0).map(|inode| inode.close(fh.0)));
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(reply, self.sync(ino.0));
+        reply_empty(reply, self.sync(ino.0));
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -276,7 +277,7 @@ impl Filesystem for Served {
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        done(reply, self.dfs.flush().map_err(Refusal::from));
+        reply_empty(reply, self.dfs.flush().map_err(Refusal::from));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -300,7 +301,7 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        done(reply, self.set_attribute(ino.0, name.as_bytes(), value, flags));
+        reply_empty(reply, self.set_attribute(ino.0, name.as_bytes(), value, flags));
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -312,7 +313,7 @@ impl Filesystem for Served {
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.remove_attribute(ino.0, name.as_bytes()));
+        reply_empty(reply, self.remove_attribute(ino.0, name.as_bytes()));
     }
 
     fn fallocate(
@@ -326,7 +327,7 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let allocated = self.allocate(ino.0, offset, length, mode);
-        done(reply, allocated.and_then(|()| self.changed(ino.0, by_user(request))));
+        reply_empty(reply, allocated.and_then(|()| self.changed(ino.0, by_user(request))));
     }
 
     fn lseek(

@@ -23,7 +23,7 @@ struct Known {
 /// A file, directory or symbolic link that the kernel knows.
 pub(crate) struct Inode {
     number: u64,
-    /// Writes that pass the kernel's pages of it.
+    /// Writes under way that bypass the kernel's pages of it.
     pub(crate) passing: Passing,
     state: Mutex<InodeState>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Inode {
 struct InodeState {
     /// Its entry, as last seen.
     node: Node,
-    /// The open file, while programs have it open. All share one: the kernel has checked who may read and write.
+    /// The open file, while programs have it open. All share one, since the kernel has checked the permissions.
     file: Option<Arc<File>>,
     opens: u64,
     /// The kernel's pages of it.
@@ -71,7 +71,7 @@ impl Inodes {
         }
     }
 
-    /// The kernel forgot `times` lookups of a number.
+    /// Records that the kernel forgot `times` lookups of a number.
     pub(crate) fn forget(&self, number: u64, times: u64) {
         let mut inodes = self.lock();
         let Some(known) = inodes.get_mut(&number) else { return };
@@ -122,14 +122,14 @@ impl Inode {
         self.state().node.clone()
     }
 
-    /// Its entry is `node` now.
+    /// Replaces its entry by `node`.
     pub(crate) fn see(&self, node: Node) {
         self.state().node = node;
     }
 
     /// Reads its entry again after its attributes changed.
     pub(crate) fn see_again(&self) {
-        // If another process moved it, the next lookup brings them.
+        // If another process moved it, the next lookup reads them.
         if let Ok(node) = self.node().refresh() {
             self.see(node);
         }
@@ -144,7 +144,7 @@ impl Inode {
         self.state().file.clone()
     }
 
-    /// Does something with what is known of the kernel's pages of it.
+    /// Runs a function on the record of the kernel's pages of it.
     pub(crate) fn with_pages<T>(&self, work: impl FnOnce(&mut Pages) -> T) -> T {
         work(&mut self.state().pages)
     }
@@ -164,28 +164,28 @@ impl Inode {
         Ok(file)
     }
 
-    /// The open file, of which so many bytes are read through a handle, `into_pages` of the kernel or not.
+    /// Records a read of `bytes` bytes through a handle, `into_pages` of the kernel or not. Returns the open file.
     pub(crate) fn read_by(&self, handle: u64, bytes: u64, into_pages: bool) -> Option<Arc<File>> {
         let mut state = self.state();
         if into_pages {
-            state.pages.fill();
+            state.pages.note_fill();
         }
-        state.pages.used(handle);
+        state.pages.note_use(handle);
         state.pages.note_read(bytes);
         state.file.clone()
     }
 
-    /// The open file, of which so many bytes are written through a handle.
+    /// Records a write of `bytes` bytes through a handle. Returns the open file.
     pub(crate) fn written_by(&self, handle: u64, bytes: u64) -> Option<Arc<File>> {
         let mut state = self.state();
-        state.pages.used(handle);
+        state.pages.note_use(handle);
         state.pages.note_write(bytes);
         state.file.clone()
     }
 
-    /// A program closed its last descriptor of a handle.
+    /// Records that a program closed its last descriptor of a handle.
     pub(crate) fn close(&self, handle: u64) {
-        self.with_pages(|pages| pages.closed(handle));
+        self.with_pages(|pages| pages.note_close(handle));
         self.unopen();
     }
 
@@ -198,7 +198,7 @@ impl Inode {
         drop(last);
     }
 
-    /// Keeps attributes of an open file without a name.
+    /// Stores attributes of an open file without a name.
     pub(crate) fn keep(&self, set: &SetAttr) {
         let kept = &mut self.state().nameless;
         kept.mode = set.mode.or(kept.mode);
@@ -207,7 +207,7 @@ impl Inode {
         kept.mtime = set.mtime.or(kept.mtime);
     }
 
-    /// `attr` with the attributes that were kept.
+    /// `attr` with the attributes that were stored here.
     pub(crate) fn with_kept(&self, attr: Attr) -> Attr {
         let kept = self.state().nameless;
         Attr {

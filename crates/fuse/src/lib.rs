@@ -1,8 +1,8 @@
 //! Mounts the file system of a container through FUSE.
 //!
-//! [`Mount::new`] mounts a file system of the crate `dfs` on a directory, [`Mount::serve`] answers the kernel until it is
-//! unmounted, and [`unmount`] unmounts it from any process. docs/semantics.md, "The mount", says what programs
-//! can rely on, and docs/decisions/0018-fuse.md why it is built this way.
+//! [`Mount::new`] mounts a file system of the crate `dfs` on a directory, [`Mount::serve`] answers the kernel until it
+//! is unmounted, and [`unmount`] unmounts it from any process. docs/semantics.md, "The mount", says what programs can
+//! rely on, and docs/decisions/0018-fuse.md why it is built this way.
 #![forbid(unsafe_code)]
 
 mod answer;

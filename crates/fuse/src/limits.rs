@@ -10,13 +10,13 @@ pub const READ_AHEAD_BYTES: u64 = REQUEST_BYTES_MAX as u64;
 /// Smallest file, in bytes, that is read without the kernel's cache for the first time after it was written.
 pub const LARGE_FILE_MIN: u64 = 8 << 20;
 
-/// Such a file was written in requests of at least so many bytes, on average.
+/// Smallest mean size of the write requests, in bytes, for such a file.
 pub const LARGE_REQUEST_MIN: u64 = 512 << 10;
 
-/// Requests of fewer bytes, on average, show that a file is read in small parts, which the kernel's cache gathers.
+/// Mean size of read requests, in bytes, below which a program reads a file in small parts through the kernel's cache.
 pub const SMALL_REQUEST_MAX: u64 = 64 << 10;
 
-/// So many requests do not show yet in what parts a file is read: libraries look at its header first.
+/// Read requests before their mean size counts, since libraries read the header of a file first.
 pub const SMALL_READS_MAX: u64 = 64;
 
 /// Most threads that answer the kernel.

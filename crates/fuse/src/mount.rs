@@ -44,9 +44,9 @@ impl Mount {
         Ok(Self { session, dfs, dir: absolute(dir)? })
     }
 
-    /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP, SIGINT
-    /// or SIGTERM. Calls `ready` once the mount answers. If files are open, the first signal detaches the mount and waits
-    /// for them; the second one ends the process.
+    /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP,
+    /// SIGINT or SIGTERM. Calls `ready` once the mount answers. If files are open, the first signal detaches the mount
+    /// and waits for them; the second one ends the process.
     ///
     /// # Errors
     /// Errors of `ready`, of the connection to the kernel, and of the final write-back.
@@ -86,7 +86,8 @@ fn serve(session: Session<Served>, dir: &Path, ready: impl FnOnce() -> Result<()
     })
 }
 
-/// Lets the kernel read ahead as much as one request brings. Only root may; for others it stays at what the kernel has chosen.
+/// Sets the read-ahead of the kernel to the size of one request. Only root may do so; for others the kernel's default
+/// stays.
 fn read_ahead(device: u64) {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
@@ -107,7 +108,7 @@ fn check(dir: &Path, options: &Options) -> Result<()> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let message =
-                format!("there is no directory {}: create it to mount on it", dir.display());
+                format!("directory {} does not exist: create it to mount on it", dir.display());
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         Ok(_) => {}
@@ -167,7 +168,7 @@ fn listen() -> std::io::Result<Signals> {
     Signals::new(signals)
 }
 
-/// Detaches the mount, in use or not; the session ends when nobody uses it any more.
+/// Detaches the mount, in use or not; the session ends when no program uses it any more.
 fn end(dir: &Path) {
     let left = detach(dir, When::Unused).or_else(|error| match error.kind() {
         ErrorKind::Busy => {

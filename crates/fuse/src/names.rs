@@ -71,8 +71,8 @@ impl Served {
         self.told(dir.create(name, &create)?)
     }
 
-    /// Kinds that the file system lacks are refused, but an existing entry is reported first: the kernel may have cached
-    /// its absence.
+    /// Kinds that the file system lacks are refused, but an existing entry is reported first: the kernel may have
+    /// cached its absence.
     pub(crate) fn refuse_name<T>(&self, parent: u64, name: &[u8]) -> Answer<T> {
         match self.inode(parent)?.node().lookup(name) {
             Ok(_) => Err(Errno::EEXIST.into()),

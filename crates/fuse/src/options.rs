@@ -2,16 +2,16 @@
 use crate::limits::THREADS_MAX;
 use std::thread::available_parallelism;
 
-/// What the kernel may cache of files.
+/// Data of files that the kernel may cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
-    /// Nothing: every read and write of a program goes to the store. Shared writable mappings do not work.
+    /// No data: every read and write of a program goes to the store. Shared writable mappings do not work.
     None,
     /// Data that was read or written, until the file changes. Writes reach the store before they return.
     #[default]
     Auto,
     /// Writes as well, which reach the store at `fsync`, at `close`, or when the kernel chooses. Only for files that
-    /// nobody changes except through this mount.
+    /// change through this mount alone.
     Writeback,
 }
 
@@ -20,7 +20,7 @@ pub enum Cache {
 pub struct Options {
     /// The source shown in the mount table and by `df`.
     pub source: String,
-    /// What the kernel may cache of files.
+    /// Data of files that the kernel may cache.
     pub cache: Cache,
     /// Threads that answer the kernel: 1 to [`THREADS_MAX`].
     pub threads: usize,

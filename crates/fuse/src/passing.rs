@@ -1,10 +1,10 @@
-//! Writes that pass the kernel's pages of a file which programs have mapped.
+//! Writes that bypass the kernel's pages of a file while programs have it mapped.
 //!
-//! The kernel drops the pages of a range before it sends such a write, and sends none of their content later. But a program
-//! may touch its mapping meanwhile: a page that is read before the write is served lacks it, and once the program has
-//! stored something in that page, the kernel writes back the whole of it, over the write. So the server drops the pages of
-//! the range again once it has served the write, and the write is not done before. What the kernel writes back until then
-//! leaves out the range: stores to it are concurrent with the write, which comes after them.
+//! The kernel drops the pages of a range before it sends such a write. But a program may touch its mapping meanwhile,
+//! so the kernel reads a page without the write. Once the program has stored something in that page, the kernel writes
+//! back the complete page, over the write. So the server drops the pages of the range again after it has stored the
+//! write, and only then answers. Until then it leaves the range out of write-backs: stores to it are concurrent with
+//! the write, which comes after them.
 use crate::answer::Answer;
 use crate::inodes::Inode;
 use fuser::{INodeNo, Notifier};
@@ -13,12 +13,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// The ranges of a file to which writes that pass the pages are under way.
+/// The ranges of a file to which bypassing writes are under way.
 #[derive(Default)]
 pub(crate) struct Passing(Mutex<Vec<Range<u64>>>);
 
 impl Passing {
-    /// Calls `write` for each part of `range` that no other write passes. None begins meanwhile.
+    /// Calls `write` for each part of `range` outside all bypassing writes. No bypassing write starts meanwhile.
     pub(crate) fn around(
         &self,
         range: Range<u64>,
@@ -41,7 +41,7 @@ impl Passing {
     }
 }
 
-/// A write that passes the pages, until this is dropped.
+/// A bypassing write, until this is dropped.
 pub(crate) struct Passage {
     inode: Arc<Inode>,
     range: Range<u64>,
@@ -53,7 +53,7 @@ impl Passage {
         Self { inode: Arc::clone(inode), range }
     }
 
-    /// After the write. Returns itself if the kernel may have read pages meanwhile.
+    /// Ends the write, unless the kernel may have read pages meanwhile: then returns itself.
     pub(crate) fn if_filled(self) -> Option<Self> {
         self.inode.with_pages(|pages| pages.are_filled()).then_some(self)
     }
@@ -68,19 +68,19 @@ impl Drop for Passage {
     }
 }
 
-/// What is to be done once the pages of a passage are dropped.
-type Done = Box<dyn FnOnce() + Send>;
+/// Callback that runs after the pages of a bypassing write are dropped.
+type OnDropped = Box<dyn FnOnce() + Send>;
 
-/// Drops what the kernel caches: pages in a thread of its own, because the kernel may wait for requests meanwhile, which the
-/// other threads serve.
+/// Drops data and attributes from the kernel's cache. Pages are dropped in a separate thread, because the kernel may
+/// wait for requests meanwhile, which the other threads serve.
 pub(crate) struct Dropper {
-    passages: Sender<(Passage, Done)>,
+    passages: Sender<(Passage, OnDropped)>,
     notifier: Arc<OnceLock<Notifier>>,
 }
 
-/// The pages to be dropped.
+/// Receiving end of [`Dropper`]: bypassing writes whose pages are to be dropped.
 pub(crate) struct ToDrop {
-    passages: Receiver<(Passage, Done)>,
+    passages: Receiver<(Passage, OnDropped)>,
     notifier: Arc<OnceLock<Notifier>>,
 }
 
@@ -91,17 +91,17 @@ impl Dropper {
         (Self { passages: sender, notifier }, to_drop)
     }
 
-    /// Ends a passage after the pages of its range were dropped, then calls `done`.
-    pub(crate) fn end(&self, passage: Passage, done: impl FnOnce() + Send + 'static) {
-        // It fails only after the thread has ended, with the mount.
-        let _ = self.passages.send((passage, Box::new(done)));
+    /// Drops the pages of a bypassing write, ends it, and then calls `on_dropped`.
+    pub(crate) fn end(&self, passage: Passage, on_dropped: impl FnOnce() + Send + 'static) {
+        // This fails only after the thread has ended with the mount.
+        let _ = self.passages.send((passage, Box::new(on_dropped)));
     }
 
     /// Drops the attributes of an inode.
     pub(crate) fn drop_attributes(&self, number: u64) {
-        // A negative offset leaves the pages.
+        // A negative offset keeps the pages.
         let dropped = |notifier: &Notifier| notifier.inval_inode(INodeNo(number), -1, 0);
-        // Fails if the kernel has forgotten the file, or is being unmounted.
+        // This fails if the kernel has forgotten the file, or is being unmounted.
         let _ = self.notifier.get().map(dropped);
     }
 }
@@ -111,13 +111,13 @@ impl ToDrop {
     pub(crate) fn start(self, notifier: Notifier) {
         let _ = self.notifier.set(notifier.clone());
         thread::spawn(move || {
-            for (passage, done) in self.passages {
+            for (passage, on_dropped) in self.passages {
                 let Range { start, end } = passage.range;
                 let number = INodeNo(passage.inode.number());
-                // As above.
+                // This fails if the kernel has forgotten the file, or is being unmounted.
                 let _ = notifier.inval_inode(number, start as i64, (end - start) as i64);
                 drop(passage);
-                done();
+                on_dropped();
             }
         });
     }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_writes_pass_are_left_out() {
+    fn ranges_of_bypassing_writes_are_left_out() {
         let passing = Passing::default();
         let around = |range: Range<u64>| {
             let mut parts = Vec::new();

@@ -19,19 +19,19 @@ use std::time::Duration;
 /// Inode numbers are never reused.
 pub(crate) const GENERATION: Generation = Generation(0);
 
-/// A file system and what the kernel knows of it.
+/// A file system, and its state in the kernel.
 pub(crate) struct Served {
     pub(crate) dfs: Dfs,
     pub(crate) inodes: Inodes,
     pub(crate) listings: Listings,
     pub(crate) cache: Cache,
-    /// It is a snapshot, which nobody changes.
+    /// The file system is a snapshot, which does not change.
     still: bool,
     /// How long the kernel may cache names and attributes.
     pub(crate) fresh: Duration,
     /// The kernel maps files that bypass its cache (Linux 6.6).
     pub(crate) maps_direct: bool,
-    /// Drops pages that a write has passed.
+    /// Drops pages that a write has bypassed.
     pub(crate) dropper: Dropper,
     /// Number of the next handle.
     handles: AtomicU64,
@@ -60,10 +60,10 @@ impl Served {
         let kept = always || !direct && keep();
         inode.with_pages(|pages| {
             if !kept {
-                pages.open_drops();
+                pages.note_drop();
             }
             if direct && may_write(flags) {
-                pages.write_past(handle);
+                pages.add_bypassing_writer(handle);
             }
         });
         let mut treatment = FopenFlags::empty();
@@ -75,9 +75,10 @@ impl Served {
         (handle, treatment)
     }
 
-    /// True if reads and writes bypass the kernel's cache. Appends do: it cannot know at which offset they end up if other
-    /// processes append as well. So do the writes of a file opened only to write, or to fill it: they go to the store
-    /// anyway, and the next open drops its pages, so filling them would only cost a copy. Meanwhile others bypass it too.
+    /// True if reads and writes bypass the kernel's cache. Appends do, because the kernel does not know their offset if
+    /// other processes append as well. Writes of a file opened only for writing, or of an empty one, also do: the next
+    /// open drops the pages, so filling them would only cost a copy. While a handle bypasses the cache, later opens
+    /// bypass it too.
     fn is_direct(&self, inode: &Inode, file: &File, flags: i32) -> bool {
         match self.cache {
             Cache::None => return true,
@@ -90,9 +91,9 @@ impl Served {
             OFlags::WRONLY => true,
             _ if has(flags, OFlags::APPEND) => true,
             _ if !self.maps_direct => false,
-            _ if inode.with_pages(|pages| pages.are_passed()) => true,
+            _ if inode.with_pages(|pages| pages.are_bypassed()) => true,
             OFlags::RDWR => size() == 0,
-            _ => inode.with_pages(|pages| pages.are_no_use(size())),
+            _ => inode.with_pages(|pages| pages.are_useless(size())),
         }
     }
 
@@ -115,7 +116,7 @@ fn may_write(flags: i32) -> bool {
     OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE != OFlags::RDONLY
 }
 
-pub(crate) fn done(reply: ReplyEmpty, answer: Answer<()>) {
+pub(crate) fn reply_empty(reply: ReplyEmpty, answer: Answer<()>) {
     match answer {
         Ok(()) => reply.ok(),
         Err(Refusal(errno)) => reply.error(errno),
@@ -129,7 +130,7 @@ pub(crate) fn written(reply: ReplyWrite, answer: Answer<u32>) {
     }
 }
 
-/// A buffer of zero bytes asks for the size.
+/// Replies with a value, or with its size if the buffer has zero bytes.
 pub(crate) fn sized(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
     match answer {
         Ok(value) if room == 0 => reply.size(value.len() as u32),

@@ -14,8 +14,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// The file system that is mounted through FUSE on `dir`. Works even if its server has died and the directory itself
-    /// cannot be accessed.
+    /// The file system that is mounted through FUSE on `dir`. Works even if its server has died and the directory
+    /// itself cannot be accessed.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if there is none; errors of reading the table.

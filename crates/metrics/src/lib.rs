@@ -1,4 +1,4 @@
-//! What servers count, and the page on which Prometheus reads it. Counting takes a few atomic additions per request.
+//! Counters of servers, and their page for Prometheus. Counting takes a few atomic additions per request.
 #![forbid(unsafe_code)]
 
 mod page;
@@ -25,7 +25,7 @@ impl Counter {
     }
 }
 
-/// Upper bounds of the buckets of [`Latency`], and how the metrics write them in seconds. The last bucket has none.
+/// Upper bounds of the buckets of [`Latency`], and their text in seconds. The last bucket has none.
 pub const BUCKETS: [(Duration, &str); 6] = [
     (Duration::from_micros(100), "0.0001"),
     (Duration::from_millis(1), "0.001"),
@@ -35,10 +35,10 @@ pub const BUCKETS: [(Duration, &str); 6] = [
     (Duration::from_secs(10), "10"),
 ];
 
-/// How long requests took.
+/// Durations of requests.
 #[derive(Default)]
 pub struct Latency {
-    /// Requests in each bucket, not those in the buckets before.
+    /// Requests in each bucket, without those in the buckets before.
     buckets: [Counter; BUCKETS.len() + 1],
     nanoseconds: Counter,
 }

@@ -16,7 +16,7 @@ impl Page {
         let _ = writeln!(self.0, "{name}{labels} {value}");
     }
 
-    /// A number that is looked up.
+    /// A current value.
     pub fn gauge(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, "gauge", help);
         self.line(name, "", value);

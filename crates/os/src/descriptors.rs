@@ -1,5 +1,5 @@
-//! Descriptors: those that other processes must not keep open, since of a socket in a forked child, for one, the peer would not
-//! notice that the parent has died; and those of directories.
+//! Descriptors that other processes must not keep open, and descriptors of directories. If a forked child keeps a
+//! socket open, for example, the peer does not notice that the parent has died.
 #![allow(unsafe_code)]
 use std::ffi::CStr;
 use std::io;
@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// Sockets that are closed in children. Beyond this, children keep them.
 const SOCKETS_MAX: usize = 1024;
 
-/// No socket.
+/// Marks a free slot.
 const NONE: i32 = -1;
 
 static SOCKETS: [AtomicI32; SOCKETS_MAX] = [const { AtomicI32::new(NONE) }; SOCKETS_MAX];
 
-/// Closes in the child what its parent had registered. Only atomics and system calls: a handler of fork may do no more.
+/// Closes the registered sockets of the parent in its child. Uses only atomics and system calls, as a handler of fork
+/// must.
 pub(crate) fn close_inherited() {
     for socket in &SOCKETS {
         let descriptor = socket.swap(NONE, Ordering::Relaxed);
@@ -26,18 +27,18 @@ pub(crate) fn close_inherited() {
     }
 }
 
-/// Closes a descriptor by the system call itself: `close` and `syscall` of the C library may be intercepted, to keep programs
-/// from closing what is the store's.
+/// Closes a descriptor by the system call itself. `close` and `syscall` of the C library may be intercepted, to protect
+/// the store's descriptors from programs.
 ///
 /// # Safety
-/// Nobody uses the descriptor any more.
+/// The descriptor is not used any more.
 pub unsafe fn close_directly(descriptor: RawFd) {
     // SAFETY: as the caller promises.
     unsafe { rustix::io::close(descriptor) };
 }
 
-/// Removes a name in an open directory: that of a directory itself, or another. It is the C library that does it, whose calls
-/// tests watch to kill a process at each.
+/// Removes a name in an open directory: that of a directory, or another. It uses the C library, so that tests can
+/// intercept the call and kill the process there.
 ///
 /// # Errors
 /// Errors of the file system; `EISDIR` for a directory unless `is_directory` is set.
@@ -54,7 +55,7 @@ pub(crate) fn unlink_at(
     }
 }
 
-/// As long as it exists, a child made by fork closes the socket first. Drop it before the socket is closed.
+/// While this value exists, a child made by fork closes the socket first. Drop it before the socket is closed.
 #[derive(Debug)]
 pub struct ClosedInChildren(Option<&'static AtomicI32>);
 
@@ -79,7 +80,7 @@ impl Drop for ClosedInChildren {
     }
 }
 
-/// Programs that this process starts from now on do not get the files that it was started with, but for standard input,
+/// Closes the files that this process was started with in programs that it starts from now on, except standard input,
 /// output and errors. Best effort: kernels before 5.11 cannot do it.
 pub fn keep_from_programs() {
     let (first, last, flags) = (3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
@@ -105,7 +106,7 @@ mod tests {
         let child = unsafe { libc::fork() };
         if child == 0 {
             let mut byte = [0u8];
-            // SAFETY: the buffer is ours; this waits until the parent lets the child go.
+            // SAFETY: the buffer belongs to this function; the call waits until the parent lets the child go on.
             unsafe {
                 libc::read(kept.as_raw_fd(), byte.as_mut_ptr().cast(), 1);
                 libc::_exit(0)

@@ -20,7 +20,7 @@ const COMING: &str = ".esker-coming-";
 pub struct Kind {
     /// Name of the marker file, which is removed last. A directory that contains it is of this kind.
     pub marker: &'static str,
-    /// Removes what a process that was killed while creating the directory left in it.
+    /// Removes the content that a killed process left while it created the directory.
     pub discard: fn(&Path),
 }
 
@@ -33,13 +33,16 @@ pub fn refuse_unless_writable(directory: &Path) -> Result<()> {
     let access = Access::WRITE_OK | Access::EXEC_OK;
     match accessat(CWD, directory, access, AtFlags::EACCESS).map_err(io::Error::from) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(failed("removing what is in", directory, &error))
+            Err(io_error("removing what is in", directory, &error))
         }
         _ => Ok(()),
     }
 }
 
-/// Removes a directory with its content: first its name, then its content, the marker last. No link in it is followed.
+/// Removes a directory with its content: first its name, then its content, the marker last. Links in it are not
+/// followed. If its name cannot be removed, for example because of another user's link in its path ([`resolve_links`]),
+/// nothing has changed. If some of its content cannot be removed, the directory is gone from its path and the message
+/// names the rest.
 ///
 /// # Errors
 /// If its name cannot be removed, nothing has changed: so for a link of another user on the way ([`resolve_links`]). If
@@ -49,7 +52,7 @@ pub fn remove(path: &Path, kind: Kind) -> Result<()> {
     let parent = path.parent().unwrap_or(path);
     refuse_unless_writable(path)?;
     let going = hidden(parent, GOING)?;
-    fs::rename(path, &going).map_err(|error| failed("removing", path, &error))?;
+    fs::rename(path, &going).map_err(|error| io_error("removing", path, &error))?;
     let removed = remove_all(&going, kind.marker);
     finish_others(parent, kind);
     removed.map_err(|error| {
@@ -88,7 +91,7 @@ fn remove_all(directory: &Path, marker: &str) -> io::Result<()> {
     none_if_gone(fs::remove_dir(directory))
 }
 
-/// Removes what is in a directory, except `kept`. If another user has put a link in its place, nothing is removed.
+/// Removes the content of a directory, except `kept`. If another user has put a link in its place, nothing is removed.
 fn remove_content<P: rustix::path::Arg>(
     at: impl AsFd,
     path: P,
@@ -114,7 +117,7 @@ fn remove_content<P: rustix::path::Arg>(
     Ok(())
 }
 
-/// For files and directories that another process may have removed.
+/// Accepts the error for a file or directory that another process has removed.
 fn none_if_gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
@@ -122,8 +125,8 @@ fn none_if_gone(removed: io::Result<()>) -> io::Result<()> {
     })
 }
 
-/// Removes, as far as possible, what killed processes of this user left in `parent` while they created or removed
-/// directories of this kind.
+/// Removes, as far as possible, directories of this kind in `parent` whose creation or removal a killed process of this
+/// user left unfinished.
 pub fn finish_others(parent: &Path, kind: Kind) {
     let user = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -144,7 +147,7 @@ fn finish(directory: &Path, kind: Kind) {
     let _ = fs::remove_dir(directory);
 }
 
-fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+fn io_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }
 
@@ -174,14 +177,15 @@ mod tests {
         remove(&doomed, KIND).unwrap();
         assert_eq!(fs::read_dir(&parent).unwrap().count(), 1);
         assert!(other.join("inner/two").exists());
-        // As if another user had exchanged the directory for a link after its name was looked at.
+        // Another user has exchanged the directory for a link after the check of its name.
         std::os::unix::fs::symlink(&other, parent.join("link")).unwrap();
         assert!(remove_all(&parent.join("link"), KIND.marker).is_err());
         assert!(other.join("marker").exists());
         fs::remove_dir_all(&parent).unwrap();
     }
 
-    /// Whoever removes a directory also finishes what others are removing beside it, such as nodes that share a directory.
+    /// A process that removes a directory also finishes removals beside it, such as those of nodes that share a parent
+    /// directory.
     #[test]
     fn directories_in_one_parent_are_removed_at_a_time() {
         let parent = std::env::temp_dir().join(format!("esker-os-{}", random_uuid().unwrap()));

@@ -1,6 +1,6 @@
 //! Runs futures on the thread that waits for them, without a runtime.
-use crate::bell::Bell;
-use crate::watch::{self, Sleeper};
+use crate::spin::{self, Sleeper};
+use crate::wake_up::WakeUp;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{LocalKey, Thread};
 
-pub use crate::watch::{Hits, LOOK_FOR, Watched};
+pub use crate::spin::{Hits, Polled, SPIN_TIME};
 
 /// The blocking variant of every operation: `kv.put(...).wait()` instead of `kv.put(...).await`.
 ///
@@ -29,16 +29,16 @@ impl<F: Future> Wait for F {}
 struct Unpark {
     thread: Thread,
     is_woken: AtomicBool,
-    bell: Bell,
+    wake_up: WakeUp,
 }
 
 impl Unpark {
     fn this_thread() -> Self {
         let is_woken = AtomicBool::new(false);
-        Self { thread: std::thread::current(), is_woken, bell: Bell::default() }
+        Self { thread: std::thread::current(), is_woken, wake_up: WakeUp::default() }
     }
 
-    /// Sleeps until the thread is woken. Being unparked alone does not count: what waits within a poll uses that up.
+    /// Sleeps until the thread is woken. The unpark token alone does not count: a wait within a poll uses it up.
     fn park(&self) {
         while !self.take() {
             std::thread::park();
@@ -51,8 +51,8 @@ impl Sleeper for Unpark {
         self.is_woken.swap(false, Ordering::SeqCst)
     }
 
-    fn with_bell(&self, sleep: impl FnOnce(BorrowedFd<'_>) -> bool) -> Option<bool> {
-        self.bell.listen(|bell| self.is_woken.load(Ordering::SeqCst) || sleep(bell))
+    fn sleep_with(&self, sleep: impl FnOnce(BorrowedFd<'_>) -> bool) -> Option<bool> {
+        self.wake_up.sleep_with(|wake_up| self.is_woken.load(Ordering::SeqCst) || sleep(wake_up))
     }
 }
 
@@ -63,7 +63,7 @@ impl Wake for Unpark {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.wake_up.wake();
         self.thread.unpark();
     }
 }
@@ -87,7 +87,7 @@ fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
             Poll::Ready(output) => return output,
             Poll::Pending => {
                 do_deferred();
-                if !watch::wait(&*unpark) {
+                if !spin::wait(&*unpark) {
                     unpark.park();
                 }
             }
@@ -95,9 +95,9 @@ fn park_until_ready<F: Future>(mut future: Pin<&mut F>) -> F::Output {
     }
 }
 
-/// Work that is left to do before the thread sleeps: requests that leave together, for example.
+/// Work to do before the thread sleeps, for example sending requests together.
 pub trait Deferred: Send + Sync {
-    /// Does it. It must not wait.
+    /// Runs the work. It must not wait.
     fn run(&self);
 }
 
@@ -107,9 +107,9 @@ thread_local! {
     static IS_POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Leaves work to the executor of this thread, which does it once, after it has polled all its futures, before the
-/// thread sleeps or goes on. False if the future is polled by another executor, or the thread is ending: then the caller
-/// does it.
+/// Defers work to the executor of this thread, which runs it once, after it has polled all its futures and before the
+/// thread sleeps or returns. False if another executor polls the future, or if the thread is ending: the caller then
+/// runs the work.
 pub fn defer(work: &Arc<impl Deferred + 'static>) -> bool {
     if !IS_POLLING.get() {
         return false;
@@ -126,7 +126,8 @@ pub fn defer(work: &Arc<impl Deferred + 'static>) -> bool {
     deferred.is_ok()
 }
 
-/// Programs may close files while their threads end, when the list is gone already. Then nothing was deferred.
+/// Runs the deferred work. A program may close files while its threads end, after the list was dropped: then nothing
+/// was deferred.
 fn do_deferred() {
     if !HAS_DEFERRED.replace(false) {
         return;
@@ -138,44 +139,45 @@ fn do_deferred() {
 
 /// Polls on a thread that only waits for this future.
 fn poll_waiting<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
-    let polling = Marked::new(&IS_POLLING, true);
+    let polling = FlagScope::new(&IS_POLLING, true);
     let polled = on_waiting_thread(true, || future.poll(context));
     let is_outermost = !polling.before;
     drop(polling);
     if polled.is_ready() && is_outermost {
         do_deferred();
-        watch::end();
+        spin::end();
     }
     polled
 }
 
-/// A mark of this thread, until it is dropped: a poll may panic, and the thread may go on.
-struct Marked {
-    mark: &'static LocalKey<Cell<bool>>,
+/// A thread-local flag that is reset when this is dropped: a poll may panic, and the thread may continue.
+struct FlagScope {
+    flag: &'static LocalKey<Cell<bool>>,
     before: bool,
 }
 
-impl Marked {
-    fn new(mark: &'static LocalKey<Cell<bool>>, value: bool) -> Self {
-        Self { mark, before: mark.replace(value) }
+impl FlagScope {
+    fn new(flag: &'static LocalKey<Cell<bool>>, value: bool) -> Self {
+        Self { flag, before: flag.replace(value) }
     }
 }
 
-impl Drop for Marked {
+impl Drop for FlagScope {
     fn drop(&mut self) {
-        self.mark.set(self.before);
+        self.flag.set(self.before);
     }
 }
 
-/// Lets the executor of this thread look at something before the thread sleeps: what the future that is being polled waits
-/// for arrives there. False if it does not, or if the future is polled by another executor: then somebody else must look.
-pub fn watch(what: &Arc<impl Watched + 'static>) -> bool {
-    IS_POLLING.get() && watch::add(what)
+/// Registers a connection that the executor of this thread polls before the thread sleeps, because replies for the
+/// current future arrive there. False if this fails, or if another executor polls the future: another thread must then
+/// poll the connection.
+pub fn spin_on(what: &Arc<impl Polled + 'static>) -> bool {
+    IS_POLLING.get() && spin::add(what)
 }
 
 /// Polls, recording whether a future may block the thread ([`may_block`]).
 fn on_waiting_thread<T>(waits: bool, work: impl FnOnce() -> T) -> T {
-    let _waits = Marked::new(&MAY_BLOCK, waits);
+    let _waits = FlagScope::new(&MAY_BLOCK, waits);
     work()
 }
 
@@ -195,16 +197,16 @@ thread_local! {
     static WOULD_WAIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work` on a thread that has others to serve: what would have to wait for somebody else fails. Returns true
-/// beside the result if something did; then the work can be done again on a thread that may wait.
+/// Runs `work` on a thread that serves others as well: operations fail instead of waiting. Also returns true if one
+/// failed so; the work can then run again on a thread that may wait.
 pub fn without_waiting<T>(work: impl FnOnce() -> T) -> (T, bool) {
-    let _urgent = Marked::new(&IS_URGENT, true);
-    let _before = Marked::new(&WOULD_WAIT, false);
+    let _urgent = FlagScope::new(&IS_URGENT, true);
+    let _before = FlagScope::new(&WOULD_WAIT, false);
     let done = work();
     (done, WOULD_WAIT.get())
 }
 
-/// True if the caller must fail instead of waiting for somebody else ([`without_waiting`]), which is noted.
+/// True if the caller must fail instead of waiting ([`without_waiting`]), which is recorded.
 #[must_use]
 pub fn must_not_wait() -> bool {
     let urgent = IS_URGENT.get();
@@ -223,7 +225,7 @@ pub fn task<'a, T>(work: impl Future<Output = T> + Send + 'a) -> Task<'a, T> {
 }
 
 /// Runs tasks concurrently on the waiting thread, at most `most` (at least 1) at a time; outputs are in the order of
-/// the tasks. Useful if operations wait for something, as on Ceph.
+/// the tasks. Useful if operations wait, as on Ceph.
 pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
     let most = most.max(1);
     let mut waiting = tasks.into_iter();
@@ -265,7 +267,7 @@ mod tests {
     use super::*;
     use std::panic::catch_unwind;
 
-    /// Wakes its task, and is ready at the third poll: the first is by a waker that wakes nobody.
+    /// Wakes its task, and is ready at the third poll. The waker of the first poll does nothing.
     fn woken() -> impl Future<Output = ()> {
         let mut polls = 0;
         std::future::poll_fn(move |context| {
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_panics_leaves_the_marks_as_they_were() {
+    fn panic_in_a_poll_restores_the_flags() {
         let marks = || (IS_POLLING.get(), may_block(), must_not_wait(), WOULD_WAIT.get());
         let before = marks();
         let poll = || -> () {

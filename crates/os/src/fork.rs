@@ -9,9 +9,9 @@ use std::sync::{Once, OnceLock};
 
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 static REGISTER: Once = Once::new();
-/// The store's function that each child runs first.
+/// Function of the store that each child runs first.
 static ON_CHILD: OnceLock<fn()> = OnceLock::new();
-/// Number of forks of this process that have begun, and of those that have ended.
+/// Numbers of forks of this process that have begun and that have ended.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
@@ -23,7 +23,7 @@ extern "C" fn in_parent() {
     ENDED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Forks begun by other threads of the parent do not end in the child.
+/// Handler in the child. Forks that other threads of the parent have begun do not end there.
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -33,8 +33,8 @@ extern "C" fn in_child() {
     crate::descriptors::close_inherited();
 }
 
-/// A number that differs between a process and each of its forked children. A resource opened under another number
-/// belongs to an ancestor and must be neither used nor closed.
+/// A number that differs between a process and each of its forked children. A resource of another number belongs to an
+/// ancestor and must be neither used nor closed.
 #[inline]
 pub fn generation() -> u64 {
     REGISTER.call_once(|| {
@@ -51,12 +51,11 @@ pub fn on_child(run: fn()) {
     generation();
 }
 
-/// Attempts to create a value before giving up in a process that forks all the time.
+/// Attempts to create a value, before an error, in a process that forks all the time.
 const ATTEMPTS: u32 = 1000;
 
-/// Creates a value of which no forked child may inherit a partial state: if another thread forked meanwhile, the
-/// value is dropped and created again. It does not wait for forks, which may themselves wait for locks of the
-/// program.
+/// Creates a value in a way that no forked child inherits it half made: if another thread forked meanwhile, the value
+/// is dropped and created again. It does not wait for forks, which may wait for locks of the program.
 ///
 /// # Errors
 /// The error of `make`.
@@ -184,16 +183,16 @@ impl<T: Default> ForkLock<T> {
         while !self.try_take(mine) {
             std::thread::yield_now();
         }
-        self.taken(mine)
+        self.guard(mine)
     }
 
     /// Takes the lock if no thread has it.
     pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
         let mine = generation();
-        self.try_take(mine).then(|| self.taken(mine))
+        self.try_take(mine).then(|| self.guard(mine))
     }
 
-    fn taken(&self, mine: u64) -> ForkGuard<'_, T> {
+    fn guard(&self, mine: u64) -> ForkGuard<'_, T> {
         // SAFETY: this thread is the holder, so no other thread accesses the content.
         let (stamp, content) = unsafe { &mut *self.content.get() };
         if *stamp != mine {
@@ -268,7 +267,7 @@ mod tests {
         let of_parent = Arc::new(1);
         let values = PerProcess::new(Arc::clone(&of_parent));
         assert_eq!(values.get().map(|value| **value), Some(1));
-        // As in a child: the value has another process's generation.
+        // This is the state in a child: the value has another process's generation.
         // SAFETY: created by `new`, and no other thread accesses it.
         unsafe { (*values.newest.load(Ordering::Relaxed)).generation = 0 };
         assert!(values.get().is_none());

@@ -1,4 +1,4 @@
-//! Work that nobody waits for, and that is cheaper if more of its kind is done with it.
+//! Background work without a waiting caller, which is cheaper in batches.
 use crate::{PerProcess, without_signals};
 use esker_types::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,15 +6,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// How long work waits before it is done.
+/// Delay of the work.
 pub const LATER: Duration = Duration::from_millis(20);
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Leads to the thread of this process. A child made by fork starts its own, and does none of its parent's work.
+/// Queue of the worker thread of this process. A child made by fork starts its own, and does none of its parent's work.
 static QUEUE: PerProcess<Sender<Work>> = PerProcess::empty();
 
-/// Does `work` on a thread of its own after [`LATER`], and after all that was handed over before. It is done at once if the
+/// Runs `work` on a background thread after [`LATER`], and after all work handed over before. It runs at once if the
 /// system starts no thread, and not at all if the process ends before.
 pub fn later(work: impl FnOnce() + Send + 'static) {
     let work: Work = Box::new(work);
@@ -39,7 +39,7 @@ fn serve(queue: &Receiver<Work>) {
     while let Ok(first) = queue.recv() {
         std::thread::sleep(LATER);
         for work in std::iter::once(first).chain(queue.try_iter()) {
-            // What others handed over is done whatever becomes of this.
+            // Other work is done even if this work panics.
             let _ = catch_unwind(AssertUnwindSafe(work));
         }
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_done_in_order_whatever_becomes_of_what_was_before() {
+    fn work_is_done_in_order_after_a_panic() {
         let (told, done) = channel();
         for number in 0..10 {
             let told = told.clone();

@@ -2,7 +2,6 @@
 //! space, randomness. This crate knows nothing about objects or pools.
 #![deny(unsafe_code)]
 
-mod bell;
 mod descriptors;
 pub mod directory;
 pub mod executor;
@@ -12,7 +11,8 @@ mod later;
 mod links;
 mod memory;
 mod signals;
-mod watch;
+mod spin;
+mod wake_up;
 pub mod whole;
 
 pub use descriptors::{ClosedInChildren, close_directly, keep_from_programs};
@@ -26,7 +26,7 @@ pub use signals::without_signals;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Microseconds since the machine started, also those in which it was suspended: in that time, leases end elsewhere.
+/// Microseconds since the machine started, including suspended time, during which leases elsewhere end.
 #[must_use]
 pub fn uptime() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
@@ -48,7 +48,7 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
 /// A random UUID (RFC 9562, version 4).
 ///
 /// # Errors
-/// As [`random_bytes`].
+/// Those of [`random_bytes`].
 pub fn random_uuid() -> Result<Uuid> {
     random_bytes().map(Uuid::from_random)
 }

@@ -1,20 +1,22 @@
-//! Memory of the process: what the C library's allocator keeps, and the pages of buffers that are about to be filled.
+//! Memory of the process: settings of the C library's allocator, and huge pages for buffers that are about to be
+//! filled.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
 
-/// Bytes of freed memory at the end of a heap that are kept for what is allocated next.
+/// Bytes of freed memory at the end of a heap that are kept for later allocations.
 const KEPT_BYTES: i32 = 32 << 20;
 /// Heaps that threads share. By default glibc has eight for each processor.
 const HEAPS_MAX: i32 = 8;
-/// From this size on, an allocation has a mapping of its own, which goes when it is freed. It is the most that glibc
-/// takes.
+/// From this size on, an allocation has a mapping of its own, which is unmapped when it is freed. It is the most that
+/// glibc accepts.
 const MAPPED_BYTES: i32 = 32 << 20;
 
-/// Keeps memory that was freed, in a process that receives large messages all the time. By default each buffer of
-/// such a process is fresh from the kernel, which clears its pages at the first use: longer work than to fill it.
+/// Configures the allocator to keep freed memory, for a process that receives large messages all the time. By default
+/// each buffer of such a process is fresh from the kernel, which clears its pages at the first use: that takes longer
+/// than filling it.
 pub fn keep_freed() {
-    // SAFETY: it sets numbers of the allocator, under its own lock.
+    // SAFETY: the calls set numbers of the allocator, under its own lock.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, HEAPS_MAX);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
@@ -25,9 +27,10 @@ pub fn keep_freed() {
 /// Bytes of a huge page.
 pub const HUGE_PAGE: usize = 2 << 20;
 
-/// Asks the kernel for huge pages in a buffer that is about to be filled, if nothing is there yet. A fresh buffer costs a page
-/// fault for each page, and with small pages these take several times as long as filling it. Only whole huge pages inside the
-/// buffer are asked for, so no more memory is used. Best effort: contents stay as they are, and errors have no effect.
+/// Asks the kernel for huge pages in a buffer that is about to be filled, if it has no pages yet. A fresh buffer costs
+/// a page fault for each page, and with small pages these take several times as long as filling it. The request covers
+/// complete huge pages inside the buffer only, so no more memory is used. Best effort: contents do not change, and
+/// errors have no effect.
 pub fn want_huge_pages(buffer: &mut [u8]) {
     if !lacks_huge_pages(buffer) {
         return;
@@ -38,17 +41,17 @@ pub fn want_huge_pages(buffer: &mut [u8]) {
     unsafe { libc::madvise(inner.as_mut_ptr().cast(), inner.len(), libc::MADV_HUGEPAGE) };
 }
 
-/// True if [`want_huge_pages`] would ask for any: a look at one page of the buffer.
+/// True if [`want_huge_pages`] would ask for any, judged by one page of the buffer.
 #[must_use]
 pub fn lacks_huge_pages(buffer: &[u8]) -> bool {
     let Some(last) = buffer[whole_pages(buffer)].rchunks(HUGE_PAGE).next() else { return false };
     let mut present = 1;
-    // SAFETY: the address is aligned to a page, and the one byte of the answer is ours.
+    // SAFETY: the address is aligned to a page, and the byte of the answer is a local variable.
     let told = unsafe { libc::mincore(last.as_ptr().cast_mut().cast(), 1, &raw mut present) };
     told == 0 && present & 1 == 0
 }
 
-/// The huge pages that lie in a buffer with all of their bytes.
+/// The complete huge pages inside a buffer.
 fn whole_pages(buffer: &[u8]) -> Range<usize> {
     let start = buffer.as_ptr().align_offset(HUGE_PAGE).min(buffer.len());
     start..start + (buffer.len() - start) / HUGE_PAGE * HUGE_PAGE
@@ -81,7 +84,7 @@ mod tests {
         assert!(all.join().unwrap() < 50 * 100);
     }
 
-    /// True if the mapping of an address is to have huge pages.
+    /// True if the mapping of an address is marked for huge pages.
     fn wants_huge_pages(place: &[u8]) -> bool {
         let address = place.as_ptr() as usize;
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();

@@ -68,7 +68,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Takes over the owner and the mode of the file that it replaces.
+    /// Copies the owner and the mode of the file that it replaces.
     fn take_over(&self, there: &Metadata) -> io::Result<()> {
         let own = self.file.metadata()?;
         if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
@@ -164,8 +164,8 @@ fn temporary_of(path: &Path) -> PathBuf {
 }
 
 /// A file that is written under a temporary name; [`WholeFile::finish`] gives it its final name. If it is dropped
-/// before, it is removed. See [`Draft`] for files that exist. A pipe or device, and what `/proc` and `/dev/fd` show of a
-/// descriptor, are written directly.
+/// before, it is removed. See [`Draft`] for files that exist. A pipe or device is written directly, as is a
+/// descriptor's name in `/proc` or `/dev/fd`.
 pub struct WholeFile {
     path: PathBuf,
     file: BufWriter<File>,
@@ -179,7 +179,7 @@ impl WholeFile {
     /// # Errors
     /// If the directory does not exist, or if it or an existing file cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        Self::begin(path).map_err(|error| failed(path, &error))
+        Self::begin(path).map_err(|error| io_error(path, &error))
     }
 
     fn begin(path: &Path) -> io::Result<Self> {
@@ -196,7 +196,7 @@ impl WholeFile {
     /// # Errors
     /// If the medium is full or fails.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| failed(&self.path, &error))
+        self.file.write_all(bytes).map_err(|error| io_error(&self.path, &error))
     }
 
     /// Syncs the data and gives the file its name.
@@ -204,10 +204,10 @@ impl WholeFile {
     /// # Errors
     /// If the medium is full or fails; an existing file of this name is then unchanged.
     pub fn finish(mut self) -> Result<()> {
-        self.named().map_err(|error| failed(&self.path, &error))
+        self.publish().map_err(|error| io_error(&self.path, &error))
     }
 
-    fn named(&mut self) -> io::Result<()> {
+    fn publish(&mut self) -> io::Result<()> {
         self.file.flush()?;
         match self.draft.take() {
             Some(draft) => {
@@ -232,7 +232,7 @@ impl Write for WholeFile {
 /// Writes a file.
 ///
 /// # Errors
-/// As [`WholeFile::create`] and [`WholeFile::finish`].
+/// Those of [`WholeFile::create`] and [`WholeFile::finish`].
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = WholeFile::create(path)?;
     file.write(bytes)?;
@@ -242,12 +242,12 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Checks that a file of this name can be written.
 ///
 /// # Errors
-/// As [`WholeFile::create`].
+/// Those of [`WholeFile::create`].
 pub fn check(path: &Path) -> Result<()> {
     WholeFile::create(path).map(drop)
 }
 
-/// The draft of a file, or `None` for what is written directly. The file must be writable if it exists.
+/// The draft of a file, or `None` for a file that is written directly. The file must be writable if it exists.
 fn draft_of(path: &Path) -> io::Result<Option<Draft>> {
     let Some(path) = target_of(path)? else { return Ok(None) };
     match path.metadata() {
@@ -272,7 +272,7 @@ fn target_of(path: &Path) -> io::Result<Option<PathBuf>> {
     Err(Errno::LOOP.into())
 }
 
-fn failed(path: &Path, error: &io::Error) -> Error {
+fn io_error(path: &Path, error: &io::Error) -> Error {
     Error::io(format!("writing {}", path.display()), error)
 }
 
@@ -343,7 +343,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// What a shell opened for a command is written there, not replaced.
+    /// A file that a shell opened for a command is written in place, not replaced.
     #[test]
     fn a_descriptor_is_written_in_place() {
         let folder = folder("whole-descriptor");

@@ -1,5 +1,5 @@
-//! Places of connections. One that has not sent a request with a right signature has a place among the few of its kind, for
-//! a short time: connections without a key keep no place from those with one.
+//! Admission of connections. A connection without a valid signature yet takes one of a few slots, for a short time, so
+//! that connections without a key cannot block those with one.
 use crate::limits::UNAUTHENTICATED_MAX;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
-/// The places of a server.
+/// Connection slots of a server.
 pub(crate) struct Places {
     authenticated: Arc<Semaphore>,
     unauthenticated: Arc<Semaphore>,
 }
 
-/// The place of one connection. Clones share it.
+/// The slot of one connection. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Admission(Arc<Place>);
 
@@ -25,7 +25,7 @@ struct Place {
 }
 
 impl Places {
-    /// Places for this number of connections that have authenticated, and for the others.
+    /// Slots for these numbers of authenticated and other connections.
     pub(crate) fn new(connections: usize) -> Self {
         Self {
             authenticated: Arc::new(Semaphore::new(connections)),
@@ -38,7 +38,7 @@ impl Places {
         self.authenticated.available_permits()
     }
 
-    /// A place for the next connection, once there is one.
+    /// Waits for a slot for the next connection.
     pub(crate) async fn next(&self) -> Option<Admission> {
         let place = Arc::clone(&self.unauthenticated).acquire_owned().await.ok()?;
         Some(Admission(Arc::new(Place {
@@ -51,7 +51,7 @@ impl Places {
 }
 
 impl Admission {
-    /// A request of the connection had a right signature: waits until there is a place for it.
+    /// Marks the connection as authenticated after a valid signature: waits for a slot of that kind.
     pub(crate) async fn admit(&self) {
         let place = &*self.0;
         place.is_authenticated.store(true, Ordering::Relaxed);

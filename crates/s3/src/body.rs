@@ -1,4 +1,4 @@
-//! Receiving: what a client sends goes to a file, piece by piece.
+//! Receives the body of a request, and writes it to a file piece by piece.
 use crate::bucket::{Bucket, Hidden};
 use crate::fault::{Fault, Outcome};
 use crate::limits::{PIECE_BYTES, PUT_BYTES_MAX};
@@ -12,7 +12,7 @@ use s3s::dto::StreamingBlob;
 use std::future::poll_fn;
 use std::pin::Pin;
 
-/// All that arrived.
+/// Size and checksums of a received body.
 pub(crate) struct Received {
     pub(crate) size: u64,
     pub(crate) summed: Summed,
@@ -21,10 +21,10 @@ pub(crate) struct Received {
 /// The body of a request.
 pub(crate) struct Incoming {
     body: Option<StreamingBlob>,
-    /// What arrived beyond the last piece.
+    /// Bytes received after the last complete piece.
     rest: Bytes,
     expected: Expected,
-    /// Of all that arrived.
+    /// Checksums of the bytes received so far.
     sums: Sums,
     size: u64,
     /// Bytes that the request announces.
@@ -46,7 +46,7 @@ impl Incoming {
         Ok(Self { body, rest: Bytes::new(), expected, sums, size: 0, announced, held })
     }
 
-    /// Stores all of it in a hidden file, which is made when the first piece is there.
+    /// Stores the body in a hidden file, which it creates after the first piece has arrived.
     pub(crate) async fn store(
         mut self,
         metrics: &Metrics,
@@ -64,7 +64,7 @@ impl Incoming {
         Ok((hidden, self.received()?))
     }
 
-    /// What arrived, if it is what the client announced.
+    /// Size and checksums of the body, if they are those that the client announced.
     fn received(self) -> Outcome<Received> {
         if self.announced.is_some_and(|bytes| bytes != self.size) {
             return Err(Fault::new(

@@ -1,4 +1,4 @@
-//! Buckets: containers of the pool, opened when they are asked for.
+//! Buckets: containers of the pool, opened at the first request.
 use crate::fault::{Fault, Outcome};
 use crate::limits::{BUCKETS_OPEN_MAX, LEFT_OVER_SECONDS};
 use crate::place::HIDDEN;
@@ -19,9 +19,9 @@ use s3s::S3ErrorCode;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// In the hidden directory: what is being put.
+/// Directory of unfinished puts, in the hidden directory.
 const PUTS: &str = "puts";
-/// In the hidden directory: a directory for each multipart upload.
+/// Directory with a directory for each multipart upload, in the hidden directory.
 const UPLOADS: &str = "uploads";
 /// Permission bits of new directories and files.
 pub(crate) const DIRECTORY_MODE: u32 = 0o755;
@@ -69,7 +69,7 @@ impl Buckets {
     /// # Errors
     /// `NoSuchBucket`; errors of the store.
     pub(crate) fn get(&self, name: &str) -> Outcome<Opened> {
-        // Others wait while it is opened, so that it is opened once.
+        // The lock is held during the open, so that concurrent requests open the bucket once.
         let mut open = self.open();
         if let Some(bucket) = open.get(name) {
             return Ok(bucket.clone());
@@ -96,8 +96,11 @@ impl Buckets {
     fn mount(&self, name: &str) -> Outcome<Opened> {
         let mode = self.pool.mode();
         let read_only = mode == OpenMode::ReadOnly;
-        let container =
-            self.pool.open_container(name, mode).wait().map_err(|error| no_bucket(name, error))?;
+        let container = self
+            .pool
+            .open_container(name, mode)
+            .wait()
+            .map_err(|error| bucket_error(name, error))?;
         let options = MountOptions { read_only, snapshot: None };
         let bucket = match Dfs::mount(container.clone(), options) {
             Err(error) if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound) => {
@@ -172,12 +175,12 @@ impl Buckets {
     }
 }
 
-fn no_bucket(name: &str, error: esker::types::Error) -> Fault {
+fn bucket_error(name: &str, error: esker::types::Error) -> Fault {
     match error.kind() {
         ErrorKind::NotFound => Fault::new(S3ErrorCode::NoSuchBucket, error.message()),
         ErrorKind::Invalid => Fault::new(
             S3ErrorCode::InvalidBucketName,
-            format!("{name:?} is no name of a container"),
+            format!("{name:?} is not a valid name of a container"),
         ),
         _ => error.into(),
     }
@@ -194,7 +197,7 @@ impl Bucket {
         self.fs().resolve(&self.fs().root(), path, Follow::All)
     }
 
-    /// The directory of what is being put.
+    /// The directory of unfinished puts.
     pub(crate) fn puts(&self) -> Outcome<Node> {
         made(&made(&self.fs().root(), HIDDEN)?, PUTS)
     }
@@ -213,7 +216,7 @@ impl Bucket {
         }
     }
 
-    /// Removes what puts of killed servers have left behind.
+    /// Removes files of puts that killed servers did not finish.
     fn remove_left_over(&self) -> Outcome<()> {
         let puts = match self.directory(format!("/{HIDDEN}/{PUTS}").as_bytes()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -232,7 +235,7 @@ impl Bucket {
     }
 }
 
-/// The directory of this name, which is made if it is missing.
+/// The directory of this name; creates it if missing.
 fn made(dir: &Node, name: &str) -> Outcome<Node> {
     match dir.lookup(name.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -244,7 +247,7 @@ fn made(dir: &Node, name: &str) -> Outcome<Node> {
     }
 }
 
-/// A name that nobody else draws: 32 hexadecimal digits.
+/// A random unique name: 32 hexadecimal digits.
 pub(crate) fn drawn_name() -> Outcome<String> {
     let mut bytes = [0; 16];
     let failed =
@@ -253,14 +256,14 @@ pub(crate) fn drawn_name() -> Outcome<String> {
     Ok(hex(&bytes))
 }
 
-/// A file or directory in the hidden directory, until it is published. Dropped before that, it is removed.
+/// A file or directory in the hidden directory, until it is published. A drop before that removes it.
 pub(crate) struct Hidden {
     dir: Node,
     name: String,
     is_published: bool,
 }
 
-/// Where something is published, and how.
+/// Directory, name and conditions for the publication of a file.
 pub(crate) struct Target<'a> {
     pub(crate) dir: &'a Node,
     pub(crate) name: &'a [u8],
@@ -307,7 +310,7 @@ impl Hidden {
 impl Drop for Hidden {
     fn drop(&mut self) {
         if !self.is_published {
-            // What stays behind is removed when the bucket is opened later.
+            // After an error, the next open of the bucket removes it.
             let _ = self.dir.remove_tree(self.name.as_bytes());
         }
     }

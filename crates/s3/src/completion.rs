@@ -133,7 +133,7 @@ impl Claims {
         if let Some(Wished { name, .. }) = wished.filter(|wished| !wished.is_composite) {
             all.set(name, "");
         }
-        Sums::of(&all)
+        Sums::for_checksums(&all)
     }
 
     /// Checks the checksums against those of the content and of the parts. Returns them, and the one that was wished.
@@ -182,7 +182,7 @@ impl Claims {
 fn composite(parts: &[Part], name: &str) -> Option<String> {
     let mut wanted = Stored::default();
     wanted.set(name, "");
-    let mut sums = Sums::of(&wanted);
+    let mut sums = Sums::for_checksums(&wanted);
     for part in parts {
         let bytes = base64_simd::STANDARD.decode_to_vec(part.checksum.get(name)?).ok()?;
         sums.update(&bytes);

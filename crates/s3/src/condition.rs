@@ -55,8 +55,8 @@ impl Condition {
     pub(crate) fn check_read(&self, etag: &str, mtime: Time) -> Outcome<()> {
         let mtime = whole_seconds(timestamp(mtime));
         match (&self.matches, &self.unmodified_since) {
-            (Some(wanted), _) if !is(wanted, etag) => return Err(failed()),
-            (None, Some(since)) if mtime > *since => return Err(failed()),
+            (Some(wanted), _) if !is(wanted, etag) => return Err(precondition_fault()),
+            (None, Some(since)) if mtime > *since => return Err(precondition_fault()),
             _ => {}
         }
         match (&self.matches_not, &self.modified_since) {
@@ -71,7 +71,7 @@ impl Condition {
     /// # Errors
     /// `PreconditionFailed`.
     pub(crate) fn check_source(&self, etag: &str, mtime: Time) -> Outcome<()> {
-        self.check_read(etag, mtime).map_err(|_| failed())
+        self.check_read(etag, mtime).map_err(|_| precondition_fault())
     }
 
     /// Checks what is to be replaced or removed; `None` if there is nothing.
@@ -81,11 +81,11 @@ impl Condition {
     pub(crate) fn check_change(&self, etag: Option<&str>) -> Outcome<()> {
         match (&self.matches, etag) {
             (Some(_), None) => return Err(S3ErrorCode::NoSuchKey.into()),
-            (Some(wanted), Some(etag)) if !is(wanted, etag) => return Err(failed()),
+            (Some(wanted), Some(etag)) if !is(wanted, etag) => return Err(precondition_fault()),
             _ => {}
         }
         match (&self.matches_not, etag) {
-            (Some(known), Some(etag)) if is(known, etag) => Err(failed()),
+            (Some(known), Some(etag)) if is(known, etag) => Err(precondition_fault()),
             _ => Ok(()),
         }
     }
@@ -112,11 +112,11 @@ fn is(condition: &ETagCondition, etag: &str) -> bool {
 }
 
 #[cold]
-fn failed() -> Fault {
+fn precondition_fault() -> Fault {
     Fault::new(S3ErrorCode::PreconditionFailed, "a condition of the request does not hold")
 }
 
-/// The times in headers have no fractions.
+/// Rounds a time down to seconds, since times in headers have no fractions.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     let mut text = Vec::new();
     let whole = time.format(TimestampFormat::HttpDate, &mut text).ok().and_then(|()| {

@@ -11,7 +11,7 @@ use dfs::{File, Kind, Open};
 use esker::types::{Error, ErrorKind};
 use std::ops::Range;
 
-/// What is copied, open.
+/// The open source of a copy.
 pub(crate) struct Source {
     pub(crate) found: Found,
     /// `None` for a directory, which has no content.
@@ -42,7 +42,7 @@ impl Source {
         etags: Etags,
     ) -> Outcome<(Hidden, Received)> {
         let (hidden, file) = Hidden::file(to)?;
-        let mut sums = Expected::nothing(etags).sums();
+        let mut sums = Expected::without_claims(etags).sums();
         let size = range.end - range.start;
         if let Some(source) = &self.file {
             copy_range(source, range, &file, 0, |piece| sums.update(piece))?;
@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// Copies a range of one file to a place in another, which nobody else writes.
+/// Copies a range of one file to an offset in another, which no other writer uses.
 pub(crate) fn copy_range(
     from: &File,
     range: Range<u64>,

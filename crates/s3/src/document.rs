@@ -1,5 +1,5 @@
-//! Bodies that are XML. `s3s` reads such a body as a whole and verifies no checksum of it, and a body that it cannot read is
-//! an internal error to it.
+//! Bodies that are XML. `s3s` reads such a body as a whole and verifies no checksum of it, and a body that it cannot
+//! read is an internal error to it.
 use crate::fault::Fault;
 use crate::limits::XML_BYTES_MAX;
 use crate::sums::{Etags, Expected, Sums};

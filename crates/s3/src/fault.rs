@@ -1,4 +1,4 @@
-//! What an operation fails with, and how S3 says it.
+//! Errors of S3 operations.
 use esker::types::{Error, ErrorKind};
 use hyper::StatusCode;
 use s3s::{S3Error, S3ErrorCode};

@@ -1,4 +1,4 @@
-//! Finding the object of a key, with what S3 shows of it.
+//! Finds the object of a key, with its metadata.
 use crate::bucket::Bucket;
 use crate::fault::{Fault, Outcome};
 use crate::parts::Parts;
@@ -10,14 +10,14 @@ use dfs::{Attr, Follow, Kind, Node, Time};
 use esker::types::{Error, ErrorKind};
 use s3s::S3ErrorCode;
 
-/// An object that is there.
+/// An existing object.
 pub(crate) struct Found {
     pub(crate) node: Node,
     pub(crate) attr: Attr,
     pub(crate) record: Record,
 }
 
-/// What S3 tells of an object beside its content.
+/// Metadata of an object, as S3 returns it.
 #[derive(Default)]
 pub(crate) struct Head {
     pub(crate) etag: String,
@@ -27,18 +27,18 @@ pub(crate) struct Head {
     pub(crate) checksum: Stored,
     pub(crate) about: About,
     pub(crate) tags: Tags,
-    /// The parts that it was completed with, if they were asked for.
+    /// The parts that it was completed with, if requested.
     pub(crate) parts: Option<Parts>,
 }
 
 impl Found {
-    /// What S3 tells of it and its parts.
+    /// Its metadata and its parts.
     pub(crate) fn head_with_parts(self) -> Outcome<Head> {
         let parts = Parts::read(&self)?;
         Ok(Head { parts, ..self.head()? })
     }
 
-    /// What S3 tells of it.
+    /// Its metadata.
     pub(crate) fn head(self) -> Outcome<Head> {
         Ok(Head {
             etag: self.etag(),
@@ -91,7 +91,8 @@ pub(crate) fn find(bucket: &Bucket, key: &str) -> Outcome<Found> {
     Ok(Found { attr, record: Record::read(value.as_deref()), node })
 }
 
-/// True for a directory that a client put, and for an empty one that others made: it could not be seen otherwise.
+/// True for a directory that a client put, and for an empty one of another program, which no listing would show
+/// otherwise.
 fn is_object(directory: &Node) -> Outcome<bool> {
     match directory.get_xattr(DIRECTORY.as_bytes()) {
         Ok(mark) => Ok(mark == IS_KEY),
@@ -109,8 +110,8 @@ pub(crate) fn tags(found: &Found) -> Outcome<Tags> {
     }
 }
 
-/// The error that there is no such object.
+/// The error for a missing object.
 #[cold]
 pub(crate) fn no_such(key: &str) -> Fault {
-    Fault::new(S3ErrorCode::NoSuchKey, format!("there is no object {key:?}"))
+    Fault::new(S3ErrorCode::NoSuchKey, format!("object {key:?} does not exist"))
 }

@@ -1,5 +1,5 @@
-//! Between signature and operation. One service of `s3s` verifies signatures; then headers that another one could not read are
-//! rewritten, which no client can sign; that other one reads the operation.
+//! Between signature and operation. One service of `s3s` verifies signatures; then headers that another one could not
+//! read are rewritten, which no client can sign; that other one reads the operation.
 use crate::admission::Admission;
 use crate::query::Query;
 use crate::signature::PRESIGNED_PARAMETERS;

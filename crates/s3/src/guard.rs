@@ -1,4 +1,4 @@
-//! Who may do what: the holders of keys, by Signature Version 4.
+//! Access control: authenticates keys by Signature Version 4, and checks their permissions.
 use crate::document::Document;
 use crate::front::Signer;
 use crate::keys::Keys;
@@ -12,24 +12,24 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub(crate) struct Guard(pub(crate) Arc<Keys>);
 
-/// In the extensions of a request: what it turned out to be, for the log and the metrics.
+/// Extension of a request with its operation and key, for the log and the metrics.
 #[derive(Clone, Default)]
 pub(crate) struct Known(Arc<OnceLock<Who>>);
 
-/// An operation, and the key that asked for it.
+/// The operation and access key of a request.
 pub(crate) struct Who {
     pub(crate) operation: String,
     pub(crate) access_key: String,
 }
 
 impl Known {
-    /// What is known of the request by now.
+    /// Operation and key of the request, if already known.
     pub(crate) fn get(&self) -> Option<&Who> {
         self.0.get()
     }
 }
 
-/// Operations that a key for reading may ask for: their names begin so.
+/// Prefixes of the names of operations that a read-only key may request.
 const READS: [&str; 3] = ["Get", "Head", "List"];
 
 #[async_trait::async_trait]

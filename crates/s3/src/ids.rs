@@ -1,8 +1,8 @@
 //! Object IDs of a container, in the order of their keys.
 //!
-//! A pool lists IDs as numbers, S3 compares their decimal digits: 10.1 is before 9.1. Numbers of equally many digits have
-//! the same order in both, so the order of keys is that of up to 20 runs of numbers, merged. Each run is read from where
-//! the page begins, so a page looks at the IDs that it shows and a few more, however many there are.
+//! A pool lists IDs as numbers, S3 compares their decimal digits: 10.1 is before 9.1. Numbers of equally many digits
+//! have the same order in both, so the order of keys is that of up to 20 runs of numbers, merged. Each run is read from
+//! where the page begins, so a page looks at the IDs that it shows and a few more, however many there are.
 use crate::limits::{LIST_RUNS, LIST_WINDOW, LIST_WINDOW_MIN};
 use esker::types::ops::Anchor;
 use esker::types::{ObjectId, Result};
@@ -77,7 +77,8 @@ struct Range {
 struct Numbers(Vec<Range>);
 
 impl Numbers {
-    /// Those of which `side` is `Equal`. Among numbers of equally many digits, those that are `Less` come first.
+    /// The numbers for which `side` is `Equal`. Among numbers with the same count of digits, those that are `Less` come
+    /// first.
     fn new(side: impl Fn(u64) -> Ordering) -> Self {
         Self((1..=20).filter_map(|digits| Range::new(digits, &side)).collect())
     }

@@ -20,10 +20,10 @@ const ACCESS_BYTES: usize = 8;
 /// Bytes of a secret that is drawn.
 const SECRET_BYTES: usize = 24;
 
-/// What the holder of a key may do.
+/// A key: its secret and its permissions.
 #[derive(Clone)]
 pub struct Key {
-    /// What its requests are signed with.
+    /// Secret that signs its requests.
     pub secret: SecretKey,
     /// Its holder may not change anything.
     pub read_only: bool,
@@ -38,8 +38,8 @@ impl Keys {
     /// reading. Lines that are empty or begin with `#` mean nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::NoPermission`] if others than the owner may use the file, [`ErrorKind::Invalid`] if it has a line
-    /// that is no key, or no key at all; errors of reading it.
+    /// [`ErrorKind::NoPermission`] if others than the owner may use the file, [`ErrorKind::Invalid`] if it has an
+    /// invalid line, or no key at all; errors of reading it.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let failed =
@@ -66,7 +66,7 @@ impl Keys {
                 [access, secret, "read-only"] => (access, secret, true),
                 _ => {
                     return Err(format!(
-                        "line {number} is no key: write ACCESS SECRET [read-only]"
+                        "line {number} is not a key: write ACCESS SECRET [read-only]"
                     ));
                 }
             };
@@ -116,7 +116,7 @@ impl Keys {
         self.0.get(access)
     }
 
-    /// Their number.
+    /// Number of keys.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()

@@ -1,4 +1,4 @@
-//! All limits of the S3 door.
+//! All limits of the S3 server.
 
 /// Connections with a right signature that are served at a time, each by a thread, unless the caller says otherwise;
 /// others wait.
@@ -28,19 +28,20 @@ pub const KEY_BYTES_MAX: usize = 1024;
 /// Most keys in one page of a listing (S3).
 pub const LIST_KEYS_MAX: usize = 1000;
 
-/// Most names of a directory that a listing looks at in one go.
+/// Most names of a directory that a listing reads at a time.
 pub const LIST_WINDOW: usize = 1024;
 
 /// Fewest of them, for pages of few keys.
 pub const LIST_WINDOW_MIN: usize = 32;
 
-/// Most runs of object IDs that a listing of a container without files keeps: in decimal order, 20 are read side by side.
+/// Most runs of object IDs that a listing of a container without files keeps: in decimal order, 20 are read side by
+/// side.
 pub const LIST_RUNS: usize = 64;
 
 /// Most objects that one request deletes (S3).
 pub const DELETE_KEYS_MAX: usize = 1000;
 
-/// Most bytes of an object that is put as a whole or as one part (S3): 5 GiB.
+/// Most bytes of an object that is put in one request, or of one part (S3): 5 GiB.
 pub const PUT_BYTES_MAX: u64 = 5 << 30;
 
 /// Fewest bytes of a part that is not the last (S3): 5 MiB.
@@ -70,8 +71,8 @@ pub const XML_BYTES_MAX: usize = 4 << 20;
 /// Most bytes of the headers of a request, and of what is read ahead of a connection.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
 
-/// Seconds within which a client sends the headers of a request and each further part of its body, and takes a part of its
-/// answer, unless the caller says otherwise.
+/// Seconds within which a client sends the headers of a request and each further part of its body, and takes a part of
+/// its answer, unless the caller says otherwise.
 pub const IDLE_SECONDS: u64 = 60;
 
 /// Seconds that requests under way get when the server ends.

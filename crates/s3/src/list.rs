@@ -1,8 +1,8 @@
 //! Listing the keys of files in their order.
 //!
 //! The keys of a bucket are the paths of its files. A walk visits each directory that the page concerns and takes its
-//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: what a page takes depends neither on
-//! how many entries there are nor on where it is. A directory sorts as its name with a slash.
+//! entries in their order, [`LIST_WINDOW`] at a time, from the first that the page shows: the cost of a page depends
+//! neither on the number of entries nor on its position. A directory sorts as its name with a slash.
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
 use crate::page::{Lines, Listed, Page, Shown, Wanted};
@@ -43,7 +43,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// What it sorts by.
+    /// The text by which it is sorted.
     fn order(&self) -> String {
         match self.inode.kind {
             Kind::Directory => format!("{}/", self.name),
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Where a directory is listed from.
+/// Start of a listing of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum From {
     /// After this order.
@@ -88,7 +88,7 @@ impl From {
 }
 
 impl Walk<'_> {
-    /// Shows what is below a directory, whose keys begin with `path`.
+    /// Lists the keys below a directory, which begin with `path`.
     fn directory(&mut self, dir: &Node, path: &str) -> Outcome<()> {
         let Some(mut from) = From::new(path, &self.wanted.after) else { return Ok(()) };
         let below = self.wanted.prefix.strip_prefix(path).unwrap_or_default().to_owned();
@@ -175,7 +175,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a page shows of a file. Its size is looked up only if the record does not tell it.
+/// The line of a page for a file. Reads the size of the file only if the record lacks it.
 fn listed(
     bucket: &Bucket,
     key: &str,
@@ -191,13 +191,13 @@ fn listed(
     Ok(Some(Listed { key, size: attr.size, mtime: attr.mtime, etag: record.etag(&attr) }))
 }
 
-/// True for what keys can lead to.
+/// True for entries to which keys can lead.
 fn is_shown(path: &str, name: &str) -> bool {
     !path.is_empty() || name != HIDDEN
 }
 
-/// The first `count` entries of a directory from a place on, sorted, whose names begin with `below`; and the order of the
-/// last if there may be more.
+/// The first `count` entries of a directory from a place on, sorted, whose names begin with `below`; and the order of
+/// the last if there may be more.
 fn window(
     dir: &Node,
     path: &str,
@@ -236,12 +236,13 @@ fn next_names(
     let found = dir.names_after(after, count)?;
     let is_below = |name: &[u8]| name.starts_with(below.as_bytes());
     let last = found.last().filter(|last| found.len() == count && is_below(last)).cloned();
-    // What is no UTF-8 is no key.
+    // Names that are not valid UTF-8 cannot be keys.
     let names = found.into_iter().filter_map(|name| String::from_utf8(name).ok());
     Ok((names.filter(|name| is_below(name.as_bytes())).collect(), last))
 }
 
-/// Names whose entries may be after an order although the names are not: a directory is after files that its name begins.
+/// Names whose entries may be after an order although the names are not: a directory is after files that its name
+/// begins.
 fn names_before(order: &[u8], below: &str) -> impl Iterator<Item = String> {
     let begins =
         (below.len()..=order.len()).filter_map(|end| std::str::from_utf8(&order[..end]).ok());
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_hidden_is_listed_and_links_are_files() {
+    fn hidden_entries_are_not_listed_and_links_are_files() {
         let bucket = bucket("s3-list-hidden", &["f", ".esker-s3/puts/x", "d/.esker-s3"]);
         let root = bucket.fs().root();
         root.symlink(b"link", b"f", &Create::with_mode(0o777)).unwrap();

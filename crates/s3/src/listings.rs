@@ -9,7 +9,7 @@ use crate::service::Service;
 use s3s::S3ErrorCode;
 use s3s::dto::*;
 
-/// Most lines of a page that asks for so many.
+/// Most lines of a page: the requested number, up to `most`.
 pub(crate) fn count_of(asked: Option<i32>, most: usize) -> Outcome<usize> {
     match usize::try_from(asked.unwrap_or(most as i32)) {
         Ok(count) => Ok(count.min(most)),
@@ -20,7 +20,7 @@ pub(crate) fn count_of(asked: Option<i32>, most: usize) -> Outcome<usize> {
     }
 }
 
-/// How names are written in XML, which has no place for some characters.
+/// Encoding of names in XML, which cannot represent some characters.
 #[derive(Clone, Copy)]
 pub(crate) struct Encoding(bool);
 
@@ -35,7 +35,8 @@ impl Encoding {
         }
     }
 
-    pub(crate) fn of(self, name: &str) -> String {
+    /// Encodes a name.
+    pub(crate) fn encode(self, name: &str) -> String {
         if !self.0 {
             return name.to_owned();
         }
@@ -67,7 +68,7 @@ fn name_of(token: &str) -> Outcome<String> {
     })
 }
 
-/// Whose all objects are, as S3 says it: there are no owners but the user who runs the server.
+/// Owner of all objects in replies: the only one is the user who runs the server.
 fn owner() -> Owner {
     Owner { display_name: None, id: Some("esker".to_owned()) }
 }
@@ -78,7 +79,7 @@ fn shown(page: Page, encoding: Encoding) -> (Vec<Object>, Vec<CommonPrefix>) {
         match shown {
             Shown::Object(listed) => objects.push(object(listed, encoding)),
             Shown::Prefix(prefix) => {
-                prefixes.push(CommonPrefix { prefix: Some(encoding.of(&prefix)) })
+                prefixes.push(CommonPrefix { prefix: Some(encoding.encode(&prefix)) })
             }
         }
     }
@@ -87,7 +88,7 @@ fn shown(page: Page, encoding: Encoding) -> (Vec<Object>, Vec<CommonPrefix>) {
 
 fn object(listed: Listed, encoding: Encoding) -> Object {
     Object {
-        key: Some(encoding.of(&listed.key)),
+        key: Some(encoding.encode(&listed.key)),
         size: Some(listed.size as i64),
         last_modified: Some(timestamp(listed.mtime)),
         e_tag: Some(strong(listed.etag)),
@@ -125,12 +126,12 @@ impl Service {
         }
         Ok(ListObjectsV2Output {
             name: Some(input.bucket),
-            prefix: Some(encoding.of(&input.prefix.unwrap_or_default())),
-            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            prefix: Some(encoding.encode(&input.prefix.unwrap_or_default())),
+            delimiter: delimiter.map(|delimiter| encoding.encode(&delimiter)),
             encoding_type: input.encoding_type,
             max_keys: Some(count as i32),
             key_count: Some((contents.len() + prefixes.len()) as i32),
-            start_after: input.start_after.map(|after| encoding.of(&after)),
+            start_after: input.start_after.map(|after| encoding.encode(&after)),
             continuation_token: input.continuation_token,
             next_continuation_token: next.as_deref().map(token),
             is_truncated,
@@ -155,11 +156,11 @@ impl Service {
         let (objects, prefixes) = shown(page, encoding);
         Ok(ListObjectVersionsOutput {
             name: Some(input.bucket),
-            prefix: Some(encoding.of(&input.prefix.unwrap_or_default())),
-            key_marker: Some(encoding.of(&input.key_marker.unwrap_or_default())),
+            prefix: Some(encoding.encode(&input.prefix.unwrap_or_default())),
+            key_marker: Some(encoding.encode(&input.key_marker.unwrap_or_default())),
             next_version_id_marker: next.as_ref().map(|_| "null".to_owned()),
-            next_key_marker: next.map(|next| encoding.of(&next)),
-            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            next_key_marker: next.map(|next| encoding.encode(&next)),
+            delimiter: delimiter.map(|delimiter| encoding.encode(&delimiter)),
             encoding_type: input.encoding_type,
             max_keys: Some(count as i32),
             is_truncated,
@@ -180,10 +181,10 @@ impl Service {
         let (contents, prefixes) = shown(page, encoding);
         Ok(ListObjectsOutput {
             name: Some(input.bucket),
-            prefix: Some(encoding.of(&input.prefix.unwrap_or_default())),
-            marker: Some(encoding.of(&input.marker.unwrap_or_default())),
-            next_marker: next.filter(|_| delimiter.is_some()).map(|next| encoding.of(&next)),
-            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            prefix: Some(encoding.encode(&input.prefix.unwrap_or_default())),
+            marker: Some(encoding.encode(&input.marker.unwrap_or_default())),
+            next_marker: next.filter(|_| delimiter.is_some()).map(|next| encoding.encode(&next)),
+            delimiter: delimiter.map(|delimiter| encoding.encode(&delimiter)),
             encoding_type: input.encoding_type,
             max_keys: Some(count as i32),
             is_truncated,
@@ -226,8 +227,8 @@ mod tests {
 
     #[test]
     fn names_are_encoded_as_in_urls() {
-        assert_eq!(Encoding(true).of("a b/c+\u{e9}~"), "a%20b/c%2B%C3%A9~");
-        assert_eq!(Encoding(false).of("a b"), "a b");
+        assert_eq!(Encoding(true).encode("a b/c+\u{e9}~"), "a%20b/c%2B%C3%A9~");
+        assert_eq!(Encoding(false).encode("a b"), "a b");
         assert_eq!(
             (count_of(None, 9).ok(), count_of(Some(3), 9).ok(), count_of(Some(99), 9).ok()),
             (Some(9), Some(3), Some(9))

@@ -1,7 +1,7 @@
-//! How much of a request's body waits to be verified, and how long the next part of it is waited for.
+//! Bounds the unverified bytes of a request's body, and the wait for its next bytes.
 //!
 //! A client may sign each chunk of a body, of a size that it chooses, and `s3s` holds a chunk until its signature is
-//! verified. Here the bytes are counted that go in without any coming out.
+//! verified. This module counts the bytes that went into `s3s` since bytes last came out.
 use crate::document::Document;
 use crate::framing::Framing;
 use crate::limits::CHUNK_BYTES_MAX;
@@ -19,12 +19,12 @@ use std::task::{Context, Poll, ready};
 pub(crate) struct Held(Arc<AtomicUsize>);
 
 impl Held {
-    /// Some came out: those before them are verified.
+    /// Resets the count: bytes came out, so all before them are verified.
     pub(crate) fn release(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// More go in.
+    /// Adds bytes that go in.
     fn add(&self, bytes: usize) -> Result<(), StdError> {
         match self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) {
             0..=CHUNK_BYTES_MAX => Ok(()),
@@ -58,7 +58,7 @@ impl Metered {
         Ok(frame)
     }
 
-    /// Checks that the body is whole, after its last byte.
+    /// Checks that the body is complete, after its last byte.
     fn end(&self) -> Result<(), StdError> {
         self.framing.check_end()?;
         self.document.finish()
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_is_bounded() {
+    fn held_memory_is_bounded() {
         let held = Held::default();
         for _ in 0..3 {
             assert!(held.add(CHUNK_BYTES_MAX).is_ok());

@@ -1,10 +1,10 @@
-//! What the server counts.
+//! Metrics of the server.
 use esker_metrics::{Counter, Latency, Page};
 use hyper::StatusCode;
 use std::array::from_fn;
 use std::time::Duration;
 
-/// The operations that are offered, and what else is asked for.
+/// The supported operations, and one for all other requests.
 const OPERATIONS: [&str; 27] = [
     "AbortMultipartUpload",
     "CompleteMultipartUpload",
@@ -35,7 +35,7 @@ const OPERATIONS: [&str; 27] = [
     OTHER,
 ];
 
-/// What is not offered, and what has no signature.
+/// Operations that are not supported, and requests without a signature.
 const OTHER: &str = "other";
 
 /// Hundreds of statuses: 1xx to 5xx.

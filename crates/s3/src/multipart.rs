@@ -17,11 +17,14 @@ use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request};
 use std::collections::BTreeSet;
 
-/// The range of a source that is a part.
+/// The byte range of a source, from the header of a part copy.
 fn range_of(header: Option<&str>, size: u64) -> Outcome<std::ops::Range<u64>> {
     let Some(header) = header else { return Ok(0..size) };
     let wrong = || {
-        Fault::new(S3ErrorCode::InvalidArgument, format!("{header:?} is no range bytes=FIRST-LAST"))
+        Fault::new(
+            S3ErrorCode::InvalidArgument,
+            format!("{header:?} is not a range bytes=FIRST-LAST"),
+        )
     };
     match Range::parse(header).map_err(|_| wrong())? {
         Range::Int { first, last: Some(last) } if last < size => Ok(first..last + 1),
@@ -239,20 +242,20 @@ impl Service {
         let next = last.filter(|_| is_truncated);
         Ok(ListMultipartUploadsOutput {
             bucket: Some(input.bucket),
-            prefix: input.prefix.map(|prefix| encoding.of(&prefix)),
-            delimiter: input.delimiter.map(|delimiter| encoding.of(&delimiter)),
+            prefix: input.prefix.map(|prefix| encoding.encode(&prefix)),
+            delimiter: input.delimiter.map(|delimiter| encoding.encode(&delimiter)),
             encoding_type: input.encoding_type,
-            key_marker: Some(encoding.of(&after.0)),
+            key_marker: Some(encoding.encode(&after.0)),
             upload_id_marker: after.1,
             max_uploads: Some(count as i32),
             is_truncated: Some(is_truncated),
-            next_key_marker: next.as_ref().map(|(key, _)| encoding.of(key)),
+            next_key_marker: next.as_ref().map(|(key, _)| encoding.encode(key)),
             next_upload_id_marker: next.map(|(_, id)| id),
             uploads: Some(shown),
             common_prefixes: Some(
                 prefixes
                     .iter()
-                    .map(|prefix| CommonPrefix { prefix: Some(encoding.of(prefix)) })
+                    .map(|prefix| CommonPrefix { prefix: Some(encoding.encode(prefix)) })
                     .collect(),
             ),
             ..Default::default()
@@ -275,7 +278,7 @@ fn common_prefix<'k>(key: &'k str, prefix: &str, delimiter: Option<&str>) -> Opt
 
 fn upload(begun: &Begun, encoding: Encoding) -> MultipartUpload {
     MultipartUpload {
-        key: Some(encoding.of(&begun.upload.key)),
+        key: Some(encoding.encode(&begun.upload.key)),
         upload_id: Some(begun.id.clone()),
         initiated: Some(timestamp(begun.since)),
         storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),

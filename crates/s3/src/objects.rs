@@ -25,7 +25,7 @@ use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, TrailingHeaders};
 use std::ops::Range as Bytes;
 
-/// What a put or an upload says of its object: the fields that their requests share.
+/// Metadata of an object in a put or an upload: the fields that their requests share.
 macro_rules! about {
     ($input:expr) => {{
         let about = $crate::record::About {
@@ -45,7 +45,7 @@ macro_rules! about {
 }
 pub(crate) use about;
 
-/// Refuses what would change how an object is kept in a way that there is not here.
+/// Refuses storage options that this server does not support.
 macro_rules! refuse_unknown {
     ($input:expr) => {{
         let is_asked = $input.sse_customer_algorithm.is_some()
@@ -140,7 +140,7 @@ fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<Stri
     Ok((wanted, Some(header)))
 }
 
-/// Refuses versions of objects, which there are none of.
+/// Refuses versions of objects, which are not supported.
 fn refuse_version(version: Option<&str>) -> Outcome<()> {
     match version {
         None | Some("null" | "") => Ok(()),
@@ -162,7 +162,7 @@ fn asked_part(part: Option<i32>, range: Option<&Range>) -> Outcome<Option<i32>> 
     }
 }
 
-/// The bytes of a part. An object that was put as a whole has one.
+/// The bytes of a part. An object that was put in one request has one part.
 fn range_of_part(head: &Head, part: i32) -> Outcome<Option<Bytes<u64>>> {
     match &head.parts {
         Some(parts) => parts.range_of(part).map(Some),
@@ -171,7 +171,7 @@ fn range_of_part(head: &Head, part: i32) -> Outcome<Option<Bytes<u64>>> {
     }
 }
 
-/// That the client has the object already, with the ETag.
+/// The reply that the client already has the object with this ETag.
 fn with_etag(fault: Fault, etag: &str) -> Fault {
     let mut error = S3Error::from(fault);
     if *error.code() == S3ErrorCode::NotModified
@@ -191,7 +191,7 @@ fn is_etag(if_range: &HeaderValue, etag: &str) -> bool {
 /// The header of a head with the number of tags, which `s3s` has for a get only.
 const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
 
-/// What a client sees of an object, but for its content.
+/// Reply about an object, without its content.
 struct Seen {
     head: Head,
     checksum: Stored,
@@ -264,7 +264,7 @@ fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
 }
 
 impl Service {
-    /// What S3 tells of the object of a key.
+    /// Metadata of the object of a key.
     fn look_up(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<Head> {
         match self.opened(bucket)? {
             Opened::Files(bucket) if with_parts => find(&bucket, key)?.head_with_parts(),
@@ -350,7 +350,7 @@ impl Service {
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        // Of what was found, the content is kept from here on.
+        // From here on, the request holds the content that it found.
         let (head, content) = self.open(&input.bucket, &input.key, part.is_some())?;
         let is_same = if_range.is_none_or(|etag| is_etag(&etag, &head.etag));
         let seen = Seen::new(head, &condition, input.range.filter(|_| is_same), part)?;

@@ -1,5 +1,5 @@
-//! Operations that are offered, and all that a request for one may say. Everything else is refused: a parameter or a header
-//! that S3 adds later would change what an operation means.
+//! Operations that are offered, and all that a request for one may say. Everything else is refused: a parameter or a
+//! header that S3 adds later would change what an operation means.
 use crate::query::Query;
 use crate::sums::is_checksum;
 use hyper::Uri;

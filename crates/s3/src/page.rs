@@ -1,10 +1,10 @@
-//! Pages of a listing: what they show of keys that come in their order.
+//! Pages of a listing, from keys in their order.
 use crate::fault::Outcome;
 use crate::limits::{LIST_WINDOW, LIST_WINDOW_MIN};
 use dfs::Time;
 use std::cmp::Ordering;
 
-/// What a page shows.
+/// Parameters of a page.
 pub(crate) struct Wanted {
     /// Only keys that begin with this.
     pub(crate) prefix: String,
@@ -12,12 +12,12 @@ pub(crate) struct Wanted {
     pub(crate) delimiter: Option<String>,
     /// Only keys after this one, and after those that it begins if it was shown for them.
     pub(crate) after: String,
-    /// Most of them.
+    /// Most lines.
     pub(crate) count: usize,
 }
 
 impl Wanted {
-    /// What a request asks for. An empty delimiter is none.
+    /// Parameters from a request. An empty delimiter counts as none.
     pub(crate) fn new(
         prefix: Option<String>,
         delimiter: Option<String>,
@@ -94,19 +94,19 @@ impl<'a> Lines<'a> {
         self.page.is_truncated
     }
 
-    /// How many lines can be shown yet.
-    fn missing(&self) -> usize {
+    /// Number of lines that still fit.
+    fn lines_left(&self) -> usize {
         self.wanted.count.saturating_sub(self.page.shown.len())
     }
 
-    /// How many names to look at next: as many as are missing, and one to know whether there are more.
+    /// Number of names to read next: the lines left, and one more to tell if the page is truncated.
     pub(crate) fn window(&self) -> usize {
-        self.missing().saturating_add(1).clamp(LIST_WINDOW_MIN, LIST_WINDOW)
+        self.lines_left().saturating_add(1).clamp(LIST_WINDOW_MIN, LIST_WINDOW)
     }
 
     /// Shows a line, or notes that there is one more.
     pub(crate) fn show(&mut self, shown: Shown) {
-        match self.missing() {
+        match self.lines_left() {
             0 => self.page.is_truncated = true,
             _ => self.page.shown.push(shown),
         }
@@ -127,7 +127,7 @@ impl<'a> Lines<'a> {
             Some(&key[..start + at + delimiter.len()])
         });
         match begun {
-            None if self.missing() == 0 => self.page.is_truncated = true,
+            None if self.lines_left() == 0 => self.page.is_truncated = true,
             None => self.page.shown.extend(listed(key)?.map(Shown::Object)),
             Some(begun) if begun == self.wanted.after => {}
             Some(begun) if self.page.shown.last().is_some_and(|last| last.name() == begun) => {}

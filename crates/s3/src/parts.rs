@@ -13,8 +13,8 @@ use std::ops::Range;
 /// The extended attribute with the [`Parts`] of a file: JSON.
 pub(crate) const PARTS: &str = "user.esker.s3.parts";
 
-/// The parts of an object, in the order of their numbers. Of many parts, only the number is kept if the rest is longer than
-/// [`PARTS_BYTES_MAX`].
+/// The parts of an object, in the order of their numbers. Of many parts, only the number is kept if the rest is longer
+/// than [`PARTS_BYTES_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Parts {
@@ -89,10 +89,10 @@ impl Parts {
     /// The bytes of a part.
     ///
     /// # Errors
-    /// `InvalidPart` if there is no such part; `NotImplemented` if the sizes of the parts are not known.
+    /// `InvalidPart` if the part does not exist; `NotImplemented` if the sizes of the parts are not known.
     pub(crate) fn range_of(&self, wanted: i32) -> Outcome<Range<u64>> {
         if self.sizes.is_empty() {
-            let why = "the object has so many parts of different sizes that their sizes are not kept (PARTS_BYTES_MAX)";
+            let why = "the object has too many parts of different sizes, so their sizes are not stored (PARTS_BYTES_MAX)";
             return Err(Fault::new(S3ErrorCode::NotImplemented, why));
         }
         let mut start: u64 = 0;

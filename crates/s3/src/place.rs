@@ -1,22 +1,22 @@
-//! Keys as paths: where the object of a key is.
+//! Maps keys to paths of files.
 use crate::fault::{Fault, Outcome};
 use crate::limits::KEY_BYTES_MAX;
 use dfs::limits::NAME_MAX;
 use s3s::S3ErrorCode;
 
-/// The directory in the root of a bucket that no key leads to: what is being put and uploaded.
+/// The hidden directory in the root of a bucket, for unfinished puts and uploads. No key leads to it.
 pub const HIDDEN: &str = ".esker-s3";
 
-/// Where the object of a key is: the names of the directories that lead to it, and its own.
+/// Location of the object of a key: the names of its directories, and its own name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) key: String,
-    /// The key ends with a slash, so it is that of a directory.
+    /// The key ends with a slash, so its object is a directory.
     pub(crate) is_directory: bool,
 }
 
 impl Place {
-    /// The place of a key.
+    /// The location of a key.
     ///
     /// # Errors
     /// A reason if no file can have this key.
@@ -30,12 +30,12 @@ impl Place {
             check_name(name)?;
         }
         if is_hidden(path) {
-            return Err(format!("keys below {HIDDEN} are kept for what is being put"));
+            return Err(format!("keys below {HIDDEN} are reserved for unfinished puts"));
         }
         Ok(Self { key: key.to_owned(), is_directory })
     }
 
-    /// The place of a key that is to be made.
+    /// The location of a key for a new object.
     pub(crate) fn new(key: &str) -> Outcome<Self> {
         let code = if key.len() > KEY_BYTES_MAX {
             S3ErrorCode::KeyTooLongError
@@ -46,9 +46,10 @@ impl Place {
         Self::parse(key).map_err(|reason| Fault::new(code, why(reason)))
     }
 
-    /// The place of a key that may be there. No file has a key that is no path.
+    /// The location of a key whose object may exist. A key that is not a path has none.
     pub(crate) fn existing(key: &str) -> Outcome<Self> {
-        let missing = |_| Fault::new(S3ErrorCode::NoSuchKey, format!("there is no object {key:?}"));
+        let missing =
+            |_| Fault::new(S3ErrorCode::NoSuchKey, format!("object {key:?} does not exist"));
         Self::parse(key).map_err(missing)
     }
 
@@ -74,20 +75,20 @@ impl Place {
     }
 }
 
-/// True for text that XML 1.0 can hold and returns as it was: most control characters it cannot, and it reads a carriage
-/// return as a line feed.
+/// True for text that XML 1.0 preserves. It cannot represent most control characters, and reads a carriage return as a
+/// line feed.
 pub(crate) fn is_text(text: &str) -> bool {
     let is_wrong =
         |c: char| c < ' ' && !matches!(c, '\t' | '\n') || matches!(c, '\u{fffe}' | '\u{ffff}');
     !text.contains(is_wrong)
 }
 
-/// True for the hidden directory, and for what is below it.
+/// True for the hidden directory and all paths below it.
 pub(crate) fn is_hidden(path: &str) -> bool {
     path.split('/').next() == Some(HIDDEN)
 }
 
-/// True for what can be the name of a file.
+/// True for a valid name of a file.
 pub(crate) fn is_name(name: &str) -> bool {
     check_name(name).is_ok()
 }
@@ -95,7 +96,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 fn check_name(name: &str) -> Result<(), String> {
     match name {
         "" => Err("it has an empty name between slashes".to_owned()),
-        "." | ".." => Err(format!("{name:?} is no name of a file")),
+        "." | ".." => Err(format!("{name:?} cannot be the name of a file")),
         _ if name.len() > NAME_MAX => Err(format!("a name in it is longer than {NAME_MAX} bytes")),
         _ if !is_text(name) => Err("it contains a control character".to_owned()),
         _ => Ok(()),
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_path_is_refused() {
+    fn keys_that_are_not_paths_are_refused() {
         let long = "x".repeat(NAME_MAX + 1);
         let deep = "d/".repeat(600);
         for wrong in [

@@ -1,8 +1,8 @@
 //! Buckets over containers without files: their objects, which S3 reads.
 //!
-//! The key of an Array is its object ID, its content the cells one after the other. The key of a value of a Key-Value is
-//! the ID, a slash and its own key; keys that are integers are written in decimal. Nothing else has a key: other objects have no
-//! content that is one string of bytes, and a name that is no UTF-8 cannot be asked for.
+//! The key of an Array is its object ID, its content the cells one after the other. The key of a value of a Key-Value
+//! is the ID, a slash and its own key; keys that are integers are written in decimal. Nothing else has a key: other
+//! objects have no content that is one string of bytes, and a name that is not UTF-8 cannot be requested.
 use crate::fault::{Fault, Outcome};
 use crate::find::{Head, no_such};
 use crate::ids::Ids;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct Plain(Arc<Container>);
 
-/// What a key leads to.
+/// The stored object that a key names.
 #[derive(Debug, PartialEq, Eq)]
 enum Named<'a> {
     Array(ObjectId),
@@ -52,8 +52,8 @@ impl<'a> Named<'a> {
     }
 }
 
-/// The prefix of the keys of an object; for an Array, its whole key. `None` for objects without keys, such as the catalog
-/// of names.
+/// The prefix of the keys of an object; for an Array, its whole key. `None` for objects without keys, such as the
+/// catalog of names.
 fn beginning(oid: ObjectId) -> Option<String> {
     match oid.object_type()? {
         _ if is_name_catalog(oid) => None,
@@ -76,7 +76,7 @@ fn dkey(kv: &Kv, name: &str) -> Option<Vec<u8>> {
     (number.to_string() == name).then(|| number.to_ne_bytes().into())
 }
 
-/// How a key of a Key-Value is written; `None` if it cannot be.
+/// A key of a Key-Value as part of an S3 key; `None` if it cannot be one.
 fn name(kv: &Kv, dkey: &[u8]) -> Option<String> {
     match has_integers(kv) {
         true => Some(u64::from_ne_bytes(dkey.try_into().ok()?).to_string()),
@@ -92,7 +92,7 @@ impl Cells {
         self.0.attributes().cell_size
     }
 
-    /// Their bytes, as far as S3 can count them.
+    /// Number of bytes, at most the largest size in S3.
     fn size(&self) -> Result<u64> {
         let cells = self.0.size(Access::Latest).wait()?;
         Ok(cells.saturating_mul(self.cell_bytes()).min(i64::MAX as u64))
@@ -120,7 +120,7 @@ impl Cells {
     }
 }
 
-/// What S3 tells of an object: there is nothing but its size and when it changed.
+/// Metadata of an object without files: its size and time of change.
 fn head(changed: Epoch, size: u64) -> Head {
     let since = changed.unix_time();
     let mtime = Time { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
@@ -137,7 +137,7 @@ impl Plain {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// What S3 tells of the object of a key.
+    /// Metadata of the object of a key.
     ///
     /// # Errors
     /// `NoSuchKey`; errors of the store.
@@ -157,8 +157,8 @@ impl Plain {
         Ok((head(changed, size), content))
     }
 
-    /// When it changed. To be asked before its content is, so that of what changes meanwhile the time is that of the
-    /// state before, and no condition takes the two for the same.
+    /// Time of its last change. The caller reads it before the content: if the object changes in between, the reply has
+    /// the earlier time, so a later condition tells the two states apart.
     fn changed(&self, named: &Named<'_>) -> Result<Epoch> {
         match *named {
             Named::Array(oid) => self.0.object(oid).epoch(Access::Latest).wait(),
@@ -226,7 +226,7 @@ impl Plain {
     }
 }
 
-/// That S3 does not change what is in a container without files.
+/// The refusal of changes to a container without files.
 #[cold]
 pub(crate) fn only_read(name: &str) -> Fault {
     let why = format!(
@@ -242,7 +242,7 @@ struct Walk<'a> {
     lines: Lines<'a>,
 }
 
-/// The first so many entries after another one, in their order.
+/// The first `most` entries after `after`, in their order.
 struct First {
     after: String,
     most: usize,

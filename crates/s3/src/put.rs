@@ -1,4 +1,4 @@
-//! Making objects: files that are published in the place of their key.
+//! Creates objects: publishes files at the paths of their keys.
 use crate::body::Received;
 use crate::bucket::{Bucket, Hidden, Target};
 use crate::condition::Condition;
@@ -14,7 +14,7 @@ use esker::types::{Error, ErrorKind};
 use s3s::S3ErrorCode;
 use std::cell::RefCell;
 
-/// What is to be made of a key.
+/// A new object for a key.
 #[derive(Clone)]
 pub(crate) struct Put {
     pub(crate) place: Place,
@@ -26,7 +26,7 @@ pub(crate) struct Put {
 }
 
 impl Put {
-    /// Publishes a file that was received as a whole. Returns its ETag.
+    /// Publishes a completely received file. Returns its ETag.
     pub(crate) fn finish(
         &self,
         bucket: &Bucket,
@@ -40,7 +40,7 @@ impl Put {
         Ok(etag)
     }
 
-    /// Publishes a file with its record in the place of the key.
+    /// Publishes a file with its record at the path of the key.
     pub(crate) fn publish(
         &self,
         bucket: &Bucket,
@@ -53,7 +53,7 @@ impl Put {
             check(bucket, &self.condition, existing).map_err(|fault| refuse(&refused, fault))
         };
         for _ in 0..RETRIES_MAX {
-            let above = make_way(bucket, &self.place)?;
+            let above = create_directories(bucket, &self.place)?;
             let target = Target {
                 dir: &above,
                 name: self.place.name(),
@@ -66,7 +66,9 @@ impl Put {
                 Err(error) if error.kind() == ErrorKind::NotFound && refused.borrow().is_none() => {
                 }
                 Err(error) => {
-                    return Err(refused.take().unwrap_or_else(|| taken(&self.place, error)));
+                    return Err(refused
+                        .take()
+                        .unwrap_or_else(|| occupied_fault(&self.place, error)));
                 }
                 Ok(()) => return Ok(()),
             }
@@ -88,7 +90,7 @@ impl Put {
 
     /// Makes a directory that is an object.
     pub(crate) fn directory(&self, bucket: &Bucket) -> Outcome<String> {
-        let above = make_way(bucket, &self.place)?;
+        let above = create_directories(bucket, &self.place)?;
         let etag = directory_etag();
         let record = Record::new(self.about.clone(), etag.clone(), 0, Default::default());
         let xattrs = |inode: &Inode| {
@@ -108,13 +110,13 @@ impl Put {
     }
 }
 
-/// Keeps what S3 says of a refusal while the store sees that its transaction ends.
+/// Stores the fault for the reply, and returns the error that ends the transaction.
 fn refuse(refused: &RefCell<Option<Fault>>, fault: Fault) -> Error {
     *refused.borrow_mut() = Some(fault);
     Error::new(ErrorKind::Canceled, "a condition of the request does not hold")
 }
 
-/// Checks a condition on what stands in a place, in the transaction that changes it.
+/// Checks a condition on an existing entry, in the transaction that changes it.
 pub(crate) fn check(
     bucket: &Bucket,
     condition: &Condition,
@@ -144,37 +146,37 @@ pub(crate) fn remove_if(
     dir.unlink_if(name, &check).map_err(|error| refused.take().unwrap_or_else(|| error.into()))
 }
 
-/// What the store says of a place that something else has.
-fn taken(place: &Place, error: Error) -> Fault {
+/// The fault if another object occupies the key or a part of its path.
+fn occupied_fault(place: &Place, error: Error) -> Fault {
     let why = match error.kind() {
         ErrorKind::IsDirectory | ErrorKind::NotEmpty => "there are objects below it",
-        ErrorKind::NotDirectory => "a part of it is an object itself",
+        ErrorKind::NotDirectory => "one of its directories is an object itself",
         _ => return error.into(),
     };
     let why = format!("{:?} cannot be an object, as keys are paths of files: {why}", place.key);
     Fault::new(S3ErrorCode::InvalidRequest, why)
 }
 
-/// The directory that a key is in. Those that are missing are made, to go with the last object in them.
-fn make_way(bucket: &Bucket, place: &Place) -> Outcome<Node> {
+/// The directory of a key. Creates missing ones, which are removed with the last object in them.
+fn create_directories(bucket: &Bucket, place: &Place) -> Outcome<Node> {
     match bucket.directory(place.above()) {
         Ok(found) if found.kind() == Kind::Directory => return Ok(found),
-        Ok(_) => return Err(taken(place, Error::new(ErrorKind::NotDirectory, "a file"))),
+        Ok(_) => return Err(occupied_fault(place, Error::new(ErrorKind::NotDirectory, "a file"))),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(taken(place, error)),
+        Err(error) => return Err(occupied_fault(place, error)),
     }
     let way = |_: &Inode| vec![(DIRECTORY.into(), IS_WAY.into())];
     let mut node = bucket.fs().root();
     for name in place.directories() {
         node = made(bucket, &node, name, &way).map_err(|fault| match fault {
-            Fault::Store(error) => taken(place, error),
+            Fault::Store(error) => occupied_fault(place, error),
             other => other,
         })?;
     }
     Ok(node)
 }
 
-/// What has this name in a directory; if nothing has, a new directory with these attributes.
+/// The entry of this name in a directory; creates a directory with these attributes if the name is free.
 fn made(
     bucket: &Bucket,
     dir: &Node,

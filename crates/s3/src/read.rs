@@ -26,7 +26,7 @@ pub(crate) enum Content {
 pub(crate) struct Reading {
     content: Content,
     rest: Range<u64>,
-    /// What is read already.
+    /// Pieces that were already read.
     ready: VecDeque<Bytes>,
     metrics: Arc<Metrics>,
 }
@@ -47,7 +47,7 @@ fn read(content: &Content, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     }
 }
 
-/// Of a file: one that is copied, or several that are used in place, which take no memory.
+/// Reads one piece of a file by a copy, or several pieces in place, which take no memory.
 fn read_file(file: &File, range: &Range<u64>) -> Outcome<VecDeque<Bytes>> {
     let (mut pieces, mut at) = (VecDeque::new(), range.start);
     while at < range.end && pieces.len() < PIECES_IN_PLACE {

@@ -1,4 +1,4 @@
-//! What S3 knows of a file beyond its content, in extended attributes of the file.
+//! Metadata of S3 objects, in extended attributes of their files.
 use crate::fault::{Fault, Outcome};
 use crate::limits::{METADATA_BYTES_MAX, TAG_KEY_MAX, TAG_VALUE_MAX, TAGS_MAX};
 use crate::place::is_text;
@@ -16,23 +16,23 @@ pub const RECORD: &str = "user.esker.s3";
 /// The extended attribute with the tags of a file: a JSON object.
 pub const TAGS: &str = "user.esker.s3.tags";
 
-/// The extended attribute of a directory that S3 made: `key` if a client put it, `way` if it leads to what a client put
-/// and goes with it.
+/// The extended attribute of a directory that S3 created: `key` if a client put it; `way` if it only leads to objects,
+/// and is removed with them.
 pub const DIRECTORY: &str = "user.esker.s3.directory";
 
 /// The value of [`DIRECTORY`] for a directory that is an object.
 pub(crate) const IS_KEY: &[u8] = b"key";
-/// The value of [`DIRECTORY`] for one that is there for what is below it.
+/// The value of [`DIRECTORY`] for a directory that only leads to objects.
 pub(crate) const IS_WAY: &[u8] = b"way";
 
-/// Content type of a file that nobody gave one (S3).
+/// Content type of a file without one (S3).
 const CONTENT_TYPE: &str = "binary/octet-stream";
 
-/// The MD5 of nothing: the ETag of a directory.
+/// The MD5 of empty content: the ETag of a directory.
 const EMPTY_ETAG: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
-/// What a put knows of its file. ETag and checksum hold as long as the file has the size and time that they were stored
-/// with: a program that writes to the file changes its time.
+/// Metadata from the put of a file. ETag and checksum are valid while the file has the size and time that are stored
+/// here: a program that writes to the file changes its time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Record {
@@ -49,7 +49,7 @@ pub(crate) struct Record {
     pub(crate) about: About,
 }
 
-/// What a client says of an object.
+/// Headers that a client gave an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct About {
@@ -114,8 +114,8 @@ impl Stored {
         *found = Some(value.to_owned());
     }
 
-    /// Data over which the checksums were computed: the content, or the checksums of parts. Those end with `-` and the number of
-    /// parts. `None` if there are no checksums.
+    /// Data over which the checksums were computed: the content, or the checksums of parts. Those end with `-` and the
+    /// number of parts. `None` if there are no checksums.
     pub(crate) fn kind(&self) -> Option<ChecksumType> {
         let first = KNOWN.iter().find_map(|name| self.get(name))?;
         Some(ChecksumType::from_static(match first.contains('-') {
@@ -174,7 +174,7 @@ impl Record {
         Self { etag, size, checksum, about, ..Self::default() }
     }
 
-    /// The record in the value of [`RECORD`]. What is no record is as if there were none: any program may write it.
+    /// Decodes the value of [`RECORD`]. An invalid value counts as none, since any program may write it.
     pub(crate) fn read(value: Option<&[u8]>) -> Self {
         value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
     }
@@ -229,7 +229,7 @@ pub(crate) fn directory_etag() -> String {
     EMPTY_ETAG.to_owned()
 }
 
-/// As S3 writes it.
+/// A strong ETag.
 pub(crate) fn strong(etag: impl Into<String>) -> ETag {
     ETag::Strong(etag.into())
 }

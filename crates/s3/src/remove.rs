@@ -1,4 +1,4 @@
-//! Removing objects, and the directories that were there for them only.
+//! Removes objects, and the directories that only led to them.
 use crate::bucket::Bucket;
 use crate::condition::Condition;
 use crate::fault::Outcome;
@@ -8,7 +8,7 @@ use crate::record::{DIRECTORY, IS_WAY, RECORD};
 use dfs::{Kind, Node, XattrMode};
 use esker::types::{Error, ErrorKind};
 
-/// Removes the object of a key. That there is none is no error, unless the request has a condition.
+/// Removes the object of a key. A missing object is an error only if the request has a condition.
 pub(crate) fn remove(bucket: &Bucket, key: &str, condition: &Condition) -> Outcome<()> {
     match remove_existing(bucket, key, condition) {
         Err(fault) if fault.is_missing() => condition.check_change(None),
@@ -18,22 +18,22 @@ pub(crate) fn remove(bucket: &Bucket, key: &str, condition: &Condition) -> Outco
 
 fn remove_existing(bucket: &Bucket, key: &str, condition: &Condition) -> Outcome<()> {
     let Ok(place) = Place::parse(key) else { return condition.check_change(None) };
-    let above = bucket.directory(place.above()).map_err(no_way)?;
-    let node = above.lookup(place.name()).map_err(no_way)?;
+    let above = bucket.directory(place.above()).map_err(path_error)?;
+    let node = above.lookup(place.name()).map_err(path_error)?;
     match (node.kind() == Kind::Directory, place.is_directory) {
         (true, true) => {
             condition.refuse_on_directory()?;
             remove_directory(&above, &node)?;
         }
         (false, false) => remove_if(bucket, &above, place.name(), condition)?,
-        // It is no object.
+        // The entry is not the object of this key.
         _ => return condition.check_change(None),
     }
     remove_way(&above)
 }
 
-/// A part of the path is a file: there is nothing below it.
-fn no_way(error: Error) -> Error {
+/// Maps an error of the path, such as a file in it, to `NotFound`: no object can be below.
+fn path_error(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotDirectory | ErrorKind::Loop | ErrorKind::NameTooLong => {
             Error::new(ErrorKind::NotFound, error.message())
@@ -42,7 +42,7 @@ fn no_way(error: Error) -> Error {
     }
 }
 
-/// Removes a directory; one with entries stays for them, but is no object any more.
+/// Removes a directory. One with entries stays, but stops being an object.
 fn remove_directory(above: &Node, node: &Node) -> Outcome<()> {
     match above.rmdir(node.name()) {
         Err(error) if error.kind() == ErrorKind::NotEmpty => {
@@ -62,7 +62,7 @@ pub(crate) fn remove_way(from: &Node) -> Outcome<()> {
     while let Some(above) = node.parent() {
         let is_way = node.get_xattr(DIRECTORY.as_bytes()).is_ok_and(|mark| mark == IS_WAY);
         if !is_way || above.rmdir(node.name()).is_err() {
-            // Others may put something there, or have removed it.
+            // Another client may have put an object there, or removed the directory.
             return Ok(());
         }
         node = above;

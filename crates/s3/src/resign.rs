@@ -1,4 +1,5 @@
-//! Signatures with a region or a date that `s3s` cannot read: they are verified here, and made again with those that it can.
+//! Signatures with a region or a date that `s3s` cannot read: they are verified here, and made again with those that it
+//! can.
 use crate::front::decoded;
 use crate::keys::Keys;
 use crate::query::Query;

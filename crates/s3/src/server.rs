@@ -50,10 +50,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The header with the number of a request, which the log has, too.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
-/// How long to wait before accepting again after that failed.
+/// Wait before the next accept after a failed one.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// How to serve.
+/// Options of the server.
 pub struct Options {
     /// Connections that are served at a time once they have authenticated; others wait.
     pub connections: usize,
@@ -63,9 +63,9 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Log each request.
     pub log_requests: bool,
-    /// What ETags are made of.
+    /// Checksum algorithm of ETags.
     pub etags: Etags,
-    /// How long a client may do nothing in the middle of a request or an answer, or before the next request.
+    /// Longest time that a client may be idle within a request or a reply, or before the next request.
     pub idle: Duration,
 }
 
@@ -175,7 +175,7 @@ impl Server {
         !self.0.is_draining.load(Ordering::Relaxed)
     }
 
-    /// Serves whoever connects until `stop` is ready. Then requests under way are finished, for a while.
+    /// Accepts and serves connections until `stop` is ready. Then finishes the requests under way, for a limited time.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()>) {
         let connections = GracefulShutdown::new();
         let (_serving, end) = watch::channel(());
@@ -201,7 +201,7 @@ impl Server {
         }
     }
 
-    /// The next connection, once there is a place for it.
+    /// Accepts the next connection, once a slot is free.
     async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, Admission)> {
         let place = self.0.places.next().await?;
         match listener.accept().await {
@@ -214,8 +214,8 @@ impl Server {
         }
     }
 
-    /// Serves a connection on a thread of its own, where operations of the store may block: so what arrives is summed and
-    /// stored by the processor that has it in its cache, and no other thread has to be woken.
+    /// Serves a connection on a thread of its own, where operations of the store may block: so what arrives is summed
+    /// and stored by the processor that has it in its cache, and no other thread has to be woken.
     fn attend(
         &self,
         stream: TcpStream,
@@ -233,7 +233,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves a connection until it ends, or nobody keeps the other half of `end` any more.
+    /// Serves a connection until it ends, or the sender of `end` is dropped.
     fn serve_here(
         &self,
         stream: std::net::TcpStream,
@@ -280,7 +280,7 @@ impl Server {
             .header_read_timeout(self.0.options.idle)
             .max_buf_size(READ_AHEAD_BYTES)
             .serve_connection(TokioIo::new(Timed::new(stream, self.0.options.idle)), serve);
-        // A client that is gone has nobody to hear of it.
+        // An error is ignored, since the client is gone.
         let _ = watcher.watch(connection).await;
     }
 
@@ -378,8 +378,8 @@ fn bare_etag(response: &mut Response<Body>) {
     *response.body_mut() = Body::from(bare);
 }
 
-/// True for a client that asks whether to send a body that is empty. It is answered at once; but botocore, which asks so for
-/// each empty file, then takes its next answer on the connection for something else.
+/// True for a client that asks whether to send a body that is empty. It is answered at once; but botocore, which asks
+/// so for each empty file, then takes its next answer on the connection for something else.
 fn asks_to_send_nothing(request: &Request<Incoming>) -> bool {
     request.headers().contains_key(EXPECT) && request.body().is_end_stream()
 }

@@ -20,13 +20,13 @@ const CHECKSUM: &str = "x-amz-checksum-";
 /// The checksums of S3, as their headers name them.
 pub(crate) const KNOWN: [&str; 5] = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"];
 
-/// What ETags are made of.
+/// Checksum algorithm of ETags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Etags {
-    /// The MD5 of an object, as S3 has it.
+    /// The MD5 of an object, as in S3.
     #[default]
     Md5,
-    /// Its XXH3 of 128 bits, with `-1` behind it, so that no client takes it for an MD5.
+    /// Its XXH3 of 128 bits, with the suffix `-1`, so that no client mistakes it for an MD5.
     Xxh3,
 }
 
@@ -45,15 +45,15 @@ impl FromStr for Etags {
     }
 }
 
-/// Sums up what passes.
+/// Computes checksums of the bytes that pass.
 pub(crate) struct Sums {
-    /// For the ETag, or because the client gave one.
+    /// MD5 for the ETag, or because the client gave one.
     md5: Option<Md5>,
     xxh3: Option<Box<XxHash3_128>>,
     others: ChecksumHasher,
 }
 
-/// What the client says that the sums are.
+/// Checksums that the client announces.
 #[derive(Clone, Default)]
 pub(crate) struct Expected {
     etags: Etags,
@@ -63,7 +63,7 @@ pub(crate) struct Expected {
     trailing: Option<TrailingHeaders>,
 }
 
-/// The sums of all that passed.
+/// The computed checksums.
 #[derive(Clone, Debug)]
 pub(crate) struct Summed {
     md5: Option<[u8; 16]>,
@@ -72,7 +72,7 @@ pub(crate) struct Summed {
 }
 
 impl Summed {
-    /// The ETag of an object that was put as a whole.
+    /// The ETag of an object that was put in one request.
     pub(crate) fn etag(&self) -> String {
         match self.xxh3 {
             Some(xxh3) => format!("{xxh3:032x}-1"),
@@ -81,7 +81,7 @@ impl Summed {
     }
 }
 
-/// True for the name of a checksum that is offered.
+/// True for the name of a supported checksum.
 pub(crate) fn is_checksum(name: &str) -> bool {
     KNOWN.contains(&name)
 }
@@ -92,7 +92,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl Expected {
-    /// What a request announces.
+    /// The checksums that a request announces.
     pub(crate) fn new(
         etags: Etags,
         md5: Option<String>,
@@ -107,8 +107,8 @@ impl Expected {
         Self { etags, md5, headers, trailing }
     }
 
-    /// Of content that no client gives sums of.
-    pub(crate) fn nothing(etags: Etags) -> Self {
+    /// No announced checksums, for content that does not come from a client.
+    pub(crate) fn without_claims(etags: Etags) -> Self {
         Self { etags, ..Self::default() }
     }
 
@@ -193,8 +193,8 @@ fn same(name: &str, is_same: bool) -> Outcome<()> {
 }
 
 impl Sums {
-    /// The checksums that have a value here, and no ETag.
-    pub(crate) fn of(wanted: &Stored) -> Self {
+    /// Computes the checksums that have a value in `wanted`, and no ETag.
+    pub(crate) fn for_checksums(wanted: &Stored) -> Self {
         let others = ChecksumHasher {
             crc32: wanted.crc32.as_ref().map(|_| Crc32::new()),
             crc32c: wanted.crc32c.as_ref().map(|_| Crc32c::new()),

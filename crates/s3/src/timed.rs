@@ -1,4 +1,4 @@
-//! Clients that stop: nobody is waited for without end.
+//! Timeouts for clients that stop sending or receiving.
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long a client has been waited for. It counts anew whenever it did something.
+/// Timer since the last activity of a client.
 pub(crate) struct Patience {
     limit: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
@@ -18,7 +18,7 @@ impl Patience {
         Self { limit, waiting: None }
     }
 
-    /// Passes on what the client did; or that it did nothing for too long.
+    /// Passes on the client's activity, or an error after the timeout.
     pub(crate) fn watch<T>(
         &mut self,
         done: Poll<T>,
@@ -41,7 +41,7 @@ fn stopped(limit: Duration) -> Error {
     Error::new(ErrorKind::TimedOut, format!("the client did nothing for {seconds} seconds"))
 }
 
-/// A connection that ends in an error if the client takes nothing of what it is sent.
+/// A connection that ends in an error if the client stops receiving.
 pub(crate) struct Timed<S> {
     stream: S,
     patience: Patience,

@@ -24,7 +24,7 @@ const UPLOAD: &str = "user.esker.s3.upload";
 /// Digits of the name of a part's file.
 const DIGITS: usize = 5;
 
-/// What an upload is to become.
+/// The object that an upload will create.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Upload {
     pub(crate) key: String,
@@ -69,7 +69,7 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// True if all that the client says of a part is so.
+    /// True if the claims of the client about a part are true.
     fn is(&self, part: &Part) -> bool {
         self.etag.as_ref().is_none_or(|etag| *etag == part.etag)
             && KNOWN.iter().all(|name| {
@@ -134,7 +134,7 @@ impl Begun {
         Ok(all)
     }
 
-    /// Publishes what was received as a part. It replaces an earlier one with its number.
+    /// Publishes a received body as a part. It replaces an earlier part with the same number.
     pub(crate) fn add(
         &self,
         mut hidden: Hidden,
@@ -193,7 +193,7 @@ impl Begun {
         }))
     }
 
-    /// Makes one object of parts. Returns its ETag and checksums.
+    /// Completes the upload: creates one object from parts. Returns its ETag and checksums.
     pub(crate) fn complete(
         &self,
         bucket: &Bucket,
@@ -288,7 +288,7 @@ pub(crate) fn completed(
     Ok(Some((found.etag(), found.record.checksum(&found.attr))))
 }
 
-/// As S3 has it: the MD5 of the sums of the parts that are their ETags, and their number.
+/// The ETag of a multipart object, as in S3: the MD5 of the MD5 sums of its parts, and the number of parts.
 fn etag_of(parts: &[Part]) -> String {
     let mut md5 = Md5::new();
     for part in parts {
@@ -324,6 +324,6 @@ fn no_part(number: i32) -> Fault {
 fn no_upload(id: &str) -> Fault {
     Fault::new(
         S3ErrorCode::NoSuchUpload,
-        format!("there is no upload {id:?}: it was completed or aborted"),
+        format!("upload {id:?} does not exist: it was completed or aborted"),
     )
 }

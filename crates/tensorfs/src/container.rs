@@ -1,5 +1,5 @@
-//! The container of a file system of tensors. Objects of directories and files are made of the store; the others, such as
-//! the superblock, are those in memory.
+//! The container of a file system of tensors. Objects of directories and files are computed from the tensor store.
+//! Other objects, such as the superblock, are in memory.
 use crate::fetch;
 use crate::files::Files;
 use crate::ids;
@@ -50,7 +50,7 @@ impl ShownContainer {
         Ok(names)
     }
 
-    /// The akeys of an entry: its inode, if there is one.
+    /// The akeys of an entry: only its inode, if the entry exists.
     fn akeys(&self, directory: &str, name: &[u8], anchor: &mut Anchor) -> Result<KeyBatch> {
         let mut akeys = KeyBatch::default();
         if *anchor == Anchor::Start && self.files.inode(directory, name)?.is_some() {
@@ -206,8 +206,8 @@ impl OpenContainer for ShownContainer {
         Reply::Ready(Ok(false))
     }
 
-    /// Nothing is left to the last one who closes it here: the store frees tensors by leases of its own. A file system asks this to
-    /// see whether somebody has a file open whose entry is gone, to look for where it was kept.
+    /// Always false: the store frees tensors by its own leases, so the last close frees nothing. A file system calls
+    /// this to tell if a process has a removed file open, and then searches its orphans.
     fn unlink_on_last_close(&self, _oid: ObjectId) -> Reply<'_, bool> {
         Reply::Ready(Ok(false))
     }

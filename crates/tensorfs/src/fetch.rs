@@ -1,4 +1,4 @@
-//! Answers to what a file system reads: inodes of directories, and chunks of files.
+//! Answers the reads of a file system: inodes of directories, and chunks of files.
 use crate::files::Files;
 use dfs::{CHUNK_SIZE, INODE_AKEY, Inode};
 use esker::types::ops::{Cond, DkeyFetch, Edge, Fetch, KeyFound, KeyQuery, Sink, Wanted};
@@ -12,46 +12,46 @@ pub(crate) fn entries(
     directory: &str,
     dkeys: &mut [DkeyFetch<'_, '_>],
 ) -> Result<()> {
-    for of in dkeys {
-        let inode = files.inode(directory, of.dkey)?.map(Inode::to_bytes);
+    for fetch in dkeys {
+        let inode = files.inode(directory, fetch.dkey)?.map(Inode::to_bytes);
         let read = |at: u64, to: &mut [u8]| {
             let bytes = inode.as_ref().and_then(|bytes| bytes[at as usize..].get(..to.len()));
             to.copy_from_slice(bytes.unwrap_or_default());
             Ok(())
         };
         let length = inode.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        fill(of, length, |akey| akey == INODE_AKEY, read)?;
+        fill(fetch, length, |akey| akey == INODE_AKEY, read)?;
     }
     Ok(())
 }
 
 /// Reads chunks of a file.
 pub(crate) fn chunks(image: &Image, dkeys: &mut [DkeyFetch<'_, '_>]) -> Result<()> {
-    for of in dkeys {
-        let (start, length) = chunk(image, key_to_u64(of.dkey)?);
-        fill(of, length, |_| true, |at, to| image.read(start + at, to))?;
+    for fetch in dkeys {
+        let (start, length) = chunk(image, key_to_u64(fetch.dkey)?);
+        fill(fetch, length, |_| true, |at, to| image.read(start + at, to))?;
     }
     Ok(())
 }
 
-/// Where a chunk begins in the file, and its bytes: chunk 1 is the first.
+/// Offset and length of a chunk in the file: chunk 1 is the first.
 fn chunk(image: &Image, number: u64) -> (u64, u64) {
     let start = number.checked_sub(1).map_or(u64::MAX, |before| before.saturating_mul(CHUNK_SIZE));
     (start, image.bytes().saturating_sub(start).min(CHUNK_SIZE))
 }
 
-/// Answers the fetch of a dkey under which `length` single bytes are stored, none if there is no such dkey. `is_stored`
-/// tells its akey from others.
+/// Answers the fetch of a dkey that stores `length` single bytes, or 0 if it does not exist. `is_stored` recognizes its
+/// akey.
 fn fill(
-    of: &mut DkeyFetch<'_, '_>,
+    dkey: &mut DkeyFetch<'_, '_>,
     length: u64,
     is_stored: impl Fn(&[u8]) -> bool,
     read: impl Fn(u64, &mut [u8]) -> Result<()>,
 ) -> Result<()> {
-    if length == 0 && of.cond.has(Cond::DKEY_FETCH) {
-        return Err(missing("dkey"));
+    if length == 0 && dkey.cond.has(Cond::DKEY_FETCH) {
+        return Err(missing_key_error("dkey"));
     }
-    for fetch in of.akeys.iter_mut() {
+    for fetch in dkey.akeys.iter_mut() {
         fetch.reply.reset();
         let Wanted::Array(extents) = fetch.request.wanted else {
             check_absent(fetch)?;
@@ -67,7 +67,7 @@ fn fill(
     Ok(())
 }
 
-/// Fills the sink of a fetch with what there is of its extents.
+/// Fills the sink of a fetch with the stored bytes of its extents.
 fn copy(
     fetch: &mut Fetch<'_>,
     extents: &[Extent],
@@ -95,13 +95,13 @@ fn copy(
 
 fn check_absent(fetch: &Fetch<'_>) -> Result<()> {
     match fetch.request.cond.has(Cond::AKEY_FETCH) {
-        true => Err(missing("akey")),
+        true => Err(missing_key_error("akey")),
         false => Ok(()),
     }
 }
 
 #[cold]
-fn missing(what: &str) -> Error {
+fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 

@@ -1,4 +1,4 @@
-//! The directories and files that the names of tensors make.
+//! Directories and files, derived from the names of tensors.
 use crate::ids;
 use crate::places::{Place, Places};
 use dfs::limits::NAME_MAX;
@@ -11,14 +11,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the names of files end with.
+/// Suffix of the names of files.
 const ENDING: &str = ".h5";
 
 /// Permission bits.
 pub(crate) const DIRECTORY_MODE: u32 = 0o555;
 const FILE_MODE: u32 = 0o444;
 
-/// Follows every byte of UTF-8, and thus all names that begin with what stands before it.
+/// Sorts after every byte of UTF-8, so a prefix with this byte sorts after all names with the prefix.
 const BEHIND: u8 = 0xff;
 
 /// A store whose tensors are shown as files.
@@ -28,7 +28,7 @@ pub(crate) struct Files {
     owner: (u32, u32),
     since: Time,
     places: Places,
-    /// A child made by fork opens its own.
+    /// Open files of this process; a forked child opens its own.
     open: ForkLock<HashMap<ObjectId, Open>>,
 }
 
@@ -49,7 +49,7 @@ impl Files {
         &self.store
     }
 
-    /// The beginning of the names in a directory; `None` if the id is not of one.
+    /// Prefix of the names in a directory; `None` if the id is not that of a directory.
     pub(crate) fn directory(&self, oid: ObjectId) -> Result<Option<String>> {
         if oid == self.root {
             return Ok(Some(String::new()));
@@ -60,7 +60,7 @@ impl Files {
         }
     }
 
-    /// The file with an id; `None` if it is of none, or its tensor is gone and nobody reads it.
+    /// The file with an id; `None` if the id is not that of a file, or if its tensor is gone and no process reads it.
     pub(crate) fn image(&self, oid: ObjectId) -> Result<Option<Arc<Image>>> {
         if let Some(open) = self.open.lock().get(&oid) {
             return Ok(Some(Arc::clone(&open.image)));
@@ -82,7 +82,7 @@ impl Files {
         }
     }
 
-    /// Keeps a file open until it is released as often. One that is gone is reported by whatever is read of it.
+    /// Opens a file until it is released as often as it was opened. If the tensor is gone, later reads report it.
     pub(crate) fn lease(&self, oid: ObjectId) -> Result<()> {
         let Some(image) = self.image(oid)? else { return Ok(()) };
         let mut all = self.open.lock();
@@ -105,8 +105,8 @@ impl Files {
         }
     }
 
-    /// The beginning of the names in the directory with an id. One that was forgotten, or that another program handed out, is
-    /// found among all names.
+    /// Prefix of the names in the directory with an id. If the id is not cached, or from another program, searches all
+    /// names for it.
     fn path(&self, oid: ObjectId) -> Result<Option<String>> {
         match self.places.get(oid) {
             Some(Place::Directory(path)) => Ok(Some(path)),
@@ -181,8 +181,8 @@ impl Files {
         }
     }
 
-    /// At most `most` names in a directory that follow `after`, which is where the last listing ended, or empty. Returns where
-    /// this one ends, `None` at the end.
+    /// At most `most` names in a directory that follow `after`, which is where the last listing ended, or empty.
+    /// Returns where this one ends, `None` at the end.
     pub(crate) fn list(
         &self,
         directory: &str,

@@ -1,8 +1,8 @@
-//! The tensors of a store as a file system: each one with a name is a file of HDF5, which is made while it is read.
+//! The tensors of a store as a file system: each named tensor is an HDF5 file, which is generated while it is read.
 //!
-//! [`mount`] returns a [`Dfs`] like any other, for reading, so that whatever shows a file system shows tensors too: the
-//! mount, the interception library, the command line. Its container is one of a backend of its own, which answers what a
-//! file system asks of directories and files out of the store. docs/decisions/0048-tensors-as-files.md gives the reasons.
+//! [`mount`] returns an ordinary read-only [`Dfs`], so the mount, the interception library and the command line show
+//! tensors too. Its container has a separate backend, which answers the reads of directories and files from the store.
+//! docs/decisions/0048-tensors-as-files.md gives the reasons.
 #![forbid(unsafe_code)]
 
 mod container;
@@ -24,7 +24,7 @@ use files::Files;
 use pool::Shown;
 use std::sync::Arc;
 
-/// Opens the pool and the container with these names and mounts what the container holds: a file system, or tensors.
+/// Opens the pool and the container with these names, and mounts its file system or its tensors.
 ///
 /// # Errors
 /// As [`Pool::connect`] and [`mount`].
@@ -32,7 +32,7 @@ pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Dfs> {
     mount(&Pool::connect(pool, mode(options))?, container, options)
 }
 
-/// Mounts what a container holds: a file system, or tensors, which are read only.
+/// Mounts the file system of a container, or its tensors as a read-only file system.
 ///
 /// # Errors
 /// As [`Pool::open_container`], [`Dfs::mount`] and [`TensorStore::open`]; [`ErrorKind::Invalid`] if it holds neither.
@@ -48,14 +48,15 @@ pub fn mount(pool: &Pool, label: &str, options: MountOptions) -> Result<Dfs> {
     })
 }
 
-/// The file system of a tensor store. A `/` in a name makes directories; names that cannot be those of files are not shown.
+/// The file system of a tensor store. A `/` in a name makes directories; names that cannot be those of files are not
+/// shown.
 ///
 /// # Errors
 /// Errors of the backend.
 pub fn show(store: TensorStore) -> Result<Dfs> {
     let info = store.container().info().clone();
     let label = Some(info.label.as_str()).filter(|label| !label.is_empty());
-    // What a file system has apart from its files is in memory.
+    // The file system stores its own data, apart from files, in memory.
     let memory = Memory::new(1);
     let plain = Pool::from_backend(Arc::new(memory.clone()), OpenMode::ReadWrite);
     let new = NewContainer::nameless().with_label(label).with_uuid(info.uuid);

@@ -1,33 +1,34 @@
-//! What the ids are of that were handed out last.
+//! Maps the recently issued object ids to directories and files.
 use crate::limits::{MISSING_SECONDS, PLACES_MAX};
 use esker::types::{ObjectId, Uuid};
 use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// What an id is of.
+/// Directory or file of an object id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A directory: the beginning of the names in it.
+    /// A directory: the prefix of the names in it.
     Directory(String),
     /// The file of a tensor.
     File(Uuid),
-    /// Of nothing, when it was last looked for.
+    /// Missing: the last search, at this time, found no object.
     Nothing(Instant),
 }
 
 impl Place {
-    /// Of nothing now. That is believed for [`MISSING_SECONDS`], since a directory may come back.
+    /// Records a search that found no object now. The result is valid for [`MISSING_SECONDS`], since a directory may
+    /// appear again.
     pub(crate) fn nothing() -> Self {
         Self::Nothing(Instant::now())
     }
 
-    fn is_believed(&self) -> bool {
+    fn is_valid(&self) -> bool {
         !matches!(self, Self::Nothing(since) if since.elapsed().as_secs() >= MISSING_SECONDS)
     }
 }
 
-/// Places by their ids. When the younger half is full, the older one is forgotten. A forked child begins with none.
+/// Places by object id. When the younger half is full, the older half is dropped. A forked child starts without any.
 #[derive(Default)]
 pub(crate) struct Places(ForkLock<[HashMap<ObjectId, Place>; 2]>);
 
@@ -38,7 +39,7 @@ impl Places {
 
     pub(crate) fn get(&self, oid: ObjectId) -> Option<Place> {
         let place = self.halves().iter().find_map(|half| half.get(&oid).cloned());
-        place.filter(Place::is_believed)
+        place.filter(Place::is_valid)
     }
 
     pub(crate) fn put(&self, oid: ObjectId, place: Place) {
@@ -56,7 +57,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_was_missing_is_looked_for_again_later() {
+    fn missing_id_is_searched_again_later() {
         let (places, oid) = (Places::default(), ObjectId { hi: 0, lo: 1 });
         places.put(oid, Place::nothing());
         assert!(places.get(oid).is_some());
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn oldest_ids_are_dropped() {
         let places = Places::default();
         let oid = |number| ObjectId { hi: 0, lo: number };
         let count = PLACES_MAX as u64 + 1;

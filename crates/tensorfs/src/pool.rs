@@ -1,4 +1,4 @@
-//! The pool of a file system of tensors: the one in memory, with the space of that of the tensors.
+//! The pool of a file system of tensors: a pool in memory that reports the space of the tensors' pool.
 use crate::container::ShownContainer;
 use crate::files::Files;
 use esker::types::info::{Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo};

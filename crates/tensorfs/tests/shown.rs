@@ -72,7 +72,7 @@ fn find(fs: &Dfs, path: &str) -> Node {
     fs.resolve(&fs.root(), path.as_bytes(), Follow::All).unwrap()
 }
 
-/// What an export of a tensor writes.
+/// The bytes that an export of a tensor writes.
 fn exported(store: &TensorStore, name: &str) -> Vec<u8> {
     let image = Image::new(&store.open_tensor(name).unwrap()).unwrap();
     let mut bytes = vec![0; image.bytes() as usize];
@@ -163,7 +163,7 @@ fn files_have_the_bytes_of_an_export() {
 }
 
 #[test]
-fn nothing_can_be_changed() {
+fn changes_are_refused() {
     each_kind("changed", |pool, store| {
         put(store, "a", 1, None);
         let (fs, new) = (mounted(pool), dfs::Create::with_mode(0o644));
@@ -250,7 +250,7 @@ fn large_directories_are_listed_in_parts() {
 }
 
 #[test]
-fn what_holds_neither_files_nor_tensors_is_refused() {
+fn container_without_files_or_tensors_is_refused() {
     let pool = Pool::connect("memory:tensorfs-neither", OpenMode::ReadWrite).unwrap();
     pool.create_container(&esker::backend::NewContainer::named("t")).wait().unwrap();
     let error = tensorfs::mount(&pool, "t", MountOptions::default()).err().unwrap();
@@ -294,9 +294,9 @@ fn a_file_that_was_replaced_is_gone_or_has_no_name() {
     });
 }
 
-/// As a child reads what it has inherited open: by the id of the object, without ever having looked a name up.
+/// A child reads an inherited open file by its object id, and never looked up the name.
 #[test]
-fn what_somebody_has_open_is_read_by_its_id_after_it_was_replaced() {
+fn open_file_is_read_by_id_after_it_was_replaced() {
     each_kind("inherited", |pool, store| {
         put(store, "a", 1, None);
         let (parent, child) = (mounted(pool), mounted(pool));

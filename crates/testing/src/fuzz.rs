@@ -98,7 +98,7 @@ fn pick<'k>(known: &'k [Vec<u8>], random: &mut Random) -> &'k Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Without this a broken search would pass as well.
+    /// Shows that the search finds a panic.
     #[test]
     fn a_parser_that_panics_is_found() {
         let careless = |input: &[u8]| assert!(input.get(2) != Some(&0xff));

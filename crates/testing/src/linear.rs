@@ -1,7 +1,7 @@
-//! Linearizability of the operations on one register: is there an order in which each takes effect between its begin and
-//! its end, and each result is right? The search is that of Wing and Gong ("Testing and verifying concurrent objects",
-//! 1993). It remembers the states it has been in, as Lowe proposed ("Testing for linearizability", 2017), in sets of bits,
-//! and takes operations out of a linked list, as porcupine does. Each register is checked for itself.
+//! Linearizability of the operations on one register: does an order exist in which each operation takes effect between
+//! its begin and its end, and all results are right? The search is that of Wing and Gong ("Testing and verifying
+//! concurrent objects", 1993). It stores visited states in bit sets, as Lowe proposed ("Testing for linearizability",
+//! 2017), and keeps pending operations in a linked list, as porcupine does. Each register is checked separately.
 use std::collections::HashSet;
 use std::fmt;
 
@@ -77,7 +77,7 @@ impl Bits {
     }
 }
 
-/// The begins and ends of operations that have no place in the order yet, sorted by time.
+/// The begins and ends of operations that have no position in the order yet, sorted by time.
 struct Events {
     next: Vec<usize>,
     previous: Vec<usize>,
@@ -127,7 +127,7 @@ impl Events {
         self.previous[next] = at;
     }
 
-    /// Takes an operation out of the list.
+    /// Removes an operation from the list.
     fn take(&mut self, number: usize) {
         self.unlink(self.begin[number]);
         if let Some(end) = self.end[number] {
@@ -135,7 +135,7 @@ impl Events {
         }
     }
 
-    /// Puts the operation back that was taken out last.
+    /// Puts the operation back that was removed last.
     fn put_back(&mut self, number: usize) {
         if let Some(end) = self.end[number] {
             self.relink(end);
@@ -155,7 +155,7 @@ pub fn is_linearizable(operations: &[Operation]) -> bool {
     while left > 0 {
         let (number, begins) = events.events[at];
         if !begins {
-            // This operation has ended, and has no place yet: the last choice was wrong.
+            // This operation has ended without a position in the order: the last choice was wrong.
             let Some((last, before)) = path.pop() else { return false };
             value = before;
             done.flip(last);
@@ -198,7 +198,7 @@ pub fn minimize(operations: &[Operation]) -> Vec<Operation> {
     left
 }
 
-/// The history as it was at a moment. An operation that had no result then, and changes nothing, is not part of it.
+/// The history up to a moment. An operation that had no result then, and changes nothing, is left out.
 fn cut(operations: &[Operation], moment: u64) -> Vec<Operation> {
     let begun = operations.iter().filter(|operation| operation.begin <= moment);
     let cut = begun.map(|operation| {

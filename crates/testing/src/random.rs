@@ -56,7 +56,7 @@ impl Random {
     }
 }
 
-/// How many rounds a test runs: fewer under Miri, where each takes about a thousand times as long.
+/// The number of rounds of a test: fewer under Miri, where each takes about a thousand times as long.
 #[must_use]
 pub const fn rounds(wanted: u64) -> u64 {
     if cfg!(miri) { wanted.div_ceil(200) } else { wanted }

@@ -1,7 +1,7 @@
-//! Waiting. Nowhere else does a test let a thread sleep.
+//! Waiting in tests. No other code of a test lets a thread sleep.
 use std::time::{Duration, Instant};
 
-/// Longer than any step of a test takes, however busy the machine is.
+/// Longer than any step of a test, however busy the machine is.
 pub const HANG: Duration = Duration::from_secs(120);
 
 /// Time between two checks of a condition.
@@ -19,8 +19,8 @@ pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Sleeps for `micros` microseconds, so that what follows meets other threads or processes at a random point of
-/// their work. Only for tests whose outcome does not depend on how far they get.
+/// Sleeps for `micros` microseconds, so that the next step meets other threads or processes at a random point of their
+/// work. Only for tests whose outcome does not depend on their progress.
 pub fn pause(micros: u64) {
     std::thread::sleep(Duration::from_micros(micros));
 }

@@ -1,4 +1,4 @@
-//! A backend with something between it and its callers, which sees every call.
+//! A backend behind an interceptor, which sees every call.
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
@@ -11,15 +11,16 @@ use esker_types::{Epoch, KeyBatch, ObjectId};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What is between a backend and its callers. Calls go through [`Way::pass`], or through a function of their own.
-pub trait Way: Send + Sync + Sized + 'static {
+/// An interceptor between a backend and its callers. Calls go through [`Interceptor::pass`], or through a function of
+/// their own.
+pub trait Interceptor: Send + Sync + Sized + 'static {
     /// Makes a call now or later.
     fn pass<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
     ) -> Reply<'a, T>;
 
-    /// What the backend is said to be able to.
+    /// The capabilities that the backend declares.
     fn capabilities(&self, of: Capabilities) -> Capabilities {
         of
     }
@@ -54,7 +55,7 @@ pub trait Way: Send + Sync + Sized + 'static {
         self.pass(move || from.fetch(oid, dkeys, at))
     }
 
-    /// Asks for a lease on what was read.
+    /// Asks for a lease on reads.
     fn lease_reads<'a>(
         &'a self,
         of: &'a dyn OpenContainer,
@@ -76,57 +77,57 @@ pub trait Way: Send + Sync + Sized + 'static {
     }
 }
 
-/// A pool or one of its containers, and what is before it.
+/// A pool or one of its containers, behind an interceptor.
 pub struct Between<T, W> {
     pub(crate) inner: T,
-    pub(crate) way: Arc<W>,
+    pub(crate) interceptor: Arc<W>,
 }
 
-/// A pool with something before it and its containers.
+/// A pool behind an interceptor, with its containers.
 pub type PoolBetween<W> = Between<Arc<dyn Pool>, W>;
 
 impl<W> PoolBetween<W> {
-    /// A pool with `way` before it.
-    pub fn before(pool: Arc<dyn Pool>, way: &Arc<W>) -> Self {
-        Self { inner: pool, way: Arc::clone(way) }
+    /// Puts a pool behind an interceptor.
+    pub fn before(pool: Arc<dyn Pool>, interceptor: &Arc<W>) -> Self {
+        Self { inner: pool, interceptor: Arc::clone(interceptor) }
     }
 }
 
 impl<T: Clone, W> Clone for Between<T, W> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), way: Arc::clone(&self.way) }
+        Self { inner: self.inner.clone(), interceptor: Arc::clone(&self.interceptor) }
     }
 }
 
 impl<T, W> Metadata for Between<T, W>
 where
     T: Deref<Target: Metadata> + Send + Sync,
-    W: Way,
+    W: Interceptor,
 {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.way.pass(move || self.inner.get_metadata(name))
+        self.interceptor.pass(move || self.inner.get_metadata(name))
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
-        self.way.pass(move || self.inner.set_metadata(changes))
+        self.interceptor.pass(move || self.inner.set_metadata(changes))
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.way.pass(move || self.inner.list_metadata(prefix))
+        self.interceptor.pass(move || self.inner.list_metadata(prefix))
     }
 }
 
-impl<W: Way> Pool for PoolBetween<W> {
+impl<W: Interceptor> Pool for PoolBetween<W> {
     fn capabilities(&self) -> Capabilities {
-        self.way.capabilities(self.inner.capabilities())
+        self.interceptor.capabilities(self.inner.capabilities())
     }
 
     fn info(&self) -> Reply<'_, PoolInfo> {
-        self.way.pass(|| self.inner.info())
+        self.interceptor.pass(|| self.inner.info())
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
-        self.way.pass(move || self.inner.create_container(new))
+        self.interceptor.pass(move || self.inner.create_container(new))
     }
 
     fn open_container<'a>(
@@ -135,52 +136,54 @@ impl<W: Way> Pool for PoolBetween<W> {
         mode: OpenMode,
     ) -> Reply<'a, Box<dyn OpenContainer>> {
         let behind = |inner| {
-            Box::new(Between { inner, way: Arc::clone(&self.way) }) as Box<dyn OpenContainer>
+            Box::new(Between { inner, interceptor: Arc::clone(&self.interceptor) })
+                as Box<dyn OpenContainer>
         };
-        self.way.pass(move || self.inner.open_container(name, mode).wait().map(behind).into())
+        self.interceptor
+            .pass(move || self.inner.open_container(name, mode).wait().map(behind).into())
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        self.way.pass(move || self.inner.destroy_container(name, force))
+        self.interceptor.pass(move || self.inner.destroy_container(name, force))
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
-        self.way.pass(|| self.inner.list_containers())
+        self.interceptor.pass(|| self.inner.list_containers())
     }
 
     fn commit(&self, commit: Commit, epoch: Epoch) -> Reply<'_, ()> {
-        self.way.pass(move || self.inner.commit(commit, epoch))
+        self.interceptor.pass(move || self.inner.commit(commit, epoch))
     }
 
-    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
-        self.way.pass(move || self.inner.give_up(commit))
+    fn abort(&self, commit: Commit) -> Reply<'_, ()> {
+        self.interceptor.pass(move || self.inner.abort(commit))
     }
 
     fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {
-        self.way.pass(move || self.inner.outcome(commit, decide))
+        self.interceptor.pass(move || self.inner.outcome(commit, decide))
     }
 
     fn prepared(&self) -> Reply<'_, Vec<Commit>> {
-        self.way.pass(|| self.inner.prepared())
+        self.interceptor.pass(|| self.inner.prepared())
     }
 
     fn forget(&self, commit: Commit) -> Reply<'_, ()> {
-        match self.way.forgets() {
-            true => self.way.pass(move || self.inner.forget(commit)),
+        match self.interceptor.forgets() {
+            true => self.interceptor.pass(move || self.inner.forget(commit)),
             false => Reply::Ready(Ok(())),
         }
     }
 
     fn decisions(&self, most: usize) -> Reply<'_, Decisions> {
-        self.way.pass(move || self.inner.decisions(most))
+        self.interceptor.pass(move || self.inner.decisions(most))
     }
 
     fn sweep<'a>(&'a self, ids: &'a [CommitId]) -> Reply<'a, ()> {
-        self.way.pass(move || self.inner.sweep(ids))
+        self.interceptor.pass(move || self.inner.sweep(ids))
     }
 }
 
-impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
+impl<W: Interceptor> OpenContainer for Between<Box<dyn OpenContainer>, W> {
     fn info(&self) -> &ContainerInfo {
         self.inner.info()
     }
@@ -190,27 +193,27 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
     }
 
     fn close(&self) -> Reply<'_, ()> {
-        self.way.pass(|| self.inner.close())
+        self.interceptor.pass(|| self.inner.close())
     }
 
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
-        self.way.pass(move || self.inner.rename(label))
+        self.interceptor.pass(move || self.inner.rename(label))
     }
 
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
-        self.way.pass(move || self.inner.allocate_oids(count))
+        self.interceptor.pass(move || self.inner.allocate_oids(count))
     }
 
     fn next_oid(&self) -> Reply<'_, u64> {
-        self.way.pass(|| self.inner.next_oid())
+        self.interceptor.pass(|| self.inner.next_oid())
     }
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
-        self.way.write(&*self.inner, change)
+        self.interceptor.write(&*self.inner, change)
     }
 
     fn prepare<'a>(&'a self, commit: Commit, what: Preparation<'a>) -> Reply<'a, Epoch> {
-        self.way.pass(move || self.inner.prepare(commit, what))
+        self.interceptor.pass(move || self.inner.prepare(commit, what))
     }
 
     fn fetch<'a, 'f, 'b>(
@@ -223,7 +226,7 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         'b: 'f,
         'f: 'a,
     {
-        self.way.fetch(&*self.inner, oid, dkeys, self.way.at(at))
+        self.interceptor.fetch(&*self.inner, oid, dkeys, self.interceptor.at(at))
     }
 
     fn list_keys<'a>(
@@ -234,9 +237,10 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        self.way.before_keys(anchor);
-        let at = self.way.at(at);
-        self.way.list(move || self.inner.list_keys(oid, scope, anchor, limit, at), KeyBatch::len)
+        self.interceptor.before_keys(anchor);
+        let at = self.interceptor.at(at);
+        self.interceptor
+            .list(move || self.inner.list_keys(oid, scope, anchor, limit, at), KeyBatch::len)
     }
 
     fn list_extents<'a>(
@@ -247,8 +251,9 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        let at = self.way.at(at);
-        self.way.list(move || self.inner.list_extents(oid, key, anchor, entries, at), Vec::len)
+        let at = self.interceptor.at(at);
+        self.interceptor
+            .list(move || self.inner.list_extents(oid, key, anchor, entries, at), Vec::len)
     }
 
     fn list_objects<'a>(
@@ -257,8 +262,8 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
-        let at = self.way.at(at);
-        self.way.pass(move || self.inner.list_objects(anchor, entries, at))
+        let at = self.interceptor.at(at);
+        self.interceptor.pass(move || self.inner.list_objects(anchor, entries, at))
     }
 
     fn query_key<'a>(
@@ -267,8 +272,8 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        let at = self.way.at(at);
-        self.way.list(move || self.inner.query_key(oid, query, at), |_| 0)
+        let at = self.interceptor.at(at);
+        self.interceptor.list(move || self.inner.query_key(oid, query, at), |_| 0)
     }
 
     fn query_keys<'a>(
@@ -277,16 +282,16 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<Option<KeyFound>>> {
-        let at = self.way.at(at);
-        self.way.list(move || self.inner.query_keys(oids, query, at), Vec::len)
+        let at = self.interceptor.at(at);
+        self.interceptor.list(move || self.inner.query_keys(oids, query, at), Vec::len)
     }
 
     fn lease_reads<'a>(&'a self, reads: &'a ReadTokens) -> Reply<'a, Option<ReadLease>> {
-        self.way.lease_reads(&*self.inner, reads)
+        self.interceptor.lease_reads(&*self.inner, reads)
     }
 
     fn object_version(&self, oid: ObjectId) -> Reply<'_, Option<ReadTokens>> {
-        self.way.pass(move || self.inner.object_version(oid))
+        self.interceptor.pass(move || self.inner.object_version(oid))
     }
 
     fn is_unchanged(&self, reads: &ReadTokens) -> Option<bool> {
@@ -299,31 +304,31 @@ impl<W: Way> OpenContainer for Between<Box<dyn OpenContainer>, W> {
         dkey: Option<&'a [u8]>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch> {
-        let at = self.way.at(at);
-        self.way.pass(move || self.inner.last_epoch(oid, dkey, at))
+        let at = self.interceptor.at(at);
+        self.interceptor.pass(move || self.inner.last_epoch(oid, dkey, at))
     }
 
     fn create_snapshot<'a>(&'a self, name: &'a str) -> Reply<'a, Epoch> {
-        self.way.pass(move || self.inner.create_snapshot(name))
+        self.interceptor.pass(move || self.inner.create_snapshot(name))
     }
 
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.way.pass(|| self.inner.list_snapshots())
+        self.interceptor.pass(|| self.inner.list_snapshots())
     }
 
     fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
-        self.way.pass(move || self.inner.destroy_snapshot(epoch))
+        self.interceptor.pass(move || self.inner.destroy_snapshot(epoch))
     }
 
     fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
-        self.way.pass(move || self.inner.lease(oid))
+        self.interceptor.pass(move || self.inner.lease(oid))
     }
 
     fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
-        self.way.pass(move || self.inner.release(oid))
+        self.interceptor.pass(move || self.inner.release(oid))
     }
 
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
-        self.way.pass(move || self.inner.unlink_on_last_close(oid))
+        self.interceptor.pass(move || self.inner.unlink_on_last_close(oid))
     }
 }

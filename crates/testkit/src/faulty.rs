@@ -1,7 +1,7 @@
 //! A backend with one injected fault, to verify that tests detect it. It also counts what it lists.
 #![expect(clippy::panic, reason = "some faults are panics")]
 
-use crate::between::{PoolBetween, Way};
+use crate::between::{Interceptor, PoolBetween};
 use esker::types::ops::{Anchor, Change, DkeyFetch, FetchReply, ReadAt, Sink, View};
 use esker::types::{Epoch, ErrorKind, ObjectId};
 use esker_backend::{Capabilities, OpenContainer, Pool, Reply};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
-/// The fault, which shows now and then.
+/// The fault, which occurs now and then.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Fault {
     /// No fault.
@@ -18,9 +18,9 @@ pub enum Fault {
     None,
     /// A write is acknowledged but not applied.
     LostWrite,
-    /// A write takes effect, and fails as if no reply had come. Its replies take a while.
+    /// A write takes effect, and fails as if its reply were lost. Its replies take a while.
     LostReply,
-    /// Changes that are sent again are applied again.
+    /// Repeated changes are applied again.
     ForgottenIds,
     /// A fetch returns a wrong byte.
     FlippedBit,
@@ -34,11 +34,11 @@ pub enum Fault {
     ShortListings,
     /// A write fails as if the pool were full.
     Full,
-    /// No decision about a commit over nodes is forgotten, as if each client died before that.
+    /// No commit decision is removed, as if each client died before that.
     NeverForgets,
     /// Writes never complete.
     NoAnswer,
-    /// Writes wait on their thread until [`Faulty::let_go`].
+    /// Writes block their thread until [`Faulty::let_go`].
     Waits,
     /// Writes panic at once.
     Panics,
@@ -51,7 +51,7 @@ pub enum Fault {
 /// The reference backend, or another, with a fault.
 pub type Faulty = PoolBetween<Faults>;
 
-/// The fault, and how many times it could have shown.
+/// The fault, and the number of its opportunities.
 #[derive(Default)]
 pub struct Faults {
     fault: Fault,
@@ -114,30 +114,30 @@ impl Faulty {
     /// Another backend with a fault.
     #[must_use]
     pub fn on(inner: Arc<dyn Pool>, fault: Fault) -> Self {
-        let way = Faults { fault, calls: AtomicU64::new(1), ..Faults::default() };
-        Self { inner, way: Arc::new(way) }
+        let faults = Faults { fault, calls: AtomicU64::new(1), ..Faults::default() };
+        Self { inner, interceptor: Arc::new(faults) }
     }
 
     /// Number of writes that wait on their thread.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.way.waiting.load(Ordering::Relaxed)
+        self.interceptor.waiting.load(Ordering::Relaxed)
     }
 
-    /// Lets all writes go on.
+    /// Lets all writes continue.
     pub fn let_go(&self) {
-        self.way.let_go.store(true, Ordering::Release);
+        self.interceptor.let_go.store(true, Ordering::Release);
     }
 
     /// Number of calls that list or search keys and extents, and of the entries they returned, since the last call of
     /// this function.
     pub fn listed(&self) -> u64 {
-        self.way.listed.swap(0, Ordering::Relaxed)
+        self.interceptor.listed.swap(0, Ordering::Relaxed)
     }
 }
 
 impl Faults {
-    /// True every 50th time that the fault could show.
+    /// True at every 50th opportunity of the fault.
     fn strikes(&self, fault: Fault) -> bool {
         self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(50)
     }
@@ -152,7 +152,7 @@ impl Faults {
     }
 }
 
-impl Way for Faults {
+impl Interceptor for Faults {
     fn pass<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,

@@ -1,5 +1,5 @@
 //! A backend whose operations wait at a gate: a local pool that responds late, like a pool on another machine.
-use crate::between::{PoolBetween, Way};
+use crate::between::{Interceptor, PoolBetween};
 use esker_backend::{Pool, Reply};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,8 +80,8 @@ impl Gate {
     }
 }
 
-impl Way for Gate {
-    /// The reply to a call that is made when the gate lets it pass.
+impl Interceptor for Gate {
+    /// Makes the call when the gate lets it pass.
     fn pass<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
@@ -103,6 +103,6 @@ impl Gated {
     /// Puts a pool behind a gate.
     #[must_use]
     pub fn new(inner: Arc<dyn Pool>, gate: &Arc<Gate>) -> Self {
-        Self { inner, way: Arc::clone(gate) }
+        Self { inner, interceptor: Arc::clone(gate) }
     }
 }

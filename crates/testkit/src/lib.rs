@@ -1,7 +1,7 @@
 //! Tests for backends: [`conformance`], checks that panic if a requirement is violated, and [`model`], random
-//! operations compared with the in-memory reference. [`gate`] is a backend whose operations wait, for tests of waiting;
-//! [`faulty`] is one that makes a mistake, and [`between`] what both have in common. [`parts`] is a client of all parts of a
-//! pool over nodes; [`place`] says where tests have their containers.
+//! operations compared with the in-memory reference. [`gate`] is a backend whose operations wait, for tests of waiting.
+//! [`faulty`] is a backend with a fault, and [`between`] is the code that both share. [`parts`] is a client of all
+//! nodes of a pool over nodes. [`place`] selects the containers of tests.
 #![forbid(unsafe_code)]
 
 pub mod between;

@@ -1,5 +1,5 @@
-//! A pool over nodes, as a client sees that has all its parts open: it commits in two phases, and resolves what others
-//! have left in doubt. Numbers are stored under numbered keys, as values long enough to lie in segments.
+//! A client of a pool over nodes that has the pools of all nodes open: it commits in two phases, and resolves commits
+//! that others have left in doubt. Numbers are stored under numbered keys, as values that are long enough for segments.
 use esker_backend::{NewContainer, OpenContainer, Placement, Pool};
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::ops::{
@@ -13,22 +13,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of a value.
 const LEN: usize = 3000;
 
-/// How often an operation that meets a commit is tried again before it gives that commit up.
-const PATIENCE: u32 = 50;
+/// Attempts of an operation that meets a commit before it aborts that commit.
+const ATTEMPTS: u32 = 50;
 
-/// The parts of a pool over nodes, with one container.
+/// The pools of all nodes, with one container.
 pub struct Parts {
     pools: Vec<Arc<dyn Pool>>,
     containers: Vec<Box<dyn OpenContainer>>,
     oid: ObjectId,
     placement: Placement,
-    /// Makes the ids of commits.
+    /// Makes the ids of commits unique.
     origin: u64,
     commits: AtomicU64,
 }
 
 impl Parts {
-    /// The parts of all nodes, in order. `origin` must differ from that of all other clients.
+    /// Opens the pools of all nodes, in order. `origin` must differ from that of all other clients.
     ///
     /// # Errors
     /// Those of making and opening the container.
@@ -47,13 +47,13 @@ impl Parts {
             commits: AtomicU64::new(0),
         };
         for node in 0..parts.pools.len() {
-            let container = parts.settled(node, || open_container(&*parts.pools[node]))?;
+            let container = parts.resolved(node, || open_container(&*parts.pools[node]))?;
             parts.containers.push(container);
         }
         Ok(parts)
     }
 
-    /// The part of a node.
+    /// The pool of a node.
     #[must_use]
     pub fn pool(&self, node: usize) -> &dyn Pool {
         &*self.pools[node]
@@ -65,22 +65,22 @@ impl Parts {
         &*self.containers[node]
     }
 
-    /// A commit that nobody else has, coordinated by a node.
+    /// A new commit, coordinated by a node.
     #[must_use]
     pub fn new_commit(&self, coordinator: usize) -> Commit {
         let number = self.commits.fetch_add(1, Ordering::Relaxed);
-        // An early start, as that of a client that does not know the clock of the node.
+        // An early start, like that of a client that does not know the clock of the node.
         self.commit_from(Epoch(number), coordinator)
     }
 
-    /// As [`Parts::new_commit`], with this start, which no other commit of this client has.
+    /// A new commit with this start, which no other commit of this client may have.
     #[must_use]
     pub fn commit_from(&self, start: Epoch, coordinator: usize) -> Commit {
         let id = CommitId::new(start, Uuid(u128::from(self.origin).to_be_bytes()));
         Commit { id, coordinator: coordinator as u32 }
     }
 
-    /// Key `number` of those that lie on a node.
+    /// Key `number` among those that are stored on a node.
     fn dkey(&self, node: usize, number: u64) -> Vec<u8> {
         let keys = (0..u64::MAX).map(|key| format!("key {key}").into_bytes());
         let mut here = keys.filter(|key| {
@@ -107,7 +107,7 @@ impl Parts {
     /// Reads a number once; 0 if there is none.
     ///
     /// # Errors
-    /// `InDoubt` if a commit is in the way, and those of reads.
+    /// `InDoubt` if a commit blocks it, and those of reads.
     pub fn try_get(&self, node: usize, number: u64, at: ReadAt<'_>) -> Result<u64> {
         let mut value = vec![0; LEN];
         let mut akeys = [Fetch::single(b"a", Sink::One(&mut value))];
@@ -124,14 +124,14 @@ impl Parts {
     /// Writes a number once.
     ///
     /// # Errors
-    /// `InDoubt` if a commit is in the way, and those of writes.
+    /// `InDoubt` if a commit blocks it, and those of writes.
     pub fn try_put(&self, node: usize, number: u64, value: u64) -> Result<Epoch> {
         self.with_write((node, number, value), |write| {
-            self.containers[node].write(Change::of(&[write])).wait()
+            self.containers[node].write(Change::from_writes(&[write])).wait()
         })
     }
 
-    /// Prepares the write of a number, which depends on what was read under `tokens`.
+    /// Prepares the write of a number, which depends on the reads of `tokens`.
     ///
     /// # Errors
     /// Those of [`OpenContainer::prepare`].
@@ -143,7 +143,7 @@ impl Parts {
     ) -> Result<Epoch> {
         self.with_write(put, |write| {
             let writes = [write];
-            let what = Preparation::Change(Change { tokens, ..Change::of(&writes) });
+            let what = Preparation::Change(Change { tokens, ..Change::from_writes(&writes) });
             self.containers[put.0].prepare(commit, what).wait()
         })
     }
@@ -153,7 +153,7 @@ impl Parts {
     /// # Errors
     /// Those of reads.
     pub fn get(&self, node: usize, number: u64, at: ReadAt<'_>) -> Result<u64> {
-        self.settled(node, || self.try_get(node, number, at))
+        self.resolved(node, || self.try_get(node, number, at))
     }
 
     /// Writes a number.
@@ -161,18 +161,18 @@ impl Parts {
     /// # Errors
     /// Those of writes.
     pub fn put(&self, node: usize, number: u64, value: u64) -> Result<Epoch> {
-        self.settled(node, || self.try_put(node, number, value))
+        self.resolved(node, || self.try_put(node, number, value))
     }
 
-    /// Does `work` on a node; again as long as a commit is in the way, which is resolved.
+    /// Runs `work` on a node, and again while a commit blocks it, which is resolved.
     ///
     /// # Errors
     /// Those of `work`, and of resolving a commit.
-    pub fn settled<T>(&self, node: usize, work: impl Fn() -> Result<T>) -> Result<T> {
+    pub fn resolved<T>(&self, node: usize, work: impl Fn() -> Result<T>) -> Result<T> {
         for tried in 0.. {
             match work() {
                 Err(error) if error.kind() == ErrorKind::InDoubt => {
-                    self.resolve(node, tried >= PATIENCE)?;
+                    self.resolve(node, tried >= ATTEMPTS)?;
                     esker_testing::pause(200);
                 }
                 done => return done,
@@ -181,7 +181,7 @@ impl Parts {
         Err(Error::from(ErrorKind::InDoubt))
     }
 
-    /// Asks what became of everything that is prepared on a node, and follows the answers.
+    /// Queries the decisions about all commits that are prepared on a node, and follows them.
     ///
     /// # Errors
     /// Those of the pools.
@@ -191,10 +191,10 @@ impl Parts {
             let coordinator = &self.pools[commit.coordinator as usize];
             match coordinator.outcome(commit, decide).wait()? {
                 Outcome::Undecided => {}
-                // The coordinator has followed its own decision, and may have forgotten it by now.
+                // The coordinator has followed its own decision, and may have removed it by now.
                 _ if commit.coordinator as usize == node => {}
                 Outcome::Committed(epoch) => pool.commit(commit, epoch).wait()?,
-                Outcome::GivenUp | Outcome::Unknown => pool.give_up(commit).wait()?,
+                Outcome::Aborted | Outcome::Unknown => pool.abort(commit).wait()?,
             }
         }
         Ok(())
@@ -203,22 +203,22 @@ impl Parts {
     /// Commits what `prepare` prepares on each node in turn.
     ///
     /// # Errors
-    /// `TxRestart` if others have given it up, and those of `prepare`.
+    /// `TxRestart` if others have aborted it, and those of `prepare`.
     pub fn commit(&self, prepare: &dyn Fn(usize, Commit) -> Result<Epoch>) -> Result<Epoch> {
         let commit = self.new_commit(0);
         let nodes = 0..self.pools.len();
-        let epochs = nodes.clone().map(|node| self.settled(node, || prepare(node, commit)));
+        let epochs = nodes.clone().map(|node| self.resolved(node, || prepare(node, commit)));
         let epoch = match epochs.collect::<Result<Vec<_>>>() {
             Ok(epochs) => epochs.into_iter().max().unwrap_or_default(),
             Err(error) => {
-                nodes.clone().try_for_each(|node| self.pools[node].give_up(commit).wait())?;
+                nodes.clone().try_for_each(|node| self.pools[node].abort(commit).wait())?;
                 return Err(error);
             }
         };
         for node in nodes {
             let done = self.pools[node].commit(commit, epoch).wait();
             if node == 0 && done.is_err() {
-                self.pools.iter().try_for_each(|pool| pool.give_up(commit).wait())?;
+                self.pools.iter().try_for_each(|pool| pool.abort(commit).wait())?;
             }
             done?;
         }
@@ -226,8 +226,7 @@ impl Parts {
         Ok(epoch)
     }
 
-    /// Takes `amount` from a number on node 0 and adds it to one on node 1, in a transaction that also sets a number on
-    /// both.
+    /// Moves `amount` from a number on node 0 to one on node 1, in a transaction that also sets a number on both.
     ///
     /// # Errors
     /// Those of reads and commits.
@@ -243,7 +242,8 @@ impl Parts {
                 self.with_write((node, numbers[node], values[node]), |first| {
                     self.with_write((node, mark.0, mark.1), |second| {
                         let writes = [first, second];
-                        let change = Change { tokens: Some(&tokens[node]), ..Change::of(&writes) };
+                        let change =
+                            Change { tokens: Some(&tokens[node]), ..Change::from_writes(&writes) };
                         let what = Preparation::Change(change);
                         self.containers[node].prepare(commit, what).wait()
                     })

@@ -1,4 +1,4 @@
-//! Where tests have their containers: in memory, or in the pool over nodes that the environment names.
+//! Location of tests' containers: in memory, or in the pool over nodes that the environment names.
 #![expect(clippy::panic, reason = "a test stops where something fails")]
 
 use esker::types::info::OpenMode;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// in it.
 pub const NODES_VARIABLE: &str = "ESKER_TEST_NODES";
 
-/// A pool, and the label of a container that no other test of this process has in it.
+/// A pool, and the label of a container that only this test uses.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Name of the pool.
@@ -20,7 +20,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// A place for a test called `name`: a pool in memory of its own, or one in the pool of the environment.
+    /// A location for a test called `name`: a pool in memory of its own, or one in the pool of the environment.
     #[must_use]
     pub fn new(name: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);

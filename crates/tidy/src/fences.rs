@@ -10,7 +10,7 @@ const UNSAFE_PATHS: [&str; 11] = [
     "crates/store/src/index/lmdb.rs",
     "crates/store/src/index/txn.rs",
     "crates/store/src/io/",
-    "crates/os/src/bell.rs",
+    "crates/os/src/wake_up.rs",
     "crates/os/src/descriptors.rs",
     "crates/os/src/fork.rs",
     "crates/os/src/memory.rs",

@@ -1,16 +1,16 @@
-//! The two sizes that shape an array, as the array stores them.
+//! The cell and chunk size of an array, and their stored form.
 use crate::limits::RECORD_SIZE_MAX;
 use crate::{Error, ErrorKind, Result};
 
 /// First word of stored attributes.
 const MAGIC: u64 = 0xdaca_55a9_daca_55a9;
 
-/// The two sizes that shape an array.
+/// The cell and chunk size of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayAttributes {
     /// Bytes per cell, 1 to [`RECORD_SIZE_MAX`].
     pub cell_size: u64,
-    /// Cells per chunk, at least 1. A chunk lies on one target.
+    /// Cells per chunk, at least 1. A chunk is stored on one target.
     pub chunk_size: u64,
 }
 
@@ -18,7 +18,7 @@ impl ArrayAttributes {
     /// Bytes of stored attributes: the magic, the cell size and the chunk size.
     pub const STORED_BYTES: usize = 24;
 
-    /// As they are stored, little-endian.
+    /// Encodes them, little-endian.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::STORED_BYTES] {
         let mut bytes = [0; Self::STORED_BYTES];
@@ -37,16 +37,16 @@ impl ArrayAttributes {
         (magic == MAGIC && attributes.check().is_ok()).then_some(attributes)
     }
 
-    /// The attributes that `bytes` are, if they are any.
+    /// Decodes stored attributes; `None` if `bytes` are not attributes.
     #[must_use]
     pub fn in_bytes(bytes: &[u8]) -> Option<Self> {
         Self::from_bytes(bytes.try_into().ok()?)
     }
 
-    /// Makes sure that both sizes are allowed.
+    /// Checks that both sizes are allowed.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] where one is not.
+    /// [`ErrorKind::Invalid`] if one is not.
     pub fn check(self) -> Result<()> {
         match (1..=RECORD_SIZE_MAX).contains(&self.cell_size) && self.chunk_size > 0 {
             true => Ok(()),

@@ -1,5 +1,4 @@
-//! Checksums over data: one per [`CHECKSUM_CHUNK`] bytes, so that reading a little of a large extent
-//! verifies a little.
+//! Checksums over data: one per [`CHECKSUM_CHUNK`] bytes, so that a small read of a large extent verifies few bytes.
 use crate::limits::CHECKSUM_CHUNK;
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -8,12 +7,12 @@ use crc_fast::{CrcAlgorithm, Digest};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u8)]
 pub enum Checksum {
-    /// No checksum: corruption goes unnoticed. Never the default.
+    /// No checksum: corruption is not detected. Never the default.
     Off = 0,
     /// CRC-32C (Castagnoli), the default.
     #[default]
     Crc32c = 1,
-    /// CRC-64/NVME, kept in 8 bytes.
+    /// CRC-64/NVME, stored in 8 bytes.
     Crc64 = 2,
 }
 
@@ -63,7 +62,7 @@ impl Checksum {
         }
     }
 
-    /// Checksums of data that arrives in pieces, appended to a table.
+    /// Appends the checksums of data that arrives in pieces to a table.
     pub fn summing<T: Extend<u8>>(self, table: &mut T) -> Summing<'_, T> {
         Summing { checksum: self, digest: self.digest(), filled: 0, table }
     }
@@ -85,7 +84,7 @@ impl Checksum {
     }
 }
 
-/// A CRC-32C of bytes that come in pieces.
+/// A CRC-32C of bytes that are added in pieces.
 #[derive(Debug)]
 pub struct Crc32c(Digest);
 
@@ -101,7 +100,7 @@ impl Crc32c {
         self.0.update(piece);
     }
 
-    /// The checksum of everything that was added.
+    /// Checksum of the bytes added so far.
     #[must_use]
     pub fn value(&self) -> u32 {
         self.0.finalize() as u32
@@ -111,9 +110,9 @@ impl Crc32c {
 /// Computes the checksums of data that arrives in pieces.
 pub struct Summing<'t, T> {
     checksum: Checksum,
-    /// Of the bytes of the current chunk.
+    /// Checksum state of the current chunk.
     digest: Option<Digest>,
-    /// Number of those bytes.
+    /// Number of bytes in the current chunk.
     filled: usize,
     table: &'t mut T,
 }

@@ -13,13 +13,13 @@ const ORIGIN: Duration = Duration::from_secs(1_609_459_200);
 /// Units of an epoch in a nanosecond (DAOS: `D_HLC_NSEC`).
 const UNITS_PER_NANOSECOND: u64 = 16;
 
-/// Epochs below count whole nanoseconds: Esker did until November 2026. DAOS has not stamped anything so early, in July
-/// 2021, by this clock.
+/// Epochs below this one count nanoseconds, as Esker did until November 2026. DAOS has not written any epoch below it,
+/// July 2021 by this clock.
 const OLD_UNITS_END: u64 = 1 << 58;
 
 const LOGICAL_MASK: u64 = (1 << LOGICAL_BITS) - 1;
 
-/// When an update happened, comparable across all targets of a pool.
+/// Time of an update, comparable across all targets of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Epoch(pub u64);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Result with Esker's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, classified by what the caller can do about it.
+/// Kind of an error: it says what the caller can do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -17,13 +17,13 @@ pub enum ErrorKind {
     NoHandle,
     /// An argument is wrong; fix the input.
     Invalid,
-    /// It exists already.
+    /// The thing exists already.
     Exists,
-    /// It does not exist.
+    /// The thing does not exist.
     NotFound,
     /// The pool is full; delete something or make a larger pool.
     NoSpace,
-    /// It is done already; nothing is left to do.
+    /// The operation was done already; nothing is left to do.
     Already,
     /// Out of memory, or beyond a memory limit.
     NoMemory,
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     NotSupported,
     /// It took longer than allowed; retry later.
     TimedOut,
-    /// Somebody else uses it; retry when they are done.
+    /// Another handle or process uses it; retry when it is free.
     Busy,
     /// A temporary shortage; retry now.
     Again,
@@ -85,13 +85,13 @@ pub enum ErrorKind {
     PastEnd,
     /// A file would exceed the largest size.
     FileTooBig,
-    /// It was lost with the node that had it; restore it, or remove what is left of it.
+    /// Data was lost with the node that stored it; restore it, or remove what remains of it.
     DataLoss,
     /// A commit may or may not have taken effect; read the data before the change is repeated.
     TxUncertain,
 }
 
-/// How a kind appears in each API: DAOS error code (negative), errno (positive), Python exceptions.
+/// Representation of a kind in each API: DAOS error code (negative), errno (positive), Python exceptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codes {
     /// DAOS code as its API returns it (`-DER_*`).
@@ -153,7 +153,7 @@ impl ErrorKind {
         ]
     };
 
-    /// The table that maps a kind to what each API reports (codes: DAOS `daos_errno.h`).
+    /// Maps a kind to the codes of each API (DAOS: `daos_errno.h`).
     #[must_use]
     pub const fn codes(self) -> Codes {
         use ErrorKind::*;
@@ -228,7 +228,7 @@ impl Error {
         self
     }
 
-    /// What the caller can do about it.
+    /// The kind: it says what the caller can do about the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -258,7 +258,7 @@ impl Error {
         self.kind.codes().errno
     }
 
-    /// From an I/O error; `doing` says what was being done to what.
+    /// Converts an I/O error; `doing` names the action and its object.
     #[cold]
     pub fn io(doing: impl fmt::Display, cause: &std::io::Error) -> Self {
         let source = cause.raw_os_error().map(std::io::Error::from_raw_os_error).map(Arc::new);
@@ -269,7 +269,7 @@ impl Error {
     }
 }
 
-/// What the system says about an error, without `(os error 2)`: the number is in the source.
+/// The system's message of an error, without `(os error 2)`: the number is in the source.
 fn without_number(cause: &std::io::Error) -> String {
     let mut text = cause.to_string();
     if let Some(end) = text.find(" (os error ") {
@@ -298,7 +298,7 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// The error of the operating system, where it was one.
+    /// The error of the operating system, if there is one.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }

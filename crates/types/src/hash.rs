@@ -1,4 +1,4 @@
-//! A hash that is part of formats: where dkeys lie, and slots of shared tables.
+//! A hash that is part of storage formats: it places dkeys on targets, and entries in shared tables.
 use std::hash::{BuildHasher, Hasher};
 
 /// A hash that is the same in all processes and releases (FNV-1a over words, finished by mixing).

@@ -1,4 +1,4 @@
-//! What queries of pools, containers and snapshots return.
+//! Results of queries of pools, containers and snapshots.
 use crate::{Checksum, Epoch, Uuid};
 
 /// Number of a container within its pool: the prefix of all its keys. Never reused.
@@ -6,8 +6,8 @@ use crate::{Checksum, Epoch, Uuid};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ContainerId(pub u32);
 
-/// Optional abilities of a backend. Requests beyond them fail with [`crate::ErrorKind::NotSupported`] when
-/// something is opened, not in the middle of the work.
+/// Optional abilities of a backend. Requests beyond them fail with [`crate::ErrorKind::NotSupported`] when a pool or
+/// container is opened, not later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Capabilities {
@@ -23,7 +23,7 @@ pub struct Capabilities {
     /// Objects of array types distinguish records that were never written or were punched. Without this capability,
     /// such records before the last one of their chunk exist and are zeros.
     pub holes: bool,
-    /// A read sees each write to a chunk of an array as a whole or not at all. Without this capability, a concurrent
+    /// A read sees each write to a chunk of an array completely or not at all. Without this capability, a concurrent
     /// read may return a mix of old and new bytes.
     pub atomic_arrays: bool,
     /// Leases (`OpenContainer::lease`) work across processes. Without this capability only leases of this handle on
@@ -32,23 +32,24 @@ pub struct Capabilities {
     /// A change with an id that was applied before is not applied again ([`crate::ops::ChangeId`]). Without
     /// this capability such a change fails with [`crate::ErrorKind::NotSupported`].
     pub change_ids: bool,
-    /// Replies take a while: operations side by side are done sooner than one after the other.
+    /// Replies take time: concurrent operations finish sooner than sequential ones.
     pub asynchronous: bool,
-    /// Leases on what was read are granted (`OpenContainer::lease_reads`), because reading it again takes a while.
+    /// Leases on reads are granted (`OpenContainer::lease_reads`), because repeating a read takes time.
     pub read_leases: bool,
-    /// The backend chooses the UUIDs of containers; a wish for one fails with [`crate::ErrorKind::NotSupported`].
+    /// The backend chooses the UUIDs of containers; a request for a certain one fails with
+    /// [`crate::ErrorKind::NotSupported`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub assigns_uuids: bool,
-    /// What a transaction has read is compared with what is there at its commit: data that others have written again
-    /// as it was counts as unchanged. Without this capability that is a conflict.
+    /// A commit compares the values that the transaction has read with the stored ones. Data that others have rewritten
+    /// with the same bytes counts as unchanged. Without this capability that is a conflict.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub proves_by_value: bool,
     /// Records of an array are numbered below 2^63, not below 2^64; writes of others fail with
     /// [`crate::ErrorKind::Invalid`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub half_range: bool,
-    /// There are objects of classes that fit the pool only. Without this capability an object of any class can be
-    /// read and written, since it may have been copied from a larger pool.
+    /// Only objects of classes that fit the pool exist. Without this capability an object of any class can be read and
+    /// written, since it may have been copied from a larger pool.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub fitting_classes: bool,
     /// Keys of lexical types have at most [`crate::limits::DAOS_LEXICAL_KEY_MAX`] bytes; writes of others fail with
@@ -62,7 +63,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Everything that a backend can do in place, on `targets` targets of one fault domain.
+    /// All capabilities of a local backend, on `targets` targets of one fault domain.
     #[must_use]
     pub const fn all(targets: u32) -> Self {
         Self {
@@ -128,7 +129,7 @@ impl Capabilities {
     }
 }
 
-/// How a pool or container is opened (DAOS: `DAOS_PC_*`, `DAOS_COO_*`).
+/// Access mode of an open pool or container (DAOS: `DAOS_PC_*`, `DAOS_COO_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum OpenMode {
@@ -136,11 +137,11 @@ pub enum OpenMode {
     ReadOnly,
     /// Read and write, shared with others.
     ReadWrite,
-    /// Reading and writing, alone; fails with [`crate::ErrorKind::Busy`] if others are in.
+    /// Reading and writing, exclusively; fails with [`crate::ErrorKind::Busy`] if it is open elsewhere.
     Exclusive,
 }
 
-/// A container named by its user.
+/// Name of a container, as a user gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum ContainerRef<'a> {
@@ -158,18 +159,18 @@ impl<'a> ContainerRef<'a> {
     }
 }
 
-/// Space of a pool or target, in bytes. Free space can be written: what is reserved for compaction, and for
-/// removals from a full index, does not count as free.
+/// Space of a pool or target, in bytes. Free space is writable: the reserves for compaction, and for removals from a
+/// full index, do not count as free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Space {
     /// Capacity for data.
     pub data_total: u64,
-    /// Of that, free, or freed by the next garbage collection.
+    /// Free part of it, including what the next garbage collection frees.
     pub data_free: u64,
     /// Capacity of the index.
     pub index_total: u64,
-    /// Of that, free for entries.
+    /// Free part of it.
     pub index_free: u64,
     /// True if the index can grow into space that is free for data.
     pub is_shared: bool,
@@ -182,7 +183,7 @@ impl Space {
         self.index_total + if self.is_shared { self.data_total } else { 0 }
     }
 
-    /// Of that, free.
+    /// Free part of it.
     #[must_use]
     pub fn entries_free(&self) -> u64 {
         self.index_free + if self.is_shared { self.data_free } else { 0 }
@@ -194,7 +195,7 @@ impl Space {
         self.data_free.min(self.entries_free())
     }
 
-    /// The fullest of these targets, on which the pool fills up first, and its number.
+    /// The fullest of these targets, and its number: the pool is full when this one is.
     #[must_use]
     pub fn fullest(targets: &[Self]) -> Option<(usize, &Self)> {
         targets.iter().enumerate().min_by_key(|(_, target)| (target.free(), target.entries_free()))
@@ -213,7 +214,7 @@ pub enum Medium {
     Other,
 }
 
-/// Which failure an acknowledged update survives.
+/// The failure that an acknowledged update survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Durability {
@@ -223,7 +224,7 @@ pub enum Durability {
     Commit,
 }
 
-/// What a query of a pool returns.
+/// Result of a query of a pool.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PoolInfo {
@@ -231,17 +232,17 @@ pub struct PoolInfo {
     pub uuid: Uuid,
     /// Its name.
     pub label: String,
-    /// Its URL, with which every process of the machine can open it.
+    /// Its URL, by which every process of the machine can open it.
     pub url: String,
     /// Space of each target.
     pub targets: Vec<Space>,
     /// Its medium.
     pub medium: Medium,
-    /// Which failure an acknowledged update survives.
+    /// The failure that an acknowledged update survives.
     pub durability: Durability,
 }
 
-/// What a query of a container returns.
+/// Result of a query of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ContainerInfo {
@@ -259,22 +260,22 @@ pub struct ContainerInfo {
     pub handles: u32,
 }
 
-/// Which part of a pool over nodes something is: that of node `node`, counted from 0, of `nodes`.
+/// Position of a node's pool within a pool over nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The number of the node.
+    /// The number of the node, from 0 on.
     pub node: u32,
-    /// How many nodes the pool has.
+    /// Number of nodes of the pool.
     pub nodes: u32,
 }
 
 impl Part {
-    /// A pool that lies on one node.
+    /// A pool on one node.
     pub const WHOLE: Self = Self { node: 0, nodes: 1 };
 
-    /// True if there can be such a part.
+    /// True if the numbers are possible.
     #[must_use]
-    pub fn is_sound(self) -> bool {
+    pub fn is_valid(self) -> bool {
         self.node < self.nodes && self.nodes <= crate::limits::NODES_MAX
     }
 }

@@ -1,7 +1,7 @@
 //! dkeys and akeys: their kinds and the order-preserving encoding of the index.
 use crate::{Error, ErrorKind, Result, limits::KEY_MAX};
 
-/// How keys of a level of an object compare (DAOS: from the object's type).
+/// Order of the keys of an object's level (DAOS: from the object's type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyKind {
     /// Byte strings. DAOS leaves the order of hashed keys open; Esker sorts hashed and lexical keys alike.
@@ -10,7 +10,7 @@ pub enum KeyKind {
     Integer,
 }
 
-/// What [`encode_key`] writes to.
+/// Output of [`encode_key`].
 pub trait KeyBuffer {
     /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
@@ -22,7 +22,7 @@ impl KeyBuffer for Vec<u8> {
     }
 }
 
-/// Ends an encoded byte string; sorts before anything that may follow.
+/// End of an encoded byte string; sorts before every continuation.
 const END: [u8; 2] = [0, 0];
 /// A zero byte inside an encoded byte string.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -92,7 +92,7 @@ fn bytes_len(encoded: &[u8]) -> Option<usize> {
     }
 }
 
-/// The key of which [`encode_key`] made `encoded`, or `None` if it is damaged.
+/// Decodes a key of [`encode_key`]; `None` if it is damaged.
 #[must_use]
 pub fn decode_key(kind: KeyKind, encoded: &[u8]) -> Option<Vec<u8>> {
     match kind {
@@ -140,7 +140,7 @@ pub struct KeyBatch {
     ends: Vec<usize>,
 }
 
-/// A list of keys as another node has sent it.
+/// Keys as another node has sent them.
 #[cfg(feature = "serde")]
 mod encoded {
     use super::KeyBatch;

@@ -1,5 +1,5 @@
-//! The vocabulary of Esker: ids, object classes, keys, epochs, extents, errors, checksums and the
-//! operations every backend understands. Pure functions and plain data; nothing here does I/O.
+//! Data types of Esker: ids, object classes, keys, epochs, extents, errors, checksums and the operations of every
+//! backend. Pure functions and plain data; nothing here does I/O.
 #![forbid(unsafe_code)]
 
 mod array;

@@ -1,13 +1,13 @@
-//! All limits of Esker. Exceeding one gives a typed error that names it.
+//! Limits of Esker. Exceeding one gives a typed error that names it.
 
 /// Longest dkey or akey in bytes. A longer one is refused with [`crate::ErrorKind::KeyTooBig`].
 pub const KEY_MAX: usize = 512 << 10;
 
-/// Longest dkey or akey in bytes that the keys of a target's index hold in full. Of a longer one they hold the
-/// first bytes and a hash, and each record under it holds the rest.
+/// Longest dkey or akey in bytes that the index of a target stores in full. For a longer one, the index has its first
+/// bytes and a hash; each record under it has the rest.
 pub const KEY_WHOLE_MAX: usize = 1024;
 
-/// Longest dkey plus akey that they hold in full, once encoded (a zero byte inside a key takes two).
+/// Longest dkey plus akey that the index stores in full, once encoded (a zero byte inside a key takes two).
 pub const KEY_PAIR_MAX: usize = 1900;
 
 /// Longest pool or container label in bytes (DAOS: `DAOS_PROP_LABEL_MAX_LEN`).
@@ -19,7 +19,7 @@ pub const ATTR_NAME_MAX: usize = 511;
 /// Longest value of a user attribute in bytes.
 pub const ATTR_VALUE_MAX: usize = 64 * 1024;
 
-/// Values of at most this many bytes are kept inside the index, larger ones in segments.
+/// Values of at most this many bytes are stored inside the index, larger ones in segments.
 pub const INLINE_MAX: usize = 1024;
 
 /// Longest piece of data under one index entry; longer updates are split into pieces of this size.
@@ -28,7 +28,8 @@ pub const EXTENT_BYTES_MAX: usize = 4 << 20;
 /// Most blocks by which the index of a target can grow; each has 1 MiB, or one segment if that is smaller.
 pub const INDEX_BLOCKS_MAX: u32 = 1 << 16;
 
-/// Pages of an index that changes which add something leave to removals while readers of old states hold back the others.
+/// Pages of an index that are reserved for removals. Changes that add data leave them free, also while readers of old
+/// states keep other pages from reuse.
 pub const PAGES_FOR_REMOVALS: u64 = 64;
 
 /// Bytes under one checksum, so that a small read of a large extent verifies little (DAOS: csum chunk).
@@ -56,8 +57,8 @@ pub const VIEWS_MAX: usize = 4096;
 /// Processes that may have one pool open at a time.
 pub const PROCESSES_MAX: usize = 4096;
 
-/// Buckets of the table of objects in use, over all processes of a pool. Each has room for 7 objects of a
-/// process; an object that does not fit counts as in use until nobody has the pool open any more.
+/// Buckets of the table of objects in use, over all processes of a pool. Each has room for 7 objects of a process. An
+/// object that does not fit counts as in use until no process has the pool open.
 pub const LEASE_BUCKETS: usize = 8192;
 
 /// Most bytes of data and keys one transaction may buffer before its commit.
@@ -85,10 +86,10 @@ pub const POSIX_DKEY_MAX: u64 = 256 << 20;
 /// Longest single value at dkey 0 of an object of an array type in a posix pool.
 pub const POSIX_ARRAY_VALUE_MAX: u64 = 1024;
 
-/// Longest single value kept in the map of a RADOS object; longer ones are objects of their own.
+/// Longest single value stored in the map of a RADOS object; longer ones are objects of their own.
 pub const RADOS_INLINE_MAX: usize = 16 << 10;
 
-/// Longest piece of an array kept in the map of a RADOS object.
+/// Longest piece of an array stored in the map of a RADOS object.
 pub const RADOS_PIECE_INLINE_MAX: usize = 1024;
 
 /// Pieces of an array under one akey above which a rados pool merges adjacent ones.
@@ -113,15 +114,15 @@ pub const DAOS_LEXICAL_KEY_MAX: usize = 100;
 /// Most bytes of keys, extents or object ids that one listing of a daos pool holds.
 pub const DAOS_LISTING_BYTES_MAX: usize = 1 << 30;
 
-/// Losses that a salvage lists; any more are only counted.
+/// Losses that a salvage lists; it only counts any more.
 pub const LOSSES_TOLD_MAX: usize = 1000;
 
-/// Decisions about commits over several nodes that a node keeps. The oldest are swept, once they are as many.
+/// Commit decisions that a node stores. At this number, the oldest are swept.
 pub const DECISIONS_MAX: usize = 1 << 16;
 
-/// Decisions that are swept at a time.
+/// Commit decisions that are swept at a time.
 pub const DECISIONS_SWEPT_MAX: usize = 4096;
 
-/// Slots whose last change a target remembers, so that one that is sent again is not done twice. The slots that have been
-/// unused for longest are forgotten, a quarter at a time.
+/// Slots whose last change a target remembers, so that a repeated request is not applied twice. The quarter that was
+/// unused for longest is removed when they are full.
 pub const CHANGE_IDS_MAX: usize = 1 << 16;

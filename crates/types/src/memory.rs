@@ -1,30 +1,30 @@
-//! Memory of a size that a user or a stored value names.
+//! Allocation of sizes that come from a user or from stored data.
 use crate::{Error, ErrorKind, Result};
 
-/// This many zeros, for bytes to be read into.
+/// Allocates `len` zeros, as a buffer for reads.
 ///
 /// # Errors
-/// `NoMemory` if the process cannot have them, as under a limit of memory: the usual ways to allocate end it then.
+/// `NoMemory` if the allocation fails, as under a memory limit. The standard ways to allocate would end the process.
 pub fn zeros(len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     resize(&mut bytes, len)?;
     Ok(bytes)
 }
 
-/// Room for this many bytes.
+/// Allocates capacity for `len` bytes.
 ///
 /// # Errors
-/// As [`zeros`].
+/// Those of [`zeros`].
 pub fn room(len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reserve(&mut bytes, len)?;
     Ok(bytes)
 }
 
-/// Makes `bytes` this long, with zeros behind what is there.
+/// Extends `bytes` with zeros to this length, or truncates them.
 ///
 /// # Errors
-/// As [`zeros`].
+/// Those of [`zeros`].
 pub fn resize(bytes: &mut Vec<u8>, len: usize) -> Result<()> {
     reserve(bytes, len)?;
     bytes.resize(len, 0);

@@ -1,4 +1,4 @@
-//! Object classes: how an object spreads over targets (DAOS: `daos_oclass_id_t`).
+//! Object classes: the distribution of an object over targets (DAOS: `daos_oclass_id_t`).
 //!
 //! A class id holds a redundancy code in bits 31..24 and a number of groups in bits 15..0. Ids below
 //! 2^24 are the older, named classes. A class of as many groups as fit (`GX`) is fitted to the pool
@@ -11,10 +11,10 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectClass(u32);
 
-/// How a group of a class protects data.
+/// Protection of data in a group of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redundancy {
-    /// So many copies; one means no protection.
+    /// Number of copies; one means no protection.
     Replicas(u32),
     /// Reed-Solomon: data cells and parity cells.
     ErasureCode {
@@ -35,8 +35,8 @@ impl Redundancy {
         }
     }
 
-    /// True if DAOS names the class of so many groups: wide replication comes in one group only, and eight copies
-    /// have no class at all.
+    /// True if DAOS has a class of `groups` groups: wide replication has one group only, and eight copies have no class
+    /// at all.
     fn is_named(self, groups: u32) -> bool {
         match self {
             Self::Replicas(8) => false,
@@ -58,7 +58,7 @@ impl Redundancy {
     }
 }
 
-/// Why a class cannot be used.
+/// Reason for which a class cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassError {
     /// No class has this id.
@@ -67,14 +67,14 @@ pub enum ClassError {
     DoesNotFit,
 }
 
-/// As many groups as fit.
+/// The number of groups that means "as many as fit".
 const GROUPS_X: u32 = 0xffff;
 const REDUNDANCY_SHIFT: u32 = 24;
 const FIRST_NEW_STYLE: u32 = 1 << REDUNDANCY_SHIFT;
 const SINGLE: u32 = 1;
 const RP_XSF: u32 = 80;
 
-/// Redundancy codes and what they stand for (DAOS: `enum daos_obj_redun`).
+/// Redundancy codes and their meaning (DAOS: `enum daos_obj_redun`).
 const REDUNDANCIES: [(u32, Redundancy); 25] = {
     use Redundancy::{ErasureCode as Ec, Replicas as Rp};
     [
@@ -139,7 +139,7 @@ impl ObjectClass {
     /// Every target.
     pub const SX: Self = Self(0x0100_ffff);
 
-    /// The class with this DAOS id; it may be unknown, which [`ObjectClass::fit`] finds out.
+    /// The class with this DAOS id. [`ObjectClass::fit`] detects unknown ids.
     #[must_use]
     pub const fn from_code(code: u32) -> Self {
         Self(code)
@@ -204,7 +204,7 @@ impl ObjectClass {
         self.0 & 0xffff
     }
 
-    /// How a group of it protects data; `None` for an unknown class.
+    /// Protection of data in one of its groups; `None` for an unknown class.
     #[must_use]
     pub fn redundancy(self) -> Option<Redundancy> {
         let code = self.resolved().0;

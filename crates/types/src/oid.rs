@@ -32,7 +32,7 @@ impl ObjectId {
         Self { hi, lo }
     }
 
-    /// The type in the id; `None` if it is no known type.
+    /// The type in the id; `None` if it is unknown.
     #[must_use]
     pub fn object_type(self) -> Option<ObjectType> {
         ObjectType::from_code((self.hi >> TYPE_SHIFT) as u8)
@@ -52,13 +52,13 @@ impl ObjectId {
         self.hi == 0 && self.lo == 0
     }
 
-    /// How this object's dkeys compare.
+    /// Order of this object's dkeys.
     #[must_use]
     pub fn dkey_kind(self) -> KeyKind {
         self.object_type().map_or(KeyKind::Bytes, ObjectType::dkey_kind)
     }
 
-    /// How this object's akeys compare.
+    /// Order of this object's akeys.
     #[must_use]
     pub fn akey_kind(self) -> KeyKind {
         self.object_type().map_or(KeyKind::Bytes, ObjectType::akey_kind)
@@ -165,7 +165,7 @@ impl ObjectType {
         TYPES.get(usize::from(code)).copied()
     }
 
-    /// How dkeys of such an object compare.
+    /// Order of the dkeys of such an object.
     #[must_use]
     pub fn dkey_kind(self) -> KeyKind {
         use ObjectType::*;
@@ -177,7 +177,7 @@ impl ObjectType {
         }
     }
 
-    /// How akeys of such an object compare.
+    /// Order of the akeys of such an object.
     #[must_use]
     pub fn akey_kind(self) -> KeyKind {
         use ObjectType::*;
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn class_and_type_sit_in_the_upper_word() {
+    fn upper_word_has_class_and_type() {
         let class = ObjectClass::from_name("S2").unwrap();
         let oid = ObjectId::generate(0xdead_beef_0000_0001, 7, ObjectType::Array, class);
         assert_eq!(oid.hi, 0x0b01_0002_0000_0001);

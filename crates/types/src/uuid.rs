@@ -27,7 +27,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// As text where people read it, as bytes elsewhere.
+/// Serialized as text in readable formats, as bytes in others.
 #[cfg(feature = "serde")]
 mod serialized {
     use super::Uuid;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_comes_back() {
+    fn text_round_trips() {
         let uuid = Uuid::from_random([0xab; 16]);
         assert_eq!(uuid.to_string(), "abababab-abab-4bab-abab-abababababab");
         assert_eq!(Uuid::parse(&uuid.to_string().to_uppercase()), Some(uuid));

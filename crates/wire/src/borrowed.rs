@@ -1,15 +1,15 @@
-//! Data that is sent from where it is.
+//! Data that is sent without a copy.
 
-/// Data that stays with the caller while it is sent, in pieces.
+/// Data in pieces that the caller keeps while it is sent.
 #[derive(Debug, Default)]
 pub struct Borrowed<'d> {
-    /// What was not sent yet, the last piece first.
+    /// Pieces that were not sent yet, the last one first.
     pieces: Vec<&'d [u8]>,
     left: usize,
 }
 
 impl<'d> Borrowed<'d> {
-    /// Data in these pieces.
+    /// Creates it from `pieces`.
     #[must_use]
     pub fn new(mut pieces: Vec<&'d [u8]>) -> Self {
         pieces.retain(|piece| !piece.is_empty());
@@ -30,12 +30,12 @@ impl<'d> Borrowed<'d> {
         self.left == 0
     }
 
-    /// What was not sent yet, piece by piece.
+    /// Pieces that were not sent yet.
     pub fn pieces(&self) -> impl Iterator<Item = &'d [u8]> {
         self.pieces.iter().rev().copied()
     }
 
-    /// Notes that the next `count` bytes were sent.
+    /// Records that the next `count` bytes were sent.
     pub(crate) fn advance(&mut self, mut count: usize) {
         self.left -= count;
         while let Some(piece) = self.pieces.last_mut().filter(|_| count > 0) {

@@ -1,4 +1,4 @@
-//! Frames: what travels in one piece. A prefix of 40 bytes with checksums, a message, and bulk bytes that nobody encodes.
+//! Frames, the units of a connection: a prefix of 40 bytes with checksums, an encoded message, and raw bulk bytes.
 use crate::outbox::Outbox;
 use crate::spare::Spare;
 use bytes::{Bytes, BytesMut};
@@ -16,7 +16,7 @@ pub const BULK_MAX: usize = 256 << 20;
 /// Bytes in front of each message.
 pub const PREFIX_LEN: usize = 40;
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -28,12 +28,12 @@ pub enum Kind {
     Reply = 3,
     /// The sender closes the connection; the message says why.
     Goodbye = 4,
-    /// Where an endpoint of the fabric is.
+    /// The address of an endpoint of the fabric.
     Fabric = 5,
 }
 
 impl Kind {
-    fn of(code: u8) -> Option<Self> {
+    fn from_code(code: u8) -> Option<Self> {
         [Self::Handshake, Self::Request, Self::Reply, Self::Goodbye, Self::Fabric]
             .into_iter()
             .find(|kind| *kind as u8 == code)
@@ -43,20 +43,20 @@ impl Kind {
 /// A frame as it arrived.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// What it is.
+    /// Kind of the frame.
     pub kind: Kind,
     /// The call it belongs to: chosen by the client, repeated in the reply.
     pub call: u64,
-    /// Of a request: most bytes of bulk that its reply may have.
+    /// Most bulk bytes that the reply to this request may have.
     pub room: u32,
     /// The encoded message.
     pub message: Bytes,
-    /// Data, in the order in which the message speaks of it.
+    /// Data, in the order of the message.
     pub bulk: Bytes,
 }
 
 impl Frame {
-    /// The same frame without the memory of those that were received with it, to be kept for longer.
+    /// Copies the frame out of the memory that it shares with others, so that it may be kept for longer.
     #[must_use]
     pub fn detached(self) -> Self {
         let bulk = match self.bulk.len() {
@@ -67,7 +67,7 @@ impl Frame {
     }
 }
 
-/// A frame that cannot be accepted.
+/// The error of a frame that cannot be accepted.
 fn refused(what: impl std::fmt::Display) -> Error {
     let message =
         format!("the peer sent a frame that is not understood: {what}; the connection is closed");
@@ -116,7 +116,8 @@ impl Prefix {
         if sum(&bytes[..36]) != u32_at(36) {
             return Err(refused("its prefix has another checksum"));
         }
-        let kind = Kind::of(bytes[2]).ok_or_else(|| refused(format_args!("kind {}", bytes[2])))?;
+        let kind =
+            Kind::from_code(bytes[2]).ok_or_else(|| refused(format_args!("kind {}", bytes[2])))?;
         let call = u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32;
         let prefix = Self {
             kind,
@@ -147,7 +148,7 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// Bytes whose checksum, a CRC-32C, is known.
+    /// Bulk with its CRC-32C, if the caller knows it.
     #[must_use]
     pub fn with_sum(bytes: Bytes, sum: u32) -> Self {
         Self { bytes, sum }
@@ -163,7 +164,7 @@ impl From<Bytes> for Bulk {
 /// Bytes that are collected before they are sent, so that small frames travel together.
 const SEND_AT: usize = 64 << 10;
 
-/// The sending half of a connection. Each frame has the number after that of the frame before.
+/// The sending side of a connection. Each frame has the number after that of the frame before.
 pub struct Sender<W> {
     to: W,
     outbox: Outbox,
@@ -178,7 +179,7 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
     /// Sends a frame. It may stay in buffers until [`Sender::flush`].
     ///
     /// # Errors
-    /// `Overflow` if it is too long, in which case nothing was sent; `Io` if the connection is lost.
+    /// `Overflow` if it is too long; nothing was sent then. `Io` if the connection is lost.
     pub async fn send(&mut self, frame: &Frame) -> Result<()> {
         self.outbox.add(frame)?;
         match self.outbox.len() >= SEND_AT {
@@ -187,7 +188,7 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
         }
     }
 
-    /// Hands everything to the network.
+    /// Writes all frames to the network.
     ///
     /// # Errors
     /// `Io` if the connection is lost.
@@ -195,7 +196,7 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
         poll_fn(|context| self.outbox.poll_send(&mut self.to, context)).await
     }
 
-    /// Goes on over another connection. Returns the present one, which must have been flushed.
+    /// Switches to another connection. Returns the present one, which must have been flushed.
     pub fn replace<T: AsyncWrite + Unpin>(self, to: T) -> (W, Sender<T>) {
         (self.to, Sender { to, outbox: self.outbox })
     }
@@ -215,14 +216,14 @@ const SHORT_PART: usize = 32 << 10;
 /// Most bytes that are received before they are added to the checksum, so that they still are in the cache.
 const PIECE: usize = 256 << 10;
 
-/// Most bytes of memory that a byte of a message takes once it is decoded: lists of empty keys take most.
+/// Most bytes of memory per byte of an encoded message once it is decoded: lists of empty keys take most.
 pub const DECODED_FACTOR: u64 = 24;
 
 /// A frame of which only the beginning was received.
 pub struct Announced(Prefix);
 
 impl Announced {
-    /// What the frame is.
+    /// Kind of the frame.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -236,10 +237,10 @@ impl Announced {
     }
 }
 
-/// The receiving half of a connection.
+/// The receiving side of a connection.
 pub struct Receiver<R> {
     from: R,
-    /// What was received and not taken yet.
+    /// Bytes that were received, but not returned yet.
     buffer: BytesMut,
     sequence: u32,
     spare: Spare,
@@ -251,12 +252,12 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         Self::with_spare(from, Spare::default())
     }
 
-    /// The same; memory for long parts comes from `spare`, and returns there.
+    /// Receives frames from `from`. Memory for long parts comes from `spare`, and returns there.
     pub fn with_spare(from: R, spare: Spare) -> Self {
         Self { from, buffer: BytesMut::new(), sequence: 0, spare }
     }
 
-    /// Goes on over another connection. Returns the present one.
+    /// Switches to another connection. Returns the present one.
     ///
     /// # Errors
     /// `Corrupt` if the peer has sent more over this one.
@@ -268,8 +269,8 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         }
     }
 
-    /// The next frame; `None` if the peer has closed the connection between two frames. The future must not be dropped
-    /// before it is ready if the connection is to be used again.
+    /// Receives the next frame; `None` if the peer has closed the connection between two frames. The connection can be
+    /// used again only if the future was polled until it was ready.
     ///
     /// # Errors
     /// `Corrupt` for a frame that is damaged, too long or out of order; `Io` if the connection is lost.
@@ -280,10 +281,10 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         }
     }
 
-    /// The beginning of the next frame, which says how long it is. [`Receiver::rest`] must follow.
+    /// Receives the beginning of the next frame, with its length. [`Receiver::rest`] must follow.
     ///
     /// # Errors
-    /// As [`Receiver::receive`].
+    /// Those of [`Receiver::receive`].
     pub async fn announced(&mut self, limits: Limits) -> Result<Option<Announced>> {
         if !self.gather(PREFIX_LEN).await? {
             return Ok(None);
@@ -302,10 +303,10 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         Ok(Some(Announced(prefix)))
     }
 
-    /// The frame that was announced.
+    /// Receives the rest of a frame after its announcement.
     ///
     /// # Errors
-    /// As [`Receiver::receive`].
+    /// Those of [`Receiver::receive`].
     pub async fn rest(&mut self, Announced(prefix): Announced) -> Result<Frame> {
         let message = self.part(prefix.message_len as usize, prefix.message_sum).await?;
         let bulk = self.part(prefix.bulk_len as usize, prefix.bulk_sum).await?;
@@ -325,7 +326,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
             }
             match self.from.read_buf(&mut self.buffer).await.map_err(|error| lost(&error))? {
                 0 if self.buffer.is_empty() => return Ok(false),
-                0 => return Err(cut()),
+                0 => return Err(cut_off_error()),
                 _ => {}
             }
         }
@@ -336,7 +337,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         let (bytes, found) = match len {
             ..=SHORT_PART => {
                 if !self.gather(len).await? {
-                    return Err(cut());
+                    return Err(cut_off_error());
                 }
                 let bytes =
                     if len == 0 { Bytes::new() } else { self.buffer.split_to(len).freeze() };
@@ -351,7 +352,8 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         }
     }
 
-    /// A part and its checksum. Memory is taken as bytes arrive, so that a length alone costs nothing.
+    /// Receives a part and its checksum. Memory is allocated as bytes arrive, so that an announced length alone costs
+    /// nothing.
     async fn long_part(&mut self, len: usize) -> Result<(Bytes, u32)> {
         let mut bytes = self.spare.empty(len.min(ROOM_AT_ONCE));
         let begun = self.buffer.split_to(self.buffer.len().min(len));
@@ -363,7 +365,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
             let room = (bytes.capacity() - bytes.len()).min(len - bytes.len()).min(PIECE);
             let (begin, mut piece) = (bytes.len(), (&mut self.from).take(room as u64));
             if piece.read_buf(&mut bytes).await.map_err(|error| lost(&error))? == 0 {
-                return Err(cut());
+                return Err(cut_off_error());
             }
             found.add(&bytes[begin..]);
         }
@@ -371,10 +373,10 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     }
 }
 
-/// Bytes of a frame for which memory is taken before any has arrived.
+/// Bytes of memory that are allocated for a frame before any byte of it has arrived.
 const ROOM_AT_ONCE: usize = 4 << 20;
 
-/// How long frames may be at this point of a connection, in bytes.
+/// Length limits of frames at this point of a connection, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The message.
@@ -384,14 +386,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Between peers that know each other.
-    pub const KNOWN: Self = Self { message: MESSAGE_MAX, bulk: BULK_MAX };
-    /// From a stranger.
-    pub const STRANGER: Self = Self { message: 1024, bulk: 0 };
+    /// Between authenticated peers.
+    pub const AUTHENTICATED: Self = Self { message: MESSAGE_MAX, bulk: BULK_MAX };
+    /// From a peer that has not authenticated.
+    pub const UNAUTHENTICATED: Self = Self { message: 1024, bulk: 0 };
 }
 
 #[cold]
-fn cut() -> Error {
+fn cut_off_error() -> Error {
     lost(&std::io::ErrorKind::UnexpectedEof.into())
 }
 

@@ -1,8 +1,9 @@
-//! The handshake: both sides prove that they know the pool's secret, and agree on a version. Nothing is served before.
+//! The handshake: both sides prove that they know the pool's secret, and agree on a version. An engine serves no
+//! request before it.
 //!
-//! Each side draws a nonce. A proof is HMAC-SHA-256 (RFC 2104) by the secret over the side's name and everything that
-//! both have said, so it is of no use in another connection, nor to the other side. It covers the versions that the
-//! client offered and the one that the engine chose: nobody in between can make both speak an older one.
+//! Each side draws a nonce. A proof is HMAC-SHA-256 (RFC 2104) by the secret over the side's name and all messages so
+//! far. It is therefore useless in another connection and to the other side. It covers the versions that the client
+//! offered and the one that the engine chose: an attacker in between cannot make both use an older version.
 use crate::frame::{Frame, Kind, Limits, Receiver, Sender};
 use crate::message::{decode, encode};
 use crate::tls::Binding;
@@ -22,7 +23,7 @@ pub const OLDEST_VERSION: u16 = 2;
 /// Bytes of a secret, a nonce and a proof.
 const LEN: usize = 32;
 
-/// What all nodes and clients of a pool know, and nobody else.
+/// Secret that only the nodes and clients of a pool know.
 #[derive(Clone)]
 pub struct Secret([u8; LEN]);
 
@@ -33,13 +34,13 @@ impl Secret {
         Self(random)
     }
 
-    /// Its bytes, for the file that keeps it.
+    /// Its bytes, for the file that stores it.
     #[must_use]
     pub fn bytes(&self) -> &[u8; LEN] {
         &self.0
     }
 
-    /// The secret of one TLS connection: proofs by it are worth nothing on any other, nor on one without TLS.
+    /// Derives the secret of one TLS connection. Proofs by it are invalid on every other connection.
     ///
     /// # Errors
     /// `Invalid` if the secret cannot be used as a key.
@@ -47,12 +48,12 @@ impl Secret {
         Ok(Self(self.mac(TLS, &[channel])?.finalize().into_bytes().into()))
     }
 
-    fn mac(&self, side: &[u8], said: &[&[u8]]) -> Result<Hmac<Sha256>> {
+    fn mac(&self, side: &[u8], input: &[&[u8]]) -> Result<Hmac<Sha256>> {
         let failed =
             |_| Error::new(ErrorKind::Invalid, "the secret of the pool cannot be used as a key");
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(failed)?;
         mac.update(side);
-        for part in said {
+        for part in input {
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part);
         }
@@ -111,7 +112,7 @@ impl Refusal {
             ),
             Self::Secret => Error::new(
                 ErrorKind::NoPermission,
-                "the engine and the client do not have the same secret, or what they said was changed on its way: use the pool's present map",
+                "the engine and the client do not have the same secret, or a message was changed on its way: use the pool's current map",
             ),
         }
     }
@@ -132,8 +133,11 @@ const CLIENT: &[u8] = b"esker client";
 const ENGINE: &[u8] = b"esker engine";
 const TLS: &[u8] = b"esker tls";
 
-async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -> Result<Bytes> {
-    let message: Bytes = encode(said)?.into();
+async fn send_message<W: AsyncWrite + Unpin>(
+    to: &mut Sender<W>,
+    content: &impl Serialize,
+) -> Result<Bytes> {
+    let message: Bytes = encode(content)?.into();
     let frame = Frame {
         kind: Kind::Handshake,
         call: 0,
@@ -146,8 +150,8 @@ async fn say<W: AsyncWrite + Unpin>(to: &mut Sender<W>, said: &impl Serialize) -
     Ok(message)
 }
 
-async fn hear<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
-    match from.receive(Limits::STRANGER).await? {
+async fn receive_message<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
+    match from.receive(Limits::UNAUTHENTICATED).await? {
         Some(frame) if frame.kind == Kind::Handshake => Ok(frame.message),
         Some(_) => Err(Error::new(ErrorKind::Corrupt, "the peer did not begin with a handshake")),
         None => {
@@ -156,8 +160,8 @@ async fn hear<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
     }
 }
 
-/// What a proof covers beside the name of its side.
-struct Said<'m> {
+/// Input of a proof, beside the name of its side.
+struct Transcript<'m> {
     /// The client's hello as it was sent.
     hello: &'m [u8],
     /// The version that the engine chose.
@@ -166,7 +170,7 @@ struct Said<'m> {
     nonce: [u8; LEN],
 }
 
-impl Said<'_> {
+impl Transcript<'_> {
     fn mac(&self, secret: &Secret, side: &[u8]) -> Result<Hmac<Sha256>> {
         secret.mac(side, &[self.hello, &self.version.to_le_bytes(), &self.nonce])
     }
@@ -182,12 +186,13 @@ impl Said<'_> {
     }
 }
 
-/// Introduces a client to an engine that serves `pool`. `session` names the client in the ids of its changes.
+/// Performs the handshake of a client with an engine that serves `pool`. `session` names the client in the ids of its
+/// changes.
 ///
 /// # Errors
-/// `Incompatible`, `NotFound` or `NoPermission` if the engine refuses; `Incompatible` if it chose a version that was not
-/// offered; `NoPermission` if it does not know the secret, or if somebody changed what was said; `Io` and `Corrupt` as
-/// for frames.
+/// `Incompatible`, `NotFound` or `NoPermission` if the engine refuses; `Incompatible` if it chose a version that was
+/// not offered; `NoPermission` if it does not know the secret, or if a message was changed on the way; `Io` and
+/// `Corrupt` as for frames.
 pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     from: &mut Receiver<R>,
     to: &mut Sender<W>,
@@ -197,19 +202,19 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     nonce: [u8; LEN],
 ) -> Result<()> {
     let hello = Hello { oldest: OLDEST_VERSION, newest: VERSION, pool, nonce, session };
-    let hello = say(to, &hello).await?;
-    let welcome = hear(from).await?;
+    let hello = send_message(to, &hello).await?;
+    let welcome = receive_message(from).await?;
     let (version, theirs, proof) = match decode(&welcome)? {
         Welcome::Refused(why) => return Err(why.into_error()),
         Welcome::Prove { version, nonce, proof } => (version, nonce, proof),
     };
-    let said = Said { hello: &hello, version, nonce: theirs };
-    said.verify(secret, ENGINE, &proof)?;
+    let transcript = Transcript { hello: &hello, version, nonce: theirs };
+    transcript.verify(secret, ENGINE, &proof)?;
     if !(OLDEST_VERSION..=VERSION).contains(&version) {
         return Err(Refusal::Version { newest: version }.into_error());
     }
-    say(to, &Proof { proof: said.proof(secret, CLIENT)? }).await?;
-    match decode(&hear(from).await?)? {
+    send_message(to, &Proof { proof: transcript.proof(secret, CLIENT)? }).await?;
+    match decode(&receive_message(from).await?)? {
         Accepted::Yes => Ok(()),
         Accepted::Refused(why) => Err(why.into_error()),
     }
@@ -218,7 +223,7 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
 /// Lets a client of `pool` in. Returns its session.
 ///
 /// # Errors
-/// As [`connect`]; the client has been told.
+/// Those of [`connect`]; the client was sent the reason.
 pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     from: &mut Receiver<R>,
     to: &mut Sender<W>,
@@ -226,24 +231,24 @@ pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     pool: Uuid,
     nonce: [u8; LEN],
 ) -> Result<u64> {
-    let heard = hear(from).await?;
-    let hello: Hello = decode(&heard)?;
+    let received = receive_message(from).await?;
+    let hello: Hello = decode(&received)?;
     let version = match chosen(&hello, pool) {
         Ok(version) => version,
         Err(why) => {
-            say(to, &Welcome::Refused(why)).await?;
+            send_message(to, &Welcome::Refused(why)).await?;
             return Err(why.into_error());
         }
     };
-    let said = Said { hello: &heard, version, nonce };
-    let proof = said.proof(secret, ENGINE)?;
-    say(to, &Welcome::Prove { version, nonce, proof }).await?;
-    let Proof { proof } = decode(&hear(from).await?)?;
-    if let Err(error) = said.verify(secret, CLIENT, &proof) {
-        say(to, &Accepted::Refused(Refusal::Secret)).await?;
+    let transcript = Transcript { hello: &received, version, nonce };
+    let proof = transcript.proof(secret, ENGINE)?;
+    send_message(to, &Welcome::Prove { version, nonce, proof }).await?;
+    let Proof { proof } = decode(&receive_message(from).await?)?;
+    if let Err(error) = transcript.verify(secret, CLIENT, &proof) {
+        send_message(to, &Accepted::Refused(Refusal::Secret)).await?;
         return Err(error);
     }
-    say(to, &Accepted::Yes).await?;
+    send_message(to, &Accepted::Yes).await?;
     Ok(hello.session)
 }
 

@@ -20,14 +20,14 @@ pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
     encode_to(message, &mut bytes).map(|()| bytes)
 }
 
-/// Encodes a message behind what is in `bytes`.
+/// Appends an encoded message to `bytes`.
 pub(crate) fn encode_to(message: &impl Serialize, bytes: &mut Vec<u8>) -> Result<()> {
     postcard::serialize_with_flavor(message, Append(bytes)).map_err(|error| {
         Error::new(ErrorKind::Overflow, format!("a message cannot be encoded: {error}"))
     })
 }
 
-/// Lets postcard write behind what is there.
+/// Lets postcard append to a vector.
 struct Append<'b>(&'b mut Vec<u8>);
 
 impl postcard::ser_flavors::Flavor for Append<'_> {
@@ -70,20 +70,20 @@ pub fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Handle(pub u32);
 
-/// What a request is about.
+/// Subject of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request<'a> {
-    /// About the pool.
+    /// A request about the pool.
     #[serde(borrow)]
     Pool(PoolRequest<'a>),
-    /// About an open container.
+    /// A request about an open container.
     Container(Handle, #[serde(borrow)] ContainerRequest<'a>),
 }
 
 /// Requests about named values of a pool or container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MetadataRequest<'a> {
-    /// The value of a name: answered by [`Reply::Value`].
+    /// The value of a name: [`Reply::Value`].
     Get(&'a str),
     /// Sets or removes names: [`Reply::Done`].
     #[serde(borrow)]
@@ -92,7 +92,7 @@ pub enum MetadataRequest<'a> {
     List(&'a str),
 }
 
-/// Requests about a pool (the trait `Pool` of the seam).
+/// Requests about a pool (trait `Pool` of the backend).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolRequest<'a> {
     /// [`Reply::Capabilities`].
@@ -110,10 +110,10 @@ pub enum PoolRequest<'a> {
         uuid: Uuid,
         /// Checksum over its data.
         checksum: Checksum,
-        /// Metadata it has from the beginning.
+        /// Its initial metadata.
         #[serde(borrow)]
         metadata: Vec<(&'a str, &'a [u8])>,
-        /// First object id that is handed out.
+        /// First object id to allocate.
         first_oid: u64,
     },
     /// [`Reply::Opened`].
@@ -125,30 +125,30 @@ pub enum PoolRequest<'a> {
     /// [`Reply::Done`].
     Commit(Commit, Epoch),
     /// [`Reply::Done`].
-    GiveUp(Commit),
+    Abort(Commit),
     /// [`Reply::Outcome`].
     Outcome(Commit, bool),
     /// [`Reply::Commits`].
     Prepared,
     /// [`Reply::Done`].
     Forget(Commit),
-    /// The engine's process ends, once this is answered: [`Reply::Done`].
+    /// Ends the engine's process after the reply: [`Reply::Done`].
     ShutDown {
-        /// Its part of the pool is destroyed first.
+        /// Destroys the engine's pool first.
         remove: bool,
     },
-    /// Verifies the structures of the engine's part: [`Reply::Checked`].
+    /// Verifies the structures of the engine's pool: [`Reply::Checked`].
     Check,
-    /// Maintains the engine's part: [`Reply::Maintained`]. All requests about one maintenance have the same number, which
-    /// nobody else uses.
+    /// Maintains the engine's pool: [`Reply::Maintained`]. All requests about one maintenance have the same unique
+    /// number.
     Maintain(Maintenance, u64),
-    /// The oldest decisions about commits, up to this number: [`Reply::Decisions`].
+    /// The oldest commit decisions, up to this number: [`Reply::Decisions`].
     Decisions(u64),
-    /// Removes decisions: [`Reply::Done`].
+    /// Removes commit decisions: [`Reply::Done`].
     Sweep(Vec<CommitId>),
 }
 
-/// What is done to a part as a whole.
+/// Maintenance of a node's pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Maintenance {
     /// Removes damaged records and counts the space anew. The engine ends all its connections first.
@@ -159,7 +159,7 @@ pub enum Maintenance {
     Compact,
 }
 
-/// Requests about an open container (the trait `OpenContainer` of the seam).
+/// Requests about an open container (trait `OpenContainer` of the backend).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContainerRequest<'a> {
     /// Named values of the container.
@@ -206,9 +206,9 @@ pub enum ContainerRequest<'a> {
     PrepareSnapshot(Commit, &'a str),
     /// One query for each of several objects: [`Reply::FoundEach`].
     QueryEach(Vec<ObjectId>, #[serde(borrow)] KeyQuery<'a>, At),
-    /// A lease on what was read under these tokens: [`Reply::Leased`], with the tokens of the lease.
+    /// A lease on the reads of these tokens: [`Reply::Leased`], with the tokens of the lease.
     LeaseReads(#[serde(borrow)] Vec<&'a [u8]>),
-    /// As a write, but it is enough if its tokens hold at one moment after it has arrived: [`Reply::Epoch`].
+    /// A write whose tokens need to hold only at one moment after its arrival: [`Reply::Epoch`].
     WriteProved(#[serde(borrow)] ChangeRequest<'a>),
     /// A lease on each of several objects: [`Reply::Done`].
     LeaseEach(Vec<ObjectId>),
@@ -216,10 +216,10 @@ pub enum ContainerRequest<'a> {
     ReleaseEach(Vec<ObjectId>),
 }
 
-/// Which state a read sees, and whether it is to be proved.
+/// The state that a read sees, and whether it returns tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct At {
-    /// Which state it sees.
+    /// The state that it sees.
     pub view: View,
     /// Asks for tokens.
     pub tokens: bool,
@@ -230,7 +230,7 @@ pub struct At {
 pub struct ChangeRequest<'a> {
     /// Its id, so that it may be sent again.
     pub id: Option<ChangeId>,
-    /// What the transaction has read; `None` outside any.
+    /// Tokens of the transaction's reads; `None` outside a transaction.
     #[serde(borrow)]
     pub tokens: Option<Vec<&'a [u8]>>,
     /// Its writes, in order.
@@ -262,7 +262,7 @@ pub enum ValueRequest {
     PunchExtents(Vec<Extent>),
 }
 
-/// What is fetched of one dkey.
+/// A fetch of akeys of one dkey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DkeyRequest<'a> {
     /// The dkey.
@@ -274,7 +274,7 @@ pub struct DkeyRequest<'a> {
     pub akeys: Vec<AkeyRequest<'a>>,
 }
 
-/// What is fetched of one akey.
+/// A fetch of one akey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AkeyRequest<'a> {
     /// The akey.
@@ -289,24 +289,24 @@ pub struct AkeyRequest<'a> {
     pub room: Option<u64>,
 }
 
-/// What a client gets for a request.
+/// The answer to a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Response {
-    /// What was asked for, or why not.
+    /// The result, or the error.
     pub reply: Reply,
-    /// Tokens of what was read, if they were asked for: of a read that failed, too, since a conflict may have been the
-    /// reason.
+    /// Tokens of the reads, if the client asked for them. A read that failed has them as well, since a conflict may
+    /// have been the reason.
     pub tokens: Vec<Vec<u8>>,
 }
 
-/// A reply: what was asked for, or why not.
+/// A reply: the result, or the error.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
     /// An error of the engine's backend.
     Failed(Failure),
-    /// An error of a fetch, and what is known of its akeys all the same.
+    /// An error of a fetch, and the akeys that were fetched before it.
     FetchFailed(Failure, Vec<AkeyReply>),
-    /// It is done.
+    /// Success without a result.
     Done,
     /// A number.
     Number(u64),
@@ -318,50 +318,50 @@ pub enum Reply {
     Value(Option<Vec<u8>>),
     /// Names.
     Names(Vec<String>),
-    /// What the engine's backend can do.
+    /// Capabilities of the engine's backend.
     Capabilities(Capabilities),
-    /// What a pool is.
+    /// Properties of a pool.
     Pool(PoolInfo),
-    /// What a container is.
+    /// Properties of a container.
     Container(ContainerInfo),
-    /// An open container.
+    /// Handle and properties of an open container.
     Opened(Handle, ContainerInfo),
     /// Containers of a pool.
     Containers(Vec<ContainerInfo>),
     /// Akeys in the order of the request. The bytes that were found are the bulk.
     Fetched(Vec<AkeyReply>),
-    /// Keys, and where the listing continues.
+    /// Keys, and the anchor at which the listing continues.
     Keys(KeyBatch, Anchor),
-    /// Extents, and where the listing continues.
+    /// Extents, and the anchor at which the listing continues.
     Extents(Vec<StoredExtent>, Anchor),
-    /// Objects, and where the listing continues.
+    /// Objects, and the anchor at which the listing continues.
     Objects(Vec<ObjectId>, Anchor),
     /// Result of a query.
     Found(Option<KeyFound>),
     /// Snapshots.
     Snapshots(Vec<SnapshotInfo>),
-    /// What became of a commit.
+    /// State of a commit.
     Outcome(Outcome),
-    /// Commits that are prepared.
+    /// Prepared commits.
     Commits(Vec<Commit>),
-    /// What a check found, or `None` if it is not finished: ask again.
+    /// Result of a check, or `None` if it is not finished: ask again.
     Checked(Option<Check>),
-    /// What a maintenance did, or `None` if it is not finished: ask again.
+    /// Result of a maintenance, or `None` if it is not finished: ask again.
     Maintained(Option<Maintained>),
     /// Results of a query, in the order of the objects.
     FoundEach(Vec<Option<KeyFound>>),
-    /// How long a lease on reads lasts, counted from before it was asked for; `None` if none is granted.
+    /// Duration of a lease on reads, counted from before the request; `None` if none is granted.
     Leased(Option<Duration>),
     /// Yes or no for each of several objects.
     Flags(Vec<bool>),
-    /// Decisions about commits.
+    /// Commit decisions.
     Decisions(Decisions),
 }
 
-/// What a maintenance of a part did.
+/// Result of a maintenance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Maintained {
-    /// What is wrong now, and what was repaired, one message each.
+    /// Remaining problems, and repairs, one message each.
     Repaired(Check, Vec<String>),
     /// Records and bytes that were read, and damage, one message per object.
     Scrubbed(u64, u64, Vec<String>),
@@ -369,10 +369,10 @@ pub enum Maintained {
     Compacted(u64),
 }
 
-/// What a check of a part found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Problems, one message each; empty for a sound part.
+    /// Problems, one message each; empty if the pool is consistent.
     pub problems: Vec<String>,
     /// Number of index records verified.
     pub records: u64,
@@ -380,7 +380,7 @@ pub struct Check {
     pub live_bytes: u64,
     /// Bytes that are neither live, nor free, nor counted as dead.
     pub lost_bytes: u64,
-    /// Where they are, one message per segment.
+    /// Locations of the lost bytes, one message per segment.
     pub lost: Vec<String>,
 }
 
@@ -395,7 +395,7 @@ impl Reply {
     }
 }
 
-/// What was found of one akey.
+/// Result of a fetch of one akey.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AkeyReply {
     /// Record size, or size of the single value; 0 if the akey does not exist.
@@ -406,7 +406,7 @@ pub struct AkeyReply {
     pub filled: Vec<Extent>,
 }
 
-/// An error as it travels.
+/// An encoded error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     kind: ErrorKind,
@@ -430,11 +430,11 @@ impl From<Failure> for Error {
     }
 }
 
-/// Where records that were found lie in the buffer of a fetch of `wanted`, as ranges of bytes. `filled` is in the order
-/// of `wanted`; a record that was asked for twice is in it twice.
+/// Ranges of bytes, in the buffer of a fetch of `wanted`, of the records that were found. `filled` is in the order of
+/// `wanted`; a record that was wanted twice is in it twice.
 ///
 /// # Errors
-/// `Corrupt` if a record was not asked for.
+/// `Corrupt` if `filled` has a record that was not wanted.
 pub fn filled_ranges(
     wanted: &[Extent],
     filled: &[Extent],
@@ -455,18 +455,18 @@ pub fn filled_ranges(
     Ok(ranges)
 }
 
-/// The part of a buffer that no records were placed in yet.
+/// The part of a buffer that has no records yet.
 struct Buffer<'e> {
-    /// The extents it is for, from the present one on.
+    /// The extents of this part, from the current one on.
     rest: &'e [Extent],
-    /// First record of the present extent that may come next.
+    /// First record of the current extent that may come next.
     next: u64,
-    /// Records of all extents before the present one.
+    /// Number of records of all extents before the current one.
     before: u64,
 }
 
 impl Buffer<'_> {
-    /// Position in the buffer of the first records of `found`, and how many of them lie there.
+    /// Index in the buffer of the first records of `found`, and their number.
     fn place(&mut self, found: Extent) -> Option<(u64, u64)> {
         loop {
             let (present, others) = self.rest.split_first()?;
@@ -497,7 +497,7 @@ mod tests {
         Extent { start, count }
     }
 
-    /// What is encoded must never change within a version of the protocol.
+    /// The encoding must never change within a version of the protocol.
     #[test]
     fn messages_have_the_bytes_of_version_2() {
         let open = PoolRequest::Open(ContainerRef::Label("c"), OpenMode::ReadWrite);
@@ -545,7 +545,7 @@ mod tests {
         let named = [&[7; 16][..], &[0xac, 2]].concat();
         let pool = |kind: u8, rest: &[u8]| [&[0, kind][..], &named, rest].concat();
         assert_eq!(bytes(Request::Pool(PoolRequest::Commit(commit, Epoch(5)))), pool(7, &[5]));
-        assert_eq!(bytes(Request::Pool(PoolRequest::GiveUp(commit))), pool(8, &[]));
+        assert_eq!(bytes(Request::Pool(PoolRequest::Abort(commit))), pool(8, &[]));
         assert_eq!(bytes(Request::Pool(PoolRequest::Outcome(commit, true))), pool(9, &[1]));
         assert_eq!(bytes(Request::Pool(PoolRequest::Prepared)), [0, 10]);
         assert_eq!(bytes(Request::Pool(PoolRequest::Forget(commit))), pool(11, &[]));

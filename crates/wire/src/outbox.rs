@@ -1,4 +1,4 @@
-//! Frames that wait to be sent. Short ones lie one behind the other; long data is sent from where it is.
+//! Frames that wait to be sent. Short ones are packed into one buffer; long data is sent without a copy.
 use crate::frame::{BULK_MAX, Bulk, Frame, Kind, MESSAGE_MAX, PREFIX_LEN, Prefix, lost, sum};
 use crate::message::encode_to;
 use bytes::{Buf, Bytes};
@@ -15,13 +15,13 @@ pub use crate::borrowed::Borrowed;
 /// Data up to this length is copied behind its message.
 const SHORT_BULK: usize = 16 << 10;
 
-/// Pieces of memory that are handed to the network at a time.
+/// Slices of memory per vectored write.
 const SLICES: usize = 32;
 
-/// Memory for short frames that is kept while there are none.
+/// Capacity for short frames that is kept while there are none.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// Frames in order, and how much of them was sent.
+/// Frames in order, and the position up to which they were sent.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Prefixes, messages and short data.
@@ -52,7 +52,7 @@ impl Outbox {
     /// Adds a frame. Returns its length in bytes.
     ///
     /// # Errors
-    /// `Overflow` if it is too long, in which case nothing was added.
+    /// `Overflow` if it is too long; nothing was added then.
     pub fn add(&mut self, frame: &Frame) -> Result<usize> {
         let Frame { kind, call, room, message, bulk } = frame;
         self.add_with((*kind, *call, *room), bulk.clone().into(), |packed| {
@@ -64,7 +64,7 @@ impl Outbox {
     /// Adds a frame of a message that is encoded in place. Returns its length in bytes.
     ///
     /// # Errors
-    /// As [`Outbox::add`].
+    /// Those of [`Outbox::add`].
     pub fn add_message(
         &mut self,
         head: (Kind, u64, u32),
@@ -74,10 +74,10 @@ impl Outbox {
         self.add_with(head, bulk, |packed| encode_to(message, packed))
     }
 
-    /// Adds a frame without its data, of which it knows length and checksum. The data must be sent next.
+    /// Adds a frame without its data, but with the length and checksum of that. The data must be sent next.
     ///
     /// # Errors
-    /// As [`Outbox::add`].
+    /// Those of [`Outbox::add`].
     pub fn add_before(
         &mut self,
         head: (Kind, u64, u32),
@@ -145,7 +145,7 @@ impl Outbox {
         }
     }
 
-    /// Moves all frames to `other`, which must be empty; the numbers go on.
+    /// Moves all frames to `other`, which must be empty; its frame numbers continue from here.
     pub fn move_to(&mut self, other: &mut Self) {
         std::mem::swap(self, other);
         self.sequence = other.sequence;
@@ -166,7 +166,7 @@ impl Outbox {
     /// Sends everything, and then data that belongs to the last frame.
     ///
     /// # Errors
-    /// As [`Outbox::poll_send`].
+    /// Those of [`Outbox::poll_send`].
     pub fn poll_send_with(
         &mut self,
         to: &mut (impl AsyncWrite + Unpin),
@@ -193,7 +193,7 @@ impl Outbox {
         to.poll_flush(context).map_err(|error| lost(&error))
     }
 
-    /// What comes next. Returns the number of slices.
+    /// Collects the next slices to send. Returns their number.
     fn slices<'s>(&'s self, slices: &mut [IoSlice<'s>; SLICES]) -> usize {
         let (mut at, mut count) = (self.sent, 0);
         let mut add = |piece: &'s [u8]| {
@@ -213,7 +213,7 @@ impl Outbox {
         count
     }
 
-    /// Notes that the next `count` bytes were sent.
+    /// Records that the next `count` bytes were sent.
     fn advance(&mut self, mut count: usize) {
         self.left -= count;
         while count > 0 {
@@ -235,7 +235,7 @@ impl Outbox {
         }
     }
 
-    /// Forgets what was sent, once it is most of the memory.
+    /// Removes bytes that were sent from the buffer, once they are most of it.
     fn compact(&mut self) {
         if self.sent > KEPT_BYTES && self.sent > self.packed.len() / 2 {
             self.packed.drain(..self.sent);
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// Takes few bytes at a time, and nothing every third time.
+    /// Accepts few bytes at a time, and nothing every third time.
     #[derive(Default)]
     struct Narrow {
         taken: Vec<u8>,
@@ -309,7 +309,7 @@ mod tests {
         outbox.poll_send_with(to, &mut context, data).is_ready()
     }
 
-    /// Sends frames of `pieces`, and one between them; how many attempts send data from where it is?
+    /// Sends frames of `pieces`, and one between them. Returns the number of attempts that send data without a copy.
     fn sent(pieces: &[&[u8]], attempts: usize) -> Vec<u8> {
         let (mut outbox, mut to) = (Outbox::default(), Narrow::default());
         let whole = pieces.concat();

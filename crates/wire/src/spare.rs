@@ -1,15 +1,15 @@
-//! Memory of long parts of frames that nobody needs any more, for those that come next: using fresh memory for the
-//! first time takes longer than receiving into it.
+//! Stock of memory for long parts of frames. Receiving into memory that was used before is faster than the first use of
+//! fresh memory.
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most bytes that are kept for later.
+/// Most bytes in the stock.
 pub const SPARE_MAX: usize = 32 << 20;
 
-/// Shorter memory is not kept.
+/// Shorter buffers are not kept in the stock.
 const LEAST: usize = 32 << 10;
 
-/// A stock of memory. Clones share it.
+/// A stock of memory. Its clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Spare(Arc<Mutex<Stock>>);
 
@@ -56,7 +56,7 @@ impl Spare {
         buffer
     }
 
-    /// The bytes of a buffer, whose memory comes back here once nobody needs them.
+    /// Converts a buffer to bytes. Its memory returns to the stock once they are dropped.
     #[must_use]
     pub fn keep(&self, buffer: Vec<u8>) -> Bytes {
         match buffer.capacity() {

@@ -1,9 +1,9 @@
 //! TLS 1.3 between clients and engines.
 //!
-//! There are no certificates: an engine draws a key when it starts, and shows it as a raw public key (RFC 7250). Anybody
-//! can do that, so TLS alone proves nothing here. What ties both ends together is the handshake with the pool's secret
-//! inside: its proofs cover the [`Binding`] of the TLS connection. Somebody in between who speaks TLS with both sides has
-//! two connections, and so two bindings, and neither side accepts the proofs of the other.
+//! There are no certificates: an engine draws a key when it starts, and shows it as a raw public key (RFC 7250). Any
+//! program can do that, so TLS alone authenticates neither side. The handshake with the pool's secret inside does: its
+//! proofs cover the [`Binding`] of the TLS connection. An attacker in between who speaks TLS with both sides has two
+//! connections with two bindings. Neither side accepts the proofs of the other.
 use esker_types::{Error, ErrorKind, Result};
 use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
@@ -30,7 +30,7 @@ use tokio_rustls::rustls::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-/// What is known of a TLS connection at its two ends, and nowhere else: the channel binding `tls-exporter` of RFC 9266.
+/// Secret value that only the two ends of a TLS connection know: the channel binding `tls-exporter` of RFC 9266.
 pub type Binding = [u8; 32];
 
 /// A stream whose bytes travel encrypted.
@@ -42,10 +42,10 @@ const EXPORTER: &[u8] = b"EXPORTER-Channel-Binding";
 /// Encrypted bytes that are received at a time, if they are there: several records.
 const RECEIVE_BUFFER: usize = 128 << 10;
 
-/// Most bytes that wait encrypted until the network takes them.
+/// Most encrypted bytes that wait for the network.
 const SEND_BUFFER: usize = 256 << 10;
 
-/// The side of an engine.
+/// TLS for the engine's side.
 #[derive(Clone)]
 pub struct Acceptor(TlsAcceptor);
 
@@ -65,7 +65,7 @@ impl Acceptor {
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }
 
-    /// Speaks TLS with a client.
+    /// Performs the TLS handshake with a client.
     ///
     /// # Errors
     /// `Corrupt` if the client does not speak TLS 1.3; `Io` if the connection is lost.
@@ -74,13 +74,13 @@ impl Acceptor {
         stream: S,
     ) -> Result<(Stream<S>, Binding)> {
         let accepted = self.0.accept(buffered(stream)).await;
-        let mut stream = accepted.map_err(|error| failed(&error, "the client"))?;
+        let mut stream = accepted.map_err(|error| tls_error(&error, "the client"))?;
         let binding = prepare(stream.get_mut().1)?;
         Ok((stream.into(), binding))
     }
 }
 
-/// Speaks TLS with an engine.
+/// Performs the TLS handshake with an engine.
 ///
 /// # Errors
 /// `Corrupt` if it does not speak TLS 1.3; `Io` if the connection is lost.
@@ -95,12 +95,12 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<(St
     config.resumption = Resumption::disabled();
     let name = ServerName::try_from("engine").map_err(|error| unusable(&error))?;
     let connected = TlsConnector::from(Arc::new(config)).connect(name, buffered(stream)).await;
-    let mut stream = connected.map_err(|error| failed(&error, "the engine"))?;
+    let mut stream = connected.map_err(|error| tls_error(&error, "the engine"))?;
     let binding = prepare(stream.get_mut().1)?;
     Ok((stream.into(), binding))
 }
 
-/// Encryption by ring. What most processors have instructions for, and is fastest, comes first.
+/// Encryption by ring. The first cipher suite is the fastest: most processors have instructions for it.
 fn provider() -> Arc<CryptoProvider> {
     let cipher_suites =
         vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256];
@@ -121,7 +121,7 @@ fn buffered<S: AsyncRead>(stream: S) -> BufReader<S> {
     BufReader::with_capacity(RECEIVE_BUFFER, stream)
 }
 
-/// Prepares a connection for frames. Returns what binds the handshake to it.
+/// Prepares a connection for frames. Returns its channel binding.
 fn prepare<D>(connection: &mut ConnectionCommon<D>) -> Result<Binding> {
     connection.set_buffer_limit(Some(SEND_BUFFER));
     let binding = connection.export_keying_material([0; 32], EXPORTER, Some(&[]));
@@ -134,11 +134,11 @@ fn unusable(error: &dyn std::fmt::Display) -> Error {
 }
 
 #[cold]
-fn failed(error: &std::io::Error, peer: &str) -> Error {
+fn tls_error(error: &std::io::Error, peer: &str) -> Error {
     match error.kind() {
         std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof => {
             let message = format!(
-                "{peer} does not speak TLS 1.3 ({error}): use the pool's present map on all nodes"
+                "{peer} does not speak TLS 1.3 ({error}): use the pool's current map on all nodes"
             );
             Error::new(ErrorKind::Corrupt, message)
         }
@@ -146,7 +146,7 @@ fn failed(error: &std::io::Error, peer: &str) -> Error {
     }
 }
 
-/// Takes any key of an engine, as the proofs inside show whose it is. The engine must have the key that it shows.
+/// Accepts any key of an engine, because the proofs inside authenticate it. The engine must own the key that it shows.
 #[derive(Debug)]
 struct AnyKey(Arc<CryptoProvider>);
 

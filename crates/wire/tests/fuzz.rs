@@ -1,4 +1,4 @@
-//! Parsers of bytes that strangers send: frames, and the messages of the handshake.
+//! Fuzz tests of the parsers of bytes from unauthenticated peers: frames, and the messages of the handshake.
 use bytes::Bytes;
 use esker_testing::fuzz;
 use esker_types::{Checksum, Uuid};
@@ -9,7 +9,7 @@ use std::future::Future;
 
 const POOL: Uuid = Uuid([3; 16]);
 
-/// Bytes that are written before the reader goes on; more than an input has.
+/// Capacity of the pipe: longer than every input.
 const STREAM: usize = 1 << 16;
 
 fn run<F: Future>(work: F) -> F::Output {
@@ -34,7 +34,7 @@ fn frames(kind: Kind, messages: &[&[u8]]) -> Vec<u8> {
     })
 }
 
-/// `bytes` with the checksum that their first prefix should have, so that its fields are looked at.
+/// `bytes` with a correct checksum in their first prefix, so that the reader decodes its fields.
 fn summed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Some(prefix) = bytes.get_mut(..PREFIX_LEN) {
@@ -63,14 +63,14 @@ fn fuzz_frames() {
     ];
     fuzz("wire-frame", &known, |bytes| {
         for bytes in [bytes.to_vec(), summed(bytes)] {
-            for limits in [Limits::KNOWN, Limits::STRANGER] {
+            for limits in [Limits::AUTHENTICATED, Limits::UNAUTHENTICATED] {
                 assert!(run(receive_all(&bytes, limits)) <= bytes.len());
             }
         }
     });
 }
 
-/// The peer sends `message` in place of its first one, then nothing.
+/// A peer that sends `message` as its first one, then nothing.
 fn said(message: &[u8]) -> tokio::io::DuplexStream {
     let bytes = frames(Kind::Handshake, &[message]);
     let (mut near, far) = tokio::io::duplex(STREAM);
@@ -90,7 +90,7 @@ fn fuzz_handshakes() {
     let known =
         [encode(&hello), encode(&prove), encode(&refused)].map(|known| known.expect("a message"));
     fuzz("wire-handshake", &known, |message| {
-        if message.len() > Limits::STRANGER.message {
+        if message.len() > Limits::UNAUTHENTICATED.message {
             return;
         }
         let (from, to) = tokio::io::split(said(message));

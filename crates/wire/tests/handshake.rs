@@ -1,4 +1,4 @@
-//! The handshake: those that know the secret meet; nobody else gets in, whatever they repeat, reflect or change.
+//! The handshake admits clients that know the secret, and no others, whatever they repeat, reflect or change.
 use bytes::Bytes;
 use esker_testing::Random;
 use esker_types::{ErrorKind, Result, Uuid};
@@ -33,7 +33,7 @@ struct End {
 }
 
 impl End {
-    fn of(stream: DuplexStream) -> Self {
+    fn from_stream(stream: DuplexStream) -> Self {
         let (from, to) = split(stream);
         Self { from: Receiver::new(from), to: Sender::new(to) }
     }
@@ -41,7 +41,7 @@ impl End {
     /// Both ends of a connection that cuts frames.
     fn pair() -> (Self, Self) {
         let (near, far) = duplex(64);
-        (Self::of(near), Self::of(far))
+        (Self::from_stream(near), Self::from_stream(far))
     }
 
     async fn connect(mut self, secret: &Secret, pool: Uuid) -> Result<()> {
@@ -53,7 +53,7 @@ impl End {
         handshake::accept(&mut self.from, &mut self.to, secret, POOL, [nonce; 32]).await
     }
 
-    async fn say(&mut self, message: &[u8]) {
+    async fn send(&mut self, message: &[u8]) {
         let message = Bytes::copy_from_slice(message);
         let frame = Frame { kind: Kind::Handshake, call: 0, room: 0, message, bulk: Bytes::new() };
         // The peer may have closed its end already.
@@ -61,8 +61,8 @@ impl End {
         let _ = self.to.flush().await;
     }
 
-    async fn hear(&mut self) -> Option<Bytes> {
-        let frame = self.from.receive(Limits::STRANGER).await.ok().flatten();
+    async fn receive(&mut self) -> Option<Bytes> {
+        let frame = self.from.receive(Limits::UNAUTHENTICATED).await.ok().flatten();
         frame.map(|frame| frame.message)
     }
 }
@@ -71,23 +71,23 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
-/// How a client and an engine with these secrets get on.
+/// Results of a handshake between a client and an engine with these secrets.
 fn meet(client: &Secret, pool: Uuid, engine: &Secret) -> (Result<()>, Result<u64>) {
     let (near, far) = End::pair();
     run(async { tokio::join!(near.connect(client, pool), far.accept(engine, 2)) })
 }
 
-/// As [`meet`], with somebody in between who sees all four messages and may change them.
+/// Results of a handshake through an attacker in between, who sees all four messages and may change them.
 fn meet_through(change: impl Fn(usize, &mut Vec<u8>)) -> (Result<()>, Result<u64>) {
     let ((client, mut near), (mut far, engine)) = (End::pair(), End::pair());
     let relay = async {
         for number in 0..4 {
             let (from, to) =
                 if number % 2 == 0 { (&mut near, &mut far) } else { (&mut far, &mut near) };
-            let Some(message) = from.hear().await else { break };
+            let Some(message) = from.receive().await else { break };
             let mut message = message.to_vec();
             change(number, &mut message);
-            to.say(&message).await;
+            to.send(&message).await;
         }
         drop((near, far));
     };
@@ -99,7 +99,7 @@ fn meet_through(change: impl Fn(usize, &mut Vec<u8>)) -> (Result<()>, Result<u64
 }
 
 #[test]
-fn those_that_know_the_secret_meet() {
+fn sides_with_the_same_secret_agree() {
     let (connected, accepted) = meet(&secret(5), POOL, &secret(5));
     connected.expect("the client");
     assert_eq!(accepted.expect("the engine"), SESSION);
@@ -109,8 +109,8 @@ fn those_that_know_the_secret_meet() {
 }
 
 #[test]
-fn a_stranger_gets_nothing() {
-    // The engine proves itself first: a client with another secret, or an old one, goes away without a proof of its own.
+fn client_without_the_secret_is_refused() {
+    // The engine sends its proof first: a client with another secret disconnects without a proof of its own.
     let (connected, accepted) = meet(&secret(6), POOL, &secret(5));
     assert_eq!(kind(connected), Some(ErrorKind::NoPermission));
     accepted.expect_err("the engine");
@@ -120,7 +120,7 @@ fn a_stranger_gets_nothing() {
 }
 
 #[test]
-fn whoever_changes_a_bit_of_the_handshake_is_noticed() {
+fn flipped_bit_in_the_handshake_is_detected() {
     for number in 0..4 {
         // No message is longer than this.
         for bit in 0..80 * 8 {
@@ -144,7 +144,7 @@ fn whoever_changes_a_bit_of_the_handshake_is_noticed() {
     }
 }
 
-/// The proof of one side as docs/wire.md says.
+/// The proof of one side, as docs/wire.md defines it.
 fn proof(side: &[u8], hello: &[u8], version: u16, nonce: [u8; 32]) -> Proof {
     let mut mac = Hmac::<Sha256>::new_from_slice(&[5; 32]).expect("a key");
     mac.update(side);
@@ -155,16 +155,16 @@ fn proof(side: &[u8], hello: &[u8], version: u16, nonce: [u8; 32]) -> Proof {
     mac.finalize().into_bytes().into()
 }
 
-/// An engine that knows the secret but chooses `version`, whatever it was offered.
+/// An engine that knows the secret but chooses `version`, whatever the client offered.
 fn meet_version(version: u16) -> Result<()> {
     let (near, mut far) = End::pair();
     let secret = secret(5);
     let engine = async {
-        let hello = far.hear().await.expect("a hello");
+        let hello = far.receive().await.expect("a hello");
         let proof = proof(b"esker engine", &hello, version, [7; 32]);
-        far.say(&encode(&(0_u8, version, [7_u8; 32], proof)).expect("a welcome")).await;
-        if far.hear().await.is_some() {
-            far.say(&[0]).await;
+        far.send(&encode(&(0_u8, version, [7_u8; 32], proof)).expect("a welcome")).await;
+        if far.receive().await.is_some() {
+            far.send(&[0]).await;
         }
     };
     run(async { tokio::join!(near.connect(&secret, POOL), engine) }).0
@@ -187,10 +187,10 @@ fn an_engine_serves_the_newest_common_version() {
         let secret = secret(5);
         let client = async {
             let hello: Hello = (oldest, newest, POOL, [1; 32], SESSION);
-            near.say(&encode(&hello).expect("a hello")).await;
-            let heard = near.hear().await.expect("a welcome");
+            near.send(&encode(&hello).expect("a hello")).await;
+            let received = near.receive().await.expect("a welcome");
             drop(near);
-            heard
+            received
         };
         let (welcome, accepted) = run(async { tokio::join!(client, far.accept(&secret, 2)) });
         (welcome, kind(accepted))
@@ -205,19 +205,22 @@ fn an_engine_serves_the_newest_common_version() {
     }
 }
 
-/// A client that says `hello` and then answers the engine's welcome with what `prove` makes of it.
+/// A client that sends `hello`, and then the proof that `prove` makes of the engine's welcome.
 fn forge(hello: &[u8], prove: impl FnOnce(&[u8]) -> Proof) -> Result<u64> {
     let (mut near, far) = End::pair();
     let secret = secret(5);
     let client = async {
-        near.say(hello).await;
-        let welcome = near.hear().await.expect("a welcome");
-        near.say(&prove(&welcome)).await;
-        let refused: (u8, Refusal) = decode(&near.hear().await?).ok()?;
+        near.send(hello).await;
+        let welcome = near.receive().await.expect("a welcome");
+        near.send(&prove(&welcome)).await;
+        let refused: (u8, Refusal) = decode(&near.receive().await?).ok()?;
         Some(refused)
     };
-    let (heard, accepted) = run(async { tokio::join!(client, far.accept(&secret, 2)) });
-    assert_eq!(heard.is_some_and(|heard| heard == (1, Refusal::Secret)), accepted.is_err());
+    let (received, accepted) = run(async { tokio::join!(client, far.accept(&secret, 2)) });
+    assert_eq!(
+        received.is_some_and(|received| received == (1, Refusal::Secret)),
+        accepted.is_err()
+    );
     accepted
 }
 
@@ -233,7 +236,7 @@ fn a_client_that_sends_a_proof_back_is_refused() {
         proof
     });
     assert_eq!(kind(reflected), Some(ErrorKind::NoPermission));
-    // The same client with the right proof is let in.
+    // The same client with the right proof is admitted.
     let known = forge(&hello(), |_| proof(b"esker client", &hello(), VERSION, [2; 32]));
     assert_eq!(known.expect("a known client"), SESSION);
 }
@@ -251,7 +254,7 @@ fn a_client_that_replays_a_handshake_is_refused() {
 }
 
 #[test]
-fn noise_is_not_let_in() {
+fn noise_is_refused_in_the_handshake() {
     let mut random = Random::new(esker_testing::seed(), 2);
     for _ in 0..500 {
         let len = random.below(2000) as usize;
@@ -260,7 +263,7 @@ fn noise_is_not_let_in() {
         let accepted = run(async {
             stream.write_all(&noise).await.expect("sending");
             drop(stream);
-            End::of(far).accept(&secret(5), 2).await
+            End::from_stream(far).accept(&secret(5), 2).await
         });
         accepted.expect_err("noise");
     }

@@ -1,17 +1,17 @@
-//! What messages take once they are decoded: an engine takes as much of its memory for them before it receives them.
+//! Memory of decoded messages: an engine reserves as much before it receives them.
 use esker_types::ops::{CommitId, Cond};
 use esker_types::{Extent, Uuid};
 use esker_wire::frame::DECODED_FACTOR;
 use esker_wire::message::{AkeyRequest, DkeyRequest, ValueRequest, WriteRequest, encode};
 use serde::Serialize;
 
-/// Bytes in memory of an entry of a list, per byte that encodes it.
+/// Bytes in memory of a list's entry, per byte of its encoding.
 fn factor<T: Serialize>(entry: &T) -> u64 {
     let encoded = encode(entry).expect("encoding").len();
     (size_of::<T>() as u64).div_ceil(encoded as u64)
 }
 
-/// The entries of lists in requests, each as short as it can be.
+/// The entries of lists in requests, each as short as possible.
 #[test]
 fn no_message_takes_more_memory_than_is_accounted_for() {
     let empty: &[u8] = b"";

@@ -1,4 +1,4 @@
-//! Frames come back as they were sent, and those that break the rules are refused with an error that says why.
+//! Frames are received as they were sent. Frames that break the rules are refused with an error that says why.
 use bytes::Bytes;
 use esker_testing::Random;
 use esker_types::{ErrorKind, Result};
@@ -30,13 +30,13 @@ fn sent(frames: &[Frame]) -> Vec<u8> {
     })
 }
 
-/// The frames in bytes, up to the first that is refused.
+/// Number of frames in `bytes` before the first that is refused, and its error.
 fn received(bytes: &[u8]) -> (usize, Result<()>) {
     run(async {
         let mut receiver = Receiver::new(bytes);
         let mut count = 0;
         loop {
-            match receiver.receive(Limits::KNOWN).await {
+            match receiver.receive(Limits::AUTHENTICATED).await {
                 Ok(Some(_)) => count += 1,
                 Ok(None) => return (count, Ok(())),
                 Err(error) => return (count, Err(error)),
@@ -55,14 +55,15 @@ fn frames_come_back() {
     run(async {
         let mut receiver = Receiver::new(&bytes[..]);
         for expected in &frames {
-            let found = receiver.receive(Limits::KNOWN).await.expect("a frame").expect("a frame");
+            let found =
+                receiver.receive(Limits::AUTHENTICATED).await.expect("a frame").expect("a frame");
             assert_eq!((found.kind, found.call), (expected.kind, expected.call));
             assert_eq!(
                 (found.message, found.bulk),
                 (expected.message.clone(), expected.bulk.clone())
             );
         }
-        assert!(receiver.receive(Limits::KNOWN).await.expect("the end").is_none());
+        assert!(receiver.receive(Limits::AUTHENTICATED).await.expect("the end").is_none());
     });
 }
 
@@ -98,7 +99,7 @@ fn a_frame_that_is_too_long_is_refused_on_both_sides() {
     assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::Overflow));
     let bytes = sent(&[frame(1, &[0; 2000], b"")]);
     run(async {
-        let refused = Receiver::new(&bytes[..]).receive(Limits::STRANGER).await;
+        let refused = Receiver::new(&bytes[..]).receive(Limits::UNAUTHENTICATED).await;
         assert_eq!(refused.map_err(|error| error.kind()).map(drop), Err(ErrorKind::Corrupt));
     });
 }
@@ -111,7 +112,7 @@ fn noise_is_refused() {
         let noise = random.bytes(len);
         let (count, end) = received(&noise);
         assert!(count == 0 && (end.is_err() || noise.is_empty()));
-        // What decodes by chance is a message; what does not is refused. Neither ends the process.
+        // Noise may decode to a message by chance, else it is refused. Neither ends the process.
         let _ = message::decode::<Request<'_>>(&noise);
         let _ = message::decode::<Reply>(&noise);
     }

@@ -20,7 +20,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         Self { tree, epoch, changed: BTreeMap::new() }
     }
 
-    /// Everything that changed, with its new content.
+    /// The changed akeys, with their new content.
     pub fn finish(self) -> BTreeMap<AkeyPath, Option<Stored<P>>> {
         self.changed
     }
@@ -136,7 +136,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
 
     fn punch(&mut self, paths: Vec<AkeyPath>, cond: Cond) -> Result<()> {
         if paths.is_empty() && cond.has(Cond::PUNCH) {
-            return Err(missing("key to be punched"));
+            return Err(missing_key_error("key to be punched"));
         }
         self.changed.extend(paths.into_iter().map(|path| (path, None)));
         Ok(())
@@ -155,7 +155,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
             let path = AkeyPath { oid, dkey: dkey.clone(), akey: encode_akey(oid, akey)? };
             match self.current(&path) {
                 Some(_) => paths.push(path),
-                None if cond.has(Cond::PUNCH) => return Err(missing("akey")),
+                None if cond.has(Cond::PUNCH) => return Err(missing_key_error("akey")),
                 None => {}
             }
         }
@@ -179,13 +179,13 @@ fn check(
         return Err(Error::new(ErrorKind::Exists, format!("{what} already exists")));
     }
     if cond.has(update) && !exists() {
-        return Err(missing(what));
+        return Err(missing_key_error(what));
     }
     Ok(())
 }
 
 /// The error for something that a condition requires.
-pub fn missing(what: &str) -> Error {
+pub fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("{what} does not exist"))
 }
 

@@ -16,7 +16,7 @@ impl<P: Payload> Reader<'_, P> {
     /// # Errors
     /// [`ErrorKind::Invalid`] for a key of another kind.
     pub fn query(&mut self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
-        let (dkey, akey) = self.given(&query)?;
+        let (dkey, akey) = self.encode_given(&query)?;
         let bound = query.bound(self.oid.dkey_kind())?;
         match &dkey {
             Some(dkey) => self.note_dkey(dkey),
@@ -36,8 +36,8 @@ impl<P: Payload> Reader<'_, P> {
         found.map(|candidate| self.answer(candidate, &query)).transpose()
     }
 
-    /// The given keys, encoded.
-    fn given(&self, query: &KeyQuery<'_>) -> Result<(Encoded, Encoded)> {
+    /// Encodes the keys that the query gives.
+    fn encode_given(&self, query: &KeyQuery<'_>) -> Result<(Encoded, Encoded)> {
         if query.want_extent && query.akey.is_none() && !query.want_akey {
             return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
         }

@@ -1,6 +1,6 @@
 //! Reading one object.
 use super::conflicts::{Conflicts, Watched};
-use super::overlay::missing;
+use super::overlay::missing_key_error;
 use super::records::{Records, Stored};
 use super::tree::{AkeyPath, Seen, Tree, encode_akey, encode_dkey};
 use crate::check::{check_count, check_keys};
@@ -22,21 +22,21 @@ pub struct Reader<'a, P = Arc<[u8]>> {
     pub tree: &'a Tree<P>,
     /// The epoch that the reader sees.
     pub at: Epoch,
-    /// Where a transaction collects read tokens.
+    /// Read tokens of the transaction.
     pub tokens: Option<&'a ReadTokens>,
-    /// Versions of everything read in transactions.
+    /// Versions of the data that transactions have read.
     pub conflicts: &'a mut Conflicts,
 }
 
 impl<P> Reader<'_, P> {
-    /// Records for the transaction what its answer depends on.
+    /// Records for the transaction the data that its answer depends on.
     pub fn note(&mut self, watched: Watched) {
         if let Some(tokens) = self.tokens {
             self.conflicts.note(self.id, watched, tokens);
         }
     }
 
-    /// As [`Reader::note`], for an encoded dkey.
+    /// Records that the answer depends on an encoded dkey.
     pub fn note_dkey(&mut self, dkey: &[u8]) {
         self.note(Watched::Dkey(self.oid, dkey.to_vec()));
     }
@@ -44,7 +44,7 @@ impl<P> Reader<'_, P> {
     /// The epoch of the last modification of the object, or of what is under a dkey.
     ///
     /// # Errors
-    /// As [`crate::OpenContainer::last_epoch`].
+    /// Those of [`crate::OpenContainer::last_epoch`].
     pub fn epoch(&mut self, dkey: Option<&[u8]>) -> Result<Epoch> {
         let Some(dkey) = dkey else {
             self.note(Watched::Object(self.oid));
@@ -64,7 +64,7 @@ impl Reader<'_> {
     /// Reads akeys of a dkey.
     ///
     /// # Errors
-    /// As [`crate::OpenContainer::fetch`].
+    /// Those of [`crate::OpenContainer::fetch`].
     pub fn fetch(&mut self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
         check_count("akeys", fetches.len(), AKEYS_PER_OP_MAX)?;
         check_keys(self.oid, dkey, None)?;
@@ -80,13 +80,13 @@ impl Reader<'_> {
         };
         let stored: Vec<_> = fetches.iter().map(stored).collect::<Result<_>>()?;
         if cond.has(Cond::DKEY_FETCH) && self.tree.dkey(self.oid, &dkey, self.at).next().is_none() {
-            return Err(missing("dkey"));
+            return Err(missing_key_error("dkey"));
         }
         let lacks = |(fetch, stored): (&Fetch<'_>, &Option<&Stored>)| {
             fetch.request.cond.has(Cond::AKEY_FETCH) && stored.is_none()
         };
         if fetches.iter().zip(&stored).any(lacks) {
-            return Err(missing("akey"));
+            return Err(missing_key_error("akey"));
         }
         fill_all(fetches, &stored)
     }

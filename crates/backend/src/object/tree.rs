@@ -32,7 +32,7 @@ pub fn encode_akey(oid: ObjectId, akey: &[u8]) -> Result<Vec<u8>> {
 
 /// An akey as a reader sees it.
 pub struct Seen<'a, P = Arc<[u8]>> {
-    /// Which akey.
+    /// Its path.
     pub path: &'a AkeyPath,
     /// Its epoch.
     pub epoch: Epoch,
@@ -62,13 +62,13 @@ impl<P> Tree<P> {
         })
     }
 
-    /// Those of an object.
+    /// All existing akeys of an object, in order.
     pub fn object(&self, oid: ObjectId, at: Epoch) -> impl Iterator<Item = Seen<'_, P>> {
         let start = AkeyPath { oid, ..AkeyPath::default() };
         self.from(start, at).take_while(move |seen| seen.path.oid == oid)
     }
 
-    /// Those of a dkey.
+    /// All existing akeys of a dkey, in order.
     pub fn dkey<'a>(
         &'a self,
         oid: ObjectId,

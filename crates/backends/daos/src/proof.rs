@@ -200,7 +200,7 @@ impl Read {
     }
 
     fn of_token(token: &[u8]) -> Option<(ObjectId, Self, Digest)> {
-        let mut parts = Parts::of(MAGIC, token)?;
+        let mut parts = Parts::open(MAGIC, token)?;
         let oid = ObjectId::from_bytes(parts.take(16)?.try_into().ok()?);
         let digest = Digest(parts.take(DIGEST_BYTES)?.try_into().ok()?);
         let read = match parts.u32()? {

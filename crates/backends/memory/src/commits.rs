@@ -1,5 +1,5 @@
-//! Commits over several nodes: what is prepared, and what was decided. One at a time is prepared, and puts all data of the
-//! pool in doubt.
+//! Commits over several nodes: prepared commits and decisions. One commit at a time is prepared, and puts all data of
+//! the pool in doubt.
 use super::state::{Edits, PoolState};
 use esker_types::info::{ContainerId, Part};
 use esker_types::limits::DECISIONS_MAX;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(super) struct Commits {
     part: Part,
     prepared: Option<Prepared>,
-    /// Decisions of this node; `None` if others than its client have given a commit up.
+    /// Decisions of this node; `None` if another client aborted the commit.
     decisions: BTreeMap<CommitId, Option<Epoch>>,
     pub(super) decisions_max: usize,
     /// Decisions about commits that started before this may have been swept.
@@ -43,7 +43,7 @@ impl Commits {
     }
 
     /// Fails with `InDoubt` if a commit is prepared.
-    pub(super) fn expect_settled(&self) -> Result<()> {
+    pub(super) fn expect_resolved(&self) -> Result<()> {
         let Some(Prepared { commit: Commit { id, coordinator }, .. }) = &self.prepared else {
             return Ok(());
         };
@@ -59,7 +59,7 @@ impl Commits {
         self.prepared.iter().map(|prepared| prepared.commit).collect()
     }
 
-    /// Takes a commit that is prepared.
+    /// Removes a prepared commit and returns it.
     fn take(&mut self, commit: Commit) -> Option<Prepared> {
         self.prepared.take_if(|prepared| prepared.commit.id == commit.id)
     }
@@ -89,13 +89,16 @@ impl Commits {
         match self.decisions.get(&commit.id) {
             None => Ok(None),
             Some(Some(epoch)) => Ok(Some(*epoch)),
-            Some(None) => Err(given_up()),
+            Some(None) => Err(aborted_error()),
         }
     }
 }
 
-fn given_up() -> Error {
-    Error::new(ErrorKind::TxRestart, "others have given up the commit: restart the transaction")
+fn aborted_error() -> Error {
+    Error::new(
+        ErrorKind::TxRestart,
+        "another client has aborted the commit: restart the transaction",
+    )
 }
 
 impl PoolState {
@@ -119,7 +122,7 @@ impl PoolState {
                 (edits.epoch, Work::Change(edits))
             }
             Preparation::Snapshot(name) => {
-                self.settled()?.container(container)?.check_snapshots()?;
+                self.resolved()?.container(container)?.check_snapshots()?;
                 (self.tick(), Work::Snapshot(name.to_owned()))
             }
         };
@@ -130,7 +133,7 @@ impl PoolState {
     pub(super) fn commit(&mut self, commit: Commit, epoch: Epoch) -> Result<()> {
         commit.check(self.commits.part)?;
         let decides = commit.coordinator == self.commits.part.node;
-        // One that was prepared later is a copy that was late.
+        // A later preparation is a delayed copy.
         if let Some(prepared) = self.commits.take(commit).filter(|it| it.epoch <= epoch) {
             if decides {
                 self.commits.decisions.insert(commit.id, Some(epoch));
@@ -142,11 +145,11 @@ impl PoolState {
             Some(Some(_)) => Ok(()),
             _ if !decides => Ok(()),
             None if commit.may_be_swept(self.commits.swept) => Err(commit.unknown()),
-            _ => Err(given_up()),
+            _ => Err(aborted_error()),
         }
     }
 
-    /// A container that was destroyed since needs nothing any more.
+    /// A container that was destroyed since needs no changes.
     fn finish(&mut self, prepared: Prepared, epoch: Epoch) -> Result<()> {
         let Ok(container) = self.container(prepared.container) else { return Ok(()) };
         match prepared.work {
@@ -155,7 +158,7 @@ impl PoolState {
         }
     }
 
-    pub(super) fn give_up(&mut self, commit: Commit) -> Result<()> {
+    pub(super) fn abort(&mut self, commit: Commit) -> Result<()> {
         commit.check(self.commits.part)?;
         self.commits.take(commit);
         Ok(())
@@ -171,7 +174,7 @@ impl PoolState {
             Some(Some(epoch)) => Outcome::Committed(*epoch),
             None if self.commits.prepared().contains(&commit) => Outcome::Undecided,
             None if commit.may_be_swept(self.commits.swept) => Outcome::Unknown,
-            _ => Outcome::GivenUp,
+            _ => Outcome::Aborted,
         })
     }
 

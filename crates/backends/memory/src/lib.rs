@@ -41,8 +41,8 @@ impl Memory {
         Self::part(targets, Part::WHOLE)
     }
 
-    /// As [`Memory::new`], for one node's part of a pool over several. It takes part in their commits, which stay in
-    /// doubt as long as the pool lasts.
+    /// The pool of one node of a pool over several. It takes part in their commits; a prepared one stays in doubt as
+    /// long as the pool lasts.
     #[must_use]
     pub fn part(targets: u32, part: Part) -> Self {
         let targets = targets.max(1);
@@ -50,7 +50,7 @@ impl Memory {
         Self { targets: over_nodes, state: Arc::new(Mutex::new(PoolState::new(targets, part))) }
     }
 
-    /// Sets how many decisions about commits over several nodes it keeps, in place of
+    /// Sets the number of commit decisions that it stores, in place of
     /// [`DECISIONS_MAX`](esker_types::limits::DECISIONS_MAX).
     #[must_use]
     pub fn with_decisions_max(self, most: usize) -> Self {
@@ -132,8 +132,8 @@ impl Pool for Memory {
         self.with(|state| state.commit(commit, epoch))
     }
 
-    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
-        self.with(|state| state.give_up(commit))
+    fn abort(&self, commit: Commit) -> Reply<'_, ()> {
+        self.with(|state| state.abort(commit))
     }
 
     fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {
@@ -288,11 +288,11 @@ impl OpenContainer for Opened {
     }
 
     fn list_snapshots(&self) -> Reply<'_, Vec<SnapshotInfo>> {
-        self.pool.with(|state| Ok(state.settled()?.container(self.id)?.list_snapshots()))
+        self.pool.with(|state| Ok(state.resolved()?.container(self.id)?.list_snapshots()))
     }
 
     fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
-        self.pool.with(|state| state.settled()?.container(self.id)?.destroy_snapshot(epoch))
+        self.pool.with(|state| state.resolved()?.container(self.id)?.destroy_snapshot(epoch))
     }
 
     fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {

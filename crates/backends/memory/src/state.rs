@@ -1,4 +1,4 @@
-//! The state of a pool: containers, metadata, the clock, and the versions of what transactions have read.
+//! The state of a pool: containers, metadata, the clock, and the versions of data that transactions have read.
 use super::commits::Commits;
 use super::container::{Container, Metadata};
 use esker_backend::leases::Leases;
@@ -76,7 +76,7 @@ impl PoolState {
         }
     }
 
-    /// Nothing is reserved, so there are no totals.
+    /// This backend reserves no space, so there are no totals.
     pub(super) fn info(&self) -> PoolInfo {
         PoolInfo {
             uuid: self.uuid,
@@ -102,8 +102,8 @@ impl PoolState {
     ///
     /// # Errors
     /// `InDoubt`.
-    pub(super) fn settled(&mut self) -> Result<&mut Self> {
-        self.commits.expect_settled()?;
+    pub(super) fn resolved(&mut self) -> Result<&mut Self> {
+        self.commits.expect_resolved()?;
         Ok(self)
     }
 
@@ -183,7 +183,7 @@ impl PoolState {
     }
 
     pub(super) fn create_snapshot(&mut self, id: ContainerId, name: &str) -> Result<Epoch> {
-        let epoch = self.settled()?.tick();
+        let epoch = self.resolved()?.tick();
         self.container(id)?.create_snapshot(name, epoch)?;
         Ok(epoch)
     }
@@ -195,7 +195,7 @@ impl PoolState {
         oid: ObjectId,
         at: ReadAt<'a>,
     ) -> Result<Reader<'a>> {
-        self.commits.expect_settled()?;
+        self.commits.expect_resolved()?;
         let container = self.containers.get(&id).ok_or_else(destroyed)?;
         Ok(Reader {
             id,
@@ -221,9 +221,9 @@ impl PoolState {
         Ok(epoch)
     }
 
-    /// What a change comes to, if nothing has changed that was read.
+    /// Computes the edits of a change, if the data of its tokens has not changed.
     pub(super) fn edits(&mut self, id: ContainerId, change: &Change<'_>) -> Result<Edits> {
-        self.settled()?;
+        self.resolved()?;
         change.tokens.map_or(Ok(()), |tokens| self.conflicts.check(tokens))?;
         let epoch = self.tick();
         let mut overlay = Overlay::new(&self.container_ref(id)?.tree, epoch);
@@ -252,13 +252,13 @@ impl PoolState {
 /// A change that is ready to be applied.
 pub(super) struct Edits {
     pub(super) epoch: Epoch,
-    /// New values; `None` for those that go.
+    /// New values; `None` for removed ones.
     values: BTreeMap<AkeyPath, Option<Stored>>,
-    /// Objects that change, and which dkey; `None` for all of them.
+    /// Objects that change, and their changed dkey; `None` for all dkeys.
     touched: Vec<(ObjectId, Option<Vec<u8>>)>,
 }
 
-/// The object that a write changes, and its dkey, encoded, if that is one.
+/// The object that a write changes, and the encoded dkey if it changes only one.
 fn touched(write: &Write<'_>) -> Result<(ObjectId, Option<Vec<u8>>)> {
     let oid = write.oid;
     let dkey = match write.op {

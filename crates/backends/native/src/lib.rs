@@ -1,10 +1,10 @@
-//! The native backend: targets on this machine, worked on directly by the calling process.
+//! The native backend: the calling process works on targets of this machine directly.
 //!
-//! Every reply is ready when it is returned, so a dropped one has been done. Some operations wait on the calling
-//! thread before they return: a write that finds no free space waits for readers and other writers, for seconds at
-//! most ([`esker_store`]); a write waits for the write lock of its target, which one commit holds at a time; and an
-//! operation on a target that takes part in a commit over several waits for that commit. A caller with other work on
-//! its thread runs such operations on another.
+//! Every reply is ready when it is returned: an operation whose reply is dropped has been done. Some operations block
+//! the calling thread before they return. A write that finds no free space waits for readers and other writers, for
+//! seconds at most ([`esker_store`]). A write waits for the write lock of its target, which one commit holds at a time.
+//! An operation on a target that takes part in a commit over several waits for that commit. A caller with other work on
+//! its thread runs such operations on another one.
 #![forbid(unsafe_code)]
 
 mod list;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// A pool on this machine.
 pub struct Native(Arc<Shared>);
 
-/// What a pool and its open containers share.
+/// State that a pool and its open containers share.
 struct Shared {
     pool: esker_store::Pool,
     placement: Placement,
@@ -40,8 +40,8 @@ impl Native {
     /// Opens the pool at `path`.
     ///
     /// # Errors
-    /// `NotFound` where there is none, `Busy` where exclusive use forbids it, `Corrupt` or
-    /// `Incompatible` where it cannot be used.
+    /// `NotFound` if there is none, `Busy` if exclusive use forbids it, `Corrupt` or `Incompatible` if it cannot be
+    /// used.
     pub fn open(path: &Path, mode: OpenMode) -> Result<Self> {
         let pool = esker_store::Pool::open(path)?;
         let placement = {
@@ -52,7 +52,7 @@ impl Native {
         Ok(Self(Arc::new(Shared { pool, placement })))
     }
 
-    /// Which part of a pool over nodes it is.
+    /// Its position in a pool over nodes.
     #[must_use]
     pub fn part(&self) -> Part {
         self.0.placement.part()
@@ -90,7 +90,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(open) = self.pool.opened_here() {
-            // Nobody is left to hear of a failure, and the kernel drops the lock with the process.
+            // No caller is left to receive an error, and the kernel releases the lock with the process.
             let _ = open.disconnect();
         }
     }
@@ -114,7 +114,7 @@ impl Opened {
         })
     }
 
-    /// As [`Opened::within`], for reads: what a snapshot shows that is destroyed meanwhile may have holes.
+    /// Runs a read. The view of a snapshot that is destroyed meanwhile may have holes.
     fn viewing<'a, T>(
         &self,
         at: ReadAt<'_>,
@@ -136,7 +136,7 @@ impl Opened {
         }
     }
 
-    /// Refuses a view of a snapshot that does not exist: its past may be gone.
+    /// Refuses a view of a snapshot that does not exist: its versions may be gone.
     fn check_snapshot(&self, open: &OpenPool, epoch: Epoch) -> Result<()> {
         if open.list_snapshots(&self.container)?.iter().any(|snapshot| snapshot.epoch == epoch) {
             return Ok(());
@@ -145,7 +145,7 @@ impl Opened {
         Err(Error::new(ErrorKind::NotFound, message))
     }
 
-    /// Writes that fall on several targets, or that depend on reads of several.
+    /// Applies writes to several targets, or writes that depend on reads of several.
     fn write_spread(
         &self,
         open: &OpenPool,
@@ -163,7 +163,7 @@ impl Opened {
         }
     }
 
-    /// Writes, each with the targets of this node that it changes.
+    /// Pairs each write with the targets of this node that it changes.
     fn spread<'w>(&self, writes: &[Write<'w>]) -> Result<Vec<(Write<'w>, Vec<u32>)>> {
         writes.iter().map(|write| Ok((*write, self.shards_of(write)?))).collect()
     }
@@ -172,7 +172,7 @@ impl Opened {
         list::Lister { open, container: self.id(), oid, at }
     }
 
-    /// The number on this node of a target that must be one of its own.
+    /// The number of a target on this node. Fails if it is a target of another node.
     fn own(&self, target: u32) -> Result<u32> {
         self.shared.placement.own(target).ok_or_else(elsewhere)
     }
@@ -186,13 +186,13 @@ impl Opened {
         }
     }
 
-    /// Targets of this node that have anything of an object.
+    /// Targets of this node that store data of an object.
     fn own_shards(&self, oid: ObjectId) -> Vec<u32> {
         let placement = self.shared.placement;
         placement.shards(oid).into_iter().filter_map(|target| placement.own(target)).collect()
     }
 
-    /// Targets of this node that have the dkey, or, without one, any of the object.
+    /// Targets of this node that store the dkey or, without one, data of the object.
     fn shards(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Result<Vec<u32>> {
         match dkey {
             Some(dkey) => Ok(vec![self.own(self.shared.placement.shard(oid, dkey))?]),
@@ -212,7 +212,7 @@ impl Opened {
 
 #[cold]
 fn elsewhere() -> Error {
-    let message = "the key lies on another node of the pool: open the pool by its map";
+    let message = "the key is stored on another node of the pool: open the pool by its map";
     Error::new(ErrorKind::Invalid, message)
 }
 
@@ -221,10 +221,10 @@ fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<Rea
         .map_or(Ok(Vec::new()), |tokens| ReadVersion::parse_tokens(tokens, open.superblock.targets))
 }
 
-/// From so many keys or objects on, a read has short tokens.
+/// From this number of keys or objects on, a read has compact tokens.
 const COMPACT_MIN: usize = 32;
 
-/// Does a read of `many` keys or objects. If it collects tokens, short ones stand for them.
+/// Runs a read of `many` keys or objects. Its tokens are replaced by compact ones.
 fn compacting<T>(
     open: &OpenPool,
     many: usize,
@@ -234,7 +234,7 @@ fn compacting<T>(
     let Some(tokens) = at.tokens.filter(|_| many >= COMPACT_MIN) else { return read(at) };
     let long = ReadTokens::default();
     let found = read(ReadAt { tokens: Some(&long), ..at });
-    // A read that failed has tokens too: for what it did not find.
+    // A read that failed has tokens too: they cover missing data.
     compact_reads(&long, open.superblock.targets)?.map(|token| tokens.add(token));
     found
 }
@@ -297,7 +297,7 @@ impl Pool for Native {
         self.0.with(|open| open.commit_prepared(commit, epoch))
     }
 
-    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
+    fn abort(&self, commit: Commit) -> Reply<'_, ()> {
         self.0.with(|open| open.abort_prepared(commit))
     }
 
@@ -370,7 +370,7 @@ impl OpenContainer for Opened {
             }
             let mut reads = read_versions(open, change.tokens)?;
             if change.writes.is_empty() {
-                // All reads were valid together when the first target was checked. Nothing needs to be written.
+                // All reads were valid together when the first target was checked. There is nothing to write.
                 return open.check_read_versions(&reads).map(|()| Epoch::now());
             }
             if change.proved_once && open.are_unchanged(&reads) {
@@ -498,7 +498,7 @@ impl OpenContainer for Opened {
     fn object_version(&self, oid: ObjectId) -> Reply<'_, Option<ReadTokens>> {
         self.within(|open| {
             let tokens = ReadTokens::default();
-            // A search among the keys of an object depends on all of them, with what they hold.
+            // A search among the keys of an object depends on all of them and their values.
             let at = ReadAt { tokens: Some(&tokens), ..ReadAt::LATEST };
             self.lister(open, oid, at).query(&self.own_shards(oid), KeyQuery::FIRST_DKEY)?;
             Ok(Some(tokens))

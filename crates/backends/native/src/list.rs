@@ -1,4 +1,4 @@
-//! Listings and queries that go over several targets.
+//! Listings and queries over several targets.
 use esker_backend::{merge_objects, outermost};
 use esker_store::OpenPool;
 use esker_types::info::ContainerId;
@@ -14,7 +14,8 @@ pub(super) struct Lister<'l> {
 }
 
 impl Lister<'_> {
-    /// Next keys of the shards, one shard after the other. An error leaves the anchor as it was: the call may be made again.
+    /// Lists the next keys of the shards, one shard after the other. An error does not change the anchor: the call can
+    /// be repeated.
     pub(super) fn keys(
         &self,
         shards: &[u32],
@@ -37,7 +38,7 @@ impl Lister<'_> {
             let found =
                 target.list_keys(self.container, self.oid, scope, &mut next, rest, self.at)?;
             if !keys.is_empty() && found.byte_len() > rest.bytes {
-                // A first key too long for what is left of the buffer waits for the next call.
+                // A first key that does not fit into the rest of the buffer waits for the next call.
                 next = before;
                 break;
             }
@@ -54,7 +55,7 @@ impl Lister<'_> {
         Ok(keys)
     }
 
-    /// Next objects of the container: the targets' lists, merged.
+    /// Lists the next objects of the container by merging the targets' lists.
     pub(super) fn objects(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<ObjectId>> {
         let after = match anchor {
             Anchor::Start => None,
@@ -68,7 +69,7 @@ impl Lister<'_> {
         Ok(merge_objects(found, anchor, entries))
     }
 
-    /// The outermost answer of the shards.
+    /// The smallest or largest result of the shards.
     pub(super) fn query(&self, shards: &[u32], query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let mut found = Vec::new();
         for &shard in shards {
@@ -83,7 +84,7 @@ fn object_at(position: &[u8]) -> Result<ObjectId> {
     position.try_into().map(ObjectId::from_bytes).map_err(|_| Anchor::foreign())
 }
 
-/// Place among `shards` of the one the anchor is in; a fresh anchor is put into the first.
+/// Index in `shards` of the anchor's shard; a new anchor is set to the first.
 fn first_turn(shards: &[u32], anchor: &mut Anchor) -> Result<usize> {
     match anchor {
         Anchor::End => Ok(shards.len()),

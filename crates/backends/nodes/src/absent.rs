@@ -1,5 +1,5 @@
-//! A node that does not have its part of a pool: nothing is listed of it, and everything else fails with `DataLoss`. With it
-//! in the place of the node, what is left of a container can be looked at.
+//! A substitute for a node that has lost its pool: its listings are empty, and all other operations fail with
+//! `DataLoss`. With it in the place of the node, the rest of a container can be read.
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
@@ -12,7 +12,7 @@ use esker_types::ops::{
 };
 use esker_types::{Checksum, Epoch, Error, ErrorKind, KeyBatch, ObjectId, Uuid};
 
-/// The part of a node that is gone.
+/// The lost pool of a node.
 #[derive(Clone, Debug)]
 pub struct Absent {
     name: String,
@@ -20,7 +20,7 @@ pub struct Absent {
 }
 
 impl Absent {
-    /// The part of the node called `name`, which had `targets` targets.
+    /// The pool of the node called `name`, which had `targets` targets.
     #[must_use]
     pub fn new(name: &str, targets: u32) -> Self {
         Self { name: name.to_owned(), targets }
@@ -28,19 +28,18 @@ impl Absent {
 
     #[cold]
     fn lost<'a, T: 'a>(&self) -> Reply<'a, T> {
-        let message =
-            format!("it lies on node {}, which does not have its part of the pool", self.name);
+        let message = format!("it is stored on node {}, whose pool is lost", self.name);
         Reply::Ready(Err(Error::new(ErrorKind::DataLoss, message)))
     }
 }
 
-/// A container on a node that is gone.
+/// A container in the lost pool of a node.
 struct AbsentContainer {
     part: Absent,
     info: ContainerInfo,
 }
 
-/// Named values, which only the first node has.
+/// Metadata, which only the first node stores.
 macro_rules! without_metadata {
     ($of:ty, $self:ident => $part:expr) => {
         impl Metadata for $of {
@@ -104,8 +103,8 @@ impl Pool for Absent {
     }
 }
 
-/// An end of a listing, with nothing in it.
-fn nothing<'a, T: Default + 'a>(anchor: &mut Anchor) -> Reply<'a, T> {
+/// Ends a listing without entries.
+fn empty_listing<'a, T: Default + 'a>(anchor: &mut Anchor) -> Reply<'a, T> {
     *anchor = Anchor::End;
     Reply::Ready(Ok(T::default()))
 }
@@ -157,7 +156,7 @@ impl OpenContainer for AbsentContainer {
         _: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
         match scope {
-            KeyScope::Dkeys => nothing(anchor),
+            KeyScope::Dkeys => empty_listing(anchor),
             KeyScope::Akeys(_) => self.part.lost(),
         }
     }
@@ -179,7 +178,7 @@ impl OpenContainer for AbsentContainer {
         _: usize,
         _: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
-        nothing(anchor)
+        empty_listing(anchor)
     }
 
     fn query_key<'a>(

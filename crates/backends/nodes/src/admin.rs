@@ -1,8 +1,8 @@
-//! Requests to the engines of a pool as such, for administration.
+//! Administration of a pool over nodes: requests to its engines.
+use crate::connection::{Connection, REQUEST_TIMEOUT};
 use crate::dial::Tcp;
-use crate::link::{Link, REQUEST_TIMEOUT};
 use crate::map::{Map, Node};
-use crate::pool::{ask, done};
+use crate::pool::{ask, done_reply};
 use esker_types::info::{ContainerInfo, PoolInfo};
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::handshake::Secret;
@@ -12,29 +12,29 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long a node may take to tell its state.
+/// Timeout of a node's reply about its state.
 pub const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a node may take to destroy its part.
+/// Time that a node may take to destroy its pool.
 pub const DESTROY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often a node that checks its part is asked whether it has finished.
+/// Pause between queries of a node for the end of its check.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// How often in a row a node that is being repaired may refuse to be asked before it is given up.
+/// Number of consecutive refusals of a node under repair before its repair counts as failed.
 const REFUSALS_MAX: u32 = 20;
 
-/// What a node will have answered.
+/// Future of a node's answer.
 pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 impl Map {
-    /// Asks all nodes at a time what they are, within a tokio runtime. The answers are in the order of the nodes; one
-    /// that does not answer within [`QUERY_TIMEOUT`] has failed.
+    /// Queries all nodes concurrently, within a tokio runtime. The answers are in the order of the nodes; a node that
+    /// does not answer within [`QUERY_TIMEOUT`] has failed.
     pub async fn query(&self) -> Vec<Result<PoolInfo>> {
-        self.ask_all(QUERY_TIMEOUT, |link| {
+        self.ask_all(QUERY_TIMEOUT, |connection| {
             Box::pin(async move {
                 let request = Request::Pool(PoolRequest::Info);
-                let info = ask(&link, request, None, |reply| match reply {
+                let info = ask(&connection, request, None, |reply| match reply {
                     Reply::Pool(info) => Some(info),
                     _ => None,
                 });
@@ -53,12 +53,12 @@ impl Map {
         ask_node(first, self.tcp(), &self.secret, QUERY_TIMEOUT, list).await
     }
 
-    /// The containers that each part has, within a tokio runtime. Only those of the first node have labels.
+    /// The containers of each node, within a tokio runtime. Only those of the first node have labels.
     pub async fn containers_of_all(&self) -> Vec<Result<Vec<ContainerInfo>>> {
         self.ask_all(QUERY_TIMEOUT, list).await
     }
 
-    /// Maintains all parts at a time, however long that takes, within a tokio runtime.
+    /// Maintains the pools of all nodes concurrently, without a time limit, within a tokio runtime.
     pub async fn maintain(&self, what: Maintenance) -> Vec<Result<Maintained>> {
         self.on_all(
             move |node, tcp, secret| async move { maintain(&node, tcp, &secret, what).await },
@@ -66,24 +66,24 @@ impl Map {
         .await
     }
 
-    /// Ends the engines of all nodes, within a tokio runtime. With `remove`, their parts are destroyed first.
+    /// Ends the engines of all nodes, within a tokio runtime. With `remove`, their pools are destroyed first.
     pub async fn shut_down(&self, remove: bool) -> Vec<Result<()>> {
-        self.ask_all(DESTROY_TIMEOUT, move |link| {
+        self.ask_all(DESTROY_TIMEOUT, move |connection| {
             Box::pin(async move {
                 let request = Request::Pool(PoolRequest::ShutDown { remove });
-                ask(&link, request, None, done).await
+                ask(&connection, request, None, done_reply).await
             })
         })
         .await
     }
 
-    /// Verifies the structures of all parts at a time, however long that takes, within a tokio runtime.
+    /// Verifies the structures of all nodes' pools concurrently, without a time limit, within a tokio runtime.
     pub async fn check(&self) -> Vec<Result<Check>> {
-        self.ask_all(Duration::MAX, |link| {
+        self.ask_all(Duration::MAX, |connection| {
             Box::pin(async move {
                 loop {
                     let request = Request::Pool(PoolRequest::Check);
-                    let found = ask(&link, request, None, |reply| match reply {
+                    let found = ask(&connection, request, None, |reply| match reply {
                         Reply::Checked(found) => Some(found),
                         _ => None,
                     });
@@ -97,7 +97,7 @@ impl Map {
         .await
     }
 
-    /// How its nodes are reached.
+    /// Connection options of its nodes.
     pub(crate) fn tcp(&self) -> Tcp {
         Tcp { tls: self.tls }
     }
@@ -105,7 +105,7 @@ impl Map {
     async fn ask_all<T: Send + 'static>(
         &self,
         timeout: Duration,
-        ask: impl Fn(Link) -> Answer<T> + Copy + Send + Sync + 'static,
+        ask: impl Fn(Connection) -> Answer<T> + Copy + Send + Sync + 'static,
     ) -> Vec<Result<T>> {
         self.on_all(move |node, tcp, secret| async move {
             ask_node(&node, tcp, &secret, timeout, ask).await
@@ -113,7 +113,7 @@ impl Map {
         .await
     }
 
-    /// Works on all nodes at a time. The results are in the order of the nodes.
+    /// Runs `work` for all nodes concurrently. The results are in the order of the nodes.
     async fn on_all<T, W>(&self, work: impl Fn(Node, Tcp, Secret) -> W) -> Vec<Result<T>>
     where
         T: Send + 'static,
@@ -124,31 +124,32 @@ impl Map {
             let work = work(node, self.tcp(), self.secret.clone());
             under_way.spawn(async move { (number, work.await) });
         }
-        let mut done = under_way.join_all().await;
-        done.sort_by_key(|(number, _)| *number);
-        done.into_iter().map(|(_, done)| done).collect()
+        let mut results = under_way.join_all().await;
+        results.sort_by_key(|(number, _)| *number);
+        results.into_iter().map(|(_, result)| result).collect()
     }
 }
 
-fn list(link: Link) -> Answer<Vec<ContainerInfo>> {
+fn list(connection: Connection) -> Answer<Vec<ContainerInfo>> {
     Box::pin(async move {
-        let containers = ask(&link, Request::Pool(PoolRequest::List), None, |reply| match reply {
-            Reply::Containers(containers) => Some(containers),
-            _ => None,
-        });
+        let containers =
+            ask(&connection, Request::Pool(PoolRequest::List), None, |reply| match reply {
+                Reply::Containers(containers) => Some(containers),
+                _ => None,
+            });
         containers.await
     })
 }
 
-/// Maintains the part of a node. A repair ends the connection: then it is asked for on another one.
+/// Maintains the pool of a node. A repair ends the connection; its result is then queried over another one.
 async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> Result<Maintained> {
     let number = u64::from_le_bytes(esker_os::random_bytes()?);
     let (mut begun, mut refusals) = (false, 0);
     loop {
-        let request = move |link| -> Answer<Option<Maintained>> {
+        let request = move |connection| -> Answer<Option<Maintained>> {
             Box::pin(async move {
                 let request = Request::Pool(PoolRequest::Maintain(what, number));
-                let asked = ask(&link, request, None, |reply| match reply {
+                let asked = ask(&connection, request, None, |reply| match reply {
                     Reply::Maintained(done) => Some(done),
                     _ => None,
                 });
@@ -165,7 +166,7 @@ async fn maintain(node: &Node, tcp: Tcp, secret: &Secret, what: Maintenance) -> 
     }
 }
 
-/// True if a node that begins or ends a repair may have failed like this.
+/// True for errors that a node may cause when it begins or ends a repair.
 fn is_away(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut | ErrorKind::Canceled)
 }
@@ -175,18 +176,18 @@ pub(crate) async fn ask_node<T>(
     tcp: Tcp,
     secret: &Secret,
     timeout: Duration,
-    ask: impl FnOnce(Link) -> Answer<T>,
+    ask: impl FnOnce(Connection) -> Answer<T>,
 ) -> Result<T> {
     let answer = async {
         let session = u64::from_le_bytes(esker_os::random_bytes()?);
         ask(tcp.connect(node, secret, session).await?).await
     };
     let answer = tokio::time::timeout(timeout, answer).await;
-    answer.unwrap_or_else(|_| Err(silent(node, timeout)))
+    answer.unwrap_or_else(|_| Err(timeout_error(node, timeout)))
 }
 
 #[cold]
-fn silent(node: &Node, timeout: Duration) -> Error {
+fn timeout_error(node: &Node, timeout: Duration) -> Error {
     let message = format!("node {} did not answer within {} s", node.name, timeout.as_secs());
     Error::new(ErrorKind::TimedOut, message)
 }

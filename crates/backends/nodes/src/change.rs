@@ -1,4 +1,4 @@
-//! Changes as messages: keys in the message, values in the bulk. Long values are sent from where they are.
+//! Encodes changes: keys in the message, values in the bulk. Long values are sent without a copy.
 use crate::sending::Data;
 use esker_types::ObjectId;
 use esker_types::checksum::Crc32c;
@@ -8,10 +8,10 @@ use esker_wire::message::{ChangeRequest, ValueRequest, WriteRequest};
 use esker_wire::outbox::Borrowed;
 use esker_wire::spare::Spare;
 
-/// Bytes that are copied before they are added to the checksum, so that they still are in the cache.
+/// Bytes that are copied at a time before they are added to the checksum, while they are still in the cache.
 const PIECE: usize = 32 << 10;
 
-/// Shorter values are copied: that takes no longer, and they travel together with others.
+/// Shorter values are copied: that is as fast, and they are sent together with others.
 const LONG: u64 = 64 << 10;
 
 /// Fewest bytes per buffer of values that are not copied.
@@ -24,7 +24,7 @@ struct Values<'d> {
 }
 
 enum Place<'d> {
-    /// A copy. What is sent is what the checksum is over, even if the caller's buffer changes.
+    /// A copy. The checksum covers the bytes sent, even if the caller's buffer changes.
     Copied(Vec<u8>),
     /// The caller's buffers.
     Borrowed(Vec<&'d [u8]>),
@@ -65,7 +65,7 @@ impl<'d> Values<'d> {
     }
 }
 
-/// Buffers and bytes of all values of a change.
+/// Number of buffers and of bytes of all values of a change.
 fn size_of(change: &Change<'_>) -> (u64, u64) {
     let size = |update: &Update<'_>| match &update.value {
         Value::Single(data) | Value::Array { data, .. } => match data {
@@ -81,7 +81,7 @@ fn size_of(change: &Change<'_>) -> (u64, u64) {
     updates.map(size).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
 }
 
-/// The message of a change, and its values: `copied`, or if they are short.
+/// Encodes a change. Its values are copied if `copied`, or if they are short.
 pub(crate) fn encode<'a>(
     change: &Change<'a>,
     tokens: Option<&'a [Vec<u8>]>,

@@ -1,10 +1,10 @@
-//! Commits over several nodes, in two phases; and what is in doubt because of one.
+//! Commits over several nodes, in two phases, and the resolution of commits that are in doubt.
 //!
-//! The client prepares all nodes. Where it has to wait for another commit, it prepares in ascending order, so that two
-//! commits never wait for each other. The first node is the coordinator: its commit decides. Then the others commit, side
-//! by side. Nobody else takes part: if the client dies, whoever meets what it has prepared asks the coordinator, and
-//! commits or gives up in its place.
-use crate::nodes::{Member, SIDE_BY_SIDE, Shared, settled};
+//! The client prepares all nodes. If it has to wait for another commit, it prepares in ascending order, so that two
+//! commits never wait for each other. The first node is the coordinator: its commit decides. Then the others commit
+//! concurrently. No other process takes part. If the client dies, the next client that meets prepared data asks the
+//! coordinator for the decision, and commits or aborts in its place.
+use crate::nodes::{Member, SIDE_BY_SIDE, Shared, resolved};
 use crate::sweep::renew;
 use esker_backend::{OpenContainer, Reply};
 use esker_os::executor::{side_by_side, task};
@@ -13,22 +13,22 @@ use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a commit may stay undecided before those who wait for it give it up.
+/// Age at which clients that wait for an undecided commit abort it.
 pub const UNDECIDED_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long an operation waits for the outcome of a commit before it fails.
+/// Time that an operation waits for a commit decision before it fails.
 pub const DOUBT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long an operation waits for a commit before it asks the coordinator.
+/// Time that an operation waits for a commit before it asks the coordinator.
 const ASK_AFTER: Duration = Duration::from_millis(50);
 
 /// Shortest and longest pause of an operation that waits for a commit.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(20));
 
-/// How often a commit starts before it fails, if its coordinator refuses each time.
+/// Starts of a commit before it fails, if its coordinator refuses each time.
 const STARTS_MAX: u32 = 8;
 
-/// What one node has to do.
+/// Share of a commit that concerns one node.
 pub(crate) struct Share<'a> {
     pub(crate) node: usize,
     pub(crate) work: Work<'a>,
@@ -43,9 +43,10 @@ pub(crate) enum Work<'a> {
 impl Work<'_> {
     fn preparation(&self) -> Preparation<'_> {
         match self {
-            Self::Change { writes, tokens } => {
-                Preparation::Change(Change { tokens: tokens.as_ref(), ..Change::of(writes) })
-            }
+            Self::Change { writes, tokens } => Preparation::Change(Change {
+                tokens: tokens.as_ref(),
+                ..Change::from_writes(writes)
+            }),
             Self::Snapshot(name) => Preparation::Snapshot(name),
         }
     }
@@ -61,7 +62,7 @@ impl Share<'_> {
     }
 }
 
-/// Does all shares, which are in the order of their nodes, or none.
+/// Commits all shares, which are in the order of their nodes, or none.
 pub(crate) async fn commit(
     shared: &Shared,
     parts: &[Box<dyn OpenContainer>],
@@ -71,15 +72,15 @@ pub(crate) async fn commit(
     let (commit, epoch) = prepare(shared, parts, shares, first.node as u32).await?;
     if let Err(error) = decide(&shared.members[first.node], commit, epoch).await {
         if error.kind() == ErrorKind::TxRestart {
-            // The coordinator remembers that others gave it up: late copies of the preparation and of the commit could
-            // otherwise commit it there alone.
-            give_up(shared, others, commit).await;
+            // The coordinator keeps its decision that another client aborted the commit. A late copy of the preparation
+            // and of the commit could otherwise commit there alone.
+            abort(shared, others, commit).await;
         }
         return Err(error);
     }
     // The commit has advanced the clock of the coordinator.
     shared.members[first.node].clock.note(epoch);
-    // Decided. A node that cannot be reached now is told later, by whoever meets what it has prepared.
+    // Decided. A node that cannot be reached now learns the decision from the next client that meets its prepared data.
     let told = on_all(shared, others, |member| member.pool().commit(commit, epoch)).await;
     if told.iter().all(Result::is_ok) {
         let _ = shared.members[first.node].pool().forget(commit).await;
@@ -89,8 +90,8 @@ pub(crate) async fn commit(
 
 /// Prepares all nodes; returns the commit, and the latest of their clocks.
 ///
-/// Several nodes prepare side by side. If another commit is in the way of one, they are asked again, one after the other:
-/// only who has prepared nothing on a later node may wait.
+/// Several nodes prepare concurrently. If another commit blocks one, all prepare again, in ascending order: a commit
+/// may wait only if it has prepared nothing on a later node.
 async fn prepare(
     shared: &Shared,
     parts: &[Box<dyn OpenContainer>],
@@ -100,7 +101,8 @@ async fn prepare(
     let accepted = async |side_by_side: bool| {
         for _ in 1..STARTS_MAX {
             match start(shared, parts, shares, coordinator, side_by_side).await {
-                // The coordinator refuses ids that may be older than the decisions it still has, and when it has too many.
+                // The coordinator refuses ids that may be older than its oldest decisions, and all ids when it has too
+                // many decisions.
                 Err(error) if error.kind() == ErrorKind::Again => {
                     renew(shared, coordinator as usize).await?;
                 }
@@ -118,7 +120,7 @@ async fn prepare(
     }
 }
 
-/// Starts a commit under a new id, and prepares all nodes. If one refuses, all give it up.
+/// Starts a commit under a new id, and prepares all nodes. If one refuses, all abort it.
 async fn start(
     shared: &Shared,
     parts: &[Box<dyn OpenContainer>],
@@ -134,14 +136,15 @@ async fn start(
         false => prepare_in_order(shared, parts, shares, commit).await,
     };
     if prepared.is_err() {
-        give_up(shared, shares, commit).await;
-        // No message has asked to commit it, so none can come late.
+        abort(shared, shares, commit).await;
+        // No request to commit it was sent, so no late copy can exist.
         let _ = member.pool().forget(commit).await;
     }
     prepared.map(|epoch| (commit, epoch))
 }
 
-/// Prepares the coordinator, as whoever meets the others asks it, and then the others at the same time.
+/// Prepares the coordinator first, because clients that meet the others' prepared data ask it. Then prepares the others
+/// concurrently.
 async fn prepare_together(
     parts: &[Box<dyn OpenContainer>],
     shares: &[Share<'_>],
@@ -156,7 +159,7 @@ async fn prepare_together(
     Ok(latest)
 }
 
-/// Prepares one node after the other, and waits for commits that are in the way.
+/// Prepares one node after the other, and waits for commits that block it.
 async fn prepare_in_order(
     shared: &Shared,
     parts: &[Box<dyn OpenContainer>],
@@ -165,22 +168,22 @@ async fn prepare_in_order(
 ) -> Result<Epoch> {
     let mut latest = Epoch(0);
     for share in shares {
-        let clock = settled!(shared, share.node, share.prepare(parts, commit).await)?;
+        let clock = resolved!(shared, share.node, share.prepare(parts, commit).await)?;
         latest = latest.max(clock);
     }
     Ok(latest)
 }
 
-/// Commits at the coordinator. If its reply is lost, asks what became of the commit.
+/// Commits at the coordinator. If its reply is lost, queries the state of the commit.
 async fn decide(coordinator: &Member, commit: Commit, epoch: Epoch) -> Result<()> {
     let pool = coordinator.pool();
     match pool.commit(commit, epoch).await {
         Err(error) if error.kind() != ErrorKind::TxRestart => {
             match pool.outcome(commit, true).await {
                 Ok(Outcome::Committed(_)) => Ok(()),
-                Ok(Outcome::Unknown) => Err(uncertain(coordinator)),
-                Ok(_) => Err(given_up()),
-                Err(_) => Err(unknown(coordinator, &error)),
+                Ok(Outcome::Unknown) => Err(uncertain_error(coordinator)),
+                Ok(_) => Err(aborted_error()),
+                Err(_) => Err(coordinator_lost_error(coordinator, &error)),
             }
         }
         other => other,
@@ -188,12 +191,12 @@ async fn decide(coordinator: &Member, commit: Commit, epoch: Epoch) -> Result<()
 }
 
 #[cold]
-fn given_up() -> Error {
-    Error::new(ErrorKind::TxRestart, "the commit took too long and was given up: restart it")
+fn aborted_error() -> Error {
+    Error::new(ErrorKind::TxRestart, "the commit took too long and was aborted: restart it")
 }
 
 #[cold]
-fn unknown(coordinator: &Member, error: &Error) -> Error {
+fn coordinator_lost_error(coordinator: &Member, error: &Error) -> Error {
     let message = format!(
         "node {} decides about this commit and was lost in the middle of it: once it is back, read the data to see \
          whether it was committed ({})",
@@ -204,7 +207,7 @@ fn unknown(coordinator: &Member, error: &Error) -> Error {
 }
 
 #[cold]
-fn uncertain(coordinator: &Member) -> Error {
+fn uncertain_error(coordinator: &Member) -> Error {
     let message = format!(
         "node {} does not know any more whether it has committed this change, as its reply was lost and it has removed old \
          decisions since: read the data before you repeat the change",
@@ -213,12 +216,12 @@ fn uncertain(coordinator: &Member) -> Error {
     Error::new(ErrorKind::TxUncertain, message)
 }
 
-async fn give_up(shared: &Shared, shares: &[Share<'_>], commit: Commit) {
-    // What a node does not hear now, it is told by whoever meets what it has prepared.
-    on_all(shared, shares, |member| member.pool().give_up(commit)).await;
+async fn abort(shared: &Shared, shares: &[Share<'_>], commit: Commit) {
+    // A node that misses this learns the decision from the next client that meets its prepared data.
+    on_all(shared, shares, |member| member.pool().abort(commit)).await;
 }
 
-/// Runs `work` for the nodes of all shares, side by side.
+/// Runs `work` for the nodes of all shares, concurrently.
 async fn on_all<'a>(
     shared: &'a Shared,
     shares: &[Share<'_>],
@@ -228,39 +231,34 @@ async fn on_all<'a>(
     side_by_side(tasks.collect(), SIDE_BY_SIDE).await
 }
 
-/// An operation that waits for the outcome of commits.
+/// State of an operation that waits for commit decisions.
 #[derive(Default)]
 pub(crate) struct Doubt {
     since: Option<Instant>,
     pause: Duration,
-    /// Why a coordinator could not be asked.
+    /// Error of the last query to a coordinator.
     failed: Option<Error>,
 }
 
 impl Doubt {
-    /// Waits a little after an operation on `node` failed because of a commit. If that takes long, finds out what became
-    /// of it, and commits or gives up in place of the client that has left it.
+    /// Pauses after an operation on `node` failed because of a commit. After [`ASK_AFTER`] it queries the decision, and
+    /// commits or aborts in place of the client that left the commit.
     ///
     /// # Errors
-    /// `InDoubt` after [`DOUBT_TIMEOUT`], or why the coordinator cannot be reached.
-    pub(crate) async fn settle(
-        &mut self,
-        shared: &Shared,
-        node: usize,
-        error: &Error,
-    ) -> Result<()> {
+    /// `InDoubt` after [`DOUBT_TIMEOUT`], or the error for which the coordinator cannot be reached.
+    pub(crate) async fn wait(&mut self, shared: &Shared, node: usize, error: &Error) -> Result<()> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited >= DOUBT_TIMEOUT {
             return Err(self.failed.take().unwrap_or_else(|| error.clone()));
         }
         if waited >= ASK_AFTER {
-            self.resolve(shared, node, waited >= shared.patience.undecided).await?;
+            self.resolve(shared, node, waited >= shared.timeouts.undecided).await?;
         }
         self.pause = (self.pause * 2).clamp(PAUSES.0, PAUSES.1);
         shared.dial.pause(self.pause).await
     }
 
-    /// Asks what became of all that is prepared on `node`, and follows the answers.
+    /// Queries the decisions about all commits that are prepared on `node`, and follows them.
     pub(crate) async fn resolve(
         &mut self,
         shared: &Shared,
@@ -274,11 +272,11 @@ impl Doubt {
             };
             match coordinator.pool().outcome(commit, decide).await {
                 Ok(Outcome::Undecided) => {}
-                // The coordinator has followed its own decision, and may have forgotten it by now.
+                // The coordinator has followed its own decision, and may have removed it by now.
                 Ok(_) if commit.coordinator as usize == node => {}
                 Ok(Outcome::Committed(epoch)) => member.pool().commit(commit, epoch).await?,
-                Ok(Outcome::GivenUp | Outcome::Unknown) => member.pool().give_up(commit).await?,
-                Err(error) => self.failed = Some(about(member, coordinator, &error)),
+                Ok(Outcome::Aborted | Outcome::Unknown) => member.pool().abort(commit).await?,
+                Err(error) => self.failed = Some(coordinator_error(member, coordinator, &error)),
             }
         }
         Ok(())
@@ -286,7 +284,7 @@ impl Doubt {
 }
 
 #[cold]
-fn about(member: &Member, coordinator: &Member, error: &Error) -> Error {
+fn coordinator_error(member: &Member, coordinator: &Member, error: &Error) -> Error {
     let message = format!(
         "node {} waits for a commit that node {} decides about: {}",
         member.name,

@@ -1,6 +1,6 @@
 //! An open container on another node.
-use crate::link::Link;
-use crate::pool::{Call, ask, done, exchange, names, value};
+use crate::connection::Connection;
+use crate::pool::{Call, ask, done_reply, exchange, names, value};
 use crate::sending::Data;
 use crate::{change, fetch};
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// A container that this process has open on another node.
 pub(crate) struct Opened {
-    pub(crate) link: Arc<Link>,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) handle: Handle,
     pub(crate) info: ContainerInfo,
 }
@@ -26,14 +26,18 @@ impl Opened {
         request: ContainerRequest<'a>,
         read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
     ) -> Reply<'a, T> {
-        ask(&self.link, Request::Container(self.handle, request), None, read)
+        ask(&self.connection, Request::Container(self.handle, request), None, read)
     }
 
-    /// Sends a change to be made, or to be prepared for a commit.
+    /// Sends a change, to be applied at once or prepared for a commit.
     async fn send_change(&self, change: Change<'_>, commit: Option<Commit>) -> Result<Epoch> {
         let tokens = change.tokens.map(|tokens| tokens.map(<[u8]>::to_vec));
-        let (request, data) =
-            change::encode(&change, tokens.as_deref(), self.link.copies_data(), self.link.spare());
+        let (request, data) = change::encode(
+            &change,
+            tokens.as_deref(),
+            self.connection.copies_data(),
+            self.connection.spare(),
+        );
         let request = match commit {
             None if change.proved_once => ContainerRequest::WriteProved(request),
             None => ContainerRequest::Write(request),
@@ -41,28 +45,28 @@ impl Opened {
         };
         let request = Request::Container(self.handle, request);
         let call = Call { request, data, room: 0, tokens: None };
-        exchange(&self.link, call, |reply, _| epoch(reply).map(Ok)).await
+        exchange(&self.connection, call, |reply, _| epoch(reply).map(Ok)).await
     }
 
     async fn ask_lease(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
         let (tokens, leased) = (reads.map(<[u8]>::to_vec), ReadTokens::default());
         let tokens = tokens.iter().map(Vec::as_slice).collect();
         let request = Request::Container(self.handle, ContainerRequest::LeaseReads(tokens));
-        let term = ask(&self.link, request, Some(&leased), |reply| match reply {
+        let term = ask(&self.connection, request, Some(&leased), |reply| match reply {
             message::Reply::Leased(term) => Some(term),
             _ => None,
         });
         Ok(term.await?.map(|term| ReadLease { term, reads: leased }))
     }
 
-    /// As [`Opened::ask`], for reads.
+    /// Sends a read and collects its tokens.
     fn read<'a, T: 'a>(
         &'a self,
         request: ContainerRequest<'a>,
         at: ReadAt<'a>,
         read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
     ) -> Reply<'a, T> {
-        ask(&self.link, Request::Container(self.handle, request), at.tokens, read)
+        ask(&self.connection, Request::Container(self.handle, request), at.tokens, read)
     }
 }
 
@@ -97,7 +101,7 @@ impl Metadata for Opened {
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
-        self.ask(ContainerRequest::Metadata(MetadataRequest::Set(changes.to_vec())), done)
+        self.ask(ContainerRequest::Metadata(MetadataRequest::Set(changes.to_vec())), done_reply)
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
@@ -111,11 +115,11 @@ impl OpenContainer for Opened {
     }
 
     fn close(&self) -> Reply<'_, ()> {
-        self.ask(ContainerRequest::Close, done)
+        self.ask(ContainerRequest::Close, done_reply)
     }
 
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
-        self.ask(ContainerRequest::Rename(label), done)
+        self.ask(ContainerRequest::Rename(label), done_reply)
     }
 
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
@@ -155,7 +159,7 @@ impl OpenContainer for Opened {
         let request = Request::Container(self.handle, request);
         let call =
             Call { request, data: Data::default(), room: fetch::room(dkeys), tokens: at.tokens };
-        Reply::Pending(Box::pin(exchange(&self.link, call, |reply, bulk| match reply {
+        Reply::Pending(Box::pin(exchange(&self.connection, call, |reply, bulk| match reply {
             message::Reply::Fetched(found) => Some(fetch::fill(dkeys, found, bulk)),
             message::Reply::FetchFailed(failure, found) => {
                 fetch::note(dkeys, found);
@@ -273,11 +277,11 @@ impl OpenContainer for Opened {
     }
 
     fn destroy_snapshot(&self, epoch: Epoch) -> Reply<'_, ()> {
-        self.ask(ContainerRequest::DestroySnapshot(epoch), done)
+        self.ask(ContainerRequest::DestroySnapshot(epoch), done_reply)
     }
 
     fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
-        self.ask(ContainerRequest::Lease(oid), done)
+        self.ask(ContainerRequest::Lease(oid), done_reply)
     }
 
     fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
@@ -285,7 +289,7 @@ impl OpenContainer for Opened {
     }
 
     fn lease_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, ()> {
-        self.ask(ContainerRequest::LeaseEach(oids.to_vec()), done)
+        self.ask(ContainerRequest::LeaseEach(oids.to_vec()), done_reply)
     }
 
     fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {

@@ -1,8 +1,8 @@
-//! How connections to other nodes are made: over TCP, over the fabric, or as a test says.
-use crate::link::Link;
+//! Connecting to other nodes: over TCP, over the fabric, or by a test's own means.
+use crate::connection::Connection;
 use crate::map::{Map, Node, Transport};
 use crate::runtime::{on_runtime, pause};
-use esker_fabric::Place;
+use esker_fabric::EndpointOptions;
 use esker_os::executor::{Task, task};
 use esker_types::Result;
 use esker_wire::handshake::Secret;
@@ -11,36 +11,41 @@ use std::time::Duration;
 
 /// Makes connections to the engines of other nodes.
 pub trait Dial: Send + Sync {
-    /// Connects to the engine of `node`. `session` names this client in the ids of its changes. Fails with the errors of
-    /// [`Link::connect`].
+    /// Connects to the engine of `node`. `session` identifies this client in the ids of its changes. Fails with the
+    /// errors of [`Connection::connect`].
     fn dial<'a>(
         &'a self,
         node: &'a Node,
         secret: &'a Secret,
         session: u64,
-    ) -> Task<'a, Result<Link>>;
+    ) -> Task<'a, Result<Connection>>;
 
-    /// Waits before a node is tried again.
+    /// Waits before the next attempt to reach a node.
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>>;
 }
 
-/// Connects over TCP. The connections live on threads of their own.
+/// Connects over TCP. The connections run on threads of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct Tcp {
-    /// With TLS, and never without.
+    /// Requires TLS.
     pub tls: bool,
 }
 
 impl Tcp {
-    /// Connects to the engine of `node`, within a tokio runtime that goes on running.
+    /// Connects to the engine of `node`, within a tokio runtime that continues to run.
     ///
     /// # Errors
-    /// Those of [`Link::connect`] and [`Link::connect_tls`].
-    pub(crate) async fn connect(self, node: &Node, secret: &Secret, session: u64) -> Result<Link> {
+    /// Those of [`Connection::connect`] and [`Connection::connect_tls`].
+    pub(crate) async fn connect(
+        self,
+        node: &Node,
+        secret: &Secret,
+        session: u64,
+    ) -> Result<Connection> {
         let to = node.endpoint(secret, session);
         match self.tls {
-            false => Link::connect(to).await,
-            true => Link::connect_tls(to).await,
+            false => Connection::connect(to).await,
+            true => Connection::connect_tls(to).await,
         }
     }
 }
@@ -51,7 +56,7 @@ impl Dial for Tcp {
         node: &'a Node,
         secret: &'a Secret,
         session: u64,
-    ) -> Task<'a, Result<Link>> {
+    ) -> Task<'a, Result<Connection>> {
         let (tcp, node, secret) = (*self, node.clone(), secret.clone());
         task(on_runtime(async move { tcp.connect(&node, &secret, session).await }))
     }
@@ -61,11 +66,11 @@ impl Dial for Tcp {
     }
 }
 
-/// Connects over TCP, and goes on over the fabric. In a child made by fork whose parent used the fabric, over TCP only:
-/// libfabric does not work there.
+/// Connects over TCP, and continues over the fabric. A child made by fork whose parent used the fabric uses TCP only,
+/// since libfabric does not work there.
 #[derive(Clone, Debug, Default)]
 pub struct Fabric {
-    /// Name of the provider; else the first that libfabric offers, which FI_PROVIDER decides.
+    /// Name of the provider, or `None` for the first that libfabric offers (FI_PROVIDER selects it).
     pub provider: Option<String>,
 }
 
@@ -75,13 +80,13 @@ impl Dial for Fabric {
         node: &'a Node,
         secret: &'a Secret,
         session: u64,
-    ) -> Task<'a, Result<Link>> {
-        let place = || Place { provider: self.provider.clone(), local: None };
+    ) -> Task<'a, Result<Connection>> {
+        let options = || EndpointOptions { provider: self.provider.clone(), local: None };
         let (fabric, node, secret) =
-            (esker_fabric::is_usable().then(place), node.clone(), secret.clone());
-        task(on_runtime(
-            async move { Link::connect_by(fabric, node.endpoint(&secret, session)).await },
-        ))
+            (esker_fabric::is_usable().then(options), node.clone(), secret.clone());
+        task(on_runtime(async move {
+            Connection::connect_by(fabric, node.endpoint(&secret, session)).await
+        }))
     }
 
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
@@ -89,7 +94,7 @@ impl Dial for Fabric {
     }
 }
 
-/// Makes the connections of a pool.
+/// The way to connect that the map asks for.
 pub(crate) fn dial_by(map: &Map) -> Arc<dyn Dial> {
     match map.transport {
         Transport::Tcp => Arc::new(map.tcp()),

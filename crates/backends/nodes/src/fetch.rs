@@ -1,9 +1,9 @@
-//! Fetches as messages, and their replies into the caller's buffers.
+//! Encodes fetches, and copies their replies into the caller's buffers.
 use esker_types::ops::{DkeyFetch, Fetch, FetchReply, FetchRequest, Sink, Wanted};
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::message::{AkeyReply, AkeyRequest, DkeyRequest, filled_ranges};
 
-/// The message of a fetch.
+/// Encodes a fetch.
 pub(crate) fn encode<'f, 'b: 'f>(dkeys: &[DkeyFetch<'f, 'b>]) -> Vec<DkeyRequest<'f>> {
     let encode = |of: &DkeyFetch<'f, 'b>| DkeyRequest {
         dkey: of.dkey,
@@ -32,7 +32,7 @@ fn encode_akey<'b>(fetch: &Fetch<'b>) -> AkeyRequest<'b> {
     AkeyRequest { akey, extents, record_size, cond, room }
 }
 
-/// Puts what was found where the caller wants it.
+/// Copies the bytes found to the caller's buffers.
 pub(crate) fn fill(
     dkeys: &mut [DkeyFetch<'_, '_>],
     replies: Vec<AkeyReply>,
@@ -50,7 +50,7 @@ pub(crate) fn fill(
     }
 }
 
-/// Notes what a fetch that failed found of its akeys.
+/// Sets the sizes that a failed fetch found for its akeys.
 pub(crate) fn note(dkeys: &mut [DkeyFetch<'_, '_>], replies: Vec<AkeyReply>) {
     let akeys = dkeys.iter_mut().flat_map(|of| of.akeys.iter_mut());
     akeys.zip(replies).for_each(|(fetch, found)| fetch.reply.size = found.size);

@@ -1,7 +1,7 @@
-//! The map of a pool: which nodes it has, where their engines listen, and the secret that opens them.
+//! The map of a pool: its nodes, the addresses of their engines, and the secret that authenticates clients.
 //!
-//! It is a file in JSON that only its owner may read. Whoever has it may use the pool.
-use crate::link::Endpoint;
+//! It is a file in JSON that only its owner may read. Every reader of the file can use the pool.
+use crate::connection::Endpoint;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::handshake::Secret;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Version of the map that this release writes, and of the placement of objects on nodes.
 pub const MAP_VERSION: u32 = 1;
 
-/// How the name of the file ends: the map of pool `tank` is `tank.map`.
+/// Suffix of the file's name: the map of pool `tank` is `tank.map`.
 pub const MAP_SUFFIX: &str = ".map";
 
 /// Longest map in bytes.
@@ -31,34 +31,34 @@ pub struct Map {
     pub label: String,
     /// UUID of the pool.
     pub uuid: Uuid,
-    /// What all of its nodes and clients know.
+    /// Secret of all nodes and clients of the pool.
     #[serde(with = "hex")]
     pub secret: Secret,
-    /// True if clients and engines speak TLS, and nothing else.
+    /// True if clients and engines use TLS only.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tls: bool,
     /// Targets of each node.
     pub targets: u32,
-    /// How clients reach the engines. Older releases do not know it, and use TCP.
+    /// Transport between clients and engines. Older releases do not know it, and use TCP.
     #[serde(default, skip_serializing_if = "Transport::is_tcp")]
     pub transport: Transport,
     /// The nodes, by number.
     pub nodes: Vec<Node>,
 }
 
-/// How clients reach engines.
+/// Transport between clients and engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// TCP.
     #[default]
     Tcp,
-    /// A fast network, by libfabric; TCP for the first words.
+    /// A fast network, by libfabric; connections are set up over TCP.
     Fabric,
 }
 
 impl Transport {
-    /// Checks that it can be used, `tls` or not.
+    /// Checks that it can be used, with or without `tls`.
     ///
     /// # Errors
     /// `NotSupported` for TLS over the fabric, which does not encrypt.
@@ -80,11 +80,11 @@ impl Transport {
 pub struct Node {
     /// Its name, for messages.
     pub name: String,
-    /// Where its engine listens, as `host:port`.
+    /// Address of its engine, as `host:port`.
     pub address: String,
-    /// UUID of its part of the pool.
+    /// UUID of its pool.
     pub uuid: Uuid,
-    /// Directory of its part, on the node.
+    /// Directory of its pool, on the node.
     pub directory: PathBuf,
 }
 
@@ -98,7 +98,7 @@ impl Node {
 }
 
 impl Map {
-    /// A map of this version. Clients reach its nodes over TCP, without TLS.
+    /// Creates a map of this version. Clients reach its nodes over TCP, without TLS.
     #[must_use]
     pub fn new(label: &str, uuid: Uuid, secret: Secret, targets: u32, nodes: Vec<Node>) -> Self {
         let (version, label, transport) = (MAP_VERSION, label.to_owned(), Transport::Tcp);
@@ -114,8 +114,8 @@ impl Map {
     /// Reads a map.
     ///
     /// # Errors
-    /// `NotFound` if there is none, `NoPermission` if others may read it too, `Corrupt` if it is none, `Incompatible` for
-    /// another version.
+    /// `NotFound` if there is no such file, `NoPermission` if others may read it too, `Corrupt` if it is not a map,
+    /// `Incompatible` for another version.
     pub fn read(path: &Path) -> Result<Self> {
         let failed = |error| Error::io(format_args!("reading {}", path.display()), &error);
         let file = File::open(path).map_err(failed)?;
@@ -138,7 +138,7 @@ impl Map {
     /// Parses the text of a map.
     ///
     /// # Errors
-    /// `Corrupt` if it is none, `Incompatible` for another version.
+    /// `Corrupt` if it is not a map, `Incompatible` for another version.
     pub fn parse(text: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -166,14 +166,14 @@ impl Map {
     /// The text of the map.
     #[must_use]
     pub fn to_text(&self) -> String {
-        // A map has nothing that cannot be written as JSON.
+        // All content of a map can be written as JSON.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Writes the map, readable by its owner only. It appears as a whole, in place of an older one.
+    /// Writes the map atomically, readable by its owner only. Replaces an older one.
     ///
     /// # Errors
-    /// Those of files.
+    /// Those of writing files.
     pub fn write(&self, path: &Path) -> Result<()> {
         let failed = |error| Error::io(format_args!("writing {}", path.display()), &error);
         let unfinished = path.with_extension(format!("{}.new", std::process::id()));
@@ -187,7 +187,7 @@ impl Map {
     }
 }
 
-/// For serde: what is absent from maps that were made without it.
+/// For serde: fields with this value are not written, as in maps of older releases.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_false(flag: &bool) -> bool {
     !*flag
@@ -204,7 +204,7 @@ pub fn secret_text(secret: &Secret) -> String {
     digits
 }
 
-/// The secret that has these hexadecimal digits: 64 of them.
+/// Parses a secret: 64 hexadecimal digits.
 #[must_use]
 pub fn parse_secret(digits: &str) -> Option<Secret> {
     let mut bytes = [0; 32];
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_come_back_and_only_their_owner_reads_them() {
+    fn maps_round_trip_and_are_readable_by_their_owner_only() {
         let directory = std::env::temp_dir().join(format!("esker-map-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let path = Map::path(&directory, "tank");

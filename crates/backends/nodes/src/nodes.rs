@@ -1,4 +1,4 @@
-//! A pool over nodes: its targets lie on all of them, its list of containers on the first.
+//! A pool over nodes: it has targets on all of them, and its list of containers on the first.
 use crate::commit::{Doubt, UNDECIDED_TIMEOUT};
 use crate::dial::{Dial, dial_by};
 use crate::map::Map;
@@ -16,36 +16,36 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Requests that one operation sends to different nodes at a time.
+/// Concurrent requests of one operation to different nodes.
 pub(crate) const SIDE_BY_SIDE: usize = 64;
 
 /// A pool over the nodes of a map.
 ///
-/// The first node is the **catalog**: containers, their names, attributes and snapshots are listed there, and object ids
-/// are handed out there. Every other node knows the containers by their UUID.
+/// The first node is the **catalog**: it lists containers, their names, attributes and snapshots, and allocates object
+/// ids. Every other node identifies containers by their UUID.
 pub struct Nodes(Arc<Shared>);
 
-/// What a pool and its open containers share.
+/// State that a pool and its open containers share.
 pub(crate) struct Shared {
     uuid: Uuid,
     label: String,
     url: String,
     pub(crate) placement: Placement,
     pub(crate) members: Vec<Member>,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: Timeouts,
     pub(crate) dial: Arc<dyn Dial>,
 }
 
-/// How long a client waits for others.
+/// Timeouts of a client that waits for others.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For a node whose connection was lost to come back. By default [`RECONNECT_TIMEOUT`].
+pub struct Timeouts {
+    /// Time for a node to come back after its connection was lost. By default [`RECONNECT_TIMEOUT`].
     pub reconnect: Duration,
-    /// For a commit over several nodes to be decided, before it is given up. By default [`UNDECIDED_TIMEOUT`].
+    /// Age at which an undecided commit over several nodes is aborted. By default [`UNDECIDED_TIMEOUT`].
     pub undecided: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self { reconnect: RECONNECT_TIMEOUT, undecided: UNDECIDED_TIMEOUT }
     }
@@ -55,13 +55,13 @@ impl Default for Patience {
 pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) access: MemberAccess,
-    /// The clock by which commits that it coordinates start.
+    /// Clock from which the commits that it coordinates start.
     pub(crate) clock: KnownClock,
 }
 
-/// How this process reaches a node.
+/// Access of this process to a node.
 pub(crate) enum MemberAccess {
-    /// It is on the node, and works on its targets directly.
+    /// The process is on the node, and works on its targets directly.
     Own(Arc<dyn Pool>),
     /// Through the engine of the node.
     Away(Arc<Peer>),
@@ -75,7 +75,7 @@ impl Member {
         }
     }
 
-    /// A container that the catalog has; on another node it is opened when it is first used.
+    /// Opens a container of the catalog. On the other nodes it is opened at its first use.
     pub(crate) async fn open(
         &self,
         info: &ContainerInfo,
@@ -93,21 +93,21 @@ impl Member {
     }
 }
 
-/// Says what it means that a node does not have a container of the catalog.
+/// Explains the error of a node that does not have a container of the catalog.
 pub(crate) fn without_container(node: &str, info: &ContainerInfo, error: Error) -> Error {
     if error.kind() != ErrorKind::NotFound {
         return error;
     }
     let message = format!(
-        "node {node} does not have container {}: it was destroyed, or the node has lost its part of the pool",
+        "node {node} does not have container {}: it was destroyed, or the node has lost its pool",
         info.uuid
     );
     Error::new(ErrorKind::DataLoss, message)
 }
 
-/// An error with the name of the node in front, unless it has one.
+/// Prefixes an error with the name of the node, unless it has one.
 #[cold]
-fn named(node: &str, error: Error) -> Error {
+fn with_node_name(node: &str, error: Error) -> Error {
     if error.message().starts_with("node ") {
         return error;
     }
@@ -118,7 +118,7 @@ fn named(node: &str, error: Error) -> Error {
     }
 }
 
-/// What a pool over nodes can do.
+/// Capabilities of a pool over nodes.
 fn capabilities(targets: u32) -> Capabilities {
     Capabilities {
         change_ids: false,
@@ -129,37 +129,37 @@ fn capabilities(targets: u32) -> Capabilities {
 }
 
 impl Nodes {
-    /// Opens the pool of a map. `own` are the parts, by number, on which this process can work directly; it connects to
-    /// the engines of all others when it first needs them, and to the catalog now.
+    /// Opens the pool of a map. `own` are the nodes' pools, by number, on which this process can work directly. It
+    /// connects to the other engines at their first use, and to the catalog now.
     ///
     /// # Errors
-    /// Why the catalog cannot be reached.
+    /// The error for which the catalog cannot be reached.
     pub fn open(map: &Map, path: &Path, own: Vec<(u32, Arc<dyn Pool>)>) -> Result<Self> {
-        Self::open_with(map, path, own, Patience::default())
+        Self::open_with(map, path, own, Timeouts::default())
     }
 
-    /// As [`Nodes::open`], with other times than usual.
+    /// Opens the pool with other timeouts than the defaults.
     ///
     /// # Errors
-    /// As [`Nodes::open`].
+    /// Those of [`Nodes::open`].
     pub fn open_with(
         map: &Map,
         path: &Path,
         own: Vec<(u32, Arc<dyn Pool>)>,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Self> {
-        Self::open_by(map, path, own, patience, dial_by(map)).wait()
+        Self::open_by(map, path, own, timeouts, dial_by(map)).wait()
     }
 
-    /// As [`Nodes::open_patiently`], with connections that `dial` makes.
+    /// Opens the pool with timeouts, and with connections that `dial` makes.
     ///
     /// # Errors
-    /// As [`Nodes::open`].
+    /// Those of [`Nodes::open`].
     pub async fn open_by(
         map: &Map,
         path: &Path,
         own: Vec<(u32, Arc<dyn Pool>)>,
-        patience: Patience,
+        timeouts: Timeouts,
         dial: Arc<dyn Dial>,
     ) -> Result<Self> {
         let placement =
@@ -167,7 +167,7 @@ impl Nodes {
         let away = |node: &crate::map::Node| {
             let capabilities = capabilities(map.targets);
             let (secret, dial) = (map.secret.clone(), Arc::clone(&dial));
-            let peer = Peer::new(node.clone(), secret, capabilities, patience.reconnect, dial);
+            let peer = Peer::new(node.clone(), secret, capabilities, timeouts.reconnect, dial);
             let access = MemberAccess::Away(Arc::new(peer));
             Member { name: node.name.clone(), access, clock: KnownClock::default() }
         };
@@ -179,7 +179,7 @@ impl Nodes {
         }
         let url = format!("nodes:{}", path.display());
         let (uuid, label) = (map.uuid, map.label.clone());
-        let pool = Self(Arc::new(Shared { uuid, label, url, placement, members, patience, dial }));
+        let pool = Self(Arc::new(Shared { uuid, label, url, placement, members, timeouts, dial }));
         pool.0.catalog().info().await?;
         Ok(pool)
     }
@@ -191,7 +191,7 @@ impl Shared {
         self.members[0].pool()
     }
 
-    /// Runs `work` for all nodes but the first, side by side; the results are in their order.
+    /// Runs `work` for all nodes but the first, concurrently. The results are in their order.
     pub(crate) async fn on_others<'a, T: Send>(
         &'a self,
         work: impl Fn(&'a Member) -> Reply<'a, T>,
@@ -201,11 +201,11 @@ impl Shared {
         (1..).zip(done).map(|(node, done)| self.naming(node, done)).collect()
     }
 
-    /// Names the node in errors that are about its part: the others may be well.
+    /// Adds the node's name to errors that concern its pool, since the other nodes may work.
     pub(crate) fn naming<T>(&self, node: usize, result: Result<T>) -> Result<T> {
         result.map_err(|error| match error.kind() {
             ErrorKind::NoSpace | ErrorKind::Checksum | ErrorKind::Corrupt => {
-                named(&self.members[node].name, error)
+                with_node_name(&self.members[node].name, error)
             }
             _ => error,
         })
@@ -240,7 +240,7 @@ impl Shared {
         found.ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// Creates a container on all nodes, and on the catalog last: then it exists.
+    /// Creates a container on all nodes, on the catalog last: then it exists.
     async fn create(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
         let uuid = new.uuid.map_or_else(esker_os::random_uuid, Ok)?;
         if new.uuid.is_some() && self.find(ContainerRef::Uuid(uuid)).await.is_ok() {
@@ -269,7 +269,7 @@ impl Shared {
         self.destroy_elsewhere(uuid).await
     }
 
-    /// Space of all targets, by their numbers. Those of nodes that cannot be reached have none.
+    /// Space of all targets, by their numbers. Targets of nodes that cannot be reached have no space.
     async fn info(&self) -> Result<PoolInfo> {
         let first = self.catalog().info().await?;
         let others = self.on_others(|member| member.pool().info()).await;
@@ -287,39 +287,39 @@ impl Shared {
     }
 }
 
-/// Does `$call`; again after the commit is settled that it met. `$result` is its result.
-macro_rules! settled {
+/// Runs `$call`, and again once the commit that blocks it is resolved. `$result` is its result.
+macro_rules! resolved {
     ($shared:expr, $node:expr, $call:expr) => {{
         let mut doubt = Doubt::default();
         loop {
             let result = $call;
             match &result {
                 Err(error) if error.kind() == ErrorKind::InDoubt => {
-                    doubt.settle($shared, $node as usize, error).await?;
+                    doubt.wait($shared, $node as usize, error).await?;
                 }
                 _ => break $shared.naming($node as usize, result),
             }
         }
     }};
 }
-pub(crate) use settled;
+pub(crate) use resolved;
 
 impl Metadata for Nodes {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
         Reply::Pending(Box::pin(async move {
-            settled!(&self.0, 0, self.0.catalog().get_metadata(name).await)
+            resolved!(&self.0, 0, self.0.catalog().get_metadata(name).await)
         }))
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
         Reply::Pending(Box::pin(async move {
-            settled!(&self.0, 0, self.0.catalog().set_metadata(changes).await)
+            resolved!(&self.0, 0, self.0.catalog().set_metadata(changes).await)
         }))
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
         Reply::Pending(Box::pin(async move {
-            settled!(&self.0, 0, self.0.catalog().list_metadata(prefix).await)
+            resolved!(&self.0, 0, self.0.catalog().list_metadata(prefix).await)
         }))
     }
 }
@@ -334,7 +334,7 @@ impl Pool for Nodes {
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
-        Reply::Pending(Box::pin(async move { settled!(&self.0, 0, self.0.create(new).await) }))
+        Reply::Pending(Box::pin(async move { resolved!(&self.0, 0, self.0.create(new).await) }))
     }
 
     fn open_container<'a>(
@@ -343,20 +343,20 @@ impl Pool for Nodes {
         mode: OpenMode,
     ) -> Reply<'a, Box<dyn OpenContainer>> {
         Reply::Pending(Box::pin(async move {
-            let opened = settled!(&self.0, 0, NodesContainer::open(&self.0, name, mode).await)?;
+            let opened = resolved!(&self.0, 0, NodesContainer::open(&self.0, name, mode).await)?;
             Ok(Box::new(opened) as Box<dyn OpenContainer>)
         }))
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
         Reply::Pending(Box::pin(
-            async move { settled!(&self.0, 0, self.0.destroy(name, force).await) },
+            async move { resolved!(&self.0, 0, self.0.destroy(name, force).await) },
         ))
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
         Reply::Pending(Box::pin(async move {
-            settled!(&self.0, 0, self.0.catalog().list_containers().await)
+            resolved!(&self.0, 0, self.0.catalog().list_containers().await)
         }))
     }
 }

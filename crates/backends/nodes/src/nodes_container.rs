@@ -1,6 +1,6 @@
 //! An open container of a pool over nodes.
 use crate::commit::{Doubt, Share, Work, commit};
-use crate::nodes::{MemberAccess, SIDE_BY_SIDE, Shared, settled};
+use crate::nodes::{MemberAccess, SIDE_BY_SIDE, Shared, resolved};
 use crate::peer_container::PeerContainer;
 use crate::spread::{Listing, batches, batches_mut};
 use crate::tagged::{Tagged, add_tagged, by_node};
@@ -19,19 +19,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An open container: on the catalog, and on every other node as soon as it is used there.
+/// An open container: on the catalog, and on every other node from its first use there.
 pub(crate) struct NodesContainer {
     shared: Arc<Shared>,
     parts: Vec<Box<dyn OpenContainer>>,
     oids: ForkLock<Block>,
 }
 
-/// True for results that are final: no commit is in the way.
-fn is_settled<T>(result: &Result<T>) -> bool {
+/// True for results that no commit in doubt blocks.
+fn is_resolved<T>(result: &Result<T>) -> bool {
     !matches!(result, Err(error) if error.kind() == ErrorKind::InDoubt)
 }
 
-/// Objects by the nodes that are to be asked about them, with their places among all.
+/// Groups objects by the nodes to query about them, with their indexes.
 fn by_nodes<N: IntoIterator<Item = usize>>(
     oids: &[ObjectId],
     nodes_of: impl Fn(ObjectId) -> N,
@@ -47,22 +47,22 @@ fn by_nodes<N: IntoIterator<Item = usize>>(
     of_nodes
 }
 
-/// The reply of `$part`, which belongs to `$node`: `$call` as it is, if the part is local and it may be made `$directly`;
-/// else `$again`, which may be made several times.
+/// The reply of `$part`, which belongs to `$node`. A local part runs `$call` if it may be made `$directly`; else
+/// `$again` runs, perhaps several times.
 macro_rules! reply_of {
     ($self:ident, $node:expr, $directly:expr, $part:ident => $call:expr, $again:expr) => {{
         let node = $node;
         if $self.is_own(node) && $directly {
             let $part = &*$self.parts[node];
             if let Reply::Ready(result) = $call
-                && is_settled(&result)
+                && is_resolved(&result)
             {
                 return Reply::Ready($self.shared.naming(node, result));
             }
         }
         Reply::Pending(Box::pin(async move {
             let $part = &*$self.parts[node];
-            settled!(&$self.shared, node, $again)
+            resolved!(&$self.shared, node, $again)
         }))
     }};
 }
@@ -87,7 +87,7 @@ macro_rules! read_one {
 }
 
 impl NodesContainer {
-    /// Opens a container, which the catalog must have.
+    /// Opens a container of the catalog.
     pub(crate) async fn open(
         shared: &Arc<Shared>,
         name: ContainerRef<'_>,
@@ -97,7 +97,7 @@ impl NodesContainer {
             MemberAccess::Own(pool) => pool.open_container(name, mode).await?,
             MemberAccess::Away(peer) => Box::new(PeerContainer::open(peer, name, mode).await?),
         };
-        // The catalog alone decides who may be in.
+        // The catalog alone grants exclusive use.
         let elsewhere = if mode == OpenMode::ReadOnly { mode } else { OpenMode::ReadWrite };
         let info = first.info().clone();
         let mut parts = vec![first];
@@ -125,18 +125,18 @@ impl NodesContainer {
         self.node_of(oid, dkey) as usize
     }
 
-    /// The node where leases on an object are.
+    /// The node that has the leases on an object.
     fn home_of(&self, oid: ObjectId) -> usize {
         let placement = self.shared.placement;
         placement.locate(placement.first(oid)).node as usize
     }
 
-    /// Nodes that have anything of an object.
+    /// Nodes that store data of an object.
     fn nodes_of(&self, oid: ObjectId) -> Vec<usize> {
         self.shared.placement.nodes(oid).into_iter().map(|node| node as usize).collect()
     }
 
-    /// The only node that a write concerns, if it is one.
+    /// The node of a write, if it concerns only one.
     fn only_node_of(&self, write: &Write<'_>) -> Option<usize> {
         let placement = self.shared.placement;
         match placement.only_shard_of(write) {
@@ -145,14 +145,14 @@ impl NodesContainer {
         }
     }
 
-    /// The only node that a change concerns, if it is one and no transaction is involved.
+    /// The node of a change, if it concerns only one and no transaction.
     fn only_node(&self, change: &Change<'_>) -> Option<usize> {
         let mut nodes = change.writes.iter().map(|write| self.only_node_of(write));
         let first = nodes.next()?.filter(|_| change.tokens.is_none())?;
         nodes.all(|node| node == Some(first)).then_some(first)
     }
 
-    /// The only node on which anything was read, if it is one and all of the writes concern it alone.
+    /// The node of all reads, if there is only one and all writes concern it alone.
     fn only_node_with(
         &self,
         tokens: &BTreeMap<usize, ReadTokens>,
@@ -162,7 +162,7 @@ impl NodesContainer {
         writes.iter().all(|write| self.only_node_of(write) == Some(node)).then_some(node)
     }
 
-    /// What each node has to do for a change, in the order of the nodes.
+    /// Splits a change into shares, in the order of their nodes.
     async fn shares<'a>(
         &self,
         all: &'a [Write<'a>],
@@ -189,8 +189,8 @@ impl NodesContainer {
         Ok(nodes.into_iter().map(share).collect())
     }
 
-    /// The punch of an object that lies on several nodes. None of them knows alone whether the object exists: that is
-    /// read here, and tokens make sure that it still holds at the commit.
+    /// Punches an object on several nodes. No node knows alone whether the object exists: that is read here, and tokens
+    /// ensure that it still holds at the commit.
     async fn punch_everywhere<'a>(
         &self,
         write: &Write<'a>,
@@ -223,7 +223,7 @@ impl NodesContainer {
             let read = tokens.entry(node).or_default();
             let at = ReadAt { tokens: Some(read), ..ReadAt::LATEST };
             let part = &self.parts[node];
-            let keys = settled!(&self.shared, node, {
+            let keys = resolved!(&self.shared, node, {
                 part.list_keys(oid, scope, &mut Anchor::Start, limit, at).await
             })?;
             exists |= !keys.is_empty();
@@ -243,14 +243,15 @@ impl NodesContainer {
         let tokens = tokens.transpose()?.unwrap_or_default();
         if let Some(node) = self.only_node_with(&tokens, change.writes) {
             let change = Change { tokens: tokens.get(&node), ..change };
-            return settled!(&self.shared, node, self.parts[node].write(change).await);
+            return resolved!(&self.shared, node, self.parts[node].write(change).await);
         }
         let shares = self.shares(change.writes, tokens).await?;
         let reads_only = change.writes.is_empty();
         if shares.len() > 1 && !reads_only {
             return commit(&self.shared, &self.parts, &shares).await;
         }
-        // All reads were made before the first of these checks, so what they find unchanged was true at one moment.
+        // All reads were made before the first of these checks. Data that they find unchanged was therefore valid at
+        // one moment.
         let tasks = shares.iter().map(|share| task(self.do_share(share)));
         let epochs = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
         let epochs = epochs.into_iter().collect::<Result<Vec<Epoch>>>()?;
@@ -260,11 +261,11 @@ impl NodesContainer {
     async fn do_share(&self, share: &Share<'_>) -> Result<Epoch> {
         let Work::Change { writes, tokens } = &share.work else { return Ok(Epoch::now()) };
         let part = &self.parts[share.node];
-        let change = Change { tokens: tokens.as_ref(), ..Change::of(writes) };
-        settled!(&self.shared, share.node, part.write(change).await)
+        let change = Change { tokens: tokens.as_ref(), ..Change::from_writes(writes) };
+        resolved!(&self.shared, share.node, part.write(change).await)
     }
 
-    /// Writes that may take effect one by one: many of them under way at a time, in requests of a moderate size.
+    /// Applies writes that may take effect one by one: many requests of a moderate size run concurrently.
     async fn write_one_by_one(&self, writes: &[Write<'_>]) -> Result<Epoch> {
         let shares = self.shares(writes, BTreeMap::new()).await?;
         let mut tasks = Vec::new();
@@ -273,7 +274,7 @@ impl NodesContainer {
             for batch in batches(writes, |write| bytes_of(&write.op)) {
                 tasks.push(task(async move {
                     let part = &self.parts[*node];
-                    settled!(&self.shared, *node, part.write(Change::of(batch)).await)
+                    resolved!(&self.shared, *node, part.write(Change::from_writes(batch)).await)
                 }));
             }
         }
@@ -282,7 +283,7 @@ impl NodesContainer {
         Ok(epochs.into_iter().max().unwrap_or_else(Epoch::now))
     }
 
-    /// Fetches of several nodes, side by side.
+    /// Fetches from several nodes concurrently.
     async fn fetch_spread(
         &self,
         oid: ObjectId,
@@ -299,7 +300,7 @@ impl NodesContainer {
             let (node, part) = (*node, &self.parts[*node]);
             for batch in batches_mut(dkeys, |dkey| room_of(dkey)) {
                 tasks.push(task(async move {
-                    settled!(&self.shared, node, {
+                    resolved!(&self.shared, node, {
                         let tagged = Tagged::new(node, at);
                         part.fetch(oid, &mut *batch, tagged.at(at)).await
                     })
@@ -309,7 +310,7 @@ impl NodesContainer {
         side_by_side(tasks, SIDE_BY_SIDE).await.into_iter().collect()
     }
 
-    /// Does `work` for each of `nodes`, side by side.
+    /// Runs `work` for each of `nodes` concurrently.
     async fn on<'a, T: Send>(
         &'a self,
         nodes: impl IntoIterator<Item = usize>,
@@ -329,7 +330,7 @@ impl NodesContainer {
         read_one!(self, node, part, at => part.query_key(oid, query, at))
     }
 
-    /// Queries of several objects: one message to each node, which has a part of many of them.
+    /// Queries several objects with one message to each node, which stores parts of many of them.
     async fn query_each(
         &self,
         oids: &[ObjectId],
@@ -362,7 +363,7 @@ impl NodesContainer {
         read_one!(self, node, part, at => part.query_keys(oids, query, at))
     }
 
-    /// If a node fails, the leases on the others end with their connections.
+    /// Takes leases on objects. If a node fails, the leases on the others end with their connections.
     async fn take_leases(&self, oids: &[ObjectId]) -> Result<()> {
         let of_nodes = by_nodes(oids, |oid| [self.home_of(oid)]);
         let takes = of_nodes.iter().map(|(node, (_, oids))| task(self.leases_at(*node, oids)));
@@ -384,7 +385,7 @@ impl NodesContainer {
                 Err(error) => result = Err(error),
             }
         }
-        // What a node that can be reached has told is not lost with the error of another one.
+        // The results of reachable nodes are returned even if another one failed.
         if last.contains(&true) { Ok(last) } else { result.map(|()| last) }
     }
 
@@ -396,7 +397,7 @@ impl NodesContainer {
         one_node!(self, node, part => part.release_each(oids))
     }
 
-    /// A lease that ends when the first of those of the nodes does.
+    /// Takes a lease on all nodes. It ends when the first of the nodes' leases does.
     async fn lease_everywhere(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
         let of_nodes = by_node(reads, self.parts.len())?;
         if of_nodes.is_empty() {
@@ -439,7 +440,7 @@ impl NodesContainer {
         read_one!(self, node, part, at => part.list_keys(oid, scope, &mut *anchor, limit, at))
     }
 
-    /// Dkeys of several nodes, one node after the other.
+    /// Lists dkeys of several nodes, one node after the other.
     async fn list_spread(
         &self,
         oid: ObjectId,
@@ -471,7 +472,7 @@ impl NodesContainer {
         Ok(keys)
     }
 
-    /// The next objects of all nodes, merged.
+    /// Lists the next objects of all nodes, merged.
     async fn objects(
         &self,
         anchor: &mut Anchor,
@@ -486,7 +487,7 @@ impl NodesContainer {
             let mut from = from.clone();
             Reply::Pending(Box::pin(async move {
                 let part = &self.parts[node];
-                settled!(&self.shared, node, {
+                resolved!(&self.shared, node, {
                     let tagged = Tagged::new(node, at);
                     part.list_objects(&mut from, entries, tagged.at(at)).await
                 })
@@ -501,7 +502,7 @@ impl NodesContainer {
             return Ok(first);
         }
         let claimed = count.max(BLOCK);
-        let first = settled!(&self.shared, 0, self.catalog().allocate_oids(claimed).await)?;
+        let first = resolved!(&self.shared, 0, self.catalog().allocate_oids(claimed).await)?;
         *self.oids.lock() = Block::claimed(first, first + claimed, count);
         Ok(first)
     }
@@ -509,7 +510,7 @@ impl NodesContainer {
     /// Takes a snapshot of one moment on all nodes.
     async fn snapshot(&self, name: &str) -> Result<Epoch> {
         if let [only] = &self.parts[..] {
-            return settled!(&self.shared, 0, only.create_snapshot(name).await);
+            return resolved!(&self.shared, 0, only.create_snapshot(name).await);
         }
         let share = |node| Share { node, work: Work::Snapshot(name) };
         let shares: Vec<Share<'_>> = (0..self.parts.len()).map(share).collect();
@@ -521,7 +522,7 @@ impl NodesContainer {
         let elsewhere = self.on(1..self.parts.len(), |node| {
             Reply::Pending(Box::pin(async move {
                 let part = &self.parts[node];
-                let gone = settled!(&self.shared, node, part.destroy_snapshot(epoch).await);
+                let gone = resolved!(&self.shared, node, part.destroy_snapshot(epoch).await);
                 gone.or_else(|error| match error.kind() {
                     ErrorKind::NotFound => Ok(()),
                     _ => Err(error),
@@ -529,7 +530,7 @@ impl NodesContainer {
             }))
         });
         elsewhere.await?;
-        settled!(&self.shared, 0, self.catalog().destroy_snapshot(epoch).await)
+        resolved!(&self.shared, 0, self.catalog().destroy_snapshot(epoch).await)
     }
 }
 
@@ -548,7 +549,7 @@ fn room_of(dkey: &DkeyFetch<'_, '_>) -> u64 {
     dkey.akeys.iter().map(|akey| akey.reply.sink.len()).sum()
 }
 
-/// Closes all; the first error is returned.
+/// Closes all parts; returns the first error.
 async fn close_all(parts: &[Box<dyn OpenContainer>]) -> Result<()> {
     let tasks = parts.iter().map(|part| task(part.close()));
     side_by_side(tasks.collect(), SIDE_BY_SIDE).await.into_iter().collect()

@@ -1,4 +1,4 @@
-//! The part of a pool on another node: its connection comes back after it was lost, and what was under way is done once.
+//! The pool of another node. A lost connection is made again, and repeated requests are applied once.
 use crate::dial::Dial;
 use crate::map::Node;
 use crate::pool::Remote;
@@ -15,38 +15,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a node whose connection was lost may take to come back before what needs it fails.
+/// Time for a node to come back after its connection was lost, before operations on it fail.
 pub const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a node is taken for dead after it could not be reached. Then the next operation tries again.
+/// Time for which a node counts as dead after it could not be reached. The next operation tries again.
 const DOWN_FOR: Duration = Duration::from_millis(500);
 
 /// Pause between attempts to reach a node again.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 
-/// How often an operation is sent before it fails, if the connection is lost each time.
+/// Attempts of an operation before it fails, if the connection is lost each time.
 const SENT_MAX: u32 = 4;
 
-/// The part of a pool on another node.
+/// The pool of another node.
 pub(crate) struct Peer {
     node: Node,
     secret: Secret,
     capabilities: Capabilities,
-    /// How long it may take to come back.
-    patience: Duration,
+    /// Reconnect timeout.
+    reconnect_timeout: Duration,
     dial: Arc<dyn Dial>,
-    connection: PerProcess<Connection>,
+    connection: PerProcess<PeerConnection>,
 }
 
 /// The connection of this process.
-struct Connection {
+struct PeerConnection {
     slots: Slots,
     current: Mutex<Option<Arc<Remote>>>,
-    /// Held by whoever connects. Why that failed last, and when.
+    /// Held by the operation that connects. The time and error of the last failure.
     connecting: tokio::sync::Mutex<Option<(Instant, Error)>>,
 }
 
-impl Connection {
+impl PeerConnection {
     fn new() -> Result<Self> {
         let (current, connecting) = (Mutex::default(), tokio::sync::Mutex::default());
         Ok(Self { slots: Slots::new()?, current, connecting })
@@ -62,15 +62,22 @@ impl Connection {
 }
 
 impl Peer {
-    /// The part on `node`. Connects when it is first used.
+    /// The pool of `node`. Connects at its first use.
     pub(crate) fn new(
         node: Node,
         secret: Secret,
         capabilities: Capabilities,
-        patience: Duration,
+        reconnect_timeout: Duration,
         dial: Arc<dyn Dial>,
     ) -> Self {
-        Self { node, secret, capabilities, patience, dial, connection: PerProcess::empty() }
+        Self {
+            node,
+            secret,
+            capabilities,
+            reconnect_timeout,
+            dial,
+            connection: PerProcess::empty(),
+        }
     }
 
     /// Name of the node.
@@ -78,8 +85,8 @@ impl Peer {
         &self.node.name
     }
 
-    fn connection(&self) -> Result<&Connection> {
-        self.connection.get_or_make(Connection::new)
+    fn connection(&self) -> Result<&PeerConnection> {
+        self.connection.get_or_make(PeerConnection::new)
     }
 
     /// The slots for changes to this node.
@@ -87,10 +94,10 @@ impl Peer {
         self.connection().map(|connection| &connection.slots)
     }
 
-    /// The pool by a connection that stands as far as is known.
+    /// The pool over a connection that is not known to be lost.
     ///
     /// # Errors
-    /// Why the node cannot be reached.
+    /// The error for which the node cannot be reached.
     pub(crate) async fn remote(&self) -> Result<Arc<Remote>> {
         let connection = self.connection()?;
         if let Some(remote) = connection.usable() {
@@ -106,11 +113,11 @@ impl Peer {
             return Err(error.clone());
         }
         let was_lost = connection.current().take().is_some();
-        let patience = if was_lost { self.patience } else { Duration::ZERO };
-        match self.connect(connection.slots.session(), patience).await {
+        let reconnect_timeout = if was_lost { self.reconnect_timeout } else { Duration::ZERO };
+        match self.connect(connection.slots.session(), reconnect_timeout).await {
             Ok(remote) => {
                 if was_lost {
-                    remote.link.copy_data();
+                    remote.connection.copy_data();
                 }
                 *connection.current() = Some(Arc::clone(&remote));
                 Ok(remote)
@@ -122,18 +129,18 @@ impl Peer {
         }
     }
 
-    /// Tries to connect for as long as it may take, and at least once.
-    async fn connect(&self, session: u64, patience: Duration) -> Result<Arc<Remote>> {
-        let until = Instant::now() + patience;
+    /// Tries to connect until the timeout, and at least once.
+    async fn connect(&self, session: u64, reconnect_timeout: Duration) -> Result<Arc<Remote>> {
+        let until = Instant::now() + reconnect_timeout;
         loop {
             let connected = match self.dial.dial(&self.node, &self.secret, session).await {
-                Ok(link) => Remote::open(link).await,
+                Ok(opened) => Remote::open(opened).await,
                 Err(error) => Err(error),
             };
             match connected {
                 Ok(remote) => return Ok(Arc::new(remote)),
                 Err(error) if Instant::now() >= until || !may_pass(&error) => {
-                    return Err(self.named(error));
+                    return Err(self.with_node_name(error));
                 }
                 Err(_) => self.dial.pause(TRY_EVERY).await?,
             }
@@ -142,8 +149,8 @@ impl Peer {
 }
 
 impl Peer {
-    /// The error, with the name of the node.
-    fn named(&self, error: Error) -> Error {
+    /// Adds the name of the node to an error.
+    fn with_node_name(&self, error: Error) -> Error {
         let name = &self.node.name;
         if error.message().contains(&format!("node {name}")) {
             return error;
@@ -157,12 +164,12 @@ fn may_pass(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut)
 }
 
-/// How often an operation was sent.
+/// Counts the attempts of an operation.
 #[derive(Default)]
 pub(crate) struct Attempts(u32);
 
 impl Attempts {
-    /// True if the operation is to be sent again: its connection was lost.
+    /// True if the operation must be sent again: its connection was lost.
     pub(crate) fn again<T>(&mut self, remote: &Remote, result: &Result<T>) -> bool {
         self.0 += 1;
         result.is_err() && remote.is_over() && self.0 < SENT_MAX
@@ -174,8 +181,8 @@ impl Attempts {
     }
 }
 
-/// Does `$call` on the pool `$remote` of a peer; again on a new connection, if that is lost. A macro, because a closure
-/// cannot lend what it borrows to a future that must be `Send`.
+/// Runs `$call` on the pool `$remote` of a peer, and again over a new connection if that is lost. It is a macro,
+/// because a closure cannot lend its borrows to a future that must be `Send`.
 macro_rules! resent {
     ($peer:expr, $remote:ident => $call:expr) => {
         resent!($peer, $remote, _attempts => $call)
@@ -210,7 +217,7 @@ impl Metadata for Peer {
 }
 
 impl Peer {
-    /// A container that was created by an attempt whose reply was lost.
+    /// Finds a container that an attempt created whose reply was lost.
     async fn created(&self, uuid: Option<Uuid>) -> Result<ContainerInfo> {
         let all = self.list_containers().await?;
         let found = all.into_iter().find(|info| Some(info.uuid) == uuid);
@@ -259,8 +266,8 @@ impl Pool for Peer {
         resent!(self, remote => remote.commit(commit, epoch).await)
     }
 
-    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
-        resent!(self, remote => remote.give_up(commit).await)
+    fn abort(&self, commit: Commit) -> Reply<'_, ()> {
+        resent!(self, remote => remote.abort(commit).await)
     }
 
     fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {

@@ -1,4 +1,4 @@
-//! A container on another node, which is opened again when the connection was lost.
+//! A container on another node. It is opened there at its first use.
 use crate::nodes::without_container;
 use crate::peer::{Peer, resent};
 use crate::pool::Remote;
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 
-/// A container on another node. It is opened there when it is first used.
+/// A container on another node. It is opened there at its first use.
 pub(crate) struct PeerContainer {
     peer: Arc<Peer>,
     info: ContainerInfo,
@@ -25,11 +25,11 @@ pub(crate) struct PeerContainer {
 /// An open container, and the connection it belongs to.
 type Current = (Arc<Remote>, Arc<dyn OpenContainer>);
 
-/// What this process has open.
+/// Open container and leases of this process.
 #[derive(Default)]
 struct Opened {
     current: Mutex<Option<Current>>,
-    /// Leases that were taken, to be taken again on a new connection.
+    /// Leases to take again over a new connection.
     leases: std::sync::Mutex<HashMap<ObjectId, u32>>,
 }
 
@@ -88,7 +88,7 @@ impl Opened {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one lease less; false if there was none.
+    /// Decrements the count of leases on an object; false if there was none.
     fn release(&self, oid: ObjectId) -> bool {
         let mut leases = self.leases();
         let Some(count) = leases.get_mut(&oid) else { return false };
@@ -100,7 +100,7 @@ impl Opened {
     }
 }
 
-/// Does `$call` on the open container; again if the connection is lost.
+/// Runs `$call` on the open container, and again if the connection is lost.
 macro_rules! within {
     ($self:ident, $container:ident => $call:expr) => {
         within!($self, $container, _attempts => $call)
@@ -135,9 +135,10 @@ impl OpenContainer for PeerContainer {
     fn close(&self) -> Reply<'_, ()> {
         Reply::Pending(Box::pin(async move {
             let Some(opened) = self.opened.get() else { return Ok(()) };
-            // It is kept: leases that were taken by it may outlive it, and are ended by it.
+            // The container stays here after its end: leases that were taken by it may outlive it, and are released
+            // through it.
             match &*opened.current.lock().await {
-                // With a lost connection, everything on it is closed.
+                // The end of a connection closes its containers.
                 Some((remote, container)) if !remote.is_over() => container.close().await,
                 _ => Ok(()),
             }

@@ -1,6 +1,6 @@
 //! A pool on another node.
+use crate::connection::Connection;
 use crate::container::Opened;
-use crate::link::Link;
 use crate::sending::Data;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
@@ -11,30 +11,30 @@ use esker_types::{Epoch, Error, Result};
 use esker_wire::message::{self, MetadataRequest, PoolRequest, Request};
 use std::sync::Arc;
 
-/// A pool on another node, worked on through its engine.
+/// A pool on another node, accessed through its engine.
 pub struct Remote {
-    pub(crate) link: Arc<Link>,
+    pub(crate) connection: Arc<Connection>,
     capabilities: Capabilities,
 }
 
 impl Remote {
-    /// The pool behind a connection.
+    /// Opens the pool of a connection's engine.
     ///
     /// # Errors
     /// Those of a request.
-    pub async fn open(link: Link) -> Result<Self> {
+    pub async fn open(connection: Connection) -> Result<Self> {
         let request = Request::Pool(PoolRequest::Capabilities);
-        let capabilities = ask(&link, request, None, |reply| match reply {
+        let capabilities = ask(&connection, request, None, |reply| match reply {
             message::Reply::Capabilities(capabilities) => Some(capabilities),
             _ => None,
         })
         .await?;
-        Ok(Self { link: Arc::new(link), capabilities })
+        Ok(Self { connection: Arc::new(connection), capabilities })
     }
 
     /// True if the connection is lost.
     pub(crate) fn is_over(&self) -> bool {
-        self.link.is_over()
+        self.connection.is_over()
     }
 
     fn ask<'a, T: 'a>(
@@ -42,50 +42,50 @@ impl Remote {
         request: PoolRequest<'a>,
         read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
     ) -> Reply<'a, T> {
-        ask(&self.link, Request::Pool(request), None, read)
+        ask(&self.connection, Request::Pool(request), None, read)
     }
 }
 
-/// Sends a request without data, and takes the reply that fits it. Tokens go to `tokens`.
+/// Sends a request without data, and converts its reply with `read`. Tokens go to `tokens`.
 pub(crate) fn ask<'a, T: 'a>(
-    link: &'a Link,
+    connection: &'a Connection,
     request: Request<'a>,
     tokens: Option<&'a ReadTokens>,
     read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
 ) -> Reply<'a, T> {
     let call = Call { request, data: Data::default(), room: 0, tokens };
-    Reply::Pending(Box::pin(exchange(link, call, |reply, _| read(reply).map(Ok))))
+    Reply::Pending(Box::pin(exchange(connection, call, |reply, _| read(reply).map(Ok))))
 }
 
-/// A request and what travels with it.
+/// A request and its data.
 pub(crate) struct Call<'a> {
     pub(crate) request: Request<'a>,
     /// Its data.
     pub(crate) data: Data<'a>,
     /// Most bytes of data that its reply may have.
     pub(crate) room: u64,
-    /// Where tokens of what it read go.
+    /// Destination of the read's tokens.
     pub(crate) tokens: Option<&'a ReadTokens>,
 }
 
-/// Sends a request and takes its reply: `read` gets it with its data, unless the request failed, and returns `None` if
-/// it does not fit.
+/// Sends a request and converts its reply: `read` gets it with its data, unless the request failed, and returns `None`
+/// if it does not fit.
 pub(crate) async fn exchange<T>(
-    link: &Link,
+    connection: &Connection,
     call: Call<'_>,
     read: impl FnOnce(message::Reply, &[u8]) -> Option<Result<T>>,
 ) -> Result<T> {
-    let (response, bulk) = link.call_with(&call.request, call.data, call.room).await?;
+    let (response, bulk) = connection.call_with(&call.request, call.data, call.room).await?;
     if let Some(read) = call.tokens {
         response.tokens.iter().for_each(|token| read.add(token));
     }
     match response.reply {
-        message::Reply::Failed(failure) => Err(link.failed(failure)),
-        reply => read(reply, &bulk).unwrap_or_else(|| Err(link.unexpected())),
+        message::Reply::Failed(failure) => Err(connection.request_error(failure)),
+        reply => read(reply, &bulk).unwrap_or_else(|| Err(connection.unexpected())),
     }
 }
 
-pub(crate) fn done(reply: message::Reply) -> Option<()> {
+pub(crate) fn done_reply(reply: message::Reply) -> Option<()> {
     matches!(reply, message::Reply::Done).then_some(())
 }
 
@@ -109,7 +109,7 @@ impl Metadata for Remote {
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
-        self.ask(PoolRequest::Metadata(MetadataRequest::Set(changes.to_vec())), done)
+        self.ask(PoolRequest::Metadata(MetadataRequest::Set(changes.to_vec())), done_reply)
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
@@ -130,7 +130,7 @@ impl Pool for Remote {
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
-        // The client draws the UUID, so that a request that is sent again makes the same container.
+        // The client draws the UUID, so that a repeated request creates the same container.
         let uuid = match new.uuid.map_or_else(esker_os::random_uuid, Ok::<_, Error>) {
             Ok(uuid) => uuid,
             Err(error) => return Reply::Ready(Err(error)),
@@ -153,17 +153,17 @@ impl Pool for Remote {
         name: ContainerRef<'a>,
         mode: OpenMode,
     ) -> Reply<'a, Box<dyn OpenContainer>> {
-        let link = Arc::clone(&self.link);
+        let connection = Arc::clone(&self.connection);
         self.ask(PoolRequest::Open(name, mode), |reply| match reply {
             message::Reply::Opened(handle, info) => {
-                Some(Box::new(Opened { link, handle, info }) as Box<dyn OpenContainer>)
+                Some(Box::new(Opened { connection, handle, info }) as Box<dyn OpenContainer>)
             }
             _ => None,
         })
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        self.ask(PoolRequest::Destroy(name, force), done)
+        self.ask(PoolRequest::Destroy(name, force), done_reply)
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
@@ -174,11 +174,11 @@ impl Pool for Remote {
     }
 
     fn commit(&self, commit: Commit, epoch: Epoch) -> Reply<'_, ()> {
-        self.ask(PoolRequest::Commit(commit, epoch), done)
+        self.ask(PoolRequest::Commit(commit, epoch), done_reply)
     }
 
-    fn give_up(&self, commit: Commit) -> Reply<'_, ()> {
-        self.ask(PoolRequest::GiveUp(commit), done)
+    fn abort(&self, commit: Commit) -> Reply<'_, ()> {
+        self.ask(PoolRequest::Abort(commit), done_reply)
     }
 
     fn outcome(&self, commit: Commit, decide: bool) -> Reply<'_, Outcome> {
@@ -196,7 +196,7 @@ impl Pool for Remote {
     }
 
     fn forget(&self, commit: Commit) -> Reply<'_, ()> {
-        self.ask(PoolRequest::Forget(commit), done)
+        self.ask(PoolRequest::Forget(commit), done_reply)
     }
 
     fn decisions(&self, most: usize) -> Reply<'_, Decisions> {
@@ -207,6 +207,6 @@ impl Pool for Remote {
     }
 
     fn sweep<'a>(&'a self, ids: &'a [CommitId]) -> Reply<'a, ()> {
-        self.ask(PoolRequest::Sweep(ids.to_vec()), done)
+        self.ask(PoolRequest::Sweep(ids.to_vec()), done_reply)
     }
 }

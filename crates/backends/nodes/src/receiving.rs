@@ -1,7 +1,7 @@
-//! Replies on their way from an engine. A thread that waits for one looks for it itself, because waking it would take longer
-//! than many replies do; for everybody else, a task of the connection receives.
-use crate::socket::LOOKING;
-use esker_os::executor::{Hits, Watched, watch};
+//! Receiving side of a connection to an engine. A thread that waits for a reply polls for it itself, because waking it
+//! would take longer than many replies do. For all other callers, a task of the connection receives.
+use crate::socket::POLLING;
+use esker_os::executor::{Hits, Polled, spin_on};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::{Future, poll_fn};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,27 +14,27 @@ use tokio::sync::Notify;
 /// Receives replies until the connection is over.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// How long a thread sleeps before it looks again in any case.
+/// Longest sleep of a thread before it polls again.
 const SLEEP_FOR: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// The receiving half of a connection.
+/// The receiving side of a connection.
 pub(crate) struct Receiving {
     work: Mutex<Option<Work>>,
-    /// Nothing arrives any more.
+    /// The connection has ended.
     is_over: AtomicBool,
-    /// Where replies arrive, if threads may look: they poll the work with [`LOOKING`], and the task can still go on
-    /// afterwards.
+    /// The socket of replies, if threads may poll it. They poll the work with [`POLLING`], which does not prevent the
+    /// task from continuing it.
     socket: Option<Arc<OwnedFd>>,
-    lookers: AtomicUsize,
-    /// One of the lookers sleeps at the socket. With more, each reply would wake all of them.
+    pollers: AtomicUsize,
+    /// One of the polling threads sleeps at the socket. With more, each reply would wake all of them.
     has_sleeper: AtomicBool,
-    /// The task waits for replies, as far as is known.
+    /// The task waits for replies, unless a poll has replaced its waker since.
     is_attended: AtomicBool,
-    /// Whoever looked last has stopped while more had arrived, perhaps in memory: the socket does not tell of it.
+    /// The last poll stopped while more had arrived, perhaps in memory: the socket does not signal that.
     has_rest: Arc<AtomicBool>,
     hits: Hits,
     wake: Notify,
-    /// True if somebody waits for a reply.
+    /// True if a caller waits for a reply.
     is_awaited: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -49,7 +49,7 @@ impl Receiving {
             work: Mutex::new(Some(Box::pin(work))),
             is_over: AtomicBool::new(false),
             socket,
-            lookers: AtomicUsize::new(0),
+            pollers: AtomicUsize::new(0),
             has_sleeper: AtomicBool::new(false),
             is_attended: AtomicBool::new(true),
             has_rest,
@@ -59,44 +59,44 @@ impl Receiving {
         }
     }
 
-    /// Receives what nobody looks for, until the connection is over.
+    /// Receives the replies that no thread polls for, until the connection is over.
     pub(crate) async fn run(&self) {
         let mut over = false;
         while !over {
             tokio::select! {
                 biased;
-                () = poll_fn(|context| self.poll(context)) => over = true,
+                () = poll_fn(|context| self.poll_work(context)) => over = true,
                 () = self.wake.notified() => {}
             }
         }
     }
 
-    /// Sees to it that a reply is received, by this thread or by the task.
+    /// Ensures that a reply is received, by this thread or by the task.
     pub(crate) fn expect(self: &Arc<Self>, by_thread: bool) {
-        if !(by_thread && self.socket.is_some() && watch(self)) {
+        if !(by_thread && self.socket.is_some() && spin_on(self)) {
             self.attend();
         }
     }
 
-    /// Lets the task receive, if it does not.
+    /// Wakes the task to receive, if it does not.
     pub(crate) fn attend(&self) {
         if !self.is_attended.swap(true, Ordering::AcqRel) {
             self.wake.notify_one();
         }
     }
 
-    /// Lets the task look once in any case.
-    pub(crate) fn look_anyway(&self) {
+    /// Wakes the task for one poll in any case.
+    pub(crate) fn poll_once(&self) {
         self.wake.notify_one();
     }
 
-    /// Where more may arrive. At its end, a socket can always be read.
+    /// The socket, unless the connection is over: at its end, a socket is always readable.
     fn open_socket(&self) -> Option<&Arc<OwnedFd>> {
         self.socket.as_ref().filter(|_| !self.is_over.load(Ordering::Acquire))
     }
 
-    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        // Whoever looks now calls the task if that is needed.
+    fn poll_work(&self, context: &mut Context<'_>) -> Poll<()> {
+        // The thread that polls now wakes the task if needed.
         let Ok(mut work) = self.work.try_lock() else { return Poll::Pending };
         let polled = work.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
         if polled.is_ready() {
@@ -107,18 +107,18 @@ impl Receiving {
     }
 }
 
-impl Watched for Receiving {
+impl Polled for Receiving {
     fn begin(&self) {
-        self.lookers.fetch_add(1, Ordering::AcqRel);
+        self.pollers.fetch_add(1, Ordering::AcqRel);
     }
 
     fn is_soon(&self) -> bool {
         self.hits.are_likely()
     }
 
-    fn look(&self) {
+    fn poll(&self) {
         self.is_attended.swap(false, Ordering::AcqRel);
-        if self.poll(&mut Context::from_waker(&LOOKING)).is_ready() {
+        if self.poll_work(&mut Context::from_waker(&POLLING)).is_ready() {
             self.wake.notify_one();
         }
     }
@@ -127,7 +127,7 @@ impl Watched for Receiving {
         self.hits.note(in_time);
     }
 
-    fn sleep(&self, bell: BorrowedFd<'_>) -> bool {
+    fn sleep(&self, wake_up: BorrowedFd<'_>) -> bool {
         let Some(socket) = self.open_socket() else { return false };
         if self.has_rest.load(Ordering::Acquire) {
             return true;
@@ -135,22 +135,22 @@ impl Watched for Receiving {
         if self.has_sleeper.swap(true, Ordering::AcqRel) {
             return false;
         }
-        let mut both = [PollFd::new(socket, PollFlags::IN), PollFd::new(&bell, PollFlags::IN)];
-        // However that ends, the thread looks again.
+        let mut both = [PollFd::new(socket, PollFlags::IN), PollFd::new(&wake_up, PollFlags::IN)];
+        // However this ends, the thread polls again.
         let _ = poll(&mut both, Some(&SLEEP_FOR));
         self.has_sleeper.store(false, Ordering::Release);
         true
     }
 
     fn end(&self) {
-        if self.lookers.fetch_sub(1, Ordering::AcqRel) > 1 {
-            // Another one may sleep at the socket already.
+        if self.pollers.fetch_sub(1, Ordering::AcqRel) > 1 {
+            // Another thread may sleep at the socket already.
             if self.has_rest.load(Ordering::Acquire) {
-                self.look_anyway();
+                self.poll_once();
             }
             return;
         }
-        // The task may have found a looker at work, and wait for nothing.
+        // The task may have found a thread polling, and wait for nothing.
         self.is_attended.swap(false, Ordering::AcqRel);
         if (self.is_awaited)() {
             self.attend();
@@ -165,20 +165,20 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn nobody_sleeps_at_a_connection_that_is_over() {
+    fn threads_do_not_sleep_at_a_closed_connection() {
         let (ours, theirs) = UnixStream::pair().expect("two sockets");
         drop(theirs);
         let socket = Some(Arc::new(OwnedFd::from(ours)));
         let receiving =
             Arc::new(Receiving::new(std::future::ready(()), socket, Arc::default(), || false));
         assert!(receiving.open_socket().is_some());
-        receiving.look();
+        Polled::poll(&*receiving);
         assert!(receiving.open_socket().is_none());
         // The task ends, too.
         block_on(receiving.run());
     }
 
-    /// Whoever sleeps at the socket is not told of what another thread has received already.
+    /// A thread that sleeps at the socket does not notice replies that another thread has received already.
     #[test]
     fn the_rest_of_many_replies_is_left_to_the_task() {
         let (ours, _theirs) = UnixStream::pair().expect("two sockets");
@@ -192,9 +192,9 @@ mod tests {
         let receiving = Receiving::new(work, socket, has_rest, || true);
         receiving.begin();
         receiving.begin();
-        receiving.look();
+        Polled::poll(&receiving);
         receiving.end();
-        let mut told = std::pin::pin!(receiving.wake.notified());
-        assert!(told.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
+        let mut woken = std::pin::pin!(receiving.wake.notified());
+        assert!(woken.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready());
     }
 }

@@ -1,11 +1,11 @@
-//! The threads on which connections to other nodes live, whoever waits for their replies.
+//! The threads that run the connections to other nodes, for callers on any thread.
 use esker_os::{PerProcess, without_signals};
 use esker_types::{Error, ErrorKind, Result};
 use std::future::Future;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Threads that serve all connections of a process. They sleep while nothing arrives.
+/// Number of threads for all connections of a process. They sleep while nothing arrives.
 const THREADS: usize = 1;
 
 /// A child made by fork starts its own.
@@ -14,7 +14,7 @@ static RUNTIME: PerProcess<Running> = PerProcess::empty();
 struct Running(Option<Runtime>);
 
 impl Drop for Running {
-    /// Whoever drops it may be a task itself, and must not wait for other tasks.
+    /// The caller may be a task itself, and must not wait for other tasks.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -36,7 +36,7 @@ fn handle() -> Result<&'static Handle> {
     running.0.as_ref().map(Runtime::handle).ok_or_else(|| ErrorKind::Canceled.into())
 }
 
-/// Runs a future on these threads, and waits for it on any other.
+/// Runs a future on these threads, and waits for it on the caller's.
 pub(crate) async fn on_runtime<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {

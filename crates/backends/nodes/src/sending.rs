@@ -1,4 +1,5 @@
-//! Requests on their way to an engine. Callers add them to one place; those that are there together leave together.
+//! Sending side of a connection to an engine. Callers add requests to a queue; those that are queued together are sent
+//! together.
 use bytes::Bytes;
 use esker_os::executor::{Deferred, defer};
 use esker_types::Result;
@@ -15,7 +16,7 @@ use tokio::sync::Notify;
 /// Data of a request.
 pub(crate) enum Data<'d> {
     Owned(Bulk),
-    /// The caller's, with its checksum.
+    /// The caller's data, with its checksum.
     Borrowed(Borrowed<'d>, u32),
 }
 
@@ -25,18 +26,18 @@ impl Default for Data<'_> {
     }
 }
 
-/// The sending half of a connection, for many callers.
+/// The sending side of a connection, for many callers.
 pub(crate) struct Sending {
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
-    /// Told when the task has something to do.
+    /// Notified when the task has something to do.
     wake: Notify,
 }
 
-/// More bytes are sent by the task of the connection at once, while the caller prepares what comes next.
+/// If more bytes are queued, the connection's task sends them at once, while the caller prepares the next request.
 pub(crate) const AT_ONCE: usize = 256 << 10;
 
-/// What was not handed to the writer yet.
+/// Requests that the writer has not got yet.
 struct Queue {
     outbox: Outbox,
     closed: bool,
@@ -45,8 +46,9 @@ struct Queue {
 struct Writer {
     to: Box<dyn AsyncWrite + Send + Unpin>,
     outbox: Outbox,
-    /// The task waits until it can send more. Nobody else may: the connection wakes only who tried last.
-    is_taken: bool,
+    /// The task waits until it can send more. No thread may send meanwhile: the connection wakes only the last one that
+    /// tried.
+    is_busy: bool,
 }
 
 fn is_sent(polled: Poll<Result<()>>) -> bool {
@@ -66,13 +68,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Sending {
     pub(crate) fn new<W: AsyncWrite + Send + Unpin + 'static>(to: Sender<W>) -> Self {
         let (to, outbox) = to.into_parts();
-        let writer = Writer { to: Box::new(to), outbox: Outbox::default(), is_taken: false };
+        let writer = Writer { to: Box::new(to), outbox: Outbox::default(), is_busy: false };
         let queue = Queue { outbox, closed: false };
         Self { queue: Mutex::new(queue), writer: Mutex::new(writer), wake: Notify::new() }
     }
 
-    /// Sends a message. A thread that only waits for replies sends what it has before it sleeps; for others, the task of
-    /// the connection does.
+    /// Sends a message. A thread that only waits for replies sends its messages before it sleeps; for others, the task
+    /// of the connection does.
     ///
     /// # Errors
     /// `Overflow` if it is too long.
@@ -103,8 +105,8 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends a message and its data from the thread that calls, as far as the network takes it; the rest is copied, and
-    /// sent by the task. False if others are sending: nothing was sent then.
+    /// Sends a message and its data on the calling thread, as far as the network accepts it. The rest is copied, and
+    /// the task sends it. False if another thread is sending; then nothing was sent.
     fn send_directly(
         &self,
         head: (Kind, u64, u32),
@@ -114,7 +116,7 @@ impl Sending {
     ) -> Result<bool> {
         let mut context = Context::from_waker(Waker::noop());
         let Ok(mut writer) = self.writer.try_lock() else { return Ok(false) };
-        if writer.is_taken || !is_sent(self.poll(&mut writer, &mut context)) {
+        if writer.is_busy || !is_sent(self.poll(&mut writer, &mut context)) {
             return Ok(false);
         }
         {
@@ -136,7 +138,7 @@ impl Sending {
         self.wake.notify_one();
     }
 
-    /// Sends what callers left to it, until the connection is closed or lost.
+    /// Sends the messages that callers left to the task, until the connection is closed or lost.
     pub(crate) async fn run(&self) -> Result<()> {
         loop {
             self.send_all().await?;
@@ -147,7 +149,7 @@ impl Sending {
         }
     }
 
-    /// The engine sees the end of the stream in any case.
+    /// Sends a goodbye. If that fails, the engine sees the end of the stream.
     async fn say_goodbye(&self) -> Result<()> {
         let (message, bulk) = Default::default();
         let goodbye = Frame { kind: Kind::Goodbye, call: 0, room: 0, message, bulk };
@@ -160,20 +162,20 @@ impl Sending {
         poll_fn(|context| {
             let mut writer = locked(&self.writer);
             let sent = self.poll(&mut writer, context);
-            writer.is_taken = sent.is_pending();
+            writer.is_busy = sent.is_pending();
             sent
         })
         .await
     }
 
-    /// Sends everything that is there.
+    /// Sends all queued requests.
     fn poll(&self, writer: &mut Writer, context: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             if writer.outbox.is_empty() {
                 locked(&self.queue).outbox.move_to(&mut writer.outbox);
             }
             let is_last = writer.outbox.is_empty();
-            // Also if nothing is left: what was taken may still lie in a buffer of the connection.
+            // Also with an empty outbox: bytes may still be in a buffer of the connection.
             match writer.outbox.poll_send(&mut writer.to, context) {
                 Poll::Ready(Ok(())) if !is_last => {}
                 other => return other,
@@ -183,12 +185,12 @@ impl Sending {
 }
 
 impl Deferred for Sending {
-    /// Sends from the thread that calls. What does not fit is left to the task, and so are errors.
+    /// Sends on the calling thread. The task sends the rest and handles errors.
     fn run(&self) {
         let mut context = Context::from_waker(Waker::noop());
         let done = match self.writer.try_lock() {
-            // The task sends what is there now, too.
-            Ok(writer) if writer.is_taken => true,
+            // The task sends the queue, too.
+            Ok(writer) if writer.is_busy => true,
             Ok(mut writer) => is_sent(self.poll(&mut writer, &mut context)),
             Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => false,
         };

@@ -1,4 +1,4 @@
-//! Ids of changes that are under way to one node, so that each may be sent again and is done once.
+//! Ids of changes that are under way to one node, so that a repeated request is applied once.
 use esker_types::Result;
 use esker_types::ops::ChangeId;
 use std::cmp::Reverse;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Changes under way to one node; others wait their turn.
+/// Changes under way to one node; others wait.
 pub const CHANGES_MAX: usize = 256;
 
 /// The slots of a session with one node.
@@ -16,15 +16,14 @@ pub(crate) struct Slots {
     turns: Semaphore,
 }
 
-/// Slots that no change uses, the lowest first, and how many there are at all.
+/// Free slots, the lowest first, and the total number of slots.
 #[derive(Default)]
 struct Free {
     slots: BinaryHeap<Reverse<(u16, u64)>>,
     made: u16,
 }
 
-/// An id for one change. Its slot is free again when this is dropped: a copy that still is under way then comes too
-/// late.
+/// An id for one change. Its slot is free again when this is dropped; a copy that is still under way then is refused.
 pub(crate) struct Slot<'s> {
     slots: &'s Slots,
     pub(crate) id: ChangeId,
@@ -42,12 +41,12 @@ impl Slots {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Names the session.
+    /// The session's number.
     pub(crate) fn session(&self) -> u64 {
         self.session
     }
 
-    /// Waits for a slot, the lowest that is free.
+    /// Waits for the lowest free slot.
     pub(crate) async fn take(&self) -> Slot<'_> {
         // The semaphore is never closed.
         let turn = self.turns.acquire().await.ok();

@@ -1,7 +1,7 @@
-//! A TCP connection in two halves, which children made by fork do not keep open.
+//! The reading and the writing side of a TCP connection, which children made by fork do not keep open.
 //!
-//! The runtime learns that a half can go on only while somebody waits for it: a thread that looks for replies itself
-//! would otherwise wake the runtime's with each of them.
+//! The runtime watches the socket only while a task waits for it. Otherwise each reply would wake the runtime's thread,
+//! although the calling thread polls for it.
 #![allow(unsafe_code)]
 use esker_os::ClosedInChildren;
 use esker_types::{Error, Result};
@@ -16,21 +16,21 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Of whoever only looks. There must be one of it: comparing those of [`Waker::noop`] is unreliable.
-pub(crate) static LOOKING: LazyLock<Waker> = LazyLock::new(|| Waker::from(Arc::new(Nobody)));
+/// Waker of polls that do not wait. It must be unique: comparing those of [`Waker::noop`] is unreliable.
+pub(crate) static POLLING: LazyLock<Waker> = LazyLock::new(|| Waker::from(Arc::new(NoWake)));
 
-struct Nobody;
+struct NoWake;
 
-impl Wake for Nobody {
+impl Wake for NoWake {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Reads from a connection. A poll with [`LOOKING`] only looks: whoever waits for the half is not told any more, and
-/// must poll it again.
+/// Reads from a connection. A poll with [`POLLING`] does not register a waker: it cancels the wait of a task, which
+/// must poll again.
 pub(crate) struct Reading {
-    /// The socket, while somebody waits.
-    waited_for: Option<AsyncFd<Arc<OwnedFd>>>,
-    /// The last read had room left: the next look will hardly find more.
+    /// The socket, while a task waits for it.
+    registered: Option<AsyncFd<Arc<OwnedFd>>>,
+    /// The last read had room left: the next one will hardly find more.
     was_drained: bool,
     /// Dropped before the socket is closed.
     _closed: ClosedInChildren,
@@ -43,36 +43,36 @@ pub(crate) struct Writing {
     socket: AsyncFd<OwnedFd>,
 }
 
-/// The two halves of a connection.
+/// Splits a connection.
 ///
 /// # Errors
 /// `Io` if there are too many open files.
 pub(crate) fn split(stream: TcpStream) -> Result<(Reading, Writing)> {
-    let halves = || {
+    let split = || {
         let to = OwnedFd::from(stream.into_std()?);
         let (from, from_closed) = closed_in_children(to.try_clone()?);
         let (to, to_closed) = closed_in_children(to);
         let socket = watched(to, Interest::WRITABLE)?;
         let reading = Reading {
-            waited_for: None,
+            registered: None,
             was_drained: false,
             _closed: from_closed,
             socket: Arc::new(from),
         };
         Ok((reading, Writing { _closed: to_closed, socket }))
     };
-    halves().map_err(|error| Error::io("opening a connection", &error))
+    split().map_err(|error| Error::io("opening a connection", &error))
 }
 
-/// A socket that the runtime watches.
+/// Registers a socket with the runtime.
 fn watched<S: AsFd + AsRawFd>(socket: S, interest: Interest) -> io::Result<AsyncFd<S>> {
-    // SAFETY: the descriptor is owned, and whoever owns it never replaces it: it stays open and the same for as long as it
-    // is watched.
+    // SAFETY: the descriptor is owned, and its owner never replaces it: it stays open and the same while it is
+    // registered.
     let watched = unsafe { AsyncFd::register_with_interest(socket, interest) };
     watched.map_err(|error| error.into_parts().1)
 }
 
-/// Receives what has arrived, as far as there is room.
+/// Receives the bytes that have arrived, as far as there is room.
 fn receive_arrived(socket: BorrowedFd<'_>, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
     // SAFETY: only `recv` uses the memory, and only to write to it.
     let room = unsafe { buffer.unfilled_mut() };
@@ -91,17 +91,17 @@ fn closed_in_children(socket: OwnedFd) -> (OwnedFd, ClosedInChildren) {
 }
 
 impl Reading {
-    /// Where bytes arrive.
+    /// The socket that bytes arrive at.
     pub(crate) fn socket(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }
 
-    fn waited_for(&mut self) -> io::Result<&AsyncFd<Arc<OwnedFd>>> {
-        let waited_for = match self.waited_for.take() {
-            Some(waited_for) => waited_for,
+    fn registered(&mut self) -> io::Result<&AsyncFd<Arc<OwnedFd>>> {
+        let registered = match self.registered.take() {
+            Some(registered) => registered,
             None => watched(Arc::clone(&self.socket), Interest::READABLE)?,
         };
-        Ok(self.waited_for.insert(waited_for))
+        Ok(self.registered.insert(registered))
     }
 }
 
@@ -112,11 +112,11 @@ impl AsyncRead for Reading {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let was_drained = std::mem::take(&mut self.was_drained);
-        let is_looking = context.waker().will_wake(&LOOKING);
-        if is_looking {
-            self.waited_for = None;
+        let is_polling = context.waker().will_wake(&POLLING);
+        if is_polling {
+            self.registered = None;
         }
-        if is_looking && was_drained {
+        if is_polling && was_drained {
             return Poll::Pending;
         }
         loop {
@@ -127,10 +127,10 @@ impl AsyncRead for Reading {
                     return Poll::Ready(received);
                 }
             }
-            if is_looking {
+            if is_polling {
                 return Poll::Pending;
             }
-            ready!(self.waited_for()?.poll_read_ready(context))?.clear_ready();
+            ready!(self.registered()?.poll_read_ready(context))?.clear_ready();
         }
     }
 }
@@ -151,7 +151,7 @@ impl AsyncWrite for Writing {
     ) -> Poll<io::Result<usize>> {
         loop {
             let mut nothing = SendAncillaryBuffer::default();
-            // A signal would end programs that know nothing of connections.
+            // SIGPIPE would end programs that do not know of connections.
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             let mut send = || sendmsg(self.socket.get_ref(), pieces, &mut nothing, flags);
             match retry_on_intr(&mut send).map_err(io::Error::from) {
@@ -177,7 +177,7 @@ impl AsyncWrite for Writing {
 }
 
 impl Drop for Writing {
-    /// The engine sees the end of the connection although the other half is open.
+    /// The engine sees the end of the connection although the reading side is open.
     fn drop(&mut self) {
         let _ = shutdown(self.socket.get_ref(), Shutdown::Write);
     }
@@ -201,24 +201,24 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_without_a_runtime_looks_and_registers_nothing() {
+    fn thread_without_a_runtime_polls_without_registering() {
         let runtime = Builder::new_current_thread().enable_io().build().expect("a runtime");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let stream = runtime.block_on(TcpStream::connect(address)).expect("a connection");
         let (mut engine, _) = listener.accept().expect("a client");
-        let halves = runtime.block_on(async { split(stream) });
-        let (mut reading, _writing) = halves.expect("two halves");
-        assert!(read(&mut reading, &LOOKING).is_pending());
-        assert!(reading.waited_for.is_none());
-        // A task waits, until somebody looks.
+        let sides = runtime.block_on(async { split(stream) });
+        let (mut reading, _writing) = sides.expect("two sides");
+        assert!(read(&mut reading, &POLLING).is_pending());
+        assert!(reading.registered.is_none());
+        // A task waits, until a thread polls.
         assert!(runtime.block_on(async { read(&mut reading, Waker::noop()) }).is_pending());
-        assert!(reading.waited_for.is_some());
-        assert!(read(&mut reading, &LOOKING).is_pending());
-        assert!(reading.waited_for.is_none());
+        assert!(reading.registered.is_some());
+        assert!(read(&mut reading, &POLLING).is_pending());
+        assert!(reading.registered.is_none());
         engine.write_all(b"a reply").expect("a write");
         let arrived = loop {
-            if let Poll::Ready(arrived) = read(&mut reading, &LOOKING) {
+            if let Poll::Ready(arrived) = read(&mut reading, &POLLING) {
                 break arrived;
             }
         };

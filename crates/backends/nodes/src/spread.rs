@@ -1,12 +1,12 @@
-//! Listings that go from node to node, and requests of a moderate size.
+//! Listings that go from node to node, and the batching of requests.
 use esker_types::Result;
 use esker_types::ops::Anchor;
 
-/// Bits of an anchor's shard that have the number of the target on its node. DAOS' anchors have 16 for a shard.
+/// Bits of an anchor's shard for the number of the target on its node. DAOS's anchors have 16 bits for a shard.
 const TARGET_BITS: u32 = 6;
 
 /// Set in an anchor's shard if the listing of its node has not begun.
-const FRESH: u32 = 1 << 15;
+const NOT_BEGUN: u32 = 1 << 15;
 
 /// A listing that goes from node to node.
 pub(crate) struct Listing {
@@ -22,10 +22,10 @@ impl Listing {
             Anchor::Start => (0, Anchor::Start),
             Anchor::End => (nodes.len(), Anchor::End),
             Anchor::After { shard, position } => {
-                let node = ((shard & !FRESH) >> TARGET_BITS) as usize;
+                let node = ((shard & !NOT_BEGUN) >> TARGET_BITS) as usize;
                 let turn =
                     nodes.iter().position(|known| *known == node).ok_or_else(Anchor::foreign)?;
-                let inner = match shard & FRESH {
+                let inner = match shard & NOT_BEGUN {
                     0 => Anchor::After {
                         shard: shard & ((1 << TARGET_BITS) - 1),
                         position: position.clone(),
@@ -38,17 +38,18 @@ impl Listing {
         Ok(Self { nodes, turn, inner })
     }
 
-    /// The node where it is; `None` at its end.
+    /// The current node; `None` at the end.
     pub(crate) fn node(&self) -> Option<usize> {
         self.nodes.get(self.turn).copied()
     }
 
-    /// Where it is on that node.
+    /// The anchor on the current node.
     pub(crate) fn anchor(&self) -> Anchor {
         self.inner.clone()
     }
 
-    /// Goes on: to `inner` of this node, or to the next one if this one has no more. True if it may go on at once.
+    /// Advances to `inner` on this node, or to the next node if the listing here has ended. True if it may continue at
+    /// once.
     pub(crate) fn advance(&mut self, inner: Anchor) -> bool {
         let ended = inner.is_end();
         self.inner = if ended { Anchor::Start } else { inner };
@@ -56,22 +57,22 @@ impl Listing {
         ended
     }
 
-    /// Where to continue later.
+    /// The anchor for a later continuation.
     pub(crate) fn into_anchor(self) -> Anchor {
         let Some(node) = self.node() else { return Anchor::End };
         let node = (node as u32) << TARGET_BITS;
         match self.inner {
             Anchor::After { shard, position } => Anchor::After { shard: node | shard, position },
             _ if self.turn == 0 => Anchor::Start,
-            _ => Anchor::After { shard: node | FRESH, position: Vec::new() },
+            _ => Anchor::After { shard: node | NOT_BEGUN, position: Vec::new() },
         }
     }
 }
 
-/// Bytes of data that one request has, unless a single value has more. Several are under way at a time.
+/// Bytes of data per request, unless a single value is longer. Several requests are under way at a time.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// How many of the items, of these sizes, go into one request.
+/// The number of items, of these sizes, that fit one request.
 fn batch_len(mut sizes: impl Iterator<Item = u64>) -> usize {
     let mut bytes = sizes.next().unwrap_or(0);
     let fits = |size: &u64| {
@@ -92,7 +93,7 @@ pub(crate) fn batches<T>(mut items: &[T], size: impl Fn(&T) -> u64) -> Vec<&[T]>
     batches
 }
 
-/// As [`batches`], for items that are changed.
+/// Cuts a list of mutable items into requests.
 pub(crate) fn batches_mut<T>(mut items: &mut [T], size: impl Fn(&T) -> u64) -> Vec<&mut [T]> {
     let mut batches = Vec::new();
     while !items.is_empty() {
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_goes_on_where_it_stopped() {
+    fn a_listing_continues_at_its_anchor() {
         let nodes = vec![1, 4];
         let inner = Anchor::After { shard: 63, position: vec![7] };
         let mut listing = Listing::at(&Anchor::Start, nodes.clone()).unwrap();

@@ -1,7 +1,7 @@
-//! What the nodes of a pool have of its containers, for administration: what is missing, what is too much, what is lost.
+//! Survey of the containers on the nodes of a pool, for administration: missing, orphaned and lost ones.
 use crate::admin::{Answer, ask_node};
 use crate::map::Map;
-use crate::pool::{Remote, ask, done};
+use crate::pool::{Remote, ask, done_reply};
 use esker_backend::{Placement, Pool};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part};
 use esker_types::ops::{Anchor, ReadAt};
@@ -13,27 +13,27 @@ use std::time::Duration;
 /// Objects that are listed at a time.
 const LIST_BATCH: usize = 1024;
 
-/// Which containers the parts of a pool have.
+/// The containers on each node of a pool.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// The containers of the catalog: the first node lists them.
     pub catalog: Vec<ContainerInfo>,
-    /// What each part has, or why it does not answer.
+    /// The containers of each node, or the error of its query.
     pub parts: Vec<Result<BTreeSet<Uuid>>>,
 }
 
 impl Survey {
-    /// Containers that a part should have and does not: all, if it does not answer.
+    /// Containers of the catalog that a node lacks: all, if it does not answer.
     #[must_use]
-    pub fn missing(&self, node: usize) -> Vec<&ContainerInfo> {
+    pub fn missing_containers(&self, node: usize) -> Vec<&ContainerInfo> {
         let has = |uuid: &Uuid| matches!(self.parts.get(node), Some(Ok(has)) if has.contains(uuid));
         self.catalog.iter().filter(|info| !has(&info.uuid)).collect()
     }
 
-    /// Containers that a part has and the catalog does not: those that were destroyed while the node was away, or whose
-    /// client was killed while it created or destroyed them.
+    /// Containers on a node that are not in the catalog. They were destroyed while the node was away, or their client
+    /// was killed while it created or destroyed them.
     #[must_use]
-    pub fn forgotten(&self, node: usize) -> Vec<Uuid> {
+    pub fn orphaned_containers(&self, node: usize) -> Vec<Uuid> {
         let Some(Ok(has)) = self.parts.get(node) else { return Vec::new() };
         let is_known = |uuid: &&Uuid| self.catalog.iter().any(|info| info.uuid == **uuid);
         has.iter().filter(|uuid| !is_known(uuid)).copied().collect()
@@ -41,7 +41,7 @@ impl Survey {
 
     /// Nodes that do not have a container.
     #[must_use]
-    pub fn without(&self, container: Uuid) -> Vec<usize> {
+    pub fn nodes_without(&self, container: Uuid) -> Vec<usize> {
         let lacks =
             |has: &Result<BTreeSet<Uuid>>| !matches!(has, Ok(has) if has.contains(&container));
         let parts = self.parts.iter().enumerate();
@@ -50,13 +50,13 @@ impl Survey {
 }
 
 impl Map {
-    /// Asks all nodes which containers they have, within a tokio runtime.
+    /// Asks all nodes for their containers, within a tokio runtime.
     ///
     /// # Errors
-    /// Why the first node does not answer.
+    /// The error of the first node, if it does not answer.
     pub async fn survey(&self) -> Result<Survey> {
         let parts = self.containers_of_all().await;
-        // Asked last: what was destroyed meanwhile is missed nowhere.
+        // Asked last: containers that were destroyed meanwhile do not count as missing.
         let catalog = self.containers().await?;
         let uuids = |part: Vec<ContainerInfo>| part.into_iter().map(|info| info.uuid).collect();
         Ok(Survey { catalog, parts: parts.into_iter().map(|part| part.map(uuids)).collect() })
@@ -78,8 +78,8 @@ impl Map {
             if lost.contains(&number) {
                 continue;
             }
-            let list = |link| -> Answer<Vec<ObjectId>> {
-                Box::pin(async move { objects(Remote::open(link).await?, container).await })
+            let list = |connection| -> Answer<Vec<ObjectId>> {
+                Box::pin(async move { objects(Remote::open(connection).await?, container).await })
             };
             let known = ask_node(node, self.tcp(), &self.secret, Duration::MAX, list).await?;
             found.extend(known.into_iter().filter(is_there));
@@ -87,11 +87,11 @@ impl Map {
         Ok(found)
     }
 
-    /// Gives a node containers of the catalog that it does not have, with nothing in them, within a tokio runtime.
+    /// Creates empty containers on a node that lacks them, within a tokio runtime.
     ///
     /// # Errors
     /// Those of creating a container.
-    pub async fn give(&self, node: usize, containers: &[&ContainerInfo]) -> Result<()> {
+    pub async fn create_missing(&self, node: usize, containers: &[&ContainerInfo]) -> Result<()> {
         let requests = containers.iter().map(|info| PoolRequest::Create {
             label: None,
             uuid: info.uuid,
@@ -99,7 +99,7 @@ impl Map {
             metadata: Vec::new(),
             first_oid: 0,
         });
-        self.tell(node, requests.collect()).await
+        self.send_all(node, requests.collect()).await
     }
 
     /// Removes containers from a node, within a tokio runtime.
@@ -108,19 +108,20 @@ impl Map {
     /// Those of destroying a container.
     pub async fn remove(&self, node: usize, containers: &[Uuid]) -> Result<()> {
         let destroy = |uuid: &Uuid| PoolRequest::Destroy(ContainerRef::Uuid(*uuid), true);
-        self.tell(node, containers.iter().map(destroy).collect()).await
+        self.send_all(node, containers.iter().map(destroy).collect()).await
     }
 
     /// Sends requests to a node, one after the other.
-    async fn tell(&self, node: usize, requests: Vec<PoolRequest<'static>>) -> Result<()> {
+    async fn send_all(&self, node: usize, requests: Vec<PoolRequest<'static>>) -> Result<()> {
         let Some(node) = self.nodes.get(node) else { return Ok(()) };
-        let all = |link| -> Answer<()> {
+        let all = |connection| -> Answer<()> {
             Box::pin(async move {
                 for request in requests {
-                    let reply = ask(&link, Request::Pool(request), None, |reply| match reply {
-                        Reply::Container(_) => Some(()),
-                        other => done(other),
-                    });
+                    let reply =
+                        ask(&connection, Request::Pool(request), None, |reply| match reply {
+                            Reply::Container(_) => Some(()),
+                            other => done_reply(other),
+                        });
                     reply.await?;
                 }
                 Ok(())
@@ -130,7 +131,7 @@ impl Map {
     }
 }
 
-/// All objects of a container that a node knows of.
+/// Lists all objects of a container on a node.
 async fn objects(pool: Remote, container: Uuid) -> Result<Vec<ObjectId>> {
     let opened = pool.open_container(ContainerRef::Uuid(container), OpenMode::ReadOnly).await?;
     let (mut anchor, mut all) = (Anchor::Start, Vec::new());

@@ -1,8 +1,8 @@
-//! Sweeps of decisions about commits, and the clocks by which new commits start.
+//! Sweeps of commit decisions, and the clocks from which new commits start.
 //!
-//! Engines do not talk to each other, so the client that is refused by a full node does it. It lists the oldest decisions,
-//! then asks all other nodes what they have prepared. A commit was prepared on all its nodes before it was decided: a node
-//! that does not list it has followed the decision.
+//! Engines do not communicate, so a client that a full node refuses sweeps it. The client lists the oldest decisions,
+//! then asks all other nodes for their prepared commits. A commit was prepared on all its nodes before it was decided:
+//! a node that does not list it has followed the decision.
 use crate::commit::Doubt;
 use crate::nodes::{Member, SIDE_BY_SIDE, Shared};
 use esker_os::executor::{side_by_side, task};
@@ -21,19 +21,18 @@ impl KnownClock {
         Epoch(self.0.load(Ordering::Relaxed))
     }
 
-    /// Notes an epoch that the node gave out.
+    /// Advances to an epoch that the node returned.
     pub(crate) fn note(&self, epoch: Epoch) {
         self.0.fetch_max(epoch.0, Ordering::Relaxed);
     }
 
-    /// Replaces what was known. The clock of a node may go back if its machine restarts.
+    /// Replaces the clock. The clock of a node may go back if its machine restarts.
     fn replace(&self, epoch: Epoch) {
         self.0.store(epoch.0, Ordering::Relaxed);
     }
 }
 
-/// After a node has refused to prepare a commit that it would coordinate: asks for its clock, and makes room for another
-/// decision.
+/// Renews the clock of a node that refused to prepare a commit as its coordinator, and makes room for another decision.
 ///
 /// # Errors
 /// `NoSpace` if nothing can be removed, because another node cannot be reached; those of asking the node.
@@ -51,22 +50,22 @@ pub(crate) async fn renew(shared: &Shared, coordinator: usize) -> Result<()> {
 async fn sweep(shared: &Shared, coordinator: usize) -> Result<()> {
     let member = &shared.members[coordinator];
     let oldest = member.pool().decisions(DECISIONS_SWEPT_MAX).await?.oldest;
-    let (needed, lost) = needed(shared, coordinator).await;
+    let (needed, lost) = prepared_elsewhere(shared, coordinator).await;
     let may_go = |decided: &&Decided| {
         !decided.is_committed || lost.is_none() && !needed.contains(&decided.id)
     };
     let ids: Vec<CommitId> = oldest.iter().filter(may_go).map(|decided| decided.id).collect();
     match lost {
         Some((lost, error)) if ids.is_empty() && !oldest.is_empty() => {
-            Err(kept_for(member, lost, &error))
+            Err(not_swept_error(member, lost, &error))
         }
         _ => member.pool().sweep(&ids).await,
     }
 }
 
-/// The commits that other nodes have prepared, after they have followed all decisions that could be found; and a node that
+/// The commits that other nodes still have prepared, after they have followed all available decisions; and a node that
 /// could not be asked.
-async fn needed(
+async fn prepared_elsewhere(
     shared: &Shared,
     coordinator: usize,
 ) -> (BTreeSet<CommitId>, Option<(&Member, Error)>) {
@@ -91,7 +90,7 @@ async fn prepared_on(shared: &Shared, node: usize) -> Result<Vec<CommitId>> {
 }
 
 #[cold]
-fn kept_for(member: &Member, lost: &Member, error: &Error) -> Error {
+fn not_swept_error(member: &Member, lost: &Member, error: &Error) -> Error {
     let message = format!(
         "node {} has no room for decisions about more commits over nodes (DECISIONS_MAX), and node {}, which may need \
          those it has, cannot be asked: start the engine of node {} ({})",

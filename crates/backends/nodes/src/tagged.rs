@@ -1,4 +1,4 @@
-//! Tokens of reads, with the node that gave each.
+//! Tokens of reads, tagged with their node.
 use esker_types::ops::{ReadAt, ReadTokens};
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ impl<'t> Tagged<'t> {
         Self { node: node as u16, from_node: ReadTokens::default(), all: at.tokens }
     }
 
-    /// How the node is to read.
+    /// Read options for the node, which collect its tokens here.
     pub(crate) fn at<'s>(&'s self, at: ReadAt<'_>) -> ReadAt<'s> {
         ReadAt { view: at.view, tokens: self.all.map(|_| &self.from_node) }
     }
 }
 
 impl Drop for Tagged<'_> {
-    /// A read that failed has tokens too: for what it did not find.
+    /// A read that failed has tokens too: they cover missing data.
     fn drop(&mut self) {
         if let Some(all) = self.all {
             add_tagged(self.node, &self.from_node, all);

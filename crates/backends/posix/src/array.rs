@@ -3,8 +3,8 @@ use super::chunk::{Chunk, Header};
 use super::container::destroyed;
 use super::files;
 use super::form::{
-    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, sorted,
-    unsupported,
+    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost,
+    sorted, unsupported,
 };
 use esker_backend::handles::gone;
 use esker_backend::object::list::page_of_keys;
@@ -68,7 +68,7 @@ impl ArrayFiles<'_> {
             return Err(exists("dkey"));
         }
         if needs && !self.has(dkey)? {
-            return Err(missing("dkey"));
+            return Err(missing_key_error("dkey"));
         }
         match (dkey, update.value) {
             (ATTRIBUTES, Value::Single(data)) => self.set_value(data, inserts),
@@ -156,7 +156,7 @@ impl ArrayFiles<'_> {
 
     fn punch_dkey(&self, dkey: u64, cond: Cond) -> Result<()> {
         if cond.has(Cond::PUNCH) && !self.has(dkey)? {
-            return Err(missing("key to be punched"));
+            return Err(missing_key_error("key to be punched"));
         }
         match (dkey, self.open(dkey, true)?) {
             (_, None) => Ok(()),
@@ -171,7 +171,7 @@ impl ArrayFiles<'_> {
     fn punch_akeys(&self, dkey: u64, akeys: &[&[u8]], cond: Cond) -> Result<()> {
         let others = akeys.iter().any(|akey| *akey != AKEY);
         match akeys.contains(&AKEY) {
-            _ if others && cond.has(Cond::PUNCH) => Err(missing("akey")),
+            _ if others && cond.has(Cond::PUNCH) => Err(missing_key_error("akey")),
             true => self.punch_dkey(dkey, cond),
             false => Ok(()),
         }
@@ -186,7 +186,7 @@ impl ArrayFiles<'_> {
         }
         let _ = fs::remove_dir(&directory);
         match cond.has(Cond::PUNCH) && !any {
-            true => Err(missing("key to be punched")),
+            true => Err(missing_key_error("key to be punched")),
             false => Ok(()),
         }
     }
@@ -308,10 +308,10 @@ impl Form for ArrayFiles<'_> {
         let chunk = self.open(number, false)?;
         let demands = |fetch: &Fetch<'_>| fetch.request.cond.has(Cond::AKEY_FETCH);
         if (cond.has(Cond::DKEY_FETCH) || fetches.iter().any(demands)) && !self.has(number)? {
-            return Err(missing("dkey"));
+            return Err(missing_key_error("dkey"));
         }
         if fetches.iter().any(|fetch| demands(fetch) && fetch.request.akey != AKEY) {
-            return Err(missing("akey"));
+            return Err(missing_key_error("akey"));
         }
         let results = fetches.iter_mut().map(|fetch| fill(fetch, number, chunk.as_ref()));
         results.collect::<Vec<_>>().into_iter().collect()

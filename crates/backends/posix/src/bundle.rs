@@ -60,7 +60,7 @@ pub(super) fn read(bytes: &[u8], oid: ObjectId, path: &Path) -> Result<Bundle> {
 }
 
 fn parse(bytes: &[u8], oid: ObjectId) -> Option<Bundle> {
-    let mut parts = Parts::of(MAGIC, bytes)?;
+    let mut parts = Parts::open(MAGIC, bytes)?;
     let dkey = parts.bytes()?.to_vec();
     let mut tree = Tree::default();
     for _ in 0..parts.u32()? {

@@ -1,7 +1,7 @@
 //! The check of a posix pool: whether every file is what its name says.
 use super::bundle;
 use super::chunk::Chunk;
-use super::files::{self, failed};
+use super::files::{self, io_error};
 use super::meta::Meta;
 use super::open::object_of;
 use super::pool::{CONTAINERS, LABELS, META, PosixPool, TMP};
@@ -27,7 +27,7 @@ impl PosixPool {
     /// check only verifies that they are readable.
     ///
     /// # Errors
-    /// `NotFound` if there is no pool; errors of the file system.
+    /// `NotFound` if the pool does not exist; errors of the file system.
     pub fn check(path: &Path) -> Result<PosixCheck> {
         Self::read(path)?;
         let mut check = PosixCheck::default();
@@ -122,7 +122,7 @@ fn bytes_under(path: &Path) -> Result<u64> {
             Ok(info) if info.is_dir() => bytes += bytes_under(&path)?,
             Ok(info) => bytes += info.len(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed("looking at", &path, &error)),
+            Err(error) => return Err(io_error("looking at", &path, &error)),
         }
     }
     Ok(bytes)

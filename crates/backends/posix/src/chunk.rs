@@ -1,7 +1,7 @@
 //! A file of array records: one page with a header, then the records from index 0 on, without gaps.
 //!
 //! Records are written in place. The length of the file determines how many there are.
-use super::files::{Files, damaged, failed, none_if_missing, while_stale};
+use super::files::{Files, damaged, io_error, none_if_missing, while_stale};
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u64};
 use esker_os::open_plain;
 use esker_types::ops::Source;
@@ -39,7 +39,7 @@ impl Header {
     }
 
     fn from_page(page: &[u8]) -> Option<Self> {
-        let mut parts = Parts::of(MAGIC, page)?;
+        let mut parts = Parts::open(MAGIC, page)?;
         let (record_size, has_value) = (parts.u64()?, parts.u64()? == 1);
         let value = parts.bytes()?.to_vec();
         Some(Self { record_size, value: has_value.then_some(value) })
@@ -57,7 +57,7 @@ impl Chunk {
     /// Opens the chunk at `path`; `None` if it does not exist.
     pub(super) fn open(path: &Path, write: bool) -> Result<Option<Self>> {
         let opened = while_stale(|| open_plain(path, write));
-        let opened = none_if_missing(opened).map_err(|error| failed("opening", path, &error))?;
+        let opened = none_if_missing(opened).map_err(|error| io_error("opening", path, &error))?;
         let Some(file) = opened else { return Ok(None) };
         let header = read_header(&file, path)?;
         Ok(Some(Self { file, path: path.to_owned(), header }))
@@ -86,14 +86,14 @@ impl Chunk {
     /// Number of complete records.
     pub(super) fn records(&self) -> Result<u64> {
         let info =
-            self.file.metadata().map_err(|error| failed("looking at", &self.path, &error))?;
+            self.file.metadata().map_err(|error| io_error("looking at", &self.path, &error))?;
         let bytes = info.len().saturating_sub(HEADER_BYTES);
         Ok(bytes.checked_div(self.header.record_size).unwrap_or(0))
     }
 
     pub(super) fn epoch(&self) -> Result<esker_types::Epoch> {
         let info =
-            self.file.metadata().map_err(|error| failed("looking at", &self.path, &error))?;
+            self.file.metadata().map_err(|error| io_error("looking at", &self.path, &error))?;
         Ok(super::form::epoch_of(&info))
     }
 
@@ -110,7 +110,7 @@ impl Chunk {
             self.adopt(record_size)?;
         }
         let written = write_at(&self.file, &byte_ranges, data);
-        written.map_err(|error| failed("writing", &self.path, &error))?;
+        written.map_err(|error| io_error("writing", &self.path, &error))?;
         self.sync(files)
     }
 
@@ -131,7 +131,7 @@ impl Chunk {
 
     fn write_header(&self) -> Result<()> {
         let written = self.file.write_all_at(&self.header.to_page(), 0);
-        written.map_err(|error| failed("writing", &self.path, &error))
+        written.map_err(|error| io_error("writing", &self.path, &error))
     }
 
     /// Sets or removes the value of dkey 0.
@@ -150,7 +150,7 @@ impl Chunk {
             true => self.file.set_len(from),
             false => write_zeros(&self.file, from, part.count * self.header.record_size),
         };
-        removed.map_err(|error| failed("cutting", &self.path, &error))?;
+        removed.map_err(|error| io_error("cutting", &self.path, &error))?;
         self.sync(files)
     }
 
@@ -162,13 +162,13 @@ impl Chunk {
                 ErrorKind::Again,
                 format!("{} was truncated during the read: read again", self.path.display()),
             )),
-            outcome => outcome.map_err(|error| failed("reading", &self.path, &error)),
+            outcome => outcome.map_err(|error| io_error("reading", &self.path, &error)),
         }
     }
 
     fn sync(&self, files: &Files) -> Result<()> {
         match files.fsync {
-            true => self.file.sync_data().map_err(|error| failed("syncing", &self.path, &error)),
+            true => self.file.sync_data().map_err(|error| io_error("syncing", &self.path, &error)),
             false => Ok(()),
         }
     }
@@ -181,7 +181,7 @@ fn read_header(file: &File, path: &Path) -> Result<Header> {
         let read = file.read_exact_at(&mut page, 0);
         match read {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
-            read => read.map_err(|error| failed("reading", path, &error))?,
+            read => read.map_err(|error| io_error("reading", path, &error))?,
         }
         if let Some(header) = Header::from_page(&page) {
             return Ok(header);

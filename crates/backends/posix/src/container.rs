@@ -1,5 +1,5 @@
 //! Containers: directories named by UUID, and labels that refer to them.
-use super::files::{self, Files, discard, failed};
+use super::files::{self, Files, discard, io_error};
 use super::lock::{Lock, ThreadLocks};
 use super::meta::Meta;
 use super::pool::{CONTAINERS, LABELS, META};
@@ -85,7 +85,7 @@ pub(super) fn destroyed(error: Error) -> Error {
 }
 
 #[cold]
-fn taken(name: &str) -> Error {
+fn exists_error(name: &str) -> Error {
     Error::new(ErrorKind::Exists, format!("container {name} exists"))
 }
 
@@ -116,7 +116,7 @@ impl PoolDirectory {
         if let Some(label) = new.label
             && self.find_label(label)?.is_some()
         {
-            return Err(taken(label));
+            return Err(exists_error(label));
         }
         self.create_directory(&meta)?;
         if let Err(error) = new.label.map_or(Ok(()), |label| self.claim_label(label, uuid)) {
@@ -139,9 +139,9 @@ impl PoolDirectory {
         match moved.map_err(|error| error.kind()) {
             Ok(()) => self.files.sync_parent(&path),
             Err(io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty) => {
-                Err(taken(&meta.uuid.to_string()))
+                Err(exists_error(&meta.uuid.to_string()))
             }
-            Err(kind) => Err(failed("making", &path, &kind.into())),
+            Err(kind) => Err(io_error("making", &path, &kind.into())),
         }
     }
 
@@ -157,7 +157,7 @@ impl PoolDirectory {
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::Exists => {
                 match self.find_label(label)? {
-                    Some(_) => Err(taken(label)),
+                    Some(_) => Err(exists_error(label)),
                     // The label refers to no container: a process died while it renamed or destroyed one.
                     None => self.files.replace(&file, &path).map(drop),
                 }
@@ -216,11 +216,11 @@ impl PoolDirectory {
     fn remove_directory(&self, uuid: Uuid) -> Result<()> {
         let (path, hidden) = (self.container(uuid), self.files.fresh_path());
         self.files.make_session()?;
-        fs::rename(&path, &hidden).map_err(|error| failed("removing", &path, &error))?;
+        fs::rename(&path, &hidden).map_err(|error| io_error("removing", &path, &error))?;
         self.files.sync_parent(&path)?;
         // Files removed by a concurrent sweep are not an error.
         let removed = files::none_if_missing(fs::remove_dir_all(&hidden)).map(drop);
-        removed.map_err(|error| failed("removing", &hidden, &error))
+        removed.map_err(|error| io_error("removing", &hidden, &error))
     }
 
     /// Changes the metadata in `directory` under its lock. Metadata of the pool starts as `fresh`.

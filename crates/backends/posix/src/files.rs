@@ -54,7 +54,7 @@ impl Files {
     pub(super) fn make_session(&self) -> Result<()> {
         match fs::create_dir(&self.session) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(failed("making", &self.session, &error))
+                Err(io_error("making", &self.session, &error))
             }
             _ => Ok(()),
         }
@@ -72,10 +72,10 @@ impl Files {
     ) -> Result<Temporary> {
         let temporary = self.create()?;
         let filled = fill(&temporary.file);
-        filled.map_err(|error| failed("writing", &temporary.path, &error))?;
+        filled.map_err(|error| io_error("writing", &temporary.path, &error))?;
         if self.fsync {
             let synced = temporary.file.sync_all();
-            synced.map_err(|error| failed("syncing", &temporary.path, &error))?;
+            synced.map_err(|error| io_error("syncing", &temporary.path, &error))?;
         }
         Ok(temporary)
     }
@@ -91,7 +91,7 @@ impl Files {
                     self.make_session()?;
                     made = true;
                 }
-                Err(error) => return Err(failed("making", &path, &error)),
+                Err(error) => return Err(io_error("making", &path, &error)),
             }
         }
     }
@@ -104,11 +104,11 @@ impl Files {
                 self.sync_parent(to).map(|()| true)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed("renaming to", to, &error)),
+            Err(error) => Err(io_error("renaming to", to, &error)),
         }
     }
 
-    /// As [`Files::replace`], but fails if the file exists.
+    /// Moves `temporary` to its final path; fails if the file exists.
     ///
     /// # Errors
     /// `Exists`.
@@ -119,11 +119,11 @@ impl Files {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 match temporary.file.metadata().is_ok_and(|info| info.nlink() == 2) {
                     true => self.sync_parent(to).map(|()| true),
-                    false => Err(failed("making", to, &error)),
+                    false => Err(io_error("making", to, &error)),
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed("making", to, &error)),
+            Err(error) => Err(io_error("making", to, &error)),
         }
     }
 
@@ -132,7 +132,7 @@ impl Files {
         match fs::remove_file(path) {
             Ok(()) => self.sync_parent(path).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(failed("removing", path, &error)),
+            Err(error) => Err(io_error("removing", path, &error)),
         }
     }
 
@@ -144,7 +144,7 @@ impl Files {
         match fs::create_dir(path) {
             Ok(()) => self.sync_parent(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(failed("making", path, &error)),
+            Err(error) => Err(io_error("making", path, &error)),
         }
     }
 
@@ -154,7 +154,7 @@ impl Files {
             None => Ok(()),
             Some(parent) => {
                 let synced = File::open(parent).and_then(|directory| directory.sync_all());
-                synced.map_err(|error| failed("syncing", parent, &error))
+                synced.map_err(|error| io_error("syncing", parent, &error))
             }
         }
     }
@@ -162,7 +162,7 @@ impl Files {
 
 /// The error of an action on a path.
 #[cold]
-pub(super) fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+pub(super) fn io_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }
 
@@ -184,7 +184,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
         open_plain(path, false)?.read_to_end(&mut bytes)?;
         Ok(bytes)
     });
-    none_if_missing(read).map_err(|error| failed("reading", path, &error))
+    none_if_missing(read).map_err(|error| io_error("reading", path, &error))
 }
 
 /// Names in a directory that are valid UTF-8; none if the directory does not exist.
@@ -193,14 +193,14 @@ pub(super) fn names_in(path: &Path) -> Result<Vec<String>> {
         let entries = fs::read_dir(path)?;
         entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()
     });
-    let names = none_if_missing(names).map_err(|error| failed("listing", path, &error))?;
+    let names = none_if_missing(names).map_err(|error| io_error("listing", path, &error))?;
     Ok(names.unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
 /// Metadata of `path`, `None` if nothing is there.
 pub(super) fn info(path: &Path) -> Result<Option<fs::Metadata>> {
     let info = while_stale(|| fs::metadata(path));
-    none_if_missing(info).map_err(|error| failed("looking at", path, &error))
+    none_if_missing(info).map_err(|error| io_error("looking at", path, &error))
 }
 
 /// Maps the errors for missing files to `None`.

@@ -119,7 +119,7 @@ pub(super) fn unsupported(otype: Option<ObjectType>, what: &str) -> Error {
 }
 
 #[cold]
-pub(super) fn missing(what: &str) -> Error {
+pub(super) fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("{what} does not exist"))
 }
 

@@ -5,7 +5,7 @@
 use super::bundle;
 use super::container::destroyed;
 use super::files;
-use super::form::{Form, Object, missing, outermost, sorted};
+use super::form::{Form, Object, missing_key_error, outermost, sorted};
 use super::lock::Lock;
 use super::name::{Decoded, decode, encode};
 use esker_backend::handles::gone;
@@ -69,7 +69,7 @@ impl General<'_> {
         Ok(epoch)
     }
 
-    /// As [`General::load`], but fails if the file belongs to another long key.
+    /// Loads the akeys of a dkey; fails if the file belongs to another long key.
     fn load_own(&self, dkey: &[u8], path: &Path) -> Result<Tree> {
         let tree = self.load(dkey)?;
         let foreign =
@@ -138,7 +138,7 @@ impl General<'_> {
     fn punch(&self, cond: Cond) -> Result<Epoch> {
         let dkeys = self.dkeys()?;
         if cond.has(Cond::PUNCH) && dkeys.is_empty() {
-            return Err(missing("key to be punched"));
+            return Err(missing_key_error("key to be punched"));
         }
         for dkey in &dkeys {
             let dkey = self.decoded(dkey)?;

@@ -1,9 +1,9 @@
 //! Key-Values: a directory with one file per key, whose content is the value.
 use super::container::destroyed;
-use super::files::{self, failed, none_if_missing, while_stale};
+use super::files::{self, io_error, none_if_missing, while_stale};
 use super::form::{
-    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing, outermost, sorted,
-    unsupported,
+    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost,
+    sorted, unsupported,
 };
 use super::name::{Decoded, Name, decode, encode};
 use esker_backend::object::list::page_of_keys;
@@ -53,7 +53,7 @@ impl KvDirectory<'_> {
             let len = file.metadata()?.len();
             Ok((file, len))
         });
-        let opened = none_if_missing(opened).map_err(|error| failed("opening", &path, &error))?;
+        let opened = none_if_missing(opened).map_err(|error| io_error("opening", &path, &error))?;
         let Some((file, len)) = opened else { return Ok(None) };
         let skip = match name.hashed {
             true => key_inside(&path, &file)?.filter(|key| key == dkey).map(|key| head_len(&key)),
@@ -76,7 +76,7 @@ impl KvDirectory<'_> {
             return Err(exists("key"));
         }
         if needs && self.stored(dkey, false)?.is_none() {
-            return Err(missing("key"));
+            return Err(missing_key_error("key"));
         }
         if name.hashed {
             self.check_same_key(&path, dkey)?;
@@ -87,7 +87,7 @@ impl KvDirectory<'_> {
     /// Two long keys may have the same hash; the second one is rejected.
     fn check_same_key(&self, path: &Path, dkey: &[u8]) -> Result<()> {
         let file = none_if_missing(while_stale(|| open_plain(path, false)));
-        let Some(file) = file.map_err(|error| failed("opening", path, &error))? else {
+        let Some(file) = file.map_err(|error| io_error("opening", path, &error))? else {
             return Ok(());
         };
         match key_inside(path, &file)? {
@@ -134,7 +134,7 @@ impl KvDirectory<'_> {
     fn punch_akeys(&self, dkey: &[u8], akeys: &[&[u8]], cond: Cond) -> Result<()> {
         let others = akeys.iter().any(|akey| *akey != AKEY);
         match akeys.contains(&AKEY) {
-            _ if others && cond.has(Cond::PUNCH) => Err(missing("akey")),
+            _ if others && cond.has(Cond::PUNCH) => Err(missing_key_error("akey")),
             true => self.remove(dkey, cond),
             false => Ok(()),
         }
@@ -156,7 +156,7 @@ impl KvDirectory<'_> {
     fn long_key(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.0.path.join(name);
         let file = none_if_missing(while_stale(|| open_plain(&path, false)));
-        match file.map_err(|error| failed("opening", &path, &error))? {
+        match file.map_err(|error| io_error("opening", &path, &error))? {
             Some(file) => key_inside(&path, &file),
             None => Ok(None),
         }
@@ -170,7 +170,7 @@ impl KvDirectory<'_> {
 /// Fails if nothing was removed and the condition requires it.
 fn demand(cond: Cond, was_there: bool) -> Result<()> {
     match cond.has(Cond::PUNCH) && !was_there {
-        true => Err(missing("key to be punched")),
+        true => Err(missing_key_error("key to be punched")),
         false => Ok(()),
     }
 }
@@ -207,7 +207,7 @@ fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             Err(files::damaged(path, "a file with a long key is truncated"))
         }
-        Err(error) => Err(failed("reading", path, &error)),
+        Err(error) => Err(io_error("reading", path, &error)),
     }
 }
 
@@ -256,14 +256,14 @@ impl Form for KvDirectory<'_> {
         let open = fetches.iter().any(|fetch| !matches!(fetch.reply.sink, Sink::None));
         let stored = self.stored(dkey, open)?;
         if cond.has(Cond::DKEY_FETCH) && stored.is_none() {
-            return Err(missing("dkey"));
+            return Err(missing_key_error("dkey"));
         }
         let lacks = |fetch: &Fetch<'_>| {
             fetch.request.cond.has(Cond::AKEY_FETCH)
                 && (stored.is_none() || fetch.request.akey != AKEY)
         };
         if fetches.iter().any(lacks) {
-            return Err(missing("akey"));
+            return Err(missing_key_error("akey"));
         }
         let results = fetches.iter_mut().map(|fetch| fill(fetch, stored.as_ref()));
         results.collect::<Vec<_>>().into_iter().collect()

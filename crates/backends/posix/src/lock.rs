@@ -1,9 +1,9 @@
 //! Locks for files that are read, changed and replaced: a lock file next to each.
 //!
-//! The lock only orders writers, so that none of them undoes another's change; readers see whole values without it.
+//! The lock only orders writers, so that none of them undoes another's change; readers see complete values without it.
 //! It expires: a lock file is taken over if its owner is known to have ended or if it is older than [`LEASE`]. Ages
 //! are measured by the clock of the file system.
-use super::files::{Files, Temporary, discard, failed, info, read, write_parts};
+use super::files::{Files, Temporary, discard, info, io_error, read, write_parts};
 use super::owner;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Age at which a lock file counts as abandoned.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// Time to wait for a lock before giving up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_MAX: Duration = Duration::from_secs(60);
 /// First and longest pause between two attempts to take a lock.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
 /// Number of locks among which the threads of a process are spread, so that they do not contend for lock files.
@@ -30,7 +30,7 @@ impl ThreadLocks {
         Self(std::array::from_fn(|_| Mutex::new(())))
     }
 
-    fn of(&self, path: &Path) -> &Mutex<()> {
+    fn for_path(&self, path: &Path) -> &Mutex<()> {
         let mut hasher = esker_types::StableHash.build_hasher();
         hasher.write(path.as_os_str().as_encoded_bytes());
         &self.0[(hasher.finish() % THREAD_LOCKS as u64) as usize]
@@ -62,10 +62,11 @@ impl<'a> Lock<'a> {
         files: &Files,
         path: &Path,
     ) -> Result<Option<Self>> {
-        let thread_lock = thread_locks.of(path).lock().unwrap_or_else(PoisonError::into_inner);
+        let thread_lock =
+            thread_locks.for_path(path).lock().unwrap_or_else(PoisonError::into_inner);
         let (path, begun) = (lock_path(path), Instant::now());
         let mut pause = PAUSES.0;
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < WAIT_MAX {
             // Created again for each attempt: the lock's age counts from the creation of the file.
             let (own, since) = (own_file(files)?, Instant::now());
             match files.insert(&own, &path) {
@@ -136,14 +137,14 @@ fn is_left(path: &Path, fresh: &Temporary) -> Result<bool> {
         return Ok(true);
     }
     let Some(lock) = info(path)? else { return Ok(false) };
-    let made = lock.modified().map_err(|error| failed("looking at", path, &error))?;
+    let made = lock.modified().map_err(|error| io_error("looking at", path, &error))?;
     Ok(time_of(fresh)?.duration_since(made).is_ok_and(|age| age > LEASE))
 }
 
 /// Time of a file's last modification, by the clock of the file system.
 pub(super) fn time_of(file: &Temporary) -> Result<SystemTime> {
     let time = file.file.metadata().and_then(|info| info.modified());
-    time.map_err(|error| failed("looking at", &file.path, &error))
+    time.map_err(|error| io_error("looking at", &file.path, &error))
 }
 
 #[cold]

@@ -1,4 +1,4 @@
-//! Metadata of a container or pool: one small file that is replaced as a whole.
+//! Metadata of a container or pool: one small file that is replaced atomically.
 use super::files;
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
 use esker_types::{Checksum, Epoch, Result, Uuid};
@@ -50,7 +50,7 @@ impl Meta {
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut parts = Parts::of(MAGIC, bytes)?;
+        let mut parts = Parts::open(MAGIC, bytes)?;
         let uuid = Uuid(parts.take(16)?.try_into().ok()?);
         let label = text(parts.bytes()?)?;
         let checksum = Checksum::from_code(u8::try_from(parts.u32()?).ok()?)?;

@@ -19,7 +19,7 @@ pub(super) struct Name {
     pub(super) hashed: bool,
 }
 
-/// What a file name reveals about its key.
+/// Information of a file name about its key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
     Key(Vec<u8>),

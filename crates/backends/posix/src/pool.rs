@@ -1,5 +1,5 @@
 //! The directory of a pool: its layout, creation and URL.
-use super::files::{self, failed};
+use super::files::{self, io_error};
 use esker_os::directory::{self, Kind};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::fs::{self, File};
@@ -85,7 +85,7 @@ impl PosixPool {
     pub fn create(path: &Path, fsync: bool) -> Result<Self> {
         let label = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         esker_types::check_pool_label(label)?;
-        fs::create_dir_all(path).map_err(|error| failed("making", path, &error))?;
+        fs::create_dir_all(path).map_err(|error| io_error("making", path, &error))?;
         path.parent().into_iter().for_each(|parent| directory::finish_others(parent, POOL));
         if !files::names_in(path)?.is_empty() {
             let message = format!("{} exists and is not empty", path.display());
@@ -93,7 +93,7 @@ impl PosixPool {
         }
         for name in [CONTAINERS, LABELS, TMP] {
             let path = path.join(name);
-            fs::create_dir(&path).map_err(|error| failed("making", &path, &error))?;
+            fs::create_dir(&path).map_err(|error| io_error("making", &path, &error))?;
         }
         let uuid = esker_os::random_uuid()?;
         let pool = Self { uuid, label: label.to_owned(), fsync };
@@ -114,7 +114,7 @@ impl PosixPool {
             fs::rename(&new, &superblock)?;
             File::open(path)?.sync_all()
         });
-        written.map_err(|error| failed("writing", &superblock, &error))
+        written.map_err(|error| io_error("writing", &superblock, &error))
     }
 
     /// Reads the superblock of the pool at `path`.

@@ -7,7 +7,7 @@ use super::record;
 use super::space::{Space, contended};
 use crate::join_all;
 use esker_backend::check::{check_count, check_keys};
-use esker_backend::object::overlay::missing;
+use esker_backend::object::overlay::missing_key_error;
 use esker_backend::object::read::{check_record_size, fill_single, note_found, too_big};
 use esker_backend::object::records::Stored;
 use esker_backend::object::tree::{encode_akey, encode_dkey};
@@ -102,7 +102,7 @@ impl Fetcher<'_> {
             let page = self.space.page(object, b"", &names::entry(dkey, &[]), 1).await?;
             if page.entries.is_empty() {
                 self.prove_version(object, page.version);
-                return Err(missing("dkey"));
+                return Err(missing_key_error("dkey"));
             }
         }
         let lacks = |(fetch, key): (&Fetch<'_>, &Vec<u8>)| {
@@ -110,7 +110,7 @@ impl Fetcher<'_> {
         };
         if fetches.iter().zip(keys).any(lacks) {
             self.prove(object, keys, found);
-            return Err(missing("akey"));
+            return Err(missing_key_error("akey"));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use esker_os::executor::task;
 use esker_types::{Epoch, ObjectId, Result};
 use std::collections::BTreeMap;
 
-/// What was read of the omap of one object.
+/// Data that was read of the omap of one object.
 #[derive(Default)]
 pub(super) struct Table {
     /// `None` if the object does not exist.
@@ -34,7 +34,7 @@ pub(super) struct Loaded {
     pub(super) latest: Epoch,
 }
 
-/// What to read of an object.
+/// Data to read of an object.
 pub(super) enum Want {
     /// Entries with these keys.
     Keys(Vec<Vec<u8>>),

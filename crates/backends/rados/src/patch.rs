@@ -48,7 +48,7 @@ pub(super) struct Patch<'a> {
 }
 
 impl<'a> Patch<'a> {
-    pub(super) fn of(object: impl Into<String>) -> Self {
+    pub(super) fn for_object(object: impl Into<String>) -> Self {
         Self { object: object.into(), ..Self::default() }
     }
 
@@ -141,7 +141,7 @@ impl<'a> Patch<'a> {
     }
 
     pub(super) fn take(parts: &mut Parts<'_>) -> Option<Patch<'static>> {
-        let mut patch = Patch::of(String::from_utf8(parts.bytes()?.to_vec()).ok()?);
+        let mut patch = Patch::for_object(String::from_utf8(parts.bytes()?.to_vec()).ok()?);
         patch.remove = parts.u32()? != 0;
         for _ in 0..parts.u32()? {
             patch.sets.push((parts.bytes()?.to_vec(), parts.bytes()?.to_vec()));

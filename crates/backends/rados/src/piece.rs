@@ -5,7 +5,7 @@ use esker_types::ops::Source;
 use esker_types::{Checksum, Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// Where bytes are stored.
+/// Location of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Location {
     /// In memory: not written yet, or in the record itself.

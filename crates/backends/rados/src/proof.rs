@@ -13,14 +13,14 @@ pub(super) struct Proof {
 }
 
 impl Proof {
-    /// As a token: the lengths of the name and of the key (4 bytes each, little-endian), then all three.
+    /// Adds it as a token: the lengths of the name and of the key (4 bytes each, little-endian), then all three.
     pub(super) fn add_to(&self, tokens: &ReadTokens) {
         let lengths = [self.object.len(), self.key.len()].map(|len| (len as u32).to_le_bytes());
         let parts = [self.object.as_bytes(), &self.key, &self.value];
         tokens.add(&[lengths.as_flattened(), &parts.concat()].concat());
     }
 
-    fn of(token: &[u8]) -> Option<Self> {
+    fn from_token(token: &[u8]) -> Option<Self> {
         let (object, rest) = token.split_first_chunk::<4>()?;
         let (key, rest) = rest.split_first_chunk::<4>()?;
         let (object, rest) = rest.split_at_checked(u32::from_le_bytes(*object) as usize)?;
@@ -31,7 +31,7 @@ impl Proof {
 
     /// All proofs of a transaction; `None` if a token is not from this backend.
     pub(super) fn all(tokens: &ReadTokens) -> Option<Vec<Self>> {
-        tokens.map(Self::of).into_iter().collect()
+        tokens.map(Self::from_token).into_iter().collect()
     }
 }
 

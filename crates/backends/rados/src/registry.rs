@@ -99,20 +99,20 @@ impl Registry {
         };
         let listed = Listed { info, first_oid: new.first_oid };
         let (key, label) = (uuid_key(uuid), new.label.map(label_key));
-        let mut patch = Patch::of(POOL);
+        let mut patch = Patch::for_object(POOL);
         patch.guards.push(Guard::new(&key, Compare::Equal, b""));
         patch.guards.extend(label.iter().map(|label| Guard::new(label, Compare::Equal, b"")));
         patch.sets.push((key, encode(&listed)));
         patch.sets.extend(label.map(|label| (label, uuid.0.to_vec())));
         match self.space()?.apply(&patch).await? {
-            Outcome::Conflict => Err(taken(new)),
+            Outcome::Conflict => Err(exists_error(new)),
             Outcome::Done => self.begin(new, &listed).await.map(|()| listed),
         }
     }
 
     /// Writes the superblock and initial metadata of a container.
     async fn begin(&self, new: &NewContainer<'_>, listed: &Listed) -> Result<()> {
-        let mut patch = Patch::of(CONTAINER);
+        let mut patch = Patch::for_object(CONTAINER);
         patch.sets.push((SUPERBLOCK.to_vec(), encode(listed)));
         let metadata = new.metadata.iter().map(|(name, value)| (metadata_key(name), filled(value)));
         patch.sets.extend(metadata);
@@ -160,7 +160,7 @@ impl Registry {
             }
             let mut renamed = listed.clone();
             renamed.info.label = new.to_owned();
-            let mut patch = Patch::of(POOL);
+            let mut patch = Patch::for_object(POOL);
             let key = uuid_key(uuid);
             patch.guards.push(Guard::new(&key, Compare::Equal, &encode(&listed)));
             patch.sets.push((key, encode(&renamed)));
@@ -185,7 +185,7 @@ impl Registry {
     /// Removes a container from the registry, so that it cannot be opened any more, then removes its objects.
     pub(super) async fn destroy(&self, listed: &Listed) -> Result<()> {
         let uuid = listed.info.uuid;
-        let mut patch = Patch::of(POOL);
+        let mut patch = Patch::for_object(POOL);
         let key = uuid_key(uuid);
         patch.guards.push(Guard::new(&key, Compare::Equal, &encode(listed)));
         patch.unsets.push(key);
@@ -205,7 +205,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Where metadata is stored: the pool's or a container's.
+    /// Location of metadata: the pool's or a container's.
     pub(super) fn metadata_of(&self, container: Option<Space>) -> Result<Metadata> {
         match container {
             Some(space) => Ok(Metadata { space, object: CONTAINER }),
@@ -230,7 +230,7 @@ impl Metadata {
     }
 
     pub(super) async fn set(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
-        let mut patch = Patch::of(self.object);
+        let mut patch = Patch::for_object(self.object);
         for (name, value) in changes {
             let key = metadata_key(name);
             patch.sets.retain(|(other, _)| *other != key);
@@ -260,7 +260,7 @@ impl Space {
         old: Option<&[u8]>,
         new: &[u8],
     ) -> Result<bool> {
-        let mut patch = Patch::of(object);
+        let mut patch = Patch::for_object(object);
         patch.base = Base::Any;
         patch.guards.push(Guard::new(key, Compare::Equal, old.unwrap_or_default()));
         patch.sets.push((key.to_vec(), new.to_vec()));
@@ -300,7 +300,7 @@ fn encode(listed: &Listed) -> Vec<u8> {
 }
 
 fn decode(record: &[u8]) -> Option<Listed> {
-    let mut parts = Parts::of(CONTAINER_MAGIC, record)?;
+    let mut parts = Parts::open(CONTAINER_MAGIC, record)?;
     let info = ContainerInfo {
         id: ContainerId(0),
         uuid: Uuid(parts.take(16)?.try_into().ok()?),
@@ -313,7 +313,7 @@ fn decode(record: &[u8]) -> Option<Listed> {
 }
 
 fn pool_uuid(record: &[u8]) -> Option<Uuid> {
-    let mut parts = Parts::of(POOL_MAGIC, record)?;
+    let mut parts = Parts::open(POOL_MAGIC, record)?;
     Some(Uuid(parts.take(16)?.try_into().ok()?))
 }
 
@@ -324,7 +324,7 @@ fn incompatible() -> Error {
 }
 
 #[cold]
-fn taken(new: &NewContainer<'_>) -> Error {
+fn exists_error(new: &NewContainer<'_>) -> Error {
     let name = new.label.map(str::to_owned).or_else(|| new.uuid.map(|uuid| uuid.to_string()));
     Error::new(ErrorKind::Exists, format!("container {} already exists", name.unwrap_or_default()))
 }

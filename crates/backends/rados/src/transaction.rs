@@ -209,7 +209,7 @@ fn unlock_op(id: &[u8]) -> Result<WriteOp> {
 }
 
 fn read_patches(record: &[u8]) -> Option<Vec<Patch<'static>>> {
-    let mut parts = Parts::of(MAGIC, record)?;
+    let mut parts = Parts::open(MAGIC, record)?;
     let count = parts.u32()?;
     (0..count).map(|_| Patch::take(&mut parts)).collect()
 }
@@ -236,10 +236,10 @@ mod tests {
 
     #[test]
     fn patches_round_trip_and_damage_is_detected() {
-        let mut patch = Patch::of("o.1");
+        let mut patch = Patch::for_object("o.1");
         patch.sets.push((b"k".to_vec(), b"v".to_vec()));
         patch.unsets.push(b"u".to_vec());
-        let gone = Patch { remove: true, ..Patch::of("o.2") };
+        let gone = Patch { remove: true, ..Patch::for_object("o.2") };
         let mut record = begin(MAGIC);
         esker_backend::encoding::put_u32(&mut record, 2);
         [&patch, &gone].into_iter().for_each(|patch| patch.put(&mut record));

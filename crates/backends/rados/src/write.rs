@@ -89,7 +89,7 @@ impl Writer<'_> {
         let (dkey, akey) = (encode_dkey(oid, dkey)?, encode_akey(oid, update.akey)?);
         let key = names::entry(&dkey, &akey);
         let epoch = Epoch::now();
-        let mut patch = Patch::of(names::table(oid, &dkey, self.targets));
+        let mut patch = Patch::for_object(names::table(oid, &dkey, self.targets));
         patch.guards = match update.cond {
             Cond::AKEY_INSERT => vec![Guard::new(&key, Compare::Equal, b"")],
             Cond::AKEY_UPDATE => vec![
@@ -99,7 +99,7 @@ impl Writer<'_> {
             _ => vec![Guard::new(&key, Compare::Less, &[APART])],
         };
         patch.sets.push((key, record::inline(epoch, &[&data.part(0, data.len())])));
-        Ok(self.done(&patch).await?.then_some(epoch))
+        Ok(self.apply(&patch).await?.then_some(epoch))
     }
 
     /// The first records of a chunk.
@@ -126,20 +126,20 @@ impl Writer<'_> {
         let bytes = data.part(0, data.len()).into_owned();
         let mut records = Records::new(record_size);
         records.put(extent, moved(Location::ObjectData(0), &bytes, self.space.checksum), epoch);
-        let mut patch = Patch::of(names::table(oid, &dkey, self.targets));
+        let mut patch = Patch::for_object(names::table(oid, &dkey, self.targets));
         patch.guards.push(Guard::new(&key, Compare::Equal, b""));
         patch.sets.push((key, record::encode(epoch, &Stored::Array(records))));
         patch.data = Some((None, bytes.into()));
-        Ok(self.done(&patch).await?.then_some(epoch))
+        Ok(self.apply(&patch).await?.then_some(epoch))
     }
 
-    async fn done(&self, patch: &Patch<'_>) -> Result<bool> {
+    async fn apply(&self, patch: &Patch<'_>) -> Result<bool> {
         Ok(self.space.apply(patch).await? == Outcome::Done)
     }
 
     /// Records chunks that are about to be created in the first object of their array.
     async fn record_chunks(&self, oid: ObjectId, chunks: &[u64]) -> Result<()> {
-        let mut patch = Patch::of(names::shard(oid, 0));
+        let mut patch = Patch::for_object(names::shard(oid, 0));
         patch.sets = chunks.iter().map(|dkey| (names::chunk_key(*dkey), vec![1])).collect();
         self.space.apply(&patch).await?;
         chunks.iter().for_each(|dkey| self.container.known_chunks.add(oid, *dkey));
@@ -175,7 +175,7 @@ impl Writer<'_> {
         let changed = overlay.finish();
         let proofs = tokens.map(|tokens| Proof::all(tokens).ok_or_else(restart)).transpose()?;
         let proofs = proofs.unwrap_or_default();
-        let mut work = Work::of(self, &loaded, changed);
+        let mut work = Work::from_changes(self, &loaded, changed);
         work.prove(&proofs)?;
         let outcome = work.carry_out(epoch).await?;
         Ok((outcome == Outcome::Done).then_some(epoch))
@@ -218,13 +218,13 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn of(
+    fn from_changes(
         writing: &'a Writer<'a>,
         loaded: &'a Loaded,
         changed: BTreeMap<AkeyPath, Option<Stored<Piece>>>,
     ) -> Self {
         let tables = loaded.tables.iter().map(|(object, table)| {
-            let mut patch = Patch::of(object.clone());
+            let mut patch = Patch::for_object(object.clone());
             patch.base = match (table.ranged, table.version) {
                 (false, _) => Base::Any,
                 (true, None) => Base::Absent,
@@ -243,7 +243,7 @@ impl<'a> Work<'a> {
     fn prove(&mut self, proofs: &[Proof]) -> Result<()> {
         for proof in proofs {
             let patch = self.patches.entry(proof.object.clone());
-            let patch = patch.or_insert_with(|| Patch::of(proof.object.clone()));
+            let patch = patch.or_insert_with(|| Patch::for_object(proof.object.clone()));
             patch.proof = true;
             if !proof.key.is_empty() {
                 patch.guards.push(Guard::new(&proof.key, Compare::Equal, &proof.value));
@@ -306,7 +306,8 @@ impl<'a> Work<'a> {
             },
         };
         let keyed = self.loaded.tables.get(&object).is_none_or(|table| table.keyed);
-        let patch = self.patches.entry(object.clone()).or_insert_with(|| Patch::of(&*object));
+        let patch =
+            self.patches.entry(object.clone()).or_insert_with(|| Patch::for_object(&*object));
         if keyed {
             patch.guards.push(Guard::new(&key, Compare::Equal, old));
         }

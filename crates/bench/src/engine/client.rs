@@ -9,7 +9,7 @@ use crate::measure::{Measured, Meter};
 use crate::payload::Payload;
 use esker::types::info::OpenMode;
 use esker::{Container, Pool, Wait, side_by_side, task};
-use esker_nodes::{Endpoint, Link, Place, Remote};
+use esker_nodes::{Connection, Endpoint, EndpointOptions, Remote};
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,17 +97,17 @@ impl Client {
     }
 }
 
-async fn connect(job: &ClientJob) -> Result<Link> {
+async fn connect(job: &ClientJob) -> Result<Connection> {
     let (secret, uuid, session) = (secret(&job.shared), job.shared.uuid, u64::from(job.rank));
     let Site { engine, engine_tls, .. } = &job.site;
     let address = if job.tls { engine_tls } else { engine };
     let to = Endpoint { name: "engine", address, secret: &secret, pool: uuid, session };
     match job.tls {
         false => {
-            let fabric = job.fabric.then(Place::default);
-            Link::connect_by(fabric, to).await
+            let fabric = job.fabric.then(EndpointOptions::default);
+            Connection::connect_by(fabric, to).await
         }
-        true => Link::connect_tls(to).await,
+        true => Connection::connect_tls(to).await,
     }
 }
 

@@ -29,7 +29,7 @@ fn find(path: &MountPath<'_>, flags: c_int, mode: u32, links: usize) -> Answer<N
     }
     let exclusive = flags & libc::O_EXCL != 0;
     let attributes = |dir: &Node| Create { open: true, ..new_entry(dir, mode, exclusive) };
-    if let Some(made) = path.create_where_seen(attributes)? {
+    if let Some(made) = path.create_by_known_path(attributes)? {
         return Ok(made);
     }
     let last = path.last()?;

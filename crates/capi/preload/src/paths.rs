@@ -242,14 +242,17 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// Creates a file of this name, if that takes a single message (see [`Dfs::create_where_seen`]).
+    /// Creates a file of this name, if that takes a single message (see [`Dfs::create_by_known_path`]).
     ///
     /// # Errors
     /// The errors of [`Node::create`].
-    pub(crate) fn create_where_seen(&self, new: impl Fn(&Node) -> Create) -> Answer<Option<Node>> {
+    pub(crate) fn create_by_known_path(
+        &self,
+        new: impl Fn(&Node) -> Create,
+    ) -> Answer<Option<Node>> {
         match self.climbed {
             true => Ok(None),
-            false => Ok(self.fs.create_where_seen(&self.base, &self.path, new)?),
+            false => Ok(self.fs.create_by_known_path(&self.base, &self.path, new)?),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Programs that this library does not reach. Standard error and the report name those that start without it.
 use crate::answer::Fail;
 use crate::{config, raw, report};
-use dfs::Unreached;
+use dfs::PreloadObstacle;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Warns if this library will not reach the program at this path. Called inside.
 pub(crate) fn warn(path: &CStr) {
     let path = Path::new(OsStr::from_bytes(path.to_bytes()));
-    let Some(why) = Unreached::of(path) else { return };
+    let Some(why) = PreloadObstacle::find(path) else { return };
     let mount = String::from_utf8_lossy(&config::get().mount);
     let text = format!("{} {}: it cannot see {mount}", path.display(), why.cause());
     report::note(&text);

@@ -94,7 +94,7 @@ pub(super) fn list(
 
 fn described(oid: ObjectId, names: &ObjectNames) -> Value {
     let mut object = shapes::object(oid);
-    object["name"] = json!(names.of(oid));
+    object["name"] = json!(names.name_of(oid));
     object
 }
 

@@ -82,7 +82,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
 fn losses<'s>(pool: &NodesPool, survey: &'s Survey) -> Result<Vec<Lost<'s>>> {
     let mut lost = Vec::new();
     for container in &survey.catalog {
-        let nodes = survey.without(container.uuid);
+        let nodes = survey.nodes_without(container.uuid);
         if nodes.is_empty() {
             continue;
         }
@@ -105,9 +105,10 @@ fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found])
         if !matches!(survey.parts.get(node), Some(Ok(_))) {
             continue;
         }
-        let (missing, forgotten) = (survey.missing(node), survey.forgotten(node));
+        let (missing, forgotten) =
+            (survey.missing_containers(node), survey.orphaned_containers(node));
         if repair {
-            talk(pool.map.give(node, &missing))??;
+            talk(pool.map.create_missing(node, &missing))??;
             talk(pool.map.remove(node, &forgotten))??;
         }
         for container in missing {

@@ -1,6 +1,6 @@
 //! Open files of an engine: each client takes one.
 use esker::types::{Error, ErrorKind, Result};
-use esker_engine::{CLIENTS_MAX, STRANGERS_MAX};
+use esker_engine::{CLIENTS_MAX, HANDSHAKES_MAX};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Open files for all but clients: those of the pool, and of programs that ask for metrics.
@@ -15,7 +15,7 @@ const CLIENTS_MIN: u64 = 64;
 /// # Errors
 /// `Overflow` if that is too few; `Io` if the limit cannot be changed.
 pub(super) fn make_room() -> Result<u64> {
-    let others = FILES_KEPT + STRANGERS_MAX as u64;
+    let others = FILES_KEPT + HANDSHAKES_MAX as u64;
     let limit = getrlimit(Resource::Nofile);
     let wanted = CLIENTS_MAX + others;
     let most = limit.maximum.map_or(wanted, |hard| hard.min(wanted));
@@ -36,7 +36,7 @@ pub(super) fn make_room() -> Result<u64> {
 
 /// Clients of an engine that may have so many open files; `None` if that is too few.
 fn clients(files: u64) -> Option<u64> {
-    let clients = files.checked_sub(FILES_KEPT + STRANGERS_MAX as u64)?;
+    let clients = files.checked_sub(FILES_KEPT + HANDSHAKES_MAX as u64)?;
     (clients >= CLIENTS_MIN).then_some(clients.min(CLIENTS_MAX))
 }
 

@@ -44,7 +44,7 @@ impl NodesPool {
         let is_meant = |uuid: &str, label: &str| uuid == container || label == container;
         let mut all = survey.catalog.iter();
         let found = all.find(|info| is_meant(&info.uuid.to_string(), &info.label));
-        let without = found.map(|info| survey.without(info.uuid));
+        let without = found.map(|info| survey.nodes_without(info.uuid));
         Ok(without.filter(|nodes| !nodes.is_empty()))
     }
 

@@ -112,7 +112,7 @@ fn messages_say_what_is_wrong_and_what_to_do() {
         (&["array", "stat", "tank/run1", "field"], "`esker object list tank run1`"),
         (&["fs", "ls", "tank/run1:/"], "holds no file system"),
         (&["fs", "rm", "tank/home:/"], "must end with the name of a file"),
-        (&["mount", "tank/home", &missing], "there is no directory"),
+        (&["mount", "tank/home", &missing], "does not exist"),
         (&["mount", "tank/home", &file], "choose a directory"),
     ] {
         let message = site.message(arguments);

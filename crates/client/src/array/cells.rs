@@ -1,4 +1,4 @@
-//! Where cells are stored: cell `i` is record `i % chunk_size` under dkey `i / chunk_size + 1`.
+//! Location of cells: cell `i` is record `i % chunk_size` under dkey `i / chunk_size + 1`.
 use super::ArrayAttributes;
 use esker_types::ops::{KeyFound, Source};
 use esker_types::{Error, ErrorKind, Extent, Result, key_to_u64};
@@ -19,7 +19,7 @@ pub(super) struct Piece {
     pub(super) dkey: u64,
     /// Records under that dkey.
     pub(super) extent: Extent,
-    /// Where the piece starts in the buffers of the operation, in cells.
+    /// Start of the piece in the buffers of the operation, in cells.
     pub(super) offset: u64,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Piece {
 pub(super) struct Chunk {
     pub(super) dkey: [u8; 8],
     pub(super) extents: Vec<Extent>,
-    /// Where they start in the buffers of the operation, in cells.
+    /// Start of the chunk in the buffers of the operation, in cells.
     pub(super) offset: u64,
     /// Total number of cells.
     pub(super) cells: u64,
@@ -79,7 +79,7 @@ impl Layout {
         let mut offset = 0;
         for range in ranges {
             range.check()?;
-            offset = self.cut(*range, offset, &mut pieces);
+            offset = self.split(*range, offset, &mut pieces);
         }
         Ok(pieces)
     }
@@ -109,7 +109,7 @@ impl Layout {
     }
 
     /// Splits `range` at chunk boundaries; returns the offset after it.
-    fn cut(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
+    fn split(self, range: Extent, mut offset: u64, pieces: &mut Vec<Piece>) -> u64 {
         let mut at = range.start;
         while at < range.end() {
             let (dkey, record) = self.locate(at);
@@ -156,7 +156,7 @@ pub(super) enum Part<'a> {
 
 impl<'a> Part<'a> {
     /// The `len` bytes of `source` that start at `offset`.
-    pub(super) fn of(source: Source<'a>, offset: u64, len: u64) -> Self {
+    pub(super) fn from_source(source: Source<'a>, offset: u64, len: u64) -> Self {
         match source {
             Source::One(buffer) => Self::One(slice(buffer, offset, len)),
             Source::Many(buffers) => Self::Many(slices(buffers, offset, len)),
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn parts_span_buffers() {
         let buffers: [&[u8]; 3] = [b"abc", b"de", b"fgh"];
-        let part = Part::of(Source::Many(&buffers), 2, 4);
+        let part = Part::from_source(Source::Many(&buffers), 2, 4);
         let mut seen = Vec::new();
         part.source().visit(0, 10, |piece| seen.extend_from_slice(piece));
         assert_eq!(seen, b"cdef");

@@ -27,7 +27,7 @@ struct Read<'a> {
     size: Option<u64>,
 }
 
-/// What happens to the parts of a sink whose cells do not exist.
+/// Treatment of the parts of a sink whose cells do not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holes {
     /// They are left unchanged.
@@ -81,7 +81,7 @@ impl Array {
         let pieces = self.layout.pieces(ranges)?;
         let cell = self.layout.cell_size();
         let part = |chunk: Chunk| {
-            let part = Part::of(source, chunk.offset * cell, chunk.cells * cell);
+            let part = Part::from_source(source, chunk.offset * cell, chunk.cells * cell);
             (chunk, part)
         };
         let parts: Vec<_> = chunks(&pieces).map(Chunk::new).map(part).collect();
@@ -102,8 +102,8 @@ impl Array {
         Update { akey: AKEY, value, cond: Cond::NONE }
     }
 
-    /// The cells of `range`, in place if possible; otherwise a copy if `may_copy`, with zeros for cells that do not
-    /// exist.
+    /// Views the cells of `range` without a copy if possible. Otherwise it is a copy if `may_copy`, with zeros for
+    /// cells that do not exist.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] if a copy is needed and `may_copy` is false,
@@ -125,7 +125,7 @@ impl Array {
         }
         let mut copy = esker_types::memory::zeros(bytes)?;
         self.read(&[range], Sink::One(&mut copy), access).await?;
-        Ok(View::of(copy))
+        Ok(View::from_vec(copy))
     }
 
     /// Size of this many cells in bytes.
@@ -163,10 +163,10 @@ impl Array {
         Ok(read.answer(ranges, bytes))
     }
 
-    /// As [`Array::read`], but fills the whole sink: cells that do not exist read as zeros.
+    /// Reads cells like [`Array::read`], but fills the complete sink: cells that do not exist read as zeros.
     ///
     /// # Errors
-    /// As [`Array::read`].
+    /// Those of [`Array::read`].
     pub async fn read_or_zero(
         &self,
         ranges: &[Extent],
@@ -240,7 +240,7 @@ impl Read<'_> {
         fetch
     }
 
-    /// Fills with zeros what was not found.
+    /// Fills cells that were not found with zeros.
     async fn zero_holes(
         &mut self,
         dkey: &[u8; 8],
@@ -268,7 +268,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// How many cells of a hole are to be zeroed.
+    /// Number of cells of a hole that are to be zeroed.
     async fn zeros_of(&mut self, dkey: u64, hole: Extent) -> Result<u64> {
         if self.holes == Holes::Zero {
             return Ok(hole.count);

@@ -35,7 +35,7 @@ const LAST_CELL: KeyQuery<'_> = KeyQuery {
 pub struct ArrayStat {
     /// One more than the index of the last existing cell.
     pub size: u64,
-    /// When the array was last modified.
+    /// Epoch of the array's last modification.
     pub epoch: Epoch,
 }
 

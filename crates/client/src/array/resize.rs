@@ -42,7 +42,7 @@ impl Array {
         Ok(())
     }
 
-    /// Rewrites the attributes of an array that stores them: if the array is empty, only they tell when it changed.
+    /// Rewrites the attributes of an array that stores them: only they have the modification time of an empty array.
     async fn touch(&self, access: Access<'_>) -> Result<()> {
         match self.oid().object_type() {
             Some(ObjectType::Array) => self.put_attributes(access).await,

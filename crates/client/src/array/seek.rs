@@ -7,8 +7,8 @@ use esker_types::{Result, key_to_u64};
 /// Number of extents of a chunk to list at a time.
 const EXTENTS_PER_STEP_MAX: usize = 256;
 
-/// Number of empty chunks to look at one by one before asking the backend for the next dkey with data. Looking at one
-/// is cheaper, but holes may span many more chunks than an array has.
+/// Number of empty chunks to check one by one before a query for the next dkey with data. A check is cheaper, but holes
+/// may span many more chunks than an array has.
 const EMPTY_CHUNKS_MAX: usize = 16;
 
 impl Array {

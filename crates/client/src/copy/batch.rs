@@ -42,7 +42,7 @@ impl Batch {
         self.pieces = 0;
     }
 
-    /// Reserves `len` bytes at the end. [`Batch::add`] or [`Batch::give_back`] must follow.
+    /// Reserves `len` bytes at the end. [`Batch::add`] or [`Batch::release`] must follow.
     pub(super) fn room(&mut self, len: usize) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.resize(start + len, 0);
@@ -50,7 +50,7 @@ impl Batch {
     }
 
     /// Releases the bytes from `start` on.
-    pub(super) fn give_back(&mut self, start: usize) {
+    pub(super) fn release(&mut self, start: usize) {
         self.bytes.truncate(start);
     }
 

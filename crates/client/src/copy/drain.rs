@@ -1,4 +1,4 @@
-//! Draining: copying what is written to one container to another, and removing it from the first.
+//! Draining: copies new data of one container to another, and removes it from the first.
 use super::progress::add;
 use super::state::{self, DrainState};
 use super::stride::{Stride, Walk};
@@ -74,12 +74,12 @@ impl<'a> Drain<'a> {
         &self.to
     }
 
-    /// Copies a snapshot of what changed since the last round, and removes objects that have not changed since they
-    /// were copied. An object is removed in a transaction which verifies that it is still the version in the target.
-    /// What was copied is recorded in the target first.
+    /// Copies a snapshot of the changes since the last round, and removes objects that have not changed since they were
+    /// copied. An object is removed in a transaction which verifies that it is still the version in the target. Copied
+    /// objects are recorded in the target first.
     ///
     /// # Errors
-    /// Those of [`super::copy`]. Nothing is lost: the next round does what this one did not.
+    /// Those of [`super::copy`]. No data is lost: the next round continues this one.
     pub fn round(&mut self) -> Result<Round> {
         let snapshot = state::new_snapshot(self.from, &self.to)?;
         let result = self.round_at(snapshot);
@@ -92,7 +92,7 @@ impl<'a> Drain<'a> {
         let access = Access::Snapshot(snapshot);
         let (from, to, options, progress) = (self.from, &self.to, self.options, self.progress);
         let walk = Walk { from, to, options, progress, access };
-        // Data in what looks like a hole may have been drained by an earlier round; a true hole is filled with zeros.
+        // An earlier round may have drained the data of an apparent hole; a true hole is filled with zeros.
         let (able, zeros) = (to.capabilities(), Options { zeros: true, ..options.clone() });
         let (mut round, mut stride) = (Round::default(), Stride::default());
         let mut anchor = Anchor::Start;

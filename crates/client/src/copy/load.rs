@@ -73,14 +73,14 @@ impl Loader<'_> {
         let start = batch.bytes.len();
         let mut sizes: Vec<usize> = akeys.iter().map(|(_, size)| *size).collect();
         for _ in 0..TRIES {
-            batch.give_back(start);
+            batch.release(start);
             let found = self.fetch_singles(dkey, akeys, &sizes, batch)?;
             if found == sizes {
                 return self.add_singles(dkey, akeys, &sizes, start, batch);
             }
             sizes = found;
         }
-        batch.give_back(start);
+        batch.release(start);
         let text = format!(
             "values of object {} change faster than they can be read: \
              copy a snapshot, or stop the writers",

@@ -1,4 +1,4 @@
-//! Copying what can be read of a damaged pool into another.
+//! Copies the readable data of a damaged pool to another pool.
 use super::batch::{Batch, Kind, Piece};
 use super::progress::{Progress, Summary, add};
 use super::store::Storer;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Copies everything readable in a damaged pool to the new pool `to`: containers with their ids, labels, attributes,
 /// properties and next numbers for object ids, and all their objects. Snapshots are not copied. What is written is
-/// read back and compared; losses are listed in [`Salvage::losses`]. `heard` is called with the number of entries
+/// read back and compared; losses are listed in [`Salvage::losses`]. `report` is called with the number of entries
 /// done and the total.
 ///
 /// A container whose metadata is lost gets the label `lost-` and its number. Labels are set last, so that the
@@ -25,7 +25,7 @@ pub fn salvage(
     from: &mut Salvage,
     to: &Pool,
     progress: &Progress,
-    heard: &mut dyn FnMut(u64, u64),
+    report: &mut dyn FnMut(u64, u64),
 ) -> Result<Summary> {
     let metadata = from.metadata();
     let all: Vec<_> =
@@ -49,7 +49,7 @@ pub fn salvage(
         batch: Batch::default(),
         scratch: Vec::new(),
     };
-    from.visit(&mut |found| writer.take(&found), heard)?;
+    from.visit(&mut |found| writer.take(&found), report)?;
     writer.finish()?;
     Ok(progress.summary())
 }
@@ -101,7 +101,7 @@ impl Rescued {
 struct Writer<'w> {
     to: &'w Pool,
     containers: BTreeMap<ContainerId, Rescued>,
-    /// What is known of containers without metadata.
+    /// Known data of containers without metadata.
     nameless: HashMap<ContainerId, SalvagedContainer>,
     progress: &'w Progress,
     /// The object that the batch belongs to.

@@ -16,7 +16,7 @@ const PROPERTY: &str = "copy";
 const DRAINED: &str = "drained";
 const DRAINED_METADATA: &str = "prop:drained";
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CopyPosition {
     Start,
@@ -213,7 +213,7 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
     (0..hex.len()).step_by(2).map(digits).collect()
 }
 
-/// How far a container is drained.
+/// Progress of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DrainState {
     source: Uuid,

@@ -1,4 +1,4 @@
-//! Writing what was read, and reading it back.
+//! Writes the data that was read, and reads it back.
 use super::batch::{Batch, Kind, PIECES_MAX, Piece};
 use super::progress::{Progress, add};
 use crate::access::Access;
@@ -7,7 +7,7 @@ use esker_os::executor::{Wait, side_by_side, task};
 use esker_types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 
-/// Where the batches of an object are written.
+/// Target of an object's batches.
 pub(super) struct Storer<'a> {
     pub(super) to: &'a Container,
     pub(super) oid: ObjectId,
@@ -60,7 +60,7 @@ impl Storer<'_> {
         side_by_side(each.collect(), PIECES_MAX).wait().into_iter().collect()
     }
 
-    /// Compares what is in the target with what was read from the source.
+    /// Compares the target's data with the source's.
     fn compare(
         &self,
         dkey: &[u8],

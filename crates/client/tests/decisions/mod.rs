@@ -1,6 +1,6 @@
-//! Sweeps of decisions about commits over nodes. All clients die between commit and forget: the engines of these pools forget
-//! nothing, and keep few decisions.
-use super::{IMPATIENT, NODES, RUNTIME, one_on_each, open_new, served};
+//! Sweeps of commit decisions. All clients die between commit and forget: the engines of these pools remove no decision
+//! by themselves, and store few.
+use super::{NO_TIMEOUTS, NODES, RUNTIME, one_on_each, open_new, served};
 use esker::types::ErrorKind;
 use esker::types::info::{ContainerRef, OpenMode, Part};
 use esker::types::ops::{Change, Commit, CommitId, Cond, Outcome, Preparation};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Decisions that a node keeps.
+/// Commit decisions that a node stores.
 const KEPT: usize = 4;
 
 /// The memory of the nodes, and the map of a pool on it. The last node is served by `last`.
@@ -54,13 +54,13 @@ fn put(container: &Container, kvs: &[Kv], value: u64) -> Result<()> {
     transaction.commit().wait().map(drop)
 }
 
-/// Prepares nothing on a node.
+/// Prepares an empty change on a node.
 fn prepare(part: &Memory, container: Uuid, commit: Commit) -> Result<Epoch> {
     let opened = part.open_container(ContainerRef::Uuid(container), OpenMode::ReadWrite).wait()?;
-    opened.prepare(commit, Preparation::Change(Change::of(&[]))).wait()
+    opened.prepare(commit, Preparation::Change(Change::from_writes(&[]))).wait()
 }
 
-/// Commits nothing, with all messages but the reply to the first commit.
+/// Commits an empty change with all messages but the reply to the first commit.
 fn commit_without_reply(parts: &[Memory], container: Uuid) -> (Commit, Epoch) {
     let commit = Commit { id: CommitId::new(Epoch(0), Uuid([5; 16])), coordinator: 0 };
     let prepared = parts.iter().map(|part| prepare(part, container, commit).expect("prepared"));
@@ -74,7 +74,7 @@ fn commit_without_reply(parts: &[Memory], container: Uuid) -> (Commit, Epoch) {
 #[test]
 fn decisions_of_dead_clients_are_swept() {
     let (parts, map) = forgetful(&RUNTIME);
-    let (_pool, container) = open_new(&map, IMPATIENT);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
     let kvs = one_on_each(&container);
     let (lost, epoch) = commit_without_reply(&parts[..2], container.info().uuid);
     assert_eq!(parts[0].outcome(lost, true).wait().expect("asked"), Outcome::Committed(epoch));
@@ -89,55 +89,55 @@ fn decisions_of_dead_clients_are_swept() {
         let value = kv.get(b"key", Access::Latest).wait().expect("a get");
         assert_eq!(value.as_deref(), Some(&(count - 1).to_le_bytes()[..]));
     }
-    // The client of the first commit comes back: it must not believe that nothing was done.
+    // The client of the first commit comes back: it must not conclude that the commit had no effect.
     let unknown = parts[0].commit(lost, epoch).wait().expect_err("swept");
     assert_eq!(unknown.kind(), ErrorKind::TxUncertain, "{unknown}");
     assert_eq!(parts[0].outcome(lost, true).wait().expect("asked"), Outcome::Unknown);
-    // A client that knows no clock is accepted all the same.
-    let backend = Nodes::open_with(&map, Path::new("none.map"), Vec::new(), IMPATIENT);
+    // A client without a known clock is accepted all the same.
+    let backend = Nodes::open_with(&map, Path::new("none.map"), Vec::new(), NO_TIMEOUTS);
     let pool = esker::Pool::from_backend(Arc::new(backend.expect("open")), OpenMode::ReadWrite);
     let another = pool.open_container("c", OpenMode::ReadWrite).wait().expect("the container");
     put(&another, &one_on_each(&another), 7).expect("a commit");
 }
 
-/// The client hears that its commit was given up. Then copies of its messages arrive.
+/// The client learns that its commit was aborted. Then copies of its messages arrive.
 #[test]
-fn late_copies_of_a_commit_that_others_gave_up_have_no_effect() {
+fn late_copies_of_an_aborted_commit_have_no_effect() {
     let parts = (0..NODES).map(|node| Memory::part(2, Part { node, nodes: NODES }));
     let (parts, map) = served_by(parts.collect(), &RUNTIME, |part| Arc::new(part.clone()));
-    let (_pool, container) = open_new(&map, IMPATIENT);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
     let kvs = one_on_each(&container);
     let is_over = AtomicBool::new(false);
-    let given_up = std::thread::scope(|scope| {
+    let aborted = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            let mut given_up = Vec::new();
+            let mut aborted = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
                 for commit in parts[0].prepared().wait().expect("asked") {
-                    parts[0].outcome(commit, true).wait().expect("given up");
-                    given_up.push(commit);
+                    parts[0].outcome(commit, true).wait().expect("aborted");
+                    aborted.push(commit);
                 }
             }
-            given_up
+            aborted
         });
-        let is_given_up =
+        let is_aborted =
             || put(&container, &kvs, 1).is_err_and(|error| error.kind() == ErrorKind::TxRestart);
-        esker_testing::wait_for("a commit is given up", is_given_up);
+        esker_testing::wait_for("a commit is aborted", is_aborted);
         is_over.store(true, Ordering::Relaxed);
         other.join().expect("no panic")
     });
-    let last = *given_up.last().expect("a commit that was given up");
+    let last = *aborted.last().expect("an aborted commit");
     let late = prepare(&parts[0], container.info().uuid, last);
     assert_eq!(late.map_err(|error| error.kind()), Err(ErrorKind::TxRestart));
-    let late = parts[0].commit(last, Epoch(1 << 60)).wait().expect_err("it was given up");
+    let late = parts[0].commit(last, Epoch(1 << 60)).wait().expect_err("it was aborted");
     assert_eq!(late.kind(), ErrorKind::TxRestart);
 }
 
-/// Nothing says which nodes a commit was about, so decisions are kept for all.
+/// No record names the nodes of a commit, so decisions are kept for all nodes.
 #[test]
 fn decisions_are_kept_for_a_node_that_cannot_be_asked() {
     let last = served::runtime(1);
     let (parts, mut map) = forgetful(&last);
-    let (_pool, container) = open_new(&map, IMPATIENT);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
     let kvs = one_on_each(&container);
     last.shutdown_timeout(Duration::from_secs(60));
     for value in 0..KEPT as u64 {

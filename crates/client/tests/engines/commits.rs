@@ -1,10 +1,10 @@
-//! Commits over several nodes: the topic of the conformance suite on all backends that can be one node's part of a pool,
+//! Commits over several nodes: the topic of the conformance suite, on all backends that can be the pool of one node,
 //! and through engines.
 use esker::{Native, Posix, PosixPool, PosixUrl};
 use esker_backend::Pool;
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Remote};
+use esker_nodes::{Connection, Endpoint, Remote};
 use esker_store::PoolSpec;
 use esker_testkit::conformance::{commits, takes_no_part};
 use esker_types::Uuid;
@@ -61,7 +61,7 @@ fn through_engine(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
             engine.serve(from, to).await
         });
         let (from, to) = tokio::io::split(client);
-        let link = Link::open(
+        let link = Connection::open(
             Endpoint { name: "n1", address: "", secret: &secret(), pool: uuid, session: 1 },
             from,
             to,
@@ -73,31 +73,31 @@ fn through_engine(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
 }
 
 #[test]
-fn parts_in_memory_commit_together() {
+fn pools_in_memory_commit_together() {
     commits(&|part| Arc::new(Memory::part(2, part)));
 }
 
 #[test]
-fn native_parts_commit_together() {
+fn native_pools_commit_together() {
     let folder = Folder::new("/dev/shm");
     commits(&|part| folder.pool(part, Durability::Process));
 }
 
 #[test]
-fn durable_parts_commit_together() {
+fn durable_pools_commit_together() {
     let folder = Folder::new(env!("CARGO_TARGET_TMPDIR"));
     commits(&|part| folder.pool(part, Durability::Commit));
 }
 
 #[test]
-fn parts_behind_engines_commit_together() {
+fn pools_behind_engines_commit_together() {
     let folder = Folder::new("/dev/shm");
     commits(&|part| through_engine(folder.pool(part, Durability::Process)));
     commits(&|part| through_engine(Arc::new(Memory::part(2, part))));
 }
 
 #[test]
-fn pools_on_one_node_take_no_part() {
+fn single_node_pools_refuse_distributed_commits() {
     let folder = Folder::new("/dev/shm");
     takes_no_part(Arc::new(Memory::new(2)));
     takes_no_part(folder.pool(Part::WHOLE, Durability::Process));

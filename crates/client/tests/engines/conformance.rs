@@ -2,7 +2,7 @@
 use esker_backend::Pool;
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Remote};
+use esker_nodes::{Connection, Endpoint, Remote};
 use esker_testkit::conformance;
 use esker_types::Uuid;
 use esker_wire::handshake::Secret;
@@ -42,7 +42,7 @@ fn in_memory(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
             engine.serve(from, to).await
         });
         let (from, to) = tokio::io::split(client);
-        let link = Link::open(endpoint("", &secret()), from, to).await.expect("a connection");
+        let link = Connection::open(endpoint("", &secret()), from, to).await.expect("a connection");
         Arc::new(Remote::open(link).await.expect("the pool"))
     })
 }
@@ -55,7 +55,7 @@ fn over_tcp(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
         let engine = engine(pool);
         tokio::spawn(async move { engine.listen(listener).await });
         let address = address.to_string();
-        let link = Link::connect(endpoint(&address, &secret())).await.expect("a connection");
+        let link = Connection::connect(endpoint(&address, &secret())).await.expect("a connection");
         Arc::new(Remote::open(link).await.expect("the pool"))
     })
 }

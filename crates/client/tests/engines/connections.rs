@@ -1,10 +1,10 @@
-//! What a connection to an engine promises beside the operations: leases end with it, failures name the node, strangers
-//! get nothing, and what is too long is refused.
+//! Guarantees of a connection to an engine beside the operations: leases end with it, failures name the node,
+//! unauthenticated clients get no service, and oversized requests are refused.
 
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Remote};
+use esker_nodes::{Connection, Endpoint, Remote};
 use esker_os::executor::{block_on, side_by_side, task};
 use esker_testing::wait_for;
 use esker_testkit::faulty::{Fault, Faulty};
@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 
 const POOL: Uuid = Uuid([9; 16]);
 
-/// An engine on loopback, and what its clients need to know. It stops when it is dropped.
+/// An engine on loopback, and the parameters of its clients. It stops when it is dropped.
 struct Node {
     runtime: Runtime,
     engine: Engine,
@@ -63,7 +63,8 @@ fn client() -> Runtime {
 async fn connect(node: &Node, secret: &Secret) -> Result<Remote> {
     let address = &node.address;
     Remote::open(
-        Link::connect(Endpoint { name: "n7", address, secret, pool: POOL, session: 1 }).await?,
+        Connection::connect(Endpoint { name: "n7", address, secret, pool: POOL, session: 1 })
+            .await?,
     )
     .await
 }
@@ -84,7 +85,7 @@ async fn put(container: &dyn OpenContainer, value: &[u8]) -> Result<()> {
     let value = Value::Single(Source::One(value));
     let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
     let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
-    container.write(Change::of(&[Write { oid: oid(), op }])).await.map(drop)
+    container.write(Change::from_writes(&[Write { oid: oid(), op }])).await.map(drop)
 }
 
 async fn get(container: &dyn OpenContainer, room: usize) -> Result<u64> {
@@ -168,14 +169,10 @@ fn leases_end_with_the_connection_of_their_client() {
     });
     // The client dies: its runtime ends, and with it its connection.
     drop(client);
-    wait_for("nobody has a lease any more", || {
+    wait_for("all leases have ended", || {
         !run(&node.runtime, here.unlink_on_last_close(oid())).expect("asking")
     });
-    assert_eq!(
-        run(&node.runtime, get(&*here, 10)).expect("reading"),
-        5,
-        "it may be somebody's yet"
-    );
+    assert_eq!(run(&node.runtime, get(&*here, 10)).expect("reading"), 5, "it may still be in use");
     wait_for("the container of the client is closed", || {
         let all = run(&node.runtime, node.pool.list_containers()).expect("listing");
         all[0].handles == 1
@@ -183,7 +180,7 @@ fn leases_end_with_the_connection_of_their_client() {
 }
 
 #[test]
-fn an_engine_that_is_gone_is_named() {
+fn error_names_the_engine_that_is_gone() {
     let (node, client) = (Node::start(), client());
     let error = run(&client, async {
         let remote = connect(&node, &secret(1)).await.expect("connecting");
@@ -200,12 +197,12 @@ fn an_engine_that_is_gone_is_named() {
 }
 
 #[test]
-fn a_node_that_cannot_be_reached_is_named() {
+fn error_names_the_unreachable_node() {
     let node = Node::start();
     let address = node.address.clone();
     drop(node);
     let secret = secret(1);
-    let link = Link::connect(Endpoint {
+    let link = Connection::connect(Endpoint {
         name: "n7",
         address: &address,
         secret: &secret,
@@ -217,15 +214,17 @@ fn a_node_that_cannot_be_reached_is_named() {
 }
 
 #[test]
-fn a_client_without_the_secret_gets_nothing() {
+fn client_without_the_secret_gets_no_service() {
     let node = Node::start();
-    let refused = run(&client(), connect(&node, &secret(2))).map(drop).expect_err("a stranger");
+    let refused = run(&client(), connect(&node, &secret(2)))
+        .map(drop)
+        .expect_err("an unauthenticated client");
     assert_eq!(refused.kind(), ErrorKind::NoPermission);
     assert!(refused.message().contains("secret"), "{refused}");
 }
 
 #[test]
-fn what_no_frame_holds_is_refused_and_the_connection_goes_on() {
+fn request_longer_than_a_frame_is_refused_and_the_connection_continues() {
     let (node, client) = (Node::start(), client());
     run(&client, async {
         let remote = connect(&node, &secret(1)).await.expect("connecting");
@@ -259,7 +258,7 @@ fn requests_beyond_the_limits_wait_their_turn() {
 
 /// More writes wait than the engine has threads, all of one client.
 #[test]
-fn requests_that_wait_keep_no_others_from_being_answered() {
+fn waiting_requests_do_not_block_others() {
     let pool = Faulty::new(Fault::Waits);
     let (node, client) = (Node::serving(Arc::new(pool.clone())), client());
     run(&client, async {
@@ -296,7 +295,7 @@ fn a_request_that_panics_is_answered() {
                 let told = format!("esker_engine_panics_total {count}\n");
                 assert!(node.engine.metrics().contains(&told), "{fault:?}");
             }
-            // The connection goes on.
+            // The connection continues.
             assert_eq!(get(&*container, 10).await.expect("reading"), 0);
         });
     }

@@ -1,9 +1,9 @@
-//! The life of an engine: it is not exhausted by those who connect and do not speak, or begin and do not end; it counts
-//! what it does; it drains in good order. Time is simulated.
+//! The life of an engine: clients that connect without a handshake, or begin requests without an end, do not exhaust
+//! it. It counts its work and drains in good order. Time is simulated.
 use bytes::Bytes;
-use esker_engine::{CLIENTS_MAX, Engine, Phase, STRANGERS_MAX};
+use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase};
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link};
+use esker_nodes::{Connection, Endpoint};
 use esker_types::{ErrorKind, Result, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, PREFIX_LEN, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
@@ -17,7 +17,7 @@ const POOL: Uuid = Uuid([6; 16]);
 /// Bytes that a stream holds before its writer waits.
 const STREAM: usize = 200;
 
-/// Steps that other tasks are given. Each needs a few.
+/// Scheduler steps for other tasks. Each needs a few.
 const STEPS: usize = 100;
 
 fn secret(byte: u8) -> Secret {
@@ -28,13 +28,13 @@ fn engine() -> Engine {
     Engine::new(Arc::new(Memory::new(4)), POOL, secret(1))
 }
 
-/// Runs on one thread, with a clock that goes on only when all tasks wait.
+/// Runs on one thread, with a clock that advances only when all tasks wait.
 fn run<F: Future>(work: F) -> F::Output {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true).build().expect("a runtime").block_on(work)
 }
 
-async fn let_others_work() {
+async fn run_other_tasks() {
     for _ in 0..STEPS {
         yield_now().await;
     }
@@ -51,7 +51,7 @@ fn stream(engine: &Engine) -> (DuplexStream, JoinHandle<Result<()>>) {
     (client, served)
 }
 
-/// A client that sends and receives frames as it likes, once it has proved itself.
+/// A client that sends and receives arbitrary frames after its handshake.
 struct Client {
     from: Receiver<ReadHalf<DuplexStream>>,
     to: Sender<WriteHalf<DuplexStream>>,
@@ -75,7 +75,7 @@ impl Client {
     }
 
     async fn receive(&mut self) -> Option<Frame> {
-        self.from.receive(Limits::KNOWN).await.expect("receiving")
+        self.from.receive(Limits::AUTHENTICATED).await.expect("receiving")
     }
 }
 
@@ -95,23 +95,23 @@ fn refused(engine: &Engine, reason: &str) -> u64 {
 }
 
 #[test]
-fn those_who_do_not_speak_keep_nobody_out() {
+fn silent_connections_do_not_keep_clients_out() {
     run(async {
         let engine = engine();
-        let silent: Vec<_> = (0..STRANGERS_MAX + 10).map(|_| stream(&engine)).collect();
-        let_others_work().await;
-        assert_eq!(engine.health().strangers, STRANGERS_MAX as u64);
+        let silent: Vec<_> = (0..HANDSHAKES_MAX + 10).map(|_| stream(&engine)).collect();
+        run_other_tasks().await;
+        assert_eq!(engine.health().unauthenticated, HANDSHAKES_MAX as u64);
         let client = Client::connect(&engine).await.expect("a client that speaks");
         assert_eq!(engine.health().connections, 1);
         assert!(refused(&engine, "crowded") >= 1);
         // The others are disconnected in time, too.
         for (_stream, served) in silent {
-            let ended = served.await.expect("a task").expect_err("a silent stranger");
+            let ended = served.await.expect("a task").expect_err("a silent client");
             assert!(matches!(ended.kind(), ErrorKind::Busy | ErrorKind::TimedOut), "{ended}");
         }
-        assert_eq!(engine.health().strangers, 0);
+        assert_eq!(engine.health().unauthenticated, 0);
         let all = refused(&engine, "crowded") + refused(&engine, "timeout");
-        assert_eq!(all, STRANGERS_MAX as u64 + 10);
+        assert_eq!(all, HANDSHAKES_MAX as u64 + 10);
         drop(client);
     });
 }
@@ -126,17 +126,17 @@ fn refusals_are_counted_by_their_reason() {
         ] {
             let (client, served) = stream(&engine);
             let (from, to) = split(client);
-            let error = Link::open(
+            let error = Connection::open(
                 Endpoint { name: "n1", address: "", secret: &key, pool, session: 1 },
                 from,
                 to,
             )
             .await
             .map(drop);
-            assert_eq!(error.expect_err("a stranger").kind(), kind);
-            served.await.expect("a task").expect_err("a stranger");
+            assert_eq!(error.expect_err("an unauthenticated client").kind(), kind);
+            served.await.expect("a task").expect_err("an unauthenticated client");
         }
-        // A client with another secret goes away before it sends a proof.
+        // A client with another secret disconnects before it sends a proof.
         assert_eq!((refused(&engine, "lost"), refused(&engine, "pool")), (1, 1));
         let (mut noise, served) = stream(&engine);
         noise.write_all(&[7; PREFIX_LEN]).await.expect("sending");
@@ -157,7 +157,7 @@ fn a_client_that_breaks_the_protocol_is_disconnected_and_counted() {
             assert_eq!(ended.kind(), ErrorKind::Corrupt);
         }
         assert_eq!(metric(&engine, "esker_engine_malformed_total"), 2);
-        // A request that is not understood is answered, and the connection goes on.
+        // A request that cannot be decoded is answered, and the connection continues.
         let mut client = Client::connect(&engine).await.expect("a client");
         client.send(Kind::Request, 7, &[0xff; 20]).await;
         client.send(Kind::Request, 8, &info()).await;
@@ -192,7 +192,7 @@ async fn first_request(message: &'static [u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_request_that_never_ends_gives_its_memory_back() {
+fn memory_of_an_unfinished_request_is_returned() {
     run(async {
         let engine = engine();
         let (client, served) = stream(&engine);
@@ -202,7 +202,7 @@ fn a_request_that_never_ends_gives_its_memory_back() {
         shaken.expect("a client");
         let request = first_request(&[0; 10_000]).await;
         to.write_all(&request[..PREFIX_LEN + 100]).await.expect("sending");
-        let_others_work().await;
+        run_other_tasks().await;
         assert!(metric(&engine, "esker_engine_memory_bytes") >= 10_000);
         let ended = served.await.expect("a task").expect_err("half a request");
         assert_eq!(ended.kind(), ErrorKind::TimedOut);
@@ -237,24 +237,24 @@ fn an_engine_that_drains_finishes_what_is_under_way_and_says_goodbye() {
     run(async {
         let engine = engine();
         let mut client = Client::connect(&engine).await.expect("a client");
-        let (silent, stranger) = stream(&engine);
+        let (silent, unauthenticated) = stream(&engine);
         for call in 0..20 {
             client.send(Kind::Request, call, &info()).await;
         }
-        // The client has not taken its replies yet; more than the stream holds.
-        let_others_work().await;
+        // The client has not received its replies yet; they are longer than the stream's buffer.
+        run_other_tasks().await;
         let drain = tokio::spawn({
             let engine = engine.clone();
             async move { engine.drain().await }
         });
-        let_others_work().await;
+        run_other_tasks().await;
         let health = engine.health();
         assert_eq!((health.phase, health.connections), (Phase::Draining, 1));
         assert!(!health.is_ready());
-        // A newcomer is not served.
-        assert!(Client::connect(&engine).await.is_err(), "a newcomer");
+        // New clients are not served.
+        assert!(Client::connect(&engine).await.is_err(), "a new client");
         assert_eq!(
-            stranger.await.expect("a task").map_err(|error| error.kind()),
+            unauthenticated.await.expect("a task").map_err(|error| error.kind()),
             Err(ErrorKind::Canceled)
         );
         let mut calls = Vec::new();
@@ -285,23 +285,23 @@ fn clients_beyond_the_limit_are_turned_away() {
         let clients = [Client::connect(&engine).await, Client::connect(&engine).await];
         let (stream, served) = stream(&engine);
         let (from, to) = split(stream);
-        let link = Link::open(
+        let link = Connection::open(
             Endpoint { name: "n1", address: "", secret: &secret(1), pool: POOL, session: 1 },
             from,
             to,
         )
         .await
         .expect("a handshake");
-        let_others_work().await;
+        run_other_tasks().await;
         let request = Request::Pool(PoolRequest::Info);
         let error = link.call(&request, Bytes::new(), 0).await.map(drop).expect_err("no room");
         assert!(error.message().contains("n1") && error.message().contains("2 clients"), "{error}");
         let ended = served.await.expect("a task").expect_err("a client too many");
         assert_eq!((ended.kind(), refused(&engine, "full")), (ErrorKind::Overflow, 1));
-        assert_eq!((engine.health().connections, engine.health().strangers), (2, 0));
-        // Who leaves makes room.
+        assert_eq!((engine.health().connections, engine.health().unauthenticated), (2, 0));
+        // A client that disconnects makes room for another.
         drop(clients);
-        let_others_work().await;
+        run_other_tasks().await;
         let mut client = Client::connect(&engine).await.expect("a client");
         client.send(Kind::Request, 7, &info()).await;
         assert_eq!(client.receive().await.expect("a reply").call, 7);
@@ -316,8 +316,8 @@ fn an_engine_that_drains_does_not_wait_for_ever() {
         for call in 0..20 {
             client.send(Kind::Request, call, &info()).await;
         }
-        let_others_work().await;
-        // The client never takes its replies.
+        run_other_tasks().await;
+        // The client never receives its replies.
         let refused = engine.drain().await.expect_err("a client that hangs");
         assert_eq!(refused.kind(), ErrorKind::TimedOut);
         assert_eq!(engine.health().connections, 0);
@@ -327,12 +327,12 @@ fn an_engine_that_drains_does_not_wait_for_ever() {
 }
 
 #[test]
-fn a_client_hears_that_its_engine_is_being_stopped() {
+fn client_is_told_that_its_engine_is_being_stopped() {
     run(async {
         let engine = engine();
         let (client, served) = stream(&engine);
         let (from, to) = split(client);
-        let link = Link::open(
+        let link = Connection::open(
             Endpoint { name: "n1", address: "", secret: &secret(1), pool: POOL, session: 1 },
             from,
             to,
@@ -343,7 +343,7 @@ fn a_client_hears_that_its_engine_is_being_stopped() {
         link.call(&request, Bytes::new(), 0).await.expect("a reply");
         engine.drain().await.expect("draining");
         served.await.expect("a task").expect("a connection that ended in good order");
-        let_others_work().await;
+        run_other_tasks().await;
         let error = link.call(&request, Bytes::new(), 0).await.map(drop).expect_err("no engine");
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.message().contains("n1") && error.message().contains("stopped"), "{error}");

@@ -1,9 +1,9 @@
-//! TLS between clients and engines: nobody in between reads or changes what travels, and nobody talks without TLS where
-//! the map of the pool asks for it.
+//! TLS between clients and engines: an attacker in between can neither read nor change messages, and no client or
+//! engine works without TLS if the map of the pool requires it.
 use esker_backend::{NewContainer, Pool};
 use esker_engine::Engine;
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Map, Node, Nodes, Remote};
+use esker_nodes::{Connection, Endpoint, Map, Node, Nodes, Remote};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 const POOL: Uuid = Uuid([9; 16]);
 
-/// What is stored: easily found among other bytes, and longer than what travels in one record of TLS.
+/// Stored data: easily found among other bytes, and longer than a record of TLS.
 const TEXT: &[u8] = b"a forecast that is nobody's business ";
 const TEXTS: usize = 40_000;
 
@@ -53,12 +53,12 @@ async fn listen() -> (TcpListener, String) {
     (listener, address)
 }
 
-async fn connect(address: &str, with_tls: bool) -> Result<Link> {
+async fn connect(address: &str, with_tls: bool) -> Result<Connection> {
     let secret = secret();
     let to = Endpoint { name: "n7", address, secret: &secret, pool: POOL, session: 1 };
     match with_tls {
-        true => Link::connect_tls(to).await,
-        false => Link::connect(to).await,
+        true => Connection::connect_tls(to).await,
+        false => Connection::connect(to).await,
     }
 }
 
@@ -74,7 +74,7 @@ fn metric(engine: &Engine, name: &str) -> u64 {
 }
 
 /// Stores a long text by a connection, and reads it again.
-async fn work(link: Link) -> Result<()> {
+async fn work(link: Connection) -> Result<()> {
     let text = TEXT.repeat(TEXTS);
     let pool = Remote::open(link).await?;
     pool.create_container(&NewContainer::named("c")).await?;
@@ -83,7 +83,7 @@ async fn work(link: Link) -> Result<()> {
     let value = Value::Single(Source::One(&text));
     let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
     let op = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
-    container.write(Change::of(&[Write { oid, op }])).await?;
+    container.write(Change::from_writes(&[Write { oid, op }])).await?;
     let mut read = vec![0; text.len()];
     let mut akeys = [Fetch::single(b"a", Sink::One(&mut read))];
     let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
@@ -92,20 +92,20 @@ async fn work(link: Link) -> Result<()> {
     Ok(())
 }
 
-/// Everything that somebody in between has seen.
+/// All bytes that an eavesdropper has seen.
 type Seen = Arc<Mutex<Vec<u8>>>;
 
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, seen: Seen) {
     let mut piece = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
-        seen.lock().expect("what was seen").extend_from_slice(&piece[..count]);
+        seen.lock().expect("the bytes seen").extend_from_slice(&piece[..count]);
         if to.write_all(&piece[..count]).await.is_err() {
             return;
         }
     }
 }
 
-/// Somebody between client and engine who reads what travels. Returns where clients reach them.
+/// An eavesdropper between client and engine. Returns its address for clients.
 async fn listen_in(engine: String) -> (String, Seen) {
     let (listener, address) = listen().await;
     let seen = Seen::default();
@@ -124,8 +124,8 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// Somebody in between who talks to client and engine with TLS or without, and passes on what they say.
-async fn stand_between(engine: String, client_tls: bool, engine_tls: bool) -> String {
+/// An attacker in between, who talks to client and engine with TLS or without, and passes their messages on.
+async fn intercept(engine: String, client_tls: bool, engine_tls: bool) -> String {
     let (listener, address) = listen().await;
     tokio::spawn(async move {
         let (client, _) = listener.accept().await.expect("a client");
@@ -139,32 +139,32 @@ async fn stand_between(engine: String, client_tls: bool, engine_tls: bool) -> St
             true => Box::new(tls::connect(engine).await.expect("an engine with TLS").0),
             false => Box::new(engine),
         };
-        // How that ends is seen at both ends.
+        // Both ends see the result.
         let _ = copy_bidirectional(&mut client, &mut engine).await;
     });
     address
 }
 
 fn contains(seen: &Seen, text: &[u8]) -> bool {
-    seen.lock().expect("what was seen").windows(text.len()).any(|window| window == text)
+    seen.lock().expect("the bytes seen").windows(text.len()).any(|window| window == text)
 }
 
 #[test]
-fn what_travels_with_tls_cannot_be_read() {
+fn eavesdropper_cannot_read_tls_traffic() {
     runtime().block_on(async {
         for with_tls in [false, true] {
             let (_engine, address) = serve(with_tls).await;
             let (address, seen) = listen_in(address).await;
             work(connect(&address, with_tls).await.expect("a connection")).await.expect("working");
-            assert!(seen.lock().expect("what was seen").len() > 2 * TEXT.len() * TEXTS);
+            assert!(seen.lock().expect("the bytes seen").len() > 2 * TEXT.len() * TEXTS);
             assert_eq!(contains(&seen, TEXT), !with_tls, "with TLS: {with_tls}");
         }
     });
 }
 
-/// The network takes few bytes at a time, and TLS more than that.
+/// The network accepts few bytes at a time, and the TLS layer more.
 #[test]
-fn what_waits_encrypted_is_sent() {
+fn buffered_ciphertext_is_sent() {
     runtime().block_on(async {
         let engine = Engine::new(Arc::new(Memory::new(4)), POOL, secret());
         engine.require_tls().expect("TLS");
@@ -175,7 +175,7 @@ fn what_waits_encrypted_is_sent() {
         });
         let (stream, binding) = tls::connect(client).await.expect("TLS");
         let ((from, to), secret) = (split(stream), secret().bound_to(&binding).expect("a key"));
-        let link = Link::open(
+        let link = Connection::open(
             Endpoint { name: "n7", address: "", secret: &secret, pool: POOL, session: 1 },
             from,
             to,
@@ -211,23 +211,23 @@ fn a_client_with_tls_refuses_plain_engines() {
 }
 
 #[test]
-fn who_speaks_tls_with_both_sides_is_noticed_by_both() {
+fn both_sides_detect_a_tls_man_in_the_middle() {
     runtime().block_on(async {
         let (engine, address) = serve(true).await;
-        let between = stand_between(address, true, true).await;
-        let error = refused(&between, true).await;
+        let attacker = intercept(address, true, true).await;
+        let error = refused(&attacker, true).await;
         assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
         assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
     });
 }
 
 #[test]
-fn who_takes_tls_from_one_side_is_noticed() {
+fn tls_downgrade_of_one_side_is_detected() {
     runtime().block_on(async {
         for (client_tls, engine_tls) in [(true, false), (false, true)] {
             let (engine, address) = serve(engine_tls).await;
-            let between = stand_between(address, client_tls, engine_tls).await;
-            let error = refused(&between, client_tls).await;
+            let attacker = intercept(address, client_tls, engine_tls).await;
+            let error = refused(&attacker, client_tls).await;
             assert_eq!(error.kind(), ErrorKind::NoPermission, "{error}");
             assert_eq!(metric(&engine, "esker_engine_connections_total"), 0);
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime with so many threads.
+/// A runtime with this number of threads.
 pub(crate) fn runtime(threads: usize) -> Runtime {
     Builder::new_multi_thread().worker_threads(threads).enable_all().build().expect("a runtime")
 }
@@ -50,7 +50,7 @@ pub(crate) fn map(folder: &Path, runtimes: &[&Runtime]) -> Map {
     Map::new(&label, Uuid::from_random([nodes as u8; 16]), secret(), 2, started)
 }
 
-/// Creates the part of a node, and serves it.
+/// Creates the pool of a node, and serves it.
 pub(crate) fn start(folder: &Path, label: &str, part: Part, runtime: &Runtime) -> Node {
     let node = part.node;
     let mut spec = PoolSpec::new(&format!("{label}.{node}"), 100 << 20);
@@ -64,7 +64,7 @@ pub(crate) fn start(folder: &Path, label: &str, part: Part, runtime: &Runtime) -
     Node { name, address: serve("127.0.0.1:0", Arc::new(pool), uuid, runtime), uuid, directory }
 }
 
-/// Serves `pool` at `address`, for as long as the runtime exists. Returns where.
+/// Serves `pool` at `address`, for as long as the runtime exists. Returns its address.
 pub(crate) fn serve(address: &str, pool: Arc<dyn Pool>, uuid: Uuid, runtime: &Runtime) -> String {
     runtime.block_on(async {
         let listener = TcpListener::bind(address).await.expect("a port");

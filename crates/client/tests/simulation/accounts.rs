@@ -1,5 +1,5 @@
-//! Transactions over nodes: each adds its number to two lists, which mostly lie on different nodes. All or none of it
-//! happens, once, and in one order for all.
+//! Transactions over nodes: each adds its number to two lists, which are mostly on different nodes. A transaction takes
+//! effect completely or not, once, and in the same order in all lists.
 use esker_backend::OpenContainer;
 use esker_types::ops::{
     Change, Cond, DkeyFetch, Fetch, ReadAt, ReadTokens, Sink, Source, Update, Value, View, Write,
@@ -17,14 +17,14 @@ const LIST_MAX: usize = 64 << 10;
 /// Bytes of a number in a list.
 const NUMBER: usize = 8;
 
-/// What is known of the transactions.
+/// Results of the transactions.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// Those that were acknowledged.
+    /// Numbers of acknowledged transactions.
     pub(crate) done: BTreeSet<u64>,
-    /// Those that had to restart.
+    /// Numbers of transactions that had to restart.
     pub(crate) undone: BTreeSet<u64>,
-    /// Times that all lists were read at one moment.
+    /// Number of times that all lists were read at one moment.
     pub(crate) audits: u64,
 }
 
@@ -65,7 +65,10 @@ pub(crate) async fn transfer(
     };
     let writes: Vec<_> =
         accounts.into_iter().zip(updates.iter().map(|of| &of[..])).map(write).collect();
-    container.write(Change { tokens: Some(&tokens), ..Change::of(&writes) }).await.map(drop)
+    container
+        .write(Change { tokens: Some(&tokens), ..Change::from_writes(&writes) })
+        .await
+        .map(drop)
 }
 
 /// All lists, as they were at one moment.
@@ -77,11 +80,11 @@ pub(crate) async fn audit(container: &dyn OpenContainer) -> Result<Vec<Vec<u64>>
         let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
         lists.push(list.chunks(NUMBER).map(number).collect());
     }
-    container.write(Change { tokens: Some(&tokens), ..Change::of(&[]) }).await?;
+    container.write(Change { tokens: Some(&tokens), ..Change::from_writes(&[]) }).await?;
     Ok(lists)
 }
 
-/// Where a number is: lists, and positions in them.
+/// Positions of a number: lists, and indexes in them.
 type Places = Vec<(usize, usize)>;
 
 fn places(lists: &[Vec<u64>]) -> BTreeMap<u64, Places> {
@@ -94,7 +97,7 @@ fn places(lists: &[Vec<u64>]) -> BTreeMap<u64, Places> {
     places
 }
 
-/// What is wrong with lists that were read at one moment.
+/// A defect of lists that were read at one moment, if any.
 pub(crate) fn wrong(lists: &[Vec<u64>]) -> Option<String> {
     let places = places(lists);
     for (number, of) in &places {
@@ -114,7 +117,7 @@ pub(crate) fn wrong(lists: &[Vec<u64>]) -> Option<String> {
 }
 
 impl Ledger {
-    /// What is wrong with the lists in the end.
+    /// A defect of the final lists, if any.
     pub(crate) fn wrong(&self, lists: &[Vec<u64>]) -> Option<String> {
         let present: BTreeSet<u64> = lists.iter().flatten().copied().collect();
         let lost = self.done.difference(&present).next().map(|lost| format!("{lost} was lost"));

@@ -1,4 +1,4 @@
-//! The clock of a simulation. It goes on when all tasks wait, so that nobody ever really does.
+//! The clock of a simulation. It advances when all tasks wait, so that no task really waits.
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 

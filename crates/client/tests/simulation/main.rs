@@ -1,6 +1,7 @@
 //! A deterministic simulation of clients, engines and the network between them. All run on one thread with a simulated
-//! clock; delays, cut connections, partitions, engines that die and come back, and clients that die are drawn from a seed.
-//! What the clients saw must be linearizable, and transactions over nodes happen as a whole, once, in one order. A failure prints the seed that replays it (`ESKER_SEED`).
+//! clock. Delays, cut connections, partitions, engines that die and come back, and clients that die are drawn from a
+//! seed. The histories of the clients must be linearizable, and transactions over nodes must be atomic, take effect
+//! once, and in one order. A failure prints the seed that replays it (`ESKER_SEED`).
 mod accounts;
 mod clock;
 mod network;
@@ -57,7 +58,7 @@ fn histories_are_linearizable(engines: usize, decisions_max: usize) {
     println!("{done} transactions done, {undone} not, {audits} audits");
     println!("{swept} decisions swept, {uncertain} commits with an unknown outcome");
     assert_eq!(swept > 0, decisions_max < DECISIONS_MAX);
-    // A network in which nothing works, or nothing fails, would show nothing.
+    // A network in which nothing works, or nothing fails, would prove nothing.
     assert!(known > 100 * rounds() && unknown > 0 && troubles > rounds(), "{known} {unknown}");
     assert!(done > 10 * rounds() as usize && undone > 0 && audits > rounds());
 }
@@ -72,7 +73,8 @@ fn histories_on_a_pool_over_three_engines_are_linearizable() {
     histories_are_linearizable(3, DECISIONS_MAX);
 }
 
-/// All clients die before they forget a decision, and so few are kept that they are swept while clients still ask for them.
+/// All clients die before they remove a decision. So few are stored that they are swept while clients still ask for
+/// them.
 #[test]
 fn histories_are_linearizable_while_decisions_are_swept() {
     histories_are_linearizable(3, 1);
@@ -87,7 +89,7 @@ fn a_seed_replays() {
     assert!(first.registers != other.registers, "another seed, the same history");
 }
 
-/// Without these a simulation or a checker that sees nothing would pass as well.
+/// Shows that the simulation and the checker find faults.
 fn is_found(fault: Fault) {
     let mut random = Random::new(seed(), 7);
     let found = (0..ROUNDS_TO_FIND).any(|_| {
@@ -99,11 +101,11 @@ fn is_found(fault: Fault) {
 }
 
 #[test]
-fn a_change_that_is_forgotten_is_found() {
+fn lost_change_is_detected() {
     is_found(Fault::LostWrite);
 }
 
 #[test]
-fn a_change_that_is_done_twice_is_found() {
+fn change_applied_twice_is_detected() {
     is_found(Fault::ForgottenIds);
 }

@@ -1,8 +1,8 @@
-//! The network of a simulation: streams that delay what they carry, break, or carry nothing for a while.
+//! The network of a simulation: streams that delay their bytes, break, or pause.
 use crate::clock::pass;
 use esker_backend::Pool;
 use esker_engine::Engine;
-use esker_nodes::{CONNECT_TIMEOUT, Dial, Link, Node};
+use esker_nodes::{CONNECT_TIMEOUT, Connection, Dial, Node};
 use esker_os::executor::{Task, task};
 use esker_testing::Random;
 use esker_types::{Error, ErrorKind, Result, Uuid};
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 /// Bytes that a stream holds; more than is under way at a time.
 const STREAM: usize = 1 << 20;
 
-/// All nodes with an engine, and what is between them and the clients.
+/// All nodes with an engine, and the network between them and the clients.
 pub(crate) struct Network {
     random: Mutex<Random>,
     secret: Secret,
@@ -28,12 +28,12 @@ pub(crate) struct Network {
 struct Host {
     pool: Arc<dyn Pool>,
     uuid: Uuid,
-    /// Nothing reaches the node, and nothing leaves it.
+    /// The network partition cuts the node off.
     is_apart: Flag,
     running: Mutex<Running>,
 }
 
-/// What ends when a node dies.
+/// Engine and connections of a node, which end when it dies.
 #[derive(Default)]
 struct Running {
     engine: Option<Engine>,
@@ -44,8 +44,7 @@ struct Running {
 /// Breaks a connection.
 type Cut = Arc<Flag>;
 
-/// Something that is so or not. Those who wait for it go on in the order in which they came; those of
-/// `tokio::sync::watch` do not.
+/// A flag. Tasks that wait for it continue in the order in which they came; those of `tokio::sync::watch` do not.
 #[derive(Default)]
 struct Flag {
     set: AtomicBool,
@@ -92,8 +91,7 @@ impl Network {
         self.random.lock().expect("no panic").below(limit)
     }
 
-    /// How long something is under way: mostly less than a millisecond, at times as long as TCP takes to send what was
-    /// lost again.
+    /// Delay of a message: mostly less than a millisecond, at times as long as a retransmission of TCP.
     fn delay(&self) -> Duration {
         match self.below(200) {
             0 => Duration::from_millis(1000 + self.below(3000)),
@@ -109,7 +107,7 @@ impl Network {
         self.nodes[node].running().engine.get_or_insert(engine);
     }
 
-    /// Kills the engine of a node: what it was doing ends at once, and so do its connections.
+    /// Kills the engine of a node: its work ends at once, and so do its connections.
     pub(crate) fn kill(&self, node: usize) {
         let Running { served, streams, .. } = std::mem::take(&mut *self.nodes[node].running());
         served.iter().for_each(JoinHandle::abort);
@@ -122,7 +120,7 @@ impl Network {
     pub(crate) async fn drain(&self, node: usize) {
         let engine = self.nodes[node].running().engine.take();
         if let Some(engine) = engine {
-            // Clients that cannot be reached do not take their replies in time.
+            // Unreachable clients do not receive their replies in time.
             let _ = engine.drain().await;
         }
     }
@@ -137,7 +135,7 @@ impl Network {
         }
     }
 
-    /// Parts a node from all clients, or reunites them.
+    /// Separates a node from all clients, or reconnects it.
     pub(crate) fn part(&self, node: usize, apart: bool) {
         self.nodes[node].is_apart.put(apart);
     }
@@ -199,7 +197,7 @@ impl Network {
         let _ = to.shutdown().await;
     }
 
-    /// Delivers requests whose client has long been connected anew.
+    /// Delivers late requests whose client has made a new connection meanwhile.
     async fn deliver_late(&self, node: usize, bytes: &[u8], to: &mut WriteHalf<DuplexStream>) {
         pass(Duration::from_millis(self.below(5000))).await;
         self.travel(node).await;
@@ -212,7 +210,7 @@ impl Network {
 struct Direction {
     from: ReadHalf<DuplexStream>,
     to: WriteHalf<DuplexStream>,
-    /// What was under way when the stream was cut may arrive later.
+    /// Bytes under way when the stream was cut may arrive later.
     may_be_late: bool,
 }
 
@@ -220,12 +218,12 @@ struct Direction {
 pub(crate) struct Wires(pub(crate) Arc<Network>);
 
 impl Wires {
-    async fn open(&self, node: &Node, secret: &Secret, session: u64) -> Result<Link> {
+    async fn open(&self, node: &Node, secret: &Secret, session: u64) -> Result<Connection> {
         let number = node.address.parse().expect("a number");
         let refused = || Error::new(ErrorKind::Io, "the engine does not run");
         let stream = self.0.connect(number).await.ok_or_else(refused)?;
         let (from, to) = split(stream);
-        Link::open(node.endpoint(secret, session), from, to).await
+        Connection::open(node.endpoint(secret, session), from, to).await
     }
 }
 
@@ -235,7 +233,7 @@ impl Dial for Wires {
         node: &'a Node,
         secret: &'a Secret,
         session: u64,
-    ) -> Task<'a, Result<Link>> {
+    ) -> Task<'a, Result<Connection>> {
         task(async move {
             let opening = self.open(node, secret, session);
             let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;

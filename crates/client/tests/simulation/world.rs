@@ -1,10 +1,10 @@
-//! One simulation: clients that read and write registers, and what happens to them.
+//! One simulation: clients that read and write registers, and the faults that they meet.
 use crate::accounts::{self, ACCOUNTS, Ledger};
 use crate::clock::pass;
 use crate::network::{Network, Wires};
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_memory::Memory;
-use esker_nodes::{Map, Node, Nodes, Patience};
+use esker_nodes::{Map, Node, Nodes, Timeouts};
 use esker_testing::Random;
 use esker_testing::linear::{Action, Operation};
 use esker_testkit::faulty::{Fault, Faulty};
@@ -46,18 +46,18 @@ pub(crate) struct Register {
     pub(crate) operations: Vec<Operation>,
 }
 
-/// What is simulated.
+/// Parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) engines: usize,
     pub(crate) fault: Fault,
-    /// Decisions about commits over nodes that a node keeps.
+    /// Commit decisions that a node stores.
     pub(crate) decisions_max: usize,
 }
 
-/// What came of it.
-pub(crate) struct Outcome {
+/// Result of a simulation.
+pub(crate) struct SimulationResult {
     pub(crate) registers: Vec<Register>,
     pub(crate) troubles: u64,
     pub(crate) ledger: Ledger,
@@ -65,11 +65,11 @@ pub(crate) struct Outcome {
     pub(crate) swept: u64,
     /// Commits whose outcome was unknown.
     pub(crate) uncertain: u64,
-    /// What must not be: an error that nothing explains, or lists that no transactions have made.
+    /// An unexplained error, or lists that no transactions can have made.
     pub(crate) wrong: Option<String>,
 }
 
-impl Outcome {
+impl SimulationResult {
     /// Operations whose result is known, or not known.
     pub(crate) fn count(&self, known: bool) -> u64 {
         let all = self.registers.iter().flat_map(|register| &register.operations);
@@ -77,7 +77,7 @@ impl Outcome {
     }
 }
 
-/// What the clients saw.
+/// Operations of the clients, with their results.
 #[derive(Default)]
 struct History {
     moment: u64,
@@ -87,7 +87,7 @@ struct History {
     wrong: Option<String>,
 }
 
-/// What clients share.
+/// State that clients share.
 struct World {
     plan: Plan,
     parts: Vec<Memory>,
@@ -100,7 +100,7 @@ struct World {
 ///
 /// # Panics
 /// If a client hangs.
-pub(crate) fn simulate(plan: Plan) -> Outcome {
+pub(crate) fn simulate(plan: Plan) -> SimulationResult {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
     let (troubles, swept, history) = runtime.block_on(async {
@@ -111,10 +111,10 @@ pub(crate) fn simulate(plan: Plan) -> Outcome {
         (troubles, swept, std::mem::take(&mut *world.history()))
     });
     let History { registers, ledger, uncertain, wrong, .. } = history;
-    Outcome { registers, troubles, ledger, swept, uncertain, wrong }
+    SimulationResult { registers, troubles, ledger, swept, uncertain, wrong }
 }
 
-/// Lets clients work while trouble happens, then reads everything. Returns the number of troubles.
+/// Lets clients work during faults, then reads all data. Returns the number of faults.
 async fn live(world: &Arc<World>, seed: u64) -> u64 {
     world.create().await.expect("the container");
     let mut random = Random::new(seed, 2);
@@ -146,7 +146,7 @@ async fn live(world: &Arc<World>, seed: u64) -> u64 {
     troubles
 }
 
-/// Something that clients must survive. It is over when this returns.
+/// A fault that clients must survive. It is over when this returns.
 async fn trouble(network: &Network, random: &mut Random, nodes: u64) {
     let node = random.below(nodes) as usize;
     let time = Duration::from_millis(random.within(10..5000));
@@ -206,14 +206,14 @@ impl World {
     async fn pool(&self) -> Result<Nodes> {
         let dial = Arc::new(Wires(Arc::clone(&self.network)));
         let path = Path::new("/pool.map");
-        Nodes::open_by(&self.map, path, Vec::new(), Patience::default(), dial).await
+        Nodes::open_by(&self.map, path, Vec::new(), Timeouts::default(), dial).await
     }
 
     async fn create(&self) -> Result<()> {
         self.pool().await?.create_container(&NewContainer::named("c")).await.map(drop)
     }
 
-    /// A client of its own that has the container open, however long that takes.
+    /// A new client with the container open, however long that takes.
     async fn client(self: &Arc<Self>, number: u64, random: Random) -> Client {
         loop {
             let opened = async {
@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// An operation begins, of which nothing is known yet. Returns its place in the history.
+    /// Records the begin of an operation without a result. Returns its index in the history.
     fn begin(&self, client: u64, register: u64, action: Action) -> usize {
         let mut history = self.history();
         history.moment += 1;
@@ -279,7 +279,7 @@ fn name(register: u64) -> String {
     }
 }
 
-/// The object of a register. Objects lie on different nodes.
+/// The object of a register. Objects are on different nodes.
 fn oid(register: u64) -> ObjectId {
     let number = if register < VALUES { register / 2 } else { VALUES };
     ObjectId::generate(0, number, ObjectType::MultiHashed, ObjectClass::S1)
@@ -299,7 +299,7 @@ struct Client {
 }
 
 impl Client {
-    /// Thinks, then does something.
+    /// Pauses, then runs an operation.
     async fn work(&mut self) {
         pass(Duration::from_millis(self.random.below(300))).await;
         let register = self.random.below(VALUES + PIECES);
@@ -383,10 +383,10 @@ impl Client {
             false => WriteOp::Update { dkey, cond, updates: &updates },
         };
         let writes = [Write { oid: oid(register), op }];
-        self.container.write(Change::of(&writes)).await.map(drop)
+        self.container.write(Change::from_writes(&writes)).await.map(drop)
     }
 
-    /// Reads a register. A read without a result says nothing, and is no part of the history.
+    /// Reads a register. A read without a result proves nothing, and is left out of the history.
     async fn read(&self, register: u64) {
         let begin = {
             let mut history = self.world.history();

@@ -11,15 +11,15 @@ use esker::{Access, ArrayAttributes, Object, Wait};
 /// Bytes of a file that are read at a time.
 const READ_BYTES: u64 = 4 << 20;
 /// Entries between two progress reports.
-const WATCH_EVERY: u64 = 1024;
+const PROGRESS_EVERY: u64 = 1024;
 
-/// What is wrong with an entry, and how to repair it.
-enum Wrong {
-    /// The entry is removed.
+/// Damage of an entry, by its repair.
+enum Damage {
+    /// A repair removes the entry.
     Remove(Trouble),
-    /// The directory gets its mark.
+    /// A repair marks the directory.
     Mark(ObjectId),
-    /// Nothing mends it.
+    /// There is no repair.
     Keep(Trouble),
 }
 
@@ -62,17 +62,17 @@ impl Check<'_> {
 
     /// Checks an entry; returns it if it is a directory to descend into.
     fn entry(&mut self, dir: &Object, name: &[u8], path: &[u8]) -> Result<Option<Inode>> {
-        if self.report.entries().is_multiple_of(WATCH_EVERY) {
+        if self.report.entries().is_multiple_of(PROGRESS_EVERY) {
             (self.watch)(self.report.entries());
         }
-        let mut looked = self.look(dir, name)?;
+        let mut looked = self.inspect(dir, name)?;
         // Others may have changed it between two reads.
         if looked.1.is_some() {
-            looked = self.look(dir, name)?;
+            looked = self.inspect(dir, name)?;
         }
-        let (inode, wrong) = looked;
-        if let Some(wrong) = wrong {
-            self.wrong(dir, name, path, wrong)?;
+        let (inode, damage) = looked;
+        if let Some(damage) = damage {
+            self.record(dir, name, path, damage)?;
         }
         let Some(inode) = inode else { return Ok(None) };
         if inode.kind != Kind::Symlink && !self.named.insert(inode.oid) {
@@ -104,13 +104,13 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn wrong(&mut self, dir: &Object, name: &[u8], path: &[u8], wrong: Wrong) -> Result<()> {
-        match wrong {
-            Wrong::Remove(trouble) => self.found(path, trouble, |_| {
+    fn record(&mut self, dir: &Object, name: &[u8], path: &[u8], damage: Damage) -> Result<()> {
+        match damage {
+            Damage::Remove(trouble) => self.found(path, trouble, |_| {
                 dir.punch_dkey(name, Cond::NONE, Access::Latest).wait().map(|()| true)
             }),
-            Wrong::Mark(oid) => self.unmarked(oid, path),
-            Wrong::Keep(trouble) => self.found(path, trouble, |_| Ok(false)),
+            Damage::Mark(oid) => self.unmarked(oid, path),
+            Damage::Keep(trouble) => self.found(path, trouble, |_| Ok(false)),
         }
     }
 
@@ -124,16 +124,16 @@ impl Check<'_> {
     fn directory(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
         self.report.directories += 1;
         match self.directory_trouble(oid)? {
-            Some(Wrong::Keep(trouble)) => self.found(path, trouble, |_| Ok(false)),
+            Some(Damage::Keep(trouble)) => self.found(path, trouble, |_| Ok(false)),
             Some(_) => self.unmarked(oid, path),
             None => Ok(()),
         }
     }
 
-    /// An entry and what is wrong with it; nothing if it is gone.
-    fn look(&self, dir: &Object, name: &[u8]) -> Result<(Option<Inode>, Option<Wrong>)> {
+    /// An entry and its damage; neither if it is gone.
+    fn inspect(&self, dir: &Object, name: &[u8]) -> Result<(Option<Inode>, Option<Damage>)> {
         if entry::check_name(name).is_err() {
-            return Ok((None, Some(Wrong::Remove(Trouble::Name))));
+            return Ok((None, Some(Damage::Remove(Trouble::Name))));
         }
         let inode = match entry::fetch(dir, name, Access::Latest).wait() {
             Ok(Some(inode)) => inode,
@@ -142,36 +142,36 @@ impl Check<'_> {
             Err(error) => return Err(error),
         };
         if inode.kind != Kind::Symlink && inode.oid.object_type() != Some(object_type(inode.kind)) {
-            return Ok((None, Some(Wrong::Remove(Trouble::WrongObject(inode.oid)))));
+            return Ok((None, Some(Damage::Remove(Trouble::WrongObject(inode.oid)))));
         }
         match inode.kind {
             Kind::File => Ok((Some(inode), None)),
             Kind::Directory => {
-                let wrong = self.directory_trouble(inode.oid)?;
-                Ok((Some(inode), wrong))
+                let damage = self.directory_trouble(inode.oid)?;
+                Ok((Some(inode), damage))
             }
             Kind::Symlink => match has_target(dir, name, &inode)? {
                 true => Ok((Some(inode), None)),
-                false => Ok((None, Some(Wrong::Remove(Trouble::NoTarget)))),
+                false => Ok((None, Some(Damage::Remove(Trouble::NoTarget)))),
             },
         }
     }
 
-    /// What is wrong with a directory as such.
-    fn directory_trouble(&self, oid: ObjectId) -> Result<Option<Wrong>> {
+    /// Damage of a directory itself, apart from its entries.
+    fn directory_trouble(&self, oid: ObjectId) -> Result<Option<Damage>> {
         match entry::is_marked(&self.object(oid), Access::Latest) {
-            Ok(marked) => Ok((!marked).then_some(Wrong::Mark(oid))),
+            Ok(marked) => Ok((!marked).then_some(Damage::Mark(oid))),
             Err(error) if is_damage(&error) => {
-                Ok(Some(Wrong::Keep(Trouble::Listing(error.message().into()))))
+                Ok(Some(Damage::Keep(Trouble::Listing(error.message().into()))))
             }
             Err(error) => Err(error),
         }
     }
 
     /// A name with akeys but without an inode, unless it is gone.
-    fn without_inode(&self, dir: &Object, name: &[u8]) -> Result<Option<Wrong>> {
+    fn without_inode(&self, dir: &Object, name: &[u8]) -> Result<Option<Damage>> {
         let there = !entry::akeys(dir, name, Access::Latest)?.is_empty();
-        Ok(there.then(|| Wrong::Remove(Trouble::Entry("it has no inode".into()))))
+        Ok(there.then(|| Damage::Remove(Trouble::Entry("it has no inode".into()))))
     }
 
     /// Counts an entry; reads its content if asked to.
@@ -232,8 +232,8 @@ fn read_stored(content: &esker::Array) -> Result<()> {
     Ok(())
 }
 
-fn unreadable(error: &Error) -> Wrong {
-    Wrong::Remove(Trouble::Entry(error.message().into()))
+fn unreadable(error: &Error) -> Damage {
+    Damage::Remove(Trouble::Entry(error.message().into()))
 }
 
 fn has_target(dir: &Object, name: &[u8], inode: &Inode) -> Result<bool> {

@@ -56,7 +56,7 @@ pub fn check(
         return Err(not_exclusive());
     }
     let superblock = Superblock::read(container, Access::Latest)?;
-    let roots = Roots::of(container, &superblock)?;
+    let roots = Roots::from_superblock(container, &superblock)?;
     let objects = objects::list(container)?;
     let mut check = Check::new(container, superblock, roots, options, watch);
     check.named.reserve(objects.len());

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 /// Directory in the root for files and directories whose names are lost.
 pub(super) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// What an object without an entry seems to be.
+/// Kind of an object without an entry, judged by its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stray {
     /// It is gone by now.
@@ -47,12 +47,12 @@ impl Check<'_> {
             self.found(&path, Trouble::NamedTwice(oid), |_| Ok(false))?;
         }
         self.lost_directories(&strays)?;
-        // Their content has a name now.
+        // The content of these directories has a name now.
         strays.retain(|oid| !self.named.contains(oid));
         strays.into_iter().try_for_each(|oid| self.stray(oid))
     }
 
-    /// Those of the objects that neither an entry names nor the file system needs.
+    /// Returns the objects that neither an entry names nor the file system needs.
     pub(super) fn strays(&self, mut objects: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
         objects.retain(|oid| !self.named.contains(oid));
         let mut strays = Vec::new();
@@ -64,7 +64,7 @@ impl Check<'_> {
         Ok(strays)
     }
 
-    /// Reads the tree once more, in case somebody moved entries meanwhile, and drops findings that are resolved.
+    /// Reads the tree once more, in case another process moved entries meanwhile, and drops findings that are resolved.
     fn confirm(&mut self, strays: &mut Vec<ObjectId>) -> Result<()> {
         let exclusive = self.options.repair;
         if exclusive || strays.is_empty() && self.twice.is_empty() {
@@ -154,7 +154,7 @@ impl Check<'_> {
         // A program that inherited it may have it open without having the pool open.
         if self.options.repair && !self.object(oid).unlink_on_last_close().wait()? {
             self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
-            orphans::forget_all(self.container, oid)?;
+            orphans::remove_entries(self.container, oid)?;
             self.report.leftovers.removed += 1;
         }
         Ok(())

@@ -18,7 +18,7 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// Number of all findings.
     pub damaged: u64,
-    /// Of those, repaired.
+    /// Number of repaired findings.
     pub repaired: u64,
     /// Objects that no entry names; not damage.
     pub leftovers: Leftovers,
@@ -74,9 +74,9 @@ impl Leftovers {
 pub struct Finding {
     /// The path from the root.
     pub path: Vec<u8>,
-    /// What.
+    /// The kind of damage.
     pub trouble: Trouble,
-    /// It is repaired.
+    /// True if it is repaired.
     pub repaired: bool,
 }
 
@@ -110,7 +110,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// True if it may have removed an entry that named something.
+    /// True if this damage may have removed an entry.
     pub(super) fn may_lose_names(&self) -> bool {
         use Trouble::{Entry, Listing, Lost, Name, NoRoot, WrongObject};
         matches!(self, Entry(_) | Listing(_) | Lost(_) | Name | NoRoot | WrongObject(_))

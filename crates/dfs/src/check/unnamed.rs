@@ -122,7 +122,7 @@ impl Check<'_> {
 
     fn remove(&mut self, oid: ObjectId) -> Result<()> {
         self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
-        orphans::forget_all(self.container, oid)?;
+        orphans::remove_entries(self.container, oid)?;
         self.report.leftovers.removed += 1;
         Ok(())
     }

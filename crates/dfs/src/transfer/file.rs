@@ -1,4 +1,4 @@
-//! How one file is copied: at once, or in parts by several workers.
+//! Copies one file, at once or in parts by several workers.
 use super::progress::add;
 use super::tree::{Child, Meta, Tree};
 use super::walk::OpenDir;
@@ -24,7 +24,7 @@ struct Copying<S: Tree, D: Tree> {
 
 /// A part of a file.
 pub(super) struct Part<S: Tree, D: Tree> {
-    whole: Arc<Copying<S, D>>,
+    copying: Arc<Copying<S, D>>,
     range: Range<u64>,
 }
 
@@ -81,40 +81,40 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.is_same((&source, &target), meta, 0..meta.size, buffers)
     }
 
-    /// Queues the parts of a large file for other workers, and copies those that do not fit the queue. Skips parts without
-    /// data: a file may hold far less than its size.
-    fn parts(&self, whole: Arc<Copying<S, D>>, buffers: &mut Buffers) {
-        let (size, mut at) = (whole.meta.size, 0);
-        while at < size && !self.has_ended(&whole) {
-            match self.next_data(&whole, at, size) {
+    /// Queues the parts of a large file for other workers, and copies those that do not fit the queue. Skips parts
+    /// without data: a file may hold far less than its size.
+    fn parts(&self, copying: Arc<Copying<S, D>>, buffers: &mut Buffers) {
+        let (size, mut at) = (copying.meta.size, 0);
+        while at < size && !self.has_ended(&copying) {
+            match self.next_data(&copying, at, size) {
                 Ok(data) => {
                     add(&self.progress.bytes_passed, data.start - at);
                     at = data.start.saturating_add(PART_BYTES).min(size);
-                    let part = Part { whole: Arc::clone(&whole), range: data.start..at };
+                    let part = Part { copying: Arc::clone(&copying), range: data.start..at };
                     if let Some(part) = self.hand_over(part) {
                         self.part(part, buffers);
                     }
                 }
-                Err(error) => self.fail(&whole, error),
+                Err(error) => self.fail(&copying, error),
             }
         }
-        self.release(whole);
+        self.release(copying);
     }
 
     /// True if a file needs no more work.
-    fn has_ended(&self, whole: &Copying<S, D>) -> bool {
-        whole.has_failed.load(Ordering::Relaxed) || self.progress.is_stopped()
+    fn has_ended(&self, copying: &Copying<S, D>) -> bool {
+        copying.has_failed.load(Ordering::Relaxed) || self.progress.is_stopped()
     }
 
-    fn fail(&self, whole: &Copying<S, D>, error: Error) {
-        if !whole.has_failed.swap(true, Ordering::Relaxed) {
-            self.progress.fail(self.from.path(&whole.node), error);
+    fn fail(&self, copying: &Copying<S, D>, error: Error) {
+        if !copying.has_failed.swap(true, Ordering::Relaxed) {
+            self.progress.fail(self.from.path(&copying.node), error);
         }
     }
 
     /// Queues a part; returns it if the caller should copy it.
     fn hand_over(&self, part: Part<S, D>) -> Option<Part<S, D>> {
-        if part.whole.meta.size <= PART_BYTES || part.range.is_empty() {
+        if part.copying.meta.size <= PART_BYTES || part.range.is_empty() {
             return Some(part);
         }
         match self.queue.try_push(Job::Part(part)) {
@@ -124,13 +124,13 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     }
 
     pub(super) fn part(&self, part: Part<S, D>, buffers: &mut Buffers) {
-        let Part { whole, range } = part;
-        if !whole.has_failed.load(Ordering::Relaxed)
-            && let Err(error) = self.range(&whole, range, buffers)
+        let Part { copying, range } = part;
+        if !copying.has_failed.load(Ordering::Relaxed)
+            && let Err(error) = self.range(&copying, range, buffers)
         {
-            self.fail(&whole, error);
+            self.fail(&copying, error);
         }
-        self.release(whole);
+        self.release(copying);
     }
 
     /// Copies the data in a range, and verifies the copy if asked to.
@@ -139,13 +139,13 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         while at < range.end && !self.progress.is_stopped() {
             let data = self.next_data(file, at, range.end)?;
             add(&self.progress.bytes_passed, data.start - at);
-            self.stretch(file, data.clone(), &mut buffers.data)?;
+            self.copy_range(file, data.clone(), &mut buffers.data)?;
             at = data.end;
         }
         let files = (&file.source, &file.target);
         match !self.options.verify || self.is_same(files, &file.meta, range, buffers)? {
             true => Ok(()),
-            false => Err(differs()),
+            false => Err(differs_error()),
         }
     }
 
@@ -158,13 +158,13 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(start.clamp(at, end)..stop.clamp(at, end))
     }
 
-    fn stretch(&self, file: &Copying<S, D>, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
+    fn copy_range(&self, file: &Copying<S, D>, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
             let wanted = piece(at, range.end);
             let count = self.from.read(&file.source, at, &mut buffer[..wanted])?;
             if count == 0 {
-                return Err(changed());
+                return Err(changed_error());
             }
             self.to.write(&file.target, at, &buffer[..count])?;
             add(&self.progress.bytes, count as u64);
@@ -203,16 +203,19 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(true)
     }
 
-    fn release(&self, whole: Arc<Copying<S, D>>) {
-        let Some(whole) = Arc::into_inner(whole) else { return };
-        let Copying { node, meta, source, made, target, into, name, has_failed } = whole;
+    fn release(&self, copying: Arc<Copying<S, D>>) {
+        let Some(copying) = Arc::into_inner(copying) else { return };
+        let Copying { node, meta, source, made, target, into, name, has_failed } = copying;
         drop(source);
-        let is_whole = !has_failed.into_inner() && !self.progress.is_stopped();
-        let finished = is_whole.then(|| self.finish(&node, &meta, &made, target));
+        let is_complete = !has_failed.into_inner() && !self.progress.is_stopped();
+        let finished = is_complete.then(|| self.finish(&node, &meta, &made, target));
         if let Some(Ok(())) = finished {
             add(&self.progress.files, 1);
         } else {
-            let removed = self.to.abandon(&into.node, &name, &made).map_err(|error| left(&error));
+            let removed = self
+                .to
+                .abandon(&into.node, &name, &made)
+                .map_err(|error| not_removed_error(&error));
             let errors = finished.and_then(Result::err).into_iter().chain(removed.err());
             errors.for_each(|error| self.progress.fail(self.from.path(&node), error));
         }
@@ -223,7 +226,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     fn finish(&self, node: &S::Node, meta: &Meta, made: &D::Node, target: D::File) -> Result<()> {
         let now = self.from.meta(node)?;
         if !now.looks_like(meta) {
-            return Err(changed());
+            return Err(changed_error());
         }
         if meta.names > 1 {
             add(&self.progress.more_names, 1);
@@ -239,12 +242,15 @@ fn piece(at: u64, end: u64) -> usize {
 }
 
 #[cold]
-fn changed() -> Error {
-    Error::new(ErrorKind::Busy, "changed while it was copied; copy it again when nobody writes it")
+fn changed_error() -> Error {
+    Error::new(
+        ErrorKind::Busy,
+        "changed while it was copied; copy it again when no process writes to it",
+    )
 }
 
 #[cold]
-fn left(error: &Error) -> Error {
+fn not_removed_error(error: &Error) -> Error {
     let message = format!(
         "its incomplete copy could not be removed: {}; copy it again, or remove what is there",
         error.message()
@@ -253,9 +259,9 @@ fn left(error: &Error) -> Error {
 }
 
 #[cold]
-fn differs() -> Error {
+fn differs_error() -> Error {
     Error::new(
         ErrorKind::Checksum,
-        "what was read back is not what was written: a fault of the medium or the memory",
+        "the data read back differs from the data written: the medium or the memory is faulty",
     )
 }

@@ -56,11 +56,12 @@ impl Tree for Host {
     }
 
     fn meta(&self, node: &Arc<Path>) -> Result<Meta> {
-        let stat = fs::lstat(&**node).map_err(|cause| failed("looking at", node, cause))?;
+        let stat = fs::lstat(&**node)
+            .map_err(|cause| io_error("reading the attributes of", node, cause))?;
         Ok(meta_of(&stat))
     }
 
-    /// Known on mounts of Esker only.
+    /// Only mounts of Esker have an identity.
     fn identity(&self, node: &Arc<Path>) -> Option<String> {
         let mut text = [0; IDENTITY_BYTES_MAX];
         let len = fs::lgetxattr(&**node, IDENTITY_ATTRIBUTE, &mut text[..]).ok()?;
@@ -72,7 +73,7 @@ impl Tree for Host {
         dir: &Arc<Path>,
         each: &mut dyn FnMut(Child<Arc<Path>>) -> bool,
     ) -> Result<()> {
-        let unreadable = |cause| Error::io(doing("listing", dir), &cause);
+        let unreadable = |cause| Error::io(describe("listing", dir), &cause);
         for entry in std::fs::read_dir(dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let kind = kind_of(entry.file_type().map_err(unreadable)?);
@@ -89,18 +90,18 @@ impl Tree for Host {
         match fs::lstat(&*path) {
             Ok(stat) => Ok(Some((path, meta_of(&stat)))),
             Err(Errno::NOENT) => Ok(None),
-            Err(cause) => Err(failed("looking at", &path, cause)),
+            Err(cause) => Err(io_error("reading the attributes of", &path, cause)),
         }
     }
 
     fn target(&self, link: &Arc<Path>) -> Result<Vec<u8>> {
         let target = fs::readlink(&**link, Vec::new());
-        let target = target.map_err(|cause| failed("reading the link", link, cause))?;
+        let target = target.map_err(|cause| io_error("reading the link", link, cause))?;
         Ok(target.into_bytes())
     }
 
     fn xattrs(&self, node: &Arc<Path>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let unreadable = |cause| failed("reading extended attributes of", node, cause);
+        let unreadable = |cause| io_error("reading extended attributes of", node, cause);
         if let Err(Errno::OPNOTSUPP) | Ok(0) = fs::llistxattr_query(&**node) {
             return Ok(Vec::new());
         }
@@ -117,7 +118,7 @@ impl Tree for Host {
     }
 
     fn open(&self, file: &Arc<Path>) -> Result<HostFile> {
-        open(file).map_err(|cause| failed("opening", file, cause))
+        open(file).map_err(|cause| io_error("opening", file, cause))
     }
 
     fn read(&self, file: &HostFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
@@ -127,7 +128,7 @@ impl Tree for Host {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(cause) => return Err(Error::io(doing("reading", &file.path), &cause)),
+                Err(cause) => return Err(Error::io(describe("reading", &file.path), &cause)),
             }
         }
         Ok(filled)
@@ -140,13 +141,13 @@ impl Tree for Host {
             start => start,
         };
         let range = start.and_then(|start| Ok((start, seek(SeekFrom::Hole(start))?)));
-        range.map(Some).map_err(|cause| failed("looking for holes in", &file.path, cause))
+        range.map(Some).map_err(|cause| io_error("looking for holes in", &file.path, cause))
     }
 
     fn mkdir(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<Arc<Path>> {
         let path = within(dir, name);
         let made = fs::mkdirat(CWD, &*path, Mode::from_raw_mode(meta.mode & 0o777 | 0o700));
-        made.map_err(|cause| failed("making the directory", &path, cause))?;
+        made.map_err(|cause| io_error("making the directory", &path, cause))?;
         Ok(path)
     }
 
@@ -159,7 +160,7 @@ impl Tree for Host {
     ) -> Result<Arc<Path>> {
         let path = within(dir, name);
         let made = fs::symlinkat(target, CWD, &*path);
-        made.map_err(|cause| failed("making the symbolic link", &path, cause))?;
+        made.map_err(|cause| io_error("making the symbolic link", &path, cause))?;
         Ok(path)
     }
 
@@ -172,29 +173,29 @@ impl Tree for Host {
             Err(Errno::ACCESS | Errno::TXTBSY) => fs::unlink(&*path).and_then(|()| begin()),
             begun => begun,
         };
-        let draft = begun.map_err(|cause| failed("creating", &path, cause))?;
+        let draft = begun.map_err(|cause| io_error("creating", &path, cause))?;
         let file = HostFile { opened: Opened::New(draft), path: Arc::clone(&path) };
         Ok((path, file))
     }
 
     fn write(&self, file: &HostFile, offset: u64, data: &[u8]) -> Result<()> {
         let written = file.file().write_all_at(data, offset);
-        written.map_err(|cause| Error::io(doing("writing", &file.path), &cause))
+        written.map_err(|cause| Error::io(describe("writing", &file.path), &cause))
     }
 
     fn set_len(&self, file: &HostFile, size: u64) -> Result<()> {
         let set = file.file().set_len(size);
-        set.map_err(|cause| Error::io(doing("setting the length of", &file.path), &cause))
+        set.map_err(|cause| Error::io(describe("setting the length of", &file.path), &cause))
     }
 
     fn finish(&self, node: &Arc<Path>, file: HostFile, keep: Option<&Meta>) -> Result<()> {
         if let Some(meta) = keep {
-            settle(file.file(), meta)
-                .map_err(|cause| failed("setting mode and time of", node, cause))?;
+            set_owner_mode_time(file.file(), meta)
+                .map_err(|cause| io_error("setting mode and time of", node, cause))?;
         }
         match file.opened {
             Opened::New(draft) => {
-                draft.publish().map_err(|error| failed("naming", node, errno(&error)))
+                draft.publish().map_err(|error| io_error("naming", node, errno(&error)))
             }
             Opened::Old(_) => Ok(()),
         }
@@ -207,12 +208,12 @@ impl Tree for Host {
 
     fn remove(&self, dir: &Arc<Path>, name: &[u8]) -> Result<()> {
         let path = within(dir, name);
-        fs::unlink(&*path).map_err(|cause| failed("removing", &path, cause))
+        fs::unlink(&*path).map_err(|cause| io_error("removing", &path, cause))
     }
 
     fn set_xattr(&self, node: &Arc<Path>, name: &[u8], value: &[u8]) -> Result<()> {
         let set = fs::lsetxattr(&**node, name, value, fs::XattrFlags::empty());
-        set.map_err(|cause| failed("setting an extended attribute of", node, cause))
+        set.map_err(|cause| io_error("setting an extended attribute of", node, cause))
     }
 
     fn set_file_xattr(
@@ -223,7 +224,7 @@ impl Tree for Host {
         value: &[u8],
     ) -> Result<()> {
         let set = fs::fsetxattr(file.file(), name, value, fs::XattrFlags::empty());
-        set.map_err(|cause| failed("setting an extended attribute of", node, cause))
+        set.map_err(|cause| io_error("setting an extended attribute of", node, cause))
     }
 
     fn set_meta(&self, node: &Arc<Path>, meta: &Meta) -> Result<()> {
@@ -236,7 +237,7 @@ impl Tree for Host {
         allowed_mode(fs::chownat(CWD, &**node, uid, gid, still), meta.mode)
             .and_then(set_mode)
             .and_then(|()| fs::utimensat(CWD, &**node, &times(meta.mtime), still))
-            .map_err(|cause| failed("setting mode and time of", node, cause))
+            .map_err(|cause| io_error("setting mode and time of", node, cause))
     }
 }
 
@@ -255,7 +256,7 @@ fn open(path: &Arc<Path>) -> rustix::io::Result<HostFile> {
 }
 
 /// Sets owner, mode and, last, time.
-fn settle(file: &File, meta: &Meta) -> rustix::io::Result<()> {
+fn set_owner_mode_time(file: &File, meta: &Meta) -> rustix::io::Result<()> {
     let owned = fs::fchown(file, Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)));
     fs::fchmod(file, allowed_mode(owned, meta.mode)?)?;
     fs::futimens(file, &times(meta.mtime))
@@ -278,7 +279,7 @@ fn times(mtime: Time) -> Timestamps {
 
 fn meta_of(stat: &fs::Stat) -> Meta {
     Meta {
-        kind: Kind::of_mode(stat.st_mode),
+        kind: Kind::from_mode(stat.st_mode),
         mode: stat.st_mode & 0o7777,
         uid: stat.st_uid,
         gid: stat.st_gid,
@@ -298,17 +299,17 @@ fn kind_of(kind: std::fs::FileType) -> Option<Kind> {
     }
 }
 
-fn doing(what: &str, path: &Path) -> impl Display {
-    format!("{what} {}", path.display())
+fn describe(action: &str, path: &Path) -> impl Display {
+    format!("{action} {}", path.display())
 }
 
 #[cold]
-fn failed(what: &str, path: &Path, cause: Errno) -> Error {
+fn io_error(action: &str, path: &Path, cause: Errno) -> Error {
     match cause {
         Errno::OPNOTSUPP => Error::new(
             ErrorKind::NotSupported,
-            format!("{}: the file system there does not support it", doing(what, path)),
+            format!("{}: the file system there does not support it", describe(action, path)),
         ),
-        _ => Error::io(doing(what, path), &cause.into()),
+        _ => Error::io(describe(action, path), &cause.into()),
     }
 }

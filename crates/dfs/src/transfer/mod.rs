@@ -48,8 +48,8 @@ pub const FAILURES_MAX: usize = 1000;
 pub struct Options {
     /// Threads that copy, at most [`WORKERS_MAX`]; 0 for one per processor.
     pub workers: usize,
-    /// Keep times, modes, owners and extended attributes. Otherwise copies get the modes of their originals less `mask`, the
-    /// caller as owner, and the current time.
+    /// Keep times, modes, owners and extended attributes. Otherwise copies get the modes of their originals less
+    /// `mask`, the caller as owner, and the current time.
     pub keep: bool,
     /// Mode bits to clear without `keep` (POSIX: the umask).
     pub mask: u32,

@@ -73,19 +73,19 @@ impl Progress {
     /// The current counts.
     #[must_use]
     pub fn counts(&self) -> Summary {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Summary {
-            files: of(&self.files),
-            directories: of(&self.directories),
-            links: of(&self.links),
-            skipped: of(&self.skipped),
-            more_names: of(&self.more_names),
-            lost_xattrs: of(&self.lost_xattrs),
-            bytes: of(&self.bytes),
-            bytes_found: of(&self.bytes_found),
-            bytes_passed: of(&self.bytes_passed),
-            bytes_verified: of(&self.bytes_verified),
-            failed: of(&self.failed),
+            files: load(&self.files),
+            directories: load(&self.directories),
+            links: load(&self.links),
+            skipped: load(&self.skipped),
+            more_names: load(&self.more_names),
+            lost_xattrs: load(&self.lost_xattrs),
+            bytes: load(&self.bytes),
+            bytes_found: load(&self.bytes_found),
+            bytes_passed: load(&self.bytes_passed),
+            bytes_verified: load(&self.bytes_verified),
+            failed: load(&self.failed),
             failures: Vec::new(),
             stopped: self.is_stopped(),
         }
@@ -103,7 +103,7 @@ impl Progress {
         }
     }
 
-    /// True if nothing more would succeed.
+    /// True if the copy has stopped, because nothing more would succeed.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }

@@ -6,9 +6,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(super) struct Queue<J> {
     state: Mutex<QueueState<J>>,
     /// A job was added, or the queue was closed.
-    came: Condvar,
+    added: Condvar,
     /// A job was taken.
-    went: Condvar,
+    removed: Condvar,
     max: usize,
 }
 
@@ -23,62 +23,64 @@ impl<J> Queue<J> {
     /// An empty queue of at most `max` jobs.
     pub(super) fn new(max: usize) -> Self {
         let state = QueueState { jobs: VecDeque::with_capacity(max), busy: 0, is_open: true };
-        Self { state: Mutex::new(state), came: Condvar::new(), went: Condvar::new(), max }
+        Self { state: Mutex::new(state), added: Condvar::new(), removed: Condvar::new(), max }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState<J>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a job, once there is room.
+    /// Adds a job; waits while the queue is full.
     pub(super) fn push(&self, job: J) {
         let full = |state: &mut QueueState<J>| state.jobs.len() >= self.max;
-        let state = self.went.wait_while(self.lock(), full);
+        let state = self.removed.wait_while(self.lock(), full);
         state.unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
-        self.came.notify_one();
+        self.added.notify_one();
     }
 
-    /// Adds a job ahead of all others; returns it if there is no room. For workers, which would wait for themselves.
+    /// Adds a job at the front; returns it if the queue is full. Workers use this, because a wait for room could
+    /// deadlock.
     pub(super) fn try_push(&self, job: J) -> Result<(), J> {
         let mut state = self.lock();
         if state.jobs.len() >= self.max {
             return Err(job);
         }
         state.jobs.push_front(job);
-        self.came.notify_one();
+        self.added.notify_one();
         Ok(())
     }
 
     /// Closes the queue: only jobs add jobs from now on.
     pub(super) fn close(&self) {
         self.lock().is_open = false;
-        self.came.notify_all();
+        self.added.notify_all();
     }
 
     /// Runs jobs with `work` until the queue ends.
     pub(super) fn drain(&self, mut work: impl FnMut(J)) {
         while let Some(job) = self.pop() {
             work(job);
-            self.done();
+            self.finish_job();
         }
     }
 
     fn pop(&self) -> Option<J> {
         let may_come =
             |state: &mut QueueState<J>| state.jobs.is_empty() && (state.is_open || state.busy > 0);
-        let state = self.came.wait_while(self.lock(), may_come);
+        let state = self.added.wait_while(self.lock(), may_come);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         let job = state.jobs.pop_front()?;
         state.busy += 1;
-        self.went.notify_one();
+        self.removed.notify_one();
         Some(job)
     }
 
-    fn done(&self) {
+    /// Counts a finished job.
+    fn finish_job(&self) {
         let mut state = self.lock();
         state.busy -= 1;
         if state.busy == 0 && state.jobs.is_empty() && !state.is_open {
-            self.came.notify_all();
+            self.added.notify_all();
         }
     }
 }
@@ -89,7 +91,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn all_work_is_done_once_also_what_comes_of_work() {
+    fn every_job_runs_once_including_jobs_added_by_jobs() {
         let (queue, done) = (Queue::new(3), AtomicUsize::new(0));
         let work = |job: usize| {
             let more = (0..job).filter(|_| queue.try_push(0).is_err()).count();

@@ -5,7 +5,7 @@ use esker::types::Result;
 /// Metadata of a file, directory or symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// What it is; `None` for what only the host has (devices, pipes, sockets).
+    /// File, directory or symbolic link; `None` for devices, pipes and sockets, which only the host has.
     pub kind: Option<Kind>,
     /// Permission bits, with set-id and sticky bits.
     pub mode: u32,
@@ -40,9 +40,9 @@ impl Meta {
 pub struct Child<N> {
     /// Its name.
     pub name: Vec<u8>,
-    /// Itself.
+    /// Its node.
     pub node: N,
-    /// What it is; `None` for what only the host has.
+    /// File, directory or symbolic link; `None` for other kinds, which only the host has.
     pub kind: Option<Kind>,
 }
 
@@ -79,7 +79,7 @@ pub trait Tree: Sync {
     /// The entry of this name in a directory, with its metadata.
     ///
     /// # Errors
-    /// Errors of the file system; that there is nothing is no error.
+    /// Errors of the file system, except for a missing entry.
     fn find(&self, dir: &Self::Node, name: &[u8]) -> Result<Option<(Self::Node, Meta)>>;
 
     /// The target of a symbolic link.

@@ -1,4 +1,4 @@
-//! Two trees side by side: the same sequence on both, every result compared, failures made small.
+//! Runs the same sequence on two trees, compares every result, and shortens failing sequences.
 use crate::sequence::{self, Sequence};
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ const LEN: usize = 150;
 
 /// Something that performs sequences of operations, each in a directory of its own.
 pub(crate) trait Tree {
-    /// What came of each operation. Fewer results than operations mean that it broke off.
+    /// The result of each operation. Fewer results than operations mean that the run stopped early.
     fn replay(&self, sequence: &[String]) -> Vec<String>;
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn agree(seed: u64, rounds: u64, reference: &dyn Tree, subject: &dyn 
     }
 }
 
-/// What differs between the two, shown on a sequence that was made short; nothing if they agree.
+/// The difference between the two, on a shortened sequence; `None` if they agree.
 pub(crate) fn difference(
     sequence: &[String],
     reference: &dyn Tree,
@@ -76,7 +76,7 @@ pub(crate) fn shrink(sequence: &[String], fails: &dyn Fn(&[String]) -> bool) -> 
 }
 
 fn side_by_side(sequence: &[String], reference: &[String], subject: &[String]) -> String {
-    let missing = "(broke off)".to_owned();
+    let missing = "(stopped early)".to_owned();
     let mut report = String::new();
     for (at, operation) in sequence.iter().enumerate() {
         let left = reference.get(at).unwrap_or(&missing);

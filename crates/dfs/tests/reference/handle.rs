@@ -1,4 +1,4 @@
-//! Descriptors: what a kernel keeps of an open file, its offset and how it was opened.
+//! Descriptors: the state that a kernel has for an open file, its offset and open flags.
 use crate::namespace::fail;
 use crate::words;
 use dfs::{File, Kind, Node, Open, SetAttr};
@@ -13,7 +13,7 @@ const LOOK: u64 = 4 << 20;
 /// An open file or directory; duplicates share it.
 pub(crate) struct Descriptor {
     node: Node,
-    /// Nothing for a directory.
+    /// `None` for a directory.
     file: Option<File>,
     append: bool,
     offset: Cell<u64>,
@@ -83,7 +83,7 @@ fn is_known(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// Linux looks at some numbers before it looks at the descriptor.
+/// Linux checks some numbers before it checks the descriptor.
 fn refused(name: &str, arguments: &[&str], error: esker::types::Error) -> Result<String> {
     let first = arguments.first().map_or(0, |word| words::number::<i64>(word));
     match name {
@@ -140,7 +140,7 @@ impl Descriptor {
             ("seek", [whence, offset]) => self.seek(whence, words::number(offset)),
             ("ftruncate", [len]) => done(self.truncate(len)),
             ("fallocate", [how, at, len]) => done(self.allocate(how, at, len)),
-            // What a directory that was removed shows of itself is relaxed.
+            // The attributes of a removed directory are not compared.
             ("fstat" | "fchmod" | "futimens", _) if self.is_removed_directory() => {
                 Ok(String::new())
             }
@@ -176,7 +176,7 @@ impl Descriptor {
         Ok(String::new())
     }
 
-    /// Nothing is read of a directory, unless nothing is asked for, in vectors.
+    /// A directory cannot be read, but a vectored read of zero bytes succeeds.
     fn read_vectors(&self, at: Option<u64>, lens: &[usize]) -> Result<String> {
         match self.file.is_none() && lens.iter().all(|len| *len == 0) {
             true => Ok(words::bytes(&[])),
@@ -260,7 +260,7 @@ impl Descriptor {
         Ok(to.to_string())
     }
 
-    /// Where holes begin is the file system's choice; that there is no data in them is not.
+    /// A file system may choose where holes start, but holes must not contain data.
     fn seek_hole(&self, file: &File, whence: &str, offset: i64) -> Result<String> {
         let size = file.size()?;
         let Some(offset) = u64::try_from(offset).ok().filter(|offset| *offset < size) else {

@@ -1,4 +1,4 @@
-//! The namespace beside a reference: random sequences of file operations on a directory in memory and
+//! Compares the namespace with a reference: random sequences of file operations on a directory in memory and
 //! on what is tested, every result, every errno and the final tree compared.
 //!
 //! `ESKER_SEED` replays a failure, `ESKER_REFERENCE_ROUNDS` sets how many sequences are tried.
@@ -90,7 +90,7 @@ impl Drop for Folder {
     }
 }
 
-/// What the environment names: a mount, or a directory behind the preloaded library.
+/// The tree that the environment names: a mount, or a directory behind the preloaded library.
 #[test]
 fn the_directory_of_the_environment_agrees_with_memory() {
     if let Some(subject) = Replay::from_environment() {
@@ -104,7 +104,7 @@ fn memory_agrees_with_itself() {
     agree(esker_testing::seed(), rounds(30), &Replay::in_memory(), &Replay::in_memory());
 }
 
-/// Nor would a comparison that never fails.
+/// A comparison that never fails would prove nothing either.
 #[test]
 fn faults_are_noticed() {
     for fault in FAULTS {
@@ -117,7 +117,7 @@ fn faults_are_noticed() {
 }
 
 #[test]
-fn a_failing_sequence_is_made_small() {
+fn failing_sequence_is_shortened() {
     let mut sequence = sequence::random(esker_testing::seed(), 150);
     let needed = ["open 0 ~/here-only rw+creat 600", "write 0 100 1", "fallocate 0 punch 10 20"];
     sequence.extend(needed.map(str::to_owned));

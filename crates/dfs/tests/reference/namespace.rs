@@ -39,7 +39,7 @@ impl Tree for Namespace {
             Err(error) => format!("errno {}", error.errno()),
         };
         let perform = |line: &String| match line.as_str() {
-            // What is left is what somebody sees who comes later.
+            // A new mount shows the final tree to a later user.
             "tree" if run.fs.flush().is_err() => "cannot be flushed".to_owned(),
             "tree" => show(whole::show(&(self.mount)(), name.as_bytes(), &run.base_path)),
             line => show(run.perform(line)),
@@ -97,7 +97,7 @@ impl Run {
         };
         let path = words::decode(word, &self.base_path);
         match from {
-            // As the kernel does: an absolute path needs no directory.
+            // An absolute path needs no directory, as in the kernel.
             None if path.is_empty() => fail(ErrorKind::NotFound),
             None if path.starts_with(b"/") => Ok(Place { from: self.fs.root(), path }),
             None => fail(ErrorKind::NoHandle),
@@ -148,7 +148,7 @@ impl Run {
                 let set = SetAttr { mode: Some(words::octal(mode)), ..SetAttr::default() };
                 self.set(path, Follow::All, &set)
             }
-            // Linux does not even look whether there is anything.
+            // Linux does not check whether the entry exists.
             ["utimens", _, "omit", _] => Ok(String::new()),
             ["utimens", path, time, how] => {
                 let set = SetAttr { mtime: words::time(time), ..SetAttr::default() };
@@ -180,7 +180,7 @@ impl Run {
 
     fn set(&self, path: &str, follow: Follow, set: &SetAttr) -> Result<String> {
         let node = self.find(path, follow)?;
-        // Nothing to be set is no change.
+        // Setting no attribute must not change the file.
         if *set != SetAttr::default() {
             node.set_attr(set)?;
         }
@@ -203,7 +203,7 @@ impl Run {
         Ok(String::new())
     }
 
-    /// As the kernel gives it: its length to those who bring no room, an error to those with too little.
+    /// Behaves as the kernel: returns the length if the buffer is empty, and an error if the buffer is too small.
     fn get_xattr(&self, path: &str, name: &str, room: usize) -> Result<String> {
         let value = self.find(path, Follow::All)?.get_xattr(name.as_bytes())?;
         match room {

@@ -48,7 +48,7 @@ pub(crate) fn is_for_writing(flags: &str) -> bool {
     flags.split('+').next().is_some_and(|letters| letters.contains('w'))
 }
 
-/// What `open` found or made.
+/// The node that `open` finds or creates.
 pub(crate) fn open(place: &Place, flags: &str, mode: u32) -> Result<Node> {
     let nofollow = flags.contains("+nofollow");
     if flags.contains("+creat") {
@@ -69,7 +69,7 @@ fn create(place: &Place, flags: &str, mode: u32, nofollow: bool) -> Result<Node>
     let new = Create { exclusive, ..Create::with_mode(mode) };
     for _ in 0..=LINKS_MAX {
         let fs = place.from.fs();
-        if let Some(made) = fs.create_where_seen(&place.from, &place.path, |_| new)? {
+        if let Some(made) = fs.create_by_known_path(&place.from, &place.path, |_| new)? {
             return Ok(made);
         }
         let last = place.last()?;

@@ -23,7 +23,7 @@ impl Replay {
         Self { wrapper: Vec::new(), directory: PathBuf::from("/dev/shm") }
     }
 
-    /// Where the environment says, if it does.
+    /// A replay in the directory that the environment names, if it does.
     pub(crate) fn from_environment() -> Option<Self> {
         let directory = PathBuf::from(std::env::var_os(DIRECTORY_VARIABLE)?);
         let wrapper = std::env::var(WRAPPER_VARIABLE).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Tree for Replay {
         let text = sequence.join("\n") + "\n";
         let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
         let output = child.wait_with_output().expect("waiting for replay");
-        // A program that broke off does not read to the end; its results tell.
+        // A program that stopped early does not read to the end; its results show that.
         let _ = writer.join();
         if self.wrapper.is_empty() && !output.status.success() {
             let _ = std::fs::remove_dir_all(&directory);

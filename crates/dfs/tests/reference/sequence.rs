@@ -14,9 +14,9 @@ const DIRECTORIES: u64 = 2;
 /// Sizes next to which mistakes hide: pages, and the chunks of the files that tests make.
 const EDGES: [u64; 3] = [4096, 8192, 65536];
 const FAR: u64 = 1 << 40;
-/// Paths at which there is something more often than not.
+/// Paths at which an entry often exists.
 const LIKELY: [&str; 11] = ["f", "g", "a/f", "a/g", "a/b/f", "l/f", "c/g", "a", "a/b", "c", "l"];
-/// What there is to work on from the start.
+/// Operations that create the first entries.
 const START: [&str; 8] = [
     "mkdir a 755",
     "mkdir a/b 755",
@@ -100,7 +100,7 @@ impl Maker {
         format!("open {file} {} {flags} {}", self.path(), self.mode(0o600))
     }
 
-    /// A mode whose owner may go on working with it, whoever runs this.
+    /// A mode with which the owner can still use the entry, even if the test does not run as root.
     fn mode(&mut self, owner: u64) -> String {
         format!("{:o}", owner | self.random.below(0o1000))
     }

@@ -1,4 +1,4 @@
-//! Everything that is in a tree, as one line.
+//! Prints a complete tree as one line.
 use crate::words;
 use dfs::limits::LIST_BATCH;
 use dfs::{Anchor, Dfs, Follow, Kind, Node, Open};
@@ -7,7 +7,7 @@ use esker::types::{ErrorKind, Result};
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 
-/// What stands below a directory of the root.
+/// All entries below a directory of the root, as one line.
 pub(crate) fn show(fs: &Dfs, name: &[u8], base: &[u8]) -> Result<String> {
     let mut shown = String::new();
     show_below(&fs.resolve(&fs.root(), name, Follow::All)?, b"", base, &mut shown)?;
@@ -57,7 +57,7 @@ fn show_attributes(node: &Node, shown: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// A sum of the data that holes leave.
+/// A checksum of the data outside holes.
 fn content(node: &Node) -> Result<u64> {
     let file = node.open(Open::READ)?;
     let (mut at, mut sum) = (0, 0_u64);

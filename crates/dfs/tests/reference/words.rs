@@ -57,7 +57,7 @@ pub(crate) fn octal(word: &str) -> u32 {
     u32::from_str_radix(word, 8).unwrap_or_default()
 }
 
-/// What a time of a sequence asks for: nothing, or one to be set.
+/// A time argument of a sequence: `None`, or a time to set.
 pub(crate) fn time(word: &str) -> Option<Time> {
     match word.split_once('.') {
         Some((seconds, nanos)) => Some(Time { seconds: number(seconds), nanos: number(nanos) }),
@@ -71,7 +71,7 @@ pub(crate) fn fill(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|at| byte(at) as u8).collect()
 }
 
-/// Length and hash of what was read (FNV-1a).
+/// Length and hash of the data read (FNV-1a).
 pub(crate) fn bytes(data: &[u8]) -> String {
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = data.iter().fold(0xcbf2_9ce4_8422_2325, step);

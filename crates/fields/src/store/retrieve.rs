@@ -394,7 +394,7 @@ impl Field {
         };
         match in_place {
             Err(error) if error.kind() == ErrorKind::NotSupported && may_copy => {
-                self.read().map(View::of)
+                self.read().map(View::from_vec)
             }
             // A removed field cannot be read either.
             Err(error) if error.kind() == ErrorKind::NotSupported => {

@@ -184,7 +184,7 @@ fn fuzz_bodies_of_those_who_have_a_key() {
     let door = Door::new("s3-fuzz-bodies");
     for (number, (method, path, query, content, body)) in BODIES.into_iter().enumerate() {
         esker_testing::fuzz(&format!("s3-bodies-{number}"), &[body.to_vec()], |body| {
-            // Whatever the body is, `k` is left alone.
+            // No body may change `k`.
             let answer = door.ask(&signed(method, path, query, content, body));
             assert!(status(&answer).is_some(), "{}", answer.escape_ascii());
         });

@@ -92,7 +92,7 @@ impl OpenPool {
         Ok(match self.find_decision(commit.id)? {
             Some((_, Decision::Committed(epoch))) => Outcome::Committed(epoch),
             None if self.may_be_swept(commit)? => Outcome::Unknown,
-            _ => Outcome::GivenUp,
+            _ => Outcome::Aborted,
         })
     }
 

@@ -235,7 +235,7 @@ impl Superblock {
             && self.block_bytes.is_multiple_of(PAGE as u64)
             && (PAGE as u64..=self.segment_bytes).contains(&self.block_bytes)
             && self.blocks <= INDEX_BLOCKS_MAX
-            && self.part.is_sound()
+            && self.part.is_valid()
             && (!self.has_write_buffer()
                 || (self.durability == Durability::Process && !self.guarded))
             && (self.version == PART_VERSION) == (self.part != Part::WHOLE);

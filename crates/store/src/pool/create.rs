@@ -445,7 +445,7 @@ fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
         )),
         Part::WHOLE if spec.write_buffer.unwrap_or(may_buffer) => Ok(BUFFER_VERSION),
         Part::WHOLE => Ok(FORMAT_VERSION),
-        part if part.is_sound() => Ok(PART_VERSION),
+        part if part.is_valid() => Ok(PART_VERSION),
         Part { node, nodes } => {
             Err(invalid(format!("a pool has no node {node} of {nodes}, counted from 0")))
         }

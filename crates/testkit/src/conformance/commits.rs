@@ -1,4 +1,4 @@
-//! Commits over several nodes, in two phases, on backends that can be one node's part of a pool.
+//! Commits over several nodes, in two phases, on backends that can be the pool of one node.
 use super::store::refused;
 use crate::parts::Parts;
 use esker_backend::Pool;
@@ -8,7 +8,7 @@ use esker_types::{Epoch, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Creates an empty pool that is this part.
+/// Creates an empty pool at this position in a pool over nodes.
 pub type MakePart<'a> = &'a dyn Fn(Part) -> Arc<dyn Pool>;
 
 type Check = (&'static str, fn(&Parts) -> Result<()>);
@@ -23,15 +23,15 @@ macro_rules! checks {
 /// If the backend violates a requirement.
 pub fn commits(make: MakePart<'_>) {
     let checks: [Check; 11] = checks![
-        what_is_prepared_is_in_doubt_until_it_is_resolved,
-        what_is_given_up_has_no_effect,
+        prepared_data_is_in_doubt_until_it_is_resolved,
+        aborted_commit_has_no_effect,
         the_coordinator_decides_once,
-        what_others_have_given_up_cannot_be_committed,
+        commit_aborted_by_others_cannot_be_committed,
         swept_decision_is_unknown,
         late_copies_of_a_swept_commit_have_no_effect,
         a_preparation_that_is_late_has_no_effect,
-        what_was_read_must_not_change,
-        what_a_dead_client_left_is_resolved,
+        changed_reads_fail_the_preparation,
+        commit_of_a_dead_client_is_resolved,
         a_snapshot_is_one_moment_on_all_nodes,
         a_snapshot_shows_no_half_of_a_commit,
     ];
@@ -42,26 +42,26 @@ pub fn commits(make: MakePart<'_>) {
     }
 }
 
-/// The pool takes no part in commits over several nodes.
+/// Checks that the pool refuses commits over several nodes.
 ///
 /// # Panics
-/// If it does.
+/// If it accepts one.
 pub fn takes_no_part(pool: Arc<dyn Pool>) {
     let asked = Parts::open(vec![pool], 7).map(|parts| {
         let commit = parts.new_commit(0);
         refused(parts.prepare_put(commit, (0, 0, 1), None), ErrorKind::NotSupported);
         refused(parts.pool(0).commit(commit, Epoch(1)).wait(), ErrorKind::NotSupported);
-        refused(parts.pool(0).give_up(commit).wait(), ErrorKind::NotSupported);
+        refused(parts.pool(0).abort(commit).wait(), ErrorKind::NotSupported);
         refused(parts.pool(0).outcome(commit, true).wait(), ErrorKind::NotSupported);
         refused(parts.pool(0).forget(commit).wait(), ErrorKind::NotSupported);
-        // Nothing is decided, so a native pool on one node has nothing to refuse.
+        // There are no decisions, so a native pool on one node has nothing to refuse.
         let decisions = parts.pool(0).decisions(9).wait();
         assert!(decisions.is_err() || decisions.is_ok_and(|listed| listed.oldest.is_empty()));
     });
     assert!(asked.is_ok(), "commits: unexpected error: {asked:?}");
 }
 
-fn what_is_prepared_is_in_doubt_until_it_is_resolved(parts: &Parts) -> Result<()> {
+fn prepared_data_is_in_doubt_until_it_is_resolved(parts: &Parts) -> Result<()> {
     parts.put(1, 0, 1)?;
     let commit = parts.new_commit(0);
     let epochs = [0, 1].map(|node| parts.prepare_put(commit, (node, 0, 7), None));
@@ -86,14 +86,14 @@ fn what_is_prepared_is_in_doubt_until_it_is_resolved(parts: &Parts) -> Result<()
     Ok(())
 }
 
-fn what_is_given_up_has_no_effect(parts: &Parts) -> Result<()> {
+fn aborted_commit_has_no_effect(parts: &Parts) -> Result<()> {
     parts.put(1, 0, 1)?;
     let commit = parts.new_commit(0);
     for node in [0, 1] {
         parts.prepare_put(commit, (node, 0, 7), None)?;
     }
     for node in [1, 0, 1, 0] {
-        parts.pool(node).give_up(commit).wait()?;
+        parts.pool(node).abort(commit).wait()?;
     }
     assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 0);
     assert_eq!(parts.try_get(1, 0, ReadAt::LATEST)?, 1);
@@ -107,13 +107,13 @@ fn what_is_given_up_has_no_effect(parts: &Parts) -> Result<()> {
 fn the_coordinator_decides_once(parts: &Parts) -> Result<()> {
     let commit = parts.new_commit(0);
     let pool = parts.pool(0);
-    assert_eq!(pool.outcome(commit, false).wait()?, Outcome::GivenUp);
+    assert_eq!(pool.outcome(commit, false).wait()?, Outcome::Aborted);
     let epoch = parts.prepare_put(commit, (0, 0, 7), None)?;
     assert_eq!(parts.prepare_put(commit, (0, 0, 7), None)?, epoch, "prepared again");
     assert_eq!(pool.outcome(commit, false).wait()?, Outcome::Undecided);
     for _ in 0..2 {
         pool.commit(commit, epoch).wait()?;
-        pool.give_up(commit).wait()?;
+        pool.abort(commit).wait()?;
         assert_eq!(pool.outcome(commit, true).wait()?, Outcome::Committed(epoch));
     }
     assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 7);
@@ -122,7 +122,7 @@ fn the_coordinator_decides_once(parts: &Parts) -> Result<()> {
     assert_eq!(parts.try_get(0, 0, ReadAt::LATEST)?, 8, "a late copy of the preparation");
     for _ in 0..2 {
         pool.forget(commit).wait()?;
-        assert_eq!(pool.outcome(commit, true).wait()?, Outcome::GivenUp);
+        assert_eq!(pool.outcome(commit, true).wait()?, Outcome::Aborted);
     }
     refused(parts.pool(1).outcome(commit, true).wait(), ErrorKind::Invalid);
     let nowhere = parts.new_commit(2);
@@ -130,10 +130,10 @@ fn the_coordinator_decides_once(parts: &Parts) -> Result<()> {
     Ok(())
 }
 
-fn what_others_have_given_up_cannot_be_committed(parts: &Parts) -> Result<()> {
+fn commit_aborted_by_others_cannot_be_committed(parts: &Parts) -> Result<()> {
     let commit = parts.new_commit(0);
     let epoch = parts.prepare_put(commit, (0, 0, 7), None)?;
-    assert_eq!(parts.pool(0).outcome(commit, true).wait()?, Outcome::GivenUp);
+    assert_eq!(parts.pool(0).outcome(commit, true).wait()?, Outcome::Aborted);
     let late = Epoch(epoch.0 + (1 << 40));
     refused(parts.pool(0).commit(commit, late).wait(), ErrorKind::TxRestart);
     refused(parts.prepare_put(commit, (0, 0, 7), None), ErrorKind::TxRestart);
@@ -175,7 +175,7 @@ fn swept_decision_is_unknown(parts: &Parts) -> Result<()> {
     let ahead = parts.commit_from(Epoch(u64::MAX), 0);
     refused(parts.prepare_put(ahead, (0, 0, 8), None), ErrorKind::Again);
     let newer = parts.commit_from(pool.decisions(0).wait()?.clock, 0);
-    assert_eq!(pool.outcome(newer, true).wait()?, Outcome::GivenUp);
+    assert_eq!(pool.outcome(newer, true).wait()?, Outcome::Aborted);
     let epoch = parts.prepare_put(newer, (0, 0, 8), None)?;
     pool.commit(newer, epoch).wait()?;
     assert_eq!([parts.get(0, 0, ReadAt::LATEST)?, parts.get(1, 0, ReadAt::LATEST)?], [8, 7]);
@@ -225,17 +225,17 @@ fn a_preparation_that_is_late_has_no_effect(parts: &Parts) -> Result<()> {
     Ok(())
 }
 
-fn what_was_read_must_not_change(parts: &Parts) -> Result<()> {
+fn changed_reads_fail_the_preparation(parts: &Parts) -> Result<()> {
     parts.put(1, 0, 1)?;
     let tokens = ReadTokens::default();
     let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
     parts.try_get(1, 0, at)?;
-    let reads = Change { tokens: Some(&tokens), ..Change::of(&[]) };
+    let reads = Change { tokens: Some(&tokens), ..Change::from_writes(&[]) };
     let commit = parts.new_commit(0);
     let prepare = || parts.container(1).prepare(commit, Preparation::Change(reads)).wait();
     prepare()?;
     refused(parts.try_put(1, 0, 2), ErrorKind::InDoubt);
-    parts.pool(1).give_up(commit).wait()?;
+    parts.pool(1).abort(commit).wait()?;
     parts.try_put(1, 0, 2)?;
     refused(prepare(), ErrorKind::TxRestart);
     assert_eq!(parts.pool(1).prepared().wait()?, []);
@@ -243,12 +243,12 @@ fn what_was_read_must_not_change(parts: &Parts) -> Result<()> {
     let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
     parts.try_get(1, 0, at)?;
     parts.transfer([0, 0], 0, (1, 1))?;
-    let stale = Change { tokens: Some(&tokens), ..Change::of(&[]) };
+    let stale = Change { tokens: Some(&tokens), ..Change::from_writes(&[]) };
     refused(parts.container(1).write(stale).wait(), ErrorKind::TxRestart);
     Ok(())
 }
 
-fn what_a_dead_client_left_is_resolved(parts: &Parts) -> Result<()> {
+fn commit_of_a_dead_client_is_resolved(parts: &Parts) -> Result<()> {
     for (decided, expected) in [(false, 1), (true, 7)] {
         for node in [0, 1] {
             parts.put(node, 0, 1)?;
@@ -270,7 +270,7 @@ fn at(epoch: Epoch) -> ReadAt<'static> {
     ReadAt { view: View::Snapshot(epoch), tokens: None }
 }
 
-/// What `read` makes of snapshots that are taken while `write` goes on.
+/// Runs `read` on snapshots that are taken while `write` runs.
 fn snapshots_beside(
     parts: &Parts,
     write: impl Fn(u64) -> Result<()> + Sync,
@@ -290,7 +290,7 @@ fn snapshots_beside(
             read(epoch)?;
             for node in [0, 1] {
                 let destroy = || parts.container(node).destroy_snapshot(epoch).wait();
-                parts.settled(node, destroy)?;
+                parts.resolved(node, destroy)?;
             }
             Ok(())
         });
@@ -300,7 +300,7 @@ fn snapshots_beside(
     })
 }
 
-/// One number is written on node 0, then on node 1: no snapshot shows the second without the first.
+/// Writes one number on node 0, then on node 1: no snapshot may show the second without the first.
 fn a_snapshot_is_one_moment_on_all_nodes(parts: &Parts) -> Result<()> {
     let write = |number| {
         parts.put(0, 0, number)?;

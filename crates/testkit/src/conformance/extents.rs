@@ -92,7 +92,7 @@ impl Twin {
         Ok(())
     }
 
-    /// The same for some of the records.
+    /// Compares some of the records with the model.
     #[track_caller]
     pub(super) fn compare_part(&self, extents: &[Extent]) -> Result<()> {
         let records: u64 = extents.iter().map(|extent| extent.count).sum();

@@ -114,7 +114,7 @@ fn many_at_once(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Of each object two leases: the second call that ends them is told which objects are to be removed.
+/// Takes two leases on each object. The second call that ends them returns the objects to remove.
 fn several_in_one_call(store: &Store) -> Result<()> {
     let objects = (0..100).map(|_| store.object()).collect::<Result<Vec<_>>>()?;
     let oids: Vec<ObjectId> = objects.iter().map(Object::oid).collect();

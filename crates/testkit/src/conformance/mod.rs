@@ -59,7 +59,7 @@ pub type Make<'a> = &'a dyn Fn() -> Arc<dyn Pool>;
 /// A topic: a group of related checks.
 pub type Topic = fn(Make<'_>);
 
-/// All topics with their names, but for [`commits`], which is about parts of pools over several nodes.
+/// All topics with their names, except [`commits`], which concerns pools over several nodes.
 pub const TOPICS: [(&str, Topic); 15] = [
     ("containers", containers),
     ("metadata", metadata),

@@ -24,8 +24,8 @@ pub fn replies(make: Make<'_>) {
             several_dkeys_are_fetched_together,
             a_failed_condition_on_one_dkey_fails_the_fetch,
             a_change_that_is_sent_again_is_done_once,
-            a_transaction_that_is_sent_again_is_done_once,
-            a_late_copy_is_refused_wherever_it_goes,
+            a_repeated_transaction_is_applied_once,
+            a_late_copy_is_refused_on_every_target,
             a_dropped_write_is_atomic,
             a_dropped_fetch_has_no_effect,
         ],
@@ -84,7 +84,8 @@ fn a_change_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     let updates = [single(b"a", b"value")];
     let writes = [insert(&object, &updates)];
     let id = |slot, sequence| ChangeId { session: u64::MAX, slot, sequence };
-    let with = |slot, sequence| Change { id: Some(id(slot, sequence)), ..Change::of(&writes) };
+    let with =
+        |slot, sequence| Change { id: Some(id(slot, sequence)), ..Change::from_writes(&writes) };
     if !store.pool.capabilities().change_ids {
         refused(container.write(with(0, 1)).wait(), ErrorKind::NotSupported);
         return container.close().wait();
@@ -93,13 +94,13 @@ fn a_change_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     assert_eq!(container.write(with(0, 1)).wait()?, epoch, "the same change, sent again");
     refused(container.write(with(1, 1)).wait(), ErrorKind::Exists);
     refused(container.write(with(0, 2)).wait(), ErrorKind::Exists);
-    refused(container.write(Change::of(&writes)).wait(), ErrorKind::Exists);
+    refused(container.write(Change::from_writes(&writes)).wait(), ErrorKind::Exists);
     assert_eq!(container.write(with(0, 1)).wait()?, epoch, "failed changes are not remembered");
     container.close().wait()
 }
 
-/// A change of many objects, and so of several targets, that depends on what was read.
-fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
+/// A change of many objects, and so of several targets, that depends on reads.
+fn a_repeated_transaction_is_applied_once(store: &Store) -> Result<()> {
     let container = opened(store)?;
     if !store.pool.capabilities().change_ids {
         return container.close().wait();
@@ -115,7 +116,7 @@ fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
     let updates = [single(b"a", b"value")];
     let writes: Vec<_> = objects.iter().map(|object| insert(object, &updates)).collect();
     let id = |sequence| Some(ChangeId { session: 5, slot: 9, sequence });
-    let change = Change { tokens: Some(&tokens), id: id(6), ..Change::of(&writes) };
+    let change = Change { tokens: Some(&tokens), id: id(6), ..Change::from_writes(&writes) };
     let epoch = container.write(change).wait()?;
     assert_eq!(
         container.write(change).wait()?,
@@ -128,14 +129,14 @@ fn a_transaction_that_is_sent_again_is_done_once(store: &Store) -> Result<()> {
         .iter()
         .map(|it| Write { oid: it.oid(), op: WriteOp::PunchObject { cond: Cond::NONE } })
         .collect();
-    container.write(Change { id: id(7), ..Change::of(&punches) }).wait()?;
+    container.write(Change { id: id(7), ..Change::from_writes(&punches) }).wait()?;
     refused(container.write(change).wait(), ErrorKind::Invalid);
     assert_eq!(get(&objects[0], b"d", b"a")?, None, "a late duplicate was applied");
     container.close().wait()
 }
 
-/// The later change of the slot and the late copy have different dkeys, which may lie on different targets.
-fn a_late_copy_is_refused_wherever_it_goes(store: &Store) -> Result<()> {
+/// The later change of the slot and the late copy have different dkeys, which may be on different targets.
+fn a_late_copy_is_refused_on_every_target(store: &Store) -> Result<()> {
     let (container, object) = (opened(store)?, store.object()?);
     if !store.pool.capabilities().change_ids {
         return container.close().wait();
@@ -145,7 +146,7 @@ fn a_late_copy_is_refused_wherever_it_goes(store: &Store) -> Result<()> {
         let op = WriteOp::Update { dkey, cond: Cond::NONE, updates: &updates };
         let writes = [Write { oid: object.oid(), op }];
         let id = Some(ChangeId { session: 6, slot: 3, sequence });
-        container.write(Change { id, ..Change::of(&writes) }).wait()
+        container.write(Change { id, ..Change::from_writes(&writes) }).wait()
     };
     change(b"later", 2)?;
     for dkey in 0..32u8 {
@@ -166,7 +167,7 @@ fn a_dropped_write_is_atomic(store: &Store) -> Result<()> {
         let value = vec![round; ROOM / 20 * usize::from(round)];
         let updates = [single(b"one", &value), single(b"two", &value)];
         begin_and_drop(object.update(b"d", Cond::NONE, &updates, Access::Latest));
-        // It may still be in progress in the background, but must never be half visible.
+        // It may still be in progress in the background, but must never be partly visible.
         for _ in 0..3 {
             let [one, two] = both(&object)?;
             assert!(one == two, "round {round}: half of a change is visible");

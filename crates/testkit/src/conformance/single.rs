@@ -1,4 +1,4 @@
-//! Single values: replaced as a whole, of any size up to the limit.
+//! Single values: replaced atomically, of any size up to the limit.
 use super::Make;
 use super::store::{Store, checks, get, put, refused, run, single};
 use esker::{Access, Wait};

@@ -24,7 +24,7 @@ pub fn snapshots(make: Make<'_>) {
             a_snapshot_does_not_change,
             a_snapshot_cannot_be_written,
             listings_see_the_snapshot,
-            arrays_stand_still,
+            snapshots_of_arrays_do_not_change,
             queries_see_the_snapshot,
             every_snapshot_shows_its_state,
             destroying_a_snapshot_keeps_the_others,
@@ -130,7 +130,7 @@ fn read(object: &Object, len: usize, access: Access<'_>) -> Result<Vec<u8>> {
 }
 
 /// Overlapping writes, with a snapshot after each.
-fn arrays_stand_still(store: &Store) -> Result<()> {
+fn snapshots_of_arrays_do_not_change(store: &Store) -> Result<()> {
     let object = store.object()?;
     let mut random = Random::new(5, 0);
     let mut naive = vec![0; 4000];

@@ -36,11 +36,11 @@ pub fn transactions(make: Make<'_>) {
             a_transaction_ends_only_once,
             a_transaction_rejects_other_containers,
             an_empty_transaction_commits,
-            what_was_read_is_a_condition_of_a_write,
-            what_is_leased_does_not_change,
+            conditional_write_fails_after_a_change_of_its_reads,
+            leased_reads_do_not_change,
             a_version_holds_until_the_object_changes,
             no_increment_is_lost,
-            sums_stand_still,
+            sums_do_not_change,
         ],
     );
 }
@@ -297,14 +297,14 @@ fn number(value: Option<Vec<u8>>) -> u64 {
     value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
-/// Reads all of them in a transaction.
+/// Reads all names in a transaction, and returns its proof.
 fn proof_of(store: &Store, object: &Object, names: &[Vec<u8>]) -> Result<Proof> {
     let transaction = open(store)?;
     names.iter().try_for_each(|name| get_tx(object, name, &transaction).map(drop))?;
     transaction.proof()
 }
 
-fn what_was_read_is_a_condition_of_a_write(store: &Store) -> Result<()> {
+fn conditional_write_fails_after_a_change_of_its_reads(store: &Store) -> Result<()> {
     let object = store.object()?;
     let names: Vec<Vec<u8>> = (0..8).map(|number| format!("d{number}").into_bytes()).collect();
     put(&object, &names[0], b"a", b"old")?;
@@ -316,7 +316,7 @@ fn what_was_read_is_a_condition_of_a_write(store: &Store) -> Result<()> {
     };
     let unchanged: Vec<_> = (0..8_u8).map(|round| write_if(&[round], &proof)).collect();
     assert!(unchanged.iter().any(Result::is_ok), "nothing has changed: {unchanged:?}");
-    // What was not there was read, too.
+    // Missing keys were read, too.
     for changed in [&names[0], &names[6]] {
         let proof = proof_of(store, &object, &names[..7])?;
         put(&object, changed, b"a", b"new")?;
@@ -343,7 +343,7 @@ fn a_version_holds_until_the_object_changes(store: &Store) -> Result<()> {
         let Some(before) = version()? else { return Ok(()) };
         assert!(holds(&before) && holds(&before), "nothing has changed before {number}");
         get(&object, b"d", b"a")?;
-        assert!(holds(&before), "a read is no change");
+        assert!(holds(&before), "a read does not change it");
         change()?;
         assert!(!holds(&before), "not seen: {number}");
     }
@@ -354,22 +354,25 @@ fn a_version_holds_until_the_object_changes(store: &Store) -> Result<()> {
 }
 
 /// If the backend grants leases.
-fn what_is_leased_does_not_change(store: &Store) -> Result<()> {
+fn leased_reads_do_not_change(store: &Store) -> Result<()> {
     let object = store.object()?;
     let names: Vec<Vec<u8>> = (0..100).map(|number| format!("d{number}").into_bytes()).collect();
     names[..99].iter().try_for_each(|name| put(&object, name, b"a", b"old"))?;
     let lease = store.container.lease_reads(&proof_of(store, &object, &names)?).wait()?;
-    assert!(lease.is_some() || !store.pool.capabilities().read_leases, "nothing is in the way");
+    assert!(
+        lease.is_some() || !store.pool.capabilities().read_leases,
+        "no change prevents the lease"
+    );
     let Some((_, proof)) = lease else { return Ok(()) };
 
-    // What stands for a lease is a proof, and renews the lease.
+    // The tokens of a lease are a proof, and renew the lease.
     store.container.write_if(&[], &proof).wait()?;
     let asked = Instant::now();
     let renewed = store.container.lease_reads(&proof).wait()?;
     assert!(renewed.is_some(), "nothing has changed");
     let Some((term, proof)) = renewed else { return Ok(()) };
 
-    // A new key waits until the lease ends, and it is not renewed after that.
+    // The put of a new key waits until the lease ends, which is not renewed after that.
     put(&object, &names[99], b"a", b"new")?;
     assert!(asked.elapsed() >= term, "changed within the term");
     assert!(store.container.lease_reads(&proof).wait()?.is_none());
@@ -408,7 +411,7 @@ fn no_increment_is_lost(store: &Store) -> Result<()> {
 }
 
 /// Moves money between accounts; every reader of all accounts sees the same sum.
-fn sums_stand_still(store: &Store) -> Result<()> {
+fn sums_do_not_change(store: &Store) -> Result<()> {
     const ACCOUNTS: u64 = 6;
     let object = store.object()?;
     let key = |account: u64| (account % ACCOUNTS).to_ne_bytes();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Maximum number of snapshots that exist at the same time.
 const SNAPSHOTS: usize = 5;
-/// Steps between comparisons of the whole content.
+/// Steps between comparisons of all content.
 const STEPS_BETWEEN_AUDITS: u64 = 250;
 
 /// A backend with one open container.
@@ -49,7 +49,7 @@ impl Side {
     fn write(&self, buffer: &OwnedWrites, tokens: Option<&ReadTokens>) -> Result<()> {
         let parts = buffer.parts();
         let writes = buffer.writes(&parts);
-        self.container.write(Change { tokens, ..Change::of(&writes) }).wait().map(drop)
+        self.container.write(Change { tokens, ..Change::from_writes(&writes) }).wait().map(drop)
     }
 
     fn create_snapshot(&mut self) -> Result<()> {
@@ -233,7 +233,7 @@ impl Driver {
         self.check_outcomes(buffer, [found, expected]);
     }
 
-    /// Compares the whole content in every view.
+    /// Compares all content in every view.
     fn audit(&mut self) {
         let snapshots = (0..self.subject.snapshots.len()).map(Some);
         for view in std::iter::once(None).chain(snapshots) {

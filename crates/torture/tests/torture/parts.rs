@@ -97,9 +97,9 @@ fn check_snapshot(parts: &Parts) -> Result<()> {
 fn clear_before(parts: &Parts, epoch: Epoch) -> Result<()> {
     for node in [0, 1] {
         let container = parts.container(node);
-        let snapshots = parts.settled(node, || container.list_snapshots().wait())?;
+        let snapshots = parts.resolved(node, || container.list_snapshots().wait())?;
         for snapshot in snapshots.iter().filter(|snapshot| snapshot.epoch <= epoch) {
-            match parts.settled(node, || container.destroy_snapshot(snapshot.epoch).wait()) {
+            match parts.resolved(node, || container.destroy_snapshot(snapshot.epoch).wait()) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }

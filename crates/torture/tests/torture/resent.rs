@@ -35,7 +35,7 @@ fn send(container: &dyn OpenContainer, number: u64) -> Result<()> {
     let count = if number.is_multiple_of(3) { OBJECTS } else { 1 };
     let writes: Vec<_> = (0..count).map(|at| Write { oid: object(number + at), op }).collect();
     let id = ChangeId { session: 1, slot: 0, sequence: number };
-    container.write(Change { id: Some(id), ..Change::of(&writes) }).wait().map(drop)
+    container.write(Change { id: Some(id), ..Change::from_writes(&writes) }).wait().map(drop)
 }
 
 /// Arguments: pool, file with the number of the last answered change, number of changes.

@@ -1,8 +1,8 @@
-//! The caller's buffers, taken as one stream of bytes.
+//! The caller's buffers as one stream of bytes.
 use crate::Result;
 use std::borrow::Cow;
 
-/// Where the bytes of an update come from: the caller's buffers, in order.
+/// Source of an update's bytes: the caller's buffers, in order.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// One buffer.
@@ -61,7 +61,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Where the bytes of a fetch go: the caller's buffers, in order.
+/// Destination of a fetch's bytes: the caller's buffers, in order.
 #[derive(Debug, Default)]
 pub enum Sink<'a> {
     /// Nowhere: only sizes are wanted.
@@ -126,7 +126,8 @@ impl Sink<'_> {
     }
 }
 
-/// Part of a buffer of `len` bytes that begins at stream offset `at` and lies in `offset..end`.
+/// Range within a buffer that holds the stream's bytes `offset..end`. The buffer has `len` bytes and begins at stream
+/// offset `at`.
 fn overlap(at: u64, len: usize, offset: u64, end: u64) -> Option<(usize, usize)> {
     let from = offset.clamp(at, at + len as u64) - at;
     let to = end.clamp(at, at + len as u64) - at;

@@ -3,8 +3,8 @@ use super::Change;
 use crate::info::Part;
 use crate::{Epoch, Error, ErrorKind, Result, Uuid};
 
-/// Identifies a commit over several nodes. The client draws it: 8 bytes are the [start](CommitId::start) of the commit, the
-/// others are random. So ids sort by their start.
+/// Identifies a commit over several nodes. The client draws it: 8 bytes are the [start](CommitId::start) of the commit,
+/// the others are random. Ids therefore sort by their start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CommitId(pub Uuid);
@@ -13,8 +13,8 @@ pub struct CommitId(pub Uuid);
 const START_LEN: usize = 8;
 
 impl CommitId {
-    /// Id of a new commit. `start` is the clock of its coordinator as the client last knew it, 0 if it never did. The last
-    /// bytes of `random` tell apart commits of the same start.
+    /// Id of a new commit. `start` is the coordinator's clock as the client last knew it, or 0. The last bytes of
+    /// `random` distinguish commits of the same start.
     #[must_use]
     pub const fn new(start: Epoch, random: Uuid) -> Self {
         let mut id = random.0;
@@ -35,19 +35,18 @@ impl CommitId {
     }
 }
 
-/// A commit as its nodes know it.
+/// A commit over several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Commit {
     /// Identifies it.
     pub id: CommitId,
-    /// Number of the node that decides about it: the first of those that take part.
+    /// Number of the node that decides the commit: the first of its nodes.
     pub coordinator: u32,
 }
 
 impl Commit {
-    /// Refuses a commit in which a pool cannot take part, because it lies on one node, or the coordinator is none of its
-    /// nodes.
+    /// Refuses a commit if the pool has one node only, or if the coordinator is not one of its nodes.
     ///
     /// # Errors
     /// `NotSupported`, `Invalid`.
@@ -55,18 +54,18 @@ impl Commit {
         let (kind, message) = match part {
             Part::WHOLE => {
                 let message =
-                    "this pool lies on one node: it takes no part in commits over several";
+                    "this pool is on one node: it does not take part in commits over several";
                 (ErrorKind::NotSupported, message)
             }
             Part { nodes, .. } if self.coordinator >= nodes => {
-                (ErrorKind::Invalid, "the coordinator of a commit is no node of the pool")
+                (ErrorKind::Invalid, "the coordinator of a commit is not a node of the pool")
             }
             _ => return Ok(()),
         };
         Err(Error::new(kind, message))
     }
 
-    /// Refuses to decide about a commit that another node coordinates.
+    /// Refuses to decide a commit that another node coordinates.
     ///
     /// # Errors
     /// `Invalid`.
@@ -81,14 +80,14 @@ impl Commit {
 }
 
 impl Commit {
-    /// True if the decision about the commit may have been swept: it started before `swept`.
+    /// True if the commit decision may have been swept: the commit started before `swept`.
     #[must_use]
     pub fn may_be_swept(self, swept: Epoch) -> bool {
         self.id.start() < swept
     }
 
-    /// Refuses to prepare a commit on its coordinator if the decision about it may have been swept, as then this may be a late
-    /// copy of the request. Also refuses a start that is later than the `clock` of the node, which did not give it out.
+    /// Refuses to prepare a commit on its coordinator in two cases. If the decision may have been swept, this may be a
+    /// late copy of the request. If the start is later than the node's `clock`, the node did not issue it.
     ///
     /// # Errors
     /// `Again`: the client draws a new id.
@@ -105,7 +104,7 @@ impl Commit {
         Err(Error::new(ErrorKind::Again, message))
     }
 
-    /// Error for a question about a commit whose decision may have been swept.
+    /// The error of a query for a commit whose decision may have been swept.
     #[cold]
     #[must_use]
     pub fn unknown(self) -> Error {
@@ -119,49 +118,49 @@ impl Commit {
     }
 }
 
-/// What one node prepares for a commit.
+/// Work that one node prepares for a commit.
 #[derive(Clone, Copy, Debug)]
 pub enum Preparation<'a> {
-    /// The part of a change that concerns this node: its writes, and the tokens that the node gave.
+    /// The writes of a change to this node, and the tokens that the node gave.
     Change(Change<'a>),
     /// A snapshot of the container, with this name.
     Snapshot(&'a str),
 }
 
-/// What became of a commit.
+/// State of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Outcome {
-    /// It is prepared, and may still be committed or given up.
+    /// It is prepared, and may still be committed or aborted.
     Undecided,
     /// It is committed at this epoch.
     Committed(Epoch),
-    /// It was given up, or never reached the node.
-    GivenUp,
-    /// The node has nothing about it, and has swept decisions about commits of that age: it was committed or given up. Every
-    /// other node that took part has followed the decision. So a node that has it prepared has a late copy, which is given up.
+    /// It was aborted, or never reached the node.
+    Aborted,
+    /// The node has no decision, and has swept decisions about commits of that age: it was committed or aborted. All
+    /// its other nodes have followed the decision. A node that still has it prepared has a late copy, which it aborts.
     Unknown,
 }
 
-/// Decisions of a node about commits over several nodes.
+/// Commit decisions of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Decisions {
-    /// The node's clock. A commit that starts with it is accepted.
+    /// The node's clock. The node accepts commits that start with it.
     pub clock: Epoch,
-    /// The node has as many decisions as it keeps, and prepares no further commits that it coordinates.
+    /// True if the node stores the maximum of decisions. It then prepares no further commits that it coordinates.
     pub is_full: bool,
-    /// The oldest decisions by the start of their commits, as many as were asked for.
+    /// The oldest decisions by the start of their commits, up to the number that was asked for.
     pub oldest: Vec<Decided>,
 }
 
-/// A decision about one commit.
+/// A commit decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Decided {
     /// The commit.
     pub id: CommitId,
-    /// It is committed; otherwise it was given up.
+    /// True if it was committed; otherwise it was aborted.
     pub is_committed: bool,
 }
 

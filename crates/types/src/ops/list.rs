@@ -1,7 +1,7 @@
 //! Listings and queries of keys.
 use crate::{Epoch, Error, ErrorKind, Extent, KeyKind, ObjectId, Result, encode_key};
 
-/// Which keys a listing returns.
+/// Level of the keys that a listing returns.
 #[derive(Clone, Copy, Debug)]
 pub enum KeyScope<'a> {
     /// The dkeys of the object.
@@ -19,15 +19,15 @@ pub struct AkeyRef<'a> {
     pub akey: &'a [u8],
 }
 
-/// Where a listing continues. It names the last key returned, so concurrent changes do not invalidate it.
+/// Position at which a listing continues. It names the last key returned, so concurrent changes do not invalidate it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Anchor {
     /// At the start.
     #[default]
     Start,
-    /// After a position in a shard. In a listing of keys it is a key as [`encode_key`] writes it, or empty for the
-    /// beginning of the shard; so a listing can begin after any key. In a listing of extents, which all lie on one
+    /// After a position in a shard. In a listing of keys, the position is a key encoded by [`encode_key`], or empty for
+    /// the beginning of the shard; so a listing can begin after any key. In a listing of extents, which are all on one
     /// shard, it is the next record ([`Anchor::at_record`]).
     After {
         /// Index of the shard.
@@ -35,18 +35,18 @@ pub enum Anchor {
         /// Position in it.
         position: Vec<u8>,
     },
-    /// Nothing is left.
+    /// The listing has ended.
     End,
 }
 
 impl Anchor {
-    /// True if nothing is left.
+    /// True if the listing has ended.
     #[must_use]
     pub fn is_end(&self) -> bool {
         matches!(self, Self::End)
     }
 
-    /// A listing of extents continues with `record`.
+    /// Anchor of a listing of extents that continues with `record`.
     #[must_use]
     pub fn at_record(record: u64) -> Self {
         Self::After { shard: 0, position: record.to_be_bytes().to_vec() }
@@ -67,7 +67,7 @@ impl Anchor {
         }
     }
 
-    /// A listing of objects continues with the first one from `first` on.
+    /// Anchor of a listing of objects that continues with the first id from `first` on.
     #[must_use]
     pub fn at_object(first: ObjectId) -> Self {
         let number = u128::from_be_bytes(first.to_bytes());
@@ -77,7 +77,7 @@ impl Anchor {
         }
     }
 
-    /// What is said of an anchor of another listing.
+    /// The error of an anchor that belongs to another listing.
     #[cold]
     #[must_use]
     pub fn foreign() -> Error {
@@ -86,7 +86,7 @@ impl Anchor {
     }
 }
 
-/// How much a listing may return at once.
+/// Limits of one call of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ListLimit {
@@ -108,15 +108,15 @@ impl ListLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct StoredExtent {
-    /// Which records.
+    /// The records.
     pub extent: Extent,
     /// Bytes per record.
     pub record_size: u64,
-    /// When they were written.
+    /// Epoch of their write.
     pub epoch: Epoch,
 }
 
-/// One end of an order.
+/// An end of the order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Edge {
@@ -126,17 +126,17 @@ pub enum Edge {
     Max,
 }
 
-/// Asks for the smallest or largest dkey, akey or extent (DAOS: `daos_obj_query_key`). What is not
-/// asked for must be given: an akey query needs the dkey, an extent query the akey.
+/// Asks for the smallest or largest dkey, akey or extent (DAOS: `daos_obj_query_key`). The levels above must be given:
+/// an akey query needs the dkey, an extent query the akey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyQuery<'a> {
-    /// Which end.
+    /// The end to search from.
     pub edge: Edge,
     /// The dkey; `None` asks for it.
     #[cfg_attr(feature = "serde", serde(borrow))]
     pub dkey: Option<&'a [u8]>,
-    /// If the dkey is asked for: consider only those greater than this one.
+    /// Lower bound of the dkeys to consider, exclusive, if the dkey is asked for.
     #[cfg_attr(feature = "serde", serde(borrow))]
     pub after: Option<&'a [u8]>,
     /// The akey; `None` asks for it (if `want_akey`).
@@ -159,7 +159,7 @@ impl KeyQuery<'_> {
         want_extent: false,
     };
 
-    /// The dkey that others must be greater than, encoded; empty if all are considered.
+    /// The exclusive lower bound of dkeys, encoded; empty if there is none.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Invalid`] if it is not a dkey of this kind.
@@ -172,7 +172,7 @@ impl KeyQuery<'_> {
     }
 }
 
-/// Result of a [`KeyQuery`]: the first or last dkey that has everything else that was asked for.
+/// Result of a [`KeyQuery`]: the first or last dkey that has the akey and extent asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyFound {

@@ -1,24 +1,24 @@
-//! Reading values, the state a read sees, and proof of what was read.
+//! Reads: values, the state that a read sees, and tokens that prove reads at a commit.
 use super::{Cond, Sink};
 use crate::{Epoch, Extent};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a fetch wants of an akey.
+/// Kind of value that a fetch reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'a> {
     /// The single value.
     Single,
-    /// Records of the array; the sink takes those of all extents, one after the other.
+    /// Records of an array. The sink receives those of all extents, one after the other.
     Array(&'a [Extent]),
 }
 
-/// What is wanted of one akey: a plain value that can be sent.
+/// Request for one akey: a plain value that can be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchRequest<'a> {
     /// The akey.
     pub akey: &'a [u8],
-    /// What the caller wants of it.
+    /// The value or records to read.
     pub wanted: Wanted<'a>,
     /// Bytes per record the caller expects of an array, 0 for any.
     pub record_size: u64,
@@ -28,24 +28,24 @@ pub struct FetchRequest<'a> {
     pub cond: Cond,
 }
 
-/// The answer for one akey: where its bytes go, and what was found.
+/// Reply for one akey: the buffers of its bytes, and the sizes found.
 ///
-/// A missing akey is no error: `size` is 0 and the sink is left as it is. So are the places of records that were
-/// never written.
+/// A missing akey is not an error: `size` is 0 and the sink is not modified. Likewise the sink is not modified for
+/// records that were never written.
 #[derive(Debug, Default)]
 pub struct FetchReply<'a> {
-    /// Where the bytes go. [`Sink::None`] asks for the size only.
+    /// Destination of the bytes. [`Sink::None`] asks for the size only.
     pub sink: Sink<'a>,
-    /// The stored record size, or the size of the single value; 0 where the akey does not exist.
+    /// The stored record size, or the size of the single value; 0 if the akey does not exist.
     pub size: u64,
     /// Bytes of the sink from its start to the end of the last byte filled.
     pub filled_bytes: u64,
-    /// Which records were found, in the order of the request, where that was asked for.
+    /// Records that were found, in the order of the request, if it asked for them.
     pub filled: Vec<Extent>,
 }
 
 impl FetchReply<'_> {
-    /// Forgets what an earlier attempt found; the sink stays.
+    /// Clears the results of an earlier attempt; the sink stays.
     pub fn reset(&mut self) {
         self.size = 0;
         self.filled_bytes = 0;
@@ -56,9 +56,9 @@ impl FetchReply<'_> {
 /// One akey of a fetch: the request and its reply.
 #[derive(Debug)]
 pub struct Fetch<'a> {
-    /// What is wanted.
+    /// The request.
     pub request: FetchRequest<'a>,
-    /// What was found.
+    /// The reply.
     pub reply: FetchReply<'a>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Fetch<'a> {
         Self { request, reply: FetchReply { sink, ..FetchReply::default() } }
     }
 
-    /// The same with a condition: [`Cond::AKEY_FETCH`].
+    /// Adds a condition: [`Cond::AKEY_FETCH`].
     #[must_use]
     pub fn with_cond(mut self, cond: Cond) -> Self {
         self.request.cond = cond;
@@ -89,7 +89,7 @@ impl<'a> Fetch<'a> {
     }
 }
 
-/// What is fetched of one dkey.
+/// A fetch of akeys of one dkey.
 #[derive(Debug)]
 pub struct DkeyFetch<'f, 'b> {
     /// The dkey.
@@ -111,12 +111,12 @@ pub enum View {
     Snapshot(Epoch),
 }
 
-/// Collects what a backend says about the reads of one transaction: a token for each, which proves at the commit that
-/// what was read still stands. A token is bytes of the backend's own; nobody else looks into it.
+/// Tokens of the reads of one transaction. At the commit, each proves that the data of its read has not changed. A
+/// token consists of bytes that only its backend interprets.
 #[derive(Debug, Default)]
 pub struct ReadTokens(Mutex<Tokens>);
 
-/// Tokens one behind the other, and where each ends.
+/// Concatenated tokens, and the end of each.
 #[derive(Debug, Default)]
 struct Tokens {
     bytes: Vec<u8>,
@@ -132,14 +132,14 @@ impl ReadTokens {
         tokens.ends.push(end);
     }
 
-    /// What `read` makes of each token, in the order they were added.
+    /// Applies `read` to each token, in the order in which they were added.
     pub fn map<T>(&self, mut read: impl FnMut(&[u8]) -> T) -> Vec<T> {
         let tokens = self.tokens();
         let begins = std::iter::once(0).chain(tokens.ends.iter().copied());
         begins.zip(&tokens.ends).map(|(begin, end)| read(&tokens.bytes[begin..*end])).collect()
     }
 
-    /// True if nothing was read.
+    /// True if there are no tokens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tokens().ends.is_empty()
@@ -150,21 +150,21 @@ impl ReadTokens {
     }
 }
 
-/// A read lease: nothing changes of what was read until it ends.
+/// A read lease: the data of the reads does not change until it ends.
 #[derive(Debug)]
 pub struct ReadLease {
-    /// How long it lasts, counted from before it was asked for.
+    /// Its duration, counted from before the request.
     pub term: Duration,
-    /// Stands for all that was read. Shorter than the tokens it was asked for with, which it replaces.
+    /// Tokens for all reads of the lease. They replace the tokens of the request, and are shorter.
     pub reads: ReadTokens,
 }
 
 /// Options of a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadAt<'a> {
-    /// Which state it sees.
+    /// The state that it sees.
     pub view: View,
-    /// Where a transaction collects proof of what it has read.
+    /// Tokens of the transaction's reads.
     pub tokens: Option<&'a ReadTokens>,
 }
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_come_back_as_they_were_added() {
+    fn tokens_round_trip() {
         let tokens = ReadTokens::default();
         assert!(tokens.is_empty());
         let added = [&b"one"[..], b"", b"three"];

@@ -42,15 +42,15 @@ impl Cond {
 /// New content of one akey.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// A single value, replaced as a whole. May be empty.
+    /// A single value, which replaces the old one. May be empty.
     Single(Source<'a>),
     /// Records of an array; `data` holds those of all extents, one after the other.
     Array {
         /// Bytes per record; every extent of an akey has the same.
         record_size: u64,
-        /// Which records.
+        /// The records.
         extents: &'a [Extent],
-        /// Their bytes: record size times the count of all extents.
+        /// Bytes of the records: record size times the count of all extents.
         data: Source<'a>,
     },
     /// Removes records of an array.
@@ -68,30 +68,30 @@ pub struct Update<'a> {
     pub cond: Cond,
 }
 
-/// Names a change, so that one that is sent again after its reply was lost is not done twice (as sessions, slots and
-/// sequence numbers do in RFC 8881, section 2.10.6).
+/// Identifies a change, so that a request that is repeated after a lost reply is not applied twice (like sessions,
+/// slots and sequence numbers in RFC 8881, section 2.10.6).
 ///
-/// A session uses each slot for one change at a time: the change of a slot is answered, or given up, before the next
-/// begins. A backend remembers the last change of each slot, so what it must remember is bounded by the changes that
-/// are in flight. Slots belong to the pool: a client of several containers uses a slot for one of them at a time. A
-/// change without writes need not be remembered, for it does nothing: sent again, it verifies its tokens again.
+/// A session uses each slot for one change at a time: the change of a slot is answered or abandoned before the next
+/// begins. A backend remembers the last change of each slot, so its memory is bounded by the number of changes in
+/// flight. Slots belong to the pool: a client of several containers uses a slot for one of them at a time. A change
+/// without writes has no effect and need not be remembered: a repeated one verifies its tokens again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ChangeId {
-    /// Names the session. Drawn at random, once for each connected client.
+    /// The session: random, one for each connected client.
     pub session: u64,
     /// Number of the slot, from 0 on. A client uses the lowest free one.
     pub slot: u16,
-    /// Number of the change in its slot. It grows with each change; one that is sent again keeps its number.
+    /// Number of the change in its slot. It grows with each change; a repeated request keeps its number.
     pub sequence: u64,
 }
 
 impl ChangeId {
-    /// Decides about this change by the last one of its slot, which was done as number `sequence` at `epoch`: the epoch
-    /// where it is the same change, `None` where it is a later one.
+    /// Compares this change with the last one of its slot, which had the number `sequence` and was applied at `epoch`.
+    /// Returns the epoch if it is the same change, `None` if this one is later.
     ///
     /// # Errors
-    /// `Invalid` where it is an earlier one, a copy that was delayed until after its slot was used again.
+    /// `Invalid` if this one is earlier: a copy that was delayed until its slot was used again.
     pub fn after(&self, sequence: u64, epoch: Epoch) -> Result<Option<Epoch>> {
         match self.sequence.cmp(&sequence) {
             Ordering::Equal => Ok(Some(epoch)),
@@ -107,27 +107,27 @@ impl ChangeId {
     }
 }
 
-/// Everything that is done as a whole: all of its writes at one epoch, or none.
+/// An atomic change: all of its writes at one epoch, or none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change<'a> {
-    /// What to do, in order. Each write sees those before it.
+    /// The writes, in order. Each sees those before it.
     pub writes: &'a [Write<'a>],
-    /// Proof of what a transaction has read. The change is refused with [`ErrorKind::TxRestart`] where any of it
-    /// has changed since.
+    /// Tokens of a transaction's reads. The change fails with [`ErrorKind::TxRestart`] if any of that data has changed
+    /// since.
     pub tokens: Option<&'a ReadTokens>,
-    /// It is enough if the tokens held at one moment since the change was asked for. A backend need not make sure that
-    /// they hold until the commit, which may cost it more.
+    /// The tokens need to hold only at one moment since the request. A backend need not guarantee them until the
+    /// commit, which may cost it more.
     pub proved_once: bool,
-    /// Set where the change may be sent again: see [`ChangeId`].
+    /// Set if the request may be repeated: see [`ChangeId`].
     pub id: Option<ChangeId>,
-    /// The writes may take effect one by one, where they concern several nodes. Each node does its part as a whole.
+    /// The writes may take effect one by one if they concern several nodes. Each node applies its own atomically.
     pub one_by_one: bool,
 }
 
 impl<'a> Change<'a> {
-    /// These writes, outside any transaction.
+    /// Creates a change of these writes, outside any transaction.
     #[must_use]
-    pub fn of(writes: &'a [Write<'a>]) -> Self {
+    pub fn from_writes(writes: &'a [Write<'a>]) -> Self {
         Self { writes, tokens: None, proved_once: false, id: None, one_by_one: false }
     }
 }
@@ -141,7 +141,7 @@ pub struct Write<'a> {
     pub op: WriteOp<'a>,
 }
 
-/// What a [`Write`] does. All akeys of one update change together or not at all.
+/// Operation of a [`Write`]. All akeys of one update change atomically.
 #[derive(Clone, Copy, Debug)]
 pub enum WriteOp<'a> {
     /// New content for akeys of one dkey.
@@ -177,7 +177,7 @@ pub enum WriteOp<'a> {
 }
 
 impl WriteOp<'_> {
-    /// True if it can change something. An update of no akeys only checks its conditions.
+    /// True if it can change data. An update without akeys only checks its conditions.
     #[must_use]
     pub fn changes(&self) -> bool {
         !matches!(self, Self::Update { updates: [], .. })
@@ -187,7 +187,7 @@ impl WriteOp<'_> {
 /// Checks that the buffer of a fetch or update has the size of its records, and returns their number.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] if it does not, or if an extent wraps.
+/// [`ErrorKind::Invalid`] if the sizes differ, or if an extent wraps.
 pub fn check_array_len(record_size: u64, extents: &[Extent], buffer: u64) -> Result<u64> {
     let mut records: u64 = 0;
     for extent in extents {

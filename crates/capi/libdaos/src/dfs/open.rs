@@ -109,7 +109,7 @@ impl Wanted<'_> {
 
     /// The node of this name, created if asked for.
     pub(crate) fn node(&self, dir: &Node, name: &[u8]) -> Result<Node> {
-        let kind = Kind::of_mode(self.mode & KIND_MASK).ok_or(Errno::INVAL)?;
+        let kind = Kind::from_mode(self.mode & KIND_MASK).ok_or(Errno::INVAL)?;
         if self.flags & libc::O_APPEND != 0 {
             return Err(Errno::NOTSUP);
         }

@@ -26,7 +26,7 @@ pub extern "C" fn dfs_sys_mknod(
             class: class_of(class),
             ..Create::default()
         };
-        match Kind::of_mode(mode & KIND_MASK) {
+        match Kind::from_mode(mode & KIND_MASK) {
             Some(Kind::File) => dir.create(&name, &new)?,
             Some(Kind::Directory) => dir.mkdir(&name, &new)?,
             _ => return Err(Errno::INVAL),
@@ -132,7 +132,7 @@ pub extern "C" fn dfs_sys_remove_type(
 }
 
 fn check_kind(node: &Node, mode: libc::mode_t) -> Result<()> {
-    let wanted = Kind::of_mode(mode & KIND_MASK).ok_or(Errno::INVAL)?;
+    let wanted = Kind::from_mode(mode & KIND_MASK).ok_or(Errno::INVAL)?;
     match (wanted, node.kind()) {
         (wanted, found) if wanted == found => Ok(()),
         (Kind::Directory, _) => Err(Errno::NOTDIR),

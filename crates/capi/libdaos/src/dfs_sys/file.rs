@@ -30,7 +30,7 @@ pub extern "C" fn dfs_sys_open(
 }
 
 fn node(sys: Ptr<DfsSys>, path: Str, wanted: &Wanted<'_>) -> Result<Node> {
-    let kind = Kind::of_mode(wanted.mode & KIND_MASK);
+    let kind = Kind::from_mode(wanted.mode & KIND_MASK);
     let follow = match kind {
         Some(Kind::Symlink) => Follow::AllButLast,
         _ => follow(wanted.flags),

@@ -4,7 +4,7 @@ mod locks;
 use crate::open;
 use crate::output::{Answer, say};
 use clap::Args;
-use dfs::{Dfs, MountOptions, NewDfs, Unreached};
+use dfs::{Dfs, MountOptions, NewDfs, PreloadObstacle};
 use esker::Pool;
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
@@ -267,7 +267,7 @@ fn no_program() -> Error {
 /// Warns if the library cannot be loaded into the program. The library itself warns about programs that it starts.
 fn warn_if_unreached(program: &OsStr, mount: &Path) {
     let Some(path) = find(program).filter(|path| !path.starts_with(mount)) else { return };
-    if let Some(why) = Unreached::of(&path) {
+    if let Some(why) = PreloadObstacle::find(&path) {
         let (name, mount) = (path.display(), mount.display());
         say(format_args!("warning: {name} {}: it does not see {mount}", why.cause()));
     }

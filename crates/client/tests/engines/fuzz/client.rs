@@ -1,9 +1,9 @@
-//! A client that gets any response from an engine that knows the secret.
+//! Fuzz test of a client: an authenticated engine sends it arbitrary responses.
 use super::draw::Draw;
 use bytes::Bytes;
 use esker_backend::{OpenContainer, Pool};
 use esker_memory::Memory;
-use esker_nodes::{Endpoint, Link, Remote};
+use esker_nodes::{Connection, Endpoint, Remote};
 use esker_testing::{Random, fuzz, seed};
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -27,12 +27,12 @@ const BULK: &[u8] = &[5; 30];
 /// The response that the engine sends to any request.
 type Script = Arc<Mutex<Bytes>>;
 
-/// An engine that sends what its script says.
+/// An engine that sends the responses of its script.
 async fn pretend(stream: DuplexStream, script: Script) -> Result<()> {
     let (from, to) = split(stream);
     let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
     handshake::accept(&mut from, &mut to, &Secret::new([1; 32]), POOL, [2; 32]).await?;
-    while let Some(request) = from.receive(Limits::KNOWN).await? {
+    while let Some(request) = from.receive(Limits::AUTHENTICATED).await? {
         let message = script.lock().expect("the script").clone();
         let bulk = Bytes::from_static(BULK);
         to.send(&Frame { kind: Kind::Reply, call: request.call, room: 0, message, bulk }).await?;
@@ -61,14 +61,14 @@ fn opened() -> Reply {
     Reply::Opened(Handle(1), info)
 }
 
-/// A container on the pretended engine.
+/// A container on the simulated engine.
 async fn connect(script: &Script) -> Result<Box<dyn OpenContainer>> {
     let (client, server) = duplex(1 << 16);
     tokio::spawn(pretend(server, Arc::clone(script)));
     let (from, to) = split(client);
     let secret = Secret::new([1; 32]);
     let to_engine = Endpoint { name: "n1", address: "", secret: &secret, pool: POOL, session: 1 };
-    let link = Link::open(to_engine, from, to).await?;
+    let link = Connection::open(to_engine, from, to).await?;
     *script.lock().expect("the script") = message(capabilities());
     let pool = Remote::open(link).await?;
     *script.lock().expect("the script") = message(opened());
@@ -115,7 +115,7 @@ fn fuzz_responses() {
         *script.lock().expect("the script") = Bytes::copy_from_slice(response);
         let tokens = ReadTokens::default();
         let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
-        // What does not fit what was asked for is refused.
+        // A reply that does not fit its request is refused.
         let _ = runtime.block_on(fetch(&*container, at));
         let _ = runtime.block_on(list(&*container, at));
         let _ = runtime.block_on(container.list_metadata(""));

@@ -1,5 +1,4 @@
-//! Requests and responses of all kinds, drawn at random: well formed, with numbers and keys at the edges of what is
-//! allowed and beyond.
+//! Random requests and responses of all kinds: well formed, with numbers and keys at and beyond the limits.
 use esker_testing::Random;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -250,7 +249,7 @@ impl Draw<'_> {
         encode(&request).expect("a request")
     }
 
-    /// One of a few commits, which different requests are about.
+    /// One of a few commits, which are shared by different requests.
     fn commit(&mut self) -> Commit {
         let coordinator =
             if self.0.one_in(20) { self.number() as u32 } else { self.pick(&[0, 0, 1]) };
@@ -278,7 +277,7 @@ impl Draw<'_> {
                 ContainerRequest::PrepareSnapshot(self.commit(), self.pick(&NAMES)),
             ),
             4 | 5 => Request::Pool(PoolRequest::Commit(self.commit(), self.commit_epoch())),
-            6 => Request::Pool(PoolRequest::GiveUp(self.commit())),
+            6 => Request::Pool(PoolRequest::Abort(self.commit())),
             7 => Request::Pool(PoolRequest::Outcome(self.commit(), self.flag())),
             8 => Request::Pool(PoolRequest::Forget(self.commit())),
             9 => Request::Pool(PoolRequest::Prepared),

@@ -1,4 +1,4 @@
-//! An engine that gets any request from a client that knows the secret.
+//! Fuzz test of an engine: an authenticated client sends it arbitrary requests.
 use super::draw::Draw;
 use bytes::Bytes;
 use esker::Native;
@@ -26,7 +26,7 @@ const REQUESTS: u64 = 20_000;
 /// Requests to one pool in memory; the next ones go to a new one, so that listings stay short.
 const REQUESTS_PER_POOL: u64 = 500;
 
-/// Requests to one part on a node; a new one takes longer.
+/// Requests to one native pool; creating a new one takes longer.
 const REQUESTS_PER_PART: u64 = 5000;
 
 /// Bytes that a reply may have.
@@ -62,8 +62,9 @@ impl Client {
         let frame = Frame { kind: Kind::Request, call: 1, room: ROOM, message, bulk };
         self.to.send(&frame).await.expect("sending");
         self.to.flush().await.expect("sending");
-        // The clock goes on only if nothing else does.
-        let reply = tokio::time::timeout(Duration::from_secs(1), self.from.receive(Limits::KNOWN));
+        // The simulated clock advances only if no task can run.
+        let reply =
+            tokio::time::timeout(Duration::from_secs(1), self.from.receive(Limits::AUTHENTICATED));
         let frame = reply.await.expect("a reply in time").expect("receiving").expect("a reply");
         assert!(frame.bulk.len() <= ROOM as usize, "{} bytes of data", frame.bulk.len());
         decode(&frame.message).expect("a response")
@@ -125,7 +126,7 @@ fn feed_all(requests: &[Vec<u8>], serve: impl Fn() -> Served) {
     fuzz("wire-request", requests, |message| {
         let mut served = served.borrow_mut();
         if served.as_ref().is_some_and(|served: &Served| served.left == 0) {
-            // It must be gone before there is another.
+            // The old pool must be dropped before there is another.
             *served = None;
         }
         served.get_or_insert_with(&serve).feed(message);
@@ -180,17 +181,17 @@ fn fuzz_commits_to_memory() {
     feed_all(&about_commits(REQUESTS), serve);
 }
 
-/// Whatever was asked of it, a part can give up what is left, and its structures are sound.
+/// After any requests, a pool can abort the remaining commits, and its structures are consistent.
 #[test]
-fn fuzz_commits_to_a_native_part() {
+fn fuzz_commits_to_a_native_pool() {
     let folder = Folder::new("commits");
     let pools: RefCell<Option<Arc<dyn Pool>>> = RefCell::default();
     let finish = || {
         let Some(pool) = pools.take() else { return };
-        for commit in pool.prepared().wait().expect("what is prepared") {
-            pool.give_up(commit).wait().expect("giving up");
+        for commit in pool.prepared().wait().expect("prepared commits") {
+            pool.abort(commit).wait().expect("aborting");
         }
-        assert_eq!(pool.prepared().wait().expect("what is prepared"), []);
+        assert_eq!(pool.prepared().wait().expect("prepared commits"), []);
         drop(pool);
         let checked = esker_store::Pool::check(&folder.pool(), false, &mut |_, _| ());
         assert_eq!(checked.expect("checking").problems, [""; 0]);

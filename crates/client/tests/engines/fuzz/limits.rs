@@ -1,4 +1,4 @@
-//! Requests beyond what one client may ask for are refused; the engine goes on serving.
+//! Requests beyond the limits of one client are refused; the engine continues to serve.
 use super::engine::Served;
 use esker_engine::{FETCHES_MAX, HANDLES_MAX};
 use esker_memory::Memory;
@@ -24,7 +24,7 @@ fn oid() -> ObjectId {
 }
 
 #[test]
-fn a_client_has_a_number_of_containers_open_at_most() {
+fn open_containers_of_a_client_are_limited() {
     let mut served = served();
     let open = Request::Pool(PoolRequest::Open(ContainerRef::Uuid(CONTAINER), OpenMode::ReadOnly));
     // One is open already.
@@ -42,7 +42,7 @@ fn a_client_has_a_number_of_containers_open_at_most() {
 }
 
 #[test]
-fn a_reply_that_no_frame_holds_is_an_error() {
+fn reply_longer_than_a_frame_is_an_error() {
     let mut served = served();
     for letter in ["a", "b"] {
         let name = letter.repeat(MESSAGE_MAX / 2);

@@ -1,5 +1,5 @@
-//! Peers that know the secret and mean harm: an engine that gets any request, and a client that gets any response. Neither
-//! may panic, hang, or take memory that it does not account for.
+//! Malicious peers that know the secret: an engine that receives arbitrary requests, and a client that receives
+//! arbitrary responses. Neither may panic, hang, or use memory that it does not account for.
 mod client;
 mod draw;
 mod engine;

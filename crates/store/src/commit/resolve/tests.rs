@@ -157,10 +157,10 @@ fn coordinator_decides_once() {
     assert_eq!(latest(&pool, &container), [None, Some(1), None]);
     pool.forget(commit(1, 0)).unwrap();
     pool.forget(commit(1, 0)).unwrap();
-    assert_eq!(pool.outcome(commit(1, 0), true).unwrap(), Outcome::GivenUp);
+    assert_eq!(pool.outcome(commit(1, 0), true).unwrap(), Outcome::Aborted);
 
     let epoch = prepare(2).unwrap();
-    assert_eq!(pool.outcome(commit(2, 0), true).unwrap(), Outcome::GivenUp);
+    assert_eq!(pool.outcome(commit(2, 0), true).unwrap(), Outcome::Aborted);
     let late = Epoch(epoch.0 + (1 << 30));
     assert_eq!(kind(pool.commit_prepared(commit(2, 0), late)), ErrorKind::TxRestart);
     // A late copy of the preparation must not allow the client to commit: the commit was aborted on behalf of another

@@ -49,7 +49,7 @@ fn outcome_of_swept_commit_is_unknown() {
     let epoch = abandon(&pool, &container, lost).unwrap();
     let aborted = commit(2, 0);
     let late = prepare(&pool, &container, aborted, &[1], (2, LEN)).unwrap();
-    assert_eq!(pool.outcome(aborted, true).unwrap(), Outcome::GivenUp);
+    assert_eq!(pool.outcome(aborted, true).unwrap(), Outcome::Aborted);
     let listed = pool.decisions(10).unwrap();
     let decided = |commit: Commit, is_committed| Decided { id: commit.id, is_committed };
     assert_eq!(listed.oldest, [decided(lost, true), decided(aborted, false)]);
@@ -72,7 +72,7 @@ fn outcome_of_swept_commit_is_unknown() {
     // A commit that starts at the present clock is not affected.
     let new = started(pool.decisions(0).unwrap().clock, 3);
     assert_eq!(kind(pool.commit_prepared(new, epoch)), ErrorKind::TxRestart);
-    assert_eq!(pool.outcome(new, true).unwrap(), Outcome::GivenUp);
+    assert_eq!(pool.outcome(new, true).unwrap(), Outcome::Aborted);
     abandon(&pool, &container, new).unwrap();
     expect_sound(&scratch);
 }

@@ -2,7 +2,7 @@
 use crate::receiving::Receiving;
 use crate::sending::{AT_ONCE, Data, Sending};
 use bytes::Bytes;
-use esker_fabric::Place;
+use esker_fabric::EndpointOptions;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::frame::{BULK_MAX, Bulk, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
@@ -21,24 +21,24 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
-/// Requests under way on one connection; others wait their turn.
+/// Requests under way on one connection; others wait.
 pub const REQUESTS_MAX: usize = 256;
 
-/// How long a request may take before it fails with `TimedOut`.
+/// Time after which a request fails with `TimedOut`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long connecting to a node may take, and then the handshake.
+/// Timeout of connecting to a node, and then of the handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Replies that are received one after the other. A thread that looks for its own receives those of others too, but not for
-/// as long as they come.
+/// Replies that a thread receives in a row. A thread that waits for its own reply also receives those of others, but
+/// not without a limit.
 const REPLIES_AT_ONCE: u32 = 32;
 
-/// How often deadlines are looked at.
+/// Pause between checks of deadlines.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection to an engine.
-pub struct Link {
+pub struct Connection {
     name: String,
     sending: Arc<Sending>,
     receiving: Arc<Receiving>,
@@ -56,7 +56,7 @@ struct Waiting(Mutex<Calls>);
 #[derive(Default)]
 struct Calls {
     by_number: HashMap<u64, Call>,
-    /// Why no reply will come any more.
+    /// Error of the connection, once no reply will come any more.
     over: Option<Error>,
 }
 
@@ -84,7 +84,7 @@ impl Waiting {
         self.calls().by_number.remove(&number)
     }
 
-    /// Fails what is under way, and everything to come.
+    /// Fails all requests under way and all later ones.
     fn end(&self, why: &Error) {
         let mut calls = self.calls();
         calls.over.get_or_insert_with(|| why.clone());
@@ -97,12 +97,12 @@ impl Waiting {
         let now = Instant::now();
         let mut calls = self.calls();
         for (_, call) in calls.by_number.extract_if(|_, call| call.deadline <= now) {
-            let _ = call.reply.send(Err(silent(name, REQUEST_TIMEOUT)));
+            let _ = call.reply.send(Err(timeout_error(name, REQUEST_TIMEOUT)));
         }
     }
 }
 
-/// Forgets a call that nobody waits for any more.
+/// Removes a call whose caller is dropped.
 struct Under<'l>(&'l Waiting, u64);
 
 impl Drop for Under<'_> {
@@ -111,23 +111,23 @@ impl Drop for Under<'_> {
     }
 }
 
-/// An engine to connect to, and who connects.
+/// An engine to connect to, and the identity of the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<'e> {
     /// Name of the node.
     pub name: &'e str,
-    /// Where the engine listens, as `host:port`.
+    /// Address of the engine, as `host:port`.
     pub address: &'e str,
     /// The secret of the pool.
     pub secret: &'e Secret,
-    /// UUID of the node's part of the pool.
+    /// UUID of the node's pool.
     pub pool: Uuid,
-    /// Names the client in the ids of its changes.
+    /// Session of the client in the ids of its changes.
     pub session: u64,
 }
 
-impl Link {
-    /// Connects to an engine, within a tokio runtime that goes on running.
+impl Connection {
+    /// Connects to an engine, within a tokio runtime that continues to run.
     ///
     /// # Errors
     /// `Io` or `TimedOut` if the node cannot be reached, and those of [`handshake::connect`].
@@ -135,11 +135,12 @@ impl Link {
         Self::connect_by(None, to).await
     }
 
-    /// As [`Link::connect`], but goes on over the `fabric` if that is given, on the interface by which the node is reached.
+    /// Connects to an engine, and continues over the `fabric` if that is given, on the network interface that reaches
+    /// the node.
     ///
     /// # Errors
-    /// Those of [`Link::connect`] and [`esker_fabric::connect`].
-    pub async fn connect_by(fabric: Option<Place>, to: Endpoint<'_>) -> Result<Self> {
+    /// Those of [`Connection::connect`] and [`esker_fabric::connect`].
+    pub async fn connect_by(fabric: Option<EndpointOptions>, to: Endpoint<'_>) -> Result<Self> {
         let stream = to.reach().await?;
         let local = stream.local_addr().ok().map(|local| local.ip());
         to.in_time(async {
@@ -148,10 +149,10 @@ impl Link {
             let shaken = to.shake(reading, writing, to.secret).await?;
             match fabric {
                 None => Ok(Self::begin(to.name, shaken, Some(socket))),
-                Some(place) => {
+                Some(options) => {
                     let Shaken { from, to: sender, spare } = shaken;
-                    let place = Place { local, ..place };
-                    let (from, sender) = esker_fabric::connect(from, sender, place).await?;
+                    let options = EndpointOptions { local, ..options };
+                    let (from, sender) = esker_fabric::connect(from, sender, options).await?;
                     Ok(Self::begin(to.name, Shaken { from, to: sender, spare }, None))
                 }
             }
@@ -159,10 +160,10 @@ impl Link {
         .await
     }
 
-    /// As [`Link::connect`], with TLS. An engine without it is refused.
+    /// Connects to an engine over TLS. An engine without it is refused.
     ///
     /// # Errors
-    /// As [`Link::connect`]; `Corrupt` if the engine does not speak TLS.
+    /// Those of [`Connection::connect`]; `Corrupt` if the engine does not speak TLS.
     pub async fn connect_tls(to: Endpoint<'_>) -> Result<Self> {
         let stream = to.reach().await?;
         to.in_time(async {
@@ -177,7 +178,7 @@ impl Link {
         .await
     }
 
-    /// Connects to an engine over a stream, within a tokio runtime that goes on running.
+    /// Connects to an engine over a stream, within a tokio runtime that continues to run.
     ///
     /// # Errors
     /// Those of [`handshake::connect`].
@@ -189,8 +190,8 @@ impl Link {
         Ok(Self::begin(to.name, to.shake(reading, writing, to.secret).await?, None))
     }
 
-    /// Serves callers over a connection whose engine has proved itself. If it has a `socket` that can be read without
-    /// waiting, threads may look for their replies themselves.
+    /// Serves callers over a connection to an authenticated engine. If it has a `socket` that can be read without
+    /// blocking, threads may poll for their own replies.
     fn begin<R, W>(
         name: &str,
         Shaken { from, to, spare }: Shaken<R, W>,
@@ -239,7 +240,7 @@ impl Link {
         self.call_with(request, Data::Owned(bulk.into()), room).await
     }
 
-    /// As [`Link::call`], with data that may stay where it is.
+    /// Sends a request whose data may be sent without a copy.
     pub(crate) async fn call_with(
         &self,
         request: &Request<'_>,
@@ -261,7 +262,7 @@ impl Link {
         mut reply: oneshot::Receiver<Result<Frame>>,
         room: u64,
     ) -> Result<Frame> {
-        // The task receives the rest of much data while the caller takes what came before.
+        // For long replies, the task receives the rest while the caller copies the beginning.
         let is_short = room <= AT_ONCE as u64 || self.waiting.calls().by_number.len() == 1;
         let replied = poll_fn(|context| {
             let polled = Pin::new(&mut reply).poll(context);
@@ -278,13 +279,13 @@ impl Link {
         self.waiting.calls().over.is_some()
     }
 
-    /// True if data is to be copied before it is sent.
+    /// True if data must be copied before it is sent.
     pub(crate) fn copies_data(&self) -> bool {
         self.copies_data.load(Ordering::Relaxed)
     }
 
-    /// Copies data from now on. If a program changes a buffer while it is sent, its checksum does not fit, and the engine
-    /// ends the connection; on the next one, that must not happen again.
+    /// Copies data from now on. If a program changes a buffer while it is sent, its checksum does not match, and the
+    /// engine ends the connection. On the next connection that must not happen again.
     pub(crate) fn copy_data(&self) {
         self.copies_data.store(true, Ordering::Relaxed);
     }
@@ -294,16 +295,16 @@ impl Link {
         &self.spare
     }
 
-    /// What is said of a reply that does not fit its request.
+    /// The error of a reply that does not fit its request.
     #[cold]
     pub(crate) fn unexpected(&self) -> Error {
         let message = format!("node {} sent a reply that does not fit its request", self.name);
         Error::new(ErrorKind::Corrupt, message)
     }
 
-    /// The error of a request. If the fault is the node's, it is named.
+    /// Converts the failure of a request. Errors of the node get its name.
     #[cold]
-    pub(crate) fn failed(&self, failure: Failure) -> Error {
+    pub(crate) fn request_error(&self, failure: Failure) -> Error {
         let error = Error::from(failure);
         match error.kind() {
             ErrorKind::Io => of_node(&self.name, &error),
@@ -318,7 +319,7 @@ impl Link {
     }
 }
 
-/// A connection whose engine has proved itself, and memory for what arrives.
+/// A connection to an authenticated engine, and memory for received data.
 struct Shaken<R, W> {
     from: Receiver<R>,
     to: Sender<W>,
@@ -330,18 +331,21 @@ impl Endpoint<'_> {
     async fn reach(self) -> Result<TcpStream> {
         let connecting = TcpStream::connect(self.address);
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
-        let connected = connected.map_err(|_| silent(self.name, CONNECT_TIMEOUT))?;
+        let connected = connected.map_err(|_| timeout_error(self.name, CONNECT_TIMEOUT))?;
         let stream = connected
             .map_err(|error| gone(self.name, &Error::io(self.address, &error).message()))?;
-        // Requests leave at once: what belongs together was collected before.
+        // Requests leave at once: the outbox has collected those that belong together.
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }
 
-    /// What opens a connection must end in time.
-    async fn in_time(self, opening: impl Future<Output = Result<Link>>) -> Result<Link> {
+    /// Fails the opening of a connection if it takes too long.
+    async fn in_time(
+        self,
+        opening: impl Future<Output = Result<Connection>>,
+    ) -> Result<Connection> {
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
-        opened.unwrap_or_else(|_| Err(silent(self.name, CONNECT_TIMEOUT)))
+        opened.unwrap_or_else(|_| Err(timeout_error(self.name, CONNECT_TIMEOUT)))
     }
 
     async fn shake<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
@@ -358,7 +362,7 @@ impl Endpoint<'_> {
     }
 }
 
-impl Drop for Link {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.sending.close();
         // The task sees the end of the connection.
@@ -366,7 +370,7 @@ impl Drop for Link {
     }
 }
 
-/// Data of a reply must fit a frame.
+/// Checks that the data of a reply fits a frame.
 fn checked_room(room: u64) -> Result<u32> {
     u32::try_from(room).ok().filter(|room| *room as usize <= BULK_MAX).ok_or_else(|| {
         let message = format!(
@@ -377,7 +381,7 @@ fn checked_room(room: u64) -> Result<u32> {
 }
 
 #[cold]
-fn silent(name: &str, timeout: Duration) -> Error {
+fn timeout_error(name: &str, timeout: Duration) -> Error {
     let seconds = timeout.as_secs();
     let message =
         format!("node {name} did not reply within {seconds} s: it hangs or cannot be reached");
@@ -400,7 +404,7 @@ async fn send_requests(sending: Arc<Sending>, waiting: Arc<Waiting>, name: Strin
     }
 }
 
-/// Hands out replies until the connection is over. `has_rest` is set while some that have arrived may be left.
+/// Passes replies to their callers until the connection is over. `has_rest` is set while received replies may be left.
 async fn receive_replies<R: AsyncRead + Unpin>(
     mut from: Receiver<R>,
     waiting: Arc<Waiting>,
@@ -415,9 +419,9 @@ async fn receive_replies<R: AsyncRead + Unpin>(
             tokio::task::yield_now().await;
             has_rest.store(false, Ordering::Release);
         }
-        match from.receive(Limits::KNOWN).await {
+        match from.receive(Limits::AUTHENTICATED).await {
             Ok(Some(frame)) if frame.kind == Kind::Reply => {
-                // Without a call, nobody waits any more.
+                // A reply without a call has no caller any more.
                 if let Some(call) = waiting.take(frame.call) {
                     let _ = call.reply.send(Ok(frame));
                 }
@@ -435,7 +439,7 @@ async fn receive_replies<R: AsyncRead + Unpin>(
     waiting.end(&why);
 }
 
-/// Looks at deadlines, and lets the task notice if the engine closes a connection that nobody uses.
+/// Checks deadlines, and lets the task notice if the engine closes an idle connection.
 async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: String) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -443,14 +447,14 @@ async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: St
             return;
         };
         waiting.expire(&name);
-        receiving.look_anyway();
+        receiving.poll_once();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::LOOKING;
+    use crate::socket::POLLING;
     use std::task::Context;
 
     fn replies(count: u64) -> Vec<u8> {
@@ -468,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn one_look_does_not_receive_for_as_long_as_replies_come() {
+    fn one_poll_receives_a_limited_number_of_replies() {
         let (count, most) = (u64::from(REPLIES_AT_ONCE) * 4, REPLIES_AT_ONCE as usize);
         let bytes = replies(count);
         let waiting = Arc::new(Waiting::default());
@@ -483,7 +487,7 @@ mod tests {
         );
         let mut work = std::pin::pin!(work);
         let mut left = calls.len();
-        while work.as_mut().poll(&mut Context::from_waker(&LOOKING)).is_pending() {
+        while work.as_mut().poll(&mut Context::from_waker(&POLLING)).is_pending() {
             let now = waiting.calls().by_number.len();
             assert!(now < left && left - now <= most, "{left} calls, then {now}");
             left = now;

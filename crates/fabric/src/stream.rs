@@ -1,4 +1,4 @@
-//! The two halves of a connection, as any stream has them.
+//! Reading and writing a connection as asynchronous streams.
 use crate::flow::Flow;
 use esker_types::Error;
 use std::io::{self, IoSlice};
@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-/// What the halves and the driver of a connection share.
+/// State that the reader, the writer and the driver of a connection share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Told when the driver has something to do.
+    /// Notified when the driver has something to do.
     pub(crate) wake: Notify,
     /// The peer must be told of every piece.
     pub(crate) rings: bool,
@@ -33,7 +33,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the driver if a piece was sent that it must tell of or that the provider has not taken, or if it must end.
+    /// Wakes the driver if it must ring for a piece that was sent, offer a piece to the provider again, or end.
     fn note(&self, flow: &Flow) {
         if self.rings || flow.is_refused() || flow.over().is_some() {
             self.wake.notify_one();
@@ -42,7 +42,7 @@ impl Shared {
 }
 
 impl State {
-    /// Does what can be done now, and wakes those who wait for the connection. True if something was done.
+    /// Makes progress, and wakes the reader and the writer. True if there was progress.
     pub(crate) fn progress(&mut self) -> bool {
         let has_worked = self.flow.progress();
         if has_worked {
@@ -51,7 +51,7 @@ impl State {
         has_worked
     }
 
-    /// Wakes those who wait for the connection.
+    /// Wakes the reader and the writer.
     pub(crate) fn wake_all(&mut self) {
         let waiting = [self.reader.take(), self.writer.take()];
         waiting.into_iter().flatten().for_each(Waker::wake);
@@ -73,7 +73,7 @@ impl Reading {
             count
         };
         let mut read = state.flow.read(&mut put);
-        // What was read makes room for more, of which the peer is to know.
+        // Reading has freed slots, and the peer needs credits for them.
         state.progress();
         if read.is_none() {
             read = state.flow.read(&mut put);
@@ -84,7 +84,7 @@ impl Reading {
         }
         match state.flow.over() {
             Some(None) => Poll::Ready(Ok(())),
-            Some(Some(error)) => Poll::Ready(Err(failed(error))),
+            Some(Some(error)) => Poll::Ready(Err(io_error(error))),
             None => {
                 state.reader = Some(context.waker().clone());
                 Poll::Pending
@@ -118,7 +118,7 @@ impl Writing {
         let state = &mut *self.0.state();
         if let Some(over) = state.flow.over() {
             let closed = || io::ErrorKind::BrokenPipe.into();
-            return Poll::Ready(Err(over.as_ref().map_or_else(closed, failed)));
+            return Poll::Ready(Err(over.as_ref().map_or_else(closed, io_error)));
         }
         let mut written = state.flow.write(data);
         if let Ok(None) = written {
@@ -131,7 +131,7 @@ impl Writing {
         self.0.note(&state.flow);
         match written {
             Ok(Some(count)) => Poll::Ready(Ok(count)),
-            Err(error) => Poll::Ready(Err(failed(&error))),
+            Err(error) => Poll::Ready(Err(io_error(&error))),
             Ok(None) => {
                 state.writer = Some(context.waker().clone());
                 Poll::Pending
@@ -164,7 +164,7 @@ impl AsyncWrite for Writing {
         true
     }
 
-    /// What was written is on its way already.
+    /// Written data is on its way already.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -183,6 +183,6 @@ impl Drop for Writing {
     }
 }
 
-fn failed(error: &Error) -> io::Error {
+fn io_error(error: &Error) -> io::Error {
     io::Error::other(error.message().to_owned())
 }

@@ -1,9 +1,9 @@
-//! Programs that a preloaded library does not reach, as far as their files tell.
+//! Detects programs whose calls a preloaded library cannot intercept, from their executable files.
 use std::fs::File;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
-/// Bytes of an ELF header, and of an entry of its table of segments.
+/// Bytes of an ELF header, and of an entry of its program header table.
 const HEADER: usize = 64;
 const SEGMENT: usize = 56;
 /// Segment types: the name of the loader, which loads libraries (ELF: `PT_INTERP`), and notes (`PT_NOTE`).
@@ -15,9 +15,9 @@ const NOTES_BYTES_MAX: u64 = 4096;
 /// Set-user-id and set-group-id.
 const SET_ID: u32 = 0o6000;
 
-/// Why a preloaded library does not reach a program.
+/// Reason why a preloaded library cannot intercept the calls of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unreached {
+pub enum PreloadObstacle {
     /// It is statically linked: no loader runs.
     Static,
     /// It makes system calls directly, not through the C library.
@@ -26,10 +26,10 @@ pub enum Unreached {
     OtherUser,
 }
 
-impl Unreached {
-    /// Why the program in this file is not reached; `None` for one that is, or that cannot be read.
+impl PreloadObstacle {
+    /// The obstacle in this executable file; `None` if the library works, or if the file cannot be read.
     #[must_use]
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn find(path: &Path) -> Option<Self> {
         let file = File::open(path).ok()?;
         let mode = file.metadata().ok()?.permissions().mode();
         let (mut has_loader, mut is_go) = (false, false);
@@ -45,12 +45,12 @@ impl Unreached {
         }
     }
 
-    /// The cause, for a sentence that begins with the program's name.
+    /// The cause, as the rest of a sentence that starts with the program's name.
     #[must_use]
     pub fn cause(self) -> &'static str {
         match self {
-            Self::Static => "is statically linked, so calls of it are not caught",
-            Self::OwnCalls => "is written in Go, which makes system calls that are not caught",
+            Self::Static => "is statically linked, so its calls are not intercepted",
+            Self::OwnCalls => "is written in Go, which makes system calls that are not intercepted",
             Self::OtherUser => {
                 "runs with another user's rights, so the system may not load the library"
             }
@@ -92,13 +92,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_the_system_are_reached() {
-        assert_eq!(Unreached::of(&std::env::current_exe().unwrap()), None);
-        assert_eq!(Unreached::of(Path::new("/dev/null")), None);
+    fn dynamic_programs_have_no_obstacle() {
+        assert_eq!(PreloadObstacle::find(&std::env::current_exe().unwrap()), None);
+        assert_eq!(PreloadObstacle::find(Path::new("/dev/null")), None);
     }
 
-    /// A program with two segments, followed by `more`.
-    fn made(name: &str, kind: u32, more: &[u8]) -> Option<Unreached> {
+    /// Result for an ELF file with two segments, followed by `more`.
+    fn find_in_program(name: &str, kind: u32, more: &[u8]) -> Option<PreloadObstacle> {
         let mut program = vec![0; HEADER + 2 * SEGMENT];
         program[..4].copy_from_slice(b"\x7fELF");
         (program[32], program[56]) = (HEADER as u8, 2);
@@ -109,18 +109,18 @@ mod tests {
         program.extend_from_slice(more);
         let path = std::env::temp_dir().join(format!("esker-reach-{name}-{}", std::process::id()));
         std::fs::write(&path, program).unwrap();
-        let found = Unreached::of(&path);
+        let found = PreloadObstacle::find(&path);
         std::fs::remove_file(path).unwrap();
         found
     }
 
     #[test]
-    fn programs_without_a_loader_and_those_in_go_are_not() {
-        assert_eq!(made("static", 1, b"\x04\0\0\0"), Some(Unreached::Static));
+    fn static_and_go_programs_are_detected() {
+        assert_eq!(find_in_program("static", 1, b"\x04\0\0\0"), Some(PreloadObstacle::Static));
         assert_eq!(
-            made("go", INTERPRETER, b"\x04\0\0\0\0\0\0\0\x04\0\0\0Go\0\0"),
-            Some(Unreached::OwnCalls)
+            find_in_program("go", INTERPRETER, b"\x04\0\0\0\0\0\0\0\x04\0\0\0Go\0\0"),
+            Some(PreloadObstacle::OwnCalls)
         );
-        assert_eq!(made("gnu", INTERPRETER, b"\x04\0\0\0\0\0\0\0\x03\0\0\0GNU\0"), None);
+        assert_eq!(find_in_program("gnu", INTERPRETER, b"\x04\0\0\0\0\0\0\0\x03\0\0\0GNU\0"), None);
     }
 }

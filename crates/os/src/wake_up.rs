@@ -1,4 +1,4 @@
-//! A descriptor that wakes a thread which sleeps in `poll(2)`.
+//! An eventfd per thread, which wakes the thread while it sleeps in `poll(2)`.
 #![allow(unsafe_code)]
 use crate::generation;
 use std::cell::RefCell;
@@ -10,18 +10,18 @@ thread_local! {
     static MADE: RefCell<Option<Arc<Event>>> = const { RefCell::new(None) };
 }
 
-/// A descriptor of an event. A child made by fork must neither share nor close it: its program may have closed it, and have
-/// another one of that number.
+/// An eventfd. A child made by fork must neither share nor close it: its program may have closed it, and opened another
+/// file under that number.
 struct Event {
     descriptor: RawFd,
     made_in: u64,
 }
 
 impl Event {
-    /// `None` if there are no more descriptors. Made by the C library's function, so that where that is intercepted
-    /// programs cannot close it.
+    /// `None` if the process has no more descriptors. The C library's function creates it: where that is intercepted,
+    /// programs cannot close the descriptor.
     fn new() -> Option<Self> {
-        // SAFETY: it only makes a descriptor.
+        // SAFETY: the call only creates a descriptor.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         (descriptor >= 0).then(|| Self { descriptor, made_in: generation() })
     }
@@ -33,32 +33,32 @@ impl Event {
 
 impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is open as long as this value exists, in the process that made it.
+        // SAFETY: it is open as long as this value exists, in the process that created it.
         unsafe { BorrowedFd::borrow_raw(self.descriptor) }
     }
 }
 
 impl Drop for Event {
-    /// Not by the C library's function: a thread that ends is not the store's any more.
+    /// Closes it without the C library, whose `close` may be intercepted for a thread that ends.
     fn drop(&mut self) {
         if self.is_own() {
-            // SAFETY: nobody else has this descriptor.
+            // SAFETY: only this value has this descriptor.
             unsafe { rustix::io::close(self.descriptor) };
         }
     }
 }
 
-/// Wakes the thread that listens to it.
+/// Wakes the thread that sleeps on it.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct WakeUp {
     descriptor: OnceLock<Arc<Event>>,
-    is_heard: AtomicBool,
+    is_sleeping: AtomicBool,
 }
 
-impl Bell {
-    /// Does `sleep` with a descriptor that can be read once the bell has rung. `None` if there are no more descriptors. Only
-    /// one thread may listen to a bell.
-    pub(crate) fn listen<T>(&self, sleep: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
+impl WakeUp {
+    /// Runs `sleep` with a descriptor that is readable after a wake-up. `None` if the process has no more descriptors.
+    /// Only one thread may sleep on it.
+    pub(crate) fn sleep_with<T>(&self, sleep: impl FnOnce(BorrowedFd<'_>) -> T) -> Option<T> {
         let descriptor = match self.descriptor.get() {
             Some(descriptor) => descriptor,
             None => {
@@ -66,26 +66,26 @@ impl Bell {
                 self.descriptor.get_or_init(|| own)
             }
         };
-        self.is_heard.store(true, Ordering::SeqCst);
+        self.is_sleeping.store(true, Ordering::SeqCst);
         let slept = sleep(descriptor.as_fd());
-        self.is_heard.store(false, Ordering::SeqCst);
-        // Whoever rang late makes the next sleep a short one.
+        self.is_sleeping.store(false, Ordering::SeqCst);
+        // A late wake-up makes only the next sleep a short one.
         let _ = rustix::io::read(descriptor, &mut [0_u8; 8]);
         Some(slept)
     }
 
-    /// Wakes whoever listens.
-    pub(crate) fn ring(&self) {
-        if self.is_heard.load(Ordering::SeqCst)
+    /// Wakes the thread that sleeps, if there is one.
+    pub(crate) fn wake(&self) {
+        if self.is_sleeping.load(Ordering::SeqCst)
             && let Some(descriptor) = self.descriptor.get()
         {
-            // It fails if nobody has heard the bell for very long; then it still rings.
+            // It fails if the counter is full; then the descriptor is readable already.
             let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
         }
     }
 }
 
-/// The event of this thread.
+/// The eventfd of this thread.
 fn own() -> Option<Arc<Event>> {
     let made = MADE.try_with(|made| {
         let mut made = made.borrow_mut();
@@ -103,24 +103,24 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, poll};
 
     #[test]
-    fn a_bell_wakes_who_listens_and_is_silent_afterwards() {
-        let bell = Bell::default();
-        let heard = |bell: BorrowedFd<'_>| {
-            poll(&mut [PollFd::new(&bell, PollFlags::IN)], None).expect("a poll")
+    fn wake_up_ends_one_sleep() {
+        let wake_up = WakeUp::default();
+        let wait = |descriptor: BorrowedFd<'_>| {
+            poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], None).expect("a poll")
         };
-        bell.ring();
-        let at_once = |bell: BorrowedFd<'_>| {
+        wake_up.wake();
+        let at_once = |descriptor: BorrowedFd<'_>| {
             let zero = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-            poll(&mut [PollFd::new(&bell, PollFlags::IN)], Some(&zero)).expect("a poll")
+            poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&zero)).expect("a poll")
         };
-        assert_eq!(bell.listen(at_once), Some(0));
+        assert_eq!(wake_up.sleep_with(at_once), Some(0));
         let all = std::thread::scope(|scope| {
-            let listener = scope.spawn(|| bell.listen(heard));
-            while !listener.is_finished() {
-                bell.ring();
+            let sleeper = scope.spawn(|| wake_up.sleep_with(wait));
+            while !sleeper.is_finished() {
+                wake_up.wake();
                 std::thread::yield_now();
             }
-            listener.join().expect("a thread")
+            sleeper.join().expect("a thread")
         });
         assert_eq!(all, Some(1));
     }

@@ -1,0 +1,104 @@
+//! Deferred close: over the network, a process releases the leases of closed files a moment later.
+//!
+//! Otherwise each close would wait for the release of a lease, and each reopen for a new one. So a process holds leases
+//! for [`esker_os::LATER`], and releases several in one message. Until then other processes find the file in use. If
+//! they remove it, this process frees its content, as for a file that was removed while it was open.
+use crate::inode::Inode;
+use crate::limits::DEFERRED_CLOSES_MAX;
+use crate::mount::{Dfs, Mounted};
+use crate::orphans;
+use esker::types::{ObjectId, Result};
+use esker::{Lease, Wait};
+use esker_os::{ForkLock, PerProcess, later};
+use std::convert::Infallible;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Leases to release later. A forked child starts without any.
+pub(crate) struct DeferredCloses {
+    leases: ForkLock<Vec<(Lease, Inode)>>,
+    /// Removed files whose content is to be freed. Locked until that is done, so that a concurrent caller waits for it.
+    removed: PerProcess<Mutex<Vec<Inode>>>,
+}
+
+impl Default for DeferredCloses {
+    fn default() -> Self {
+        Self { leases: ForkLock::default(), removed: PerProcess::empty() }
+    }
+}
+
+impl DeferredCloses {
+    /// Takes the lease of a file that was closed a moment ago, to open it again.
+    pub(crate) fn take(&self, oid: ObjectId) -> Option<Lease> {
+        let mut leases = self.leases.lock();
+        let at = leases.iter().position(|(lease, _)| lease.oid() == oid)?;
+        Some(leases.swap_remove(at).0)
+    }
+
+    /// Adds the lease of a closed file, and returns the number of leases held.
+    fn add(&self, lease: Lease, inode: Inode) -> usize {
+        let mut leases = self.leases.lock();
+        leases.push((lease, inode));
+        leases.len()
+    }
+
+    fn contains(&self, oid: ObjectId) -> bool {
+        self.leases.lock().iter().any(|(lease, _)| lease.oid() == oid)
+    }
+
+    /// Releases all leases, and frees the removed files that no other process has open. If `fs` returns `None`, the
+    /// file system was unmounted, and the thread that unmounted it frees them.
+    fn release_all<M: Deref<Target = Mounted>>(
+        &self,
+        fs: impl FnOnce() -> Option<M>,
+    ) -> Result<()> {
+        let Ok(removed) = self.removed.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
+        let mut removed = removed.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = std::mem::take(&mut *self.leases.lock());
+        let (leases, inodes): (Vec<_>, Vec<_>) = held.into_iter().unzip();
+        // An error is ignored: leases end with their connection.
+        let is_last = Lease::release_each(leases).wait().unwrap_or_default();
+        removed
+            .extend(inodes.into_iter().zip(is_last).filter(|(_, is_last)| *is_last).map(|it| it.0));
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let Some(fs) = fs() else { return Ok(()) };
+        let freed =
+            std::iter::from_fn(|| removed.pop()).try_for_each(|inode| orphans::bury(&fs, &inode));
+        // If this is the last reference to the file system, its drop releases the leases of files closed since.
+        drop(removed);
+        drop(fs);
+        freed
+    }
+}
+
+impl Dfs {
+    /// Releases the lease of a closed file a moment later.
+    pub(crate) fn release_later(&self, lease: Lease, inode: Inode) -> Result<()> {
+        let closes = &self.mounted().deferred_closes;
+        match closes.add(lease, inode) {
+            DEFERRED_CLOSES_MAX.. => return self.mounted().release_closed(),
+            1 => {}
+            _ => return Ok(()),
+        }
+        // The thread holds a weak reference, so that it does not delay an unmount.
+        let (closes, mounted) = (Arc::clone(closes), self.downgrade());
+        later(move || {
+            let _ = closes.release_all(|| mounted.upgrade());
+        });
+        Ok(())
+    }
+}
+
+impl Mounted {
+    /// Releases the leases of all closed files, and frees those that other processes have removed.
+    pub(crate) fn release_closed(&self) -> Result<()> {
+        self.deferred_closes.release_all(|| Some(self))
+    }
+
+    /// Releases all deferred leases, if one of them is on this file.
+    pub(crate) fn release_if_closed(&self, oid: ObjectId) -> Result<()> {
+        if self.deferred_closes.contains(oid) { self.release_closed() } else { Ok(()) }
+    }
+}

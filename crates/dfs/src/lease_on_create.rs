@@ -1,0 +1,68 @@
+//! Leases on objects of new files, which a process acquires in advance over the network.
+//!
+//! A process that creates a file and opens it would wait for three replies: the entry, a lease, and a second lookup of
+//! the entry. But it can lease a new object before any entry names it, and many objects in one message. The file then
+//! cannot lose its content after its creation.
+use crate::attr::object_type;
+use crate::inode::Kind;
+use crate::limits::NEW_FILE_LEASES_MAX;
+use crate::mount::Dfs;
+use esker::types::{ObjectClass, Result};
+use esker::{Lease, Wait};
+use esker_os::ForkLock;
+use std::collections::HashMap;
+
+/// Leases on objects that no entry names yet. A forked child starts without any.
+#[derive(Default)]
+pub(crate) struct NewFileLeases(ForkLock<HashMap<Option<ObjectClass>, Leases>>);
+
+#[derive(Default)]
+struct Leases {
+    free: Vec<Lease>,
+    last_count: usize,
+}
+
+impl NewFileLeases {
+    /// A lease on a new object for a file of this class; `None` on a local pool, where a lease costs no round trip.
+    pub(crate) fn acquire(&self, fs: &Dfs, class: Option<ObjectClass>) -> Result<Option<Lease>> {
+        if !fs.mounted().is_slow() {
+            return Ok(None);
+        }
+        let count = {
+            let mut all = self.0.lock();
+            let leases = all.entry(class).or_default();
+            if let Some(lease) = leases.free.pop() {
+                return Ok(Some(lease));
+            }
+            // Double the number each time: most processes create one file.
+            leases.last_count = (leases.last_count * 2).clamp(1, NEW_FILE_LEASES_MAX);
+            leases.last_count
+        };
+        // The lock is not held while the request is under way.
+        let mut acquired = lease_new_objects(fs, class, count)?;
+        let lease = acquired.pop();
+        self.0.lock().entry(class).or_default().free.append(&mut acquired);
+        Ok(lease)
+    }
+
+    /// Returns the lease of a file that was certainly not created, for the next file.
+    pub(crate) fn put_back(&self, class: Option<ObjectClass>, lease: Lease) {
+        self.0.lock().entry(class).or_default().free.push(lease);
+    }
+}
+
+fn lease_new_objects(fs: &Dfs, class: Option<ObjectClass>, count: usize) -> Result<Vec<Lease>> {
+    let (mounted, container) = (fs.mounted(), fs.container());
+    let oid = |_| mounted.oids.next(container, object_type(Kind::File), class);
+    let oids = (0..count).map(oid).collect::<Result<Vec<_>>>()?;
+    container.lease_each(&oids).wait()
+}
+
+impl Drop for NewFileLeases {
+    /// Releases all leases in one message to each node.
+    fn drop(&mut self) {
+        let unused = self.0.lock().drain().flat_map(|(_, leases)| leases.free).collect();
+        // An error is ignored: leases end with their connection.
+        let _ = Lease::release_each(unused).wait();
+    }
+}

@@ -1,0 +1,158 @@
+//! Path validation: creates a file by its path in one message, over the network.
+//!
+//! A client that resolves a path and then creates a file waits for two replies. But an update can carry a proof of
+//! earlier reads, and the server applies it only if they are still current. So the client reads the entries of a path
+//! once, and writes each new entry on condition that none of them has changed. All of them must be stored on one node.
+use crate::create::Create;
+use crate::entry::{self, EntryLocation, MARK};
+use crate::inode::{Inode, Kind};
+use crate::limits::{NAME_MAX, STEPS_MAX, VALIDATED_PATHS_MAX};
+use crate::mount::Dfs;
+use crate::node::Node;
+use crate::path::split_last;
+use crate::prefetch;
+use esker::types::{ErrorKind, ObjectId, Result};
+use esker::{Access, Proof, Wait, side_by_side, task};
+use esker_os::ForkLock;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The directory at which a path starts, and the path.
+type PathKey = (ObjectId, Box<[u8]>);
+
+/// Directories by the paths that lead to them, with proofs.
+#[derive(Default)]
+pub(crate) struct ValidatedPaths(ForkLock<HashMap<PathKey, Arc<Directory>>>);
+
+/// A directory, to which the path still leads if its proof is valid.
+struct Directory {
+    /// The entries that lead to it.
+    steps: Vec<(EntryLocation, Inode)>,
+    proof: Proof,
+    /// The node that stores all of them.
+    storage_node: u32,
+}
+
+impl ValidatedPaths {
+    fn get(&self, path: &PathKey) -> Option<Arc<Directory>> {
+        self.0.lock().get(path).cloned()
+    }
+
+    fn put(&self, path: PathKey, dir: Arc<Directory>) {
+        let mut paths = self.0.lock();
+        if paths.len() >= VALIDATED_PATHS_MAX {
+            paths.clear();
+        }
+        paths.insert(path, dir);
+    }
+
+    fn remove(&self, path: &PathKey) {
+        self.0.lock().remove(path);
+    }
+}
+
+impl Dfs {
+    /// Creates a file by its path in a single message. That works if this process has read all directories of the path
+    /// before, none of them has changed, and the name is free. Otherwise returns `None` and changes nothing: the caller
+    /// resolves the path. `new` is called with the directory.
+    ///
+    /// # Errors
+    /// As [`Node::create`].
+    pub fn create_by_known_path(
+        &self,
+        base: &Node,
+        path: &[u8],
+        new: impl Fn(&Node) -> Create,
+    ) -> Result<Option<Node>> {
+        let mounted = self.mounted();
+        if !mounted.is_slow() || self.is_read_only() || path.ends_with(b"/") {
+            return Ok(None);
+        }
+        let (above, name) = split_last(path)?;
+        if entry::is_special(name) || name.len() > NAME_MAX {
+            return Ok(None);
+        }
+        let from = if path.starts_with(b"/") { self.root() } else { base.clone() };
+        let path = (from.oid(), above.into());
+        // The second attempt has a new proof, if the path has changed.
+        for _ in 0..2 {
+            let Some(dir) = self.validated_directory(&path)? else { break };
+            let Some(node) = dir.node_for_new_entry(&from, name)? else { break };
+            match node.insert_file(name, &new(&node), Some(&dir.proof)) {
+                Err(error) if error.kind() == ErrorKind::TxRestart => {
+                    mounted.validated_paths.remove(&path)
+                }
+                // Perhaps the path leads to another directory by now.
+                Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::NotFound) => {
+                    break;
+                }
+                result => return result.map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The directory to which a path leads, with its proof; `None` if the path cannot be validated.
+    fn validated_directory(&self, path: &PathKey) -> Result<Option<Arc<Directory>>> {
+        if let Some(cached) = self.mounted().validated_paths.get(path) {
+            return Ok(Some(cached));
+        }
+        let Some(dir) = self.read_path(path)?.map(Arc::new) else { return Ok(None) };
+        self.mounted().validated_paths.put(path.clone(), Arc::clone(&dir));
+        Ok(Some(dir))
+    }
+
+    /// Reads the entries of a path at their predicted locations, if one node stores them all.
+    fn read_path(&self, (from, path): &PathKey) -> Result<Option<Directory>> {
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let (locations, end) = prefetch::predict_path(self, *from, names);
+        let node =
+            |location: &EntryLocation| self.container().node_of(location.dir, &location.name);
+        let (Some(_), Some(first)) = (end, locations.first()) else { return Ok(None) };
+        let storage_node = node(first);
+        if locations.len() > STEPS_MAX
+            || locations.iter().any(|location| node(location) != storage_node)
+        {
+            return Ok(None);
+        }
+        let transaction = self.container().transaction_read_only()?;
+        let access = Access::Tx(&transaction);
+        let asked = locations.iter().map(|location| task(location.inode(self.container(), access)));
+        let found = side_by_side(asked.collect(), STEPS_MAX).wait();
+        let found = found.into_iter().collect::<Result<Option<Vec<_>>>>()?;
+        let Some(inodes) = found else { return Ok(None) };
+        let steps: Vec<_> = std::iter::zip(locations, inodes).collect();
+        let proof = transaction.proof()?;
+        Ok(is_path(*from, &steps).then_some(Directory { steps, proof, storage_node }))
+    }
+}
+
+/// True if each entry is in the directory that the one before it names.
+fn is_path(from: ObjectId, steps: &[(EntryLocation, Inode)]) -> bool {
+    let dirs = std::iter::once(from).chain(steps.iter().map(|(_, inode)| inode.oid));
+    let is_step = |(dir, (location, inode)): (ObjectId, &(EntryLocation, Inode))| {
+        location.dir == dir && inode.kind == Kind::Directory
+    };
+    dirs.zip(steps).all(is_step)
+}
+
+impl Directory {
+    /// The node of the directory, if its storage node also stores a new entry of this name, and no hint says that one
+    /// exists.
+    fn node_for_new_entry(&self, from: &Node, name: &[u8]) -> Result<Option<Node>> {
+        let Some((_, Inode { oid: dir, .. })) = self.steps.last() else { return Ok(None) };
+        let (fs, new) = (from.fs(), EntryLocation { dir: *dir, name: name.into() });
+        let is_stored_there = |name| fs.container().node_of(*dir, name) == self.storage_node;
+        if fs.mounted().entry_hints.inode(&new).is_some()
+            || !is_stored_there(MARK)
+            || !is_stored_there(name)
+        {
+            return Ok(None);
+        }
+        let mut node = from.clone();
+        for (location, inode) in &self.steps {
+            node = node.child(&location.name, *inode)?;
+        }
+        Ok(Some(node))
+    }
+}

@@ -1,0 +1,176 @@
+//! Spin-waiting: a waiting thread polls the connections on which its replies arrive before it sleeps.
+//!
+//! Waking a thread takes longer than the reply of many an engine. So a thread first polls for a short while, and yields
+//! between two polls. Then it sleeps at a descriptor that the network wakes, without another thread's help.
+use std::cell::{Cell, RefCell};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time for which a thread polls before it sleeps.
+pub const SPIN_TIME: Duration = Duration::from_micros(50);
+
+/// Consecutive misses after which a thread polls less often.
+const MISSES_MAX: u32 = 8;
+
+/// Rate of polling after that: once in this many times, to notice that replies have become faster.
+const SELDOM: u32 = 32;
+
+/// Success rate of spin-waiting.
+#[derive(Debug, Default)]
+pub struct Hits {
+    /// Misses, and waits without polling, since the last success.
+    misses: AtomicU32,
+}
+
+impl Hits {
+    /// True if spin-waiting is likely to succeed now.
+    pub fn are_likely(&self) -> bool {
+        let misses = self.misses.load(Ordering::Relaxed);
+        let likely = misses < MISSES_MAX || misses.is_multiple_of(SELDOM);
+        if !likely {
+            self.misses.fetch_add(1, Ordering::Relaxed);
+        }
+        likely
+    }
+
+    /// Records whether spin-waiting succeeded.
+    pub fn note(&self, was_worth_it: bool) {
+        match was_worth_it {
+            true => self.misses.store(0, Ordering::Relaxed),
+            false => {
+                self.misses.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// A connection that waiting threads poll.
+pub trait Polled: Send + Sync {
+    /// A thread begins to poll, and continues until [`Polled::end`].
+    fn begin(&self);
+
+    /// True if data is likely to arrive before a thread could sleep and be woken.
+    fn is_soon(&self) -> bool;
+
+    /// Receives arrived data. It must not wait.
+    fn poll(&self);
+
+    /// Records whether the thread was woken before it slept.
+    fn note(&self, in_time: bool);
+
+    /// Sleeps until data may have arrived, or until `wake_up` is readable. False if another thread does that already.
+    fn sleep(&self, wake_up: BorrowedFd<'_>) -> bool;
+
+    /// The thread stops polling.
+    fn end(&self);
+}
+
+/// Connections that the thread polls.
+struct PolledConnections(RefCell<Vec<Arc<dyn Polled>>>);
+
+impl Drop for PolledConnections {
+    /// The thread ends, perhaps in a panic.
+    fn drop(&mut self) {
+        self.0.take().iter().for_each(|connection| connection.end());
+    }
+}
+
+thread_local! {
+    static POLLED: PolledConnections = const { PolledConnections(RefCell::new(Vec::new())) };
+    static IS_SPINNING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Adds a connection that the thread polls before it sleeps. False if the thread is ending.
+pub(crate) fn add(connection: &Arc<impl Polled + 'static>) -> bool {
+    let added = POLLED.try_with(|polled| {
+        let mut all = polled.0.borrow_mut();
+        let same =
+            |known: &Arc<dyn Polled>| Arc::as_ptr(known).addr() == Arc::as_ptr(connection).addr();
+        if !all.iter().any(same) {
+            connection.begin();
+            all.push(Arc::clone(connection) as Arc<dyn Polled>);
+        }
+    });
+    IS_SPINNING.set(IS_SPINNING.get() || added.is_ok());
+    added.is_ok()
+}
+
+/// A thread that waits for a wake-up.
+pub(crate) trait Sleeper {
+    /// True once after each wake-up.
+    fn take(&self) -> bool;
+
+    /// Runs `sleep` with a descriptor that is readable as soon as the thread is woken. `None` if there is no
+    /// descriptor.
+    fn sleep_with(&self, sleep: impl FnOnce(BorrowedFd<'_>) -> bool) -> Option<bool>;
+}
+
+/// Polls, and sleeps between two polls, until the thread is woken. False if other threads must poll for it: it may then
+/// sleep elsewhere.
+pub(crate) fn wait(sleeper: &impl Sleeper) -> bool {
+    if !IS_SPINNING.get() {
+        return false;
+    }
+    let all = POLLED.try_with(|polled| polled.0.borrow().clone()).unwrap_or_default();
+    if all.iter().any(|connection| connection.is_soon()) {
+        let in_time = spin(&all, sleeper);
+        all.iter().for_each(|connection| connection.note(in_time));
+        if in_time {
+            return true;
+        }
+    }
+    let woken = matches!(&all[..], [connection] if sleep_at(&**connection, sleeper));
+    if !woken {
+        end();
+    }
+    woken
+}
+
+fn spin(all: &[Arc<dyn Polled>], sleeper: &impl Sleeper) -> bool {
+    let began = Instant::now();
+    while !sleeper.take() {
+        if began.elapsed() >= SPIN_TIME {
+            return false;
+        }
+        std::thread::yield_now();
+        all.iter().for_each(|connection| connection.poll());
+    }
+    true
+}
+
+fn sleep_at(connection: &dyn Polled, sleeper: &impl Sleeper) -> bool {
+    while !sleeper.take() {
+        if sleeper.sleep_with(|wake_up| connection.sleep(wake_up)) != Some(true) {
+            return false;
+        }
+        connection.poll();
+    }
+    true
+}
+
+/// Stops polling.
+pub(crate) fn end() {
+    if IS_SPINNING.replace(false) {
+        let all = POLLED.try_with(|polled| polled.0.take()).unwrap_or_default();
+        all.iter().for_each(|connection| connection.end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spin_waiting_is_rare_after_misses_until_a_success() {
+        let hits = Hits::default();
+        let looks = |times: u32| {
+            (0..times).filter(|_| hits.are_likely()).inspect(|_| hits.note(false)).count()
+        };
+        assert_eq!(looks(MISSES_MAX), MISSES_MAX as usize);
+        assert_eq!(looks(SELDOM * 10), 10);
+        hits.note(true);
+        assert_eq!(looks(MISSES_MAX), MISSES_MAX as usize);
+    }
+}
