@@ -29,6 +29,13 @@ python_lints() {
     step build/python/bin/ruff format --quiet --no-cache --check python
 }
 
+# Types of the package and of the code in the documentation; python/pyproject.toml configures both checkers.
+python_types() {
+    step build/python/bin/mypy --config-file python/pyproject.toml --cache-dir build/mypy --no-error-summary
+    step build/python/bin/basedpyright --project python/pyproject.toml --pythonpath build/python/bin/python --level error
+    step build/python/bin/python scripts/typed_pages.py
+}
+
 # Installing it takes longer than all of this.
 semver() {
     if cargo semver-checks --version >/dev/null 2>&1; then
@@ -56,5 +63,6 @@ step cargo publish --quiet --dry-run --workspace --no-verify --allow-dirty --loc
 semver
 step shellcheck -x .ci/run scripts/*.sh tests/packages/*.sh
 python_lints
+python_types
 pages
 step cargo test --quiet -p esker-tidy

@@ -220,7 +220,9 @@ def c_api_row(machine):
         library, program, pool = f"{folder}/lib", f"{folder}/kv_rate", f"{folder}/pools/figures"
         pathlib.Path(f"{folder}/pools").mkdir()
         machine.run([ROOT / "scripts/lay-out-library.sh", options.libdaos, library])
-        machine.run(["cc", "-O2", f"-I{ROOT}/include", ROOT / "examples/c/kv_rate.c", "-o", program, f"-L{library}", "-ldaos", "-luuid", f"-Wl,-rpath,{library}"])
+        machine.run(
+            ["cc", "-O2", f"-I{ROOT}/include", ROOT / "examples/c/kv_rate.c", "-o", program, f"-L{library}", "-ldaos", "-luuid", f"-Wl,-rpath,{library}"]
+        )
         machine.run([options.esker, "pool", "create", "figures", "--size", "1G", "--dir", f"{folder}/pools"])
         machine.run([options.esker, "cont", "create", f"esker:{pool}", "rate"])
         machine.commands.append("kv_rate POOL CONT   # examples/c/kv_rate.c")
@@ -270,9 +272,17 @@ def measure_huge_pages(machine):
         return [what, *(cell for huge in (False, True) for cell in medians([shares(*which, huge) for _ in range(repeats)]))]
 
     return [
-        row("512 Arrays of 1 MiB, indexed, by a process that has just started (`bench array --indexed --fresh --rounds 1`)", fresh, "esker", ("write", "read"), 1),
+        row(
+            "512 Arrays of 1 MiB, indexed, by a process that has just started (`bench array --indexed --fresh --rounds 1`)",
+            fresh,
+            "esker",
+            ("write", "read"),
+            1,
+        ),
         row("Field I/O, full, pattern A, 2 processes, 1 MiB (`bench field-io --procs 2`)", field_io, "esker", ("write", "read"), 2),
-        row("fields of 1 MiB archived and retrieved by one request, 2 processes (`bench fields --procs 2`)", fields, "esker", ("archive", "retrieve-request"), 2),
+        row(
+            "fields of 1 MiB archived and retrieved by one request, 2 processes (`bench fields --procs 2`)", fields, "esker", ("archive", "retrieve-request"), 2
+        ),
     ]
 
 
@@ -337,7 +347,11 @@ def measure_compare(machine):
     report = machine.bench("compare", "--stores", "native,posix,files", "--procs", 2, "--size", "1MiB,8KiB", "--path", machine.options.memory, *short)
     sizes = {1 << 20: "1 MiB", 8 << 10: "8 KiB"}
     found = {(row["phase"], row["size_bytes"]): row["ratio_to_limit"] for row in report["compared"]}
-    return [[f"{phase} {name}", *(ratio(found[phase, size][store]) for store in ("native", "posix", "files"))] for size, name in sizes.items() for phase in ("write", "read")]
+    return [
+        [f"{phase} {name}", *(ratio(found[phase, size][store]) for store in ("native", "posix", "files"))]
+        for size, name in sizes.items()
+        for phase in ("write", "read")
+    ]
 
 
 def measure_files(machine):

@@ -45,6 +45,7 @@ step cargo test --quiet -p esker-tidy
 [ -z "$(matching '\.pyi?$')" ] || {
     step build/python/bin/ruff check --quiet --no-cache
     step build/python/bin/ruff format --quiet --no-cache --check python
+    step build/python/bin/mypy --config-file python/pyproject.toml --cache-dir build/mypy --no-error-summary
 }
 [ ${#crates[@]} = 0 ] || {
     step cargo clippy --quiet "${crates[@]}" --lib --bins -- -D warnings

@@ -142,7 +142,7 @@ has_python() {
 install_python_tools() {
     local tools=build/python wanted=python/requirements.txt
     cmp -s "$wanted" "$tools/requirements.txt" && "$tools/bin/maturin" --version >/dev/null 2>&1 && return
-    echo "installing: maturin, pytest and ruff into $tools"
+    echo "installing: maturin, pytest, ruff, mypy and basedpyright into $tools"
     python3 -m venv --clear "$tools"
     "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"
     cp "$wanted" "$tools/requirements.txt"

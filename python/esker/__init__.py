@@ -37,6 +37,10 @@ Every method that may block also has an asyncio variant with the prefix `a`: `aw
 Errors are exceptions of `esker.errors`; all derive from `esker.Error`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import _aio, _fields, _files, _mapping, _tensors
 from ._esker import (
     Array,
@@ -69,6 +73,13 @@ from .errors import (
     TxRestart,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import xarray
+
+    from ._esker import _Request
+
 __all__ = [
     "Array",
     "Attributes",
@@ -100,7 +111,12 @@ __all__ = [
 ]
 
 
-def open_datasets(source, request=None, *, drop_variables=None):
+def open_datasets(
+    source: str | FieldStore,
+    request: _Request | None = None,
+    *,
+    drop_variables: str | Iterable[str] | None = None,
+) -> list[xarray.Dataset]:
     """Open the fields of a request as datasets of xarray, one for each grid.
 
     `source` is a URL, `esker://POOL/CONTAINER?name=value&...`, or a FieldStore; `request` a dict or a text in

@@ -4,8 +4,12 @@ Calls on a local pool wait only for the storage medium, and release the GIL mean
 sufficient, and the event loop continues with other tasks.
 """
 
+from __future__ import annotations
+
 import asyncio
 import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from . import _esker
 
@@ -61,10 +65,10 @@ _WAITING = {
 }
 
 
-def _variant(cls, name):
+def _variant(cls: type[Any], name: str) -> Callable[..., Awaitable[Any]]:
     method = getattr(cls, name)
 
-    async def variant(self, *args, **kwargs):
+    async def variant(self: Any, *args: Any, **kwargs: Any) -> Any:
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
     variant.__name__ = f"a{name}"
@@ -73,7 +77,7 @@ def _variant(cls, name):
     return functools.update_wrapper(variant, method, assigned=("__module__",), updated=())
 
 
-def complete():
+def complete() -> None:
     """Add a variant of every method that may block."""
     for cls, names in _WAITING.items():
         for name in names:

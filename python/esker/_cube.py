@@ -5,10 +5,22 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
 from ._axes import expect_size
+
+# The names and values at one index of an axis; an axis has None where no field can be.
+Slot = dict[str, str]
+Slots = Sequence[Optional[Slot]]
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ._axes import GridIdentity
+    from ._esker import Field, FieldStore, _Floats
 
 
 class Part:
@@ -17,12 +29,12 @@ class Part:
     An axis is a list with one entry per index: a dict of names and values, or None where no field can be.
     """
 
-    def __init__(self, fixed, axes):
+    def __init__(self, fixed: dict[str, str], axes: Sequence[Slots]) -> None:
         """Take the names and values that all fields have, and the axes."""
         self.fixed, self.axes = fixed, axes
 
     @classmethod
-    def from_values(cls, values, axes):
+    def from_values(cls, values: Mapping[str, Sequence[str]], axes: Iterable[Sequence[str]]) -> Part:
         """Make the part of a request from the values of each name; `axes` lists the names of each axis."""
         fixed = {name: several[0] for name, several in values.items()}
         product = itertools.product
@@ -31,20 +43,24 @@ class Part:
             [[dict(zip(names, one)) for one in product(*(values[name] for name in names))] for names in axes],
         )
 
-    def requests(self):
+    def requests(self) -> Iterator[Mapping[str, Any]]:
         """Requests for its fields: for the first of them, then for all."""
-        if all(self.axes):
-            yield self.key([0] * len(self.axes))
-            several = {name: axis for axis in self.axes for name in axis[0]}
+        axes = [[slot for slot in axis if slot is not None] for axis in self.axes]
+        if all(axes):
+            several = {name: axis for axis in axes for name in axis[0]}
             listed = {name: [slot[name] for slot in axis] for name, axis in several.items()}
-            yield self.fixed | listed
+            yield {**self.fixed, **{name: values[0] for name, values in listed.items()}}
+            yield {**self.fixed, **listed}
 
-    def key(self, at):
+    def key(self, at: Sequence[int]) -> dict[str, str] | None:
         """The names and values of the field at an index; None if no field can be there."""
-        slots = [axis[index] for axis, index in zip(self.axes, at)]
-        if None in slots:
-            return None
-        return self.fixed | {name: value for slot in slots for name, value in slot.items()}
+        key = dict(self.fixed)
+        for axis, index in zip(self.axes, at):
+            slot = axis[index]
+            if slot is None:
+                return None
+            key |= slot
+        return key
 
 
 class Cube:
@@ -56,7 +72,16 @@ class Cube:
 
     dtype = np.dtype("<f4")
 
-    def __init__(self, parts, lengths, grid, *, along=0, fill=math.nan, identity=None):
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        lengths: Iterable[int],
+        grid: Iterable[int],
+        *,
+        along: int = 0,
+        fill: float = math.nan,
+        identity: GridIdentity | None = None,
+    ) -> None:
         """Take the parts, which have the same axes except `along`, and the identity of their grid."""
         self._parts, self._along, self.fill, self._identity = parts, along, fill, identity
         shape = [len(axis) for axis in parts[0].axes]
@@ -68,7 +93,7 @@ class Cube:
         self._axes, self._lengths = tuple(shape), tuple(lengths)
         self.shape, self.chunks = self._axes + self._grid, self._lengths + self._grid
 
-    def key(self, at):
+    def key(self, at: Sequence[int]) -> dict[str, str] | None:
         """The names and values of the field at an index of the axes; None if no field can be there."""
         if not at:
             return self._parts[0].key(at)
@@ -77,23 +102,25 @@ class Cube:
         at[self._along] -= self._ends[number - 1] if number else 0
         return self._parts[number].key(at)
 
-    def _within(self, chunk):
+    def _within(self, chunk: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Each index of a chunk, in the chunk and in the cube."""
         begin = [index * length for index, length in zip(chunk, self._lengths)]
         ends = [min(length, n - at) for length, n, at in zip(self._lengths, self._axes, begin)]
         for place in np.ndindex(*ends):
             yield place, tuple(a + b for a, b in zip(begin, place))
 
-    def has(self, store, chunk):
+    def has(self, store: FieldStore, chunk: Sequence[int]) -> bool:
         """Whether the store has some field of a chunk."""
         return any(self._field(store, at) is not None for _, at in self._within(chunk))
 
-    def _field(self, store, at):
+    def _field(self, store: FieldStore, at: Sequence[int]) -> Field | None:
         key = self.key(at)
-        found = store.retrieve(key, partial=True) if key is not None else ()
+        if key is None:
+            return None
+        found = store.retrieve(key, partial=True)
         return found[0] if len(found) else None
 
-    def read(self, store, chunk):
+    def read(self, store: FieldStore, chunk: Sequence[int]) -> NDArray[np.float32] | None:
         """The values of a chunk; None if the store has none of its fields."""
         values = None
         for place, at in self._within(chunk):
@@ -105,12 +132,13 @@ class Cube:
             values[place] = self._decoded(field, store)
         return values
 
-    def _values(self, field, store):
-        if self._identity is None:
+    def _values(self, field: Field, store: FieldStore) -> _Floats:
+        identity = self._identity
+        if identity is None:
             return field.values
-        return self._identity.values(field, lambda: store.retrieve(self._identity.key)[0])
+        return identity.values(field, lambda: store.retrieve(identity.key)[0])
 
-    def _decoded(self, field, store):
+    def _decoded(self, field: Field, store: FieldStore) -> _Floats:
         decoded = self._values(field, store)
         expect_size(field, decoded, self._grid)
         if not math.isnan(self.fill):
@@ -123,15 +151,16 @@ class Points:
 
     dtype = np.dtype("<f8")
 
-    def __init__(self, key, name, size):
+    def __init__(self, key: Mapping[str, str], name: str, size: int) -> None:
         """Take the key of a field on the grid, the name, and the number of points."""
         self._key, self._name = key, name
         self.shape = self.chunks = (size,)
 
-    def has(self, store, chunk):
+    def has(self, store: FieldStore, chunk: Sequence[int]) -> bool:
         """Whether the store still has the field."""
         return len(store.retrieve(self._key, partial=True)) > 0
 
-    def read(self, store, chunk):
+    def read(self, store: FieldStore, chunk: Sequence[int]) -> _Floats:
         """The values, in degrees."""
-        return getattr(store.retrieve(self._key)[0], self._name)
+        values: _Floats = getattr(store.retrieve(self._key)[0], self._name)
+        return values

@@ -7,10 +7,17 @@ import logging
 import os
 import posixpath
 import time
+from typing import TYPE_CHECKING, Any
 
 from fsspec.transaction import Transaction
 
 from ._replacing import PART, ReplacingFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ._esker import FileSystem
+
 
 _numbers = itertools.count()
 # Size of the blocks in which a file is copied that is appended to, in bytes.
@@ -23,7 +30,7 @@ class DeferredFile(ReplacingFile):
     `close` stores it under another name, which ends with `.part`. A killed process leaves that file.
     """
 
-    def __init__(self, files, path, mode):
+    def __init__(self, files: FileSystem, path: str, mode: str) -> None:
         """Begin a file; its folder has to exist."""
         self.files, self.exclusive = files, "x" in mode
         exists = files.exists(path)
@@ -36,10 +43,10 @@ class DeferredFile(ReplacingFile):
                 while piece := before.read(_COPY_BYTES):
                     self.write(piece)
 
-    def _finish(self):
+    def _finish(self) -> None:
         """Keep the stored file for the commit."""
 
-    def commit(self):
+    def commit(self) -> None:
         """Make the file visible, without the others of a transaction."""
         self.close()
         _appear([self])
@@ -52,9 +59,10 @@ class EskerTransaction(Transaction):
     one name, the last counts.
     """
 
-    def complete(self, commit=True):
+    def complete(self, commit: bool = True) -> None:
         """Make all files visible, or discard them."""
-        files, self.files = list(self.files), type(self.files)()
+        files: list[DeferredFile] = list(self.files)
+        self.files: Any = type(self.files)()
         try:
             if commit:
                 for file in files:
@@ -66,10 +74,10 @@ class EskerTransaction(Transaction):
             super().complete(commit)
 
 
-def _appear(files):
+def _appear(files: Iterable[DeferredFile]) -> None:
     """Rename the stored files, in one transaction for each container and kind of file."""
     last = {(id(file.files), file.name): file for file in files if file.is_stored}
-    groups = {}
+    groups: dict[tuple[int, bool], list[DeferredFile]] = {}
     for file in last.values():
         groups.setdefault((id(file.files), file.exclusive), []).append(file)
     for several in groups.values():
@@ -79,7 +87,7 @@ def _appear(files):
             file.is_stored = False
 
 
-def _discard(file):
+def _discard(file: DeferredFile) -> None:
     try:
         file.discard()
     except Exception:

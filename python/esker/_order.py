@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import SupportsIndex, overload
 
 _ROUNDS = 4
 _ODD = 0x9E3779B97F4A7C15
 
 
-class Order(Sequence):
+class Order(Sequence[int]):
     """The numbers of the samples that one of `ranks` processes reads in one epoch, in order.
 
     With `shuffle`, the order is a permutation that `seed` and `epoch` determine. It is computed, not
@@ -19,7 +20,16 @@ class Order(Sequence):
     first samples are repeated.
     """
 
-    def __init__(self, count, *, shuffle=False, seed=0, epoch=0, rank=0, ranks=1):
+    def __init__(
+        self,
+        count: int,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> None:
         """Take the total number of samples."""
         if not 0 <= rank < ranks:
             raise ValueError(f"rank {rank} of {ranks} ranks: ranks count from 0")
@@ -28,10 +38,16 @@ class Order(Sequence):
         digest = hashlib.blake2b(f"{seed}/{epoch}".encode(), digest_size=8 * _ROUNDS).digest()
         self._keys = [int.from_bytes(digest[8 * at : 8 * at + 8], "little") for at in range(_ROUNDS)]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return -(-self._count // self._ranks)
 
-    def __getitem__(self, index):
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> int | list[int]:
         if isinstance(index, slice):
             return [self._at(position) for position in range(*index.indices(len(self)))]
         position = operator.index(index)
@@ -39,11 +55,11 @@ class Order(Sequence):
             raise IndexError(f"position {position} of {len(self)}")
         return self._at(position % len(self))
 
-    def _at(self, position):
+    def _at(self, position: int) -> int:
         number = (position * self._ranks + self._rank) % self._count
         return self._permuted(number) if self._shuffle else number
 
-    def _permuted(self, number):
+    def _permuted(self, number: int) -> int:
         """A Feistel network over the next power of four, walked until it hits a number below the count."""
         mask = (1 << self._half) - 1
         while True:
@@ -59,27 +75,27 @@ class Order(Sequence):
 class Progress:
     """Progress of reading: the seed, the epoch, and the number of samples returned in it."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         """Start at the beginning of epoch 0."""
         self.seed, self.epoch, self.given = seed, 0, 0
         # Epoch and position of the next iteration.
         self.next = 0, 0
 
-    def begin(self):
+    def begin(self) -> tuple[int, int]:
         """Begin an iteration and return its epoch and position; the one after it is the next epoch."""
         self.epoch, self.given = self.next
         self.next = self.epoch + 1, 0
         return self.epoch, self.given
 
-    def end(self):
+    def end(self) -> None:
         """Finish an epoch."""
         self.epoch, self.given = self.next
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, int]:
         """The state as a dict of numbers."""
         return {"seed": self.seed, "epoch": self.epoch, "samples": self.given}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Begin the next iteration at a saved state."""
         self.seed, self.next = state["seed"], (state["epoch"], state["samples"])
         self.epoch, self.given = self.next
@@ -90,14 +106,14 @@ class Resumable:
 
     progress: Progress
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Start the next iteration at the beginning of an epoch."""
         self.progress.next = epoch, 0
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, int]:
         """Epoch, seed, and the number of samples returned in the epoch."""
         return self.progress.state_dict()
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Continue where `state_dict` was called, in the same or in another process."""
         self.progress.load_state_dict(state)

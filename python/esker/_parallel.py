@@ -1,6 +1,16 @@
 """Calls on many items of one pool."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from ._esker import Pool
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 # Number of calls in progress at a time, as in DAOS's own bulk operations.
 IN_FLIGHT = 16
@@ -8,10 +18,10 @@ IN_FLIGHT = 16
 _AT_ONCE = ("esker:", "memory:")
 # Most cached names of pools. A label does not reveal the kind of a pool, and asking for it takes a while.
 _KNOWN_MAX = 1000
-_known = {}
+_known: dict[str, bool] = {}
 
 
-def _answers_at_once(pool):
+def _answers_at_once(pool: Pool) -> bool:
     """True for a pool of this machine."""
     found = _known.get(pool.name)
     if found is None:
@@ -21,7 +31,7 @@ def _answers_at_once(pool):
     return found
 
 
-def each(pool, work, items):
+def each(pool: Pool, work: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
     """Call `work` with each item, on remote pools in parallel. Return the results in order."""
     items = list(items)
     if len(items) < 2 or _answers_at_once(pool):

@@ -1,10 +1,21 @@
 """Files that appear completely or not at all."""
 
+from __future__ import annotations
+
 import contextlib
 import io
 import posixpath
+from typing import TYPE_CHECKING
 
 from .errors import NotFound
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Buffer
+
+    from ._esker import FileSystem
+
 
 # Ending of the name of a file that is being written. A later writer of the same file begins it again.
 PART = ".part"
@@ -18,18 +29,26 @@ class ReplacingFile(io.BufferedIOBase):
     writer overwrites.
     """
 
-    def __init__(self, files, path, *, permissions=0o644, buffer_bytes=4 << 20, part=None):
+    def __init__(
+        self,
+        files: FileSystem,
+        path: str,
+        *,
+        permissions: int = 0o644,
+        buffer_bytes: int = 4 << 20,
+        part: str | None = None,
+    ) -> None:
         """Begin a file; its folder has to exist. `part` is its name until it is closed."""
         self._files, self.name, self._limit = files, path, buffer_bytes
         self.part, self.is_stored = part or path + PART, True
         self._file = files.open_file(self.part, "w", permissions=permissions)
         self._buffer, self._stored = bytearray(), 0
 
-    def writable(self):
+    def writable(self) -> bool:
         """Return True: it is writable."""
         return True
 
-    def write(self, data):
+    def write(self, data: Buffer) -> int:
         """Append bytes, and return their number."""
         self._check()
         with memoryview(data) as view, view.cast("B") as content:
@@ -41,16 +60,16 @@ class ReplacingFile(io.BufferedIOBase):
                 self._buffer += content
             return len(content)
 
-    def tell(self):
+    def tell(self) -> int:
         """Return the number of bytes written."""
         self._check()
         return self._stored + len(self._buffer)
 
-    def flush(self):
+    def flush(self) -> None:
         """Do nothing: before `close`, the file is not visible."""
         self._check()
 
-    def close(self):
+    def close(self) -> None:
         """Store the buffered bytes, and replace the old file."""
         if self.closed:
             return
@@ -64,12 +83,12 @@ class ReplacingFile(io.BufferedIOBase):
             raise
         super().close()
 
-    def _finish(self):
+    def _finish(self) -> None:
         """Replace the old file."""
         self._files.rename(self.part, self.name)
         self.is_stored = False
 
-    def discard(self):
+    def discard(self) -> None:
         """Discard the written bytes; the old file stays."""
         if not self.closed:
             super().close()
@@ -78,31 +97,33 @@ class ReplacingFile(io.BufferedIOBase):
             self.is_stored = False
             remove(self._files, self.part)
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Replace the old file, unless an exception leaves the block."""
         self.close() if kind is None else self.discard()
 
-    def __del__(self):
+    def __del__(self) -> None:
         """Discard a file that was not closed."""
         if hasattr(self, "_buffer"):
             self.discard()
 
-    def _store(self):
+    def _store(self) -> None:
         if self._buffer:
             self._stored = self._file.write(self._stored, self._buffer)
             self._buffer = bytearray()
 
-    def _check(self):
+    def _check(self) -> None:
         if self.closed:
             raise ValueError(f"{self.name}: I/O operation on closed file")
 
 
-def remove(files, path):
+def remove(files: FileSystem, path: str) -> None:
     """Remove a file, if it exists."""
     with contextlib.suppress(NotFound):
         files.remove(path)
 
 
-def make_folder_of(files, path):
+def make_folder_of(files: FileSystem, path: str) -> None:
     """Create the folder of a file, with those above it."""
     files.mkdir(posixpath.dirname(path), parents=True)

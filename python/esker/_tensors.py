@@ -1,12 +1,24 @@
 """Methods of tensors that need numpy: putting arrays, and reading selections as arrays."""
 
+from __future__ import annotations
+
 import operator
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ._esker import Tensor, TensorPut, TensorStore
 
+if TYPE_CHECKING:
+    from types import ModuleType
 
-def _numpy():
+    import numpy
+    from numpy.typing import ArrayLike, DTypeLike
+
+    from ._esker import _Described, _Memory, _NumpyArray, _Path
+
+
+def _numpy() -> ModuleType:
     try:
         import numpy
     except ImportError as error:
@@ -14,48 +26,50 @@ def _numpy():
     return numpy
 
 
-def _described(dtype):
+def _described(dtype: numpy.dtype[Any]) -> _Described:
     """A dtype for the store: its code, or the size of a structured one and its members."""
     if dtype.hasobject or dtype.kind == "T":
         raise TypeError(
             f"dtype {dtype} holds pointers to Python objects, not values: convert the array to a numeric, "
             "bytes or str type of a fixed size, e.g. with astype"
         )
-    if dtype.names is None:
+    if dtype.names is None or dtype.fields is None:
         return dtype.str
     members = []
     for name in dtype.names:
-        inner, offset, *title = dtype.fields[name]
+        inner, offset, *titles = dtype.fields[name]
         inner, shape = inner.subdtype or (inner, ())
-        title = title[0] if title and isinstance(title[0], str) else ""
+        title = titles[0] if titles and isinstance(titles[0], str) else ""
         members.append((name, title, offset, _described(inner), shape))
     return dtype.itemsize, members
 
 
-def _dtype(described):
+def _dtype(described: _Described) -> numpy.dtype[Any]:
     """The dtype that the store described."""
-    numpy = _numpy()
     if isinstance(described, str):
-        return numpy.dtype(described)
+        return _made(described)
     size, members = described
-    names, titles, offsets, inner, shapes = zip(*members, strict=True)
-    formats = [
-        (_dtype(one), shape) if shape else _dtype(one) for one, shape in zip(inner, shapes, strict=True)
-    ]
-    fields = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
+    names, titles, offsets, inner, shapes = zip(*members)
+    formats = [(_dtype(one), shape) if shape else _dtype(one) for one, shape in zip(inner, shapes)]
+    fields: dict[str, Any] = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
     if any(titles):
         fields["titles"] = [title or None for title in titles]
-    return numpy.dtype(fields)
+    return _made(fields)
 
 
-def _memory(array):
+def _made(code: Any) -> numpy.dtype[Any]:
+    dtype: numpy.dtype[Any] = _numpy().dtype(code)
+    return dtype
+
+
+def _memory(array: _NumpyArray) -> _Memory:
     """The bytes of an array, the offset of the first element in them, and the strides."""
     numpy = _numpy()
     if array.nbytes == 0:
         return b"", 0, (0,) * array.ndim
     if array.flags.c_contiguous:
         return array.reshape(-1).view(numpy.uint8), 0, array.strides
-    reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides)]
     lowest = array[tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)]
     as_strided = numpy.lib.stride_tricks.as_strided
     element = as_strided(lowest, (1,), (array.itemsize,), writeable=False).view(numpy.uint8)
@@ -64,26 +78,34 @@ def _memory(array):
     return memory, -sum(one for one in reach if one < 0), array.strides
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """An attribute without numpy: scalars and arrays become numbers and lists."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _attributes(attrs):
+def _attributes(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: _plain(value) for name, value in (attrs or {}).items()}
 
 
-def _array(data):
+def _array(data: ArrayLike) -> _NumpyArray:
     array = _numpy().asanyarray(data)
     mask = getattr(array, "mask", None)
     if mask is not None and _numpy().any(mask):
         raise TypeError("a masked array has no value where it is masked: use filled()")
-    return _numpy().asarray(array)
+    plain: _NumpyArray = _numpy().asarray(array)
+    return plain
 
 
-def _put(self, array, name=None, attrs=None, *, chunks=None):
+def _put(
+    self: TensorStore,
+    array: ArrayLike,
+    name: str | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    chunks: Sequence[int] | None = None,
+) -> str:
     """Stores a complete array, visible under `name` or by its UUID only, and returns the UUID.
 
     It replaces a tensor with that name: readers see the old one or the new one. `attrs` is a dict of bool,
@@ -95,18 +117,37 @@ def _put(self, array, name=None, attrs=None, *, chunks=None):
     return self._put(kind, array.shape, chunks, _attributes(attrs), _memory(array), name)
 
 
-def _begin(self, shape, dtype, attrs=None, *, chunks=None):
+def _begin(
+    self: TensorStore,
+    shape: SupportsIndex | Sequence[int],
+    dtype: DTypeLike,
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    chunks: Sequence[int] | None = None,
+) -> TensorPut:
     """Begins a tensor that is written in parts, by any processes, and returns its TensorPut."""
-    shape = (shape,) if hasattr(shape, "__index__") else shape
-    return self._begin(_described(_numpy().dtype(dtype)), shape, chunks, _attributes(attrs))
+    return self._begin(_described(_made(dtype)), _several(shape), chunks, _attributes(attrs))
 
 
-def _get(self, name):
+def _several(numbers: SupportsIndex | Sequence[int]) -> Sequence[int]:
+    """Numbers of each dimension; a number alone is that of the only one."""
+    return (operator.index(numbers),) if isinstance(numbers, SupportsIndex) else numbers
+
+
+def _get(self: TensorStore, name: str) -> _NumpyArray:
     """The elements of a tensor, by its name or UUID: a new array."""
-    return self.open(name)[...]
+    array: _NumpyArray = self.open(name)[...]
+    return array
 
 
-def _put_hdf5(self, path, name=None, dataset=None, *, chunks=None):
+def _put_hdf5(
+    self: TensorStore,
+    path: _Path,
+    name: str | None = None,
+    dataset: str | None = None,
+    *,
+    chunks: Sequence[int] | None = None,
+) -> str:
     """Stores a dataset of an HDF5 file, visible under `name` or by its UUID only, and returns the UUID.
 
     `dataset` is its path in the file, and may be omitted if it is the only one; netCDF 4 files are HDF5
@@ -121,16 +162,16 @@ def _put_hdf5(self, path, name=None, dataset=None, *, chunks=None):
     return uuid
 
 
-def _keys(self):
+def _keys(self: TensorStore) -> list[str]:
     """The names of tensors, sorted."""
     return [one["name"] for one in self.list() if one["name"] is not None]
 
 
-def _iterate(self):
+def _iterate(self: TensorStore) -> Iterator[str]:
     return iter(_keys(self))
 
 
-def _write(self, offset, array):
+def _write(self: TensorPut, offset: SupportsIndex | Sequence[int], array: ArrayLike) -> None:
     """Writes a part: `array`, with the first index `offset`. When this returns, the part is stored.
 
     Its type must be that of the tensor, and so must its number of dimensions.
@@ -138,27 +179,26 @@ def _write(self, offset, array):
     array = _array(array)
     if array.dtype != self.dtype:
         raise TypeError(f"a part of dtype {array.dtype} for a tensor of {self.dtype}: use astype")
-    offset = (offset,) if hasattr(offset, "__index__") else offset
-    self._write(offset, array.shape, _memory(array))
+    self._write(_several(offset), array.shape, _memory(array))
 
 
-def _own_dtype(self):
+def _own_dtype(self: Tensor | TensorPut) -> numpy.dtype[Any]:
     """The type of its elements, a numpy.dtype."""
     return _dtype(self._data_type())
 
 
-def _ndim(self):
+def _ndim(self: Tensor) -> int:
     """Number of its dimensions."""
     return len(self.shape)
 
 
-def _length(self):
+def _length(self: Tensor) -> int:
     if not self.shape:
         raise TypeError("len() of a tensor without dimensions")
     return self.shape[0]
 
 
-def _expanded(key, ndim):
+def _expanded(key: Any, ndim: int) -> tuple[tuple[Any, ...], int | None]:
     """One item for each dimension, None for new ones, and the position of `...` (None without one)."""
     key = key if isinstance(key, tuple) else (key,)
     used = sum(1 for item in key if item is not None and item is not Ellipsis)
@@ -172,7 +212,7 @@ def _expanded(key, ndim):
     return key[: dots[0]] + rest + key[dots[0] + 1 :], dots[0]
 
 
-def _one(item, length):
+def _one(item: Any, length: int) -> tuple[tuple[int, int, int], slice | int]:
     """(start, step, count) of an item of a selection, and the numpy index for the rest of the work."""
     if isinstance(item, slice):
         start, stop, step = item.indices(length)
@@ -192,12 +232,14 @@ def _one(item, length):
     return (at, 1, 1), 0
 
 
-def _select(self, key):
+def _select(self: Tensor, key: Any) -> Any:
     """Reads a selection. The result is that of numpy for the same key."""
     numpy = _numpy()
     shape = self.shape
     items, dots = _expanded(key, len(shape))
-    slabs, left, lengths = [], [], iter(shape)
+    slabs: list[tuple[int, int, int]] = []
+    left: list[Any] = []
+    lengths = iter(shape)
     for item in items:
         if item is None:
             left.append(None)
@@ -213,25 +255,35 @@ def _select(self, key):
     return array[tuple(left)]
 
 
-def _asarray(self, dtype=None, copy=None):
+def _asarray(self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None) -> _NumpyArray:
     if copy is False:
         raise ValueError("a tensor is read to new memory: it cannot become an array without a copy")
-    array = self[...]
+    array: _NumpyArray = self[...]
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
-def complete():
-    """Add the methods that need numpy, which is imported on first use."""
-    TensorStore.put = _put
-    TensorStore.begin = _begin
-    TensorStore.get = _get
-    TensorStore.put_hdf5 = _put_hdf5
-    TensorStore.keys = _keys
-    TensorStore.__iter__ = _iterate
-    TensorPut.write = _write
-    TensorPut.dtype = property(_own_dtype)
-    Tensor.dtype = property(_own_dtype)
-    Tensor.ndim = property(_ndim)
-    Tensor.__len__ = _length
-    Tensor.__getitem__ = _select
-    Tensor.__array__ = _asarray
+_ADDED: dict[type, dict[str, Any]] = {
+    TensorStore: {
+        "put": _put,
+        "begin": _begin,
+        "get": _get,
+        "put_hdf5": _put_hdf5,
+        "keys": _keys,
+        "__iter__": _iterate,
+    },
+    TensorPut: {"write": _write, "dtype": property(_own_dtype)},
+    Tensor: {
+        "dtype": property(_own_dtype),
+        "ndim": property(_ndim),
+        "__len__": _length,
+        "__getitem__": _select,
+        "__array__": _asarray,
+    },
+}
+
+
+def complete() -> None:
+    """Add the members that need numpy, which is imported on first use."""
+    for cls, members in _ADDED.items():
+        for name, member in members.items():
+            setattr(cls, name, member)

@@ -1,9 +1,11 @@
 """Byte ranges of zarr's requests."""
 
-from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from __future__ import annotations
+
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 
 
-def bounds(size, byte_range):
+def bounds(size: int, byte_range: ByteRequest | None) -> tuple[int, int]:
     """The start and the end of the requested bytes."""
     if byte_range is None:
         return 0, size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +13,13 @@ from ._cube import Cube, Part, Points
 from ._described import Described
 from ._zarr_cubes import CubeStore, Layout
 from .errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence, Set
+
+    from ._axes import Coordinate, Grid
+    from ._cube import Slot
+    from ._esker import Field, _Request
 
 # The attributes of coordinates that xarray decodes to times.
 _TIME = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
@@ -29,7 +37,13 @@ class Fields(CubeStore):
     fields are looked up once, when the object is made.
     """
 
-    def __init__(self, store, request=None, *, chunks=None):
+    def __init__(
+        self,
+        store: FieldStore | str,
+        request: _Request | None = None,
+        *,
+        chunks: Mapping[str, int] | None = None,
+    ) -> None:
         """Look up the axes of the request, and decode one field of each parameter."""
         opened = store if isinstance(store, FieldStore) else FieldStore(store.removeprefix("esker://"), "r")
         layout = _layout(opened, _listed(opened, request), chunks or {})
@@ -37,28 +51,29 @@ class Fields(CubeStore):
         super().__init__(opened, layout.written(), layout.cubes)
 
 
-def _listed(store, request):
+def _listed(store: FieldStore, request: _Request | None) -> dict[str, list[str]]:
     """The values that a request lists; each step is also the end of a range from 0, as in a retrieval."""
     listed = {name: values for name, values in store.expand(request or {}).items() if values is not None}
     ranges = [f"0-{value}" for value in listed.get("step", ()) if "-" not in value and value != "0"]
     return {**listed, "step": listed["step"] + ranges} if ranges else listed
 
 
-def _layout(store, listed, chunks):
+def _layout(store: FieldStore, listed: Mapping[str, Sequence[str]], chunks: Mapping[str, int]) -> Layout:
     parameters = list(_parameters(store, listed))
     if not parameters:
         store.retrieve(listed)
         raise NotFound(2, f"field store {store.name} has no fields")
     axes = union(parameters)
-    layout, place, grids = Layout(), None, {}
+    layout = Layout()
+    grids: dict[str, Grid] = {}
+    place = parameters[0].grid(grids)
     unknown = chunks.keys() - axes.keys()
     if unknown:
         raise ValueError(f"chunks of {sorted(unknown)}: the axes are {sorted(axes)}")
     for one in parameters:
         where = one.grid(grids)
-        if place is not None and not place.same(where):
+        if not place.same(where):
             raise place.identity.error(where.identity)
-        place = place or where
         described = Described(one.first)
         cube, dims = one.cube(axes, where, chunks)
         layout.add_cube(described.name(layout.cubes), cube, dims, described.attributes())
@@ -69,7 +84,7 @@ def _layout(store, listed, chunks):
     return layout
 
 
-def _parameters(store, listed):
+def _parameters(store: FieldStore, listed: Mapping[str, Sequence[str]]) -> Iterator[_Parameter]:
     """The parameters on each type of level that exist."""
     found = store.axes(listed, empty=True)
     for levtype in found.get("levtype", [""]) if found else ():
@@ -79,7 +94,7 @@ def _parameters(store, listed):
             yield _Parameter(store, key, levtype, param)
 
 
-def _with_valid_time(coordinates):
+def _with_valid_time(coordinates: dict[str, Coordinate]) -> dict[str, Coordinate]:
     kinds = {name: coordinates[name][1].dtype.kind for name in ("time", "step") if name in coordinates}
     if kinds == {"time": "M", "step": "m"}:
         (dims, start, _), (more, length, _) = coordinates["time"], coordinates["step"]
@@ -89,14 +104,14 @@ def _with_valid_time(coordinates):
     return coordinates
 
 
-def _add_coordinates(layout, coordinates):
+def _add_coordinates(layout: Layout, coordinates: Mapping[str, Coordinate]) -> None:
     for name, (dims, values, attributes) in coordinates.items():
         kind = np.asarray(values).dtype.kind
         encoded = values.astype(f"{kind}8[s]").astype("i8") if kind in "mM" else np.asarray(values)
         layout.add_values(name, encoded, dims, {**attributes, **{"M": _TIME, "m": _STEP}.get(kind, {})})
 
 
-def _add_grid(layout, place, key):
+def _add_grid(layout: Layout, place: Grid, key: Mapping[str, str]) -> Set[str]:
     """Add the coordinates of the grid, and return their names. Coordinates of points are read when needed."""
     for name, (dims, values, attributes) in place.coordinates.items():
         if dims == ("values",):
@@ -109,7 +124,9 @@ def _add_grid(layout, place, key):
 class _Parameter:
     """The fields of a parameter on a type of level: their axes, and the first of them."""
 
-    def __init__(self, store, listed, levtype, param):
+    def __init__(
+        self, store: FieldStore, listed: Mapping[str, Sequence[str]], levtype: str, param: str
+    ) -> None:
         self.param = param
         self._values = {
             name: values
@@ -125,15 +142,15 @@ class _Parameter:
         self.axes = dict(map(self._axis, self._groups(), itertools.repeat(levtype)))
         self.first = self._first(store, listed)
 
-    def _groups(self):
+    def _groups(self) -> list[tuple[str, ...]]:
         """The names that share an axis."""
         rest = [name for name in self._values if name not in ("date", "time")]
         times = [name for name in ("date", "time") if name in self._values]
         return [(name,) for name in rest] + ([tuple(times)] if times else [])
 
-    def _axis(self, names, levtype):
+    def _axis(self, names: Sequence[str], levtype: str) -> tuple[str, dict[Any, Slot]]:
         """The name of an axis, and its slots by the values of its coordinate."""
-        slots = Part.from_values(self._values, [names]).axes[0]
+        slots = [slot for slot in Part.from_values(self._values, [names]).axes[0] if slot is not None]
         name = {"levelist": level_name(levtype), "date": "time"}.get(names[0], names[0])
         axis = {self._coordinate(name, slot): slot for slot in slots}
         if len(axis) < len(slots):
@@ -141,26 +158,28 @@ class _Parameter:
         return name, axis
 
     @staticmethod
-    def _coordinate(name, slot):
+    def _coordinate(name: str, slot: Slot) -> Any:
         if "date" in slot:
             return time(slot["date"], slot.get("time", ""))
         (value,) = slot.values()
         return step(value) if name == "step" else number(value)
 
-    def _first(self, store, listed):
+    def _first(self, store: FieldStore, listed: Mapping[str, Sequence[str]]) -> Field:
         """A field that exists, usually the first one."""
         first = self._fixed | {name: values[0] for name, values in self._values.items()}
         found = store.retrieve(first, partial=True)
         return found[0] if len(found) else store.list(listed)[0]
 
-    def grid(self, known):
+    def grid(self, known: dict[str, Grid]) -> Grid:
         """The grid of its fields. ecCodes computes it once for all fields on the same grid."""
         section = self.first.metadata("md5GridSection") or self.param
         if section not in known:
             known[section] = grid(self.first)
         return known[section]
 
-    def cube(self, union, where, chunks):
+    def cube(
+        self, union: Mapping[str, Axis], where: Grid, chunks: Mapping[str, int]
+    ) -> tuple[Cube, list[str]]:
         """The cube of its fields on the axes of all parameters, and the names of its dimensions."""
         fixed = dict(self._fixed)
         axes = [union[name] for name in self.axes if len(union[name]) > 1]
@@ -168,7 +187,7 @@ class _Parameter:
             if len(union[name]) == 1:
                 fixed |= next(iter(slots.values()))
         axes.sort(key=Axis.rank)
-        slots = [list(map(self.axes[axis.name].get, axis.values())) for axis in axes]
+        places = [list(map(self.axes[axis.name].get, axis.values())) for axis in axes]
         lengths = [min(chunks.get(axis.name, 1), len(axis)) for axis in axes]
-        cube = Cube([Part(fixed, slots)], lengths, where.shape, identity=where.identity)
+        cube = Cube([Part(fixed, places)], lengths, where.shape, identity=where.identity)
         return cube, [axis.name for axis in axes] + list(where.dims)

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import io
 import posixpath
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from zarr.abc.store import RangeByteRequest
 from zarr.core.buffer import default_buffer_prototype
 
 from .errors import Exists, IsDirectory, NotDirectory, NotFound, NotSupported
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from .zarr import Store
 
 # The modes in which a value can be opened.
 _MODES = {"rb", "wb", "xb", "r", "w", "x"}
@@ -21,11 +30,11 @@ class ZarrFiles:
     are not renamed.
     """
 
-    def __init__(self, store):
+    def __init__(self, store: Store) -> None:
         """Take an `esker.zarr.Store`."""
         self._store = store
 
-    def stat(self, path):
+    def stat(self, path: str) -> dict[str, Any]:
         """Size and type of a path; a value hides keys below it."""
         key = _key(path)
         size = self._store.size_sync(key) if key else None
@@ -35,7 +44,7 @@ class ZarrFiles:
             raise NotFound(2, f"{self._store} has no key {key!r}, and none below it")
         return {"type": "directory", "size": 0}
 
-    def exists(self, path):
+    def exists(self, path: str) -> bool:
         """Whether a key, or a key below it, exists."""
         try:
             self.stat(path)
@@ -43,33 +52,33 @@ class ZarrFiles:
             return False
         return True
 
-    def _has_keys(self, folder):
+    def _has_keys(self, folder: str) -> bool:
         return next(iter(self._store._keys(f"{folder}/")), None) is not None
 
-    def listdir(self, path="/"):
+    def listdir(self, path: str = "/") -> list[str]:
         """The names directly below a path, sorted."""
         return self._store._names(_key(path))
 
-    def scandir(self, path="/"):
+    def scandir(self, path: str = "/") -> list[tuple[str, dict[str, Any]]]:
         """The names directly below a path, each with what `stat` returns."""
         return [(name, self.stat(posixpath.join(path, name))) for name in self.listdir(path)]
 
-    def mkdir(self, path, *, parents=False):
+    def mkdir(self, path: str, *, parents: bool = False) -> None:
         """Do nothing: a directory exists as soon as a key below it exists."""
 
-    def rmdir(self, path):
+    def rmdir(self, path: str) -> NoReturn:
         """Refuse to remove a directory: every directory has keys."""
         if self.stat(path)["type"] == "directory":
             raise NotSupported(95, f"{self._store}: {path} has keys: remove them, and the directory is gone")
         raise NotDirectory(20, f"{self._store}: {path} is a value, not a directory")
 
-    def remove(self, path):
+    def remove(self, path: str) -> None:
         """Remove a value."""
         if self.stat(path)["type"] == "directory":
             raise IsDirectory(21, f"{self._store}: {path} is a directory: remove it recursively")
         self._store.delete_sync(_key(path))
 
-    def remove_tree(self, path):
+    def remove_tree(self, path: str) -> None:
         """Remove a value or all values below a path."""
         if self.stat(path)["type"] == "file":
             self._store.delete_sync(_key(path))
@@ -77,20 +86,20 @@ class ZarrFiles:
             self._store._check_writable()
             self._store._delete_below(_key(path))
 
-    def rename(self, path, new_path, *, replace=True):
+    def rename(self, path: str, new_path: str, *, replace: bool = True) -> NoReturn:
         """Refuse to rename."""
         raise NotSupported(95, f"{self._store} cannot rename {path}: copy it, and remove the old one")
 
-    def rename_all(self, paths, *, replace=True):
+    def rename_all(self, paths: Sequence[tuple[str, str]], *, replace: bool = True) -> NoReturn:
         """Refuse a transaction of fsspec."""
         message = "has no transactions of fsspec: use Store.transaction of esker.zarr"
         raise NotSupported(95, f"{self._store} {message}")
 
-    def set(self, path, **times):
+    def set(self, path: str, **times: float | None) -> NoReturn:
         """Refuse to set times."""
         raise NotSupported(95, f"{self._store} keeps no times: {path} cannot be touched")
 
-    def open(self, path, mode, buffering=-1):
+    def open(self, path: str, mode: str, buffering: int = -1) -> io.BytesIO:
         """Open a value for reading, or for replacing it at `close`."""
         if mode not in _MODES:
             raise NotSupported(95, f"{self._store}: {path} cannot be opened by mode {mode!r}: write it whole")
@@ -99,7 +108,7 @@ class ZarrFiles:
         self._store._check_writable()
         return _Replacing(self._store, _key(path), "x" in mode)
 
-    def open_file(self, path, mode="r", *, permissions=0o644):
+    def open_file(self, path: str, mode: str = "r", *, permissions: int = 0o644) -> _Value:
         """Open a value for reading by offset; `w` as for fsspec's transactions is refused."""
         if mode != "r":
             self.rename_all([])
@@ -108,33 +117,39 @@ class ZarrFiles:
         return _Value(self._store, _key(path))
 
 
-def _key(path):
+def _key(path: str) -> str:
     return path.strip("/")
 
 
 class _Value:
     """A value, read by offset."""
 
-    def __init__(self, store, key):
+    def __init__(self, store: Store, key: str) -> None:
         self._store, self._key = store, key
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *trouble):
+    def __exit__(self, *trouble: object) -> None:
         pass
 
-    def size(self):
-        return self._store.size_sync(self._key)
+    def size(self) -> int:
+        size = self._store.size_sync(self._key)
+        if size is None:
+            raise self._removed()
+        return size
 
-    def read(self, begin, count):
+    def _removed(self) -> NotFound:
+        return NotFound(2, f"{self._store}: {self._key} was removed while it was read")
+
+    def read(self, begin: int, count: int) -> bytes:
         part = RangeByteRequest(begin, begin + count)
         found = self._store.get_sync(self._key, byte_range=part)
         if found is None:
-            raise NotFound(2, f"{self._store}: {self._key} was removed while it was read")
+            raise self._removed()
         return found.to_bytes()
 
-    def read_into(self, begin, buffer):
+    def read_into(self, begin: int, buffer: Any) -> int:
         found = self.read(begin, len(buffer))
         buffer[: len(found)] = found
         return len(found)
@@ -143,16 +158,16 @@ class _Value:
 class _Replacing(io.BytesIO):
     """A value that is stored at `close`, and not at all if an exception leaves its `with`."""
 
-    def __init__(self, store, key, exclusive):
+    def __init__(self, store: Store, key: str, exclusive: bool) -> None:
         super().__init__()
         self._store, self._key, self._exclusive = store, key, exclusive
         self._expect_absent()
 
-    def _expect_absent(self):
+    def _expect_absent(self) -> None:
         if self._exclusive and self._store.size_sync(self._key) is not None:
             raise Exists(17, f"{self._store}: {self._key} already exists")
 
-    def close(self):
+    def close(self) -> None:
         if self.closed:
             return
         try:
@@ -160,16 +175,18 @@ class _Replacing(io.BytesIO):
         finally:
             super().close()
 
-    def _store_content(self):
+    def _store_content(self) -> None:
         content = default_buffer_prototype().buffer.from_bytes(self.getvalue())
         if self._exclusive:
             self._expect_absent()
         self._store.set_sync(self._key, content)
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is not None:
             super().close()
         self.close()
 
-    def __del__(self):
+    def __del__(self) -> None:
         super().close()

@@ -10,9 +10,17 @@ import contextlib
 import json
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from . import FileSystem
 from .errors import Invalid, NotFound, NotSupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ._esker import Array, Container, Kv, Snapshot, Transaction, _At, _Buffer
+
+_T = TypeVar("_T")
 
 # Longest value in a Key-Value, in bytes; a longer one is an Array, of which parts can be read.
 VALUE_MAX = 512 << 10
@@ -41,7 +49,7 @@ class Entry:
     size: int
 
     @staticmethod
-    def parse(raw):
+    def parse(raw: bytes) -> Entry:
         """Read an entry from its bytes."""
         whole = memoryview(raw)
         tag = bytes(whole[-1:])
@@ -51,17 +59,17 @@ class Entry:
         return Entry(tag, whole[:-1], 0, len(whole) - 1)
 
 
-def reference(tag, number, size):
+def reference(tag: bytes, number: int, size: int) -> bytes:
     """The bytes of an entry that refers to a value, with its length."""
     return _REFERENCE.pack(number, size, tag)
 
 
-def may_refer(size):
+def may_refer(size: int | None) -> bool:
     """True if an entry of `size` bytes may be a reference. `size` is None if the entry does not exist."""
     return size == _REFERENCE.size
 
 
-def split(key):
+def split(key: str) -> tuple[str, str]:
     """The node whose Key-Value has a key, and the rest of the key within it."""
     parts = key.split("/")
     cut = len(parts) - 1
@@ -75,20 +83,20 @@ def split(key):
     return "/".join(parts[:cut]), "/".join(parts[cut:])
 
 
-def _is_coordinate(part):
+def _is_coordinate(part: str) -> bool:
     return part.replace(".", "").isdigit()
 
 
-def _inside(node, rest):
+def _inside(node: str, rest: str) -> str:
     return f"{node}/{rest}" if node else rest
 
 
-def is_hierarchy(container):
+def is_hierarchy(container: Container) -> bool:
     """True if a container holds a zarr hierarchy and no file system."""
     return ATTRIBUTE in container.attributes and not _holds_files(container)
 
 
-def _holds_files(container):
+def _holds_files(container: Container) -> bool:
     try:
         FileSystem(container, True)
     except Invalid:
@@ -99,50 +107,51 @@ def _holds_files(container):
 class Index:
     """The entries of a container, in its latest state, at a snapshot, or in a transaction."""
 
-    def __init__(self, container, ids=None):
+    def __init__(self, container: Container, ids: _Ids | None = None) -> None:
         """Take a container, and the ids of objects that another index of it knows."""
         self.container, self._ids = container, ids or _Ids(container)
-        self._objects, self._marked = {}, set()
+        self._objects: dict[str | int, Kv] = {}
+        self._marked: set[str] = set()
 
-    def at(self, view):
+    def at(self, view: _At) -> Index:
         """The same index at a snapshot or in a transaction; None is the latest state."""
         return Index(self.container.at(view), self._ids)
 
-    def kv(self, name):
+    def kv(self, name: str) -> Kv:
         """A Key-Value by its name."""
         if name not in self._objects:
             self._objects[name] = self.container.kv(self._ids.from_name(name))
         return self._objects[name]
 
-    def node(self, path):
+    def node(self, path: str) -> Kv:
         """The Key-Value of a node."""
         return self.kv(f"zarr/{path}")
 
-    def session(self, number):
+    def session(self, number: int) -> Kv:
         """The Key-Value with the values of a session."""
         if number not in self._objects:
             self._objects[number] = self.container.kv(self._ids.kv(number))
         return self._objects[number]
 
-    def array(self, number):
+    def array(self, number: int) -> Array:
         """The Array with this number."""
         return self.container.array(self._ids.array(number))
 
-    def create_array(self, number, data):
+    def create_array(self, number: int, data: _Buffer) -> None:
         """Make an Array of these bytes."""
         self.container.create_array(self._ids.array(number)).write(0, data)
 
-    def raw(self, key):
+    def raw(self, key: str) -> bytes | None:
         """The bytes of the entry of a key; None if it does not exist."""
         node, rest = split(key)
         return self.node(node).get(rest)
 
-    def size(self, key):
+    def size(self, key: str) -> int | None:
         """Length of the entry of a key in bytes; None if it does not exist."""
         node, rest = split(key)
         return self.node(node).size(rest)
 
-    def put(self, key, raw, condition=None):
+    def put(self, key: str, raw: bytes, condition: Literal["insert", "update"] | None = None) -> None:
         """Set the entry of a key, and list the nodes above it."""
         node, rest = split(key)
         if node not in self._marked:
@@ -151,7 +160,7 @@ class Index:
         # A process that prunes the node from now on sees the entry. An earlier pruning is seen here.
         self.mark(node)
 
-    def put_blindly(self, key, raw):
+    def put_blindly(self, key: str, raw: bytes) -> None:
         """Set the entry of a key in a transaction, without reads that could conflict."""
         node, rest = split(key)
         self.node(node).put(rest, raw)
@@ -159,12 +168,12 @@ class Index:
             self._marked.add(node)
             node = self._put_mark(node)
 
-    def discard(self, key):
+    def discard(self, key: str) -> None:
         """Remove the entry of a key."""
         node, rest = split(key)
         self.node(node).discard(rest)
 
-    def mark(self, node):
+    def mark(self, node: str) -> None:
         """List a node in its parent, and the parent in its own parent, as far up as necessary."""
         self._marked.add(node)
         while node:
@@ -173,12 +182,12 @@ class Index:
                 return
             node = self._put_mark(node)
 
-    def _put_mark(self, node):
+    def _put_mark(self, node: str) -> str:
         above, _, name = node.rpartition("/")
         self.node(above).put(_CHILD + name.encode(), b"")
         return above
 
-    def free(self, key, raw):
+    def free(self, key: str, raw: bytes) -> None:
         """Remove the object to which an entry refers."""
         entry = Entry.parse(raw)
         if entry.tag == STAGED:
@@ -186,35 +195,35 @@ class Index:
         elif entry.tag == ARRAY:
             self.destroy_array(entry.number)
 
-    def destroy_array(self, number):
+    def destroy_array(self, number: int) -> None:
         """Destroy an Array if it exists."""
         with contextlib.suppress(NotFound):
             self.array(number).destroy()
 
-    def destroy_snapshot(self, snapshot):
+    def destroy_snapshot(self, snapshot: Snapshot) -> None:
         """Destroy a snapshot of the container if it exists."""
         with contextlib.suppress(NotFound):
             self.container.destroy_snapshot(snapshot)
 
-    def free_old(self, key):
+    def free_old(self, key: str) -> bool:
         """Remove the object to which a key's entry refers, before the entry changes. False without entry."""
         size = self.size(key)
-        if may_refer(size):
-            self.free(key, self.raw(key))
+        if may_refer(size) and (raw := self.raw(key)) is not None:
+            self.free(key, raw)
         return size is not None
 
-    def keys(self, prefix):
+    def keys(self, prefix: str) -> Iterator[str]:
         """All keys that begin with a prefix."""
         folder = prefix.rpartition("/")[0]
         for key in self._below(folder):
             if key.startswith(prefix):
                 yield key
 
-    def _below(self, folder):
+    def _below(self, folder: str) -> Iterator[str]:
         yield from self._beside(folder)
         yield from self._within(folder)
 
-    def _beside(self, folder):
+    def _beside(self, folder: str) -> Iterator[str]:
         """Keys of a folder in the Key-Values of nodes above it: its documents, and parts of chunks."""
         if not folder:
             return
@@ -228,7 +237,7 @@ class Index:
                 if key.startswith(f"{folder}/") and key[len(folder) + 1 :] not in _DOCUMENTS:
                     yield key
 
-    def _within(self, node):
+    def _within(self, node: str) -> Iterator[str]:
         children = []
         for rest in self.node(node):
             if rest[:1] == _CHILD:
@@ -238,7 +247,7 @@ class Index:
         for child in children:
             yield from self._within(child)
 
-    def names(self, folder):
+    def names(self, folder: str) -> list[str]:
         """The names directly below a folder."""
         found, children = set(), []
         for key in self._beside(folder):
@@ -253,7 +262,7 @@ class Index:
                 found.add(name)
         return sorted(found)
 
-    def prune(self, node):
+    def prune(self, node: str) -> None:
         """Stop listing this node and nodes below it that are empty."""
         for rest in list(self.node(node)):
             if rest[:1] == _CHILD:
@@ -261,16 +270,16 @@ class Index:
         if node:
             self.change(lambda index: index._unmark(node))
 
-    def _unmark(self, node):
+    def _unmark(self, node: str) -> None:
         if next(iter(self.node(node)), None) is None:
             above, _, name = node.rpartition("/")
             self.node(above).discard(_CHILD + name.encode())
 
-    def change(self, work):
+    def change(self, work: Callable[[Index], _T]) -> _T:
         """Call `work` with the index in a transaction until it commits; once without transactions."""
         return self.transact(lambda tx: work(self.at(tx)))
 
-    def transact(self, work):
+    def transact(self, work: Callable[[Transaction | None], _T]) -> _T:
         """Call `work` with a transaction until it commits. Pools without transactions pass None."""
         try:
             return self.container.transact(work, attempts=10_000)
@@ -281,28 +290,29 @@ class Index:
 class _Ids:
     """The object ids of a store. Their class was chosen for the pool in which the store was created."""
 
-    def __init__(self, container):
-        self.container, self._known = container, {}
+    def __init__(self, container: Container) -> None:
+        self.container = container
+        self._known: dict[str, str] = {}
         text = container.attributes.get(ATTRIBUTE)
         if not text and _holds_files(container):
             raise Invalid(22, f"{container!r} holds files: zarr opens them by the URL esker://POOL/CONTAINER")
-        described = json.loads(text) if text else {"layout": LAYOUT, "ids": self._usual()}
+        described: dict[str, Any] = json.loads(text) if text else {"layout": LAYOUT, "ids": self._usual()}
         if described["layout"] != LAYOUT:
             raise Invalid(22, f"{container!r} has zarr layout {described['layout']}: Esker reads {LAYOUT}")
         if not text and container.mode != "r":
             container.attributes[ATTRIBUTE] = json.dumps(described).encode()
         self._high = int(described["ids"])
 
-    def _usual(self):
+    def _usual(self) -> str:
         return self.container.kv("0.1", oclass="SX").oid.split(".")[0]
 
-    def kv(self, number):
+    def kv(self, number: int) -> str:
         return f"{self._high}.{number}"
 
-    def array(self, number):
+    def array(self, number: int) -> str:
         return f"{self._high + _ARRAY_TYPE - _KV_TYPE}.{number}"
 
-    def from_name(self, name):
+    def from_name(self, name: str) -> str:
         """The id of a Key-Value by its name, as in `esker kv`."""
         if name not in self._known:
             high, low = self.container.kv(name, oclass="S1").oid.split(".")

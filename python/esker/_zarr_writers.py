@@ -7,22 +7,30 @@ of an entry is dead, the index will never refer to its object.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
 import socket
+from typing import TYPE_CHECKING, Any
 
 from .errors import NotSupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ._esker import Snapshot, Transaction
+    from ._zarr_index import Index
 
 # Names of the snapshots that sessions read begin with it.
 BASE = "zarr-session-"
 
 
-def _boot():
+def _boot() -> str:
     return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _began(pid):
+def _began(pid: int) -> int | None:
     """When a process began, in ticks since the machine started; None if it is dead."""
     try:
         state, *fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -31,65 +39,65 @@ def _began(pid):
     return None if state in "ZX" else int(fields[18])
 
 
-def this_process():
+def this_process() -> dict[str, Any]:
     """The identity of this process for other processes."""
     space = os.stat("/proc/self/ns/pid").st_ino
     pid = os.getpid()
     return {"host": socket.gethostname(), "boot": _boot(), "space": space, "pid": pid, "began": _began(pid)}
 
 
-def is_dead(process):
+def is_dead(process: Mapping[str, Any]) -> bool:
     """True if a process is known to be dead. Nothing is known about other hosts and PID namespaces."""
     here = this_process()
     if process["host"] != here["host"]:
         return False
     if process["boot"] != here["boot"]:
         return True
-    return process["space"] == here["space"] and _began(process["pid"]) != process["began"]
+    return bool(process["space"] == here["space"] and _began(process["pid"]) != process["began"])
 
 
-def _key(number):
+def _key(number: int) -> bytes:
     return f"{number}".encode()
+
+
+def _end(index: Index, number: int) -> None:
+    Writers(index).end(number)
 
 
 class Writers:
     """The entries of `zarr.writers`, in an index."""
 
-    def __init__(self, index):
+    def __init__(self, index: Index) -> None:
         """Take an index."""
         self.index = index
         self._entries = index.kv("zarr.writers")
 
-    def enter(self, session=None, **more):
+    def enter(self, session: int | None = None, **more: Any) -> int:
         """Reserve a number for an object of this process, or of a session."""
         number = self.index.container.allocate_oids()
         writer = {"process": this_process()} if session is None else {"session": session}
         self._entries[_key(number)] = json.dumps(writer | more).encode()
         return number
 
-    def update(self, number, **more):
-        """Add to an entry."""
-        self._entries[_key(number)] = json.dumps(self.get(number) | more).encode()
-
-    def get(self, number):
+    def get(self, number: int) -> dict[str, Any] | None:
         """The entry of a number; None if it does not exist."""
         text = self._entries.get(_key(number))
-        return text and json.loads(text)
+        return json.loads(text) if text else None
 
-    def has(self, number, tx=None):
+    def has(self, number: int, tx: Transaction | None = None) -> bool:
         """Whether a number has an entry, read in the transaction `tx` if that is given."""
         entries = self._entries if tx is None else self._entries.at(tx)
         return entries.size(_key(number)) is not None
 
-    def remove(self, number):
+    def remove(self, number: int) -> None:
         """Remove an entry."""
         self._entries.discard(_key(number))
 
-    def all(self):
+    def all(self) -> dict[int, dict[str, Any]]:
         """All entries by number."""
         return {int(number): json.loads(text) for number, text in self._entries.items()}
 
-    def collect(self, abandoned=()):
+    def collect(self, abandoned: Iterable[int] = ()) -> int:
         """Remove objects of dead writers, and the sessions in `abandoned`. Returns the number of objects."""
         known = self.all()
         dead = {
@@ -105,25 +113,25 @@ class Writers:
         ]
         objects = arrays + sorted(dead)
         for number in objects:
-            self.index.change(lambda index, number=number: Writers(index)._end(number))
+            self.index.change(functools.partial(_end, number=number))
         self.destroy_bases()
         return len(objects)
 
-    def _end(self, number):
+    def end(self, number: int) -> None:
         """Remove the object of a number, unless the index refers to it by now."""
         if self.get(number) is not None:
             self.index.session(number).clear()
             self.index.destroy_array(number)
             self.remove(number)
 
-    def destroy_bases(self):
+    def destroy_bases(self) -> None:
         """Destroy the snapshots of sessions that have ended."""
         for snapshot in self._snapshots():
             number = snapshot.name.removeprefix(BASE)
             if snapshot.name.startswith(BASE) and self.get(int(number)) is None:
                 self.index.destroy_snapshot(snapshot)
 
-    def _snapshots(self):
+    def _snapshots(self) -> list[Snapshot]:
         try:
             return self.index.container.snapshots()
         except NotSupported:

@@ -1,6 +1,9 @@
 """A source of earthkit-data: `earthkit.data.from_source("esker", "POOL/CONTAINER", step=[0, 6])`."""
 
+from __future__ import annotations
+
 import io
+from typing import TYPE_CHECKING, Any
 
 from earthkit.data.data.fieldlist import FieldListData
 from earthkit.data.field.grib.create import create_grib_field
@@ -13,19 +16,24 @@ from earthkit.data.sources.stream import StreamSource
 
 from . import FieldStore
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ._esker import Field, Fields, _Request
+
 
 class FieldStream(io.RawIOBase):
     """The concatenated bytes of fields. Each field is read when the stream reaches it."""
 
-    def __init__(self, fields):
+    def __init__(self, fields: Iterable[Field]) -> None:
         """Start before the first field."""
         self._fields, self._rest = iter(fields), memoryview(b"")
 
-    def readable(self):
+    def readable(self) -> bool:
         """Return True: it is readable."""
         return True
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int:
         """Fill a buffer from one field; return 0 at the end."""
         while not self._rest:
             field = next(self._fields, None)
@@ -41,25 +49,25 @@ class FieldStream(io.RawIOBase):
 class StoredFields(IndexFieldListBase):
     """The fields that a request finds, as a list. The message of a field is read when the field is used."""
 
-    def __init__(self, fields):
+    def __init__(self, fields: Fields) -> None:
         """Take the fields that were found."""
         super().__init__()
         self._found = fields
 
-    def mutate(self):
+    def mutate(self) -> StoredFields:
         """Return itself: it is a list already."""
         return self
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the number of fields."""
         return len(self._found)
 
-    def _getitem(self, n):
+    def _getitem(self, n: Any) -> Any:
         if isinstance(n, int):
             return create_grib_field(MemoryGribHandle.from_message(bytes(self._found[n].read())))
         return None
 
-    def to_data_object(self):
+    def to_data_object(self) -> Any:
         """Return the object that `from_source` returns to the user."""
         return FieldListData(self)
 
@@ -67,17 +75,17 @@ class StoredFields(IndexFieldListBase):
 class Stream(StreamFieldList):
     """The fields that a request finds, as a stream. Each use begins with the first field again."""
 
-    def __init__(self, fields):
+    def __init__(self, fields: Fields) -> None:
         """Take the fields that were found."""
         super().__init__(None)
         self._found = fields
 
     @property
-    def _source(self):
+    def _source(self) -> Any:
         return StreamSource(io.BufferedReader(FieldStream(self._found)))
 
     @_source.setter
-    def _source(self, _):
+    def _source(self, _: object) -> Any:
         """Ignored: each use has a source of its own."""
 
 
@@ -90,7 +98,16 @@ class EskerSource(Source):
     `lazy=False` is `read_all=True` unless `stream` is set.
     """
 
-    def __init__(self, store, request=None, *, stream=False, read_all=False, lazy=True, **names):
+    def __init__(
+        self,
+        store: FieldStore | str,
+        request: _Request | None = None,
+        *,
+        stream: bool = False,
+        read_all: bool = False,
+        lazy: bool = True,
+        **names: Any,
+    ) -> None:
         """Store the arguments."""
         super().__init__()
         if isinstance(request, str) and names:
@@ -103,10 +120,10 @@ class EskerSource(Source):
         self._request = request if isinstance(request, str) else dict(request or {}) | names
         self._stream, self._read_all = stream, not stream and (read_all or not lazy)
 
-    def mutate(self):
+    def mutate(self) -> Any:
         """Become the list or stream that earthkit-data works with."""
         fields = self._store.retrieve(self._request)
         if self._stream:
             return Stream(fields)
-        found = StoredFields(fields)
+        found: Any = StoredFields(fields)
         return SimpleFieldList.from_fields(list(found)) if self._read_all else found

@@ -1,10 +1,16 @@
 """A target of earthkit-data: `fields.to_target("esker", "POOL/CONTAINER")`."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING, Any
 
 from earthkit.data.targets import SimpleTarget
 
 from . import FieldStore
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 class EskerTarget(SimpleTarget):
@@ -15,26 +21,28 @@ class EskerTarget(SimpleTarget):
     statement. If an exception leaves that, unflushed fields are discarded.
     """
 
-    def __init__(self, store=None, **kwargs):
+    def __init__(self, store: FieldStore | str | None = None, **kwargs: Any) -> None:
         """Open the store."""
         super().__init__(**kwargs)
         store = os.environ.get("ESKER_FIELDS") if store is None else store
         if store is None:
             raise TypeError('a store is missing: pass "POOL/CONTAINER", or set ESKER_FIELDS')
         self._owned = not isinstance(store, FieldStore)
-        self._store = FieldStore(store) if self._owned else store
+        self._store = store if isinstance(store, FieldStore) else FieldStore(store)
 
-    def flush(self):
+    def flush(self) -> None:
         """Make the written fields visible."""
         self._raise_if_closed()
         self._store.flush()
 
-    def close(self):
+    def close(self) -> None:
         """Flush, and end writing."""
         self.flush()
         self._end()
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         """Close; after an exception, discard unflushed fields."""
         if kind is None:
             self.close()
@@ -42,12 +50,12 @@ class EskerTarget(SimpleTarget):
             self._store.discard()
             self._end()
 
-    def _end(self):
+    def _end(self) -> None:
         self._mark_closed()
         if self._owned:
             self._store.close()
 
-    def _write(self, data, **kwargs):
-        encoded = self._encode(data, **kwargs)
+    def _write(self, data: Any, **kwargs: Any) -> None:
+        encoded: Any = self._encode(data, **kwargs)
         for message in encoded if hasattr(encoded, "__iter__") else [encoded]:
             self._store.archive(message.to_bytes())

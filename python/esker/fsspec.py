@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
 from fsspec import AbstractFileSystem
 from fsspec.utils import stringify_path
@@ -18,11 +19,17 @@ from ._deferred import DeferredFile, EskerTransaction
 from ._zarr_index import is_hierarchy
 from .errors import Exists, NotFound, NotSupported
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ._esker import _Mode
+    from ._zarr_files import ZarrFiles
+
 # Size of the blocks in which files are copied, in bytes.
 COPY_BYTES = 4 << 20
 
 
-def _label(url):
+def _label(url: str) -> str:
     """The label of a pool in a listing: for a pool over nodes, the name of its map."""
     name = posixpath.basename(url)
     return name.removesuffix(".map") if url.startswith("nodes:") else name
@@ -39,24 +46,31 @@ class EskerFileSystem(AbstractFileSystem):
     transaction_type = EskerTransaction
     root_marker = ""
 
-    def __init__(self, auto_mkdir=True, read_only=False, snapshot=None, **storage_options):
+    def __init__(
+        self,
+        auto_mkdir: bool = True,
+        read_only: bool = False,
+        snapshot: int | str | None = None,
+        **storage_options: Any,
+    ) -> None:
         """Set the options; nothing is opened yet."""
         super().__init__(auto_mkdir=auto_mkdir, read_only=read_only, snapshot=snapshot, **storage_options)
         self.auto_mkdir, self.read_only, self.snapshot = auto_mkdir, read_only, snapshot
-        self._mounted = {}
+        self._mounted: dict[tuple[str, str], FileSystem | ZarrFiles] = {}
 
-    def _parts(self, path):
+    def _parts(self, path: str) -> tuple[str, str, str]:
         """Split a path into pool, container, and the path within it; missing parts are empty."""
         parts = self._strip_protocol(path).lstrip("/").split("/", 2)
-        return (*parts, "", "", "")[:3]
+        pool, container, inner = (*parts, "", "")[:3]
+        return pool, container, inner
 
-    def _mount(self, pool, container):
-        mode = "r" if self.read_only or self.snapshot is not None else "rw"
+    def _mount(self, pool: str, container: str) -> FileSystem | ZarrFiles:
+        mode: _Mode = "r" if self.read_only or self.snapshot is not None else "rw"
         if (pool, container) not in self._mounted:
             self._mounted[pool, container] = self._files(Pool(pool, mode), container)
         return self._mounted[pool, container]
 
-    def _files(self, pool, container):
+    def _files(self, pool: Pool, container: str) -> FileSystem | ZarrFiles:
         opened = pool.container(container)
         if is_hierarchy(opened):
             from ._zarr_files import ZarrFiles
@@ -66,19 +80,19 @@ class EskerFileSystem(AbstractFileSystem):
         at = opened if self.snapshot is None else opened.at(self.snapshot)
         return FileSystem(at, self.read_only)
 
-    def _locate(self, path):
+    def _locate(self, path: str) -> tuple[FileSystem | ZarrFiles, str]:
         """The file system of a path, and the path within it."""
         pool, container, inner = self._parts(path)
         if not container:
             raise NotFound(2, f"{path!r} has no container: use esker://POOL/CONTAINER/path")
         return self._mount(pool, container), f"/{inner}"
 
-    def _make_parents(self, path):
+    def _make_parents(self, path: str) -> None:
         if self.auto_mkdir:
             files, inner = self._locate(path)
             files.mkdir(posixpath.dirname(inner), parents=True)
 
-    def info(self, path, **kwargs):
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """Name, size in bytes, type and times of a path; links are followed."""
         path = self._strip_protocol(path)
         pool, container, _ = self._parts(path)
@@ -90,11 +104,11 @@ class EskerFileSystem(AbstractFileSystem):
         return self._shown(path, files.stat(inner))
 
     @staticmethod
-    def _shown(path, stat):
+    def _shown(path: str, stat: Mapping[str, Any]) -> dict[str, Any]:
         size = stat["size"] if stat["type"] == "file" else 0
         return {**stat, "name": path, "size": size}
 
-    def ls(self, path, detail=True, **kwargs):
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
         """The entries of a directory, sorted by name; for a file, its own entry."""
         path = self._strip_protocol(path)
         pool, container, _ = self._parts(path)
@@ -108,11 +122,11 @@ class EskerFileSystem(AbstractFileSystem):
         return found if detail else [entry["name"] for entry in found]
 
     @staticmethod
-    def _containers(pool):
+    def _containers(pool: str) -> list[dict[str, Any]]:
         names = sorted(known["label"] or known["uuid"] for known in Pool(pool, "r").containers())
         return [{"name": f"{pool}/{name}", "size": 0, "type": "directory"} for name in names]
 
-    def _entries(self, path):
+    def _entries(self, path: str) -> list[dict[str, Any]]:
         files, inner = self._locate(path)
         here = files.stat(inner)
         if here["type"] != "directory":
@@ -120,7 +134,9 @@ class EskerFileSystem(AbstractFileSystem):
         entries = sorted(files.scandir(inner), key=lambda entry: entry[0])
         return [self._entry(files, inner, path, name, stat) for name, stat in entries]
 
-    def _entry(self, files, inner, path, name, stat):
+    def _entry(
+        self, files: FileSystem | ZarrFiles, inner: str, path: str, name: str, stat: Mapping[str, Any]
+    ) -> dict[str, Any]:
         if stat["type"] == "link":
             try:
                 stat = {**files.stat(posixpath.join(inner, name)), "islink": True}
@@ -128,7 +144,7 @@ class EskerFileSystem(AbstractFileSystem):
                 stat = {**stat, "islink": True}
         return self._shown(f"{path}/{name}", stat)
 
-    def mkdir(self, path, create_parents=True, **kwargs):
+    def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         """Make a directory; `esker://POOL/CONTAINER` creates the container."""
         pool, container, inner = self._parts(path)
         if not inner:
@@ -139,27 +155,27 @@ class EskerFileSystem(AbstractFileSystem):
             raise Exists(17, f"{path} already exists")
         files.mkdir(inner, parents=create_parents)
 
-    def makedirs(self, path, exist_ok=False):
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a directory and its parents, in an existing container."""
         files, inner = self._locate(path)
         if not exist_ok and files.exists(inner):
             raise Exists(17, f"{path} already exists")
         files.mkdir(inner, parents=True)
 
-    def rmdir(self, path):
+    def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
         files, inner = self._locate(path)
         files.rmdir(inner)
 
-    def _rm(self, path):
+    def _rm(self, path: str) -> None:
         files, inner = self._locate(path)
         files.remove(inner)
 
-    def rm_file(self, path):
+    def rm_file(self, path: str) -> None:
         """Remove a file."""
         self._rm(path)
 
-    def rm(self, path, recursive=False, maxdepth=None):
+    def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Remove files and, if `recursive`, directories with their contents."""
         if maxdepth is not None:
             super().rm(path, recursive=recursive, maxdepth=maxdepth)
@@ -174,19 +190,22 @@ class EskerFileSystem(AbstractFileSystem):
             else:
                 files.remove_tree(inner)
 
-    def cp_file(self, path1, path2, **kwargs):
+    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         """Copy a file; for a directory, make a directory."""
         (source, old), (target, new) = self._locate(path1), self._locate(path2)
         if source.stat(old)["type"] == "directory":
             target.mkdir(new, parents=True)
             return
         piece = memoryview(bytearray(COPY_BYTES))
+        writer: Any
         with source.open_file(old) as reader, self.open(path2, "wb", 0) as writer:
             at = 0
             while count := reader.read_into(at, piece):
                 at += writer.write(piece[:count])
 
-    def mv(self, path1, path2, recursive=False, maxdepth=None, **kwargs):
+    def mv(
+        self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
+    ) -> None:
         """Move a file or directory: atomically within a container, otherwise by copying."""
         (source, old), (target, new) = self._locate(path1), self._locate(path2)
         if source is not target or self.isdir(path2) or any(mark in old for mark in "*?["):
@@ -195,31 +214,44 @@ class EskerFileSystem(AbstractFileSystem):
         self._make_parents(path2)
         source.rename(old, new)
 
-    def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **kwargs):
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = None,
+        autocommit: bool = True,
+        cache_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
         if "r" not in mode:
             self._make_parents(path)
         files, inner = self._locate(path)
         if not autocommit and "r" not in mode:
-            return DeferredFile(files, inner, mode)
+            return self._deferred(files, inner, mode)
         if not autocommit and "+" in mode:
             raise ValueError(f"{path}: a file cannot be changed in place in a transaction: write it whole")
-        return files.open(inner, mode, -1 if block_size in (None, "default") else block_size)
+        return files.open(inner, mode, block_size if isinstance(block_size, int) else -1)
 
-    def touch(self, path, truncate=True, **kwargs):
+    @staticmethod
+    def _deferred(files: FileSystem | ZarrFiles, path: str, mode: str) -> DeferredFile:
+        """A file that appears at the end of a transaction of fsspec."""
+        return DeferredFile(files, path, mode) if isinstance(files, FileSystem) else files.rename_all([])
+
+    def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
         """Create an empty file; empty an existing one, or with `truncate=False` only update its time."""
         self.open(path, "wb" if truncate else "ab").close()
         if not truncate and not self._intrans:
             files, inner = self._locate(path)
             files.set(inner, mtime=datetime.now().timestamp())
 
-    def cat_file(self, path, start=None, end=None, **kwargs):
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         """The bytes of a file from `start` to `end` (negative values count from the end)."""
         files, inner = self._locate(path)
         with files.open_file(inner) as file:
             begin, stop, _ = slice(start, end).indices(file.size())
             return file.read(begin, max(0, stop - begin))
 
-    def modified(self, path):
+    def modified(self, path: str) -> datetime:
         """The time of the last modification of a file's content."""
         shown = self.info(path)
         if "mtime" not in shown:
@@ -229,7 +261,7 @@ class EskerFileSystem(AbstractFileSystem):
     created = modified
 
     @classmethod
-    def _strip_protocol(cls, path):
+    def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         path = stringify_path(path)

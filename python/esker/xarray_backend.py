@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import warnings
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import xarray as xr
-from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.backends import BackendArray, BackendEntrypoint, NetCDF4BackendEntrypoint
 from xarray.core import indexing
 
 from . import FieldStore, Pool
@@ -20,22 +21,30 @@ from ._axes import Axis, by_grid, expect_size, grid, level_name, number, step, t
 from ._described import Described
 from .errors import Error, NotFound
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from ._axes import Coordinate, Grid
+    from ._esker import Field, Fields, _Floats, _Request
+
 
 class FieldArray(BackendArray):
     """The values of one parameter: float32, in the shape of its axes and its grid."""
 
-    def __init__(self, fields, first, where):
+    def __init__(self, fields: NDArray[Any], first: Field, where: Grid) -> None:
         """Take an array of fields, None for missing ones, the first of them, and the grid of all."""
         self.fields, self.first = fields, first
         self.identity, self.grid_shape = where.identity, tuple(where.shape)
         self.shape = fields.shape + self.grid_shape
         self.dtype = np.dtype("float32")
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         """Read the part that an xarray key selects."""
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
-    def _read(self, key):
+    def _read(self, key: tuple[Any, ...]) -> NDArray[Any]:
         outer, inner = key[: self.fields.ndim], key[self.fields.ndim :]
         wanted = _outer(self.fields, outer)
         points = _outer(np.arange(int(np.prod(self.grid_shape))).reshape(self.grid_shape), inner)
@@ -45,13 +54,13 @@ class FieldArray(BackendArray):
                 values[position] = self._values(field)[points]
         return values
 
-    def _values(self, field):
+    def _values(self, field: Field) -> _Floats:
         values = self.identity.values(field, lambda: self.first)
         expect_size(field, values, self.grid_shape)
         return values
 
 
-def _outer(array, key):
+def _outer(array: NDArray[Any], key: tuple[Any, ...]) -> NDArray[Any]:
     """Index each dimension by its own key, as in xarray's outer indexing."""
     for axis in reversed(range(array.ndim)):
         # The ellipsis keeps it an array if no dimension is left.
@@ -67,7 +76,7 @@ class EskerBackend(BackendEntrypoint):
     )
     open_dataset_parameters = ("filename_or_obj", "request", "drop_variables")
 
-    def guess_can_open(self, filename_or_obj):
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Return whether it is a FieldStore, or a URL with a request or of a container."""
         if isinstance(filename_or_obj, FieldStore):
             return True
@@ -77,7 +86,13 @@ class EskerBackend(BackendEntrypoint):
         pool = name.rpartition("/")[0]
         return bool(query) or _is_label(pool) or _is_pool(pool)
 
-    def open_dataset(self, filename_or_obj, *, request=None, drop_variables=None):
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        request: _Request | None = None,
+        drop_variables: str | Iterable[str] | None = None,
+    ) -> xr.Dataset:
         """Open the fields of a request, given by the URL, by `request` (a dict or MARS text), or both.
 
         A container that `esker.zarr` wrote is opened as a zarr hierarchy.
@@ -87,7 +102,12 @@ class EskerBackend(BackendEntrypoint):
         return _dataset(_found(filename_or_obj, request), _dropped(drop_variables))
 
 
-def open_datasets(source, request=None, *, drop_variables=None):
+def open_datasets(
+    source: str | FieldStore,
+    request: _Request | None = None,
+    *,
+    drop_variables: str | Iterable[str] | None = None,
+) -> list[xr.Dataset]:
     """Open the fields of a request as a list of datasets, one for each grid.
 
     The arguments are those of `xarray.open_dataset`: a URL or a FieldStore, and a request as a dict or MARS
@@ -98,7 +118,7 @@ def open_datasets(source, request=None, *, drop_variables=None):
     return [_dataset(fields, dropped) for fields in by_grid(_found(source, request))]
 
 
-def _found(source, request):
+def _found(source: str | FieldStore, request: _Request | None) -> Fields:
     """The fields of a request, at least one."""
     store, wanted = _source(source, request)
     found = store.retrieve(wanted, partial=True)
@@ -110,30 +130,30 @@ def _found(source, request):
     return found
 
 
-def _dropped(names):
+def _dropped(names: str | Iterable[str] | None) -> set[str]:
     return {names} if isinstance(names, str) else set(names or ())
 
 
-def _is_url(source):
+def _is_url(source: object) -> bool:
     return isinstance(source, str) and source.startswith("esker://")
 
 
-def _leave_to_us(backend):
+def _leave_to_us(backend: type[BackendEntrypoint]) -> None:
     """Let another backend leave URLs of Esker to this one."""
     guess = backend.guess_can_open
 
     @functools.wraps(guess)
-    def guess_can_open(self, filename_or_obj):
+    def guess_can_open(self: BackendEntrypoint, filename_or_obj: Any) -> bool:
         return not _is_url(filename_or_obj) and guess(self, filename_or_obj)
 
-    backend.guess_can_open = guess_can_open
+    setattr(backend, guess.__name__, guess_can_open)
 
 
 # xarray asks it first, and it accepts all URLs. The library netcdf-c opens none of Esker's.
-_leave_to_us(xr.backends.NetCDF4BackendEntrypoint)
+_leave_to_us(NetCDF4BackendEntrypoint)
 
 
-def _split(source):
+def _split(source: str) -> tuple[str, str]:
     """The name of the store in a URL, and the request."""
     url = urlsplit(source)
     if url.scheme != "esker":
@@ -142,11 +162,11 @@ def _split(source):
     return (f"esker:{name}" if name.startswith("/") else name), url.query
 
 
-def _is_label(pool):
+def _is_label(pool: str) -> bool:
     return pool != "" and "/" not in pool
 
 
-def _is_pool(pool):
+def _is_pool(pool: str) -> bool:
     """Whether the URL of a pool names a pool, and not a file in one."""
     has_scheme = ":" in pool.partition("/")[0]
     try:
@@ -155,7 +175,7 @@ def _is_pool(pool):
         return False
 
 
-def _is_zarr(source):
+def _is_zarr(source: str) -> bool:
     name, query = _split(source)
     pool, _, label = name.rpartition("/")
     if query or not pool:
@@ -164,16 +184,16 @@ def _is_zarr(source):
         return "zarr" in container.attributes
 
 
-def _zarr_dataset(source, dropped):
+def _zarr_dataset(source: str, dropped: str | Iterable[str] | None) -> xr.Dataset:
     from .zarr import Store
 
-    store = Store(_split(source)[0], read_only=True)
+    store: Any = Store(_split(source)[0], read_only=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated metadata")
         return xr.open_dataset(store, engine="zarr", chunks=None, drop_variables=dropped)
 
 
-def _source(source, request):
+def _source(source: str | FieldStore, request: _Request | None) -> tuple[FieldStore, _Request]:
     """The store, and the request as a dict or text."""
     if isinstance(source, FieldStore):
         return source, request or {}
@@ -187,15 +207,17 @@ def _source(source, request):
     return store, asked | dict(request or {})
 
 
-def _dataset(found, dropped):
+def _dataset(found: Iterable[Field], dropped: set[str]) -> xr.Dataset:
     """The dataset of these fields."""
-    groups = {}
+    groups: dict[tuple[str | None, str | None], list[tuple[dict[str, str], Field]]] = {}
     for field in found:
         key = field.key
         groups.setdefault((key.get("param"), key.get("levtype")), []).append((key, field))
     kinds = {group: _Kind(members) for group, members in groups.items()}
     sizes = union(kinds.values())
-    variables, coordinates, first_grid = {}, {}, None
+    variables: dict[str, xr.Variable] = {}
+    coordinates: dict[str, Coordinate] = {}
+    first_grid: Grid | None = None
     for kind in kinds.values():
         name = kind.described.name(variables)
         if name in dropped:
@@ -213,7 +235,7 @@ def _dataset(found, dropped):
     return _with_valid_time(dataset)
 
 
-def _with_valid_time(dataset):
+def _with_valid_time(dataset: xr.Dataset) -> xr.Dataset:
     kinds = {name: dataset[name].dtype.kind for name in ("time", "step") if name in dataset.coords}
     if kinds != {"time": "M", "step": "m"}:
         return dataset
@@ -225,19 +247,19 @@ def _with_valid_time(dataset):
 class _Kind:
     """The fields of one parameter on one type of level."""
 
-    def __init__(self, members):
+    def __init__(self, members: list[tuple[dict[str, str], Field]]) -> None:
         self.first = members[0][1]
         self.levtype = members[0][0].get("levtype", "")
         self.described = Described(self.first)
         self.positions = [(self._position(key), field) for key, field in members]
-        self.axes = {}
+        self.axes: dict[str, dict[Any, None]] = {}
         for position, _ in self.positions:
             for name, value in position.items():
                 self.axes.setdefault(name, {})[value] = None
 
-    def _position(self, key):
+    def _position(self, key: Mapping[str, str]) -> dict[str, Any]:
         """The position of a field on the axes of the dataset."""
-        position = {}
+        position: dict[str, Any] = {}
         for name, value in key.items():
             if value == "" or name in ("param", "levtype", "date", "time"):
                 continue
@@ -249,7 +271,7 @@ class _Kind:
             position["time"] = time(key["date"], key.get("time", ""))
         return position
 
-    def variable(self, sizes, where):
+    def variable(self, sizes: Mapping[str, Axis], where: Grid) -> xr.Variable:
         """The variable, with the axes that have more than one value."""
         axes = [sizes[name] for name in self.axes if len(sizes[name]) > 1]
         axes.sort(key=Axis.rank)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ._optional import missing_package
 
@@ -32,6 +32,9 @@ from . import FieldStore
 from .errors import Error
 from .pyfdb import _config
 
+if TYPE_CHECKING:
+    from ._esker import Field
+
 __all__ = [
     "AxisDefinition",
     "Chunking",
@@ -41,18 +44,12 @@ __all__ = [
     "Z3fdbError",
 ]
 
-MarsSelection = Mapping[str, Union[str, int, float, Collection[Union[str, int, float]]]]
+# Names and values of a request: one value, or several in a collection.
+MarsSelection = Mapping[str, Any]
 
 
 class Z3fdbError(RuntimeError):
     """A view cannot be built from its parts."""
-
-
-class Chunking(enum.Enum):
-    """Number of values of an axis in a chunk: all, one, or `FixedSizeChunk(chunkShape=n)`."""
-
-    WHOLE_AXIS = enum.auto()
-    SINGLE_VALUE = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,14 @@ class _FixedSizeChunk:
     """Chunks of a fixed number of values, which divides the length of the axis."""
 
     chunkShape: int
+
+
+class Chunking(enum.Enum):
+    """Number of values of an axis in a chunk: all, one, or `FixedSizeChunk(chunkShape=n)`."""
+
+    WHOLE_AXIS = enum.auto()
+    SINGLE_VALUE = enum.auto()
+    FixedSizeChunk: ClassVar[type[_FixedSizeChunk]]
 
 
 Chunking.FixedSizeChunk = _FixedSizeChunk
@@ -75,10 +80,10 @@ class ExtractorType(enum.Enum):
 class AxisDefinition:
     """A dimension: its names, of which the last changes fastest, and its chunks."""
 
-    keys: list[str]
+    keys: Sequence[str]
     chunking: Chunking | _FixedSizeChunk
 
-    def length(self, values):
+    def length(self, values: int) -> int:
         """Number of values in a chunk, for an axis with `values` values."""
         if self.chunking is Chunking.WHOLE_AXIS:
             return values
@@ -95,19 +100,23 @@ class SimpleStoreBuilder:
     `esker.pyfdb.FDB` takes it; without one, the environment names the store (ESKER_FIELDS).
     """
 
-    def __init__(self, fdb_config_file: Path | str | Mapping | None = None):
+    def __init__(self, fdb_config_file: Path | str | Mapping[str, Any] | None = None) -> None:
         """Open the field store."""
         given = _config.of_environment() if fdb_config_file is None else _config.read(fdb_config_file)
         self._fields = FieldStore(_config.store_of(given).name, "r")
-        self._given, self._along, self._fill = [], None, math.nan
+        self._given: list[tuple[MarsSelection, Sequence[AxisDefinition], ExtractorType]] = []
+        self._along: int | None = None
+        self._fill = math.nan
 
     def add_part(
-        self, mars_request: MarsSelection, axes: list[AxisDefinition], extractor_type: ExtractorType
+        self, mars_request: MarsSelection, axes: Sequence[AxisDefinition], extractor_type: ExtractorType
     ) -> None:
         """Add the fields of a request. Each name with several values is in the keys of one axis."""
         self._given.append((mars_request, axes, extractor_type))
 
-    def _part(self, request, axes, extractor_type):
+    def _part(
+        self, request: MarsSelection, axes: Sequence[AxisDefinition], extractor_type: ExtractorType
+    ) -> Part:
         """The part of a request, whose axes have the names with several values."""
         if extractor_type is not ExtractorType.GRIB:
             raise Z3fdbError(f"{extractor_type}: fields are GRIB messages: use ExtractorType.GRIB")
@@ -126,20 +135,19 @@ class SimpleStoreBuilder:
                 raise Z3fdbError(f"{', '.join(sorted(names))}: {why}")
         return Part.from_values(values, [axis.keys for axis in axes])
 
-    def _axes(self):
+    def _axes(self) -> Sequence[AxisDefinition]:
         """The axes of the first part."""
         if not self._given:
             raise Z3fdbError("the view has no parts: call add_part")
         return self._given[0][1]
 
-    def _values(self, request):
+    def _values(self, request: MarsSelection) -> dict[str, list[str]]:
         try:
             values = self._fields.expand(request)
-            free = {name for name, several in values.items() if several is None}
-            found = self._fields.axes(request) if free else {}
+            found = self._fields.axes(request) if None in values.values() else {}
         except (Error, TypeError, ValueError) as error:
             raise Z3fdbError(str(error)) from error
-        return values | {name: found.get(name, []) for name in free}
+        return {name: found.get(name, []) if several is None else several for name, several in values.items()}
 
     def fill_missing_value(self, value: float) -> None:
         """Set the value of missing fields and points, which is NaN by default."""
@@ -161,21 +169,24 @@ class SimpleStoreBuilder:
         layout.add_cube("", cube, [*("_".join(axis.keys) for axis in axes), "values"], fill=self._fill)
         return CubeStore(self._fields, layout.written(), layout.cubes)
 
-    def _shape(self, parts):
+    def _shape(self, parts: Sequence[Part]) -> list[int]:
         """The lengths of the axes of all parts, which fit together."""
         whole, *shapes = [[len(axis) for axis in part.axes] for part in parts]
-        if shapes and self._along is None:
-            raise Z3fdbError("the view has several parts: call extend_on_axis")
-        if self._along is not None and not 0 <= self._along < len(whole):
-            raise Z3fdbError(f"extend_on_axis({self._along}): the view has {len(whole)} axes, counted from 0")
+        along = self._along
+        if along is None:
+            if shapes:
+                raise Z3fdbError("the view has several parts: call extend_on_axis")
+            return whole
+        if not 0 <= along < len(whole):
+            raise Z3fdbError(f"extend_on_axis({along}): the view has {len(whole)} axes, counted from 0")
         for shape in shapes:
             for axis, (before, more) in enumerate(zip(whole, shape)):
-                if axis != self._along and before != more:
+                if axis != along and before != more:
                     raise Z3fdbError(f"axis {axis}: one part has {before} values, another {more}")
-            whole[self._along] += shape[self._along]
+            whole[along] += shape[along]
         return whole
 
-    def _first(self, parts):
+    def _first(self, parts: Sequence[Part]) -> Field:
         """The first field that exists."""
         for part in parts:
             for one in part.requests():

@@ -1,5 +1,7 @@
 """Fields of GRIB: keys and values by ecCodes."""
 
+import types
+
 import pytest
 from made import GRID, NI, NJ, level
 
@@ -23,7 +25,8 @@ def test_keys_and_values_come_from_the_message(store):
 
 
 def test_messages_without_labels_are_archived_as_unknown(store):
-    message = esker.make_grib("regular_ll_sfc_grib2", {"centre": "lfpw", "paramId": 167})
+    keys = types.MappingProxyType({"centre": "lfpw", "paramId": 167})  # any mapping
+    message = esker.make_grib("regular_ll_sfc_grib2", keys)
     store.archive(message)
     store.flush()
     [field] = store.list()

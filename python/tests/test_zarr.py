@@ -323,6 +323,27 @@ def test_a_session_that_has_ended_takes_no_writes(container):
         with pytest.raises(ValueError, match="has ended"):
             worker.set_sync("a", data(value))
     assert read(store, "a") == b"1" and store.garbage_collect() == 1
+    again = session.with_read_only(False)
+    assert read(again, "a") == b"1" and not again.has_uncommitted_changes
+    for change in (
+        lambda: again.set_sync("a", data(b"2")),
+        lambda: again.set_sync("a", data(LONG)),
+        lambda: again.delete_sync("a"),
+        again.commit,
+    ):
+        with pytest.raises(ValueError, match="has ended"):
+            change()
+    again.discard_changes()
+    assert read(store, "a") == b"1"
+
+
+def test_an_entry_that_is_removed_meanwhile_has_nothing_to_free(container, monkeypatch):
+    store = Store(container)
+    store.set_sync("a", data(LONG))
+    other = Store(container)._index
+    monkeypatch.setattr(other, "raw", lambda _key: None)
+    assert other.free_old("a") is True
+    assert read(store, "a") == LONG
 
 
 def write_region(store, number):

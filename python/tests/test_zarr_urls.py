@@ -11,6 +11,7 @@ zarr = pytest.importorskip("zarr", minversion="3.1")
 numpy = pytest.importorskip("numpy")
 fsspec = pytest.importorskip("fsspec")
 
+from esker._zarr_files import ZarrFiles  # noqa: E402
 from esker.zarr import Store  # noqa: E402
 
 
@@ -56,7 +57,12 @@ def test_the_keys_of_a_store_are_files(url):
         fs.open(f"{path}/t/c/0", "xb")
     fs.cp_file(f"{path}/t/c/1", f"{path}/t/c/0")
     assert zarr.open_array(store, path="t")[:4].tolist() == [4, 5, 6, 7]
-    fs.rm(f"{path}/t", recursive=True)
+    files = ZarrFiles(store)
+    with files.open_file("/t/c/0") as value:
+        fs.rm(f"{path}/t", recursive=True)
+        for look in (value.size, lambda: value.read(0, 4)):
+            with pytest.raises(esker.errors.NotFound, match="removed while it was read"):
+                look()
     assert fs.find(path) == [f"{path}/zarr.json"]
 
 

@@ -1,12 +1,25 @@
 """Arrays: one-dimensional arrays of numbers in a container."""
 
-import operator
+from __future__ import annotations
 
+import operator
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from .. import Array
 from ._client import failing
 from ._object import DObject
 
+if TYPE_CHECKING:
+    from types import ModuleType
 
-def _numpy():
+    import numpy
+    from numpy.typing import ArrayLike, DTypeLike
+
+    from .._esker import _NumpyArray
+    from ._container import DCont
+
+
+def _numpy() -> ModuleType:
     try:
         import numpy
     except ImportError as error:
@@ -14,38 +27,38 @@ def _numpy():
     return numpy
 
 
-def values_of(v):
+def values_of(v: ArrayLike | None) -> _NumpyArray:
     """The values of a list or an array as a one-dimensional numpy array; no values are float64."""
     numpy = _numpy()
-    values = numpy.ascontiguousarray([] if v is None else v)
+    values: _NumpyArray = numpy.ascontiguousarray([] if v is None else v)
     if values.ndim != 1 or values.dtype.hasobject:
         raise ValueError(f"{values.ndim} dimensions of {values.dtype}: a DArray has one, of numbers")
     return values
 
 
-class DArray(DObject):
+class DArray(DObject[Array]):
     """A one-dimensional array of a container, stored as an Array with one cell per number.
 
     In DAOS the class has a name only. Here elements and slices are read and set as in numpy, and
     `numpy.asarray(array)` reads all of it.
     """
 
-    def __init__(self, name, handle, cont, dtype):
+    def __init__(self, name: str, handle: Array, cont: DCont, dtype: DTypeLike) -> None:
         """Keep the handle and the type of the numbers."""
         super().__init__(name, handle, cont)
-        self.dtype = _numpy().dtype(dtype)
+        self.dtype: numpy.dtype[Any] = _numpy().dtype(dtype)
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int]:
         """Its length, as a tuple."""
         return (len(self),)
 
-    def resize(self, size):
+    def resize(self, size: int) -> None:
         """Truncate it to `size` numbers, or extend it with zeros."""
         with failing("resize array"):
             self.oh.set_size(size)
 
-    def _span(self, index):
+    def _span(self, index: SupportsIndex | slice) -> tuple[int, int, int]:
         """The start of an index, its number of elements, and its step, which is 1 for a single number."""
         if isinstance(index, slice):
             begin, end, step = index.indices(len(self))
@@ -56,20 +69,20 @@ class DArray(DObject):
             raise IndexError(f"{self.name} has {len(self)} numbers, none at {at}")
         return begin, 1, 1
 
-    def _read(self, begin, count):
-        values = _numpy().empty(count, self.dtype)
+    def _read(self, begin: int, count: int) -> _NumpyArray:
+        values: _NumpyArray = _numpy().empty(count, self.dtype)
         with failing("read array"):
             self.oh.read_into(begin, values)
         return values
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         begin, count, step = self._span(index)
         last = begin + max(0, count - 1) * step
         span = abs(last - begin) + 1 if count else 0
         found = self._read(min(begin, last), span)[:: 1 if step > 0 else -1][:: abs(step)]
         return found if isinstance(index, slice) else found[0]
 
-    def __setitem__(self, index, values):
+    def __setitem__(self, index: SupportsIndex | slice, values: ArrayLike) -> None:
         begin, count, step = self._span(index)
         if step != 1:
             raise ValueError(f"step {step}: a DArray is set in slices of step 1")
@@ -78,12 +91,13 @@ class DArray(DObject):
         with failing("write array"):
             self.oh.write(begin, stored)
 
-    def __len__(self):
+    def __len__(self) -> int:
         with failing("query array"):
             return self.oh.size()
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> _NumpyArray:
         """All its numbers, for `numpy.asarray`."""
         if copy is False:
             raise ValueError(f"{self.name} is stored in a container: it is read into a copy")
-        return self[:].astype(dtype or self.dtype, copy=False)
+        values: _NumpyArray = self[:]
+        return values.astype(dtype or self.dtype, copy=False)

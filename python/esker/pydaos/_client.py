@@ -1,8 +1,15 @@
 """Errors with DAOS's codes, and the life of the client."""
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from .. import _esker, errors
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Names of DAOS's error codes that Esker's errors have.
 _NAMES = {
@@ -41,9 +48,9 @@ _CODES = {kind: der for kind, _, der, _ in _esker.error_table()}
 INVALID = _CODES["Invalid"]
 
 
-def _meanings():
+def _meanings() -> dict[int, str]:
     """The meaning of each code: the documentation of the first class that has it."""
-    found = {}
+    found: dict[int, str] = {}
     for kind, code in _CODES.items():
         found.setdefault(code, getattr(errors, kind).__doc__)
     return found
@@ -55,31 +62,31 @@ _MEANINGS = _meanings()
 class DaosErrorCode:
     """One of DAOS's error codes, a negative number, with its name and meaning. It is not an exception."""
 
-    def __init__(self, err_num):
+    def __init__(self, err_num: int) -> None:
         """Look up the name and the meaning of a code."""
         self.err = err_num
         self.name = _NAMES.get(err_num, "DER_UNKNOWN")
         self.message = _MEANINGS.get(err_num, f"Unknown error code {err_num}")
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f'DAOS error code {self.err} ({self.name}): "{self.message}"'
 
 
 class PyDError(Exception):
     """An operation failed. `error` is its DaosErrorCode; the cause is an exception of `esker.errors`."""
 
-    def __init__(self, message, rc):
+    def __init__(self, message: str, rc: int) -> None:
         """Take the failed action and the DAOS code."""
         super().__init__(message, rc)
         self.error = DaosErrorCode(rc)
         self.message = f"{message}: {self.error}"
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.message
 
 
 @contextlib.contextmanager
-def failing(what):
+def failing(what: str) -> Iterator[None]:
     """Raise exceptions of Esker as a PyDError: "failed to `what`", with the cause."""
     try:
         yield
@@ -90,9 +97,10 @@ def failing(what):
 class DaosClient:
     """The only client of this process. Unlike DAOS, Esker needs neither start nor end."""
 
-    _instance = None
+    _instance: Self | None = None
+    connected: bool
 
-    def __new__(cls):
+    def __new__(cls) -> Self:
         """Return the one instance."""
         if cls._instance is None:
             cls._instance = super().__new__(cls)
@@ -100,7 +108,7 @@ class DaosClient:
         return cls._instance
 
     @classmethod
-    def cleanup(cls):
+    def cleanup(cls) -> None:
         """Forget the instance; open objects stay usable."""
         if cls._instance is not None:
             cls._instance.connected = False

@@ -1,14 +1,27 @@
 """Containers, and the names of their objects."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .. import Pool, errors
 from ._array import DArray, values_of
 from ._client import INVALID, DaosClient, PyDError, failing
 from ._dict import DDict
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import ArrayLike
+
+    from .._esker import Container, _Mode
+
 # The Key-Value of the names. The value of a name is "dict OID" or "array OID DTYPE".
 ROOT = ".pydaos"
 # Prefixes of a path that names a pool and a container.
 _SCHEMES = ("daos://", "esker://")
+# DAOS's modes of opening, and Esker's.
+_MODES: dict[str, _Mode] = {"RW": "rw", "RO": "r"}
 
 
 class InvalidModeError(ValueError):
@@ -18,16 +31,16 @@ class InvalidModeError(ValueError):
 class DObjNotFound(Exception):
     """The container has no object with this name."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         """Take the name."""
         super().__init__(name)
         self.name = name
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"Failed to open '{self.name}'"
 
 
-def _parts(pool, cont, path):
+def _parts(pool: str | None, cont: str | None, path: str | None) -> tuple[str, str]:
     """The pool and the container that the arguments of DCont name."""
     if path is None:
         if pool is None or cont is None:
@@ -40,14 +53,14 @@ def _parts(pool, cont, path):
     return pool, cont
 
 
-def _open(pool, cont, path, mode):
+def _open(pool: str | None, cont: str | None, path: str | None, mode: _Mode) -> Container:
     """Esker's container that the arguments of DCont name."""
     pool, cont = _parts(pool, cont, path)
     with failing("access container"):
         return Pool(pool, mode).container(cont)
 
 
-def _class(cid):
+def _class(cid: str) -> str | None:
     """Esker's object class for one of DAOS's, such as OC_SX; 0 lets Esker choose."""
     return None if cid in ("0", "OC_UNKNOWN") else cid.removeprefix("OC_")
 
@@ -58,19 +71,21 @@ class DCont:
     `open_mode` is "RW" or "RO". `cont[name]` is `cont.get(name)`; `in` and iteration use the names.
     """
 
-    def __init__(self, pool=None, cont=None, path=None, open_mode="RW"):
+    def __init__(
+        self, pool: str | None = None, cont: str | None = None, path: str | None = None, open_mode: str = "RW"
+    ) -> None:
         """Open it; it is closed once neither it nor any of its objects is used."""
-        if open_mode not in ("RW", "RO"):
+        if open_mode not in _MODES:
             raise InvalidModeError(f'open_mode {open_mode!r} is neither "RO" nor "RW"')
         self._dc = DaosClient()
         self.pool, self.cont = pool, cont
-        self._container = _open(pool, cont, path, {"RW": "rw", "RO": "r"}[open_mode])
+        self._container = _open(pool, cont, path, _MODES[open_mode])
         if path is not None:
             self.pool, self.cont = self._container.pool.name, self._container.label
         with failing("access container"):
             self._root = self._container.kv(ROOT)
 
-    def get(self, name):
+    def get(self, name: str) -> Any:
         """The DDict or DArray with a name; raises DObjNotFound if it does not exist."""
         with failing("look up name"):
             entry = self._root.get(name)
@@ -81,7 +96,7 @@ class DCont:
                 return DDict(name, self._container.kv(oid), self)
             return DArray(name, self._container.array(oid), self, *dtype)
 
-    def dict(self, name, v=None, cid="0"):
+    def dict(self, name: str, v: Mapping[str, str | bytes | None] | None = None, cid: str = "0") -> DDict:
         """Create a DDict with the items of `v`; a name that is in use is an error.
 
         A Key-Value that Esker's own interface made under this name becomes the dictionary.
@@ -93,7 +108,7 @@ class DCont:
         made.bput(v)
         return made
 
-    def array(self, name, v=None, cid="0"):
+    def array(self, name: str, v: ArrayLike | None = None, cid: str = "0") -> DArray:
         """Create a DArray with the numbers of `v`, by default none, of type float64."""
         values = values_of(v)
         with failing("create DAOS array"):
@@ -104,45 +119,45 @@ class DCont:
                 array.write(0, values)
         return DArray(name, array, self, values.dtype)
 
-    def _refuse(self, name):
+    def _refuse(self, name: str) -> None:
         """Raise if the name is in use, or is that of the Key-Value with the names."""
         if name == ROOT:
             raise errors.Invalid(22, f"{ROOT!r} holds the names of objects: use another name")
         if name in self._root:
             raise errors.Exists(17, f"{name!r} already exists")
 
-    def _enter(self, name, entry):
+    def _enter(self, name: str, entry: str) -> None:
         """Add a name. If several processes add it, one succeeds."""
         self._refuse(name)
         self._root.put(name, entry.encode(), "insert")
 
-    def destroy(self, name):
+    def destroy(self, name: str) -> None:
         """Destroy the object with a name and all its content. Do not use open handles of it any more."""
         found = self.get(name)
         with failing("destroy DAOS object"):
             del self._root[name]
             found.oh.clear() if isinstance(found, DDict) else found.oh.destroy()
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         return self.get(name)
 
-    def __contains__(self, name):
+    def __contains__(self, name: str) -> bool:
         with failing("look up name"):
             return name in self._root
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         with failing("enumerate names"):
             for name in self._root:
                 yield name.decode()
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.pool}/{self.cont}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"daos://{self.pool}/{self.cont}"
 
 
-def check(pool=None, cont=None, path=None):
+def check(pool: str | None = None, cont: str | None = None, path: str | None = None) -> None:
     """Name each Key-Value and Array that has no name by its object id, as DAOS's checker does.
 
     No other process should use the container meanwhile.
@@ -157,7 +172,7 @@ def check(pool=None, cont=None, path=None):
                 root.put(oid, entry.encode(), "insert")
 
 
-def _entry(container, oid):
+def _entry(container: Container, oid: str) -> str | None:
     """The entry of an object without a name; None if it is neither a Key-Value nor an Array."""
     try:
         array = container.array(oid)

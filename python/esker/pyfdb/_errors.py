@@ -1,12 +1,15 @@
 """The exceptions of `esker.errors` as a program for pyfdb expects them: each is a RuntimeError as well."""
 
+from __future__ import annotations
+
 import contextlib
 import re
+from collections.abc import Iterator
 
 from .. import errors
 
 
-def _variant(kind):
+def _variant(kind: type[errors.Error]) -> type[errors.Error]:
     """The variant of a class of `esker.errors`."""
     if issubclass(kind, RuntimeError):
         return kind
@@ -21,7 +24,7 @@ globals().update({kind.__name__: variant for kind, variant in _VARIANTS.items()}
 
 
 @contextlib.contextmanager
-def as_of_fdb():
+def as_of_fdb() -> Iterator[None]:
     """Raise errors of Esker as RuntimeErrors too. Messages about invalid arguments begin as in FDB."""
     try:
         yield
@@ -32,13 +35,13 @@ def as_of_fdb():
         raise _VARIANTS[kind](error.errno, _begun(kind, str(error))) from error
 
 
-def _begun(kind, message):
+def _begun(kind: type[errors.Error], message: str) -> str:
     """The message of an error as FDB begins it. One about a value begins with its name."""
     if kind is not errors.Invalid:
         return message
     return f"UserError: Bad value: {message}" if re.match(r"\w+=", message) else f"UserError: {message}"
 
 
-def refused(kind, message):
+def refused(kind: type[errors.Error], message: str) -> errors.Error:
     """An error of a kind of `esker.errors`, to be raised."""
     return _VARIANTS[kind](message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from .pyfdb_iterator import (
     WipeElementType,
     base,
     database_name,
+    field_uri,
 )
 from .pyfdb_type import (
     URI,
@@ -58,8 +59,8 @@ class FDB:
 
     def __init__(
         self,
-        config: str | dict[str, Any] | Path | None = None,
-        user_config: str | dict[str, Any] | Path | None = None,
+        config: str | Mapping[str, Any] | Path | None = None,
+        user_config: str | Mapping[str, Any] | Path | None = None,
     ) -> None:
         """Read the configuration; the store is not opened yet."""
         self._config = _config.of_environment() if config is None else _config.read(config)
@@ -360,7 +361,7 @@ class FDB:
                         self._attributes().pop(_DISABLED + name, None)
             yield from elements[-1:] if porcelain else elements
 
-    def _wiped(self, request: dict[str, Any], rows: list[Any], whole: bool) -> Iterator[WipeElement]:
+    def _wiped(self, request: dict[str, Any], rows: Sequence[Any], whole: bool) -> Iterator[WipeElement]:
         """Elements about the data that a wipe removes in a database; fields are last."""
         database, kinds = rows[0]["database"], WipeElementType
         location = self._location(database)
@@ -372,7 +373,7 @@ class FDB:
         yield WipeElement(kinds.CATALOGUE_INDEX, "Indexes to delete from:", indexes, _internal=True)
         with as_of_fdb():
             found = self.store.list(request | _one(database))
-        fields = [ListElement(field.levels, field, _internal=True).uri for field in found]
+        fields = [field_uri(field) for field in found]
         yield WipeElement(kinds.STORE, "Fields to delete:", fields, _internal=True)
 
     def config(self) -> tuple[Any, dict[str, Any]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 from urllib import parse
 
+from .. import Field
 from .pyfdb_type import URI, ControlIdentifier, DataHandle, MarsSelection, NamedEnum, UserInputMapper
 
 
@@ -22,6 +23,14 @@ def base(store: str) -> str:
 def database_name(key: Mapping[str, str]) -> str:
     """The name of a database: its values, as FDB names its directory."""
     return ":".join(key.values())
+
+
+def field_uri(field: Field) -> URI:
+    """The identifier of a field: the file it was adopted from, or its store and key."""
+    if field.adopted:
+        return URI(field.adopted[0])
+    key = parse.urlencode(field.key, quote_via=parse.quote)
+    return URI(f"{base(field.store.name)}?{key}")
 
 
 def _braced(key: Mapping[str, str]) -> str:
@@ -69,12 +78,7 @@ class ListElement:
     @property
     def uri(self) -> URI | None:
         """The field: the file it was adopted from, or its store and key; None for an index or a database."""
-        if self._field is None:
-            return None
-        if self._field.adopted:
-            return URI(self._field.adopted[0])
-        key = parse.urlencode(self._field.key, quote_via=parse.quote)
-        return URI(f"{base(self._field.store.name)}?{key}")
+        return None if self._field is None else field_uri(self._field)
 
     def __repr__(self) -> str:
         key = "".join(_braced(level) for level in self._levels)
@@ -103,7 +107,7 @@ class WipeElement:
     """Data of one kind in one database that a wipe removes, or would remove."""
 
     def __init__(
-        self, kind: Any, message: str = "", uris: Collection[URI] = (), *, _internal: bool = False
+        self, kind: WipeElementType, message: str = "", uris: Collection[URI] = (), *, _internal: bool = False
     ) -> None:
         """Only `FDB.wipe` makes elements."""
         _by_fdb_only(_internal, WipeElement)
@@ -128,7 +132,7 @@ class WipeElement:
 class PurgeElement:
     """A line about data that a purge removes, or would remove."""
 
-    def __init__(self, line: Any, *, _internal: bool = False) -> None:
+    def __init__(self, line: str, *, _internal: bool = False) -> None:
         """Only `FDB.purge` makes elements."""
         _by_fdb_only(_internal, PurgeElement)
         self._line = line
@@ -227,7 +231,11 @@ class ControlElement(_Database):
     """A database after a change of its disabled actions."""
 
 
-class IndexAxis(dict):
+def _fixed(*arguments: object, **names: object) -> Any:
+    raise TypeError("axes cannot be changed: make a dict of them")
+
+
+class IndexAxis(dict[str, list[str]]):
     """The values of each name: a mapping that cannot be changed."""
 
     def __init__(self, axes: Any) -> None:
@@ -239,10 +247,7 @@ class IndexAxis(dict):
     def __missing__(self, name: str) -> Collection[str]:
         raise KeyError(f"Couldn't find key: {name}. There are {', '.join(self)}")
 
-    def _fixed(self, *arguments: object, **names: object) -> Any:
-        raise TypeError("axes cannot be changed: make a dict of them")
-
-    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _fixed
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = cast(Any, _fixed)
 
     def has_key(self, name: str) -> bool:
         """Whether it has a name."""
@@ -256,8 +261,6 @@ class IndexAxis(dict):
 
     def __ne__(self, other: object) -> bool:
         return not self == other
-
-    __hash__ = None
 
     def __iter__(self) -> Iterator[str]:
         return super().__iter__()

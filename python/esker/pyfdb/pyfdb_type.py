@@ -16,7 +16,7 @@ from .. import Fields
 from ._errors import as_of_fdb
 
 # Names and values of a request: one value, several, or a text such as "0/to/24/by/6".
-MarsSelection = Mapping[str, Union[str, int, float, Collection[Union[str, int, float]]]]
+MarsSelection = Mapping[str, Any]
 # The names and values of one field.
 MarsIdentifier = Union[list[tuple[str, str]], dict[str, str]]
 
@@ -76,7 +76,7 @@ class ControlIdentifier(IntFlag):
     UNIQUEROOT = 16
 
     def __repr__(self) -> str:
-        return "|".join(one.name for one in ControlIdentifier if one and self & one) or "NONE"
+        return "|".join(str(one.name) for one in ControlIdentifier if one and self & one) or "NONE"
 
     __str__ = __repr__
 
@@ -273,7 +273,7 @@ class DataHandle:
         number = bisect.bisect_right(self._ends, self._at)
         field = self._fields[number]
         offset = self._at - (self._ends[number] - field.nbytes)
-        count = min(field.nbytes - offset, target.nbytes)
+        count: int = min(field.nbytes - offset, target.nbytes)
         if isinstance(self._fields, Fields) and offset == 0 and count == field.nbytes:
             end = bisect.bisect_right(self._ends, self._at + target.nbytes)
             count = self._ends[end - 1] - self._at

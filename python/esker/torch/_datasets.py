@@ -1,7 +1,11 @@
 """Datasets: samples by number, and samples in an order."""
 
+from __future__ import annotations
+
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import get_worker_info
@@ -9,25 +13,35 @@ from torch.utils.data import get_worker_info
 from .._order import Order, Progress, Resumable
 from .._samples import samples_of
 
+if TYPE_CHECKING:
+    from .._samples import Source
+
 
 class _Samples:
     """Base of both kinds of datasets: the source of samples, and their conversion."""
 
-    def __init__(self, source, transform, keyed, dtype, shape):
+    def __init__(
+        self,
+        source: Source,
+        transform: Callable[[Any], Any] | None,
+        keyed: bool,
+        dtype: torch.dtype | None,
+        shape: Sequence[int] | None,
+    ) -> None:
         self.samples = samples_of(source)
         self._transform, self._keyed, self._dtype, self._shape = transform, keyed, dtype, shape
 
-    def load(self, numbers):
+    def load(self, numbers: Sequence[int]) -> list[Any]:
         """The samples with these numbers, read together."""
         return list(map(self._made, numbers, self.samples.read(numbers)))
 
-    def _made(self, number, data):
+    def _made(self, number: int, data: Any) -> Any:
         made = data if self._dtype is None and isinstance(data, (bytes, bytearray)) else self._tensor(data)
         if self._keyed:
             made = (self.samples.key(number), made)
         return made if self._transform is None else self._transform(made)
 
-    def _tensor(self, data):
+    def _tensor(self, data: Any) -> torch.Tensor:
         if isinstance(data, (bytes, bytearray)):
             whole = data if isinstance(data, bytearray) else bytearray(data)
             tensor = (
@@ -49,19 +63,27 @@ class Dataset(_Samples, torch.utils.data.Dataset):
     may be forked or spawned.
     """
 
-    def __init__(self, source, transform=None, *, keyed=False, dtype=None, shape=None):
+    def __init__(
+        self,
+        source: Source,
+        transform: Callable[[Any], Any] | None = None,
+        *,
+        keyed: bool = False,
+        dtype: torch.dtype | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> None:
         """List the samples; nothing is read yet."""
         super().__init__(source, transform, keyed, dtype, shape)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
             raise IndexError(f"sample {index} of {len(self)}")
         return self.load([index % len(self)])[0]
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples of a batch."""
         return self.load(indices)
 
@@ -78,35 +100,35 @@ class IterableDataset(_Samples, Resumable, torch.utils.data.IterableDataset):
 
     def __init__(
         self,
-        source,
-        transform=None,
+        source: Source,
+        transform: Callable[[Any], Any] | None = None,
         *,
-        keyed=False,
-        dtype=None,
-        shape=None,
-        batch_size=32,
-        shuffle=False,
-        seed=0,
-        rank=0,
-        ranks=1,
-        prefetch=2,
-    ):
+        keyed: bool = False,
+        dtype: torch.dtype | None = None,
+        shape: Sequence[int] | None = None,
+        batch_size: int = 32,
+        shuffle: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        ranks: int = 1,
+        prefetch: int = 2,
+    ) -> None:
         """List the samples; nothing is read yet."""
         super().__init__(source, transform, keyed, dtype, shape)
         if batch_size < 1 or prefetch < 0:
             raise ValueError(f"batch_size {batch_size}, prefetch {prefetch}: at least 1 and 0")
         self.batch_size, self._prefetch = batch_size, prefetch
-        self._order = {"shuffle": shuffle, "rank": rank, "ranks": ranks}
+        self._order: dict[str, Any] = {"shuffle": shuffle, "rank": rank, "ranks": ranks}
         self.progress = Progress(seed)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.order(0))
 
-    def order(self, epoch):
+    def order(self, epoch: int) -> Order:
         """The order of an epoch."""
         return Order(len(self.samples), seed=self.progress.seed, epoch=epoch, **self._order)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         epoch, start = self.progress.begin()
         for batch in self._batches(self._numbers(epoch, start)):
             for sample in batch:
@@ -114,13 +136,13 @@ class IterableDataset(_Samples, Resumable, torch.utils.data.IterableDataset):
                 yield sample
         self.progress.end()
 
-    def _batches(self, wanted):
+    def _batches(self, wanted: Iterable[Sequence[int]]) -> Iterator[list[Any]]:
         """Batches of samples, of which `prefetch` are read ahead while one is used."""
         if not self._prefetch:
             yield from map(self.load, wanted)
             return
         with ThreadPoolExecutor(1, "esker-prefetch") as thread:
-            ahead = deque()
+            ahead: deque[Future[list[Any]]] = deque()
             for numbers in wanted:
                 ahead.append(thread.submit(self.load, numbers))
                 if len(ahead) > self._prefetch:
@@ -128,7 +150,7 @@ class IterableDataset(_Samples, Resumable, torch.utils.data.IterableDataset):
             while ahead:
                 yield ahead.popleft().result()
 
-    def _numbers(self, epoch, start):
+    def _numbers(self, epoch: int, start: int) -> Iterator[list[int]]:
         """The numbers of the samples of each batch that this worker reads."""
         worker, order, size = get_worker_info(), self.order(epoch), self.batch_size
         index, workers = (worker.id, worker.num_workers) if worker else (0, 1)

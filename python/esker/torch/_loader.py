@@ -1,5 +1,10 @@
 """A DataLoader that can stop in the middle of an epoch and continue there."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import torch
 from torch.utils.data import Sampler
 
@@ -10,16 +15,16 @@ from ._datasets import IterableDataset
 class _Numbers(Sampler):
     """The numbers of the samples of an epoch, starting at a position."""
 
-    def __init__(self, count, options):
+    def __init__(self, count: int, options: Mapping[str, Any]) -> None:
         self._count, self._options = count, options
-        self.progress = None
+        self.progress = Progress(0)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         progress = self.progress
         order = Order(self._count, seed=progress.seed, epoch=progress.epoch, **self._options)
         return map(order.__getitem__, range(progress.given, len(order)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(Order(self._count, **self._options))
 
 
@@ -33,9 +38,19 @@ class DataLoader(Resumable, torch.utils.data.DataLoader):
     workers. Each iteration is an epoch.
     """
 
-    def __init__(self, dataset, batch_size=1, shuffle=False, *, seed=0, rank=0, ranks=1, **options):
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        ranks: int = 1,
+        **options: Any,
+    ) -> None:
         """Take the arguments of torch's DataLoader, except samplers, and those that determine the order."""
-        self._numbers = None
+        self._numbers: _Numbers | None = None
         if not isinstance(dataset, IterableDataset):
             order = {"shuffle": shuffle, "rank": rank, "ranks": ranks}
             self._numbers = options["sampler"] = _Numbers(len(dataset), order)
@@ -46,9 +61,9 @@ class DataLoader(Resumable, torch.utils.data.DataLoader):
         elif options.get("persistent_workers"):
             raise ValueError("persistent_workers keep the first epoch of an IterableDataset: use a Dataset")
         self.progress = Progress(seed if self._numbers else dataset.progress.seed)
-        super().__init__(dataset, batch_size, **options)
+        torch.utils.data.DataLoader.__init__(self, dataset, batch_size, **options)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         self.progress.begin()
         if self._numbers is None:
             self.dataset.load_state_dict(self.state_dict())

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .. import Array
 from .._samples import file_system
 from ..errors import Invalid, Overflow
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+    from .. import Container, File
 
 # All cells of an Array are in one chunk, so that each tensor is one piece.
 CHUNK_BYTES = 1 << 40
@@ -39,9 +46,12 @@ _CODES = {known: name for name, known in _TYPES.items()}
 _PREFIX, _HEADER_MAX = 8, 100_000_000
 
 
-def _header(tensors, metadata):
+def _header(
+    tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None
+) -> tuple[bytes, dict[str, Any]]:
     """The header of a file with these tensors, and their offsets in the data; larger elements come first."""
-    entries, at = {"__metadata__": metadata} if metadata else {}, 0
+    entries: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    at = 0
     for name in sorted(tensors, key=lambda name: (-tensors[name].element_size(), name)):
         tensor = tensors[name]
         if tensor.dtype not in _CODES:
@@ -57,7 +67,12 @@ def _header(tensors, metadata):
     return header + b" " * (-len(header) % 8), entries
 
 
-def save_safetensors(tensors, container, name, metadata=None):
+def save_safetensors(
+    tensors: Mapping[str, torch.Tensor],
+    container: Container,
+    name: str,
+    metadata: Mapping[str, str] | None = None,
+) -> Array:
     """Store tensors as a new Array of a container, whose cells are the bytes of a safetensors file.
 
     `tensors` is a dict of names and tensors, `metadata` a dict of texts. The header is written last: an
@@ -74,7 +89,9 @@ def save_safetensors(tensors, container, name, metadata=None):
     return array
 
 
-def load_safetensors(source, *, copy=None):
+def load_safetensors(
+    source: Array | str | os.PathLike[str], *, copy: bool | None = None
+) -> dict[str, torch.Tensor]:
     """The tensors of an Array of `save_safetensors`, or of a file `esker://POOL/CONTAINER/path`, by name.
 
     Tensors of an Array in a pool in memory are views of the stored bytes, without a copy, if they have
@@ -88,7 +105,7 @@ def load_safetensors(source, *, copy=None):
         return _load(file.read, lambda at, size: _content(file, at, size))
 
 
-def _load(read, place):
+def _load(read: Callable[[int, int], bytes], place: Callable[[int, int], Any]) -> dict[str, torch.Tensor]:
     """The tensors of the header that `read` returns, in the buffers that `place` returns."""
     size = int.from_bytes(read(0, _PREFIX), "little")
     if not 0 < size <= _HEADER_MAX:
@@ -98,7 +115,7 @@ def _load(read, place):
     return {name: _tensor(name, entry, _PREFIX + size, place) for name, entry in entries.items()}
 
 
-def _tensor(name, entry, data, place):
+def _tensor(name: str, entry: Mapping[str, Any], data: int, place: Callable[[int, int], Any]) -> torch.Tensor:
     dtype, (begin, end) = _TYPES.get(entry["dtype"]), entry["data_offsets"]
     if dtype is None:
         raise TypeError(f"{name!r} is of type {entry['dtype']}, which this release of torch does not have")
@@ -111,7 +128,7 @@ def _tensor(name, entry, data, place):
         return torch.frombuffer(place(data + begin, end - begin), dtype=dtype).reshape(entry["shape"])
 
 
-def _cells(array, at, size, copy):
+def _cells(array: Array, at: int, size: int, copy: bool | None) -> bytearray | memoryview:
     """A view of cells if possible, else a writable copy."""
     try:
         view = None if copy else array.view(at, size)
@@ -124,7 +141,7 @@ def _cells(array, at, size, copy):
     return cells
 
 
-def _content(file, at, size):
+def _content(file: File, at: int, size: int) -> bytearray:
     content = bytearray(size)
     if file.read_into(at, content) < size:
         raise Invalid(22, f"the file ends before byte {at + size}")

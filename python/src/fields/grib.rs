@@ -3,7 +3,7 @@ use crate::call::call;
 use esker::types::{Error, ErrorKind, Result};
 use esker_eccodes::{Draft, Library};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict};
+use pyo3::types::{PyByteArray, PyBytes, PyMapping};
 
 /// Marker for missing values; no real field contains it.
 const MISSING: f64 = -1e100;
@@ -58,11 +58,10 @@ enum Value {
 pub(crate) fn make_grib<'py>(
     py: Python<'py>,
     sample: &str,
-    keys: &Bound<'py, PyDict>,
+    keys: &Bound<'py, PyMapping>,
     values: Option<Vec<f64>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let keys = keys.iter().map(|(name, value)| Ok((name.extract()?, value.extract()?)));
-    let keys: Vec<(String, Value)> = keys.collect::<PyResult<_>>()?;
+    let keys: Vec<(String, Value)> = keys.items()?.extract()?;
     let message = call(py, || {
         let mut draft = Library::shared()?.sample(sample)?;
         for (name, value) in &keys {
