@@ -1,6 +1,6 @@
 //! `esker bench start`: how long a pool over many nodes takes to start, by a model.
 use crate::args::parse_duration;
-use crate::nodes::{EngineSpec, FANOUT, Launch, Launcher, Outcome, PartSpec, Steps, talk};
+use crate::nodes::{EngineSpec, FANOUT, Launch, Launcher, Outcome, NodePoolSpec, Steps, talk};
 use crate::output::{Answer, Table};
 use clap::Args;
 use esker::names;
@@ -117,7 +117,7 @@ impl Start {
         })?;
         let label = format!("bench-start-{}-{repeat}", std::process::id());
         let map = Map::path(&directory, &label);
-        let part = PartSpec {
+        let part = NodePoolSpec {
             label,
             directory,
             parents: true,

@@ -20,7 +20,7 @@ mod pool_check;
 mod pool_destroy;
 mod pool_nodes;
 mod pool_over_nodes;
-mod pool_parts;
+mod pool_maintenance;
 mod pool_salvage;
 mod posix;
 mod properties;

@@ -4,10 +4,10 @@ use super::pool_check::{Check, Scrub};
 use super::pool_destroy::Destroy;
 use super::pool_nodes::OverNodes;
 use super::pool_over_nodes::Asked;
-use super::pool_parts;
+use super::pool_maintenance;
 use super::pool_salvage::Salvage;
 use crate::args::PoolArg;
-use crate::nodes::{NodesPool, PartSpec, refuse_missing_parent};
+use crate::nodes::{NodesPool, NodePoolSpec, refuse_missing_parent};
 use crate::output::{Answer, Bar, Table};
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
@@ -270,13 +270,13 @@ impl Create {
     }
 
     /// The part of each node, for a pool over nodes.
-    fn part(&self) -> Result<PartSpec> {
+    fn part(&self) -> Result<NodePoolSpec> {
         let spec = self.spec()?;
         if spec.group.is_some() {
             let message = "a pool over nodes is for its owner only: leave out --group";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
-        Ok(PartSpec {
+        Ok(NodePoolSpec {
             label: spec.label,
             directory: self.directory.absolute()?,
             parents: self.directory.parents || self.directory.dir.is_none(),
@@ -413,7 +413,7 @@ impl List {
             response.push(asked.response());
         }
         let is_listed = |path: &Path, pool: &Superblock| {
-            over_nodes.iter().any(|asked| asked.pool.has_part(path, pool.uuid))
+            over_nodes.iter().any(|asked| asked.pool.has_node_pool(path, pool.uuid))
         };
         for (path, pool) in names::list().iter().filter(|(path, pool)| !is_listed(path, pool)) {
             let (size, targets) = (Bytes(pool.reserved_bytes()), pool.targets);
@@ -526,7 +526,7 @@ impl Compact {
             let message = "data of a pool over nodes is gathered in huge pages when the pool is created: leave out --huge-pages";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
-        pool_parts::compact(pool)
+        pool_maintenance::compact(pool)
     }
 }
 

@@ -1,5 +1,5 @@
 //! `esker pool check` and `esker pool scrub`: finding damage.
-use super::pool_parts;
+use super::pool_maintenance;
 use crate::args::PoolArg;
 use crate::nodes::NodesPool;
 use crate::output::{Answer, Bar};
@@ -48,7 +48,7 @@ pub(crate) struct Scrub {
 impl Check {
     pub(super) fn run(self) -> Result<Answer> {
         if let Some(pool) = NodesPool::find(&self.pool.pool)? {
-            return pool_parts::check(&pool, self.repair);
+            return pool_maintenance::check(&pool, self.repair);
         }
         let path = match names::resolve(&self.pool.pool)? {
             Named::Posix(url) => return check_posix(&url.path, self.repair),
@@ -129,7 +129,7 @@ fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
 impl Scrub {
     pub(super) fn run(self) -> Result<Answer> {
         if let Some(pool) = NodesPool::find(&self.pool.pool)? {
-            return pool_parts::scrub(&pool);
+            return pool_maintenance::scrub(&pool);
         }
         let path = names::find(&self.pool.pool)?;
         esker_store::Pool::check_pages(&path)?;

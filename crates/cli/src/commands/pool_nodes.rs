@@ -2,7 +2,7 @@
 use super::engine::parse_metrics;
 use crate::args::parse_duration;
 use crate::engine::Address;
-use crate::nodes::{EngineSpec, Launch, Launcher, PartSpec, of_job, parse_list, read_file};
+use crate::nodes::{EngineSpec, Launch, Launcher, NodePoolSpec, hosts_of_job, parse_list, read_file};
 use crate::output::{Answer, Bar};
 use crate::shapes;
 use clap::{Args, ValueEnum};
@@ -125,10 +125,10 @@ impl OverNodes {
     }
 
     /// Creates the pool.
-    pub(super) fn create(self, part: PartSpec) -> Result<Answer> {
+    pub(super) fn create(self, part: NodePoolSpec) -> Result<Answer> {
         Transport::from(self.transport).check(self.tls)?;
         let (launcher, hosts) = (self.launcher(), self.chosen_hosts()?);
-        let part = PartSpec { nodes: hosts.len() as u32, ..part };
+        let part = NodePoolSpec { nodes: hosts.len() as u32, ..part };
         let map = self.map.clone().unwrap_or_else(|| Map::path(&part.directory, &part.label));
         refuse_taken(&map)?;
         let lifetime = self.lifetime.or_else(rest_of_job);
@@ -175,7 +175,7 @@ impl OverNodes {
             (None, None) if is_local => {
                 vec!["localhost".to_owned(); self.nodes.unwrap_or(1) as usize]
             }
-            (None, None) => of_job(|name| std::env::var(name).ok())?,
+            (None, None) => hosts_of_job(|name| std::env::var(name).ok())?,
         };
         let wanted = self.nodes.map_or(hosts.len(), |nodes| nodes as usize);
         if hosts.is_empty() || hosts.len() < wanted {

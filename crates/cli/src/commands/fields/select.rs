@@ -1,5 +1,5 @@
 //! The store of a command, and the fields that its request selects.
-use crate::nodes::Left;
+use crate::nodes::SurvivingPool;
 use crate::open;
 use clap::Args;
 use esker::Pool;
@@ -34,9 +34,9 @@ impl StoreArg {
     }
 
     /// Opens the store for reading. If nodes of its pool do not have it, what they had is missing.
-    pub(super) fn open_left(&self) -> Result<(FieldStore, Option<Left>)> {
+    pub(super) fn open_left(&self) -> Result<(FieldStore, Option<SurvivingPool>)> {
         let (pool, container) = open::split(&self.store)?;
-        match Left::of(&pool, container)? {
+        match SurvivingPool::open_if_damaged(&pool, container)? {
             None => Ok((self.open(OpenMode::ReadOnly)?, None)),
             Some(left) => {
                 let store = FieldStore::open(&left.pool, container, OpenMode::ReadOnly)?;

@@ -1,4 +1,4 @@
-//! The part of a pool that an engine serves, as files.
+//! Files of a node's pool, and those beside it: the lock of its engine, the log and the map.
 use esker::types::{Error, ErrorKind, Result};
 use esker_nodes::Map;
 use esker_store::Superblock;
@@ -6,10 +6,10 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The file in the directory for locks that the engine of a part has locked.
+/// Lock file, in the pool's directory for locks. The engine that serves the pool holds the lock.
 const LOCK: &str = "engine";
 
-/// Claims a part for the engine of this process, as long as the file is open.
+/// Locks a node's pool for the engine of this process. The lock is held until the file is closed.
 ///
 /// # Errors
 /// `Busy` if another engine serves it.
@@ -28,14 +28,14 @@ pub(crate) fn claim(part: &Path) -> Result<File> {
     }
 }
 
-/// Where the engine of a part logs, unless it is started by hand: beside the part, and removed with it.
+/// Path of the log of an engine that `esker pool create` has started. It is beside the node's pool, and removed with it.
 pub(crate) fn log_beside(part: &Path) -> PathBuf {
     let mut name = part.as_os_str().to_owned();
     name.push(".log");
     PathBuf::from(name)
 }
 
-/// The map beside a part, if it is that of the part's pool.
+/// The map beside a node's pool, if the map lists that pool.
 pub(crate) fn map_beside(part: &Path, pool: &Superblock) -> Option<(PathBuf, Map)> {
     let (label, _) = pool.label.rsplit_once('.')?;
     let path = Map::path(part.parent()?, label);
