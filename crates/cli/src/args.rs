@@ -78,7 +78,7 @@ impl Cli {
     }
 }
 
-/// What `esker` prints without a command.
+/// Text that `esker` prints without a command.
 pub(crate) fn first_steps() -> Answer {
     Answer::new(Value::Null, FIRST_STEPS)
 }
@@ -101,7 +101,7 @@ pub(crate) fn separate(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The command that these words name, and where its first argument stands that is no option.
+/// The command that these words name, and the position of its first non-option argument.
 fn first_argument<'a>(
     whole: &'a clap::Command,
     words: &[OsString],

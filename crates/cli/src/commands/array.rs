@@ -127,7 +127,7 @@ fn existing(
     access: Access<'_>,
 ) -> Result<Array> {
     container.open_array(oid, access).wait().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => name.missing("Array"),
+        ErrorKind::NotFound => name.not_found_error("Array"),
         _ => error,
     })
 }
@@ -208,7 +208,7 @@ fn whole_cells(bytes: usize, cell_size: u64) -> Result<u64> {
         false => Err(Error::new(
             ErrorKind::Invalid,
             format!(
-                "the length of the file is no multiple of the Array's cell size, {cell_size} bytes"
+                "the length of the file is not a multiple of the Array's cell size, {cell_size} bytes"
             ),
         )),
     }

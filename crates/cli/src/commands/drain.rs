@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_plain_object_is_moved_by_its_own_command() {
+    fn layouts_are_moved_by_commands_of_their_own() {
         assert_eq!(MOVED_BY.map(|(property, _)| property), LAYOUTS);
     }
 

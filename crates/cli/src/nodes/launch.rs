@@ -38,7 +38,7 @@ pub(crate) enum Launcher {
     Local,
 }
 
-/// A pool that is to be created.
+/// Specification of a pool over nodes that is to be created.
 pub(crate) struct Launch {
     pub(crate) part: NodePoolSpec,
     pub(crate) engine: EngineSpec,

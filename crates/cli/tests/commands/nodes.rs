@@ -343,7 +343,7 @@ fn an_engine_takes_its_secret_from_standard_input() {
     let map: Value = serde_json::from_slice(&std::fs::read(nodes.map()).unwrap()).unwrap();
     let (address, part) = (map["nodes"][1]["address"].as_str().unwrap(), nodes.part(1));
     let part = part.display().to_string();
-    let arguments = ["engine", "run", "--part", &part, "--secret-from-stdin", "--listen", address];
+    let arguments = ["engine", "run", "--node-pool", &part, "--secret-from-stdin", "--listen", address];
     let mut command = nodes.site.command(&arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut engine = command.spawn().unwrap();
@@ -608,7 +608,7 @@ fn what_was_lost_with_a_node_is_listed() {
     assert_eq!(lost["oids"].as_array().unwrap().len() as u64, lost["objects"].as_u64().unwrap());
     assert!(lost["objects"].as_u64().unwrap() >= 1, "{lost}");
     let (report, message) = trouble(site, &["fs", "check", "tank/files"]);
-    assert!(message.contains("localhost.2") && message.contains("--new-part"), "{message}");
+    assert!(message.contains("localhost.2") && message.contains("--new-node-pool"), "{message}");
     assert_eq!(report["lost_nodes"], json!(["localhost.2"]));
     assert_eq!(site.fails(&["fs", "check", "tank/files", "--repair"]).0, "data_loss");
 
@@ -617,10 +617,10 @@ fn what_was_lost_with_a_node_is_listed() {
         let arguments = [&["engine", "run", "--map", &map, "--node", node], more].concat();
         String::from_utf8(site.command(&arguments).output().unwrap().stderr).unwrap()
     };
-    assert!(refused("0", &["--new-part"]).contains("list of containers"));
-    assert!(refused("1", &["--new-part"]).contains("is not gone"));
-    assert!(refused("2", &[]).contains("--new-part"));
-    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-part"]);
+    assert!(refused("0", &["--new-node-pool"]).contains("list of containers"));
+    assert!(refused("1", &["--new-node-pool"]).contains("is not gone"));
+    assert!(refused("2", &[]).contains("--new-node-pool"));
+    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-node-pool"]);
     let (found, _) = trouble(site, &["pool", "check", "tank"]);
     assert_eq!(problems(&found), [0, 0, 1], "{found}");
     assert_eq!(site.fails(&["kv", "get", "tank", "files", "spread", "key"]).0, "data_loss");
@@ -666,14 +666,14 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     nodes.lose(2);
 
     let (report, message) = trouble(site, &check);
-    assert!(message.contains("localhost.2") && message.contains("--new-part"), "{message}");
+    assert!(message.contains("localhost.2") && message.contains("--new-node-pool"), "{message}");
     assert_eq!(report["lost_nodes"], json!(["localhost.2"]));
     let [lost, databases, there] = lost_fields(&report);
     assert!(lost > 0 && databases > 0 && there > 0, "{report}");
     assert_eq!(lost + there, (DAYS - databases) * STEPS, "{report}");
 
     let map = nodes.map().display().to_string();
-    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-part"]);
+    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-node-pool"]);
     assert_eq!(lost_fields(&trouble(site, &check).0), [lost, databases, there]);
     site.ok(&["pool", "check", "tank", "--repair"]);
     // The lists that were lost are empty now; the bytes that were are missing.

@@ -175,7 +175,7 @@ fn a_name_that_exists_is_said_to_exist() {
     let said = says(&["pool", "create", &format!("posix:{tank}")]);
     assert!(said.contains("a pool already exists at"), "{said}");
     let said = says(&["pool", "create", "other", "--size", "32M"]);
-    assert!(said.contains("other already exists and is no pool"), "{said}");
+    assert!(said.contains("other already exists and is not a pool"), "{said}");
     for name in ["tank", "other"] {
         assert!(site.dir.join(name).read_dir().unwrap().next().is_some(), "{name}");
     }

@@ -1,4 +1,4 @@
-//! What `esker bench mdtest` and `esker bench ior` share: options, and those of the original programs that are refused.
+//! Options that `esker bench mdtest` and `esker bench ior` share, and options of the original programs that they refuse.
 use super::{JsonFile, OwnArgs, launcher};
 use crate::output::{Answer, Bar};
 use clap::error::ErrorKind;

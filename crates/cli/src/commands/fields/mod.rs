@@ -93,7 +93,7 @@ fn archived(place: &FieldLocation) -> String {
     shapes::time(since.as_secs() as i64, 0, 0)
 }
 
-/// What holds the bytes of a field: an object ID, or a file and the offset in it.
+/// Location of the bytes of a field: an object ID, or a file and the offset in it.
 fn holder(place: &FieldLocation) -> String {
     match &place.holder {
         Holder::Array(oid) => oid.to_string(),
@@ -101,7 +101,7 @@ fn holder(place: &FieldLocation) -> String {
     }
 }
 
-/// A line with a key and its place.
+/// A line with a key and its location.
 fn long(name: &Key, place: &FieldLocation) -> String {
     format!("{name}  {}  {}  {}", place.bytes, archived(place), holder(place))
 }

@@ -101,8 +101,8 @@ impl RequestArg {
         requests.iter().map(|request| request.expand(store.schema(), Date::today())).collect()
     }
 
-    /// As [`RequestArg::selections`], for a command that requires a request.
-    pub(super) fn demanded(&self, store: &FieldStore) -> Result<Vec<Selection>> {
+    /// Like [`RequestArg::selections`], but an error without a request.
+    pub(super) fn required_selections(&self, store: &FieldStore) -> Result<Vec<Selection>> {
         if self.request.is_empty() && self.from.is_none() {
             let text =
                 "select fields by a request such as class=od,date=-1,step=24, or by --from FILE";

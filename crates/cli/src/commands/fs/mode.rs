@@ -45,12 +45,12 @@ impl Clause {
     fn parse(text: &str) -> Option<Self> {
         let at = text.find(['+', '-', '='])?;
         let (who, rest) = text.split_at(at);
-        let who = who.chars().try_fold(0, |bits, letter| Some(bits | who_bits(letter)?))?;
+        let who = who.chars().try_fold(0, |bits, letter| Some(bits | class_bits(letter)?))?;
         let mut letters = rest.chars();
         let (how, mut bits, mut runs) = (letters.next()?, 0, false);
         for letter in letters {
             runs |= letter == 'X';
-            bits |= what_bits(letter)?;
+            bits |= permission_bits(letter)?;
         }
         Some(Self { who: Some(who).filter(|who| *who != 0), how, what: What::Bits(bits, runs) })
     }
@@ -73,7 +73,7 @@ impl Clause {
     }
 }
 
-fn who_bits(letter: char) -> Option<u32> {
+fn class_bits(letter: char) -> Option<u32> {
     match letter {
         'u' => Some(0o4700),
         'g' => Some(0o2070),
@@ -83,7 +83,7 @@ fn who_bits(letter: char) -> Option<u32> {
     }
 }
 
-fn what_bits(letter: char) -> Option<u32> {
+fn permission_bits(letter: char) -> Option<u32> {
     match letter {
         'r' => Some(0o444),
         'w' => Some(0o222),

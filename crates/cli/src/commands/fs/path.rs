@@ -54,7 +54,7 @@ fn refused(text: &OsStr) -> String {
 impl FsPath {
     /// Reads a path; `POOL/CONT` is a root as well.
     pub(super) fn parse(text: &OsStr) -> Option<Self> {
-        let whole = || Self::of(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
+        let whole = || Self::from_names(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
         let is_url = text.as_bytes().starts_with(b"daos://");
         Self::parse_full(text).or_else(|| whole().filter(|_| !is_url))
     }
@@ -66,7 +66,7 @@ impl FsPath {
             let mut parts = rest.splitn(3, |byte| *byte == b'/');
             let (pool, container) = (parts.next()?, parts.next()?);
             let path = [b"/", parts.next().unwrap_or_default()].concat();
-            return Self::of(&[pool, container].join(&b'/'), &path);
+            return Self::from_names(&[pool, container].join(&b'/'), &path);
         }
         // The colon of a URL's scheme comes before the path of the pool.
         let scheme =
@@ -77,10 +77,10 @@ impl FsPath {
                 (bytes.len() > from && bytes.ends_with(b":")).then(|| bytes.len() - 1 - from)
             })?;
         let path = &bytes[colon + 1..];
-        Self::of(&bytes[..colon], if path.is_empty() { b"/" } else { path })
+        Self::from_names(&bytes[..colon], if path.is_empty() { b"/" } else { path })
     }
 
-    fn of(names: &[u8], path: &[u8]) -> Option<Self> {
+    fn from_names(names: &[u8], path: &[u8]) -> Option<Self> {
         let names = std::str::from_utf8(names).ok()?;
         let (pool, container) = open::split(names).ok()?;
         let (pool, container) = (pool.into_owned(), container.to_owned());

@@ -97,7 +97,7 @@ impl Put {
         let stored = write(&writing, &header, &mut source)
             .and_then(|()| writing.commit(self.name.as_deref()));
         let uuid = stored.inspect_err(|_| {
-            // What is left then is collected later.
+            // If the abort fails, a later collection removes the rest.
             let _ = writing.abort();
         })?;
         let response = json!({
