@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_seen() {
+    fn findings_without_measurements_are_not_seen() {
         assert_eq!(verdicts(&[]).iter().filter(|class| **class == "not-seen").count(), 5);
         let drawn = sections(&mut Figures::default(), &[]).unwrap();
         assert!(drawn.iter().all(|section| section.figures.is_empty()));

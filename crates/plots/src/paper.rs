@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_seen_and_what_needs_nodes_cannot_be() {
+    fn findings_without_measurements_or_nodes_are_not_decided() {
         let none = ["no-index", "A"];
         assert_eq!(ratio("each", json!({"at_least": 0.0}), none, none), "not-seen");
         assert_eq!(verdict(json!({"cannot": "why"})), "cannot");

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_target_stands_beside_what_a_perfect_hash_gives() {
+    fn fullest_target_is_compared_with_a_random_hash() {
         let figures = Figures::default().placements(&results()).unwrap();
         assert_eq!(figures.len(), 1);
         let figure = &figures[0];

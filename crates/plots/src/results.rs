@@ -304,7 +304,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_refused_by_name() {
+    fn files_that_are_not_results_are_refused_by_name() {
         let message = |value| Results::of("odd.json", value).unwrap_err().message().to_owned();
         assert!(message(json!({"a": 1})).starts_with("odd.json is not a result of `esker bench`"));
         assert!(message(json!([])).starts_with("odd.json is not a result"));

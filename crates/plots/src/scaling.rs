@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_what_the_model_starts_from() {
+    fn page_lists_the_inputs_of_the_model() {
         let html = Page::of("Nodes", &[results(true)]).unwrap().html().unwrap();
         assert!(
             html.contains("nodes.json: the model, on the smallest pool")

@@ -130,7 +130,7 @@ fn labels_keep_their_style_and_labels_that_would_overlap_are_left_out() {
 }
 
 #[test]
-fn what_was_varied_makes_a_chart() {
+fn varied_setting_makes_a_chart() {
     let runs = [
         run("full", "A", "write", 1, 1000.0),
         run("full", "A", "write", 2, 1900.0),
@@ -274,7 +274,7 @@ fn phases_at_the_same_time_share_a_timeline() {
 }
 
 #[test]
-fn what_is_not_a_trace_is_refused_by_name_and_line() {
+fn invalid_traces_are_refused_by_name_and_line() {
     let message =
         |name: &str, lines: &str| timelines(name, lines).unwrap_err().message().to_owned();
     let odd = message("odd", "a,b\n1,2\n");

@@ -41,7 +41,7 @@ impl Standin {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a command that fails says.
+    /// Output of a command that fails.
     fn fails(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}: {output:?}");
@@ -158,7 +158,7 @@ fn the_library_is_the_one_of_daos() {
 }
 
 #[test]
-fn what_administrators_of_daos_do_is_said() {
+fn commands_of_daos_administrators_are_refused() {
     let site = Site::new();
     for command in ["create", "destroy", "check"] {
         let error = &site.failure(&["pool", command, "daos:prod"])["error"];
@@ -256,7 +256,7 @@ fn library_is_not_used_while_the_process_ends() {
     }
 }
 
-/// What the library prints when it is ended.
+/// Output of the library when it is ended.
 const END: &str = "queue ended library ended\n";
 
 /// The kind and the message of the error if a function of libdaos fails.

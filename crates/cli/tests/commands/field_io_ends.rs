@@ -143,7 +143,7 @@ fn a_full_pool_is_told_of_and_left_clean() {
 }
 
 #[test]
-fn what_cannot_be_written_is_found_out_before_anything_is_measured() {
+fn unwritable_output_is_refused_before_measuring() {
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
     let kind =

@@ -18,7 +18,7 @@ impl Nodes {
         Self { site: Site::in_memory() }
     }
 
-    /// With a pool `tank` over so many engines on this machine.
+    /// With a pool `tank` over `nodes` engines on this machine.
     fn with_pool(nodes: usize) -> Self {
         let it = Self::new();
         let made = it.site.json(&create(&["--launcher", "local", "--nodes", &nodes.to_string()]));
@@ -34,13 +34,13 @@ impl Nodes {
         self.site.dir.join("tank.map")
     }
 
-    /// What is left in the directory.
+    /// Names of the entries in the directory.
     fn left(&self) -> Vec<String> {
         let entries = self.site.dir.read_dir().unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// Programs that have a part of this directory on their command line.
+    /// Processes with the pool of a node in this directory on their command line.
     fn engines(&self) -> Vec<i32> {
         let processes = Path::new("/proc").read_dir().unwrap().flatten();
         let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -53,7 +53,7 @@ impl Nodes {
         numbers.filter(is_engine).collect()
     }
 
-    /// The process that serves a part.
+    /// The process that serves a node's pool.
     fn engine(&self, number: usize) -> i32 {
         let part = self.part(number);
         let serves = |pid: &&i32| {
@@ -63,7 +63,7 @@ impl Nodes {
         *self.engines().iter().find(serves).unwrap()
     }
 
-    /// Kills the engine of a part, and removes the part.
+    /// Kills the engine of a node, and removes the node's pool.
     fn lose(&self, number: usize) {
         let engine = self.engine(number);
         signal(engine, "KILL").unwrap();
@@ -198,7 +198,7 @@ fn a_killed_engine_is_named_and_starts_again() {
     site.ok(&["pool", "destroy", &format!("esker:{}", nodes.part(1).display())]);
 }
 
-/// What `esker` says as a client of all nodes that reaches them by `provider`.
+/// Output of `esker` as a remote client of all nodes, by this provider of libfabric.
 fn by(provider: &str, site: &Site, arguments: &[&str]) -> (bool, String) {
     let mut command = site.command(arguments);
     let done = command.env("ESKER_NODE", "none").env("FI_PROVIDER", provider).output().unwrap();
@@ -260,7 +260,7 @@ fn a_pool_with_tls_is_used_with_tls_only() {
     assert_eq!((&made["tls"], &made["transport"]), (&json!(true), &json!("tcp")));
     assert_eq!(site.json(&["pool", "query", "tank"])["tls"], json!(true));
     assert!(site.ok(&["pool", "query", "tank"]).contains("TLS 1.3"));
-    // As a process on another node would.
+    // Runs a command as a process on another node.
     let away = |arguments: &[&str]| {
         let made = site.command(arguments).env("ESKER_NODE", "none").output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -277,7 +277,7 @@ fn a_pool_with_tls_is_used_with_tls_only() {
     let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "1"]);
     assert_eq!(states(&site.json(&["pool", "query", "tank"])), ["up"; 2]);
 
-    // Nobody is served without.
+    // Clients without TLS are refused.
     let text = std::fs::read_to_string(&map).unwrap();
     let plain = site.file("plain.map", text.replace("\"tls\": true,", "").as_bytes());
     std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -409,9 +409,9 @@ fn nodes_that_cannot_be_reached_are_named() {
     assert_eq!(left, ["reached", "ssh"]);
 }
 
-/// Whoever is killed while a pool is being created leaves nothing either.
+/// Nothing is left if `esker pool create` or a starter is killed.
 #[test]
-fn a_creation_that_is_killed_leaves_nothing() {
+fn killed_creation_leaves_nothing() {
     let nodes = Nodes::new();
     let fifo = nodes.site.dir.join("wait");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -431,7 +431,7 @@ fn a_creation_that_is_killed_leaves_nothing() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_over_nodes_are_refused() {
     let nodes = Nodes::new();
     let kind = |more: &[&str]| nodes.site.fails(&create(more)).0;
     assert_eq!(kind(&["--hosts", "n1,n1"]), "invalid");
@@ -459,7 +459,7 @@ fn the_nodes_of_a_job_are_found() {
     assert_eq!(states(&nodes.site.json(&["pool", "query", "tank"])), ["up"; 2]);
 }
 
-/// What an engine answers to a request over HTTP: the first line and the text.
+/// Response of an engine to an HTTP request: the first line and the text.
 fn get(address: &str, request: &str) -> (String, String) {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "{request} HTTP/1.1\r\nHost: esker\r\n\r\n").unwrap();
@@ -589,9 +589,10 @@ fn problems(response: &Value) -> Vec<usize> {
     nodes.map(|node| node["problems"].as_array().map_or(0, Vec::len)).collect()
 }
 
-/// What the other nodes know of a lost one is listed, and the pool goes on with a new part.
+/// Containers and files of a lost node are listed as far as other nodes know them. The pool works again with a new, empty
+/// pool of the node.
 #[test]
-fn what_was_lost_with_a_node_is_listed() {
+fn objects_that_were_lost_with_a_node_are_listed() {
     let nodes = Nodes::with_pool(3);
     let site = &nodes.site;
     site.ok(&["cont", "create", "tank", "files", "--type", "posix"]);
@@ -690,7 +691,7 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     engine.wait().unwrap();
 }
 
-/// Each engine repairs its part and serves again; what a node has and the list of containers has not is removed.
+/// Each engine repairs the pool of its node and serves again. Containers that are not in the list are removed.
 #[test]
 fn parts_are_repaired_by_their_engines() {
     let nodes = Nodes::with_pool(2);

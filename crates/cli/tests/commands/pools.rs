@@ -132,7 +132,7 @@ fn a_query_names_the_fullest_target() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_with_a_reason() {
+fn invalid_pools_are_refused_with_a_reason() {
     let site = Site::new();
     site.create_pool();
     let kind = |arguments: &[&str]| site.fails(arguments).0;
@@ -157,9 +157,9 @@ fn what_cannot_be_made_is_refused_with_a_reason() {
     }
 }
 
-/// What is in the way of a new pool is named, and nothing is left of a pool that was refused.
+/// The error names the file or pool that blocks a new pool. A refused pool leaves no files.
 #[test]
-fn a_name_that_exists_is_said_to_exist() {
+fn existing_name_is_an_error_that_names_it() {
     let site = Site::new();
     site.create_pool();
     std::fs::create_dir(site.dir.join("other")).unwrap();
@@ -234,7 +234,7 @@ fn scrub_fails_where_data_is_damaged_and_names_the_object() {
 }
 
 #[test]
-fn what_goes_through_all_of_a_pool_looks_at_its_pages_first() {
+fn commands_that_read_all_of_a_pool_check_index_pages_first() {
     let site = Site::with_container();
     // Every page but the first two: its number is what LMDB follows.
     let path = site.dir.join("tank/target-0/index/data.mdb");
@@ -298,7 +298,7 @@ fn a_pool_with_a_damaged_page_is_salvaged_and_every_error_says_how() {
     assert!(!site.dir.join("small").exists());
 }
 
-/// Nothing is left of the new pool, and the same command with room enough makes it.
+/// The new pool is removed, and the same command with enough space creates it.
 #[test]
 fn a_salvage_without_room_leaves_nothing_behind() {
     let site = Site::with_container();
@@ -337,7 +337,7 @@ fn check_fails_where_pages_of_the_index_are_damaged() {
 }
 
 #[test]
-fn what_a_killed_creation_left_is_in_nobodys_way() {
+fn leftovers_of_a_killed_creation_do_not_block_a_new_one() {
     let site = Site::in_memory();
     let draft = site.dir.join("tank/pool.new");
     let create = |size| ["pool", "create", "tank", "--targets", "2", "--size", size];
@@ -437,7 +437,7 @@ fn a_destruction_killed_at_any_step_leaves_a_whole_pool_or_none() {
 }
 
 #[test]
-fn what_the_first_release_left_of_a_pool_is_in_nobodys_way() {
+fn leftovers_of_the_first_release_do_not_block_a_new_pool() {
     let site = Site::in_memory();
     site.ok(&CREATE);
     std::fs::remove_file(site.dir.join("tank/pool")).unwrap();

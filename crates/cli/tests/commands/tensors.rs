@@ -84,7 +84,7 @@ fn a_file_that_is_cut_short_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_a_tensor_makes_no_container() {
+fn invalid_tensors_create_no_container() {
     let site = site();
     let path = site.file("a.npy", &npy("<u2", "False", "(4, 3)", &elements()));
     for (options, word) in
