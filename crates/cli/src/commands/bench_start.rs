@@ -1,6 +1,6 @@
 //! `esker bench start`: how long a pool over many nodes takes to start, by a model.
 use crate::args::parse_duration;
-use crate::nodes::{EngineSpec, FANOUT, Launch, Launcher, Outcome, NodePoolSpec, Steps, talk};
+use crate::nodes::{EngineSpec, FANOUT, Launch, Launcher, NodePoolSpec, Outcome, Steps, talk};
 use crate::output::{Answer, Table};
 use clap::Args;
 use esker::names;

@@ -137,7 +137,9 @@ impl Run {
                 let address = node.address.parse().map_err(invalid)?;
                 (node.directory.clone(), map.secret.clone(), map.tls, Some(address))
             }
-            None => (self.node_pool.clone().unwrap_or_default(), secret_from_stdin()?, self.tls, None),
+            None => {
+                (self.node_pool.clone().unwrap_or_default(), secret_from_stdin()?, self.tls, None)
+            }
         };
         let listen = self.listen.clone().or_else(|| address.clone());
         let mut listen =

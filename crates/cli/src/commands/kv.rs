@@ -214,7 +214,9 @@ impl Remove {
                 let removed = kv.remove(key.as_bytes(), Kv::REMOVE, Access::Latest).wait();
                 removed.map_err(|error| explain(error, key, &self.kv, &kv, Access::Latest))?;
             }
-            None if is_empty(&kv, Access::Latest) => return Err(self.kv.not_found_error("Key-Value")),
+            None if is_empty(&kv, Access::Latest) => {
+                return Err(self.kv.not_found_error("Key-Value"));
+            }
             None => kv.destroy(Access::Latest).wait()?,
         }
         if is_empty(&kv, Access::Latest) {

@@ -2,12 +2,12 @@
 use super::attributes::AttributeCommand;
 use super::pool_check::{Check, Scrub};
 use super::pool_destroy::Destroy;
+use super::pool_maintenance;
 use super::pool_nodes::OverNodes;
 use super::pool_over_nodes::Asked;
-use super::pool_maintenance;
 use super::pool_salvage::Salvage;
 use crate::args::PoolArg;
-use crate::nodes::{NodesPool, NodePoolSpec, refuse_missing_parent};
+use crate::nodes::{NodePoolSpec, NodesPool, refuse_missing_parent};
 use crate::output::{Answer, Bar, Table};
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};

@@ -2,7 +2,9 @@
 use super::engine::parse_metrics;
 use crate::args::parse_duration;
 use crate::engine::Address;
-use crate::nodes::{EngineSpec, Launch, Launcher, NodePoolSpec, hosts_of_job, parse_list, read_file};
+use crate::nodes::{
+    EngineSpec, Launch, Launcher, NodePoolSpec, hosts_of_job, parse_list, read_file,
+};
 use crate::output::{Answer, Bar};
 use crate::shapes;
 use clap::{Args, ValueEnum};

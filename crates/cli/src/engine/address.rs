@@ -19,7 +19,8 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let wrong = || format!("{text:?} is not an address: write HOST:PORT, or [HOST]:PORT for IPv6");
+        let wrong =
+            || format!("{text:?} is not an address: write HOST:PORT, or [HOST]:PORT for IPv6");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let port = port.parse().map_err(|_| wrong())?;

@@ -86,7 +86,8 @@ impl Host for Process {
             return Ok(None);
         }
         let Some(report) = checking.take().map(JoinHandle::join) else { return Ok(None) };
-        let defect = |_| Error::new(ErrorKind::Corrupt, "the check failed: a defect of the program");
+        let defect =
+            |_| Error::new(ErrorKind::Corrupt, "the check failed: a defect of the program");
         report.map_err(defect)?.map(|report| Some(found(report)))
     }
 
@@ -188,7 +189,8 @@ impl Service {
         let listener = into_std_listener(self.listen.listen().await?)?;
         let mut line = self.ready_line(&duplicate(&listener)?, process)?;
         let metrics = self.metrics_listener().await?;
-        line.metrics = metrics.as_ref().map(|(address, at)| bound_address(address, at)).transpose()?;
+        line.metrics =
+            metrics.as_ref().map(|(address, at)| bound_address(address, at)).transpose()?;
         let mut ready = Some(ready);
         let mut expired = pin!(expired(self.lifetime));
         loop {

@@ -120,7 +120,10 @@ impl Upkeep {
 
 #[cold]
 fn in_use_error() -> Error {
-    Error::new(ErrorKind::Busy, "clients still use the pool of the node: end them, or try again later")
+    Error::new(
+        ErrorKind::Busy,
+        "clients still use the pool of the node: end them, or try again later",
+    )
 }
 
 #[cold]

@@ -1,7 +1,7 @@
 //! Creates a pool over nodes: starts an engine on each node, sends the map to all, and leaves the engines running. If a
 //! step fails, everything is removed.
 use super::order::{
-    Down, EngineSpec, ORDER_VERSION, Order, Own, NodePoolSpec, Place, Reach, State, Up,
+    Down, EngineSpec, NodePoolSpec, ORDER_VERSION, Order, Own, Place, Reach, State, Up,
 };
 use super::tree::Tree;
 use esker::types::{Error, ErrorKind, Result, Uuid};
@@ -86,7 +86,8 @@ impl Launch {
         nodes.all_report(self.start_timeout(), progress)?;
         let NodePoolSpec { label, targets, .. } = &self.part;
         let (tls, transport) = (self.engine.tls, self.transport);
-        let map = Map { tls, transport, ..Map::new(label, uuid, secret, *targets, nodes.map_nodes()) };
+        let map =
+            Map { tls, transport, ..Map::new(label, uuid, secret, *targets, nodes.map_nodes()) };
         write_here(&map, &self.map)?;
         nodes.tree.tell(&Down::Publish(Box::new(map.clone())));
         nodes.all_report(STEP_TIMEOUT, &mut |_| ())?;

@@ -71,7 +71,12 @@ impl Tree {
 
 impl Branch {
     /// Runs a command that is to become a starter. If it cannot be run, its nodes are reported to have failed.
-    fn start(mut command: Command, errors: Stdio, order: Order, mut pending: Pending) -> Option<Self> {
+    fn start(
+        mut command: Command,
+        errors: Stdio,
+        order: Order,
+        mut pending: Pending,
+    ) -> Option<Self> {
         // An interrupt from the terminal must reach this process only, which then ends the starters in order.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).process_group(0);
         let mut child = match command.spawn() {

@@ -343,7 +343,8 @@ fn an_engine_takes_its_secret_from_standard_input() {
     let map: Value = serde_json::from_slice(&std::fs::read(nodes.map()).unwrap()).unwrap();
     let (address, part) = (map["nodes"][1]["address"].as_str().unwrap(), nodes.part(1));
     let part = part.display().to_string();
-    let arguments = ["engine", "run", "--node-pool", &part, "--secret-from-stdin", "--listen", address];
+    let arguments =
+        ["engine", "run", "--node-pool", &part, "--secret-from-stdin", "--listen", address];
     let mut command = nodes.site.command(&arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut engine = command.spawn().unwrap();
@@ -409,7 +410,7 @@ fn nodes_that_cannot_be_reached_are_named() {
     assert_eq!(left, ["reached", "ssh"]);
 }
 
-/// Nothing is left if `esker pool create` or a starter is killed.
+/// If `esker pool create` or a starter is killed, the nodes remove everything.
 #[test]
 fn killed_creation_leaves_nothing() {
     let nodes = Nodes::new();

@@ -159,7 +159,9 @@ pub(crate) struct Mv {
 impl Mv {
     pub(super) fn run(self) -> Result<Answer> {
         let mut mounts = Mounts::writing();
-        let Some((dest, sources)) = self.paths.split_last() else { return flush_and_answer(&mounts, 0) };
+        let Some((dest, sources)) = self.paths.split_last() else {
+            return flush_and_answer(&mounts, 0);
+        };
         let into = match self.no_target_directory || self.exchange {
             true => None,
             false => directory(&mut mounts, dest)?,

@@ -54,7 +54,8 @@ fn refused(text: &OsStr) -> String {
 impl FsPath {
     /// Reads a path; `POOL/CONT` is a root as well.
     pub(super) fn parse(text: &OsStr) -> Option<Self> {
-        let whole = || Self::from_names(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
+        let whole =
+            || Self::from_names(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
         let is_url = text.as_bytes().starts_with(b"daos://");
         Self::parse_full(text).or_else(|| whole().filter(|_| !is_url))
     }

@@ -103,12 +103,16 @@ fn all(top: &Path) -> BTreeMap<PathBuf, Attributes> {
     found
 }
 
-/// Compares names, bytes and all that is known of each thing.
+/// Compares the names, contents and attributes of all entries.
 pub(crate) fn same_trees(one: &Path, other: &Path) {
     let (one, other) = (all(one), all(other));
     let names = |tree: &BTreeMap<PathBuf, Attributes>| tree.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&one), names(&other));
-    for (path, known) in &one {
-        assert!(*known == other[path], "{path:?}\n{:?}", (known.mode, known.mtime, &known.xattrs));
+    for (path, attributes) in &one {
+        assert!(
+            *attributes == other[path],
+            "{path:?}\n{:?}",
+            (attributes.mode, attributes.mtime, &attributes.xattrs)
+        );
     }
 }
