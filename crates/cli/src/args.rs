@@ -138,7 +138,7 @@ pub(crate) struct JsonFlag {
     pub(crate) json: bool,
 }
 
-/// For clap: a time such as `1m`, `500ms` or `1.5` (seconds).
+/// Value parser for a time such as `1m`, `500ms` or `1.5` (seconds).
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let with_unit = || SignedDuration::from_str(text).ok().and_then(|time| time.try_into().ok());
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -200,7 +200,7 @@ pub(crate) struct ObjectArg {
     pub(crate) class: Option<ObjectClass>,
 }
 
-/// For clap: an object class by its DAOS name.
+/// Value parser for an object class by its DAOS name.
 pub(crate) fn parse_class(text: &str) -> Result<ObjectClass, String> {
     esker_bench::load::class_of(text).map_err(|error| error.to_string())
 }

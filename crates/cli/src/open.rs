@@ -102,7 +102,7 @@ impl SnapshotArg {
 
 /// The pool and the container that `POOL/CONT` names.
 ///
-/// POOL may be a URL, which has slashes of its own. The options of a URL stand at its end, or between POOL and
+/// POOL may be a URL, which has slashes of its own. The options of a URL are at its end, or between POOL and
 /// CONT: `rados:data/run1?conf=/etc/ceph.conf`, `rados:data?conf=/etc/ceph.conf/run1`.
 ///
 /// # Errors

@@ -104,7 +104,7 @@ fn kind_name(kind: ErrorKind) -> String {
     name
 }
 
-/// Prints a line on standard error. If that is closed, there is nobody to tell, and the command goes on.
+/// Prints a line on standard error. If that is closed, the line is dropped and the command continues.
 pub(crate) fn say(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "esker: {message}");
 }

@@ -193,7 +193,7 @@ fn a_file_is_created_where_its_path_leads_by_then() {
         let made = create(&other, &format!("/a/b/{name}")).unwrap().expect(name);
         assert_eq!(b.lookup(name.as_bytes()).unwrap().oid(), made.oid());
     }
-    // An existing file is left to those who resolve the path.
+    // An existing file is not opened ahead: the caller resolves the path.
     assert!(create(&other, "/a/b/first").unwrap().is_none());
     file(&b, "theirs", 5);
     assert!(create(&other, "/a/b/theirs").unwrap().is_none());

@@ -77,7 +77,7 @@ type Plane<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Ticked, Ranged
 
 /// A range of numbers that is labelled at given places.
 pub(crate) struct Ticked {
-    /// From where to where.
+    /// Lowest and highest value.
     pub(crate) range: Range<f64>,
     /// Positions of labels.
     pub(crate) ticks: Vec<f64>,

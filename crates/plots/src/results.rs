@@ -191,10 +191,10 @@ impl Results {
         Ok(results)
     }
 
-    /// The same from what stands in the file; an envelope of `--json` is opened.
+    /// Parses the content of a result file. The envelope of `--json` is removed.
     ///
     /// # Errors
-    /// As [`Results::read`].
+    /// The errors of [`Results::read`].
     pub fn from_json(name: &str, mut value: Value) -> Result<Self> {
         if let Some(response) = value.get_mut("response") {
             value = response.take();

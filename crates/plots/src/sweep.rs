@@ -21,7 +21,7 @@ pub struct Sweep {
     apart: &'static str,
     /// Runs that differ in one of these go to separate series.
     series: &'static str,
-    /// With the sum of phases that run at the same time.
+    /// Includes the sum of phases that run at the same time.
     with_sums: bool,
 }
 

@@ -86,7 +86,7 @@ pub fn page(report: &Value) -> Result<Page> {
 /// A section for the ratios, each figure of the paper, and strong scaling.
 ///
 /// # Errors
-/// As [`page`].
+/// The errors of [`page`].
 pub(crate) fn sections(figures: &mut Figures, results: &Results) -> Result<Vec<Section>> {
     let runs =
         Runs(results.runs.iter().filter(|run| run.workload.starts_with("tensors-")).collect());

@@ -46,7 +46,7 @@ pub(crate) struct Put {
     /// Cell size of a new Array
     #[arg(long, value_name = "SIZE", default_value = "1")]
     cell_size: Bytes,
-    /// Chunk size of a new Array; each chunk lies on one target
+    /// Chunk size of a new Array; each chunk is stored on one target
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     chunk_size: Bytes,
 }

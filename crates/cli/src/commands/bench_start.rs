@@ -117,7 +117,7 @@ impl Start {
         })?;
         let label = format!("bench-start-{}-{repeat}", std::process::id());
         let map = Map::path(&directory, &label);
-        let part = NodePoolSpec {
+        let pool = NodePoolSpec {
             label,
             directory,
             parents: true,
@@ -132,7 +132,7 @@ impl Start {
         };
         let (engine, hosts) = (EngineSpec::default(), vec!["localhost".to_owned()]);
         let launch = Launch {
-            part,
+            pool,
             engine,
             hosts,
             launcher: Launcher::Local,

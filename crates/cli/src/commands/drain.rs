@@ -100,7 +100,7 @@ fn follow(
         let round: Round = drain.round()?;
         if !round.is_idle() {
             last = Instant::now();
-        } else if until_idle.is_some_and(|patience| last.elapsed() >= patience) {
+        } else if until_idle.is_some_and(|limit| last.elapsed() >= limit) {
             return Ok(drain.summary());
         }
         let pause = pause(every, begin.elapsed(), until_idle);

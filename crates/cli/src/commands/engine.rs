@@ -126,7 +126,7 @@ impl Run {
     }
 
     fn service(&self) -> Result<Service> {
-        let (part, secret, tls, address) = match &self.map {
+        let (directory, secret, tls, address) = match &self.map {
             Some(path) => {
                 let map = Map::read(path)?;
                 let node = select_node(&map, self.node.as_deref())?;
@@ -150,7 +150,7 @@ impl Run {
         let advertise = self.advertise.clone().or(address.map(|address| address.host));
         let threads = self.threads.map(usize::from);
         let (metrics, lifetime) = (self.metrics.clone(), self.lifetime);
-        Ok(Service { part, secret, tls, listen, advertise, metrics, lifetime, threads })
+        Ok(Service { directory, secret, tls, listen, advertise, metrics, lifetime, threads })
     }
 }
 

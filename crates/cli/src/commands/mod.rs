@@ -68,7 +68,7 @@ pub(crate) enum Command {
     Man(shell::Man),
 }
 
-// The commands on one kind of thing. No documentation comment: the help would show it in place of that of `C`.
+// The commands on one kind of entity. No documentation comment: the help would show it in place of that of `C`.
 #[derive(Args)]
 pub(crate) struct Group<C: Subcommand> {
     #[command(flatten)]

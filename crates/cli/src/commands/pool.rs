@@ -195,8 +195,8 @@ impl Create {
         }
         check_pool_label(self.label())?;
         if self.nodes.is_wanted() {
-            let part = self.node_pool()?;
-            return self.nodes.create(part);
+            let pool = self.node_pool()?;
+            return self.nodes.create(pool);
         }
         let (path, pool) = self.directory.create(&self.spec()?)?;
         let mut text = format!(

@@ -20,8 +20,8 @@ const NAMED_MAX: usize = 3;
 /// Destroy a pool and everything in it
 ///
 /// A pool with containers is destroyed with --recursive only; on a terminal, the command asks. A pool of this machine
-/// that a process uses is kept, unless --force is given; so is a pool over nodes that is in use, or of which a node
-/// does not answer. A posix: pool is destroyed even if it is in use, because its users cannot be seen.
+/// that a process uses is kept, unless --force is given. So is a pool over nodes that is in use, or that has a node
+/// which does not answer. A posix: pool is destroyed even if it is in use, because its users cannot be seen.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool destroy tank

@@ -127,11 +127,11 @@ impl OverNodes {
     }
 
     /// Creates the pool.
-    pub(super) fn create(self, part: NodePoolSpec) -> Result<Answer> {
+    pub(super) fn create(self, pool: NodePoolSpec) -> Result<Answer> {
         Transport::from(self.transport).check(self.tls)?;
         let (launcher, hosts) = (self.launcher(), self.chosen_hosts()?);
-        let part = NodePoolSpec { nodes: hosts.len() as u32, ..part };
-        let map = self.map.clone().unwrap_or_else(|| Map::path(&part.directory, &part.label));
+        let pool = NodePoolSpec { nodes: hosts.len() as u32, ..pool };
+        let map = self.map.clone().unwrap_or_else(|| Map::path(&pool.directory, &pool.label));
         refuse_taken(&map)?;
         let lifetime = self.lifetime.or_else(remaining_job_time);
         let engine = EngineSpec {
@@ -144,7 +144,7 @@ impl OverNodes {
         let (bar, all) = (Bar::steps("starting nodes"), hosts.len() as u64);
         bar.update(0, all);
         let launch = Launch {
-            part,
+            pool,
             engine,
             hosts,
             launcher,
@@ -152,7 +152,7 @@ impl OverNodes {
             map: map.clone(),
             timeout: self.timeout,
         };
-        let size = launch.part.size_bytes;
+        let size = launch.pool.size_bytes;
         let made = launch.run(&mut |ready| bar.update(ready as u64, all))?;
         drop(bar);
         Ok(created(&made, &map, size))

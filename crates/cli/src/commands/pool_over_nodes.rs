@@ -188,8 +188,8 @@ fn node_response((number, node, answer): (usize, &Node, &Result<PoolInfo>)) -> V
     response
 }
 
-/// Destroys a pool over nodes. Unless forced, all of its nodes must answer, so that nothing is left of it, nobody may
-/// use it, and `guard` decides about its containers.
+/// Destroys a pool over nodes. Without `force`, all of its nodes must answer, no client may use it, and `guard`
+/// decides about its containers.
 pub(super) fn destroy(pool: NodesPool, force: bool, guard: &Guard<'_>) -> Result<Answer> {
     let asked = Asked::ask(pool)?;
     if let Some(trouble) = asked.trouble().filter(|_| !force) {

@@ -13,15 +13,15 @@ const LOCK: &str = "engine";
 ///
 /// # Errors
 /// `Busy` if another engine serves it.
-pub(crate) fn claim(part: &Path) -> Result<File> {
-    let path = part.join(esker::LOCKS).join(LOCK);
+pub(crate) fn claim(directory: &Path) -> Result<File> {
+    let path = directory.join(esker::LOCKS).join(LOCK);
     let failed = |error| Error::io(format_args!("locking {}", path.display()), &error);
     let opened = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = opened.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            let message = format!("another engine serves {}: end it first", part.display());
+            let message = format!("another engine serves {}: end it first", directory.display());
             Err(Error::new(ErrorKind::Busy, message))
         }
         Err(TryLockError::Error(error)) => Err(failed(error)),
@@ -29,16 +29,16 @@ pub(crate) fn claim(part: &Path) -> Result<File> {
 }
 
 /// Path of the log of an engine that `esker pool create` has started. It is beside the node's pool, and removed with it.
-pub(crate) fn log_beside(part: &Path) -> PathBuf {
-    let mut name = part.as_os_str().to_owned();
+pub(crate) fn log_beside(directory: &Path) -> PathBuf {
+    let mut name = directory.as_os_str().to_owned();
     name.push(".log");
     PathBuf::from(name)
 }
 
 /// The map beside a node's pool, if the map lists that pool.
-pub(crate) fn map_beside(part: &Path, pool: &Superblock) -> Option<(PathBuf, Map)> {
+pub(crate) fn map_beside(directory: &Path, pool: &Superblock) -> Option<(PathBuf, Map)> {
     let (label, _) = pool.label.rsplit_once('.')?;
-    let path = Map::path(part.parent()?, label);
+    let path = Map::path(directory.parent()?, label);
     let map = Map::read(&path).ok()?;
     map.nodes.iter().any(|node| node.uuid == pool.uuid).then_some((path, map))
 }

@@ -29,7 +29,7 @@ const REPAIR: &str = "its pool is to be repaired";
 
 /// Configuration of an engine: the node's pool, its addresses and its limits.
 pub(crate) struct Service {
-    pub(crate) part: PathBuf,
+    pub(crate) directory: PathBuf,
     pub(crate) secret: Secret,
     /// Serve only clients that speak TLS.
     pub(crate) tls: bool,
@@ -48,7 +48,8 @@ pub(crate) struct Ready {
     /// Address that clients connect to.
     pub(crate) address: String,
     pub(crate) uuid: Uuid,
-    pub(crate) part: PathBuf,
+    #[serde(rename = "part")]
+    pub(crate) directory: PathBuf,
     pub(crate) pid: u32,
     /// Address of its metrics.
     #[serde(default)]
@@ -57,7 +58,7 @@ pub(crate) struct Ready {
 
 /// State of an engine's process that requests of clients act on: its end, checks and maintenance.
 struct Process {
-    part: PathBuf,
+    directory: PathBuf,
     superblock: Superblock,
     end: Notify,
     checking: Mutex<Option<JoinHandle<Result<CheckReport>>>>,
@@ -80,8 +81,8 @@ impl Host for Process {
 
     fn check(&self) -> Result<Option<Check>> {
         let mut checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
-        let part = self.part.clone();
-        let begin = || std::thread::spawn(move || Pool::check(&part, false, &mut |_, _| ()));
+        let directory = self.directory.clone();
+        let begin = || std::thread::spawn(move || Pool::check(&directory, false, &mut |_, _| ()));
         if !checking.get_or_insert_with(begin).is_finished() {
             return Ok(None);
         }
@@ -92,7 +93,7 @@ impl Host for Process {
     }
 
     fn maintain(&self, what: Maintenance, number: u64) -> Result<Option<Maintained>> {
-        self.upkeep.start_or_poll(&self.part, what, number)
+        self.upkeep.start_or_poll(&self.directory, what, number)
     }
 }
 
@@ -103,9 +104,9 @@ pub(super) fn found(report: CheckReport) -> Check {
 
 impl Process {
     fn remove(&self) -> Result<()> {
-        let map = map_beside(&self.part, &self.superblock);
-        Pool::destroy(&self.part, true)?;
-        let log = log_beside(&self.part);
+        let map = map_beside(&self.directory, &self.superblock);
+        Pool::destroy(&self.directory, true)?;
+        let log = log_beside(&self.directory);
         for path in map.iter().map(|(path, _)| path).chain([&log]) {
             // If several nodes share one directory, another engine may have removed the map.
             let _ = std::fs::remove_file(path);
@@ -115,7 +116,7 @@ impl Process {
 
     /// False once the node's pool was destroyed, or another pool is in its directory.
     fn has_pool(&self) -> bool {
-        Superblock::read(&self.part).is_ok_and(|found| found.uuid == self.superblock.uuid)
+        Superblock::read(&self.directory).is_ok_and(|found| found.uuid == self.superblock.uuid)
     }
 
     /// Returns when the engine is to end, and why.
@@ -141,19 +142,19 @@ impl Service {
     /// # Errors
     /// `Busy` if another engine serves the pool; those of opening it and of listening.
     pub(crate) fn run(self, ready: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
-        let part = esker_os::resolve_links(&self.part)?;
-        let superblock = Superblock::read(&part)?;
-        let _claim = claim(&part)?;
+        let directory = esker_os::resolve_links(&self.directory)?;
+        let superblock = Superblock::read(&directory)?;
+        let _claim = claim(&directory)?;
         let (end, checking, upkeep) = (Notify::new(), Mutex::default(), Upkeep::default());
         let removing = AtomicBool::new(false);
-        let process = Arc::new(Process { part, superblock, end, checking, upkeep, removing });
+        let process = Arc::new(Process { directory, superblock, end, checking, upkeep, removing });
         let threads = Arc::new(self.start_threads()?);
         Self::runtime()?.block_on(self.serve(&process, threads, ready))
     }
 
     /// Opens the node's pool and creates an engine that serves it.
     fn open_engine(&self, process: &Arc<Process>) -> Result<(Arc<Native>, Engine)> {
-        let pool = Arc::new(Native::open(&process.part, OpenMode::ReadWrite)?);
+        let pool = Arc::new(Native::open(&process.directory, OpenMode::ReadWrite)?);
         let served = Arc::clone(&pool) as Arc<dyn esker::backend::Pool>;
         let engine = Engine::new(served, process.superblock.uuid, self.secret.clone());
         engine.set_host(Arc::clone(process) as Arc<dyn Host>);
@@ -199,7 +200,7 @@ impl Service {
             let web = metrics.as_ref().map(|(_, at)| duplicate(at)).transpose()?;
             let web = web.map(|at| tokio::spawn(web::serve(at, engine.clone())));
             if let Some(ready) = ready.take() {
-                tracing::info!(part = %line.part.display(), address = line.address, tls = self.tls, metrics = line.metrics, "ready");
+                tracing::info!(part = %line.directory.display(), address = line.address, tls = self.tls, metrics = line.metrics, "ready");
                 ready(&line)?;
             }
             let why = tokio::select! {
@@ -216,7 +217,7 @@ impl Service {
                 return Ok(());
             }
             drop(engine);
-            process.upkeep.repair(&process.part, pool).await;
+            process.upkeep.repair(&process.directory, pool).await;
             tracing::info!("serving again");
         }
     }
@@ -233,8 +234,8 @@ impl Service {
             address.host.clone_from(host);
         }
         let address = address.to_string();
-        let (uuid, part) = (process.superblock.uuid, process.part.clone());
-        Ok(Ready { address, uuid, part, pid: std::process::id(), metrics: None })
+        let (uuid, directory) = (process.superblock.uuid, process.directory.clone());
+        Ok(Ready { address, uuid, directory, pid: std::process::id(), metrics: None })
     }
 }
 

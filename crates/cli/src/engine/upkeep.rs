@@ -60,7 +60,7 @@ impl Upkeep {
     /// discards a result that no client has asked for.
     pub(super) fn start_or_poll(
         &self,
-        part: &Path,
+        directory: &Path,
         what: Maintenance,
         number: u64,
     ) -> Result<Option<Maintained>> {
@@ -75,10 +75,10 @@ impl Upkeep {
             }
             _ => {}
         }
-        let part = part.to_owned();
+        let directory = directory.to_owned();
         let state = match what {
-            Maintenance::Scrub => State::Working(std::thread::spawn(move || scrub(&part))),
-            Maintenance::Compact => State::Working(std::thread::spawn(move || compact(&part))),
+            Maintenance::Scrub => State::Working(std::thread::spawn(move || scrub(&directory))),
+            Maintenance::Compact => State::Working(std::thread::spawn(move || compact(&directory))),
             Maintenance::Repair => {
                 self.repair.notify_one();
                 State::Repairing
@@ -94,7 +94,7 @@ impl Upkeep {
     }
 
     /// Repairs the node's pool after the engine has ended. No other process may have it open.
-    pub(super) async fn repair(&self, part: &Path, pool: Arc<Native>) {
+    pub(super) async fn repair(&self, directory: &Path, pool: Arc<Native>) {
         let alone = async {
             while Arc::strong_count(&pool) > 1 {
                 tokio::time::sleep(RELEASE_POLL).await;
@@ -105,8 +105,8 @@ impl Upkeep {
         let done = match Arc::try_unwrap(pool) {
             Ok(pool) => {
                 drop(pool);
-                let part = part.to_owned();
-                let repaired = tokio::task::spawn_blocking(move || repair(&part)).await;
+                let directory = directory.to_owned();
+                let repaired = tokio::task::spawn_blocking(move || repair(&directory)).await;
                 repaired
                     .unwrap_or_else(|error| Err(Error::new(ErrorKind::Corrupt, error.to_string())))
             }
@@ -131,19 +131,19 @@ fn busy_error() -> Error {
     Error::new(ErrorKind::Busy, "the pool of the node is being maintained already: try again later")
 }
 
-fn repair(part: &Path) -> Result<Maintained> {
-    let mut report = Pool::check(part, true, &mut |_, _| ())?;
+fn repair(directory: &Path) -> Result<Maintained> {
+    let mut report = Pool::check(directory, true, &mut |_, _| ())?;
     let repaired = std::mem::take(&mut report.repaired);
     Ok(Maintained::Repaired(found(report), repaired))
 }
 
-fn scrub(part: &Path) -> Result<Maintained> {
-    Pool::check_pages(part)?;
-    let report = Pool::open(part)?.opened()?.scrub(&mut |_, _| ())?;
+fn scrub(directory: &Path) -> Result<Maintained> {
+    Pool::check_pages(directory)?;
+    let report = Pool::open(directory)?.opened()?.scrub(&mut |_, _| ())?;
     Ok(Maintained::Scrubbed(report.records, report.bytes, report.damaged))
 }
 
-fn compact(part: &Path) -> Result<Maintained> {
-    let freed = Pool::open(part)?.opened()?.compact(&mut |_, _| ())?;
+fn compact(directory: &Path) -> Result<Maintained> {
+    let freed = Pool::open(directory)?.opened()?.compact(&mut |_, _| ())?;
     Ok(Maintained::Compacted(freed))
 }

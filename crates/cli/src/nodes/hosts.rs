@@ -91,7 +91,7 @@ fn once<'t>(names: impl Iterator<Item = &'t str>) -> Vec<String> {
 /// Reads a host file.
 ///
 /// # Errors
-/// Those of files.
+/// `Io` if the file cannot be read.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(path);
     let text =

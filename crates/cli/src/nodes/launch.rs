@@ -40,7 +40,7 @@ pub(crate) enum Launcher {
 
 /// Specification of a pool over nodes that is to be created.
 pub(crate) struct Launch {
-    pub(crate) part: NodePoolSpec,
+    pub(crate) pool: NodePoolSpec,
     pub(crate) engine: EngineSpec,
     pub(crate) hosts: Vec<String>,
     pub(crate) launcher: Launcher,
@@ -84,7 +84,7 @@ impl Launch {
         progress: Progress<'_>,
     ) -> Result<Map> {
         nodes.all_report(self.start_timeout(), progress)?;
-        let NodePoolSpec { label, targets, .. } = &self.part;
+        let NodePoolSpec { label, targets, .. } = &self.pool;
         let (tls, transport) = (self.engine.tls, self.transport);
         let map =
             Map { tls, transport, ..Map::new(label, uuid, secret, *targets, nodes.map_nodes()) };
@@ -97,7 +97,7 @@ impl Launch {
     }
 
     fn start_timeout(&self) -> Duration {
-        let gib = (self.part.size_bytes >> 30).min(1 << 20) as u32;
+        let gib = (self.pool.size_bytes >> 30).min(1 << 20) as u32;
         self.timeout.unwrap_or(STEP_TIMEOUT + TIMEOUT_PER_GIB * gib)
     }
 
@@ -114,7 +114,7 @@ impl Launch {
         Ok(Order {
             version: ORDER_VERSION,
             secret: secret_text(secret),
-            part: self.part.clone(),
+            pool: self.pool.clone(),
             engine: self.engine.clone(),
             places: places(&self.hosts),
             own,
@@ -224,7 +224,7 @@ impl Nodes {
         }
         let all_same = self.failed.values().all(|(other, _)| other == kind);
         let message =
-            format!("pool {} was not created: {}", self.order.part.label, reasons.join("; "));
+            format!("pool {} was not created: {}", self.order.pool.label, reasons.join("; "));
         Err(Error::new(if all_same { *kind } else { ErrorKind::Io }, message))
     }
 
@@ -236,7 +236,7 @@ impl Nodes {
     fn map_nodes(&self) -> Vec<Node> {
         let node = |place: &Place| {
             let (address, uuid) = self.ready.get(&place.number)?.clone();
-            let directory = self.order.part.pool_directory(place.number);
+            let directory = self.order.pool.pool_directory(place.number);
             Some(Node { name: place.name.clone(), address, uuid, directory })
         };
         self.order.places.iter().filter_map(node).collect()

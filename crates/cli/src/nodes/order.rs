@@ -126,7 +126,8 @@ pub(crate) struct Order {
     pub(crate) version: u32,
     /// The secret of the pool, as hexadecimal digits.
     pub(crate) secret: String,
-    pub(crate) part: NodePoolSpec,
+    #[serde(rename = "part")]
+    pub(crate) pool: NodePoolSpec,
     pub(crate) engine: EngineSpec,
     pub(crate) places: Vec<Place>,
     pub(crate) own: Own,

@@ -20,14 +20,14 @@ pub(crate) struct Raised {
 impl Raised {
     /// Creates the node's pool and starts its engine. If that fails, everything is removed.
     pub(crate) fn raise(order: &Order, place: &Place, detach: bool) -> Result<Self> {
-        let (spec, number) = (&order.part, place.number);
-        let part = spec.pool_directory(number);
-        let log = log_beside(&part);
+        let (spec, number) = (&order.pool, place.number);
+        let directory = spec.pool_directory(number);
+        let log = log_beside(&directory);
         refuse_missing_parent(&spec.directory, spec.parents)?;
-        refuse_existing(&part)?;
+        refuse_existing(&directory)?;
         esker_store::Pool::create(&spec.directory, &spec.pool_spec(number), &mut |_, _| ())?;
         let started = start(order, place, &log, detach);
-        let (engine, ready) = started.inspect_err(|_| remove(&part, &log))?;
+        let (engine, ready) = started.inspect_err(|_| remove(&directory, &log))?;
         Ok(Self { ready, engine, log, map: None })
     }
 
@@ -53,24 +53,24 @@ impl Raised {
             let _ = std::fs::remove_file(map);
         }
         let _ = std::fs::remove_file(&self.log);
-        esker_store::Pool::destroy(&self.ready.part, true)
+        esker_store::Pool::destroy(&self.ready.directory, true)
     }
 }
 
-fn refuse_existing(part: &Path) -> Result<()> {
-    if part.symlink_metadata().is_err() {
+fn refuse_existing(directory: &Path) -> Result<()> {
+    if directory.symlink_metadata().is_err() {
         return Ok(());
     }
-    let part = part.display();
+    let directory = directory.display();
     let message = format!(
-        "{part} already exists: choose another label, or remove it with `esker pool destroy esker:{part} --force`"
+        "{directory} already exists: choose another label, or remove it with `esker pool destroy esker:{directory} --force`"
     );
     Err(Error::new(ErrorKind::Exists, message))
 }
 
 /// Removes the pool and log of a failed start. The next attempt reports files that could not be removed.
-fn remove(part: &Path, log: &Path) {
-    let _ = esker_store::Pool::destroy(part, true);
+fn remove(directory: &Path, log: &Path) {
+    let _ = esker_store::Pool::destroy(directory, true);
     let _ = std::fs::remove_file(log);
 }
 
@@ -105,7 +105,7 @@ fn engine_command(order: &Order, place: &Place, log: &Path, detach: bool) -> Res
         .map_err(|error| Error::io("looking for the program of the engine", &error))?;
     let mut command = Command::new(program);
     command.args(["engine", "run", "--secret-from-stdin", "--node-pool"]);
-    command.arg(order.part.pool_directory(place.number)).arg("--log").arg(log);
+    command.arg(order.pool.pool_directory(place.number)).arg("--log").arg(log);
     let (address, spec) = (Address::any_port(&place.host), &order.engine);
     command.args(["--listen", &address.to_string()]);
     if let Some(interface) = &spec.interface {

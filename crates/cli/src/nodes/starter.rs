@@ -130,7 +130,7 @@ impl Node {
     fn publish(&mut self, map: &esker_nodes::Map) {
         self.await_start();
         let Some(raised) = &mut self.raised else { return };
-        match raised.publish(map, &self.order.part.directory) {
+        match raised.publish(map, &self.order.pool.directory) {
             Ok(()) => self.report(State::Published),
             Err(error) => {
                 let why = State::from_error(&error);

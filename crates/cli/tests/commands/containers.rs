@@ -81,7 +81,7 @@ fn existing_name_is_an_error_that_names_it() {
     }
 }
 
-/// Each message names the thing, the cause and the remedy, and no number of the system.
+/// Each message names the object, the cause and the remedy, and shows no error number of the system.
 #[test]
 fn messages_say_what_is_wrong_and_what_to_do() {
     let site = Site::with_container();

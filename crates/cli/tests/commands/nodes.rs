@@ -26,7 +26,7 @@ impl Nodes {
         it
     }
 
-    fn part(&self, number: usize) -> PathBuf {
+    fn node_pool(&self, number: usize) -> PathBuf {
         self.site.dir.join(format!("tank.{number}"))
     }
 
@@ -55,10 +55,12 @@ impl Nodes {
 
     /// The process that serves a node's pool.
     fn engine(&self, number: usize) -> i32 {
-        let part = self.part(number);
+        let directory = self.node_pool(number);
         let serves = |pid: &&i32| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).any(|word| word == part.as_os_str().as_encoded_bytes())
+            words
+                .split(|byte| *byte == 0)
+                .any(|word| word == directory.as_os_str().as_encoded_bytes())
         };
         *self.engines().iter().find(serves).unwrap()
     }
@@ -69,7 +71,7 @@ impl Nodes {
         signal(engine, "KILL").unwrap();
         // Its command line goes first, and its port stays open for a moment.
         wait_for("the engine ends", || has_ended(engine));
-        std::fs::remove_dir_all(self.part(number)).unwrap();
+        std::fs::remove_dir_all(self.node_pool(number)).unwrap();
     }
 
     /// A script in place of `ssh`, which runs a command on this machine, after `before`.
@@ -96,7 +98,7 @@ fn signal(pid: i32, name: &str) -> std::io::Result<std::process::ExitStatus> {
     Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status()
 }
 
-/// True once a process has closed its files, even if nobody has waited for it: none of its threads is left but the first.
+/// True once a process has closed its files, even if its parent has not waited for it: only its first thread is left.
 fn has_ended(pid: i32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
@@ -152,7 +154,7 @@ fn a_pool_over_nodes_is_made_asked_and_removed() {
         (&checked["nodes"][2]["problems"], &checked["nodes"][2]["node"]),
         (&json!([]), &json!(2))
     );
-    site.ok(&["pool", "check", &format!("esker:{}", nodes.part(1).display())]);
+    site.ok(&["pool", "check", &format!("esker:{}", nodes.node_pool(1).display())]);
     site.ok(&["cont", "create", "tank", "run1"]);
     site.ok(&["kv", "put", "tank", "run1", "index", "step", "1"]);
     assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "step"]), "1");
@@ -194,8 +196,8 @@ fn a_killed_engine_is_named_and_starts_again() {
     assert!(engine.wait().unwrap().success());
     let (_, message) = trouble(site, &["pool", "destroy", "tank", "--force"]);
     assert!(message.contains("tank.1 on localhost.1"), "{message}");
-    assert!(nodes.part(1).exists() && !nodes.part(0).exists() && !nodes.map().exists());
-    site.ok(&["pool", "destroy", &format!("esker:{}", nodes.part(1).display())]);
+    assert!(nodes.node_pool(1).exists() && !nodes.node_pool(0).exists() && !nodes.map().exists());
+    site.ok(&["pool", "destroy", &format!("esker:{}", nodes.node_pool(1).display())]);
 }
 
 /// Output of `esker` as a remote client of all nodes, by this provider of libfabric.
@@ -318,12 +320,12 @@ fn an_engine_takes_the_open_files_that_it_needs() {
 }
 
 #[test]
-fn an_engine_ends_with_its_part_and_with_its_lifetime() {
+fn engine_ends_with_its_pool_and_with_its_lifetime() {
     let nodes = Nodes::with_pool(2);
     let engine = nodes.engine(0);
-    let part = format!("esker:{}", nodes.part(0).display());
-    assert_eq!(nodes.site.fails(&["pool", "destroy", &part]).0, "busy");
-    nodes.site.ok(&["pool", "destroy", &part, "--force"]);
+    let pool = format!("esker:{}", nodes.node_pool(0).display());
+    assert_eq!(nodes.site.fails(&["pool", "destroy", &pool]).0, "busy");
+    nodes.site.ok(&["pool", "destroy", &pool, "--force"]);
     wait_for("the engine ends", || !nodes.engines().contains(&engine));
 
     let other = nodes.engine(1);
@@ -341,10 +343,10 @@ fn an_engine_takes_its_secret_from_standard_input() {
     signal(nodes.engine(1), "TERM").unwrap();
     wait_for("the engine ends", || nodes.engines().len() == 1);
     let map: Value = serde_json::from_slice(&std::fs::read(nodes.map()).unwrap()).unwrap();
-    let (address, part) = (map["nodes"][1]["address"].as_str().unwrap(), nodes.part(1));
-    let part = part.display().to_string();
+    let (address, pool) = (map["nodes"][1]["address"].as_str().unwrap(), nodes.node_pool(1));
+    let pool = pool.display().to_string();
     let arguments =
-        ["engine", "run", "--node-pool", &part, "--secret-from-stdin", "--listen", address];
+        ["engine", "run", "--node-pool", &pool, "--secret-from-stdin", "--listen", address];
     let mut command = nodes.site.command(&arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut engine = command.spawn().unwrap();
@@ -694,15 +696,15 @@ fn fields_that_were_lost_with_a_node_are_listed() {
 
 /// Each engine repairs the pool of its node and serves again. Containers that are not in the list are removed.
 #[test]
-fn parts_are_repaired_by_their_engines() {
+fn engines_repair_the_pools_of_their_nodes() {
     let nodes = Nodes::with_pool(2);
     let site = &nodes.site;
     site.ok(&["cont", "create", "tank", "run1"]);
     site.ok(&["kv", "put", "tank", "run1", "index", "step", "1"]);
-    let part = esker::Native::open(&nodes.part(1), OpenMode::ReadWrite).unwrap();
+    let pool = esker::Native::open(&nodes.node_pool(1), OpenMode::ReadWrite).unwrap();
     let forgotten = esker::backend::NewContainer::nameless();
-    let made = esker::backend::Pool::create_container(&part, &forgotten).wait().unwrap();
-    drop(part);
+    let made = esker::backend::Pool::create_container(&pool, &forgotten).wait().unwrap();
+    drop(pool);
     let (found, message) = trouble(site, &["pool", "check", "tank"]);
     assert!(message.contains(&made.uuid.to_string()) && message.contains("--repair"), "{message}");
     assert_eq!(problems(&found), [0, 1]);

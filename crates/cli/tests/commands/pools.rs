@@ -361,7 +361,7 @@ fn leftovers_of_a_killed_creation_do_not_block_a_new_one() {
     assert!(killed > 0, "no creation was caught half-way");
 }
 
-/// A library that kills who it is preloaded into at a given step.
+/// A library that kills the process that preloads it, at a given step.
 fn build_killer(site: &Site) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crash/killer.c");
     let library = site.dir.with_extension("killer.so");
@@ -511,7 +511,7 @@ fn a_refused_destruction_changes_nothing() {
         assert!(!said.contains("failed to execute"), "{said}");
         assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");
     }
-    // A member who may rename it, yet not remove what is in it.
+    // A member of the group may rename the directory, but not remove its content.
     std::fs::set_permissions(&site.dir, std::fs::Permissions::from_mode(0o777)).unwrap();
     assert!(!destroy("--groups=1").unwrap().status.success());
     assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");

@@ -32,7 +32,7 @@ fn files_of_numpy_come_back() {
     assert!(get("a b") == file && get(&uuid) == file);
     let part = site.run(&["tensor", "get", "tank/t", "a b", "--slab", "1::2, -1"]).stdout;
     assert_eq!(part, npy("<u2", "False", "(2, 1)", &[10, 11, 22, 23]));
-    // The same elements, the first index of which varies fastest.
+    // The same elements in Fortran order: the first index varies fastest.
     let turned: Vec<u8> =
         (0..12).flat_map(|at| [2 * (at % 4 * 3 + at / 4), 2 * (at % 4 * 3 + at / 4) + 1]).collect();
     let path = site.file("f.npy", &npy("<u2", "True", "(4, 3)", &turned));

@@ -169,7 +169,7 @@ pub(super) trait Original {
     const REFUSED: &'static [(&'static str, &'static str)];
 }
 
-/// For clap: options of the original program that are known, hidden from the help, and refused by name.
+/// Arguments for options of the original program that are refused by name. The help does not show them.
 pub(super) struct Refused<O>(PhantomData<O>);
 
 impl<O: Original> Args for Refused<O> {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug)]
 pub(crate) struct ModeChange(Vec<Clause>);
 
-/// `u+rw`: who, how, what.
+/// One clause of a mode, such as `u+rw`: classes of users, operator, permissions.
 #[derive(Clone, Debug)]
 struct Clause {
     /// The bits that the clause affects; `None` for all but those of the umask.
@@ -22,7 +22,7 @@ enum What {
     Whole(u32),
 }
 
-/// For clap: an octal mode.
+/// Value parser for an octal mode.
 pub(crate) fn octal(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
     mode.ok_or_else(|| format!("{text:?} is not an octal mode: write it as 755"))

@@ -30,12 +30,12 @@ pub(super) enum Either {
     Host(PathBuf),
 }
 
-/// For clap: a path in a container. `POOL/CONT` is its root.
+/// Value parser for a path in a container. `POOL/CONT` is its root.
 pub(super) fn inside() -> impl TypedValueParser<Value = FsPath> {
     OsStringValueParser::new().try_map(|text| FsPath::parse(&text).ok_or_else(|| refused(&text)))
 }
 
-/// For clap: a path in a container, or a path of the host.
+/// Value parser for a path in a container, or a path of the host.
 pub(super) fn either() -> impl TypedValueParser<Value = Either> {
     OsStringValueParser::new().map(|text| match (is_host(&text), FsPath::parse_full(&text)) {
         (false, Some(path)) => Either::Inside(path),

@@ -70,7 +70,7 @@ pub(crate) struct Get {
     snapshot: SnapshotArg,
 }
 
-/// For clap: the name and the value of an attribute.
+/// Value parser for the name and the value of an attribute.
 fn parse_attribute(text: &str) -> std::result::Result<(String, Attribute), String> {
     let (name, value) =
         text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write NAME=VALUE")?;
