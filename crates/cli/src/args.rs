@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_stay_as_they_are() {
+    fn unknown_words_are_not_changed() {
         for line in [
             "esker",
             "esker pool query tank/run1",

@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_whole_arrays() {
+    fn times_cover_complete_arrays() {
         let report = report(true);
         let results = Results::from_json(NAME, report).unwrap();
         let of = |workload: &str| {

@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_whole_cells() {
+    fn pieces_contain_complete_cells() {
         assert_eq!(piece_bytes(1), 4 << 20);
         assert_eq!(piece_bytes(3) % 3, 0);
         assert_eq!(piece_bytes(5 << 20), 5 << 20);

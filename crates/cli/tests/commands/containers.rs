@@ -123,7 +123,7 @@ fn messages_say_what_is_wrong_and_what_to_do() {
 
 /// A pool that others may not read is there all the same.
 #[test]
-fn a_pool_of_somebody_else_is_said_to_be_closed() {
+fn pool_of_another_user_is_reported_as_not_accessible() {
     use std::os::unix::fs::PermissionsExt;
     let site = Site::in_memory();
     site.create_pool();

@@ -123,7 +123,7 @@ fn a_copy_that_is_killed_goes_on() {
 }
 
 #[test]
-fn a_full_pool_is_said() {
+fn full_pool_is_an_error_that_names_it() {
     let Some(standin) = Standin::new("16M") else { return };
     standin.ok(&["cont", "create", "daos:standin/run1", "--type", "posix"]);
     let large = standin.site.file("large", &noise(20 << 20));
@@ -232,7 +232,7 @@ fn silent_library(site: &Site, failing: &str, code: i32) -> String {
 }
 
 #[test]
-fn a_system_that_does_not_answer_is_given_up() {
+fn unanswered_request_to_a_system_times_out() {
     let late = refusal(&Site::new(), "none", 0);
     assert_eq!(late.0, "timed_out", "{}", late.1);
     assert!(late.1.contains("did not answer within 1 s") && late.1.contains("prod"), "{}", late.1);

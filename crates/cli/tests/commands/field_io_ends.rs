@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 #[test]
-fn a_node_that_fails_ends_the_others() {
+fn failed_node_ends_the_other_nodes() {
     let site = Site::in_memory();
     site.create_pool();
     let meet = site.dir.join("meet").display().to_string();
@@ -88,7 +88,7 @@ fn long_one(site: &Site) -> (Child, Vec<u32>) {
 }
 
 #[test]
-fn interrupted_it_says_so_and_leaves_nothing() {
+fn interrupt_is_reported_and_leaves_nothing() {
     for name in ["INT", "TERM"] {
         let site = Site::in_memory();
         let (process, children) = long_one(&site);
@@ -102,7 +102,7 @@ fn interrupted_it_says_so_and_leaves_nothing() {
 }
 
 #[test]
-fn killed_it_leaves_no_process_and_no_result() {
+fn killed_benchmark_leaves_no_process_and_no_result() {
     let site = Site::in_memory();
     let (mut process, children) = long_one(&site);
     process.kill().unwrap();
@@ -128,7 +128,7 @@ fn a_worker_that_is_killed_is_named() {
 }
 
 #[test]
-fn a_full_pool_is_told_of_and_left_clean() {
+fn full_pool_is_reported_and_left_without_leftovers() {
     let site = Site::in_memory();
     site.create_pool();
     let file = site.dir.join("full.json").display().to_string();

@@ -148,7 +148,7 @@ fn wiping_and_moving_are_dry_without_doit() {
 }
 
 #[test]
-fn going_on_leaves_alone_what_is_there() {
+fn resume_does_not_copy_existing_objects_again() {
     let site = site(&[0]);
     let file = site.dir.join("field");
     std::fs::write(&file, "step 0").unwrap();
@@ -203,7 +203,7 @@ fn many_files_at_once_are_as_one_after_the_other() {
 }
 
 #[test]
-fn a_watch_tells_each_field() {
+fn watch_prints_each_field() {
     let site = site(&[0, 6]);
     let seen = fields(&site, &["watch", "--existing", "--count", "2"]);
     assert_eq!(seen.lines().count(), 2, "{seen}");

@@ -374,7 +374,7 @@ fn an_export_that_is_killed_goes_on() {
 
 /// An existing file stays as it is until its replacement is complete; its mode, its owner and its other names stay.
 #[test]
-fn a_file_that_is_replaced_by_a_command_is_never_half() {
+fn replaced_file_is_never_partial() {
     let site = Site::in_memory();
     site.create_pool();
     site.ok(&["cont", "create", "tank", "run1"]);

@@ -174,7 +174,7 @@ fn unsupported_options_of_mdtest_and_ior_are_refused_by_name() {
 }
 
 #[test]
-fn the_whole_table_is_measured_and_drawn() {
+fn complete_table_is_measured_and_drawn() {
     let site = Site::in_memory();
     if !std::path::Path::new("/dev/shm").is_dir() {
         return;

@@ -473,7 +473,7 @@ fn get(address: &str, request: &str) -> (String, String) {
 }
 
 #[test]
-fn an_engine_tells_its_metrics_and_its_health() {
+fn engine_serves_metrics_and_health() {
     let nodes = Nodes::with_pool(2);
     signal(nodes.engine(1), "TERM").unwrap();
     wait_for("the engine ends", || nodes.engines().len() == 1);

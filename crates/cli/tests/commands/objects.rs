@@ -112,7 +112,7 @@ fn files_come_back_from_arrays() {
 }
 
 #[test]
-fn a_file_that_does_not_fit_leaves_no_half_of_it() {
+fn file_that_does_not_fit_leaves_no_partial_copy() {
     let site = Site::with_container();
     site.ok(&["pool", "create", "small", "--size", "24M", "--targets", "1"]);
     site.ok(&["cont", "create", "small", "c"]);

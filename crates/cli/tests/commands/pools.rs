@@ -404,7 +404,7 @@ fn is_whole_and_alone(site: &Site, step: u32) {
 }
 
 #[test]
-fn a_creation_killed_at_any_step_is_in_nobodys_way() {
+fn creation_killed_at_any_step_can_be_repeated() {
     let site = Site::in_memory();
     let steps = killed_at_each_step(
         &site,
@@ -421,7 +421,7 @@ fn a_creation_killed_at_any_step_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_destruction_killed_at_any_step_leaves_a_whole_pool_or_none() {
+fn destruction_killed_at_any_step_leaves_a_complete_pool_or_none() {
     let site = Site::in_memory();
     let prepare = || drop(site.ok(&CREATE));
     let steps =
@@ -452,7 +452,7 @@ fn leftovers_of_the_first_release_do_not_block_a_new_pool() {
 
 /// In a directory like `/tmp`, a link that another user made decides nothing.
 #[test]
-fn links_of_other_users_lead_to_no_pool() {
+fn symbolic_links_of_other_users_are_not_followed() {
     let victim = Site::in_memory();
     let shared = Site::in_memory();
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {

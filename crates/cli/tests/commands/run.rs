@@ -272,7 +272,7 @@ fn only_users_of_the_pool_may_lock() {
 
 /// The pool has its folder, in which nothing can be made there.
 #[test]
-fn locks_stand_elsewhere_where_the_pool_cannot_be_written() {
+fn locks_are_in_another_directory_if_the_pool_is_read_only() {
     let site = site();
     shell(&site, "echo hi >/esker/a");
     let folder = site.dir.join("tank/locks");
@@ -325,7 +325,7 @@ fn the_report_counts_what_was_served() {
 
 /// A program without a loader cannot be run here, but it is looked at before.
 #[test]
-fn programs_that_a_shell_starts_are_warned_of() {
+fn warning_for_programs_that_a_shell_starts() {
     let site = site();
     let program = site.dir.join("static");
     let mut bytes = [0; 64];

@@ -82,7 +82,7 @@ fn every_command_has_a_man_page() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_failure() {
+fn closed_reader_is_not_an_error() {
     let site = Site::new();
     let mut process =
         site.command(&["completions", "bash"]).stdout(Stdio::piped()).spawn().unwrap();

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn host_paths_are_what_looks_like_them() {
+    fn host_paths_are_recognized() {
         let parse = |text: &str| {
             let command =
                 clap::Command::new("test").arg(clap::Arg::new("path").value_parser(either()));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_the_user_is_nobody_elses() {
+    fn directory_of_the_user_is_private() {
         let place = std::env::temp_dir().join(format!("esker-own-locks-{}", std::process::id()));
         fs::create_dir(&place).unwrap();
         let folder = own(&place).unwrap();

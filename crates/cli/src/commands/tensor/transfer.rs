@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_whole_chunks() {
+    fn pieces_contain_complete_chunks() {
         assert_eq!(rows(1 << 20, 5), 30);
         assert_eq!(rows(1 << 30, 5), 5);
     }

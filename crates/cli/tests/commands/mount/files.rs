@@ -203,7 +203,7 @@ fn files_without_a_name_live_until_they_are_closed() {
 }
 
 #[test]
-fn long_listings_are_whole() {
+fn long_listings_are_complete() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
     let names: Vec<_> = (0..3000).map(|number| format!("entry-{number:05}")).collect();
     for name in &names {

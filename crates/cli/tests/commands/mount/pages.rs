@@ -59,7 +59,7 @@ fn a_file_that_did_not_change_is_read_from_the_kernels_pages() {
 /// Opens that drop cached pages and opens that keep them run concurrently, while other clients change the file. Each open
 /// sees all writes that completed before it.
 #[test]
-fn an_open_among_many_shows_what_was_written_before_it() {
+fn concurrent_opens_see_all_completed_writes() {
     let Some(point) = MountPoint::mounted(&["--threads", "4"]) else { return };
     let content = |round: u32| round.to_le_bytes().repeat(5_000);
     fs::write(point.at("file"), content(0)).unwrap();
