@@ -1,5 +1,4 @@
 //! `esker bench`: measuring this machine and the store on it.
-mod beside;
 mod engine;
 mod fields;
 mod growth;
@@ -11,6 +10,7 @@ mod posix;
 mod rados;
 mod s3;
 mod scaling;
+mod shared_options;
 mod tensors;
 mod tx;
 mod zarr;

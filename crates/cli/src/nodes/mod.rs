@@ -4,7 +4,7 @@ mod hosts;
 mod launch;
 mod model;
 mod order;
-mod raise;
+mod start_node;
 mod starter;
 mod tree;
 

@@ -1,6 +1,6 @@
 //! A starter: the process that starts its node and the starters below it while the pool is being created.
 use super::order::{Down, Order, Own, Place, State, Up, read_order, to_line};
-use super::raise::Raised;
+use super::start_node::StartedNode;
 use super::tree::Tree;
 use esker::types::{Error, ErrorKind, Result};
 use std::io::{BufRead, Write};
@@ -93,8 +93,8 @@ impl Starter {
 struct Node {
     place: Place,
     order: Order,
-    starting: Option<JoinHandle<Option<Raised>>>,
-    raised: Option<Raised>,
+    starting: Option<JoinHandle<Option<StartedNode>>>,
+    raised: Option<StartedNode>,
     reports: Sender<Up>,
 }
 
@@ -103,9 +103,9 @@ impl Node {
         let (theirs, node) = (order.clone(), place.clone());
         let to = reports.clone();
         let starting = std::thread::spawn(move || {
-            let raised = Raised::raise(&theirs, &node, theirs.own == Own::First);
+            let raised = StartedNode::start(&theirs, &node, theirs.own == Own::First);
             let state = match &raised {
-                Ok(Raised { ready, .. }) => {
+                Ok(StartedNode { ready, .. }) => {
                     State::Ready { address: ready.address.clone(), uuid: ready.uuid }
                 }
                 Err(error) => State::from_error(error),
@@ -134,14 +134,14 @@ impl Node {
             Ok(()) => self.report(State::Published),
             Err(error) => {
                 let why = State::from_error(&error);
-                let _ = self.raised.take().map(Raised::abandon);
+                let _ = self.raised.take().map(StartedNode::abandon);
                 self.report(why);
             }
         }
     }
 
     /// Keeps the node's pool and engine, or removes them. Returns an engine for which the starter must wait.
-    fn end(mut self, keep: bool) -> Option<Raised> {
+    fn end(mut self, keep: bool) -> Option<StartedNode> {
         self.await_start();
         let raised = self.raised.take()?;
         if keep {

@@ -1,5 +1,5 @@
 //! `esker bench mdtest`: metadata operations, as mdtest measures them.
-use super::beside::{Common, Original, Refused, Work};
+use super::shared_options::{Common, Original, Refused, Work};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::Result;

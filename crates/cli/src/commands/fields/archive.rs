@@ -1,7 +1,7 @@
 //! `esker fields archive` and `adopt`: bringing fields into a store.
 use super::files::{Input, Outcome, collect};
+use super::parallel_archive::{JOBS_MAX, Plan, Progress, usual_jobs};
 use super::select::{NAMING, StoreArg};
-use super::turns::{JOBS_MAX, Plan, Progress, usual_jobs};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};

@@ -3,11 +3,11 @@ mod archive;
 mod change;
 mod check;
 mod files;
-mod look;
+mod inspect;
+mod parallel_archive;
 mod retrieve;
 mod schema;
 mod select;
-mod turns;
 mod watch;
 
 use crate::output::Answer;
@@ -28,13 +28,13 @@ pub(crate) enum FieldsCommand {
     Adopt(archive::Adopt),
     Retrieve(retrieve::Retrieve),
     #[command(visible_alias = "ls")]
-    List(look::List),
-    Inspect(look::Inspect),
-    Axes(look::Axes),
-    Status(look::Status),
-    Stats(look::Stats),
-    Where(look::Where),
-    Dump(look::Dump),
+    List(inspect::List),
+    Inspect(inspect::Inspect),
+    Axes(inspect::Axes),
+    Status(inspect::Status),
+    Stats(inspect::Stats),
+    Where(inspect::Where),
+    Dump(inspect::Dump),
     Check(check::Check),
     Watch(watch::Watch),
     Move(change::Move),

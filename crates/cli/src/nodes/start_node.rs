@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A started node: its pool, its engine and their files.
-pub(crate) struct Raised {
+pub(crate) struct StartedNode {
     pub(crate) ready: Ready,
     engine: Child,
     log: PathBuf,
     map: Option<PathBuf>,
 }
 
-impl Raised {
+impl StartedNode {
     /// Creates the node's pool and starts its engine. If that fails, everything is removed.
-    pub(crate) fn raise(order: &Order, place: &Place, detach: bool) -> Result<Self> {
+    pub(crate) fn start(order: &Order, place: &Place, detach: bool) -> Result<Self> {
         let (spec, number) = (&order.pool, place.number);
         let directory = spec.pool_directory(number);
         let log = log_beside(&directory);
         refuse_missing_parent(&spec.directory, spec.parents)?;
         refuse_existing(&directory)?;
         esker_store::Pool::create(&spec.directory, &spec.pool_spec(number), &mut |_, _| ())?;
-        let started = start(order, place, &log, detach);
+        let started = start_engine(order, place, &log, detach);
         let (engine, ready) = started.inspect_err(|_| remove(&directory, &log))?;
         Ok(Self { ready, engine, log, map: None })
     }
@@ -75,7 +75,7 @@ fn remove(directory: &Path, log: &Path) {
 }
 
 /// Starts the engine of a node's pool, and waits until it is ready.
-fn start(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<(Child, Ready)> {
+fn start_engine(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<(Child, Ready)> {
     let failed = |error| Error::io("starting the engine", &error);
     let mut options = File::options();
     let errors = options.append(true).create(true).mode(0o600).open(log).map_err(failed)?;

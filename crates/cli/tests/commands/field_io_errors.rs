@@ -1,4 +1,4 @@
-//! How `esker bench field-io` ends when it cannot go on: a clear message, no orphans, no half results.
+//! Failures of `esker bench field-io`: each leaves a clear message, no processes and no incomplete results.
 use crate::support::{Site, left, nodes, wait_for};
 use serde_json::json;
 use std::path::PathBuf;
