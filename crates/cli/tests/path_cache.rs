@@ -1,4 +1,4 @@
-//! Paths whose steps are asked for at once, as on pools over nodes: what one process has seen of them, another changes.
+//! Path walks with prefetch, as on pools over nodes: one process caches path components, and another changes them.
 use dfs::{Attr, Create, Dfs, Follow, MountOptions, NewDfs, Node, Open, Resolved};
 use esker::backend::{NewContainer, OpenContainer, Reply};
 use esker::types::info::OpenMode;
