@@ -133,7 +133,7 @@ a_node_whose_data_is_gone() {
     files=$(esker_on h4 fs check tank/precious --json 2>/dev/null | grep -o '"text": "/file-[0-9]*"' | wc -l)
     [[ $files -gt 0 && $files -le 40 ]] || { echo "$files files are lost" && return 1; }
     says "has its part here" on h3 "$ESKER" engine run --map "$dir/tank.map" || return
-    restart_engine h3 --node h3 --new-part || return
+    restart_engine h3 --node h3 --new-node-pool || return
     says "Input/output error" esker_on h4 run tank/precious -- sh -c 'cat /esker/file-*' || return
     says "has lost what lay on it" esker_on h4 pool check tank &&
         prints "container precious is missing" esker_on h4 pool check tank --repair &&

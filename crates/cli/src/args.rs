@@ -78,7 +78,7 @@ impl Cli {
     }
 }
 
-/// What `esker` prints without a command.
+/// Text that `esker` prints without a command.
 pub(crate) fn first_steps() -> Answer {
     Answer::new(Value::Null, FIRST_STEPS)
 }
@@ -101,7 +101,7 @@ pub(crate) fn separate(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The command that these words name, and where its first argument stands that is no option.
+/// The command that these words name, and the position of its first non-option argument.
 fn first_argument<'a>(
     whole: &'a clap::Command,
     words: &[OsString],
@@ -138,7 +138,7 @@ pub(crate) struct JsonFlag {
     pub(crate) json: bool,
 }
 
-/// For clap: a time such as `1m`, `500ms` or `1.5` (seconds).
+/// Value parser for a time such as `1m`, `500ms` or `1.5` (seconds).
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let with_unit = || SignedDuration::from_str(text).ok().and_then(|time| time.try_into().ok());
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -200,7 +200,7 @@ pub(crate) struct ObjectArg {
     pub(crate) class: Option<ObjectClass>,
 }
 
-/// For clap: an object class by its DAOS name.
+/// Value parser for an object class by its DAOS name.
 pub(crate) fn parse_class(text: &str) -> Result<ObjectClass, String> {
     esker_bench::load::class_of(text).map_err(|error| error.to_string())
 }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_stay_as_they_are() {
+    fn unknown_words_are_not_changed() {
         for line in [
             "esker",
             "esker pool query tank/run1",

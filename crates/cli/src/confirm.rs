@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_yes_is_yes() {
+    fn only_yes_confirms() {
         for line in ["y\n", "Y", " yes\r\n", "YES"] {
             assert!(is_yes(line), "{line:?}");
         }

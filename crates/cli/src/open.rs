@@ -1,4 +1,4 @@
-//! How the command line names pools and containers, and opening them.
+//! Names of pools and containers on the command line, and opening them.
 use crate::args::{ContainerArg, ObjectArg, PoolArg, SnapshotArg};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Result};
@@ -70,7 +70,7 @@ impl ObjectArg {
     }
 
     /// The error that there is no such object; `noun` says what it should be.
-    pub(crate) fn missing(&self, noun: &str) -> Error {
+    pub(crate) fn not_found_error(&self, noun: &str) -> Error {
         let class = self.class.map_or_else(String::new, |class| format!(" of class {class}"));
         let (pool, container) = (&self.container.pool.pool, &self.container.container);
         let message = format!(
@@ -102,7 +102,7 @@ impl SnapshotArg {
 
 /// The pool and the container that `POOL/CONT` names.
 ///
-/// POOL may be a URL, which has slashes of its own. The options of a URL stand at its end, or between POOL and
+/// POOL may be a URL, which has slashes of its own. The options of a URL are at its end, or between POOL and
 /// CONT: `rados:data/run1?conf=/etc/ceph.conf`, `rados:data?conf=/etc/ceph.conf/run1`.
 ///
 /// # Errors

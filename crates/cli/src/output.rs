@@ -104,12 +104,12 @@ fn kind_name(kind: ErrorKind) -> String {
     name
 }
 
-/// Prints a line on standard error. If that is closed, there is nobody to tell, and the command goes on.
+/// Prints a line on standard error. If that is closed, the line is dropped and the command continues.
 pub(crate) fn say(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "esker: {message}");
 }
 
-/// Writes to standard output. A reader that closes its end early, such as `head`, is no failure.
+/// Writes to standard output. A reader that closes its end early, such as `head`, is not an error.
 fn print(bytes: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
@@ -151,7 +151,7 @@ impl Table {
         self.text_within(is_terminal.then(|| columns.unwrap_or(COLUMNS)))
     }
 
-    /// The text in so many columns, or as wide as it is.
+    /// The text, wrapped to `columns` columns if given.
     fn text_within(mut self, columns: Option<u16>) -> String {
         if self.0.is_empty() {
             return String::new();

@@ -56,11 +56,11 @@ struct Claim {
     decided: Decided,
 }
 
-/// How it is decided.
+/// Rule that decides a claim.
 enum Decided {
-    /// By ratios to tmpfs of these phases: all are at least this.
+    /// Holds if the ratio to tmpfs of each of these phases is at least this.
     ByRatio(&'static [Phase], f64),
-    /// It needs what is not here.
+    /// Undecided, for this reason: this machine lacks something.
     Cannot(&'static str),
 }
 
@@ -199,7 +199,7 @@ impl Item {
         }))
     }
 
-    /// What the ratios are of: the median rates.
+    /// The median rates from which the ratios are computed.
     fn rates(&self, steps: &[PaperStep]) -> String {
         let rate = |phase: &Phase| {
             let run = run(steps, phase)?;
@@ -212,7 +212,7 @@ impl Item {
     }
 }
 
-/// What was measured of a phase in the file system of a container.
+/// Measurement of a phase in the file system of a container.
 fn run<'s>(steps: &'s [PaperStep], (step, phase, _): &Phase) -> Option<&'s Measurement> {
     let step = steps.iter().find(|one| one.name == *step)?;
     step.results.runs.iter().find(|run| run.store == STORE && run.phase == *phase)
@@ -251,7 +251,7 @@ mod tests {
             let ratio = if *name == slow { 0.5 } else { 3.0 };
             let run = json!({"store": STORE, "workload": "ior", "phase": phase, "ratio_to": {"tmpfs": ratio, "ext4": 9.0},
                              "rate": {"mean": 7.0, "min": 7.0, "max": 7.0, "stddev": 0.0, "median": 7.0}});
-            let results = Results::of("report", document(&[run])).unwrap();
+            let results = Results::from_json("report", document(&[run])).unwrap();
             PaperStep { name: (*step).to_owned(), command: format!("ran {step}"), results }
         };
         let mut all: Vec<PaperStep> = Vec::new();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_seen() {
+    fn findings_without_measurements_are_not_seen() {
         assert_eq!(verdicts(&[]).iter().filter(|class| **class == "not-seen").count(), 5);
         let drawn = sections(&mut Figures::default(), &[]).unwrap();
         assert!(drawn.iter().all(|section| section.figures.is_empty()));

@@ -77,9 +77,9 @@ type Plane<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Ticked, Ranged
 
 /// A range of numbers that is labelled at given places.
 pub(crate) struct Ticked {
-    /// From where to where.
+    /// Lowest and highest value.
     pub(crate) range: Range<f64>,
-    /// Where labels stand.
+    /// Positions of labels.
     pub(crate) ticks: Vec<f64>,
 }
 
@@ -101,14 +101,14 @@ impl Ranged for Ticked {
     }
 }
 
-/// How a series is drawn. The limit of the medium is a dashed grey line without markers.
+/// Style of a series. The limit of the medium is a dashed grey line without markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     index: Option<usize>,
     form: Form,
 }
 
-/// What a series is drawn with.
+/// Markers and lines of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Markers that are joined by a line.
@@ -128,11 +128,11 @@ const MODEL_DASHES: (u32, u32) = (6, 5);
 impl Style {
     /// The style of the n-th series, from 0. Beyond seven, colours return with other dashes and markers.
     #[must_use]
-    pub fn of(index: usize) -> Self {
+    pub fn from_index(index: usize) -> Self {
         Self { index: Some(index), form: Form::Joined }
     }
 
-    /// The same with markers alone: for what was measured where a chart has a model, too.
+    /// The same style with markers alone: for measurements in a chart that also has a model.
     #[must_use]
     pub fn of_points(self) -> Self {
         Self { form: Form::Points, ..self }
@@ -176,7 +176,7 @@ impl Palette {
     /// The style of a label.
     pub fn style(&mut self, label: &str) -> Style {
         let known = self.0.iter().position(|name| name == label);
-        Style::of(known.unwrap_or_else(|| {
+        Style::from_index(known.unwrap_or_else(|| {
             self.0.push(label.to_owned());
             self.0.len() - 1
         }))
@@ -209,7 +209,7 @@ impl Point {
 pub struct Series {
     /// Name in the legend.
     pub label: String,
-    /// How it is drawn.
+    /// Colour, markers and lines.
     pub style: Style,
     /// Values from left to right.
     pub points: Vec<Point>,
@@ -240,13 +240,13 @@ pub enum Axis {
 pub struct Chart {
     /// Title.
     pub title: String,
-    /// What the horizontal axis shows.
+    /// Label of the horizontal axis.
     pub x_label: String,
-    /// What the vertical axis shows, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub y_label: String,
     /// The kind of horizontal axis.
     pub axis: Axis,
-    /// Places on the horizontal axis and their labels, in rising order. Categories are numbered from 0.
+    /// Positions on the horizontal axis and their labels, in rising order. Categories are numbered from 0.
     pub ticks: Vec<(f64, String)>,
     /// Panels from left to right.
     pub panels: Vec<Panel>,

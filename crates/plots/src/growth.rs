@@ -26,9 +26,9 @@ impl Figures {
 
     fn operations(&mut self, runs: &[&Measurement]) -> Result<Figure> {
         let panels = [("put", "pwrite"), ("get", "pread")].map(|(phase, limit)| {
-            let mut series = self.lines(&of(runs, phase), 1.0);
+            let mut series = self.lines(&runs_of_phase(runs, phase), 1.0);
             let label = "median of pwrite and pread of a file as large".to_owned();
-            let points = points(&of(runs, limit), COSTS[0].1, 1.0);
+            let points = points(&runs_of_phase(runs, limit), COSTS[0].1, 1.0);
             series.push(Series { label, style: LIMIT, points });
             Panel { title: phase.to_owned(), series }
         });
@@ -37,7 +37,7 @@ impl Figures {
     }
 
     fn opening(&mut self, runs: &[&Measurement]) -> Result<Figure> {
-        let series = self.lines(&of(runs, "open"), 1e-3);
+        let series = self.lines(&runs_of_phase(runs, "open"), 1e-3);
         let panel = Panel { title: "open and get one entry".to_owned(), series };
         self.grown(runs, "Opening a pool against entries", "milliseconds", vec![panel])
     }
@@ -75,7 +75,7 @@ impl Figures {
     }
 }
 
-fn of<'r>(runs: &[&'r Measurement], phase: &str) -> Vec<&'r Measurement> {
+fn runs_of_phase<'r>(runs: &[&'r Measurement], phase: &str) -> Vec<&'r Measurement> {
     runs.iter().copied().filter(|run| run.phase == phase).collect()
 }
 
@@ -84,7 +84,7 @@ fn points(runs: &[&Measurement], cost: Cost, scale: f64) -> Vec<Point> {
     runs.iter().filter_map(point).collect()
 }
 
-/// How the median went.
+/// Sentence about the growth of the median.
 fn rise(panel: &Panel, unit: &str) -> Option<String> {
     let median = panel.series.first()?;
     let (first, last) = (median.points.first()?, median.points.last()?);

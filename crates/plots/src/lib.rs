@@ -36,7 +36,7 @@ pub struct Figure {
     pub title: String,
     /// The chart as a whole SVG document.
     pub svg: String,
-    /// What it shows, in a sentence or two.
+    /// Description of the figure, in one or two sentences.
     pub sentence: String,
 }
 
@@ -52,7 +52,7 @@ impl Figures {
     ///
     /// # Errors
     /// If the traces beside a file cannot be read or are not traces of `esker bench`.
-    pub fn of(&mut self, files: &[Results]) -> Result<Vec<Figure>> {
+    pub fn draw_all(&mut self, files: &[Results]) -> Result<Vec<Figure>> {
         let samples = sweep::samples(files);
         let mut figures = Vec::new();
         for file in files {

@@ -90,8 +90,8 @@ impl Page {
     ///
     /// # Errors
     /// If the traces beside a file cannot be read, or a figure cannot be drawn.
-    pub fn of(title: &str, files: &[Results]) -> Result<Self> {
-        let figures = Figures::default().of(files)?;
+    pub fn from_results(title: &str, files: &[Results]) -> Result<Self> {
+        let figures = Figures::default().draw_all(files)?;
         let runs: usize = files.iter().map(|file| file.runs.len()).sum();
         let count = |count: usize, name: &str| {
             format!("{count} {name}{}", if count == 1 { "" } else { "s" })

@@ -18,7 +18,7 @@ const ABOUT: [&str; 4] = [
      figures is measured here on a small scale: one machine, few processes, no network. Their findings are given in our \
      words. Pools over nodes are those whose engines all run on this machine; what a model says of more is drawn as dashed \
      lines and named so. Whether a finding is seen here is decided by the rule beside it, from this run alone.",
-    "\"Not seen\" is no failure of either: some findings are costs that another store does not have. \"native\" is a \
+    "\"Not seen\" is not a failure of either: some findings are costs that another store does not have. \"native\" is a \
      pool on this machine; \"posix\" is the layout of the 2022 paper on the same medium, which stands in for their \
      Lustre.",
     tensors::ABOUT[0],
@@ -27,7 +27,7 @@ const ABOUT: [&str; 4] = [
 /// Maximum number of timelines of one file.
 const TIMELINES: usize = 4;
 
-/// What one command measured.
+/// Measurements of one command.
 #[derive(Clone, Debug)]
 pub struct PaperStep {
     /// Name that the findings use.
@@ -72,7 +72,7 @@ struct Claim {
     rule: Rule,
 }
 
-/// How a finding is decided.
+/// Rule that decides a finding.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(clippy::large_enum_variant, reason = "there are 22 of them")]
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_seen_and_what_needs_nodes_cannot_be() {
+    fn findings_without_measurements_or_nodes_are_not_decided() {
         let none = ["no-index", "A"];
         assert_eq!(ratio("each", json!({"at_least": 0.0}), none, none), "not-seen");
         assert_eq!(verdict(json!({"cannot": "why"})), "cannot");

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Label of the range of perfect hashes.
 const PERFECT: &str = "a perfect hash, 1% and 99%";
 
-/// Objects of one kind, class and choice of ids on so many nodes: docs/cli.md says what the members mean.
+/// Placement of objects of one kind, class and choice of ids over `nodes` nodes: docs/cli.md describes the members.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the members of the report, by their names")]
 pub struct Placed {
@@ -218,11 +218,11 @@ mod tests {
             placed("random", 64, 1.123),
             placed("ranks", 64, 1.1)
         ]);
-        Results::of("placement.json", report).unwrap()
+        Results::from_json("placement.json", report).unwrap()
     }
 
     #[test]
-    fn the_fullest_target_stands_beside_what_a_perfect_hash_gives() {
+    fn fullest_target_is_compared_with_a_random_hash() {
         let figures = Figures::default().placements(&results()).unwrap();
         assert_eq!(figures.len(), 1);
         let figure = &figures[0];
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_page_has_the_numbers() {
-        let page = Page::of("Placement", &[results()]).unwrap();
+        let page = Page::from_results("Placement", &[results()]).unwrap();
         assert!(page.about[0].starts_with("1 figure from 3 simulated placements in 1 result file"));
         let html = page.html().unwrap();
         assert!(html.contains("placement.json: simulated placement") && html.contains("12.3"));

@@ -78,7 +78,7 @@ pub fn page(report: &Value) -> Result<Page> {
         summary: vec![Table::new("All work beside tmpfs", &headings, &cells)],
         ..Page::default()
     };
-    Ok(page.with_machines(&[Results::of(NAME, report.clone())?]))
+    Ok(page.with_machines(&[Results::from_json(NAME, report.clone())?]))
 }
 
 fn figure(rows: &[Row], sites: &[&String], processes: u64) -> Result<Figure> {

@@ -23,19 +23,19 @@ pub struct Results {
     pub name: String,
     /// The machine, by member.
     pub host: Map<String, Value>,
-    /// How it was measured, by member.
+    /// Settings of the benchmark, by member.
     pub settings: Map<String, Value>,
-    /// What was measured.
+    /// Measurements.
     pub runs: Vec<Measurement>,
     /// How objects were placed, in reports of `esker bench placement`.
     pub placements: Vec<Placed>,
-    /// What a model says of more nodes, in reports of `esker bench field-io --nodes`.
+    /// Model of larger numbers of nodes, in reports of `esker bench field-io --nodes`.
     pub model: Option<Model>,
     /// The CSV file of traces beside the report, where there is one.
     pub traces: Option<PathBuf>,
 }
 
-/// One phase of one workload: docs/cli.md says what the members mean.
+/// One phase of one workload: docs/cli.md describes the members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the members of the report, by their names")]
 pub struct Measurement {
@@ -108,7 +108,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// What all result files have.
+/// Members that all result files have.
 #[derive(Deserialize)]
 struct Document {
     host: Map<String, Value>,
@@ -183,7 +183,7 @@ impl Results {
         let text = read_bounded(path)?;
         let value = serde_json::from_slice(&text)
             .map_err(|error| foreign(&path.display().to_string(), &format!("no JSON: {error}")))?;
-        let mut results = Self::of(&path.display().to_string(), value)?;
+        let mut results = Self::from_json(&path.display().to_string(), value)?;
         if let Some(name) = path.file_name() {
             results.name = name.to_string_lossy().into_owned();
         }
@@ -191,11 +191,11 @@ impl Results {
         Ok(results)
     }
 
-    /// The same from what stands in the file; an envelope of `--json` is opened.
+    /// Parses the content of a result file. The envelope of `--json` is removed.
     ///
     /// # Errors
-    /// As [`Results::read`].
-    pub fn of(name: &str, mut value: Value) -> Result<Self> {
+    /// The errors of [`Results::read`].
+    pub fn from_json(name: &str, mut value: Value) -> Result<Self> {
         if let Some(response) = value.get_mut("response") {
             value = response.take();
         }
@@ -279,7 +279,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn results(runs: &[Value]) -> Results {
-        Results::of("test.json", document(runs)).unwrap()
+        Results::from_json("test.json", document(runs)).unwrap()
     }
 
     #[test]
@@ -299,13 +299,14 @@ pub(crate) mod tests {
     #[test]
     fn an_envelope_is_opened_and_the_class_is_found_in_the_settings() {
         let envelope = json!({"response": document(&[json!({})]), "error": null, "status": 0});
-        let results = Results::of("a", envelope).unwrap();
+        let results = Results::from_json("a", envelope).unwrap();
         assert_eq!(results.runs[0].class_array.as_deref(), Some("S1"));
     }
 
     #[test]
-    fn what_is_not_ours_is_refused_by_name() {
-        let message = |value| Results::of("odd.json", value).unwrap_err().message().to_owned();
+    fn files_that_are_not_results_are_refused_by_name() {
+        let message =
+            |value| Results::from_json("odd.json", value).unwrap_err().message().to_owned();
         assert!(message(json!({"a": 1})).starts_with("odd.json is not a result of `esker bench`"));
         assert!(message(json!([])).starts_with("odd.json is not a result"));
         let mut newer = document(&[]);

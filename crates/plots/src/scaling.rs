@@ -23,7 +23,7 @@ pub struct Model {
     pub lines: Vec<Line>,
 }
 
-/// What it says of one phase.
+/// Rates that the model computes for one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the members of the report, by their names")]
 pub struct Line {
@@ -40,7 +40,7 @@ pub struct Line {
     pub points: Vec<(u32, f64)>,
 }
 
-/// What was measured for the model.
+/// Measured inputs of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the members of the report, by their names")]
 pub struct Costs {
@@ -50,7 +50,7 @@ pub struct Costs {
     pub wait_us: f64,
 }
 
-/// What one chart shows, apart from the mode and the phase.
+/// Settings of one chart, apart from the mode and the phase.
 #[derive(Clone, PartialEq)]
 struct Setting {
     pattern: String,
@@ -281,7 +281,7 @@ const HEADINGS: [&str; 12] = [
     ">the same by the model",
 ];
 
-/// What the model starts from, and how far it is from what was measured.
+/// Table of the inputs of the model, and its deviation from the measurements.
 pub(crate) fn table(file: &Results) -> Table {
     let lines = file.model.iter().flat_map(|model| &model.lines);
     let row = |line: &Line| {
@@ -338,7 +338,7 @@ mod tests {
             report["model"] = json!({"link": "loopback", "link_mib_s": 2048.0, "clients_per_server": 2,
                                      "procs_per_client": 36, "lines": [line("write"), line("read")]});
         }
-        Results::of("nodes.json", report).unwrap()
+        Results::from_json("nodes.json", report).unwrap()
     }
 
     #[test]
@@ -384,8 +384,8 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_what_the_model_starts_from() {
-        let html = Page::of("Nodes", &[results(true)]).unwrap().html().unwrap();
+    fn page_lists_the_inputs_of_the_model() {
+        let html = Page::from_results("Nodes", &[results(true)]).unwrap().html().unwrap();
         assert!(
             html.contains("nodes.json: the model, on the smallest pool")
                 && html.contains("the same by the model")

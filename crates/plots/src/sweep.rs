@@ -21,7 +21,7 @@ pub struct Sweep {
     apart: &'static str,
     /// Runs that differ in one of these go to separate series.
     series: &'static str,
-    /// With the sum of phases that run at the same time.
+    /// Includes the sum of phases that run at the same time.
     with_sums: bool,
 }
 
@@ -127,14 +127,16 @@ pub struct Sample {
 /// All measurements of files, with the sums of phases that write and read at the same time.
 #[must_use]
 pub fn samples(files: &[Results]) -> Vec<Sample> {
-    let samples: Vec<_> = files.iter().flat_map(|file| &file.runs).filter_map(Sample::of).collect();
+    let samples: Vec<_> =
+        files.iter().flat_map(|file| &file.runs).filter_map(Sample::from_run).collect();
     let sums: Vec<_> = samples.iter().filter_map(|write| write.sum(&samples)).collect();
     [samples, sums].concat()
 }
 
 impl Sample {
-    /// A run of the medium counts only where nothing but the medium was measured. Stores that grow have charts of their own.
-    fn of(run: &Measurement) -> Option<Self> {
+    /// The sample of a run. Runs of the medium count only in benchmarks that measure nothing else. Stores that grow have
+    /// charts of their own.
+    fn from_run(run: &Measurement) -> Option<Self> {
         if run.entries.is_some() || (run.is_limit() && run.workload != "limit") {
             return None;
         }
@@ -252,7 +254,7 @@ struct Unit {
 }
 
 impl Unit {
-    fn of(samples: &[&Sample]) -> Self {
+    fn for_samples(samples: &[&Sample]) -> Self {
         let greatest = samples.iter().map(|sample| sample.mib_s).fold(0.0, f64::max);
         let (label, name, factor, is_rate) =
             match samples.iter().all(|sample| sample.run.size_bytes < SMALL_BYTES) {
@@ -297,7 +299,7 @@ impl Figures {
         else {
             return Ok(None);
         };
-        let (ticks, unit) = (Ticks::of(sweep.over, samples), Unit::of(samples));
+        let (ticks, unit) = (Ticks::for_samples(sweep.over, samples), Unit::for_samples(samples));
         let phases = grouped_by(samples.iter().copied(), |sample| sample.phase.clone());
         let panels = phases.iter().map(|(phase, of_phase)| Panel {
             title: phase.clone(),
@@ -404,12 +406,12 @@ struct Ticks {
     is_numeric: bool,
     /// Places and their labels, in rising order.
     places: Vec<(f64, String)>,
-    /// How a sentence names each.
+    /// Phrase for each tick in a sentence.
     phrases: Vec<String>,
 }
 
 impl Ticks {
-    fn of(over: &'static str, samples: &[&Sample]) -> Self {
+    fn for_samples(over: &'static str, samples: &[&Sample]) -> Self {
         let is_numeric = samples.iter().all(|sample| sample.number(over).is_some());
         let groups = grouped(samples.iter().copied(), &[over]);
         let mut ticks: Vec<_> = groups
@@ -462,7 +464,8 @@ fn number_long_names(chart: &mut Chart) -> String {
     format!(" {}: {}.", capital(&chart.x_label), labels.join("; "))
 }
 
-/// Where each panel is highest, how that line went, and how to read the chart. `places` names the chart's ticks.
+/// Sentences about the maximum of each panel, the line that has it, and how to read the chart. `places` names the
+/// chart's ticks.
 fn sentence(chart: &Chart, unit: Unit, places: &[String]) -> String {
     let mut sentences: Vec<_> =
         chart.panels.iter().filter_map(|panel| highest(chart, panel, unit, places)).collect();

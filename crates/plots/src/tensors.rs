@@ -73,7 +73,7 @@ impl Sweep<'_> {
 /// # Errors
 /// If this is not a report of `esker bench tensors`, or a chart cannot be drawn.
 pub fn page(report: &Value) -> Result<Page> {
-    let results = Results::of(NAME, report.clone())?;
+    let results = Results::from_json(NAME, report.clone())?;
     let page = Page {
         title: "Arrays on an object store and in parallel HDF5".to_owned(),
         about: ABOUT.map(str::to_owned).to_vec(),
@@ -86,7 +86,7 @@ pub fn page(report: &Value) -> Result<Page> {
 /// A section for the ratios, each figure of the paper, and strong scaling.
 ///
 /// # Errors
-/// As [`page`].
+/// The errors of [`page`].
 pub(crate) fn sections(figures: &mut Figures, results: &Results) -> Result<Vec<Section>> {
     let runs =
         Runs(results.runs.iter().filter(|run| run.workload.starts_with("tensors-")).collect());
@@ -128,7 +128,7 @@ impl<'r> Runs<'r> {
     }
 
     /// Runs of a store, by the number of processes.
-    fn of(&self, sweep: Sweep<'_>, store: &str, phase: &str) -> Vec<&'r Measurement> {
+    fn runs_of(&self, sweep: Sweep<'_>, store: &str, phase: &str) -> Vec<&'r Measurement> {
         let is_wanted =
             |run: &&&Measurement| sweep.is_of(run) && run.store == store && run.phase == phase;
         let mut runs: Vec<_> = self.0.iter().filter(is_wanted).copied().collect();
@@ -197,7 +197,7 @@ impl<'r> Runs<'r> {
         let mut chart = self.chart(title, "times as fast", |phase| {
             let mut palette = Palette::default();
             let points = |name: &str| -> Vec<Point> {
-                let runs = self.of(sweep, self.store(), phase).into_iter();
+                let runs = self.runs_of(sweep, self.store(), phase).into_iter();
                 runs.filter_map(|run| Some(Point::single(place(run), *run.ratio_to.get(name)?)))
                     .collect()
             };
@@ -224,7 +224,7 @@ impl<'r> Runs<'r> {
         let title = format!("Bandwidth: {}", sweep.words());
         let chart = self.chart(title, "GiB/s", |phase| {
             let series = |(name, label): (&str, &str)| {
-                let points = self.of(sweep, name, phase).into_iter().map(bandwidth).collect();
+                let points = self.runs_of(sweep, name, phase).into_iter().map(bandwidth).collect();
                 Series { label: label.to_owned(), style: palette.style(label), points }
             };
             let mut all: Vec<_> = self.stores().into_iter().map(series).collect();
@@ -236,7 +236,7 @@ impl<'r> Runs<'r> {
 
     fn limit(&self, sweep: Sweep<'_>, phase: &str) -> Series {
         let name = if phase == PHASES[0] { "pwrite" } else { "pread" };
-        let runs = self.of(sweep, "medium", name).into_iter();
+        let runs = self.runs_of(sweep, "medium", name).into_iter();
         let points = runs.map(bandwidth).map(|point| Point::single(point.x, point.y)).collect();
         Series { label: "limit of the medium".to_owned(), style: LIMIT, points }
     }
@@ -308,8 +308,10 @@ impl<'r> Runs<'r> {
         let sweeps = self.sweeps(WEAK);
         let pairs =
             sweeps.iter().flat_map(|sweep| stores.iter().map(move |store| (*sweep, *store)));
-        let all: Vec<_> =
-            pairs.flat_map(|(sweep, store)| self.of(sweep, store, phase)).map(bandwidth).collect();
+        let all: Vec<_> = pairs
+            .flat_map(|(sweep, store)| self.runs_of(sweep, store, phase))
+            .map(bandwidth)
+            .collect();
         let end = |x: f64| {
             let here = all.iter().filter(|point| point.x == x);
             let by = |one: &&Point, other: &&Point| one.y.total_cmp(&other.y);
@@ -340,7 +342,7 @@ impl<'r> Runs<'r> {
         let chart = self.chart(title, "ms", |phase| {
             let time = |run: &Measurement| time_ms(sweep, run);
             let series = |(name, label): (&str, &str)| {
-                let points = self.of(sweep, name, phase).into_iter().map(time).collect();
+                let points = self.runs_of(sweep, name, phase).into_iter().map(time).collect();
                 Series { label: label.to_owned(), style: palette.style(label), points }
             };
             let all = self.stores().into_iter().map(series);
@@ -370,7 +372,7 @@ impl<'r> Runs<'r> {
         wanted: &dyn Fn(&[&Measurement]) -> Vec<f64>,
         bound: Bound,
     ) -> Finding {
-        let ratios = |sweep: Sweep<'r>| wanted(&self.of(sweep, self.store(), PHASES[0]));
+        let ratios = |sweep: Sweep<'r>| wanted(&self.runs_of(sweep, self.store(), PHASES[0]));
         let ratios: Vec<f64> = self.sweeps(WEAK).into_iter().flat_map(ratios).collect();
         finding(
             text,
@@ -384,8 +386,9 @@ impl<'r> Runs<'r> {
     fn growth(&self, text: &str) -> Finding {
         let grows = |runs: Vec<&Measurement>| Some(median(runs.last()?) / median(runs.first()?));
         let ratio = |sweep: Sweep<'r>| {
-            let own = grows(self.of(sweep, self.store(), PHASES[0]))?;
-            let theirs = HDF5.iter().filter_map(|(name, _)| grows(self.of(sweep, name, PHASES[0])));
+            let own = grows(self.runs_of(sweep, self.store(), PHASES[0]))?;
+            let theirs =
+                HDF5.iter().filter_map(|(name, _)| grows(self.runs_of(sweep, name, PHASES[0])));
             Some(own / theirs.reduce(f64::max)?)
         };
         let ratios: Vec<f64> = self.sweeps(WEAK).into_iter().filter_map(ratio).collect();
@@ -397,7 +400,7 @@ impl<'r> Runs<'r> {
     fn larger(&self, text: &str) -> Finding {
         let sweeps = self.sweeps(WEAK);
         let medians = |sweep: Option<&Sweep<'r>>| -> Vec<f64> {
-            let runs = sweep.map(|sweep| self.of(*sweep, self.store(), PHASES[0]));
+            let runs = sweep.map(|sweep| self.runs_of(*sweep, self.store(), PHASES[0]));
             runs.unwrap_or_default().into_iter().map(median).collect()
         };
         let (small, large) = (medians(sweeps.first()), medians(sweeps.last()));
@@ -460,7 +463,7 @@ fn time_ms(sweep: Sweep<'_>, run: &Measurement) -> Point {
     Point { x: f64::from(run.procs), y, low, high }
 }
 
-/// Where each panel is highest.
+/// Sentence about the maximum of each panel.
 fn highest(chart: &Chart) -> String {
     let of = |panel: &Panel| {
         let measured = panel.series.iter().filter(|series| series.style != LIMIT);
@@ -562,9 +565,9 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_whole_arrays() {
+    fn times_cover_complete_arrays() {
         let report = report(true);
-        let results = Results::of(NAME, report).unwrap();
+        let results = Results::from_json(NAME, report).unwrap();
         let of = |workload: &str| {
             let runs = results.runs.iter();
             let run = runs

@@ -18,7 +18,7 @@ fn run(mode: &str, pattern: &str, phase: &str, procs: u32, mib_s: f64) -> Value 
 }
 
 fn figures(runs: &[Value]) -> Vec<Figure> {
-    Figures::default().of(&[results(runs)]).unwrap()
+    Figures::default().draw_all(&[results(runs)]).unwrap()
 }
 
 /// Texts of an SVG that parses.
@@ -56,7 +56,7 @@ fn chart(axis: Axis) -> Chart {
         style,
         points: values.map(|(x, y)| Point { x, y, low: y * 0.9, high: y * 1.1 }).to_vec(),
     };
-    let full = series("full <&\">", Style::of(0), [(0.0, 10.0), (1.0, 20.0)]);
+    let full = series("full <&\">", Style::from_index(0), [(0.0, 10.0), (1.0, 20.0)]);
     let limit = series("limit", LIMIT, [(0.0, 30.0), (1.0, 30.0)]);
     Chart {
         title: "A & B".to_owned(),
@@ -130,7 +130,7 @@ fn labels_keep_their_style_and_labels_that_would_overlap_are_left_out() {
 }
 
 #[test]
-fn what_was_varied_makes_a_chart() {
+fn varied_setting_makes_a_chart() {
     let runs = [
         run("full", "A", "write", 1, 1000.0),
         run("full", "A", "write", 2, 1900.0),
@@ -274,7 +274,7 @@ fn phases_at_the_same_time_share_a_timeline() {
 }
 
 #[test]
-fn what_is_not_a_trace_is_refused_by_name_and_line() {
+fn invalid_traces_are_refused_by_name_and_line() {
     let message =
         |name: &str, lines: &str| timelines(name, lines).unwrap_err().message().to_owned();
     let odd = message("odd", "a,b\n1,2\n");
@@ -287,7 +287,7 @@ fn page() -> Page {
     let runs = [1, 2].map(|procs| {
         json!({"mode": "<b>&amp;</b>", "procs": procs, "off_0": 0.001, "off_f": 0.002, "total_wall_clock_s": 1.0})
     });
-    Page::of("Results of \"A\" & <B>", &[results(&runs)]).unwrap()
+    Page::from_results("Results of \"A\" & <B>", &[results(&runs)]).unwrap()
 }
 
 fn parsed(html: &str) -> Document<'_> {

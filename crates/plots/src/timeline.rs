@@ -33,13 +33,13 @@ const KEY_HEIGHT: u32 = 30;
 const ROW: u32 = 20;
 const AXIS_HEIGHT: u32 = 46;
 
-/// What an operation did.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanKind {
-    /// It wrote.
+    /// A write.
     Write,
-    /// It read.
+    /// A read.
     Read,
 }
 
@@ -52,7 +52,7 @@ impl SpanKind {
     }
 
     fn colour(self) -> RGBColor {
-        Style::of(self as usize).colour()
+        Style::from_index(self as usize).colour()
     }
 
     /// Bottom and top of its box in a row of height 1. Boxes of reads are lower, so colours are not needed.
@@ -236,7 +236,7 @@ fn end_of<'s>(spans: impl Iterator<Item = &'s Span>) -> f64 {
     spans.map(|span| span.end_s).fold(0.0, f64::max).max(1e-9)
 }
 
-/// What the colours mean.
+/// Draws the legend of the colours.
 fn draw_keys(keys: &Area<'_>) -> Drawn {
     for (kind, x) in [(SpanKind::Write, 12), (SpanKind::Read, 110)] {
         let half = if kind == SpanKind::Write { 7 } else { 4 };

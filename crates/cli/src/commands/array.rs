@@ -46,7 +46,7 @@ pub(crate) struct Put {
     /// Cell size of a new Array
     #[arg(long, value_name = "SIZE", default_value = "1")]
     cell_size: Bytes,
-    /// Chunk size of a new Array; each chunk lies on one target
+    /// Chunk size of a new Array; each chunk is stored on one target
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     chunk_size: Bytes,
 }
@@ -127,7 +127,7 @@ fn existing(
     access: Access<'_>,
 ) -> Result<Array> {
     container.open_array(oid, access).wait().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => name.missing("Array"),
+        ErrorKind::NotFound => name.not_found_error("Array"),
         _ => error,
     })
 }
@@ -208,7 +208,7 @@ fn whole_cells(bytes: usize, cell_size: u64) -> Result<u64> {
         false => Err(Error::new(
             ErrorKind::Invalid,
             format!(
-                "the length of the file is no multiple of the Array's cell size, {cell_size} bytes"
+                "the length of the file is not a multiple of the Array's cell size, {cell_size} bytes"
             ),
         )),
     }
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_whole_cells() {
+    fn pieces_contain_complete_cells() {
         assert_eq!(piece_bytes(1), 4 << 20);
         assert_eq!(piece_bytes(3) % 3, 0);
         assert_eq!(piece_bytes(5 << 20), 5 << 20);

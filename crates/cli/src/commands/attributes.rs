@@ -8,7 +8,7 @@ use esker::types::{Error, ErrorKind, Result};
 use esker::{Attributes, Wait};
 use serde_json::{Map, Value, json};
 
-/// What has attributes: a pool or a container.
+/// Arguments that name a holder of attributes: a pool or a container.
 pub(crate) trait Scope: Args {
     /// Opens it and returns its attributes.
     fn attributes(&self, mode: OpenMode) -> Result<Attributes>;

@@ -1,5 +1,4 @@
 //! `esker bench`: measuring this machine and the store on it.
-mod beside;
 mod engine;
 mod fields;
 mod growth;
@@ -11,6 +10,7 @@ mod posix;
 mod rados;
 mod s3;
 mod scaling;
+mod shared_options;
 mod tensors;
 mod tx;
 mod zarr;
@@ -114,7 +114,7 @@ pub(crate) enum BenchCommand {
     /// Remove what a benchmark leaves behind
     #[command(hide = true)]
     Janitor {
-        /// What to remove
+        /// Directory to remove
         folder: PathBuf,
     },
 }
@@ -201,7 +201,7 @@ pub(super) struct PoolChoice {
     own: OwnArgs,
 }
 
-/// How a temporary pool is created.
+/// Options of the temporary pool.
 #[derive(Args)]
 pub(super) struct OwnArgs {
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! `esker bench start`: how long a pool over many nodes takes to start, by a model.
 use crate::args::parse_duration;
-use crate::nodes::{EngineSpec, FANOUT, Launch, Launcher, Outcome, PartSpec, Steps, talk};
+use crate::nodes::{EngineSpec, FANOUT, Launch, Launcher, NodePoolSpec, Outcome, Steps, talk};
 use crate::output::{Answer, Table};
 use clap::Args;
 use esker::names;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Starts that are measured; the median counts.
+/// Number of starts that are measured; the median is used.
 const REPEATS: usize = 5;
 
 /// Model how long a pool over many nodes takes to start
 ///
-/// This is a model, and no measurement of many nodes: it measures on this machine how long a process takes to start, and
-/// how long one node takes to create its part and to start its engine. The connection to another node and a round trip
+/// This is a model, not a measurement of many nodes. It measures on this machine how long a process takes to start, and
+/// how long one node takes to create its pool and to start its engine. The connection to another node and a round trip
 /// are assumed (--connect, --round-trip), or measured with --ssh-host. From these times it computes the tree of starters
 /// that `esker pool create --launcher ssh` uses, in which each starts at most 8 others.
 #[derive(Args)]
@@ -40,10 +40,10 @@ pub(crate) struct Start {
     /// Time of a message to another node and its reply
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1ms")]
     round_trip: Duration,
-    /// Size of the part of a node
+    /// Size of the pool of a node
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     size: Bytes,
-    /// Directory for the part [default: the first in ESKER_POOLS, or the user's data directory]
+    /// Directory for the pool of a node [default: the first in ESKER_POOLS, or the user's data directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -117,7 +117,7 @@ impl Start {
         })?;
         let label = format!("bench-start-{}-{repeat}", std::process::id());
         let map = Map::path(&directory, &label);
-        let part = PartSpec {
+        let pool = NodePoolSpec {
             label,
             directory,
             parents: true,
@@ -132,7 +132,7 @@ impl Start {
         };
         let (engine, hosts) = (EngineSpec::default(), vec!["localhost".to_owned()]);
         let launch = Launch {
-            part,
+            pool,
             engine,
             hosts,
             launcher: Launcher::Local,

@@ -146,7 +146,7 @@ impl Create {
             Some(file_system) => Dfs::create_container(&pool, &new, &file_system),
             None => pool.create_container(&new).wait(),
         };
-        let info = made.map_err(|error| taken(name, label.as_deref(), error))?;
+        let info = made.map_err(|error| label_taken_error(name, label.as_deref(), error))?;
         // Scripts written for DAOS parse these lines.
         let text = format!(
             "  Container UUID : {}\n  Container Label: {}\n  Container Type : {}",
@@ -158,8 +158,8 @@ impl Create {
     }
 }
 
-/// Names the container that is in the way of a new one, and what to do.
-fn taken(pool: &str, label: Option<&str>, error: Error) -> Error {
+/// Replaces an `Exists` error by one that names the existing container and the remedy.
+fn label_taken_error(pool: &str, label: Option<&str>, error: Error) -> Error {
     match (error.kind(), label) {
         (ErrorKind::Exists, Some(label)) => {
             let message = format!(

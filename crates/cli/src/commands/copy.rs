@@ -117,7 +117,7 @@ fn objects_and_keys(summary: &Summary) -> String {
     format!("{}, {}", count(summary.objects, "object"), count(summary.keys, "key"))
 }
 
-/// What was copied, and how fast.
+/// Answer with the amounts copied and the rate.
 pub(super) fn answer(summary: &Summary, seconds: f64) -> Answer {
     let rate = mib_per_s(summary.bytes, seconds);
     let mut lines = vec![format!("copied {} in {seconds:.2} s, {rate:.0} MiB/s", so_far(summary))];

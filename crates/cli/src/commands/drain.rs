@@ -100,7 +100,7 @@ fn follow(
         let round: Round = drain.round()?;
         if !round.is_idle() {
             last = Instant::now();
-        } else if until_idle.is_some_and(|patience| last.elapsed() >= patience) {
+        } else if until_idle.is_some_and(|limit| last.elapsed() >= limit) {
             return Ok(drain.summary());
         }
         let pause = pause(every, begin.elapsed(), until_idle);
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_plain_object_is_moved_by_its_own_command() {
+    fn layouts_are_moved_by_commands_of_their_own() {
         assert_eq!(MOVED_BY.map(|(property, _)| property), LAYOUTS);
     }
 

@@ -1,6 +1,6 @@
-//! `esker engine`: the process that serves a node's part of a pool over nodes.
+//! `esker engine`: the process that serves the pool of a node, as a shard of a pool over nodes.
 use crate::args::parse_duration;
-use crate::engine::{Address, Ready, Service, interface_address, log_to, new_part};
+use crate::engine::{Address, Ready, Service, create_node_pool, interface_address, log_to};
 use crate::nodes::start_nodes;
 use crate::output::Answer;
 use clap::{Args, Subcommand};
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Serve a node's part of a pool over nodes
+/// Serve the pool of a node, as a shard of a pool over nodes
 #[derive(Subcommand)]
 pub(crate) enum EngineCommand {
     Run(Box<Run>),
@@ -22,45 +22,46 @@ pub(crate) enum EngineCommand {
 }
 
 const ABOUT: &str = "\
-Serve a node's part of a pool over nodes
+Serve the pool of a node, as a shard of a pool over nodes
 
 `esker pool create --hosts` starts an engine on each node. This command starts one by hand, in the foreground: for \
-example after it was killed. Nothing that was acknowledged is lost then, and clients connect again.
+example after it was killed. No acknowledged update is lost then, and clients connect again.
 
-A node whose part is gone, with its memory for example, can get a new one with --new-part. It has nothing in it: `esker \
+If the pool of a node is gone, for example with its memory, --new-node-pool creates a new one. The new pool is empty: `esker \
 pool check` lists what was lost.
 
 When clients can connect, the engine prints one line of JSON with its address, and logs to standard error. It ends on \
-SIGTERM and SIGINT, when its part is destroyed, and when --lifetime is over; then it finishes what is under way.";
+SIGTERM and SIGINT, when the node's pool is destroyed, and when --lifetime is over. Before it ends, it completes the requests \
+that it has received.";
 
-/// Serve a node's part of a pool over nodes
+/// Serve the pool of a node, as a shard of a pool over nodes
 #[derive(Args)]
 #[command(long_about = ABOUT, after_long_help = "Examples:
   esker engine run --map /dev/shm/esker/scratch.map
   esker engine run --map scratch.map --node n2 --log engine.log
-  esker engine run --map scratch.map --node n2 --new-part
-  esker engine run --part /dev/shm/esker/scratch.2 --secret-from-stdin --listen n2:0")]
+  esker engine run --map scratch.map --node n2 --new-node-pool
+  esker engine run --node-pool /dev/shm/esker/scratch.2 --secret-from-stdin --listen n2:0")]
 pub(crate) struct Run {
     /// Map of the pool: where the engine listens and what its secret is
     #[arg(long, value_name = "FILE", required_unless_present = "secret_from_stdin")]
     map: Option<PathBuf>,
-    /// Node of the map to serve, by name or number [default: the one whose part is on this machine]
-    #[arg(long, value_name = "NODE", requires = "map", conflicts_with = "part")]
+    /// Node of the map to serve, by name or number [default: the one whose pool is on this machine]
+    #[arg(long, value_name = "NODE", requires = "map", conflicts_with = "node_pool")]
     node: Option<String>,
-    /// Create the part of the node anew, with nothing in it: for a node whose part is gone
-    #[arg(long, requires = "map", requires = "node")]
-    new_part: bool,
-    /// Size of the new part, as for `pool create` [default: the space that another node shows, which is
-    /// a little less]
-    #[arg(long, value_name = "SIZE", requires = "new_part")]
+    /// Create a new, empty pool for the node, whose pool is gone
+    #[arg(long, alias = "new-part", requires = "map", requires = "node")]
+    new_node_pool: bool,
+    /// Size of the node's new pool, as for `pool create` [default: the space that another node reports,
+    /// which is a little less]
+    #[arg(long, value_name = "SIZE", requires = "new_node_pool")]
     size: Option<Bytes>,
-    /// Directory of the part
-    #[arg(long, value_name = "DIR", requires = "secret_from_stdin")]
-    part: Option<PathBuf>,
+    /// Directory of the node's pool
+    #[arg(long, alias = "part", value_name = "DIR", requires = "secret_from_stdin")]
+    node_pool: Option<PathBuf>,
     /// Read the secret of the pool from standard input: 64 hexadecimal digits
-    #[arg(long, requires = "part", requires = "listen", conflicts_with = "map")]
+    #[arg(long, requires = "node_pool", requires = "listen", conflicts_with = "map")]
     secret_from_stdin: bool,
-    /// Where to listen; port 0 is any that is free. A name stands for all addresses of this node
+    /// Address to listen on; port 0: any free port. A host name: all addresses of this node
     /// [default: the address in the map]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<Address>,
@@ -82,7 +83,7 @@ pub(crate) struct Run {
     /// Number of threads that serve clients [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Leave the session of whoever starts the engine, and its directory
+    /// Leave the session and the working directory of the process that starts the engine
     #[arg(long, hide = true)]
     detach: bool,
     /// Append the log to this file [default: standard error]
@@ -90,7 +91,7 @@ pub(crate) struct Run {
     log: Option<PathBuf>,
 }
 
-/// Start engines on this node and others, as standard input says
+/// Start engines on this node and others, as the messages on standard input say
 ///
 /// `esker pool create` starts this command on the nodes.
 #[derive(Args)]
@@ -125,33 +126,35 @@ impl Run {
     }
 
     fn service(&self) -> Result<Service> {
-        let (part, secret, tls, address) = match &self.map {
+        let (directory, secret, tls, address) = match &self.map {
             Some(path) => {
                 let map = Map::read(path)?;
-                let node = chosen(&map, self.node.as_deref())?;
-                match self.new_part {
-                    true => new_part(&map, node, self.size)?,
-                    false => has_part(node)?,
+                let node = select_node(&map, self.node.as_deref())?;
+                match self.new_node_pool {
+                    true => create_node_pool(&map, node, self.size)?,
+                    false => check_node_pool(node)?,
                 }
                 let address = node.address.parse().map_err(invalid)?;
                 (node.directory.clone(), map.secret.clone(), map.tls, Some(address))
             }
-            None => (self.part.clone().unwrap_or_default(), secret_from_stdin()?, self.tls, None),
+            None => {
+                (self.node_pool.clone().unwrap_or_default(), secret_from_stdin()?, self.tls, None)
+            }
         };
         let listen = self.listen.clone().or_else(|| address.clone());
         let mut listen =
-            listen.ok_or_else(|| invalid("say where to listen with --listen".into()))?;
+            listen.ok_or_else(|| invalid("give the address to listen on with --listen".into()))?;
         if let Some(interface) = &self.interface {
             listen.host = interface_address(interface)?.to_string();
         }
         let advertise = self.advertise.clone().or(address.map(|address| address.host));
         let threads = self.threads.map(usize::from);
         let (metrics, lifetime) = (self.metrics.clone(), self.lifetime);
-        Ok(Service { part, secret, tls, listen, advertise, metrics, lifetime, threads })
+        Ok(Service { directory, secret, tls, listen, advertise, metrics, lifetime, threads })
     }
 }
 
-/// For clap: where metrics are served.
+/// Value parser of `--metrics`.
 pub(super) fn parse_metrics(text: &str) -> std::result::Result<Address, String> {
     match text.parse() {
         Ok(port) => Ok(Address::on_loopback(port)),
@@ -159,7 +162,7 @@ pub(super) fn parse_metrics(text: &str) -> std::result::Result<Address, String> 
     }
 }
 
-/// Nothing that happens to the caller's terminal or directory concerns the engine from now on.
+/// Detaches the engine from the caller's terminal and working directory.
 fn detach() -> Result<()> {
     let failed = |error: std::io::Error| Error::io("leaving the session of the caller", &error);
     rustix::process::setsid().map_err(|error| failed(error.into()))?;
@@ -170,8 +173,8 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// The node of a map that this engine is to serve.
-fn chosen<'m>(map: &'m Map, name: Option<&str>) -> Result<&'m Node> {
+/// The node of a map that this engine serves, by name or number.
+fn select_node<'m>(map: &'m Map, name: Option<&str>) -> Result<&'m Node> {
     let Some(name) = name else {
         return only(map.nodes.iter().filter(|node| is_here(node)), &map.label);
     };
@@ -186,7 +189,7 @@ fn only<'m>(mut nodes: impl Iterator<Item = &'m Node>, label: &str) -> Result<&'
         (Some(only), None) => Ok(only),
         (None, _) => {
             let message = format!(
-                "no such node of pool {label} has its part here: `esker pool query {label}` lists its nodes"
+                "no such node of pool {label} has its pool on this machine: `esker pool query {label}` lists its nodes"
             );
             Err(Error::new(ErrorKind::NotFound, message))
         }
@@ -196,13 +199,13 @@ fn only<'m>(mut nodes: impl Iterator<Item = &'m Node>, label: &str) -> Result<&'
     }
 }
 
-fn has_part(node: &Node) -> Result<()> {
+fn check_node_pool(node: &Node) -> Result<()> {
     if node.directory.symlink_metadata().is_ok() {
         return Ok(());
     }
     let message = format!(
-        "the part of node {} is not at {} here: start its engine on its own machine; if the part is gone, --new-part \
-         creates it anew, with nothing in it",
+        "the pool of node {} is not at {} on this machine: start its engine on its own machine; if the pool is gone, \
+         --new-node-pool creates a new, empty one",
         node.name,
         node.directory.display()
     );
@@ -218,11 +221,11 @@ fn secret_from_stdin() -> Result<Secret> {
     let read = std::io::stdin().read_line(&mut line);
     read.map_err(|error| Error::io("reading the secret from standard input", &error))?;
     esker_nodes::parse_secret(line.trim()).ok_or_else(|| {
-        invalid("standard input is no secret: it has 64 hexadecimal digits".to_owned())
+        invalid("standard input is not a secret, which has 64 hexadecimal digits".to_owned())
     })
 }
 
-/// Tells whoever started the engine that it is ready. If nobody listens any more, the engine serves all the same.
+/// Tells the process that started the engine that it is ready. The engine also serves if that process has gone.
 fn print_ready(ready: &Ready) -> Result<()> {
     let line = serde_json::to_string(ready).unwrap_or_default();
     let mut out = std::io::stdout().lock();

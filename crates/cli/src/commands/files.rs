@@ -97,7 +97,7 @@ impl Sink {
         Ok(Self { name: path.display().to_string(), inner })
     }
 
-    /// Refuses a terminal: what will be written is no text.
+    /// Refuses a terminal, since the output is binary.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if it is one.
@@ -119,19 +119,19 @@ impl Sink {
         if self.is_terminal() && is_binary(bytes) {
             return Err(binary());
         }
-        self.write_all(bytes).map_err(|error| self.failed(&error))
+        self.write_all(bytes).map_err(|error| self.write_error(&error))
     }
 
     /// Flushes what is buffered, and gives a file its name.
     pub(crate) fn finish(mut self) -> Result<()> {
-        self.flush().map_err(|error| self.failed(&error))?;
+        self.flush().map_err(|error| self.write_error(&error))?;
         match self.inner {
             Inner::Standard(_) => Ok(()),
             Inner::File(file) => file.finish(),
         }
     }
 
-    fn failed(&self, error: &std::io::Error) -> Error {
+    fn write_error(&self, error: &std::io::Error) -> Error {
         Error::io(format!("writing {}", self.name), error)
     }
 }

@@ -149,7 +149,7 @@ fn explain(error: Error, key: &str, named: &ObjectArg, kv: &Kv, access: Access<'
         ErrorKind::Exists => {
             format!("{object} already has a key {key:?}: replace its value without --insert")
         }
-        ErrorKind::NotFound if is_empty(kv, access) => return named.missing("Key-Value"),
+        ErrorKind::NotFound if is_empty(kv, access) => return named.not_found_error("Key-Value"),
         ErrorKind::NotFound => {
             format!("{object} has no key {key:?}: `esker kv list` shows its keys")
         }
@@ -199,7 +199,7 @@ impl List {
             lines.extend(batch.iter().map(shapes::readable));
         }
         if keys.is_empty() {
-            return Err(self.kv.missing("Key-Value"));
+            return Err(self.kv.not_found_error("Key-Value"));
         }
         let response = json!({"oid": kv.oid().to_string(), "keys": keys});
         Ok(Answer::new(response, lines.join("\n")))
@@ -214,7 +214,9 @@ impl Remove {
                 let removed = kv.remove(key.as_bytes(), Kv::REMOVE, Access::Latest).wait();
                 removed.map_err(|error| explain(error, key, &self.kv, &kv, Access::Latest))?;
             }
-            None if is_empty(&kv, Access::Latest) => return Err(self.kv.missing("Key-Value")),
+            None if is_empty(&kv, Access::Latest) => {
+                return Err(self.kv.not_found_error("Key-Value"));
+            }
             None => kv.destroy(Access::Latest).wait()?,
         }
         if is_empty(&kv, Access::Latest) {

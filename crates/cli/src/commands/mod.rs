@@ -18,9 +18,9 @@ mod paper;
 mod pool;
 mod pool_check;
 mod pool_destroy;
+mod pool_maintenance;
 mod pool_nodes;
 mod pool_over_nodes;
-mod pool_parts;
 mod pool_salvage;
 mod posix;
 mod properties;
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     Man(shell::Man),
 }
 
-// The commands on one kind of thing. No documentation comment: the help would show it in place of that of `C`.
+// The commands on one kind of entity. No documentation comment: the help would show it in place of that of `C`.
 #[derive(Args)]
 pub(crate) struct Group<C: Subcommand> {
     #[command(flatten)]

@@ -18,7 +18,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Tells a process that it serves a mount, and that a command waits for it.
 const SERVER: &str = "ESKER_MOUNT_SERVER";
-/// What the server writes when the mount is ready.
+/// Byte that the server writes when the mount is ready.
 const READY: u8 = b'+';
 
 const ABOUT: &str = "\
@@ -65,7 +65,7 @@ pub(crate) struct MountCommand {
     /// Mount this snapshot, given by name or epoch; implies --read-only
     #[arg(long, value_name = "SNAPSHOT")]
     snapshot: Option<String>,
-    /// What the kernel may cache
+    /// Data that the kernel may cache
     #[arg(long, value_name = "WHAT", value_enum, default_value = "auto")]
     cache: CacheName,
     /// Number of threads that serve the kernel [default: one per processor, at least 2]
@@ -78,12 +78,12 @@ pub(crate) struct MountCommand {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CacheName {
-    /// Nothing: every read and write goes to the store. Shared writable mappings do not work
+    /// No data: every read and write goes to the store. Shared writable mappings do not work
     None,
-    /// What was read and written, until another client changes it. A write that has returned is in the
-    /// store
+    /// Data that was read or written, until another client changes it. A write that has returned is in
+    /// the store
     Auto,
-    /// Writes as well, until fsync or close: only for files that nothing but this mount changes
+    /// Writes too, until fsync or close: only for files that no other client changes
     Writeback,
 }
 

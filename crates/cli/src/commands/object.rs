@@ -113,13 +113,13 @@ impl AnyObjectArg {
     fn find(&self, container: &Container, access: Access<'_>) -> Result<ObjectId> {
         match container.objects_of(&self.object, access).wait()?[..] {
             [only] => Ok(only),
-            [] => Err(self.missing()),
+            [] => Err(self.not_found_error()),
             ref several => Err(self.several(several)),
         }
     }
 
     #[cold]
-    fn missing(&self) -> Error {
+    fn not_found_error(&self) -> Error {
         let (pool, container) = (&self.container.pool.pool, &self.container.container);
         let message = format!(
             "container {container} has no object {:?}: `esker object list {pool} {container}` shows its objects",

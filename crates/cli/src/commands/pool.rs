@@ -2,12 +2,12 @@
 use super::attributes::AttributeCommand;
 use super::pool_check::{Check, Scrub};
 use super::pool_destroy::Destroy;
+use super::pool_maintenance;
 use super::pool_nodes::OverNodes;
 use super::pool_over_nodes::Asked;
-use super::pool_parts;
 use super::pool_salvage::Salvage;
 use crate::args::PoolArg;
-use crate::nodes::{NodesPool, PartSpec, refuse_missing_parent};
+use crate::nodes::{NodePoolSpec, NodesPool, refuse_missing_parent};
 use crate::output::{Answer, Bar, Table};
 use crate::shapes;
 use clap::{Args, Subcommand, ValueEnum};
@@ -72,7 +72,7 @@ pub(crate) struct Create {
     /// Number of targets [default: one per core, 2 to 8; over nodes, 4 of each]
     #[arg(long, value_name = "N")]
     targets: Option<u32>,
-    /// What an acknowledged update survives [default: process in memory, commit on block media]
+    /// Failures that an acknowledged update survives [default: process in memory, commit on block media]
     #[arg(long, value_name = "LEVEL")]
     durability: Option<DurabilityArg>,
     /// Protect the index against stray pointers of programs; commits are slower
@@ -92,8 +92,8 @@ pub(crate) struct Create {
     /// extra time]
     #[arg(long)]
     huge_pages: bool,
-    /// Commit each put to the index, in place of a write buffer that takes small puts and new extents first:
-    /// they take up to twice as long, reads a tenth less (see docs/decisions/0054)
+    /// Commit each put to the index, instead of to a write buffer first. Small puts and new extents take up
+    /// to twice as long, reads a tenth less (see docs/decisions/0054)
     #[arg(long)]
     no_write_buffer: bool,
     /// Sync files and directories before each operation returns (posix: only)
@@ -103,7 +103,7 @@ pub(crate) struct Create {
     nodes: OverNodes,
 }
 
-/// Where a pool of this machine is created.
+/// Directory in which a pool of this machine is created.
 #[derive(Args)]
 pub(super) struct PoolDirectory {
     /// Directory for the new pool; it is made if only its last component is missing, see --parents
@@ -115,7 +115,7 @@ pub(super) struct PoolDirectory {
     parents: bool,
 }
 
-/// What an acknowledged update survives: `--durability`.
+/// Failures that an acknowledged update survives: `--durability`.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum DurabilityArg {
     /// The death of any process, but not a crash of the machine
@@ -195,8 +195,8 @@ impl Create {
         }
         check_pool_label(self.label())?;
         if self.nodes.is_wanted() {
-            let part = self.part()?;
-            return self.nodes.create(part);
+            let pool = self.node_pool()?;
+            return self.nodes.create(pool);
         }
         let (path, pool) = self.directory.create(&self.spec()?)?;
         let mut text = format!(
@@ -206,7 +206,7 @@ impl Create {
             shapes::count(pool.targets, "target"),
             path.display()
         );
-        if let Some(directory) = path.parent().filter(|directory| !is_looked_in(directory)) {
+        if let Some(directory) = path.parent().filter(|directory| !is_pool_directory(directory)) {
             text += &format!(
                 "\nuse it as esker:{}, or add {} to {}",
                 path.display(),
@@ -269,14 +269,14 @@ impl Create {
         Ok(Answer::new(response, text))
     }
 
-    /// The part of each node, for a pool over nodes.
-    fn part(&self) -> Result<PartSpec> {
+    /// Specification of the pool of each node, for a pool over nodes.
+    fn node_pool(&self) -> Result<NodePoolSpec> {
         let spec = self.spec()?;
         if spec.group.is_some() {
             let message = "a pool over nodes is for its owner only: leave out --group";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
-        Ok(PartSpec {
+        Ok(NodePoolSpec {
             label: spec.label,
             directory: self.directory.absolute()?,
             parents: self.directory.parents || self.directory.dir.is_none(),
@@ -295,7 +295,7 @@ impl Create {
         self.name.as_deref().or(self.label.as_deref()).unwrap_or_default()
     }
 
-    /// True if an option is given that only pools of this machine have.
+    /// True if an option is given that only native pools have.
     fn reserves(&self) -> bool {
         let sizes =
             [self.size.is_some(), self.segment_size.is_some(), self.index_percent.is_some()];
@@ -327,7 +327,7 @@ impl Create {
     }
 }
 
-/// Targets of each node of a pool over nodes, unless told otherwise: nodes may differ in their cores.
+/// Default number of targets of each node of a pool over nodes. It is fixed because nodes may differ in their cores.
 const TARGETS: u32 = 4;
 
 /// Why some data is not in huge pages although it should be.
@@ -339,7 +339,7 @@ fn huge_pages(pool: &Path) -> Result<HugePages> {
 }
 
 impl PoolDirectory {
-    /// The directory as other processes can find it.
+    /// Absolute path of the directory, for processes with other working directories.
     fn absolute(&self) -> Result<PathBuf> {
         let directory = self.dir.clone().map_or_else(names::new_pool_directory, Ok)?;
         let failed = |error| Error::io(format_args!("looking at {}", directory.display()), &error);
@@ -365,14 +365,14 @@ fn create_in<T>(path: &Path, create: impl FnOnce() -> Result<T>) -> Result<T> {
         |path: &&Path| !path.as_os_str().is_empty() && path.symlink_metadata().is_err();
     let missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
     create().map_err(|error| {
-        // What is in use by somebody else meanwhile is not empty, and stays.
+        // A directory that another process uses meanwhile is not empty, so it stays.
         missing.iter().for_each(|directory| drop(std::fs::remove_dir(directory)));
-        if error.kind() == ErrorKind::Exists { taken(path, error) } else { error }
+        if error.kind() == ErrorKind::Exists { path_taken_error(path, error) } else { error }
     })
 }
 
-/// Names what is in the way of a new pool, and what to do.
-fn taken(path: &Path, error: Error) -> Error {
+/// Replaces an `Exists` error by one that names the existing pool or file, and the remedy.
+fn path_taken_error(path: &Path, error: Error) -> Error {
     let shown = path.display();
     let message = if PosixPool::is_at(path) {
         format!(
@@ -383,14 +383,14 @@ fn taken(path: &Path, error: Error) -> Error {
             "a pool already exists at {shown}: choose another name, or remove it with `esker pool destroy esker:{shown}`"
         )
     } else if path.symlink_metadata().is_ok() {
-        format!("{shown} already exists and is no pool: choose another name or directory")
+        format!("{shown} already exists and is not a pool: choose another name or directory")
     } else {
         return error;
     };
     Error::new(ErrorKind::Exists, message)
 }
 
-fn is_looked_in(directory: &Path) -> bool {
+fn is_pool_directory(directory: &Path) -> bool {
     let places = names::pool_directories();
     places.iter().any(|place| place.canonicalize().is_ok_and(|place| place == directory))
 }
@@ -413,7 +413,7 @@ impl List {
             response.push(asked.response());
         }
         let is_listed = |path: &Path, pool: &Superblock| {
-            over_nodes.iter().any(|asked| asked.pool.has_part(path, pool.uuid))
+            over_nodes.iter().any(|asked| asked.pool.has_node_pool(path, pool.uuid))
         };
         for (path, pool) in names::list().iter().filter(|(path, pool)| !is_listed(path, pool)) {
             let (size, targets) = (Bytes(pool.reserved_bytes()), pool.targets);
@@ -459,7 +459,7 @@ impl Query {
     }
 }
 
-/// A line about what the pool does not do as others do.
+/// A line about an exception: a property in which the pool differs from other kinds.
 fn exception((name, text): &(&str, &str)) -> String {
     format!("exception   {text} ({name})\n")
 }
@@ -526,7 +526,7 @@ impl Compact {
             let message = "data of a pool over nodes is gathered in huge pages when the pool is created: leave out --huge-pages";
             return Err(Error::new(ErrorKind::NotSupported, message));
         }
-        pool_parts::compact(pool)
+        pool_maintenance::compact(pool)
     }
 }
 

@@ -1,5 +1,5 @@
 //! `esker pool check` and `esker pool scrub`: finding damage.
-use super::pool_parts;
+use super::pool_maintenance;
 use crate::args::PoolArg;
 use crate::nodes::NodesPool;
 use crate::output::{Answer, Bar};
@@ -18,10 +18,10 @@ use std::path::Path;
 /// The exit status is 1 if there is any. After a crash of the machine, a pool whose durability is `process` must pass
 /// a check with --repair before it can be opened.
 ///
-/// Of a pool over nodes, each engine checks or repairs its part, and containers that a node has lost are listed with the
-/// objects that are known to have had data there. --repair gives such a node its containers back, with nothing in them:
-/// look first with `esker fs check` which files are lost. It also removes what a node that was away still has of
-/// containers that were destroyed.
+/// For a pool over nodes, each engine checks or repairs the pool of its node. Containers that a node has lost are listed,
+/// with the objects that are known to have had data there. --repair creates these containers again, empty: run
+/// `esker fs check` first to list the files that are lost. --repair also removes data of destroyed containers from nodes
+/// that did not run when the containers were destroyed.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool check tank
@@ -48,7 +48,7 @@ pub(crate) struct Scrub {
 impl Check {
     pub(super) fn run(self) -> Result<Answer> {
         if let Some(pool) = NodesPool::find(&self.pool.pool)? {
-            return pool_parts::check(&pool, self.repair);
+            return pool_maintenance::check(&pool, self.repair);
         }
         let path = match names::resolve(&self.pool.pool)? {
             Named::Posix(url) => return check_posix(&url.path, self.repair),
@@ -87,7 +87,7 @@ fn check_answer(report: &CheckReport) -> Answer {
     Answer::new(response, lines.join("\n"))
 }
 
-/// Checks a pool of plain files. There is nothing to repair that is not better restored.
+/// Checks a pool of plain files. It cannot be repaired: damaged files must be restored.
 fn check_posix(path: &Path, repair: bool) -> Result<Answer> {
     if repair {
         let message =
@@ -129,7 +129,7 @@ fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
 impl Scrub {
     pub(super) fn run(self) -> Result<Answer> {
         if let Some(pool) = NodesPool::find(&self.pool.pool)? {
-            return pool_parts::scrub(&pool);
+            return pool_maintenance::scrub(&pool);
         }
         let path = names::find(&self.pool.pool)?;
         esker_store::Pool::check_pages(&path)?;

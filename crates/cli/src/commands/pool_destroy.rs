@@ -20,8 +20,8 @@ const NAMED_MAX: usize = 3;
 /// Destroy a pool and everything in it
 ///
 /// A pool with containers is destroyed with --recursive only; on a terminal, the command asks. A pool of this machine
-/// that a process uses is kept, unless --force is given; so is a pool over nodes that is in use, or of which a node
-/// does not answer. A posix: pool is destroyed even if it is in use, because its users cannot be seen.
+/// that a process uses is kept, unless --force is given. So is a pool over nodes that is in use, or that has a node
+/// which does not answer. A posix: pool is destroyed even if it is in use, because its users cannot be seen.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool destroy tank
@@ -51,7 +51,7 @@ impl Destroy {
             return pool_over_nodes::destroy(pool, self.force, &guard);
         }
         let named = names::resolve(&self.pool.pool)?;
-        if !is_part(named.path()) {
+        if !is_node_pool(named.path()) {
             guard.check(|| self.containers())?;
         }
         let url = match named {
@@ -67,7 +67,7 @@ impl Destroy {
         Ok(Answer::new(json!({"url": url}), format!("destroyed pool {url}")))
     }
 
-    /// The containers of the pool, none if another process has it to itself: then it is in use.
+    /// The containers of the pool; none if another process has opened it exclusively, since it is then in use anyway.
     fn containers(&self) -> Result<Vec<ContainerInfo>> {
         let opened = self.pool.open_sound(OpenMode::ReadOnly);
         match opened.and_then(|pool| pool.containers().wait()) {
@@ -77,8 +77,8 @@ impl Destroy {
     }
 }
 
-/// True for one node's part of a pool over nodes: the whole pool has the containers.
-fn is_part(path: &Path) -> bool {
+/// True for the pool of one node of a pool over nodes. Only the pool over nodes lists containers.
+fn is_node_pool(path: &Path) -> bool {
     Superblock::read(path).is_ok_and(|pool| pool.part != Part::WHOLE)
 }
 
@@ -91,7 +91,7 @@ impl Guard<'_> {
         if self.is_recursive {
             return Ok(());
         }
-        let found = list().map_err(|error| self.unknown(error))?;
+        let found = list().map_err(|error| self.unknown_containers_error(error))?;
         match found.len() {
             0 => Ok(()),
             _ if confirm::is_possible() => {
@@ -117,12 +117,12 @@ impl Guard<'_> {
     }
 
     #[cold]
-    fn unknown(&self, error: Error) -> Error {
+    fn unknown_containers_error(&self, error: Error) -> Error {
         if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NoPermission) {
             return error;
         }
         let message = format!(
-            "{}; whether pool {} has containers is unknown: --recursive destroys it without looking",
+            "{}; whether pool {} has containers is unknown: --recursive destroys it without a check",
             error.message(),
             self.pool
         );

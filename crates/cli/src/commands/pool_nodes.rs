@@ -2,7 +2,9 @@
 use super::engine::parse_metrics;
 use crate::args::parse_duration;
 use crate::engine::Address;
-use crate::nodes::{EngineSpec, Launch, Launcher, PartSpec, of_job, parse_list, read_file};
+use crate::nodes::{
+    EngineSpec, Launch, Launcher, NodePoolSpec, hosts_of_job, parse_list, read_file,
+};
 use crate::output::{Answer, Bar};
 use crate::shapes;
 use clap::{Args, ValueEnum};
@@ -18,7 +20,7 @@ use std::time::{Duration, SystemTime};
 /// Words by which `ssh` starts a program, unless others are given: it must not ask for a password.
 const SSH: &str = "ssh -T -o BatchMode=yes -o ConnectTimeout=15";
 
-/// In which Slurm tells when the job ends, in seconds since 1970.
+/// Variable with the end of a Slurm job, in seconds since 1970.
 const SLURM_END: &str = "SLURM_JOB_END_TIME";
 
 /// Which nodes a pool is created on, and how.
@@ -61,7 +63,7 @@ pub(crate) struct OverNodes {
     /// How clients reach engines: over TCP, or over a fast network by libfabric, which FI_PROVIDER chooses
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     transport: TransportName,
-    /// Encrypt what travels between nodes, by TLS 1.3
+    /// Encrypt the traffic between nodes by TLS 1.3
     #[arg(long)]
     tls: bool,
     /// End the engines after this time [default: with a job of Slurm; otherwise never]
@@ -81,13 +83,13 @@ pub(crate) struct OverNodes {
 /// How engines are started.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LauncherName {
-    /// As a tree: each node starts several others
+    /// By ssh, in a tree: each node starts several others
     Ssh,
     /// By one mpirun for each node
     Mpirun,
-    /// As a step of the Slurm job, which lasts as long as the engines
+    /// By one srun: a step of the Slurm job, which lasts as long as the engines
     Srun,
-    /// As processes of this machine
+    /// By processes on this machine
     Local,
 }
 
@@ -109,7 +111,7 @@ impl From<TransportName> for Transport {
 }
 
 impl OverNodes {
-    /// True if the pool is to be created over nodes: any option says so that a pool of this machine has no use for.
+    /// True if the pool is to be created over nodes: an option is given that applies to pools over nodes only.
     pub(super) fn is_wanted(&self) -> bool {
         let hosts = [self.hosts.is_some(), self.hostfile.is_some(), self.job, self.nodes.is_some()];
         let network = [self.interface.is_some(), self.transport == TransportName::Fabric, self.tls];
@@ -125,13 +127,13 @@ impl OverNodes {
     }
 
     /// Creates the pool.
-    pub(super) fn create(self, part: PartSpec) -> Result<Answer> {
+    pub(super) fn create(self, pool: NodePoolSpec) -> Result<Answer> {
         Transport::from(self.transport).check(self.tls)?;
         let (launcher, hosts) = (self.launcher(), self.chosen_hosts()?);
-        let part = PartSpec { nodes: hosts.len() as u32, ..part };
-        let map = self.map.clone().unwrap_or_else(|| Map::path(&part.directory, &part.label));
+        let pool = NodePoolSpec { nodes: hosts.len() as u32, ..pool };
+        let map = self.map.clone().unwrap_or_else(|| Map::path(&pool.directory, &pool.label));
         refuse_taken(&map)?;
-        let lifetime = self.lifetime.or_else(rest_of_job);
+        let lifetime = self.lifetime.or_else(remaining_job_time);
         let engine = EngineSpec {
             interface: self.interface,
             tls: self.tls,
@@ -142,7 +144,7 @@ impl OverNodes {
         let (bar, all) = (Bar::steps("starting nodes"), hosts.len() as u64);
         bar.update(0, all);
         let launch = Launch {
-            part,
+            pool,
             engine,
             hosts,
             launcher,
@@ -150,7 +152,7 @@ impl OverNodes {
             map: map.clone(),
             timeout: self.timeout,
         };
-        let size = launch.part.size_bytes;
+        let size = launch.pool.size_bytes;
         let made = launch.run(&mut |ready| bar.update(ready as u64, all))?;
         drop(bar);
         Ok(created(&made, &map, size))
@@ -175,7 +177,7 @@ impl OverNodes {
             (None, None) if is_local => {
                 vec!["localhost".to_owned(); self.nodes.unwrap_or(1) as usize]
             }
-            (None, None) => of_job(|name| std::env::var(name).ok())?,
+            (None, None) => hosts_of_job(|name| std::env::var(name).ok())?,
         };
         let wanted = self.nodes.map_or(hosts.len(), |nodes| nodes as usize);
         if hosts.is_empty() || hosts.len() < wanted {
@@ -215,8 +217,8 @@ fn refuse_taken(map: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Exists, message))
 }
 
-/// How long the job of Slurm still runs.
-fn rest_of_job() -> Option<Duration> {
+/// Time until the Slurm job ends.
+fn remaining_job_time() -> Option<Duration> {
     let end: u64 = std::env::var(SLURM_END).ok()?.parse().ok()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(Duration::from_secs(end).saturating_sub(now))
@@ -227,7 +229,7 @@ fn is_on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-/// What is said of a pool that was created, and what to do next.
+/// Answer about a new pool, with the next steps.
 fn created(map: &Map, path: &Path, size_bytes: u64) -> Answer {
     let nodes: Vec<_> = map.nodes.iter().enumerate().map(shapes::node).collect();
     let url = format!("nodes:{}", path.display());

@@ -9,7 +9,7 @@ use esker_bench::units::Bytes;
 use esker_nodes::{Map, Node, Transport};
 use serde_json::{Value, json};
 
-/// A pool over nodes, and what its nodes answered.
+/// A pool over nodes, with the answers of its nodes.
 pub(super) struct Asked {
     pub(super) pool: NodesPool,
     answers: Vec<Result<PoolInfo>>,
@@ -78,15 +78,15 @@ impl Asked {
         })
     }
 
-    /// The rows of `esker pool list`: label, size, targets, medium, and where it is.
+    /// The rows of `esker pool list`: label, size, targets, medium and location.
     pub(super) fn rows(&self) -> Vec<([String; 4], String)> {
         let map = &self.pool.map;
         let space = shapes::sum(&self.spaces());
         let medium = self.infos().next().map_or("-", |info| shapes::medium(info.medium));
         let size = Bytes(space.data_total + space.index_total).to_string();
         let targets = map.targets as usize * map.nodes.len();
-        let whole = [map.label.clone(), size, targets.to_string(), medium.to_owned()];
-        let mut rows = vec![(whole, self.pool.url())];
+        let total = [map.label.clone(), size, targets.to_string(), medium.to_owned()];
+        let mut rows = vec![(total, self.pool.url())];
         rows.extend(self.nodes().map(|(number, node, answer)| row(map, number, node, answer)));
         rows
     }
@@ -139,7 +139,7 @@ impl Asked {
 
     /// The answer of `esker pool query`.
     pub(super) fn answer(&self) -> Result<Answer> {
-        // Without the first node, it is not known; that this does not answer is said anyway.
+        // The first node has the list. If it does not answer, the error below says so.
         let containers = talk(self.pool.map.containers())?.ok().map(|all| all.len());
         let mut response = self.response();
         response["containers"] = json!(containers);
@@ -149,7 +149,7 @@ impl Asked {
     }
 }
 
-/// State, targets, free and total space of a node, and what is wrong with it.
+/// State, targets, free and total space of a node, and its problem.
 fn cells(answer: &Result<PoolInfo>) -> (&'static str, [String; 3], String) {
     match answer {
         Ok(info) => {
@@ -188,13 +188,13 @@ fn node_response((number, node, answer): (usize, &Node, &Result<PoolInfo>)) -> V
     response
 }
 
-/// Destroys a pool over nodes. Unless forced, all of its nodes must answer, so that nothing is left of it, nobody may
-/// use it, and `guard` decides about its containers.
+/// Destroys a pool over nodes. Without `force`, all of its nodes must answer, no client may use it, and `guard`
+/// decides about its containers.
 pub(super) fn destroy(pool: NodesPool, force: bool, guard: &Guard<'_>) -> Result<Answer> {
     let asked = Asked::ask(pool)?;
     if let Some(trouble) = asked.trouble().filter(|_| !force) {
         let message = format!(
-            "{}; or destroy the rest of the pool with --force, which leaves the part of such a node where it is",
+            "{}; or destroy the rest of the pool with --force, which does not remove the pools of such nodes",
             trouble.message()
         );
         return Err(Error::new(trouble.kind(), message));
@@ -217,7 +217,7 @@ pub(super) fn destroy(pool: NodesPool, force: bool, guard: &Guard<'_>) -> Result
     Ok(Answer::new(response, text).with_trouble(left(&pool, &destroyed)))
 }
 
-/// Whoever uses the pool has a container open, and the first node counts that. `remedy` says what to do then.
+/// Refuses a pool that is in use: the first node counts the clients that have a container open. `remedy` ends the error.
 pub(super) fn refuse_used(pool: &NodesPool, remedy: &str) -> Result<()> {
     let containers = talk(pool.map.containers())??;
     match containers.iter().find(|container| container.handles > 0) {
@@ -245,7 +245,7 @@ fn remove_map(pool: &NodesPool) -> Result<()> {
     }
 }
 
-/// An error that names the parts that are left, and why.
+/// An error that names the pools of nodes that may remain, and why.
 fn left(pool: &NodesPool, destroyed: &[Result<()>]) -> Option<Error> {
     let nodes = pool.map.nodes.iter().zip(destroyed);
     let left: Vec<String> = nodes
@@ -258,7 +258,7 @@ fn left(pool: &NodesPool, destroyed: &[Result<()>]) -> Option<Error> {
         return None;
     }
     let message = format!(
-        "these parts may be left: {}; remove them there with `esker pool destroy esker:DIR --force`",
+        "these pools of nodes may be left: {}; remove them there with `esker pool destroy esker:DIR --force`",
         left.join(", ")
     );
     Some(Error::new(ErrorKind::Io, message))

@@ -4,7 +4,7 @@ use dfs::{CHUNK_SIZE, NewDfs};
 use esker::types::{Checksum, Error, ErrorKind, ObjectClass, Result};
 use esker_bench::units::Bytes;
 
-/// What a container holds: `--type`.
+/// Content of a container: `--type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum ContainerType {
     /// Objects of any kind
@@ -18,10 +18,10 @@ pub(super) enum ContainerType {
 /// The layout of a new container.
 #[derive(Args)]
 pub(super) struct Layout {
-    /// What the container holds
+    /// Content of the container
     #[arg(long = "type", value_name = "TYPE", ignore_case = true, default_value = "objects")]
     pub(super) kind: ContainerType,
-    /// Chunk size of files; each chunk lies on one target [default: 1MiB]
+    /// Chunk size of files; each chunk is stored on one target [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
     chunk_size: Option<Bytes>,
     /// Object class of directories and files: S1 (one target), S2, SX (all targets) ...

@@ -40,7 +40,7 @@ pub(crate) struct ReportCommand {
 impl ReportCommand {
     pub(crate) fn run(&self) -> Result<Answer> {
         let files = self.results.iter().map(|path| Results::read(path));
-        let page = Page::of(&self.title, &files.collect::<Result<Vec<_>>>()?)?;
+        let page = Page::from_results(&self.title, &files.collect::<Result<Vec<_>>>()?)?;
         write(&page, &self.output, self.svg.as_deref())
     }
 }

@@ -1,4 +1,4 @@
-//! `esker serve`: doors for programs that speak another protocol.
+//! `esker serve`: servers for programs that speak another protocol.
 use super::engine::parse_metrics;
 use crate::args::PoolArg;
 use crate::engine::{Address, Signals, log_to, web};
@@ -28,10 +28,10 @@ the paths of files: what a client puts, `esker fs`, `esker run` and Python see, 
 clients read Arrays and the values of Key-Values, whose keys are object IDs.
 
 Nothing is served without a key. The file of keys has an access key and its secret on each line, and the word read-only if its \
-holder may change nothing; nobody but its owner may read it (mode 0600). --new-key makes such a file with a key that is drawn.
+holder may change nothing; nobody but its owner may read it (mode 0600). --new-key makes such a file with a random key.
 
 When clients can connect, the command prints one line of JSON with its address, and logs to standard error. It ends on SIGTERM \
-and SIGINT; then it finishes what is under way.";
+and SIGINT, after it has completed the requests that it has received.";
 
 /// Serve a pool to programs that speak S3
 #[derive(Args)]
@@ -51,10 +51,10 @@ pub(crate) struct S3 {
     /// File of keys
     #[arg(long, value_name = "FILE")]
     keys: PathBuf,
-    /// Make the file of keys first, with a key that is drawn
+    /// Make the file of keys first, with a random key
     #[arg(long)]
     new_key: bool,
-    /// Where to listen; port 0 is any that is free. A name stands for all addresses of this node
+    /// Address to listen on; port 0: any free port. A host name: all addresses of this node
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9000")]
     listen: Address,
     /// Serve TLS, with this chain of certificates (PEM)
@@ -69,13 +69,13 @@ pub(crate) struct S3 {
     /// Connections that are served at a time; others wait
     #[arg(long, value_name = "N", default_value_t = limits::CONNECTIONS as u16, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
-    /// Drop a client that neither sends nor takes anything for so long
+    /// Disconnect a client that neither sends nor receives data for this time
     #[arg(long, value_name = "SECONDS", default_value_t = limits::IDLE_SECONDS as u32, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     idle: u32,
     /// Serve /metrics, for Prometheus, and /health over HTTP; PORT alone: on this machine only
     #[arg(long, value_name = "[HOST:]PORT", value_parser = parse_metrics)]
     metrics: Option<Address>,
-    /// What the ETag of an object is made of
+    /// Checksum that is the ETag of an object
     #[arg(long, value_name = "KIND", default_value = "md5")]
     etag: EtagArg,
     /// Refuse all changes
@@ -106,13 +106,13 @@ impl From<EtagArg> for Etags {
     }
 }
 
-/// What the command says once it serves.
+/// Line that the command prints once clients can connect.
 #[derive(Serialize)]
 struct Ready {
-    /// Where clients reach it.
+    /// URL that clients connect to.
     url: String,
     pid: u32,
-    /// Where its metrics are.
+    /// Address of its metrics.
     metrics: Option<String>,
 }
 
@@ -192,7 +192,7 @@ impl S3 {
     }
 }
 
-/// Tells whoever started the server that it is ready. If nobody listens any more, it serves all the same.
+/// Tells the process that started the server that it is ready. The server also serves if that process has gone.
 fn print_ready(ready: &Ready) {
     let line = serde_json::to_string(ready).unwrap_or_default();
     let mut out = std::io::stdout().lock();

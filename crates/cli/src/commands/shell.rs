@@ -66,7 +66,7 @@ mod tests {
         if command.get_about().is_none() {
             unexplained.push(command.get_name().to_owned());
         }
-        // What is hidden is refused, and says so.
+        // Hidden arguments exist only to be refused with a message.
         let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
         let arguments = shown.filter(|argument| argument.get_help().is_none());
         unexplained.extend(arguments.map(|argument| format!("{} {argument}", command.get_name())));

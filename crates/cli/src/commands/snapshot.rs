@@ -69,7 +69,7 @@ impl Create {
         let container = self.container.open(OpenMode::ReadWrite)?;
         let existing = container.snapshots().wait()?;
         if !self.name.is_empty() && existing.iter().any(|snapshot| snapshot.name == self.name) {
-            return Err(self.taken());
+            return Err(self.name_taken_error());
         }
         let epoch = container.create_snapshot(&self.name).wait()?;
         let snapshot = SnapshotInfo { epoch, name: self.name };
@@ -77,8 +77,8 @@ impl Create {
         Ok(Answer::new(shapes::snapshot(&snapshot), text))
     }
 
-    /// Names the snapshot that is in the way of a new one, and what to do.
-    fn taken(&self) -> Error {
+    /// The error that names the existing snapshot and the remedy.
+    fn name_taken_error(&self) -> Error {
         let (pool, container) = (&self.container.pool.pool, &self.container.container);
         let message = format!(
             "container {container} already has a snapshot {:?}: choose another name, or remove it with \

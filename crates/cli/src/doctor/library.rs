@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_of_another_make_is_told_of() {
+    fn library_of_another_build_is_reported() {
         let folder = std::env::temp_dir().join(format!("esker-library-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join(NAME);

@@ -156,14 +156,14 @@ Max file locks            unlimited            unlimited            locks
     }
 
     #[test]
-    fn little_shared_memory_is_told_of() {
+    fn small_shared_memory_is_reported() {
         assert_eq!(shared_memory(Some(64 << 20)).status, Status::Warning);
         assert_eq!(shared_memory(Some(8 << 30)).status, Status::Fine);
         assert_eq!(shared_memory(None).status, Status::Warning);
     }
 
     #[test]
-    fn containers_are_told_of() {
+    fn containers_are_described() {
         assert_eq!(pid_namespace(FIRST_PID_NAMESPACE).status, Status::Fine);
         assert_eq!(pid_namespace("pid:[4026532000]").status, Status::Warning);
     }

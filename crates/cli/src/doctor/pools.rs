@@ -40,8 +40,8 @@ fn check_entry(path: &Path) -> Option<Finding> {
     if path.join("pool").exists() && !unfinished {
         return Some(check_pool(path));
     }
-    let is_part = path.join("target-0").exists() || path.join("pool.new").exists();
-    (is_part || unfinished).then(|| {
+    let is_incomplete = path.join("target-0").exists() || path.join("pool.new").exists();
+    (is_incomplete || unfinished).then(|| {
         let shown = path.display();
         let what = format!(
             "{shown} is part of a pool: its creation or removal was interrupted, or is under way"
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_behind_is_found() {
+    fn leftovers_of_interrupted_commands_are_found() {
         let place = std::env::temp_dir().join(format!("esker-doctor-{}", std::process::id()));
         let part = place.join("half");
         std::fs::create_dir_all(part.join("target-0")).unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn benchmarks_that_go_on_are_left_alone() {
+    fn directories_of_running_benchmarks_are_not_reported() {
         let of = |process: &str| check_scratch(Path::new(&format!("/tmp/esker-bench-{process}")));
         assert_eq!(of(&std::process::id().to_string()), None);
         assert_eq!(of("not-a-number"), None);

@@ -1,4 +1,4 @@
-//! Where an engine listens, and by which address others reach it.
+//! Addresses: those on which an engine listens, and those by which clients reach it.
 use esker::types::{Error, ErrorKind, Result};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,7 +19,8 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let wrong = || format!("{text:?} is no address: write HOST:PORT, or [HOST]:PORT for IPv6");
+        let wrong =
+            || format!("{text:?} is not an address: write HOST:PORT, or [HOST]:PORT for IPv6");
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let port = port.parse().map_err(|_| wrong())?;
@@ -57,8 +58,8 @@ impl Address {
         Ok(Self { host: self.host.clone(), port: address.port() })
     }
 
-    /// Listens here. A host that is a name is how others find this node, which may itself know the name as one of its
-    /// loopback: then the engine listens on all addresses of the node.
+    /// Listens on this address. If the host is a name, this node may resolve it to a loopback address, which other nodes
+    /// cannot reach. The engine then listens on all addresses of the node.
     pub(crate) async fn listen(&self) -> Result<TcpListener> {
         let bound = match self.host.parse::<IpAddr>() {
             Ok(number) => TcpListener::bind((number, self.port)).await,
@@ -70,7 +71,7 @@ impl Address {
         bound.map_err(|error| Error::io(format_args!("listening on {self}"), &error))
     }
 
-    /// Some nodes have no IPv6.
+    /// Listens on all addresses of this node: by IPv6 and IPv4, or by IPv4 alone on a node without IPv6.
     async fn listen_everywhere(&self) -> std::io::Result<TcpListener> {
         match TcpListener::bind((Ipv6Addr::UNSPECIFIED, self.port)).await {
             Ok(listener) => Ok(listener),
@@ -80,7 +81,7 @@ impl Address {
     }
 }
 
-/// The address of a network interface of this node: of several, an IPv4 address if there is one.
+/// The address of a network interface of this node. If it has several, IPv4 is preferred.
 ///
 /// # Errors
 /// `NotFound` if there is no such interface, or if it has no address.
@@ -99,7 +100,7 @@ pub(crate) fn interface_address(name: &str) -> Result<IpAddr> {
     })
 }
 
-/// Without those of a link alone, which are of no use without its name.
+/// The IP address in a socket address. Link-local IPv6 addresses are left out: they need the name of their interface.
 fn ip_of(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
     let four = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
     let six = || address.as_sockaddr_in6().map(|address| address.ip());
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_back() {
+    fn addresses_are_parsed_and_displayed() {
         for (text, host, port) in
             [("n1:7000", "n1", 7000), ("10.0.0.1:0", "10.0.0.1", 0), ("[::1]:80", "::1", 80)]
         {
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_has_an_address_and_nothing_else_is_found() {
+    fn address_of_loopback_is_found_and_unknown_interface_is_not() {
         assert!(interface_address("lo").unwrap().is_loopback());
         assert_eq!(interface_address("none").unwrap_err().kind(), ErrorKind::NotFound);
     }

@@ -1,21 +1,21 @@
-//! Open files of an engine: each client takes one.
+//! Limit of open files of an engine: each client needs one file descriptor.
 use esker::types::{Error, ErrorKind, Result};
 use esker_engine::{CLIENTS_MAX, HANDSHAKES_MAX};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Open files for all but clients: those of the pool, and of programs that ask for metrics.
-const FILES_KEPT: u64 = 512;
+/// File descriptors that are reserved for the pool and for connections that ask for metrics.
+const FILES_RESERVED: u64 = 512;
 
-/// Fewest clients of an engine: with less, it does not start.
+/// Smallest number of clients: an engine that cannot serve this many does not start.
 const CLIENTS_MIN: u64 = 64;
 
-/// Makes room for as many clients as an engine may have, as far as the hard limit of open files allows. Returns how many
-/// there may be.
+/// Raises the soft limit of open files, up to the hard limit, so that the engine can serve `CLIENTS_MAX` clients. Returns
+/// the number of clients that the limit allows.
 ///
 /// # Errors
-/// `Overflow` if that is too few; `Io` if the limit cannot be changed.
-pub(super) fn make_room() -> Result<u64> {
-    let others = FILES_KEPT + HANDSHAKES_MAX as u64;
+/// `Overflow` if the limit allows fewer than `CLIENTS_MIN` clients; `Io` if the limit cannot be changed.
+pub(super) fn raise_file_limit() -> Result<u64> {
+    let others = FILES_RESERVED + HANDSHAKES_MAX as u64;
     let limit = getrlimit(Resource::Nofile);
     let wanted = CLIENTS_MAX + others;
     let most = limit.maximum.map_or(wanted, |hard| hard.min(wanted));
@@ -25,7 +25,7 @@ pub(super) fn make_room() -> Result<u64> {
             Error::io(format_args!("raising the limit of open files to {most}"), &error.into())
         })?;
     }
-    clients(most).ok_or_else(|| {
+    clients_for_files(most).ok_or_else(|| {
         let needed = others + CLIENTS_MIN;
         let message = format!(
             "a process may have {most} open files here, and an engine needs {needed}: raise the hard limit (ulimit -Hn)"
@@ -34,9 +34,9 @@ pub(super) fn make_room() -> Result<u64> {
     })
 }
 
-/// Clients of an engine that may have so many open files; `None` if that is too few.
-fn clients(files: u64) -> Option<u64> {
-    let clients = files.checked_sub(FILES_KEPT + HANDSHAKES_MAX as u64)?;
+/// Number of clients that an engine with `files` file descriptors can serve; `None` if that is below `CLIENTS_MIN`.
+fn clients_for_files(files: u64) -> Option<u64> {
+    let clients = files.checked_sub(FILES_RESERVED + HANDSHAKES_MAX as u64)?;
     (clients >= CLIENTS_MIN).then_some(clients.min(CLIENTS_MAX))
 }
 
@@ -45,10 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_get_what_others_leave() {
-        assert_eq!(clients(1 << 20), Some(CLIENTS_MAX));
-        assert_eq!(clients(4096), Some(4096 - 512 - 1024));
-        assert_eq!((clients(1599), clients(1600)), (None, Some(64)));
-        assert_eq!(clients(0), None);
+    fn clients_get_the_descriptors_that_are_not_reserved() {
+        assert_eq!(clients_for_files(1 << 20), Some(CLIENTS_MAX));
+        assert_eq!(clients_for_files(4096), Some(4096 - 512 - 1024));
+        assert_eq!((clients_for_files(1599), clients_for_files(1600)), (None, Some(64)));
+        assert_eq!(clients_for_files(0), None);
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tracing::Level;
 
-/// Writes structured log lines to the end of a file that only its owner may read, or to standard error.
+/// Appends structured log lines to a file that only its owner may read, or writes them to standard error.
 pub(crate) fn log_to(file: Option<&Path>) -> Result<()> {
     let builder = tracing_subscriber::fmt().with_max_level(Level::INFO).with_ansi(false);
     let Some(path) = file else {

@@ -1,5 +1,5 @@
-//! Serves a part until the process is told to end.
-use super::descriptors::make_room;
+//! Serves a node's pool until the process is told to end.
+use super::descriptors::raise_file_limit;
 use super::upkeep::Upkeep;
 use super::{Address, Signals, claim, log_beside, map_beside, web};
 use esker::Native;
@@ -21,48 +21,49 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
-/// How often an engine looks whether its part is still there.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often an engine checks that the directory of its pool still exists.
+const EXISTENCE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Why an engine ends whose part is to be repaired.
-const REPAIR: &str = "its part is to be repaired";
+/// Reason for which an engine ends when a client has asked for a repair.
+const REPAIR: &str = "its pool is to be repaired";
 
-/// What an engine serves, and where.
+/// Configuration of an engine: the node's pool, its addresses and its limits.
 pub(crate) struct Service {
-    pub(crate) part: PathBuf,
+    pub(crate) directory: PathBuf,
     pub(crate) secret: Secret,
     /// Serve only clients that speak TLS.
     pub(crate) tls: bool,
     pub(crate) listen: Address,
-    /// The host by which others reach it, if that is not the one where it listens.
+    /// Host that clients connect to, if it differs from the host of `listen`.
     pub(crate) advertise: Option<String>,
-    /// Where metrics and health are served.
+    /// Address of the HTTP server for metrics and health.
     pub(crate) metrics: Option<Address>,
     pub(crate) lifetime: Option<Duration>,
     pub(crate) threads: Option<usize>,
 }
 
-/// What an engine says once it serves.
+/// Line that an engine prints once clients can connect.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ready {
-    /// Where others reach it.
+    /// Address that clients connect to.
     pub(crate) address: String,
     pub(crate) uuid: Uuid,
-    pub(crate) part: PathBuf,
+    #[serde(rename = "part")]
+    pub(crate) directory: PathBuf,
     pub(crate) pid: u32,
-    /// Where its metrics are.
+    /// Address of its metrics.
     #[serde(default)]
     pub(crate) metrics: Option<String>,
 }
 
-/// The process of an engine, as its clients may control it.
+/// State of an engine's process that requests of clients act on: its end, checks and maintenance.
 struct Process {
-    part: PathBuf,
+    directory: PathBuf,
     superblock: Superblock,
     end: Notify,
     checking: Mutex<Option<JoinHandle<Result<CheckReport>>>>,
     upkeep: Upkeep,
-    /// A client has the part removed, and is still to hear of it.
+    /// True while a client's request removes the pool: the engine must still answer it.
     removing: AtomicBool,
 }
 
@@ -80,18 +81,19 @@ impl Host for Process {
 
     fn check(&self) -> Result<Option<Check>> {
         let mut checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
-        let part = self.part.clone();
-        let begin = || std::thread::spawn(move || Pool::check(&part, false, &mut |_, _| ()));
+        let directory = self.directory.clone();
+        let begin = || std::thread::spawn(move || Pool::check(&directory, false, &mut |_, _| ()));
         if !checking.get_or_insert_with(begin).is_finished() {
             return Ok(None);
         }
         let Some(report) = checking.take().map(JoinHandle::join) else { return Ok(None) };
-        let defect = |_| Error::new(ErrorKind::Corrupt, "the check met a defect of the program");
+        let defect =
+            |_| Error::new(ErrorKind::Corrupt, "the check failed: a defect of the program");
         report.map_err(defect)?.map(|report| Some(found(report)))
     }
 
     fn maintain(&self, what: Maintenance, number: u64) -> Result<Option<Maintained>> {
-        self.upkeep.ask(&self.part, what, number)
+        self.upkeep.start_or_poll(&self.directory, what, number)
     }
 }
 
@@ -102,34 +104,34 @@ pub(super) fn found(report: CheckReport) -> Check {
 
 impl Process {
     fn remove(&self) -> Result<()> {
-        let map = map_beside(&self.part, &self.superblock);
-        Pool::destroy(&self.part, true)?;
-        let log = log_beside(&self.part);
+        let map = map_beside(&self.directory, &self.superblock);
+        Pool::destroy(&self.directory, true)?;
+        let log = log_beside(&self.directory);
         for path in map.iter().map(|(path, _)| path).chain([&log]) {
-            // Of several nodes with one directory, another one may have removed the map.
+            // If several nodes share one directory, another engine may have removed the map.
             let _ = std::fs::remove_file(path);
         }
         Ok(())
     }
 
-    /// False once the part was destroyed, or its directory is that of another pool.
-    fn has_part(&self) -> bool {
-        Superblock::read(&self.part).is_ok_and(|found| found.uuid == self.superblock.uuid)
+    /// False once the node's pool was destroyed, or another pool is in its directory.
+    fn has_pool(&self) -> bool {
+        Superblock::read(&self.directory).is_ok_and(|found| found.uuid == self.superblock.uuid)
     }
 
     /// Returns when the engine is to end, and why.
     async fn end_wanted(&self) -> &'static str {
         tokio::select! {
             () = self.end.notified() => "a client asked for it",
-            () = self.part_gone() => "the part is gone",
+            () = self.pool_gone() => "its pool is gone",
             () = self.upkeep.repair_wanted() => REPAIR,
         }
     }
 
-    /// Returns when somebody else has removed the part.
-    async fn part_gone(&self) {
-        while self.has_part() || self.removing.load(Ordering::Relaxed) {
-            tokio::time::sleep(LOOK_EVERY).await;
+    /// Returns when another process has removed the node's pool.
+    async fn pool_gone(&self) {
+        while self.has_pool() || self.removing.load(Ordering::Relaxed) {
+            tokio::time::sleep(EXISTENCE_CHECK_INTERVAL).await;
         }
     }
 }
@@ -138,25 +140,25 @@ impl Service {
     /// Serves until the process is told to end. Calls `ready` once clients can connect.
     ///
     /// # Errors
-    /// `Busy` if another engine serves the part; those of opening it and of listening.
+    /// `Busy` if another engine serves the pool; those of opening it and of listening.
     pub(crate) fn run(self, ready: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
-        let part = esker_os::resolve_links(&self.part)?;
-        let superblock = Superblock::read(&part)?;
-        let _claim = claim(&part)?;
+        let directory = esker_os::resolve_links(&self.directory)?;
+        let superblock = Superblock::read(&directory)?;
+        let _claim = claim(&directory)?;
         let (end, checking, upkeep) = (Notify::new(), Mutex::default(), Upkeep::default());
         let removing = AtomicBool::new(false);
-        let process = Arc::new(Process { part, superblock, end, checking, upkeep, removing });
-        let threads = Arc::new(self.threads()?);
+        let process = Arc::new(Process { directory, superblock, end, checking, upkeep, removing });
+        let threads = Arc::new(self.start_threads()?);
         Self::runtime()?.block_on(self.serve(&process, threads, ready))
     }
 
-    /// An engine for the part, which it has open.
-    fn engine(&self, process: &Arc<Process>) -> Result<(Arc<Native>, Engine)> {
-        let pool = Arc::new(Native::open(&process.part, OpenMode::ReadWrite)?);
+    /// Opens the node's pool and creates an engine that serves it.
+    fn open_engine(&self, process: &Arc<Process>) -> Result<(Arc<Native>, Engine)> {
+        let pool = Arc::new(Native::open(&process.directory, OpenMode::ReadWrite)?);
         let served = Arc::clone(&pool) as Arc<dyn esker::backend::Pool>;
         let engine = Engine::new(served, process.superblock.uuid, self.secret.clone());
         engine.set_host(Arc::clone(process) as Arc<dyn Host>);
-        let clients_max = make_room()?;
+        let clients_max = raise_file_limit()?;
         engine.limit_clients(clients_max);
         tracing::info!(clients_max, "the number of clients is limited");
         if self.tls {
@@ -165,19 +167,19 @@ impl Service {
         Ok((pool, engine))
     }
 
-    /// The threads that serve clients.
-    fn threads(&self) -> Result<Threads> {
+    /// Starts the threads that serve clients.
+    fn start_threads(&self) -> Result<Threads> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Threads::start(self.threads.unwrap_or_else(cores))
     }
 
-    /// Accepts clients, and does everything else that takes little time.
+    /// The runtime that accepts connections, serves metrics and waits for signals.
     fn runtime() -> Result<Runtime> {
         let made = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         made.map_err(|error| Error::io("starting the threads of the engine", &error))
     }
 
-    /// Serves the part, with a new engine after each repair.
+    /// Serves the node's pool, with a new engine after each repair.
     async fn serve(
         &self,
         process: &Arc<Process>,
@@ -185,23 +187,24 @@ impl Service {
         ready: impl FnOnce(&Ready) -> Result<()>,
     ) -> Result<()> {
         let mut signals = Signals::new()?;
-        let listener = kept(self.listen.listen().await?)?;
-        let mut said = self.said(&again(&listener)?, process)?;
+        let listener = into_std_listener(self.listen.listen().await?)?;
+        let mut line = self.ready_line(&duplicate(&listener)?, process)?;
         let metrics = self.metrics_listener().await?;
-        said.metrics = metrics.as_ref().map(|(address, at)| shown(address, at)).transpose()?;
+        line.metrics =
+            metrics.as_ref().map(|(address, at)| bound_address(address, at)).transpose()?;
         let mut ready = Some(ready);
         let mut expired = pin!(expired(self.lifetime));
         loop {
-            let (pool, engine) = self.engine(process)?;
+            let (pool, engine) = self.open_engine(process)?;
             engine.serve_on(Arc::clone(&threads));
-            let web = metrics.as_ref().map(|(_, at)| again(at)).transpose()?;
+            let web = metrics.as_ref().map(|(_, at)| duplicate(at)).transpose()?;
             let web = web.map(|at| tokio::spawn(web::serve(at, engine.clone())));
             if let Some(ready) = ready.take() {
-                tracing::info!(part = %said.part.display(), address = said.address, tls = self.tls, metrics = said.metrics, "ready");
-                ready(&said)?;
+                tracing::info!(part = %line.directory.display(), address = line.address, tls = self.tls, metrics = line.metrics, "ready");
+                ready(&line)?;
             }
             let why = tokio::select! {
-                () = engine.listen(again(&listener)?) => "no more clients",
+                () = engine.listen(duplicate(&listener)?) => "no more clients",
                 why = signals.first() => why,
                 why = process.end_wanted() => why,
                 () = &mut expired => "its lifetime is over",
@@ -214,25 +217,25 @@ impl Service {
                 return Ok(());
             }
             drop(engine);
-            process.upkeep.repair(&process.part, pool).await;
+            process.upkeep.repair(&process.directory, pool).await;
             tracing::info!("serving again");
         }
     }
 
-    /// Where metrics are served, if they are.
+    /// Listener for metrics, if they are served.
     async fn metrics_listener(&self) -> Result<Option<(&Address, StdListener)>> {
         let Some(address) = &self.metrics else { return Ok(None) };
-        Ok(Some((address, kept(address.listen().await?)?)))
+        Ok(Some((address, into_std_listener(address.listen().await?)?)))
     }
 
-    fn said(&self, listener: &TcpListener, process: &Process) -> Result<Ready> {
+    fn ready_line(&self, listener: &TcpListener, process: &Process) -> Result<Ready> {
         let mut address = self.listen.bound(listener)?;
         if let Some(host) = &self.advertise {
             address.host.clone_from(host);
         }
         let address = address.to_string();
-        let (uuid, part) = (process.superblock.uuid, process.part.clone());
-        Ok(Ready { address, uuid, part, pid: std::process::id(), metrics: None })
+        let (uuid, directory) = (process.superblock.uuid, process.directory.clone());
+        Ok(Ready { address, uuid, directory, pid: std::process::id(), metrics: None })
     }
 }
 
@@ -244,20 +247,20 @@ async fn end(task: Option<tokio::task::JoinHandle<()>>) {
     }
 }
 
-/// A listener that outlives engines: whoever connects meanwhile waits.
-fn kept(listener: TcpListener) -> Result<StdListener> {
+/// Converts a listener so that it outlives an engine. Clients that connect during a repair wait.
+fn into_std_listener(listener: TcpListener) -> Result<StdListener> {
     listener.into_std().map_err(|error| Error::io("listening", &error))
 }
 
-/// The same listener, for one engine.
-fn again(listener: &StdListener) -> Result<TcpListener> {
+/// Duplicates the listener for one engine.
+fn duplicate(listener: &StdListener) -> Result<TcpListener> {
     let again = listener.try_clone().and_then(TcpListener::from_std);
     again.map_err(|error| Error::io("listening", &error))
 }
 
-/// Where metrics are served.
-fn shown(address: &Address, listener: &StdListener) -> Result<String> {
-    Ok(address.bound(&again(listener)?)?.to_string())
+/// Address of the metrics, with the port that is bound.
+fn bound_address(address: &Address, listener: &StdListener) -> Result<String> {
+    Ok(address.bound(&duplicate(listener)?)?.to_string())
 }
 
 async fn expired(lifetime: Option<Duration>) {

@@ -2,7 +2,7 @@
 use esker::types::{Error, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that end it.
+/// Streams of SIGTERM and SIGINT.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -18,7 +18,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the first of them; returns its name.
+    /// Waits for the first signal and returns its name.
     pub(crate) async fn first(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

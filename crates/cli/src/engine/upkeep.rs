@@ -1,4 +1,4 @@
-//! Maintenance of the part that an engine serves, as its clients ask for it.
+//! Maintenance of the pool that an engine serves: scrub, compaction and repair at the request of clients.
 use super::service::found;
 use esker::Native;
 use esker::types::{Error, ErrorKind, Result};
@@ -10,17 +10,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long the connections of an engine that has ended may still use the part.
+/// How long connections of an engine that has ended may still use the pool.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often to look whether they do.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Interval at which to check that connections have released the pool.
+const RELEASE_POLL: Duration = Duration::from_millis(5);
 
-/// One maintenance at a time, under the number of whoever asked for it.
+/// The maintenance that runs or ran last, with the number of its request. One runs at a time.
 #[derive(Default)]
 pub(super) struct Upkeep {
     now: Mutex<Option<(u64, State)>>,
-    /// Told when the engine is to end for a repair.
+    /// Notified when the engine must end for a repair.
     repair: Notify,
 }
 
@@ -42,7 +42,7 @@ impl State {
 
     fn result(self) -> Option<Result<Maintained>> {
         let defect =
-            |_| Err(Error::new(ErrorKind::Corrupt, "maintenance met a defect of the program"));
+            |_| Err(Error::new(ErrorKind::Corrupt, "maintenance failed: a defect of the program"));
         match self {
             Self::Working(thread) => Some(thread.join().unwrap_or_else(defect)),
             Self::Repairing => None,
@@ -56,10 +56,11 @@ impl Upkeep {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins, or tells what became of it. A result that nobody has asked for is forgotten when something else begins.
-    pub(super) fn ask(
+    /// Starts a maintenance, or returns the result of the one with this number; `None` while it runs. The next maintenance
+    /// discards a result that no client has asked for.
+    pub(super) fn start_or_poll(
         &self,
-        part: &Path,
+        directory: &Path,
         what: Maintenance,
         number: u64,
     ) -> Result<Option<Maintained>> {
@@ -70,14 +71,14 @@ impl Upkeep {
             }
             Some((asked, state)) if !state.is_finished() => {
                 *now = Some((asked, state));
-                return if asked == number { Ok(None) } else { Err(busy()) };
+                return if asked == number { Ok(None) } else { Err(busy_error()) };
             }
             _ => {}
         }
-        let part = part.to_owned();
+        let directory = directory.to_owned();
         let state = match what {
-            Maintenance::Scrub => State::Working(std::thread::spawn(move || scrub(&part))),
-            Maintenance::Compact => State::Working(std::thread::spawn(move || compact(&part))),
+            Maintenance::Scrub => State::Working(std::thread::spawn(move || scrub(&directory))),
+            Maintenance::Compact => State::Working(std::thread::spawn(move || compact(&directory))),
             Maintenance::Repair => {
                 self.repair.notify_one();
                 State::Repairing
@@ -87,29 +88,29 @@ impl Upkeep {
         Ok(None)
     }
 
-    /// Returns when the part is to be repaired.
+    /// Returns when a client has asked for a repair.
     pub(super) async fn repair_wanted(&self) {
         self.repair.notified().await;
     }
 
-    /// Repairs the part, which nobody else may have open, after the engine has ended.
-    pub(super) async fn repair(&self, part: &Path, pool: Arc<Native>) {
+    /// Repairs the node's pool after the engine has ended. No other process may have it open.
+    pub(super) async fn repair(&self, directory: &Path, pool: Arc<Native>) {
         let alone = async {
             while Arc::strong_count(&pool) > 1 {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(RELEASE_POLL).await;
             }
         };
-        // If it is over, others still have the part, and that is said below.
+        // After the timeout, connections still use the pool: the error below says so.
         let _ = tokio::time::timeout(RELEASE_TIMEOUT, alone).await;
         let done = match Arc::try_unwrap(pool) {
             Ok(pool) => {
                 drop(pool);
-                let part = part.to_owned();
-                let repaired = tokio::task::spawn_blocking(move || repair(&part)).await;
+                let directory = directory.to_owned();
+                let repaired = tokio::task::spawn_blocking(move || repair(&directory)).await;
                 repaired
                     .unwrap_or_else(|error| Err(Error::new(ErrorKind::Corrupt, error.to_string())))
             }
-            Err(_) => Err(used()),
+            Err(_) => Err(in_use_error()),
         };
         if let Some((_, state)) = &mut *self.now() {
             *state = State::Done(done);
@@ -118,28 +119,31 @@ impl Upkeep {
 }
 
 #[cold]
-fn used() -> Error {
-    Error::new(ErrorKind::Busy, "clients still use the part: end them, or try again later")
+fn in_use_error() -> Error {
+    Error::new(
+        ErrorKind::Busy,
+        "clients still use the pool of the node: end them, or try again later",
+    )
 }
 
 #[cold]
-fn busy() -> Error {
-    Error::new(ErrorKind::Busy, "the part is being maintained already: try again later")
+fn busy_error() -> Error {
+    Error::new(ErrorKind::Busy, "the pool of the node is being maintained already: try again later")
 }
 
-fn repair(part: &Path) -> Result<Maintained> {
-    let mut report = Pool::check(part, true, &mut |_, _| ())?;
+fn repair(directory: &Path) -> Result<Maintained> {
+    let mut report = Pool::check(directory, true, &mut |_, _| ())?;
     let repaired = std::mem::take(&mut report.repaired);
     Ok(Maintained::Repaired(found(report), repaired))
 }
 
-fn scrub(part: &Path) -> Result<Maintained> {
-    Pool::check_pages(part)?;
-    let report = Pool::open(part)?.opened()?.scrub(&mut |_, _| ())?;
+fn scrub(directory: &Path) -> Result<Maintained> {
+    Pool::check_pages(directory)?;
+    let report = Pool::open(directory)?.opened()?.scrub(&mut |_, _| ())?;
     Ok(Maintained::Scrubbed(report.records, report.bytes, report.damaged))
 }
 
-fn compact(part: &Path) -> Result<Maintained> {
-    let freed = Pool::open(part)?.opened()?.compact(&mut |_, _| ())?;
+fn compact(directory: &Path) -> Result<Maintained> {
+    let freed = Pool::open(directory)?.opened()?.compact(&mut |_, _| ())?;
     Ok(Maintained::Compacted(freed))
 }

@@ -1,4 +1,4 @@
-//! Metrics and health of a server over HTTP: two pages to read, and nothing else.
+//! HTTP server for the metrics and health of an engine or an S3 server: it answers GET of two paths.
 use esker_engine::Engine;
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// Connections that are answered at a time; others wait.
+/// Number of connections that are served at a time; others wait.
 const CONNECTIONS_MAX: usize = 8;
 
 /// Most bytes of a request.
@@ -15,14 +15,14 @@ const REQUEST_BYTES_MAX: u64 = 8 << 10;
 /// How long a client may take for its request and the response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait before accepting again after that failed.
+/// How long to wait after a failed accept before the next.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// What is shown.
+/// A server whose metrics and health are served.
 pub(crate) trait Watched: Clone + Send + Sync + 'static {
     /// Its metrics, in the text format of Prometheus.
     fn metrics(&self) -> String;
-    /// True until it ends.
+    /// False once it is ending.
     fn is_ready(&self) -> bool;
 }
 
@@ -46,27 +46,27 @@ impl Watched for esker_s3::Server {
     }
 }
 
-/// What a path is answered with.
+/// Response to a request.
 struct Page {
     status: &'static str,
     kind: &'static str,
     text: String,
 }
 
-/// Answers everybody who asks, until it is dropped.
+/// Answers all requests until the future is dropped.
 pub(crate) async fn serve(listener: TcpListener, served: impl Watched) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
         let served = served.clone();
         tokio::spawn(async move {
-            // A client that is slow or gone has nobody to hear of it.
+            // Errors of slow or closed connections are ignored: they concern the client only.
             let _ = tokio::time::timeout(TIMEOUT, answer(stream, &served)).await;
-            drop(place);
+            drop(permit);
         });
     }
 }
@@ -88,7 +88,7 @@ async fn answer(
     stream.shutdown().await
 }
 
-/// The first line of a request. The others are read, as the client may wait until they are.
+/// Reads a request and returns its first line. The other lines are read too: the client may wait until they are.
 async fn request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result<String> {
     let mut lines = stream.take(REQUEST_BYTES_MAX).lines();
     let first = lines.next_line().await?.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A pool over nodes that exists: its map, and what its nodes answer.
+//! Access to an existing pool over nodes: its map, and requests to its nodes.
 use esker::Pool;
 use esker::names::{self, Named};
 use esker::types::info::OpenMode;
@@ -7,14 +7,14 @@ use esker_nodes::{Absent, Map, Nodes};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A pool over nodes, and where its map is.
+/// A pool over nodes, with the path of its map.
 pub(crate) struct NodesPool {
     pub(crate) path: PathBuf,
     pub(crate) map: Map,
 }
 
 impl NodesPool {
-    /// The pool over nodes of this name; `None` if the name stands for something else, or for nothing.
+    /// The pool over nodes of this name; `None` if the name is unknown or that of another kind of pool.
     ///
     /// # Errors
     /// Those of reading a map.
@@ -35,11 +35,11 @@ impl NodesPool {
         names::list_nodes().into_iter().map(|(path, map)| Self { path, map }).collect()
     }
 
-    /// The nodes that do not have a container, by number; `None` if all have it, or the first does not know it.
+    /// Numbers of the nodes that lack a container; `None` if all nodes have it, or the first node does not list it.
     ///
     /// # Errors
     /// Why the first node does not answer.
-    pub(crate) fn without(&self, container: &str) -> Result<Option<Vec<usize>>> {
+    pub(crate) fn nodes_without(&self, container: &str) -> Result<Option<Vec<usize>>> {
         let survey = talk(self.map.survey())??;
         let is_meant = |uuid: &str, label: &str| uuid == container || label == container;
         let mut all = survey.catalog.iter();
@@ -48,18 +48,18 @@ impl NodesPool {
         Ok(without.filter(|nodes| !nodes.is_empty()))
     }
 
-    /// The pool for reading, without the nodes of these numbers, and their names.
+    /// Opens the pool for reading without the lost nodes.
     ///
     /// # Errors
     /// Those of opening it.
-    fn left(&self, lost: &[usize]) -> Result<Left> {
+    fn open_without(&self, lost: &[usize]) -> Result<SurvivingPool> {
         let nodes = || lost.iter().map(|number| (*number as u32, &self.map.nodes[*number].name));
         let absent = |(number, name): (u32, &String)| -> (u32, Arc<dyn esker::backend::Pool>) {
             (number, Arc::new(Absent::new(name, self.map.targets)))
         };
         let left = Nodes::open(&self.map, &self.path, nodes().map(absent).collect())?;
         let pool = Pool::from_backend(Arc::new(left), OpenMode::ReadOnly);
-        Ok(Left { pool, lost: nodes().map(|(_, name)| name.clone()).collect() })
+        Ok(SurvivingPool { pool, lost: nodes().map(|(_, name)| name.clone()).collect() })
     }
 
     /// The name by which every program of this machine can open the pool.
@@ -67,41 +67,42 @@ impl NodesPool {
         format!("nodes:{}", self.path.display())
     }
 
-    /// True if this directory is the part of one of its nodes.
-    pub(crate) fn has_part(&self, part: &Path, uuid: esker::types::Uuid) -> bool {
+    /// True if this directory is the pool of one of its nodes.
+    pub(crate) fn has_node_pool(&self, part: &Path, uuid: esker::types::Uuid) -> bool {
         self.map.nodes.iter().any(|node| node.uuid == uuid && node.directory == part)
     }
 }
 
-/// What is left of a pool for a container that some of its nodes do not have.
-pub(crate) struct Left {
+/// A pool opened without the nodes that have lost a container.
+pub(crate) struct SurvivingPool {
     pub(crate) pool: Pool,
-    /// Names of these nodes.
+    /// Names of the nodes that lack the container.
     pub(crate) lost: Vec<String>,
 }
 
-impl Left {
-    /// What is left of the pool `name`; `None` if all nodes have the container, or the pool is not over nodes.
+impl SurvivingPool {
+    /// Opens the pool `name` without the nodes that lack the container. `None` if all nodes have it, or the pool is not
+    /// over nodes.
     ///
     /// # Errors
     /// Why its first node does not answer, and those of opening the pool.
-    pub(crate) fn of(name: &str, container: &str) -> Result<Option<Self>> {
+    pub(crate) fn open_if_damaged(name: &str, container: &str) -> Result<Option<Self>> {
         let Some(nodes) = NodesPool::find(name)? else { return Ok(None) };
-        nodes.without(container)?.map(|lost| nodes.left(&lost)).transpose()
+        nodes.nodes_without(container)?.map(|lost| nodes.open_without(&lost)).transpose()
     }
 
-    /// The error that says so; `then` is what to do at last.
+    /// The error that names the nodes without the container; `then` is the last step of the remedy.
     pub(crate) fn error(&self, then: &str) -> Error {
         let message = format!(
-            "node {} does not have the container: start its engine; or, if its part is gone, note what is lost, give it \
-             a new part with `esker engine run --new-part`, run `esker pool check --repair`, and then {then}",
+            "node {} does not have the container: start its engine; or, if its pool is gone, note what is lost, give it \
+             a new one with `esker engine run --new-node-pool`, run `esker pool check --repair`, and then {then}",
             self.lost.join(", ")
         );
         Error::new(ErrorKind::DataLoss, message)
     }
 }
 
-/// Runs a future that talks to nodes.
+/// Runs a future that sends requests to nodes, and waits for its result.
 pub(crate) fn talk<T>(work: impl Future<Output = T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =

@@ -1,4 +1,4 @@
-//! Lists of hosts: as options and files have them, and as job schedulers tell them.
+//! Lists of hosts: in options, in host files and in the variables of job schedulers.
 use esker::types::{Error, ErrorKind, Result};
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ const HOSTS_MAX: usize = 1 << 16;
 /// Hosts in a list such as `n1,n2` or `n[001-003,7],login`.
 ///
 /// # Errors
-/// `Invalid` for brackets that do not match, and for ranges that are none.
+/// `Invalid` for brackets that do not match, and for invalid ranges.
 pub(crate) fn parse_list(text: &str) -> Result<Vec<String>> {
     let mut hosts = Vec::new();
     for word in split_outside_brackets(text) {
@@ -23,7 +23,7 @@ pub(crate) fn parse_list(text: &str) -> Result<Vec<String>> {
 
 #[cold]
 fn not_a_list(word: &str) -> Error {
-    let message = format!("{word:?} is no list of hosts: write n1,n2 or n[001-003,7]");
+    let message = format!("{word:?} is not a valid host list: write n1,n2 or n[001-003,7]");
     Error::new(ErrorKind::Invalid, message)
 }
 
@@ -91,7 +91,7 @@ fn once<'t>(names: impl Iterator<Item = &'t str>) -> Vec<String> {
 /// Reads a host file.
 ///
 /// # Errors
-/// Those of files.
+/// `Io` if the file cannot be read.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(path);
     let text =
@@ -103,7 +103,7 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// `NotFound` outside any job.
-pub(crate) fn of_job(variable: impl Fn(&str) -> Option<String>) -> Result<Vec<String>> {
+pub(crate) fn hosts_of_job(variable: impl Fn(&str) -> Option<String>) -> Result<Vec<String>> {
     if let Some(list) = variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST")) {
         return parse_list(&list);
     }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn invalid_host_lists_are_refused() {
         let wrong = ["n[1-", "n[]", "n[a-b]", "n[3-1]", "n]1[", "n1]", "n[1-2", "n[0-99999999]"];
         for text in wrong {
             assert_eq!(parse_list(text).unwrap_err().kind(), ErrorKind::Invalid, "{text}");
@@ -161,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn a_job_tells_its_hosts() {
+    fn hosts_of_a_job_are_read_from_its_variables() {
         let told = |name: &'static str, value: &'static str| {
-            of_job(move |asked| (asked == name).then(|| value.to_owned()))
+            hosts_of_job(move |asked| (asked == name).then(|| value.to_owned()))
         };
         assert_eq!(told("SLURM_JOB_NODELIST", "n[1-2]").unwrap(), ["n1", "n2"]);
         assert_eq!(told("LSB_MCPU_HOSTS", "n1 4 n2 8").unwrap(), ["n1", "n2"]);

@@ -1,6 +1,7 @@
-//! Creates a pool over nodes: starts all of them, hands the map round, and leaves them running; or leaves nothing.
+//! Creates a pool over nodes: starts an engine on each node, sends the map to all, and leaves the engines running. If a
+//! step fails, everything is removed.
 use super::order::{
-    Down, EngineSpec, ORDER_VERSION, Order, Own, PartSpec, Place, Reach, State, Up,
+    Down, EngineSpec, NodePoolSpec, ORDER_VERSION, Order, Own, Place, Reach, State, Up,
 };
 use super::tree::Tree;
 use esker::types::{Error, ErrorKind, Result, Uuid};
@@ -12,40 +13,40 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Starters that one starter starts.
+/// Number of starters that one starter starts directly.
 pub(crate) const FANOUT: usize = 8;
 
-/// How long nodes may take to start, to take the map, or to be cleaned up.
+/// How long nodes may take to start, to write the map, or to clean up.
 pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How much longer they may take to start for each GiB, since all space is reserved.
+/// Additional time to start for each GiB of a node's pool, since all space is reserved.
 const TIMEOUT_PER_GIB: Duration = Duration::from_secs(2);
 
-/// Nodes that a message names.
+/// Number of failed nodes that an error message names.
 const NAMED_MAX: usize = 4;
 
-/// How starters come to the nodes.
+/// Method by which starters are started on the nodes.
 #[derive(Clone, Debug)]
 pub(crate) enum Launcher {
-    /// As a tree, by these words and the name of a node.
+    /// By a tree of starters, each started by this command followed by the name of a node.
     Ssh(Vec<String>),
-    /// Each by a command of MPI, which begins with these words.
+    /// By one command of MPI for each node, which begins with these words.
     Mpirun(Vec<String>),
     /// All at once, as a step of a Slurm job.
     Srun,
-    /// As processes of this machine.
+    /// By processes on this machine.
     Local,
 }
 
-/// A pool that is to be created.
+/// Specification of a pool over nodes that is to be created.
 pub(crate) struct Launch {
-    pub(crate) part: PartSpec,
+    pub(crate) pool: NodePoolSpec,
     pub(crate) engine: EngineSpec,
     pub(crate) hosts: Vec<String>,
     pub(crate) launcher: Launcher,
     /// How clients reach its engines.
     pub(crate) transport: Transport,
-    /// Where its map is written here.
+    /// Path of the map on this machine.
     pub(crate) map: PathBuf,
     pub(crate) timeout: Option<Duration>,
 }
@@ -83,9 +84,10 @@ impl Launch {
         progress: Progress<'_>,
     ) -> Result<Map> {
         nodes.all_report(self.start_timeout(), progress)?;
-        let PartSpec { label, targets, .. } = &self.part;
+        let NodePoolSpec { label, targets, .. } = &self.pool;
         let (tls, transport) = (self.engine.tls, self.transport);
-        let map = Map { tls, transport, ..Map::new(label, uuid, secret, *targets, nodes.found()) };
+        let map =
+            Map { tls, transport, ..Map::new(label, uuid, secret, *targets, nodes.map_nodes()) };
         write_here(&map, &self.map)?;
         nodes.tree.tell(&Down::Publish(Box::new(map.clone())));
         nodes.all_report(STEP_TIMEOUT, &mut |_| ())?;
@@ -95,7 +97,7 @@ impl Launch {
     }
 
     fn start_timeout(&self) -> Duration {
-        let gib = (self.part.size_bytes >> 30).min(1 << 20) as u32;
+        let gib = (self.pool.size_bytes >> 30).min(1 << 20) as u32;
         self.timeout.unwrap_or(STEP_TIMEOUT + TIMEOUT_PER_GIB * gib)
     }
 
@@ -112,7 +114,7 @@ impl Launch {
         Ok(Order {
             version: ORDER_VERSION,
             secret: secret_text(secret),
-            part: self.part.clone(),
+            pool: self.pool.clone(),
             engine: self.engine.clone(),
             places: places(&self.hosts),
             own,
@@ -123,12 +125,12 @@ impl Launch {
     }
 }
 
-/// Where a launcher that outlives this process writes what it says, beside the map.
+/// Path of the log of a launcher that outlives this process, beside the map.
 pub(crate) fn launcher_log(map: &Path) -> PathBuf {
     map.with_extension("launch.log")
 }
 
-/// The places of hosts. A host that is there several times gets a name for each.
+/// The places of hosts. A host that is listed several times gets a different name for each place.
 fn places(hosts: &[String]) -> Vec<Place> {
     let mut times: HashMap<&str, u32> = HashMap::new();
     hosts.iter().for_each(|host| *times.entry(host).or_default() += 1);
@@ -158,7 +160,7 @@ struct Nodes {
     reports: Receiver<Up>,
     ready: BTreeMap<u32, (String, Uuid)>,
     failed: BTreeMap<u32, (ErrorKind, String)>,
-    /// Of which nothing more is reported.
+    /// Nodes that have sent their last report.
     over: BTreeSet<u32>,
 }
 
@@ -186,7 +188,7 @@ impl Nodes {
                     progress(self.ready.len());
                 }
                 Err(why) => {
-                    let why = silence(why, timeout);
+                    let why = silence_error(why, timeout);
                     let failed = silent.iter().map(|node| (*node, why.clone()));
                     self.failed.extend(failed);
                     break;
@@ -211,7 +213,7 @@ impl Nodes {
         }
     }
 
-    /// Fails if a node has.
+    /// Returns an error that names the nodes that failed, if there are any.
     fn refuse_failed(&self) -> Result<()> {
         let Some((kind, _)) = self.failed.values().next() else { return Ok(()) };
         let named = self.failed.iter().take(NAMED_MAX);
@@ -222,7 +224,7 @@ impl Nodes {
         }
         let all_same = self.failed.values().all(|(other, _)| other == kind);
         let message =
-            format!("pool {} was not created: {}", self.order.part.label, reasons.join("; "));
+            format!("pool {} was not created: {}", self.order.pool.label, reasons.join("; "));
         Err(Error::new(if all_same { *kind } else { ErrorKind::Io }, message))
     }
 
@@ -231,16 +233,16 @@ impl Nodes {
     }
 
     /// The nodes of the map.
-    fn found(&self) -> Vec<Node> {
+    fn map_nodes(&self) -> Vec<Node> {
         let node = |place: &Place| {
             let (address, uuid) = self.ready.get(&place.number)?.clone();
-            let directory = self.order.part.part(place.number);
+            let directory = self.order.pool.pool_directory(place.number);
             Some(Node { name: place.name.clone(), address, uuid, directory })
         };
         self.order.places.iter().filter_map(node).collect()
     }
 
-    /// Stops and removes everything, as far as that takes no longer than it may.
+    /// Stops and removes everything, and waits for the reports of the nodes until the timeout.
     fn abandon(mut self) {
         self.tree.tell(&Down::Abandon);
         let deadline = Instant::now() + STEP_TIMEOUT;
@@ -256,13 +258,13 @@ impl Nodes {
     fn leave(self, launcher: &Launcher) {
         match launcher {
             Launcher::Ssh(_) | Launcher::Mpirun(_) | Launcher::Local => self.tree.end(),
-            // It stays as long as the engines.
+            // The step of Slurm lasts as long as the engines.
             Launcher::Srun => self.tree.leave(),
         }
     }
 }
 
-fn silence(why: RecvTimeoutError, timeout: Duration) -> (ErrorKind, String) {
+fn silence_error(why: RecvTimeoutError, timeout: Duration) -> (ErrorKind, String) {
     match why {
         RecvTimeoutError::Timeout => {
             let message = format!("no answer within {} s (--timeout)", timeout.as_secs());

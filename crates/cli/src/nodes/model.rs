@@ -1,44 +1,44 @@
-//! A model of the start of a pool over nodes: how long the tree of starters takes, given how long each step takes.
+//! A model of the start of a pool over nodes: the time of the tree of starters, computed from the time of each step.
 use super::tree::bounds;
 use std::time::Duration;
 
 /// How long the steps of a start take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps {
-    /// Making a process of this program, of which a starter makes one after the other.
+    /// Creation of a process of this program. A starter creates one after the other.
     pub(crate) fork: Duration,
-    /// From there until a starter on another node runs: connection, authentication, shell.
+    /// From there until the starter on another node runs: connection, authentication, shell.
     pub(crate) connect: Duration,
-    /// From there until the node is ready: its part is created, its engine started.
+    /// From there until the node is ready: its pool is created and its engine started.
     pub(crate) node: Duration,
     /// A message to another node and its reply.
     pub(crate) round_trip: Duration,
-    /// Once all nodes are ready, until one node has the map and is to be kept, without messages.
+    /// From the time when all nodes are ready until one node has the map and is kept, without messages.
     pub(crate) publish: Duration,
 }
 
-/// What the model says.
+/// Times that the model computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Starters, one below the other.
+    /// Depth of the tree of starters.
     pub(crate) depth: u32,
-    /// Until whoever creates the pool knows that all nodes are ready.
+    /// Time until `esker pool create` knows that all nodes are ready.
     pub(crate) ready: Duration,
-    /// Until the command returns.
+    /// Time until the command returns.
     pub(crate) total: Duration,
 }
 
 impl Steps {
-    /// A start of so many nodes, with so many starters below each.
+    /// Models the start of `nodes` nodes, where each starter starts at most `fanout` others.
     pub(crate) fn start(&self, nodes: usize, fanout: usize) -> Outcome {
         let (depth, ready) = self.below(nodes, fanout);
-        // The map goes down and is acknowledged; then all are told to stay, and acknowledge that.
+        // All nodes receive the map and acknowledge it; then they are told to stay, and acknowledge that.
         let rounds = 2 * depth;
         let total = ready + self.publish + self.round_trip * rounds;
         Outcome { depth, ready, total }
     }
 
-    /// Depth of the starters below one, and the time from its start until it knows that all of them are ready.
+    /// Depth of the tree below a starter, and the time from its start until it knows that all nodes below are ready.
     fn below(&self, nodes: usize, fanout: usize) -> (u32, Duration) {
         let mut deepest = (0, Duration::ZERO);
         for (turn, range) in (1..).zip(bounds(nodes, fanout)) {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_as_long_as_its_deepest_branch() {
+    fn deepest_branch_determines_the_start_time() {
         let ms = Duration::from_millis;
         let one = steps().start(1, 8);
         assert_eq!(one, Outcome { depth: 1, ready: ms(132), total: ms(141) });

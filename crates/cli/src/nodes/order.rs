@@ -1,4 +1,4 @@
-//! What a starter is told and what it reports: lines of JSON on its standard input and output.
+//! Messages to and from a starter: lines of JSON on its standard input and output.
 use esker::types::info::{Durability, Part};
 use esker::types::{Error, ErrorKind, Result, Uuid};
 use esker_nodes::Map;
@@ -13,41 +13,41 @@ pub(crate) const ORDER_VERSION: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) number: u32,
-    /// For messages.
+    /// Name of the node in messages.
     pub(crate) name: String,
-    /// By which it is reached.
+    /// Host name by which the launcher reaches the node.
     pub(crate) host: String,
 }
 
-/// How starters are started on other nodes.
+/// Method by which starters are started on other nodes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Reach {
-    /// By these words, the name of the node and a command line for its shell, as `ssh` takes them.
+    /// By these words, followed by the name of the node and a command line for its shell, as `ssh` accepts them.
     Shell(Vec<String>),
     /// By these words, which begin a command of MPI.
     Mpi(Vec<String>),
-    /// As processes of this machine.
+    /// By processes on this machine.
     Local,
 }
 
 /// Which node of an order a starter is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Own {
-    /// The first. It starts those for the others, and ends once all engines are to stay.
+    /// The first node. The starter also starts those of the other nodes, and ends once all engines are to stay.
     First,
-    /// The one of its rank: a launcher has started all of them. It stays as long as its engine, and with it the
+    /// The node of its rank, since a launcher has started all starters. It runs as long as its engine, and so does the
     /// launcher.
     Ranked,
 }
 
-/// The part of a pool that each node gets.
+/// Specification of the pool that each node of a pool over nodes gets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct PartSpec {
+pub(crate) struct NodePoolSpec {
     /// Label of the pool.
     pub(crate) label: String,
-    /// Directory for the part on each node.
+    /// Directory that holds the node's pool, on each node.
     pub(crate) directory: PathBuf,
-    /// Make all missing directories above the part.
+    /// Make all missing directories above the node's pool.
     pub(crate) parents: bool,
     pub(crate) nodes: u32,
     pub(crate) size_bytes: u64,
@@ -78,19 +78,19 @@ pub(crate) fn refuse_missing_parent(directory: &Path, parents: bool) -> Result<(
     }
 }
 
-impl PartSpec {
-    /// Label of a node's part, which is the name of its directory too.
-    pub(crate) fn part_label(&self, number: u32) -> String {
+impl NodePoolSpec {
+    /// Label of a node's pool. Its directory has the same name.
+    pub(crate) fn pool_label(&self, number: u32) -> String {
         format!("{}.{number}", self.label)
     }
 
-    /// Directory of a node's part.
-    pub(crate) fn part(&self, number: u32) -> PathBuf {
-        self.directory.join(self.part_label(number))
+    /// Directory of a node's pool.
+    pub(crate) fn pool_directory(&self, number: u32) -> PathBuf {
+        self.directory.join(self.pool_label(number))
     }
 
-    /// The pool that is the part of a node.
-    pub(crate) fn spec(&self, number: u32) -> PoolSpec {
+    /// Specification of the pool of one node.
+    pub(crate) fn pool_spec(&self, number: u32) -> PoolSpec {
         PoolSpec {
             targets: Some(self.targets),
             durability: self.durability,
@@ -99,7 +99,7 @@ impl PartSpec {
             segment_bytes: self.segment_bytes,
             huge_pages: self.huge_pages,
             part: Part { node: number, nodes: self.nodes },
-            ..PoolSpec::new(&self.part_label(number), self.size_bytes)
+            ..PoolSpec::new(&self.pool_label(number), self.size_bytes)
         }
     }
 }
@@ -112,46 +112,47 @@ pub(crate) struct EngineSpec {
     /// Serve only clients that speak TLS.
     #[serde(default)]
     pub(crate) tls: bool,
-    /// When they end, in seconds from their start.
+    /// Time after which they end, in seconds from their start.
     pub(crate) lifetime_seconds: Option<f64>,
     pub(crate) threads: Option<u16>,
-    /// Where metrics are served.
+    /// Address of their metrics.
     pub(crate) metrics: Option<String>,
 }
 
-/// What a starter is to do.
+/// First message to a starter: the nodes to start, and how.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// [`ORDER_VERSION`].
     pub(crate) version: u32,
     /// The secret of the pool, as hexadecimal digits.
     pub(crate) secret: String,
-    pub(crate) part: PartSpec,
+    #[serde(rename = "part")]
+    pub(crate) pool: NodePoolSpec,
     pub(crate) engine: EngineSpec,
     pub(crate) places: Vec<Place>,
     pub(crate) own: Own,
     pub(crate) reach: Reach,
-    /// This program, on all nodes.
+    /// Path of this program, the same on all nodes.
     pub(crate) program: PathBuf,
-    /// Starters that one starter starts.
+    /// Number of starters that one starter starts directly.
     pub(crate) fanout: usize,
 }
 
-/// What a starter is told.
+/// Message to a starter.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Down {
-    /// Create the part, and start its engine. The first message, and only that.
+    /// Create the node's pool and start its engine. Sent once, as the first message.
     Start(Box<Order>),
-    /// Put the map of the pool beside the part.
+    /// Write the map beside the node's pool.
     Publish(Box<Map>),
-    /// Leave everything as it is. The last message.
+    /// Keep pools and engines. The last message.
     Keep,
-    /// Stop and remove everything. The same happens if the input ends before it is to be kept.
+    /// Stop and remove everything. The same happens if the input ends before `Keep`.
     Abandon,
 }
 
-/// What a starter reports of a node.
+/// Message of a starter about a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Up {
     /// The number of the node.
@@ -159,7 +160,7 @@ pub(crate) struct Up {
     pub(crate) state: State,
 }
 
-/// What became of a node.
+/// State of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum State {
@@ -167,32 +168,32 @@ pub(crate) enum State {
     Ready { address: String, uuid: Uuid },
     /// It has the map.
     Published,
-    /// It stays as it is. Nothing more is reported.
+    /// Its pool and engine are kept. This is the last report.
     Kept,
-    /// Nothing is left on it. Nothing more is reported.
+    /// Its pool and engine are removed. This is the last report.
     Removed,
-    /// It could not be started or removed, for this reason. Nothing more is reported.
+    /// It could not be started or removed, for this reason. This is the last report.
     Failed { kind: ErrorKind, message: String },
 }
 
 impl State {
-    /// True if nothing more is reported of the node.
+    /// True if this is the last report about the node.
     pub(crate) fn is_last(&self) -> bool {
         matches!(self, Self::Kept | Self::Removed | Self::Failed { .. })
     }
 
-    pub(crate) fn failed(error: &Error) -> Self {
+    pub(crate) fn from_error(error: &Error) -> Self {
         Self::Failed { kind: error.kind(), message: error.message().to_owned() }
     }
 }
 
-/// A message as a line.
+/// Serializes a message as one line of JSON.
 pub(crate) fn to_line(message: &impl Serialize) -> String {
     // Messages have nothing that cannot be written as JSON.
     serde_json::to_string(message).unwrap_or_default() + "\n"
 }
 
-/// The order in the first line of a starter's input.
+/// Parses the first line of a starter's input.
 pub(crate) fn read_order(line: &str) -> Result<Order> {
     #[derive(Deserialize)]
     struct Versioned {

@@ -1,6 +1,6 @@
-//! A starter: the process that starts a node, and those below it, for as long as the pool is being created.
+//! A starter: the process that starts its node and the starters below it while the pool is being created.
 use super::order::{Down, Order, Own, Place, State, Up, read_order, to_line};
-use super::raise::Raised;
+use super::start_node::StartedNode;
 use super::tree::Tree;
 use esker::types::{Error, ErrorKind, Result};
 use std::io::{BufRead, Write};
@@ -10,12 +10,12 @@ use std::thread::JoinHandle;
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["SLURM_PROCID", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"];
 
-/// In which Slurm tells a process the name of its node.
+/// Variable in which Slurm tells a process the name of its node.
 const SLURM_NODE: &str = "SLURMD_NODENAME";
 
-/// Does what comes on standard input, and reports on standard output.
+/// Executes the messages on standard input, and reports on standard output.
 pub(crate) fn run() -> Result<()> {
-    // A launcher may wait until nobody has its files any more, and the engine stays.
+    // A launcher may wait until all processes have closed its files, but the engine stays.
     esker_os::keep_from_programs();
     let mut lines = std::io::stdin().lock().lines().map_while(std::io::Result::ok);
     let order = read_order(&lines.next().unwrap_or_default())?;
@@ -40,12 +40,12 @@ pub(crate) fn run() -> Result<()> {
 fn write_reports(reported: &Receiver<Up>) {
     let mut out = std::io::stdout();
     for up in reported {
-        // Whoever started this sees the end of the input too, and then everything is removed.
+        // If the write fails, the starter above is gone: the end of the input tells this one to remove everything.
         let _ = out.write_all(to_line(&up).as_bytes()).and_then(|()| out.flush());
     }
 }
 
-/// The node that this starter is for.
+/// The place of this starter's own node in the order.
 fn own_place(order: &Order) -> Result<Place> {
     let variable = |name| std::env::var(name).ok();
     let by_name = || {
@@ -72,7 +72,7 @@ struct Starter {
 }
 
 impl Starter {
-    /// Does what it is told. True if everything is to stay.
+    /// Executes messages until the last one. True if pools and engines are to stay.
     fn obey(&mut self, told: impl Iterator<Item = Down>) -> bool {
         for down in told {
             self.tree.tell(&down);
@@ -83,18 +83,18 @@ impl Starter {
                 Down::Abandon => return false,
             }
         }
-        // Whoever started this is gone.
+        // The input ended before `Keep`: the process that started this starter is gone.
         self.tree.tell(&Down::Abandon);
         false
     }
 }
 
-/// The starter's own node. It is started beside those below it.
+/// The starter's own node. It starts in parallel with the nodes below it.
 struct Node {
     place: Place,
     order: Order,
-    starting: Option<JoinHandle<Option<Raised>>>,
-    raised: Option<Raised>,
+    starting: Option<JoinHandle<Option<StartedNode>>>,
+    raised: Option<StartedNode>,
     reports: Sender<Up>,
 }
 
@@ -103,12 +103,12 @@ impl Node {
         let (theirs, node) = (order.clone(), place.clone());
         let to = reports.clone();
         let starting = std::thread::spawn(move || {
-            let raised = Raised::raise(&theirs, &node, theirs.own == Own::First);
+            let raised = StartedNode::start(&theirs, &node, theirs.own == Own::First);
             let state = match &raised {
-                Ok(Raised { ready, .. }) => {
+                Ok(StartedNode { ready, .. }) => {
                     State::Ready { address: ready.address.clone(), uuid: ready.uuid }
                 }
-                Err(error) => State::failed(error),
+                Err(error) => State::from_error(error),
             };
             let _ = to.send(Up { node: node.number, state });
             raised.ok()
@@ -120,29 +120,29 @@ impl Node {
         let _ = self.reports.send(Up { node: self.place.number, state });
     }
 
-    /// Waits until it has started, or failed.
-    fn settle(&mut self) {
+    /// Waits until the node has started or failed.
+    fn await_start(&mut self) {
         if let Some(starting) = self.starting.take() {
             self.raised = starting.join().ok().flatten();
         }
     }
 
     fn publish(&mut self, map: &esker_nodes::Map) {
-        self.settle();
+        self.await_start();
         let Some(raised) = &mut self.raised else { return };
-        match raised.publish(map, &self.order.part.directory) {
+        match raised.publish(map, &self.order.pool.directory) {
             Ok(()) => self.report(State::Published),
             Err(error) => {
-                let why = State::failed(&error);
-                let _ = self.raised.take().map(Raised::abandon);
+                let why = State::from_error(&error);
+                let _ = self.raised.take().map(StartedNode::abandon);
                 self.report(why);
             }
         }
     }
 
-    /// Leaves everything as it is, or removes it. Returns an engine that is to be waited for.
-    fn end(mut self, keep: bool) -> Option<Raised> {
-        self.settle();
+    /// Keeps the node's pool and engine, or removes them. Returns an engine for which the starter must wait.
+    fn end(mut self, keep: bool) -> Option<StartedNode> {
+        self.await_start();
         let raised = self.raised.take()?;
         if keep {
             self.report(State::Kept);
@@ -150,7 +150,7 @@ impl Node {
         }
         match raised.abandon() {
             Ok(()) => self.report(State::Removed),
-            Err(error) => self.report(State::failed(&error)),
+            Err(error) => self.report(State::from_error(&error)),
         }
         None
     }

@@ -1,4 +1,4 @@
-//! Starters on other nodes. Each starts several more, so that many nodes take little longer than one.
+//! The tree of starters on other nodes. Each starts several more, so that many nodes take little longer than one.
 use super::order::{Down, Order, Own, Place, Reach, State, Up, to_line};
 use esker::types::ErrorKind;
 use std::collections::BTreeSet;
@@ -11,31 +11,31 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Most bytes of what a starter says on standard error that are kept for a message.
-const SAID_MAX: u64 = 1 << 16;
+/// Most bytes of a starter's standard error that are read for an error message.
+const STDERR_BYTES_MAX: u64 = 1 << 16;
 
-/// Starters that were started from here.
+/// Starters that this process has started.
 pub(crate) struct Tree(Vec<Branch>);
 
-/// A starter, and those that it has started.
+/// A starter, with all starters below it.
 struct Branch {
     to: Sender<String>,
     threads: [JoinHandle<()>; 2],
 }
 
 impl Tree {
-    /// Starts starters for all of `places`: at most [`Order::fanout`] directly. What they report goes to `reports`.
+    /// Starts starters for all of `places`: at most [`Order::fanout`] directly. Their messages are sent to `reports`.
     pub(crate) fn grow(order: &Order, places: &[Place], reports: &Sender<Up>) -> Self {
         let branches = split(places, order.fanout).into_iter().filter_map(|places| {
             let first = places.first()?;
             let order = Order { places: places.to_vec(), own: Own::First, ..order.clone() };
-            let open = Open::of(places, reports, None);
-            Branch::start(command(&order, first), Stdio::piped(), order, open)
+            let pending = Pending::for_places(places, reports, None);
+            Branch::start(command(&order, first), Stdio::piped(), order, pending)
         });
         Self(branches.collect())
     }
 
-    /// One launcher that starts a starter on each node. What it says on standard error goes to `log`, as it outlives
+    /// Runs one launcher that starts a starter on each node. Its standard error is written to `log`, since it outlives
     /// this process.
     pub(crate) fn by_launcher(
         launcher: Command,
@@ -43,12 +43,12 @@ impl Tree {
         order: Order,
         reports: &Sender<Up>,
     ) -> Self {
-        let open = Open::of(&order.places, reports, Some(log.to_owned()));
+        let pending = Pending::for_places(&order.places, reports, Some(log.to_owned()));
         let errors = File::create(log).map_or_else(|_| Stdio::null(), Stdio::from);
-        Self(Branch::start(launcher, errors, order, open).into_iter().collect())
+        Self(Branch::start(launcher, errors, order, pending).into_iter().collect())
     }
 
-    /// Tells all starters.
+    /// Sends a message to all starters.
     pub(crate) fn tell(&self, what: &Down) {
         let line = to_line(what);
         for branch in &self.0 {
@@ -57,7 +57,7 @@ impl Tree {
         }
     }
 
-    /// Tells the starters no more, and waits until they have ended.
+    /// Closes the input of the starters, and waits until they have ended.
     pub(crate) fn end(self) {
         let threads: Vec<_> = self.0.into_iter().map(|Branch { threads, .. }| threads).collect();
         for thread in threads.into_iter().flatten() {
@@ -65,20 +65,25 @@ impl Tree {
         }
     }
 
-    /// Tells the starters no more, and leaves them.
+    /// Closes the input of the starters, and does not wait for them.
     pub(crate) fn leave(self) {}
 }
 
 impl Branch {
     /// Runs a command that is to become a starter. If it cannot be run, its nodes are reported to have failed.
-    fn start(mut command: Command, errors: Stdio, order: Order, mut open: Open) -> Option<Self> {
-        // An interrupt from the terminal is for this process alone, which then ends the starters in order.
+    fn start(
+        mut command: Command,
+        errors: Stdio,
+        order: Order,
+        mut pending: Pending,
+    ) -> Option<Self> {
+        // An interrupt from the terminal must reach this process only, which then ends the starters in order.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).process_group(0);
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
                 let program = command.get_program().to_string_lossy().into_owned();
-                open.fail(&format!("running {program}: {error}"));
+                pending.fail(&format!("running {program}: {error}"));
                 return None;
             }
         };
@@ -86,7 +91,7 @@ impl Branch {
         let _ = to.send(to_line(&Down::Start(Box::new(order))));
         let input = child.stdin.take();
         let writer = std::thread::spawn(move || write_lines(input, &lines));
-        let reader = std::thread::spawn(move || relay(child, open));
+        let reader = std::thread::spawn(move || relay(child, pending));
         Some(Self { to, threads: [writer, reader] })
     }
 }
@@ -99,11 +104,11 @@ fn command(order: &Order, first: &Place) -> Command {
             let program = words.first().map_or("ssh", String::as_str);
             let mut command = Command::new(program);
             command.args(words.iter().skip(1)).arg(&first.host);
-            // The other side's shell reads this.
+            // The shell on the other node parses this word.
             command.arg(quoted(&order.program.to_string_lossy()));
             command
         }
-        // Its standard input reaches the first process of a command only, so each node has a command of its own.
+        // MPI passes standard input to the first process of a command only, so each node gets its own command.
         Reach::Mpi(words) => {
             let program = words.first().map_or("mpirun", String::as_str);
             let mut command = Command::new(program);
@@ -116,7 +121,7 @@ fn command(order: &Order, first: &Place) -> Command {
     command
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -126,7 +131,7 @@ fn split(places: &[Place], parts: usize) -> Vec<&[Place]> {
     bounds(places.len(), parts).map(|range| &places[range]).collect()
 }
 
-/// The same, as ranges of `count` places.
+/// Ranges that split `count` places into at most `parts` ranges of nearly the same size.
 pub(super) fn bounds(count: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = parts.clamp(1, count.max(1));
     (0..parts).map(move |part| count * part / parts..count * (part + 1) / parts)
@@ -141,31 +146,31 @@ fn write_lines(input: Option<impl Write>, lines: &Receiver<String>) {
     }
 }
 
-/// Passes on what a starter reports. When it ends, so have those of its nodes of which the last was not heard.
-fn relay(mut child: Child, mut open: Open) {
+/// Forwards the messages of a starter. When the starter ends, its nodes without a last report are reported as failed.
+fn relay(mut child: Child, mut pending: Pending) {
     let errors = child.stderr.take();
-    let errors = std::thread::spawn(move || errors.map(said).unwrap_or_default());
+    let errors = std::thread::spawn(move || errors.map(read_stderr).unwrap_or_default());
     let out = child.stdout.take().map(BufReader::new);
     let mut others = String::new();
     for line in out.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
         match serde_json::from_str(&line) {
-            Ok(up) => open.report(up),
-            // What the other side's shell prints when it starts.
+            Ok(up) => pending.report(up),
+            // Another line, for example output of the shell when it starts.
             Err(_) => others = line,
         }
     }
     let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
     let mut errors = errors.join().unwrap_or_default();
-    if let Some(log) = &open.log {
+    if let Some(log) = &pending.log {
         errors = std::fs::read_to_string(log).unwrap_or_default();
     }
     let why = [last_line(&errors), &others].into_iter().find(|why| !why.is_empty());
-    open.fail(why.unwrap_or(&format!("its starter ended: {status}")));
+    pending.fail(why.unwrap_or(&format!("its starter ended: {status}")));
 }
 
-fn said(errors: impl Read) -> String {
+fn read_stderr(errors: impl Read) -> String {
     let mut text = Vec::new();
-    let _ = errors.take(SAID_MAX).read_to_end(&mut text);
+    let _ = errors.take(STDERR_BYTES_MAX).read_to_end(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -174,16 +179,16 @@ fn last_line(text: &str) -> &str {
     line.trim_start_matches("esker: ")
 }
 
-/// Nodes of a branch of which more is to be reported.
-struct Open {
+/// Nodes of a branch that have not sent their last report.
+struct Pending {
     nodes: BTreeSet<u32>,
     reports: Sender<Up>,
-    /// Where the launcher writes what it says on standard error.
+    /// File with the standard error of the launcher.
     log: Option<PathBuf>,
 }
 
-impl Open {
-    fn of(places: &[Place], reports: &Sender<Up>, log: Option<PathBuf>) -> Self {
+impl Pending {
+    fn for_places(places: &[Place], reports: &Sender<Up>, log: Option<PathBuf>) -> Self {
         let nodes = places.iter().map(|place| place.number).collect();
         Self { nodes, reports: reports.clone(), log }
     }
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn words_reach_the_other_shell_as_they_are() {
+    fn words_are_quoted_for_the_shell() {
         assert_eq!(quoted("/a b/c"), "'/a b/c'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
     }

@@ -18,7 +18,7 @@ fn runs(report: &Value) -> Vec<(String, String, u64, u64)> {
 /// Phases of a store that have no limit.
 const WITHOUT_LIMIT: [&str; 2] = ["open", "mixed"];
 
-/// What every run of every report must have.
+/// Checks the members that every run of every report must have.
 fn check_shape(report: &Value) {
     assert_eq!(report["schema"], json!(1));
     for name in ["cpu", "kernel", "medium", "file_system"] {

@@ -104,7 +104,7 @@ fn nonsense_is_refused_by_the_name_of_its_option() {
 }
 
 #[test]
-fn a_peer_that_cannot_be_started_is_told_of_with_the_remedy() {
+fn error_of_a_peer_that_cannot_start_names_the_remedy() {
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
     for (python, why) in [("/no/python", "/no/python"), ("/bin/false", "ended unexpectedly")] {

@@ -139,7 +139,7 @@ fn the_answers_of_parallel_hdf5_stand_beside_ours() {
 }
 
 #[test]
-fn what_parallel_hdf5_reports_ends_the_run_and_nothing_is_left() {
+fn failure_of_parallel_hdf5_ends_the_run_and_leaves_no_files() {
     let site = Site::in_memory();
     let compiler = program(&site, "h5pcc", r#"while test "$1" != -o; do shift; done; echo > "$2""#);
     let answer = r#"read line; echo '{"done":{"times_s":[0,0,0,0]}}'; read line; echo '{"failed":"parallel HDF5: H5Dwrite"}'"#;

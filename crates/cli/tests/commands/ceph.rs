@@ -34,7 +34,7 @@ fn a_pool_on_ceph_is_made_once_and_used_like_others() {
 }
 
 #[test]
-fn what_a_pool_on_ceph_does_not_have_is_said() {
+fn unsupported_commands_on_ceph_pools_are_errors() {
     let site = Site::new();
     let error = &site.failure(&["pool", "create", "rados:data", "--size", "1G"])["error"];
     assert_eq!(error["kind"], "invalid");

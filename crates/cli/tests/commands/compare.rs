@@ -43,7 +43,7 @@ fn a_comparison_can_be_drawn() {
 }
 
 #[test]
-fn what_makes_no_comparison_is_refused() {
+fn invalid_comparisons_are_refused() {
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
     let kind =

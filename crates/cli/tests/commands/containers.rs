@@ -58,7 +58,7 @@ fn a_pool_and_a_container_are_one_argument_or_two() {
 }
 
 #[test]
-fn a_name_that_exists_is_said_to_exist() {
+fn existing_name_is_an_error_that_names_it() {
     let site = Site::with_container();
     site.ok(&["cont", "snapshot", "create", "tank/run1", "monday"]);
     site.ok(&["cont", "create", "tank/home", "--type", "posix"]);
@@ -81,7 +81,7 @@ fn a_name_that_exists_is_said_to_exist() {
     }
 }
 
-/// Each message names the thing, the cause and the remedy, and no number of the system.
+/// Each message names the object, the cause and the remedy, and shows no error number of the system.
 #[test]
 fn messages_say_what_is_wrong_and_what_to_do() {
     let site = Site::with_container();
@@ -123,7 +123,7 @@ fn messages_say_what_is_wrong_and_what_to_do() {
 
 /// A pool that others may not read is there all the same.
 #[test]
-fn a_pool_of_somebody_else_is_said_to_be_closed() {
+fn pool_of_another_user_is_reported_as_not_accessible() {
     use std::os::unix::fs::PermissionsExt;
     let site = Site::in_memory();
     site.create_pool();
@@ -142,7 +142,7 @@ fn a_pool_of_somebody_else_is_said_to_be_closed() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_container_commands_are_refused() {
     let site = Site::with_container();
     let fails = |arguments: &[&str]| site.fails(arguments);
     assert_eq!(fails(&["cont", "create", "tank", "run1"]), ("exists".to_owned(), -1004));
@@ -153,7 +153,7 @@ fn what_cannot_be_done_is_refused() {
 }
 
 #[test]
-fn who_asks_for_a_container_that_is_not_there_learns_where_and_what_helps() {
+fn missing_container_error_names_pool_and_remedy() {
     let site = Site::with_container();
     let says = |arguments: &[&str]| {
         let envelope = site.failure(arguments);

@@ -56,7 +56,7 @@ fn a_snapshot_is_copied_as_it_was() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_refused() {
+fn invalid_copies_are_refused() {
     let site = Site::with_container();
     let kind = |arguments: &[&str]| site.fails(arguments).0;
     assert_eq!(kind(&["cont", "copy", "tank/run1", "tank"]), "invalid");
@@ -130,7 +130,7 @@ fn a_container_is_drained_and_followed_until_nothing_comes() {
     let there = format!("{}/run1", files(&site));
     put(&site, "index", "a", "1");
     let drain = ["cont", "drain", "tank/run1", "--to", &there, "--every", "0.05"];
-    // What is there is drained without a pause.
+    // Existing objects are drained without a pause.
     let once = [&drain[..5], &["--every", "1000h", "--until-idle", "0"]].concat();
     let first = site.json(&once);
     assert_eq!((&first["objects"], &first["removed"]), (&json!(2), &json!(2)), "with the names");
@@ -171,7 +171,7 @@ fn a_signal_ends_a_drain_in_order() {
 }
 
 #[test]
-fn what_cannot_be_drained_is_refused() {
+fn invalid_drains_are_refused() {
     let site = Site::with_container();
     let url = files(&site);
     site.ok(&["cont", "create", &url, "run1"]);

@@ -49,7 +49,7 @@ impl Standin {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a command that fails says.
+    /// Output of a command that fails.
     fn fails(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}: {output:?}");
@@ -221,7 +221,7 @@ fn drain_to_daos_loses_nothing_when_killed() {
 }
 
 #[test]
-fn a_full_pool_is_said() {
+fn full_pool_is_an_error_that_names_it() {
     let Some(standin) = Standin::new("16M") else { return };
     standin.ok(&["cont", "create", "daos:standin/run1", "--type", "posix"]);
     let large = standin.site.file("large", &noise(20 << 20));
@@ -254,7 +254,7 @@ fn the_library_is_the_one_of_daos() {
 }
 
 #[test]
-fn what_administrators_of_daos_do_is_said() {
+fn commands_of_daos_administrators_are_refused() {
     let site = Site::new();
     for command in ["create", "destroy", "check"] {
         let error = &site.failure(&["pool", command, "daos:prod"])["error"];
@@ -328,7 +328,7 @@ fn silent_library(site: &Site, failing: &str, code: i32) -> String {
 }
 
 #[test]
-fn a_system_that_does_not_answer_is_given_up() {
+fn unanswered_request_to_a_system_times_out() {
     let late = refusal(&Site::new(), "none", 0);
     assert_eq!(late.0, "timed_out", "{}", late.1);
     assert!(late.1.contains("did not answer within 1 s") && late.1.contains("prod"), "{}", late.1);
@@ -352,7 +352,7 @@ fn library_is_not_used_while_the_process_ends() {
     }
 }
 
-/// What the library prints when it is ended.
+/// Output of the library when it is ended.
 const END: &str = "queue ended library ended\n";
 
 /// The kind and the message of the error if a function of libdaos fails.

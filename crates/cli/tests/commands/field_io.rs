@@ -31,7 +31,7 @@ fn store_runs(report: &Value) -> Vec<Value> {
 struct Traces(Vec<Vec<String>>);
 
 impl Traces {
-    fn of(path: &Path) -> Self {
+    fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let mut lines = text.lines().skip_while(|line| line.starts_with("# "));
         let names = lines.next().unwrap();
@@ -109,7 +109,7 @@ fn all_modes_patterns_and_contentions_are_measured_and_verified() {
     assert_eq!(store_runs(&report).len(), 3 * 2 * 2 * 2);
     let typed: esker_bench::report::Report = serde_json::from_value(report.clone()).unwrap();
     assert_eq!(typed.runs.iter().filter(|run| run.parallel.is_some()).count(), 24);
-    let traces = Traces::of(&site.dir.join("report.traces.csv"));
+    let traces = Traces::read(&site.dir.join("report.traces.csv"));
     check_against_traces(&report, &traces, 6);
     for pair in store_runs(&report).chunks(2) {
         let of = |run: &Value| traces.pids(run["run"].as_u64().unwrap());
@@ -178,7 +178,7 @@ fn segments_are_synchronised() {
     ];
     site.ok(&[&wanted[..], &SMALL].concat());
     let report = read(&file);
-    let traces = Traces::of(&site.dir.join("s.traces.csv"));
+    let traces = Traces::read(&site.dir.join("s.traces.csv"));
     for run in store_runs(&report) {
         assert!(run["synchronous_bandwidth_mib_s"].is_f64());
         let lines = traces
@@ -231,7 +231,7 @@ fn nodes_measure_together_and_the_first_reports() {
     let said: Vec<_> = outputs.iter().map(|output| output.stdout.is_empty()).collect();
     assert_eq!(said, [false, true, true]);
     let report = read(&file);
-    check_against_traces(&report, &Traces::of(&site.dir.join("n.traces.csv")), 3);
+    check_against_traces(&report, &Traces::read(&site.dir.join("n.traces.csv")), 3);
     let names: Vec<_> =
         report["settings"]["nodes"].as_array().unwrap().iter().map(|node| &node["node"]).collect();
     assert_eq!(names, ["node0", "node1", "node2"]);

@@ -31,7 +31,7 @@ fn fields(site: &Site, arguments: &[&str]) -> String {
     site.ok(&[&["fields", command, "--store", "tank/fields"][..], rest].concat())
 }
 
-/// What standard error says of a command that fails.
+/// Standard error of a command that fails.
 fn refused(site: &Site, arguments: &[&str]) -> String {
     let output = site.run(arguments);
     assert!(!output.status.success(), "{arguments:?}");
@@ -58,7 +58,7 @@ fn fields_are_archived_in_an_empty_container() {
 }
 
 #[test]
-fn what_is_archived_is_listed_and_comes_back_in_order() {
+fn archived_fields_are_listed_and_retrieved_in_order() {
     let site = site(&[0, 6, 12]);
     let listed = fields(&site, &["list", "step=6/12"]);
     assert_eq!(listed.lines().count(), 2);
@@ -77,7 +77,7 @@ fn what_is_archived_is_listed_and_comes_back_in_order() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_named() {
+fn errors_name_missing_fields_and_wrong_requests() {
     let site = site(&[0]);
     let store = ["--store", "tank/fields"];
     let error = |arguments: &[&str]| refused(&site, &[&["fields"][..], arguments, &store].concat());
@@ -148,7 +148,7 @@ fn wiping_and_moving_are_dry_without_doit() {
 }
 
 #[test]
-fn going_on_leaves_alone_what_is_there() {
+fn resume_does_not_copy_existing_objects_again() {
     let site = site(&[0]);
     let file = site.dir.join("field");
     std::fs::write(&file, "step 0").unwrap();
@@ -180,7 +180,7 @@ fn many_files_at_once_are_as_one_after_the_other() {
             let mut archive =
                 vec!["fields", "archive", "--store", &store, "--jobs", jobs, "--json"];
             archive.extend(["--key", &key, dir]);
-            // Nothing is there when its turn comes: the file before it was another one.
+            // --resume finds no field of this file: the previous file was another one.
             archive.extend((round > 0).then_some("--resume"));
             answers.push(site.ok(&archive));
             site.ok(&[
@@ -203,7 +203,7 @@ fn many_files_at_once_are_as_one_after_the_other() {
 }
 
 #[test]
-fn a_watch_tells_each_field() {
+fn watch_prints_each_field() {
     let site = site(&[0, 6]);
     let seen = fields(&site, &["watch", "--existing", "--count", "2"]);
     assert_eq!(seen.lines().count(), 2, "{seen}");

@@ -13,7 +13,7 @@ fn site() -> Site {
     site
 }
 
-/// What is below a path, sorted.
+/// Recursive listing of a path, sorted.
 fn listed(site: &Site, path: &str) -> Vec<String> {
     let mut lines: Vec<_> =
         site.ok(&["fs", "ls", "-aR", path]).lines().map(str::to_owned).collect();
@@ -244,7 +244,7 @@ fn odd_trees_come_in_and_out_as_they_were() {
 }
 
 #[test]
-fn what_changed_on_either_side_is_done_again() {
+fn import_copies_again_files_that_changed_on_either_side() {
     let site = site();
     let from = site.dir.join("from");
     std::fs::create_dir(&from).unwrap();
@@ -263,7 +263,7 @@ fn what_changed_on_either_side_is_done_again() {
 }
 
 #[test]
-fn what_cannot_be_brought_in_is_listed_and_the_rest_comes() {
+fn import_lists_unsupported_files_and_copies_the_rest() {
     let site = site();
     let from = site.dir.join("from");
     std::fs::create_dir(&from).unwrap();
@@ -282,7 +282,7 @@ fn what_cannot_be_brought_in_is_listed_and_the_rest_comes() {
 }
 
 #[test]
-fn what_does_not_fit_stops_the_import_and_more_room_lets_it_go_on() {
+fn full_pool_stops_an_import_and_free_space_lets_it_resume() {
     let site = Site::in_memory();
     site.create_pool();
     site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
@@ -374,7 +374,7 @@ fn an_export_that_is_killed_goes_on() {
 
 /// An existing file stays as it is until its replacement is complete; its mode, its owner and its other names stay.
 #[test]
-fn a_file_that_is_replaced_by_a_command_is_never_half() {
+fn replaced_file_is_never_partial() {
     let site = Site::in_memory();
     site.create_pool();
     site.ok(&["cont", "create", "tank", "run1"]);
@@ -402,7 +402,7 @@ fn a_file_that_is_replaced_by_a_command_is_never_half() {
     assert_eq!(support::left(&site, &["tank", "out", "input"]).len(), 0);
 }
 
-/// Nobody reads what a command says: it goes on nevertheless.
+/// A command continues if no process reads its standard error.
 #[test]
 fn a_copy_goes_on_if_standard_error_is_closed() {
     let site = site();

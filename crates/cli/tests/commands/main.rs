@@ -8,7 +8,7 @@ mod containers;
 mod copy;
 mod daos;
 mod field_io;
-mod field_io_ends;
+mod field_io_errors;
 mod fields;
 mod fs;
 mod mdtest_ior;

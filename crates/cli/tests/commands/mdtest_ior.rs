@@ -151,7 +151,7 @@ fn ratios_stand_beside_the_work() {
 }
 
 #[test]
-fn what_the_originals_have_and_these_have_not_is_refused_by_name() {
+fn unsupported_options_of_mdtest_and_ior_are_refused_by_name() {
     let site = Site::in_memory();
     for (arguments, option) in [
         (&["mdtest", "-d", "x", "-n", "1", "-S"][..], "-S"),
@@ -174,7 +174,7 @@ fn what_the_originals_have_and_these_have_not_is_refused_by_name() {
 }
 
 #[test]
-fn the_whole_table_is_measured_and_drawn() {
+fn complete_table_is_measured_and_drawn() {
     let site = Site::in_memory();
     if !std::path::Path::new("/dev/shm").is_dir() {
         return;

@@ -18,7 +18,7 @@ impl Nodes {
         Self { site: Site::in_memory() }
     }
 
-    /// With a pool `tank` over so many engines on this machine.
+    /// With a pool `tank` over `nodes` engines on this machine.
     fn with_pool(nodes: usize) -> Self {
         let it = Self::new();
         let made = it.site.json(&create(&["--launcher", "local", "--nodes", &nodes.to_string()]));
@@ -26,7 +26,7 @@ impl Nodes {
         it
     }
 
-    fn part(&self, number: usize) -> PathBuf {
+    fn node_pool(&self, number: usize) -> PathBuf {
         self.site.dir.join(format!("tank.{number}"))
     }
 
@@ -34,13 +34,13 @@ impl Nodes {
         self.site.dir.join("tank.map")
     }
 
-    /// What is left in the directory.
+    /// Names of the entries in the directory.
     fn left(&self) -> Vec<String> {
         let entries = self.site.dir.read_dir().unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// Programs that have a part of this directory on their command line.
+    /// Processes with the pool of a node in this directory on their command line.
     fn engines(&self) -> Vec<i32> {
         let processes = Path::new("/proc").read_dir().unwrap().flatten();
         let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -53,23 +53,25 @@ impl Nodes {
         numbers.filter(is_engine).collect()
     }
 
-    /// The process that serves a part.
+    /// The process that serves a node's pool.
     fn engine(&self, number: usize) -> i32 {
-        let part = self.part(number);
+        let directory = self.node_pool(number);
         let serves = |pid: &&i32| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).any(|word| word == part.as_os_str().as_encoded_bytes())
+            words
+                .split(|byte| *byte == 0)
+                .any(|word| word == directory.as_os_str().as_encoded_bytes())
         };
         *self.engines().iter().find(serves).unwrap()
     }
 
-    /// Kills the engine of a part, and removes the part.
+    /// Kills the engine of a node, and removes the node's pool.
     fn lose(&self, number: usize) {
         let engine = self.engine(number);
         signal(engine, "KILL").unwrap();
         // Its command line goes first, and its port stays open for a moment.
         wait_for("the engine ends", || has_ended(engine));
-        std::fs::remove_dir_all(self.part(number)).unwrap();
+        std::fs::remove_dir_all(self.node_pool(number)).unwrap();
     }
 
     /// A script in place of `ssh`, which runs a command on this machine, after `before`.
@@ -96,7 +98,7 @@ fn signal(pid: i32, name: &str) -> std::io::Result<std::process::ExitStatus> {
     Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status()
 }
 
-/// True once a process has closed its files, even if nobody has waited for it: none of its threads is left but the first.
+/// True once a process has closed its files, even if its parent has not waited for it: only its first thread is left.
 fn has_ended(pid: i32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
@@ -152,7 +154,7 @@ fn a_pool_over_nodes_is_made_asked_and_removed() {
         (&checked["nodes"][2]["problems"], &checked["nodes"][2]["node"]),
         (&json!([]), &json!(2))
     );
-    site.ok(&["pool", "check", &format!("esker:{}", nodes.part(1).display())]);
+    site.ok(&["pool", "check", &format!("esker:{}", nodes.node_pool(1).display())]);
     site.ok(&["cont", "create", "tank", "run1"]);
     site.ok(&["kv", "put", "tank", "run1", "index", "step", "1"]);
     assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "step"]), "1");
@@ -194,11 +196,11 @@ fn a_killed_engine_is_named_and_starts_again() {
     assert!(engine.wait().unwrap().success());
     let (_, message) = trouble(site, &["pool", "destroy", "tank", "--force"]);
     assert!(message.contains("tank.1 on localhost.1"), "{message}");
-    assert!(nodes.part(1).exists() && !nodes.part(0).exists() && !nodes.map().exists());
-    site.ok(&["pool", "destroy", &format!("esker:{}", nodes.part(1).display())]);
+    assert!(nodes.node_pool(1).exists() && !nodes.node_pool(0).exists() && !nodes.map().exists());
+    site.ok(&["pool", "destroy", &format!("esker:{}", nodes.node_pool(1).display())]);
 }
 
-/// What `esker` says as a client of all nodes that reaches them by `provider`.
+/// Output of `esker` as a remote client of all nodes, by this provider of libfabric.
 fn by(provider: &str, site: &Site, arguments: &[&str]) -> (bool, String) {
     let mut command = site.command(arguments);
     let done = command.env("ESKER_NODE", "none").env("FI_PROVIDER", provider).output().unwrap();
@@ -260,7 +262,7 @@ fn a_pool_with_tls_is_used_with_tls_only() {
     assert_eq!((&made["tls"], &made["transport"]), (&json!(true), &json!("tcp")));
     assert_eq!(site.json(&["pool", "query", "tank"])["tls"], json!(true));
     assert!(site.ok(&["pool", "query", "tank"]).contains("TLS 1.3"));
-    // As a process on another node would.
+    // Runs a command as a process on another node.
     let away = |arguments: &[&str]| {
         let made = site.command(arguments).env("ESKER_NODE", "none").output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -277,7 +279,7 @@ fn a_pool_with_tls_is_used_with_tls_only() {
     let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "1"]);
     assert_eq!(states(&site.json(&["pool", "query", "tank"])), ["up"; 2]);
 
-    // Nobody is served without.
+    // Clients without TLS are refused.
     let text = std::fs::read_to_string(&map).unwrap();
     let plain = site.file("plain.map", text.replace("\"tls\": true,", "").as_bytes());
     std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -318,12 +320,12 @@ fn an_engine_takes_the_open_files_that_it_needs() {
 }
 
 #[test]
-fn an_engine_ends_with_its_part_and_with_its_lifetime() {
+fn engine_ends_with_its_pool_and_with_its_lifetime() {
     let nodes = Nodes::with_pool(2);
     let engine = nodes.engine(0);
-    let part = format!("esker:{}", nodes.part(0).display());
-    assert_eq!(nodes.site.fails(&["pool", "destroy", &part]).0, "busy");
-    nodes.site.ok(&["pool", "destroy", &part, "--force"]);
+    let pool = format!("esker:{}", nodes.node_pool(0).display());
+    assert_eq!(nodes.site.fails(&["pool", "destroy", &pool]).0, "busy");
+    nodes.site.ok(&["pool", "destroy", &pool, "--force"]);
     wait_for("the engine ends", || !nodes.engines().contains(&engine));
 
     let other = nodes.engine(1);
@@ -341,9 +343,10 @@ fn an_engine_takes_its_secret_from_standard_input() {
     signal(nodes.engine(1), "TERM").unwrap();
     wait_for("the engine ends", || nodes.engines().len() == 1);
     let map: Value = serde_json::from_slice(&std::fs::read(nodes.map()).unwrap()).unwrap();
-    let (address, part) = (map["nodes"][1]["address"].as_str().unwrap(), nodes.part(1));
-    let part = part.display().to_string();
-    let arguments = ["engine", "run", "--part", &part, "--secret-from-stdin", "--listen", address];
+    let (address, pool) = (map["nodes"][1]["address"].as_str().unwrap(), nodes.node_pool(1));
+    let pool = pool.display().to_string();
+    let arguments =
+        ["engine", "run", "--node-pool", &pool, "--secret-from-stdin", "--listen", address];
     let mut command = nodes.site.command(&arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut engine = command.spawn().unwrap();
@@ -409,9 +412,9 @@ fn nodes_that_cannot_be_reached_are_named() {
     assert_eq!(left, ["reached", "ssh"]);
 }
 
-/// Whoever is killed while a pool is being created leaves nothing either.
+/// If `esker pool create` or a starter is killed, the nodes remove everything.
 #[test]
-fn a_creation_that_is_killed_leaves_nothing() {
+fn killed_creation_leaves_nothing() {
     let nodes = Nodes::new();
     let fifo = nodes.site.dir.join("wait");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -431,7 +434,7 @@ fn a_creation_that_is_killed_leaves_nothing() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_options_over_nodes_are_refused() {
     let nodes = Nodes::new();
     let kind = |more: &[&str]| nodes.site.fails(&create(more)).0;
     assert_eq!(kind(&["--hosts", "n1,n1"]), "invalid");
@@ -459,7 +462,7 @@ fn the_nodes_of_a_job_are_found() {
     assert_eq!(states(&nodes.site.json(&["pool", "query", "tank"])), ["up"; 2]);
 }
 
-/// What an engine answers to a request over HTTP: the first line and the text.
+/// Response of an engine to an HTTP request: the first line and the text.
 fn get(address: &str, request: &str) -> (String, String) {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     write!(stream, "{request} HTTP/1.1\r\nHost: esker\r\n\r\n").unwrap();
@@ -470,7 +473,7 @@ fn get(address: &str, request: &str) -> (String, String) {
 }
 
 #[test]
-fn an_engine_tells_its_metrics_and_its_health() {
+fn engine_serves_metrics_and_health() {
     let nodes = Nodes::with_pool(2);
     signal(nodes.engine(1), "TERM").unwrap();
     wait_for("the engine ends", || nodes.engines().len() == 1);
@@ -589,9 +592,10 @@ fn problems(response: &Value) -> Vec<usize> {
     nodes.map(|node| node["problems"].as_array().map_or(0, Vec::len)).collect()
 }
 
-/// What the other nodes know of a lost one is listed, and the pool goes on with a new part.
+/// Containers and files of a lost node are listed as far as other nodes know them. The pool works again with a new, empty
+/// pool of the node.
 #[test]
-fn what_was_lost_with_a_node_is_listed() {
+fn objects_that_were_lost_with_a_node_are_listed() {
     let nodes = Nodes::with_pool(3);
     let site = &nodes.site;
     site.ok(&["cont", "create", "tank", "files", "--type", "posix"]);
@@ -608,7 +612,7 @@ fn what_was_lost_with_a_node_is_listed() {
     assert_eq!(lost["oids"].as_array().unwrap().len() as u64, lost["objects"].as_u64().unwrap());
     assert!(lost["objects"].as_u64().unwrap() >= 1, "{lost}");
     let (report, message) = trouble(site, &["fs", "check", "tank/files"]);
-    assert!(message.contains("localhost.2") && message.contains("--new-part"), "{message}");
+    assert!(message.contains("localhost.2") && message.contains("--new-node-pool"), "{message}");
     assert_eq!(report["lost_nodes"], json!(["localhost.2"]));
     assert_eq!(site.fails(&["fs", "check", "tank/files", "--repair"]).0, "data_loss");
 
@@ -617,10 +621,10 @@ fn what_was_lost_with_a_node_is_listed() {
         let arguments = [&["engine", "run", "--map", &map, "--node", node], more].concat();
         String::from_utf8(site.command(&arguments).output().unwrap().stderr).unwrap()
     };
-    assert!(refused("0", &["--new-part"]).contains("list of containers"));
-    assert!(refused("1", &["--new-part"]).contains("is not gone"));
-    assert!(refused("2", &[]).contains("--new-part"));
-    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-part"]);
+    assert!(refused("0", &["--new-node-pool"]).contains("list of containers"));
+    assert!(refused("1", &["--new-node-pool"]).contains("is not gone"));
+    assert!(refused("2", &[]).contains("--new-node-pool"));
+    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-node-pool"]);
     let (found, _) = trouble(site, &["pool", "check", "tank"]);
     assert_eq!(problems(&found), [0, 0, 1], "{found}");
     assert_eq!(site.fails(&["kv", "get", "tank", "files", "spread", "key"]).0, "data_loss");
@@ -666,14 +670,14 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     nodes.lose(2);
 
     let (report, message) = trouble(site, &check);
-    assert!(message.contains("localhost.2") && message.contains("--new-part"), "{message}");
+    assert!(message.contains("localhost.2") && message.contains("--new-node-pool"), "{message}");
     assert_eq!(report["lost_nodes"], json!(["localhost.2"]));
     let [lost, databases, there] = lost_fields(&report);
     assert!(lost > 0 && databases > 0 && there > 0, "{report}");
     assert_eq!(lost + there, (DAYS - databases) * STEPS, "{report}");
 
     let map = nodes.map().display().to_string();
-    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-part"]);
+    let (mut engine, _) = run_engine(site, &["--map", &map, "--node", "2", "--new-node-pool"]);
     assert_eq!(lost_fields(&trouble(site, &check).0), [lost, databases, there]);
     site.ok(&["pool", "check", "tank", "--repair"]);
     // The lists that were lost are empty now; the bytes that were are missing.
@@ -690,17 +694,17 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     engine.wait().unwrap();
 }
 
-/// Each engine repairs its part and serves again; what a node has and the list of containers has not is removed.
+/// Each engine repairs the pool of its node and serves again. Containers that are not in the list are removed.
 #[test]
-fn parts_are_repaired_by_their_engines() {
+fn engines_repair_the_pools_of_their_nodes() {
     let nodes = Nodes::with_pool(2);
     let site = &nodes.site;
     site.ok(&["cont", "create", "tank", "run1"]);
     site.ok(&["kv", "put", "tank", "run1", "index", "step", "1"]);
-    let part = esker::Native::open(&nodes.part(1), OpenMode::ReadWrite).unwrap();
+    let pool = esker::Native::open(&nodes.node_pool(1), OpenMode::ReadWrite).unwrap();
     let forgotten = esker::backend::NewContainer::nameless();
-    let made = esker::backend::Pool::create_container(&part, &forgotten).wait().unwrap();
-    drop(part);
+    let made = esker::backend::Pool::create_container(&pool, &forgotten).wait().unwrap();
+    drop(pool);
     let (found, message) = trouble(site, &["pool", "check", "tank"]);
     assert!(message.contains(&made.uuid.to_string()) && message.contains("--repair"), "{message}");
     assert_eq!(problems(&found), [0, 1]);

@@ -112,7 +112,7 @@ fn files_come_back_from_arrays() {
 }
 
 #[test]
-fn a_file_that_does_not_fit_leaves_no_half_of_it() {
+fn file_that_does_not_fit_leaves_no_partial_copy() {
     let site = Site::with_container();
     site.ok(&["pool", "create", "small", "--size", "24M", "--targets", "1"]);
     site.ok(&["cont", "create", "small", "c"]);
@@ -161,7 +161,7 @@ fn an_array_says_what_it_is() {
 }
 
 #[test]
-fn what_an_array_cannot_do_is_refused() {
+fn invalid_array_commands_are_refused() {
     let site = Site::with_container();
     let output = site.dir.join("output").display().to_string();
     assert_eq!(site.fails(&["array", "stat", "tank", "run1", "field"]).0, "not_found");

@@ -132,7 +132,7 @@ fn a_query_names_the_fullest_target() {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_with_a_reason() {
+fn invalid_pools_are_refused_with_a_reason() {
     let site = Site::new();
     site.create_pool();
     let kind = |arguments: &[&str]| site.fails(arguments).0;
@@ -157,9 +157,9 @@ fn what_cannot_be_made_is_refused_with_a_reason() {
     }
 }
 
-/// What is in the way of a new pool is named, and nothing is left of a pool that was refused.
+/// The error names the file or pool that blocks a new pool. A refused pool leaves no files.
 #[test]
-fn a_name_that_exists_is_said_to_exist() {
+fn existing_name_is_an_error_that_names_it() {
     let site = Site::new();
     site.create_pool();
     std::fs::create_dir(site.dir.join("other")).unwrap();
@@ -175,7 +175,7 @@ fn a_name_that_exists_is_said_to_exist() {
     let said = says(&["pool", "create", &format!("posix:{tank}")]);
     assert!(said.contains("a pool already exists at"), "{said}");
     let said = says(&["pool", "create", "other", "--size", "32M"]);
-    assert!(said.contains("other already exists and is no pool"), "{said}");
+    assert!(said.contains("other already exists and is not a pool"), "{said}");
     for name in ["tank", "other"] {
         assert!(site.dir.join(name).read_dir().unwrap().next().is_some(), "{name}");
     }
@@ -234,7 +234,7 @@ fn scrub_fails_where_data_is_damaged_and_names_the_object() {
 }
 
 #[test]
-fn what_goes_through_all_of_a_pool_looks_at_its_pages_first() {
+fn commands_that_read_all_of_a_pool_check_index_pages_first() {
     let site = Site::with_container();
     // Every page but the first two: its number is what LMDB follows.
     let path = site.dir.join("tank/target-0/index/data.mdb");
@@ -298,7 +298,7 @@ fn a_pool_with_a_damaged_page_is_salvaged_and_every_error_says_how() {
     assert!(!site.dir.join("small").exists());
 }
 
-/// Nothing is left of the new pool, and the same command with room enough makes it.
+/// The new pool is removed, and the same command with enough space creates it.
 #[test]
 fn a_salvage_without_room_leaves_nothing_behind() {
     let site = Site::with_container();
@@ -337,7 +337,7 @@ fn check_fails_where_pages_of_the_index_are_damaged() {
 }
 
 #[test]
-fn what_a_killed_creation_left_is_in_nobodys_way() {
+fn leftovers_of_a_killed_creation_do_not_block_a_new_one() {
     let site = Site::in_memory();
     let draft = site.dir.join("tank/pool.new");
     let create = |size| ["pool", "create", "tank", "--targets", "2", "--size", size];
@@ -361,7 +361,7 @@ fn what_a_killed_creation_left_is_in_nobodys_way() {
     assert!(killed > 0, "no creation was caught half-way");
 }
 
-/// A library that kills who it is preloaded into at a given step.
+/// A library that kills the process that preloads it, at a given step.
 fn build_killer(site: &Site) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crash/killer.c");
     let library = site.dir.with_extension("killer.so");
@@ -404,7 +404,7 @@ fn is_whole_and_alone(site: &Site, step: u32) {
 }
 
 #[test]
-fn a_creation_killed_at_any_step_is_in_nobodys_way() {
+fn creation_killed_at_any_step_can_be_repeated() {
     let site = Site::in_memory();
     let steps = killed_at_each_step(
         &site,
@@ -421,7 +421,7 @@ fn a_creation_killed_at_any_step_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_destruction_killed_at_any_step_leaves_a_whole_pool_or_none() {
+fn destruction_killed_at_any_step_leaves_a_complete_pool_or_none() {
     let site = Site::in_memory();
     let prepare = || drop(site.ok(&CREATE));
     let steps =
@@ -437,7 +437,7 @@ fn a_destruction_killed_at_any_step_leaves_a_whole_pool_or_none() {
 }
 
 #[test]
-fn what_the_first_release_left_of_a_pool_is_in_nobodys_way() {
+fn leftovers_of_the_first_release_do_not_block_a_new_pool() {
     let site = Site::in_memory();
     site.ok(&CREATE);
     std::fs::remove_file(site.dir.join("tank/pool")).unwrap();
@@ -452,7 +452,7 @@ fn what_the_first_release_left_of_a_pool_is_in_nobodys_way() {
 
 /// In a directory like `/tmp`, a link that another user made decides nothing.
 #[test]
-fn links_of_other_users_lead_to_no_pool() {
+fn symbolic_links_of_other_users_are_not_followed() {
     let victim = Site::in_memory();
     let shared = Site::in_memory();
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
@@ -511,7 +511,7 @@ fn a_refused_destruction_changes_nothing() {
         assert!(!said.contains("failed to execute"), "{said}");
         assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");
     }
-    // A member who may rename it, yet not remove what is in it.
+    // A member of the group may rename the directory, but not remove its content.
     std::fs::set_permissions(&site.dir, std::fs::Permissions::from_mode(0o777)).unwrap();
     assert!(!destroy("--groups=1").unwrap().status.success());
     assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");

@@ -38,7 +38,7 @@ fn an_array_of_files_comes_back() {
 }
 
 #[test]
-fn what_files_cannot_do_is_refused_with_a_reason() {
+fn unsupported_commands_on_posix_pools_are_refused_with_a_reason() {
     let site = Site::new();
     let url = format!("posix:{}/files", site.dir.display());
     let kind = |arguments: &[&str]| site.fails(arguments).0;

@@ -26,7 +26,7 @@ fn a_benchmark_becomes_a_page() {
 }
 
 #[test]
-fn what_is_no_result_is_named_and_leaves_no_page() {
+fn invalid_result_file_is_named_and_no_page_is_written() {
     let site = Site::new();
     let page = site.dir.join("r.html");
     let refused = |file: &str| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// The interception library, built when the first test asks for it: a library of C is no dependency of a
+/// The interception library, built when the first test asks for it: a C library cannot be a dependency of a
 /// program, so cargo does not build it by itself.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
@@ -15,7 +15,7 @@ fn library() -> &'static Path {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut build = Command::new(cargo);
         build.args(["build-for-tests", "--quiet"]);
-        // What cargo tells a test of its package would make it compile `ring` again, and all that depends on it.
+        // The variables that cargo sets for tests would make it compile `ring`, and all that depends on it, again.
         let of_package = ["CARGO_MANIFEST_", "CARGO_PKG_"];
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
@@ -160,7 +160,7 @@ fn descriptors_are_shared_over_fork_and_exec() {
     assert_eq!(shell(&site(), script), "one\ntwo\nthree\nfour\n");
 }
 
-/// Their files have the same ids, as they were made by the same steps.
+/// The files of both containers have the same ids, since the same steps made them.
 #[test]
 fn a_descriptor_is_of_its_container_alone() {
     let site = site();
@@ -202,7 +202,7 @@ fn locks_exclude_between_processes() {
 }
 
 #[test]
-fn nothing_stays_of_locks() {
+fn lock_files_are_removed_after_use() {
     let site = site();
     let script = "cd /esker; exec 8>one 9>two; flock 8; for n in 1 2 3; do (echo $n >&9); done
                   exec 8>&-; (exec 7>three; flock 7); flock four true; ls $ESKER_LOCKS";
@@ -211,14 +211,14 @@ fn nothing_stays_of_locks() {
     let uuid = list[0]["uuid"].as_str().unwrap();
     assert_eq!(during.matches(uuid).count(), 1, "two is open:\n{during}");
     assert_eq!(shell(&site, "ls $ESKER_LOCKS").matches(uuid).count(), 0);
-    // Those that a process keeps, too, and those of files that are open at its end.
+    // Lock files that a process keeps are removed too, and those of files that are open at its end.
     shell(&site, "perl -e 'for (1..40) { open F, \">/esker/f$_\"; flock F, 2; close F } exit 0'");
     shell(&site, "perl -e 'open F, \">/esker/f\"; flock F, 2; use POSIX; POSIX::_exit(0)'");
     assert_eq!(shell(&site, "ls $ESKER_LOCKS").matches(uuid).count(), 0);
 }
 
 #[test]
-fn what_is_removed_and_open_at_the_end_is_freed() {
+fn removed_file_that_is_open_at_exit_is_freed() {
     let site = site();
     for end in ["exit 0", "use POSIX; POSIX::_exit(0)"] {
         let script =
@@ -246,7 +246,7 @@ fn remove_locks(site: &Site, pool: &str) {
 }
 
 #[test]
-fn who_may_use_the_pool_may_lock_and_nobody_else() {
+fn only_users_of_the_pool_may_lock() {
     let site = site();
     assert_eq!(lock_permissions(&site, "tank"), "700\n600\n");
     remove_locks(&site, "tank");
@@ -272,7 +272,7 @@ fn who_may_use_the_pool_may_lock_and_nobody_else() {
 
 /// The pool has its folder, in which nothing can be made there.
 #[test]
-fn locks_stand_elsewhere_where_the_pool_cannot_be_written() {
+fn locks_are_in_another_directory_if_the_pool_is_read_only() {
     let site = site();
     shell(&site, "echo hi >/esker/a");
     let folder = site.dir.join("tank/locks");
@@ -296,7 +296,7 @@ fn children_that_close_everything_leave_the_store_alone() {
 }
 
 #[test]
-fn nothing_is_changed_read_only() {
+fn read_only_runs_refuse_changes() {
     let site = site();
     shell(&site, "echo hi >/esker/a");
     let refused = run(&site, &["--read-only"], &["bash", "-c", "echo no >/esker/a"]);
@@ -325,7 +325,7 @@ fn the_report_counts_what_was_served() {
 
 /// A program without a loader cannot be run here, but it is looked at before.
 #[test]
-fn programs_that_a_shell_starts_are_warned_of() {
+fn warning_for_programs_that_a_shell_starts() {
     let site = site();
     let program = site.dir.join("static");
     let mut bytes = [0; 64];

@@ -1,10 +1,10 @@
-//! What surrounds the commands: help, usage errors, completions, man pages, doctor.
+//! Tests of help, usage errors, completions, man pages and doctor.
 use crate::support::Site;
 use serde_json::{Value, json};
 use std::process::Stdio;
 
 #[test]
-fn what_is_not_understood_has_a_status_of_its_own() {
+fn usage_errors_have_exit_status_2() {
     let site = Site::new();
     for arguments in [&["pool"][..], &["pool", "create"], &["nonsense"], &["pool", "list", "--odd"]]
     {
@@ -82,7 +82,7 @@ fn every_command_has_a_man_page() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_failure() {
+fn closed_reader_is_not_an_error() {
     let site = Site::new();
     let mut process =
         site.command(&["completions", "bash"]).stdout(Stdio::piped()).spawn().unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 
-/// What a command says where the pools are mounted for reading only.
+/// Success and output of a command while the pools are mounted read-only.
 fn read_only(site: &Site, command: &str) -> Option<(bool, String)> {
     read_only_with(site, command, |_| {})
 }
@@ -141,7 +141,7 @@ fn data_lies_in_huge_pages_if_one_wants_it() {
     assert_eq!(moved.json(&["pool", "check", "tank"])["problems"], json!([]));
 }
 
-/// As on a kernel that makes no huge pages: the process may have none.
+/// Program that runs a command without huge pages, as on a kernel that makes none.
 const WITHOUT_HUGE_PAGES: &str = "import ctypes, os, sys
 PR_SET_THP_DISABLE = 41
 assert ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0

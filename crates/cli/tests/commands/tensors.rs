@@ -32,7 +32,7 @@ fn files_of_numpy_come_back() {
     assert!(get("a b") == file && get(&uuid) == file);
     let part = site.run(&["tensor", "get", "tank/t", "a b", "--slab", "1::2, -1"]).stdout;
     assert_eq!(part, npy("<u2", "False", "(2, 1)", &[10, 11, 22, 23]));
-    // The same elements, the first index of which varies fastest.
+    // The same elements in Fortran order: the first index varies fastest.
     let turned: Vec<u8> =
         (0..12).flat_map(|at| [2 * (at % 4 * 3 + at / 4), 2 * (at % 4 * 3 + at / 4) + 1]).collect();
     let path = site.file("f.npy", &npy("<u2", "True", "(4, 3)", &turned));
@@ -84,7 +84,7 @@ fn a_file_that_is_cut_short_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_a_tensor_makes_no_container() {
+fn invalid_tensors_create_no_container() {
     let site = site();
     let path = site.file("a.npy", &npy("<u2", "False", "(4, 3)", &elements()));
     for (options, word) in

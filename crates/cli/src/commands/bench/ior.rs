@@ -1,5 +1,5 @@
 //! `esker bench ior`: transfers, as ior measures them.
-use super::beside::{Common, Original, Refused, Work};
+use super::shared_options::{Common, Original, Refused, Work};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};

@@ -1,5 +1,5 @@
 //! `esker bench mdtest`: metadata operations, as mdtest measures them.
-use super::beside::{Common, Original, Refused, Work};
+use super::shared_options::{Common, Original, Refused, Work};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::Result;
@@ -164,7 +164,8 @@ impl Mdtest {
         }
     }
 
-    /// As in mdtest, the remainder of -n divided by the number of directories is left out.
+    /// Options of the benchmark. The items of -n are divided by the number of directories; as in mdtest, the remainder is
+    /// dropped.
     fn options(&self) -> Options {
         let tree = Tree { depth: self.depth, branch: self.branch, leaf_only: self.leaf_only };
         let directories = tree.item_dirs().end - tree.item_dirs().start;

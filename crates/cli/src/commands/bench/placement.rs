@@ -94,8 +94,8 @@ impl Placement {
         let show = |bar: &Bar| bar.update(done.load(Ordering::Relaxed), total);
         let found = watched(|| Bar::steps("placing objects"), show, || plan.run(&done))?;
         if let Some(output) = &self.output {
-            let results = Results::of("esker bench placement", json!(found))?;
-            let page = Page::of("Placement over nodes", &[results])?;
+            let results = Results::from_json("esker bench placement", json!(found))?;
+            let page = Page::from_results("Placement over nodes", &[results])?;
             report::write(&page, output, self.svg.as_deref())?;
         }
         self.json.answer_with(json!(found), found.to_string())

@@ -38,7 +38,7 @@ pub(crate) struct S3 {
     /// Number of clients, or several numbers, separated by commas
     #[arg(long, value_name = "N", default_value = "1,2", value_delimiter = ',')]
     clients: Vec<u32>,
-    /// What ETags are made of, as `esker serve s3 --etag`, or several, separated by commas
+    /// Kind of ETags, as for `esker serve s3 --etag`, or several kinds separated by commas
     #[arg(long, value_name = "KIND", default_value = "md5,xxh3", value_delimiter = ',', value_parser = ["md5", "xxh3"])]
     etag: Vec<String>,
     /// Objects of each client in each phase [default: 256 MiB, at most 2000 objects]
@@ -88,7 +88,7 @@ fn peer(url: &str, bucket: String) -> Result<Store> {
     let host = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
     let host = host.filter(|host| !host.is_empty() && !host.contains(['/', '?', '@']));
     let host = host.ok_or_else(|| {
-        let message = format!("{url} is no server to measure: give its URL as http://HOST:PORT");
+        let message = format!("{url} is not the URL of a server: write http://HOST:PORT");
         Error::new(ErrorKind::Invalid, message)
     })?;
     let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };

@@ -79,9 +79,9 @@ impl ScalingArgs {
                 Swept::FieldIo => ("esker bench field-io --nodes", "Field I/O"),
                 Swept::Segments => ("esker bench segments --nodes", "Segments"),
             };
-            let results = Results::of(command, json!(found))?;
+            let results = Results::from_json(command, json!(found))?;
             let title = format!("{title} on more and more nodes, measured and modelled");
-            let page = Page::of(&title, &[results])?;
+            let page = Page::from_results(&title, &[results])?;
             report::write(&page, output, None)?;
         }
         json.answer(&found)

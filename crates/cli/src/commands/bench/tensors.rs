@@ -16,7 +16,7 @@ Several processes store one array together, and read it. The array has two dimen
 process has some of its rows. Weak scaling (--size) keeps the bytes of each process while there are more of them, strong \
 scaling (--total) the bytes of the array.
 
-PUT: the first process begins, all write their parts, and when all are done the first one commits. Its time runs from \
+PUT: the first process begins, all write their shares, and when all are done the first one commits. Its time runs from \
 the beginning to the end of the commit, with the messages in between. GET: each process opens the tensor by its name and \
 reads the rows of the next process. The pool is a temporary one in memory, which the processes open directly. Chunks are \
 whole rows of up to 4 MiB, and no two processes write to one.
@@ -75,7 +75,7 @@ pub(crate) struct Tensors {
     /// Compiler of parallel HDF5 [default: h5pcc on the PATH]
     #[arg(long, value_name = "PROGRAM")]
     h5pcc: Option<PathBuf>,
-    /// What starts the processes of MPI [default: the mpirun that belongs to h5pcc]
+    /// Program that starts the processes of MPI [default: the mpirun that belongs to h5pcc]
     #[arg(long, value_name = "PROGRAM")]
     mpirun: Option<PathBuf>,
     /// Let parallel HDF5 transfer collectively [default: independently]

@@ -1,7 +1,7 @@
 //! `esker fields archive` and `adopt`: bringing fields into a store.
 use super::files::{Input, Outcome, collect};
+use super::parallel_archive::{JOBS_MAX, Plan, Progress, usual_jobs};
 use super::select::{NAMING, StoreArg};
-use super::turns::{JOBS_MAX, Plan, Progress, usual_jobs};
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
@@ -42,7 +42,7 @@ pub(crate) struct Archive {
 
 /// Index GRIB files in the store, and leave their data in place
 ///
-/// Nothing is copied, so the files must not be moved or changed. `esker fields wipe` does not remove them.
+/// No data is copied, so the files must not be moved or changed. `esker fields wipe` does not remove them.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fields adopt --store tank/fields /lustre/archive/2024/
@@ -79,7 +79,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(&self, message: &[u8]) -> Result<Key> {
+    fn identify(&self, message: &[u8]) -> Result<Key> {
         let mut key = self.told.identify(message)?;
         for (name, value) in self.set.iter().flatten() {
             key.set(name, value)?;
@@ -182,7 +182,7 @@ impl Archive {
             None => self.what.messages("archiving", self.resume, |entry, _, keys, message| {
                 Fields::split(&message.bytes).try_for_each(|field| {
                     let field = field?;
-                    self.enter(entry, &keys.of(&field)?, &field)
+                    self.enter(entry, &keys.identify(&field)?, &field)
                 })
             }),
         }
@@ -221,7 +221,7 @@ impl Adopt {
                 let text = "a message with several fields cannot be adopted: archive it";
                 return Err(Error::new(ErrorKind::NotSupported, text));
             }
-            let key = keys.of(&message.bytes)?;
+            let key = keys.identify(&message.bytes)?;
             let whole = path.canonicalize();
             let whole = whole
                 .map_err(|error| Error::io(format_args!("resolving {}", path.display()), &error))?;

@@ -43,7 +43,7 @@ impl Change {
     }
 }
 
-/// What a command does, in both tenses.
+/// Verb for the action of a command, in two tenses.
 struct Verb {
     present: &'static str,
     past: &'static str,
@@ -76,7 +76,7 @@ impl Wipe {
         let change = self.change;
         let store = change.open()?;
         let (mut keys, mut all) = (Vec::new(), Wiped::default());
-        for selection in change.request.demanded(&store)? {
+        for selection in change.request.required_selections(&store)? {
             let wiped = store.wipe(&selection, change.doit, note(&mut keys))?;
             all.fields += wiped.fields;
             all.masked += wiped.masked;
@@ -159,7 +159,7 @@ impl Move {
     pub(super) fn run(self) -> Result<Answer> {
         let store = self.change.open()?;
         let (mut keys, mut all, mut total) = (Vec::new(), Moved::default(), 0);
-        let selections = self.change.request.demanded(&store)?;
+        let selections = self.change.request.required_selections(&store)?;
         for selection in &selections {
             // Refuses the whole move before any of it.
             if !self.keep {

@@ -3,11 +3,11 @@ mod archive;
 mod change;
 mod check;
 mod files;
-mod look;
+mod inspect;
+mod parallel_archive;
 mod retrieve;
 mod schema;
 mod select;
-mod turns;
 mod watch;
 
 use crate::output::Answer;
@@ -28,13 +28,13 @@ pub(crate) enum FieldsCommand {
     Adopt(archive::Adopt),
     Retrieve(retrieve::Retrieve),
     #[command(visible_alias = "ls")]
-    List(look::List),
-    Inspect(look::Inspect),
-    Axes(look::Axes),
-    Status(look::Status),
-    Stats(look::Stats),
-    Where(look::Where),
-    Dump(look::Dump),
+    List(inspect::List),
+    Inspect(inspect::Inspect),
+    Axes(inspect::Axes),
+    Status(inspect::Status),
+    Stats(inspect::Stats),
+    Where(inspect::Where),
+    Dump(inspect::Dump),
     Check(check::Check),
     Watch(watch::Watch),
     Move(change::Move),
@@ -93,7 +93,7 @@ fn archived(place: &FieldLocation) -> String {
     shapes::time(since.as_secs() as i64, 0, 0)
 }
 
-/// What holds the bytes of a field: an object ID, or a file and the offset in it.
+/// Location of the bytes of a field: an object ID, or a file and the offset in it.
 fn holder(place: &FieldLocation) -> String {
     match &place.holder {
         Holder::Array(oid) => oid.to_string(),
@@ -101,7 +101,7 @@ fn holder(place: &FieldLocation) -> String {
     }
 }
 
-/// A line with a key and its place.
+/// A line with a key and its location.
 fn long(name: &Key, place: &FieldLocation) -> String {
     format!("{name}  {}  {}  {}", place.bytes, archived(place), holder(place))
 }

@@ -63,7 +63,7 @@ impl Retrieve {
 
     fn find(&self, store: &FieldStore) -> Result<(Vec<Field>, u64)> {
         let (mut fields, mut missing) = (Vec::new(), 0);
-        for selection in self.request.demanded(store)? {
+        for selection in self.request.required_selections(store)? {
             if self.partial {
                 let mut found = store.find(&selection)?;
                 missing += found.missing_count;

@@ -1,5 +1,5 @@
 //! The store of a command, and the fields that its request selects.
-use crate::nodes::Left;
+use crate::nodes::SurvivingPool;
 use crate::open;
 use clap::Args;
 use esker::Pool;
@@ -34,9 +34,9 @@ impl StoreArg {
     }
 
     /// Opens the store for reading. If nodes of its pool do not have it, what they had is missing.
-    pub(super) fn open_left(&self) -> Result<(FieldStore, Option<Left>)> {
+    pub(super) fn open_left(&self) -> Result<(FieldStore, Option<SurvivingPool>)> {
         let (pool, container) = open::split(&self.store)?;
-        match Left::of(&pool, container)? {
+        match SurvivingPool::open_if_damaged(&pool, container)? {
             None => Ok((self.open(OpenMode::ReadOnly)?, None)),
             Some(left) => {
                 let store = FieldStore::open(&left.pool, container, OpenMode::ReadOnly)?;
@@ -101,8 +101,8 @@ impl RequestArg {
         requests.iter().map(|request| request.expand(store.schema(), Date::today())).collect()
     }
 
-    /// As [`RequestArg::selections`], for a command that requires a request.
-    pub(super) fn demanded(&self, store: &FieldStore) -> Result<Vec<Selection>> {
+    /// Like [`RequestArg::selections`], but an error without a request.
+    pub(super) fn required_selections(&self, store: &FieldStore) -> Result<Vec<Selection>> {
         if self.request.is_empty() && self.from.is_none() {
             let text =
                 "select fields by a request such as class=od,date=-1,step=24, or by --from FILE";

@@ -20,7 +20,7 @@ pub(crate) struct Mkdir {
     /// Directories to create
     #[arg(value_name = "PATH", required = true, value_parser = inside())]
     paths: Vec<FsPath>,
-    /// Create parent directories too; an existing directory is no error
+    /// Create parent directories too; an existing directory is not an error
     #[arg(long, short)]
     parents: bool,
     /// Mode bits in octal [default: 777 minus the umask]
@@ -41,7 +41,7 @@ impl Mkdir {
                 dir.mkdir(&name, &last).map_err(|error| at(path, &error))?;
             }
         }
-        done(&mounts, self.paths.len())
+        flush_and_answer(&mounts, self.paths.len())
     }
 }
 
@@ -112,7 +112,7 @@ impl Rm {
                 gone => removed += gone?,
             }
         }
-        done(&mounts, removed as usize)
+        flush_and_answer(&mounts, removed as usize)
     }
 
     fn remove(&self, dir: &Node, name: &[u8]) -> Result<u64> {
@@ -159,7 +159,9 @@ pub(crate) struct Mv {
 impl Mv {
     pub(super) fn run(self) -> Result<Answer> {
         let mut mounts = Mounts::writing();
-        let Some((dest, sources)) = self.paths.split_last() else { return done(&mounts, 0) };
+        let Some((dest, sources)) = self.paths.split_last() else {
+            return flush_and_answer(&mounts, 0);
+        };
         let into = match self.no_target_directory || self.exchange {
             true => None,
             false => directory(&mut mounts, dest)?,
@@ -184,7 +186,7 @@ impl Mv {
             };
             dir.rename(&name, &to, &to_name, self.mode()).map_err(|error| at(source, &error))?;
         }
-        done(&mounts, sources.len())
+        flush_and_answer(&mounts, sources.len())
     }
 
     fn mode(&self) -> RenameMode {
@@ -244,7 +246,7 @@ impl Ln {
             made => made,
         };
         made.map_err(|error| at(&self.link, &error))?;
-        done(&mounts, 1)
+        flush_and_answer(&mounts, 1)
     }
 }
 
@@ -281,13 +283,13 @@ impl Touch {
                 Err(error) => return Err(error),
             }
         }
-        done(&mounts, self.paths.len())
+        flush_and_answer(&mounts, self.paths.len())
     }
 }
 
 /// Change mode bits
 ///
-/// Mode bits are stored and shown. Whoever may use the pool may use all files in it.
+/// Mode bits are stored and shown, but not enforced: every user of the pool may use all files in it.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fs chmod -R go-w tank/home:/data
@@ -320,12 +322,12 @@ impl Chmod {
                 }
             }
         }
-        done(&mounts, count)
+        flush_and_answer(&mounts, count)
     }
 }
 
 /// Writes buffered changes, and answers.
-fn done(mounts: &Mounts, count: usize) -> Result<Answer> {
+fn flush_and_answer(mounts: &Mounts, count: usize) -> Result<Answer> {
     mounts.flush()?;
     Ok(Answer::new(json!({"count": count}), ""))
 }

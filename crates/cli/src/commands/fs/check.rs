@@ -1,6 +1,6 @@
 //! `esker fs check`.
 use super::path::{FsPath, inside};
-use crate::nodes::Left;
+use crate::nodes::SurvivingPool;
 use crate::output::{Answer, Bar};
 use crate::shapes::{self, count};
 use clap::Args;
@@ -47,11 +47,11 @@ impl Check {
             true => (OpenMode::ReadWrite, OpenMode::Exclusive),
             false => (OpenMode::ReadOnly, OpenMode::ReadOnly),
         };
-        let left = Left::of(&self.container.pool, &self.container.container)?;
+        let left = SurvivingPool::open_if_damaged(&self.container.pool, &self.container.container)?;
         let without = left.as_ref().map(|left| left.error("this with --repair"));
         let (pool, lost) = match (left, &without) {
             (Some(_), Some(without)) if self.repair => return Err(without.clone()),
-            (Some(Left { pool, lost }), _) => (pool, lost),
+            (Some(SurvivingPool { pool, lost }), _) => (pool, lost),
             (None, _) => (Pool::connect(&self.container.pool, pool_mode)?, Vec::new()),
         };
         let container = pool.open_container(&self.container.container, mode).wait()?;

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// What `-newer` compares with: a path.
+/// Operand of `-newer`: a path.
 pub(super) type Reference = OsStr;
 
 /// An expression: tests that must all hold, and options.
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_refused() {
+    fn invalid_expressions_are_refused() {
         for words in [
             &["-name"][..],
             &["-odd"],

@@ -35,7 +35,7 @@ Examples:
 #[derive(Args)]
 #[command(after_long_help = format!("{EXPRESSIONS}\n\n{NAMING}"))]
 pub(crate) struct Find {
-    /// Where to start, then tests
+    /// Paths to search, then tests
     #[arg(value_name = "PATH [TEST]...", required = true, num_args = 1.., allow_hyphen_values = true)]
     #[arg(trailing_var_arg = true)]
     arguments: Vec<OsString>,

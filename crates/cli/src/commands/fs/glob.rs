@@ -13,7 +13,7 @@ pub(super) enum Case {
 /// lengths at most.
 pub(super) fn matches(pattern: &[u8], name: &[u8], case: Case) -> bool {
     let (mut at, mut seen) = (0, 0);
-    // Where to go on when what follows the last star does not fit: with one more byte under the star.
+    // Positions to retry from if the pattern after the last star does not match: the star then matches one more byte.
     let mut retry = None;
     while seen < name.len() {
         if pattern.get(at) == Some(&b'*') {
@@ -51,7 +51,7 @@ fn one(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
     }
 }
 
-/// Where a set ends; a bracket that comes first in it is one of its members.
+/// Position of the bracket that ends a set. A bracket that comes first in the set is one of its members.
 fn set_end(set: &[u8]) -> Option<usize> {
     let first = usize::from(matches!(set.first(), Some(b'!' | b'^'))) + 1;
     let end = set.get(first..)?.iter().position(|byte| *byte == b']')?;

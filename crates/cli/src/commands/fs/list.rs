@@ -182,7 +182,7 @@ impl Cat {
 
 /// Show all attributes of files, directories and symbolic links
 ///
-/// Of a symbolic link, its own attributes are shown.
+/// A symbolic link is not followed: its own attributes are shown.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fs stat tank/home:/data

@@ -5,7 +5,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug)]
 pub(crate) struct ModeChange(Vec<Clause>);
 
-/// `u+rw`: who, how, what.
+/// One clause of a mode, such as `u+rw`: classes of users, operator, permissions.
 #[derive(Clone, Debug)]
 struct Clause {
     /// The bits that the clause affects; `None` for all but those of the umask.
@@ -22,7 +22,7 @@ enum What {
     Whole(u32),
 }
 
-/// For clap: an octal mode.
+/// Value parser for an octal mode.
 pub(crate) fn octal(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
     mode.ok_or_else(|| format!("{text:?} is not an octal mode: write it as 755"))
@@ -45,12 +45,12 @@ impl Clause {
     fn parse(text: &str) -> Option<Self> {
         let at = text.find(['+', '-', '='])?;
         let (who, rest) = text.split_at(at);
-        let who = who.chars().try_fold(0, |bits, letter| Some(bits | who_bits(letter)?))?;
+        let who = who.chars().try_fold(0, |bits, letter| Some(bits | class_bits(letter)?))?;
         let mut letters = rest.chars();
         let (how, mut bits, mut runs) = (letters.next()?, 0, false);
         for letter in letters {
             runs |= letter == 'X';
-            bits |= what_bits(letter)?;
+            bits |= permission_bits(letter)?;
         }
         Some(Self { who: Some(who).filter(|who| *who != 0), how, what: What::Bits(bits, runs) })
     }
@@ -73,7 +73,7 @@ impl Clause {
     }
 }
 
-fn who_bits(letter: char) -> Option<u32> {
+fn class_bits(letter: char) -> Option<u32> {
     match letter {
         'u' => Some(0o4700),
         'g' => Some(0o2070),
@@ -83,7 +83,7 @@ fn who_bits(letter: char) -> Option<u32> {
     }
 }
 
-fn what_bits(letter: char) -> Option<u32> {
+fn permission_bits(letter: char) -> Option<u32> {
     match letter {
         'r' => Some(0o444),
         'w' => Some(0o222),

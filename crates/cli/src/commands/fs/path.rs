@@ -30,12 +30,12 @@ pub(super) enum Either {
     Host(PathBuf),
 }
 
-/// For clap: a path in a container. `POOL/CONT` is its root.
+/// Value parser for a path in a container. `POOL/CONT` is its root.
 pub(super) fn inside() -> impl TypedValueParser<Value = FsPath> {
     OsStringValueParser::new().try_map(|text| FsPath::parse(&text).ok_or_else(|| refused(&text)))
 }
 
-/// For clap: a path in a container, or a path of the host.
+/// Value parser for a path in a container, or a path of the host.
 pub(super) fn either() -> impl TypedValueParser<Value = Either> {
     OsStringValueParser::new().map(|text| match (is_host(&text), FsPath::parse_full(&text)) {
         (false, Some(path)) => Either::Inside(path),
@@ -54,7 +54,8 @@ fn refused(text: &OsStr) -> String {
 impl FsPath {
     /// Reads a path; `POOL/CONT` is a root as well.
     pub(super) fn parse(text: &OsStr) -> Option<Self> {
-        let whole = || Self::of(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
+        let whole =
+            || Self::from_names(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
         let is_url = text.as_bytes().starts_with(b"daos://");
         Self::parse_full(text).or_else(|| whole().filter(|_| !is_url))
     }
@@ -66,7 +67,7 @@ impl FsPath {
             let mut parts = rest.splitn(3, |byte| *byte == b'/');
             let (pool, container) = (parts.next()?, parts.next()?);
             let path = [b"/", parts.next().unwrap_or_default()].concat();
-            return Self::of(&[pool, container].join(&b'/'), &path);
+            return Self::from_names(&[pool, container].join(&b'/'), &path);
         }
         // The colon of a URL's scheme comes before the path of the pool.
         let scheme =
@@ -77,10 +78,10 @@ impl FsPath {
                 (bytes.len() > from && bytes.ends_with(b":")).then(|| bytes.len() - 1 - from)
             })?;
         let path = &bytes[colon + 1..];
-        Self::of(&bytes[..colon], if path.is_empty() { b"/" } else { path })
+        Self::from_names(&bytes[..colon], if path.is_empty() { b"/" } else { path })
     }
 
-    fn of(names: &[u8], path: &[u8]) -> Option<Self> {
+    fn from_names(names: &[u8], path: &[u8]) -> Option<Self> {
         let names = std::str::from_utf8(names).ok()?;
         let (pool, container) = open::split(names).ok()?;
         let (pool, container) = (pool.into_owned(), container.to_owned());
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn host_paths_are_what_looks_like_them() {
+    fn host_paths_are_recognized() {
         let parse = |text: &str| {
             let command =
                 clap::Command::new("test").arg(clap::Arg::new("path").value_parser(either()));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
 /// Lines on standard output, written one by one so that long listings need no memory. A reader that closes its end early
-/// is no failure.
+/// is not an error.
 pub(super) struct Lines {
     out: BufWriter<StdoutLock<'static>>,
     escape: bool,
@@ -31,16 +31,16 @@ impl Lines {
             .write_all(before.as_bytes())
             .and_then(|()| self.out.write_all(&name))
             .and_then(|()| self.out.write_all(&[self.end]));
-        self.seen(written)
+        self.check_written(written)
     }
 
     /// Flushes what is buffered.
     pub(super) fn finish(mut self) -> Result<()> {
         let flushed = self.out.flush();
-        self.seen(flushed).map(drop)
+        self.check_written(flushed).map(drop)
     }
 
-    fn seen(&mut self, written: std::io::Result<()>) -> Result<bool> {
+    fn check_written(&mut self, written: std::io::Result<()>) -> Result<bool> {
         match written {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => self.gone = true,
             Err(error) => return Err(Error::io("writing to standard output", &error)),

@@ -1,4 +1,4 @@
-//! Where programs under `esker run` keep their file locks: in the pool, for everyone who may use it.
+//! The directory with the file locks of programs under `esker run`: in the pool, for every user of the pool.
 use esker::types::{Error, ErrorKind, Result};
 use esker::{LOCKS, Pool, Wait};
 use std::fs::{self, DirBuilder};
@@ -42,7 +42,7 @@ fn make_in(directory: &Path, folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(mode_in(directory)?))
 }
 
-/// The mode of the directory: whoever may change the content of the pool may lock.
+/// Mode of the directory: users who may change the content of the pool may lock.
 fn mode_in(directory: &Path) -> io::Result<u32> {
     let mode = fs::metadata(directory.join("control"))?.mode() & 0o777;
     let set_group = if mode & 0o020 == 0 { 0 } else { SET_GROUP };
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_the_user_is_nobody_elses() {
+    fn directory_of_the_user_is_private() {
         let place = std::env::temp_dir().join(format!("esker-own-locks-{}", std::process::id()));
         fs::create_dir(&place).unwrap();
         let folder = own(&place).unwrap();

@@ -140,7 +140,7 @@ const RUN_DIR: &str = "esker-run-";
 
 impl RunDir {
     fn new() -> Result<Self> {
-        let place = place_of_runs();
+        let place = directory_of_runs();
         sweep(&place);
         for number in 0.. {
             let dir = place.join(format!("{RUN_DIR}{}-{number}", std::process::id()));
@@ -160,8 +160,8 @@ fn shared_place() -> PathBuf {
     if memory.is_dir() { memory.to_owned() } else { PathBuf::from("/tmp") }
 }
 
-/// As [`shared_place`], but one from which programs and libraries can be executed.
-fn place_of_runs() -> PathBuf {
+/// Like [`shared_place`], but a directory from which programs and libraries can be executed.
+fn directory_of_runs() -> PathBuf {
     let place = shared_place();
     let is_noexec = |space: StatVfs| space.f_flag.contains(StatVfsMountFlags::NOEXEC);
     let can_execute = !statvfs(&place).is_ok_and(is_noexec);

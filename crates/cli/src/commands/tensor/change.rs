@@ -42,9 +42,9 @@ pub(crate) struct Remove {
     tensors: Vec<String>,
 }
 
-/// Free what nobody needs: PUTs that were never committed, and removed tensors
+/// Free the space of PUTs that were never committed, and of removed tensors
 ///
-/// A PUT counts as given up if it began longer ago than --age: choose more than the longest PUT takes. Removed and
+/// A PUT counts as abandoned if it began longer ago than --age: choose more than the longest PUT takes. Removed and
 /// replaced tensors are freed if no process has them open; on posix: and rados: pools, where processes do not see each
 /// other, if they were removed longer ago than --age. A reader of a freed tensor gets an error.
 #[derive(Args)]
@@ -55,7 +55,7 @@ pub(crate) struct Remove {
 pub(crate) struct Collect {
     #[command(flatten)]
     container: ContainerArg,
-    /// Age of what is given up
+    /// Age from which a PUT counts as abandoned
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
     age: Duration,
     /// Only count

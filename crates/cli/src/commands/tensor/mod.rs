@@ -1,7 +1,7 @@
 //! `esker tensor`: n-dimensional arrays.
 mod change;
 mod hdf5;
-mod look;
+mod inspect;
 mod transfer;
 
 use crate::args::ContainerArg;
@@ -27,13 +27,13 @@ pub(crate) enum TensorCommand {
     Export(hdf5::Export),
     Import(hdf5::Import),
     #[command(visible_alias = "ls")]
-    List(look::List),
-    Show(look::Show),
+    List(inspect::List),
+    Show(inspect::Show),
     #[command(visible_alias = "mv")]
     Rename(change::Rename),
     Rm(change::Remove),
     Gc(change::Collect),
-    Check(look::Check),
+    Check(inspect::Check),
 }
 
 impl TensorCommand {

@@ -70,7 +70,7 @@ pub(crate) struct Get {
     snapshot: SnapshotArg,
 }
 
-/// For clap: the name and the value of an attribute.
+/// Value parser for the name and the value of an attribute.
 fn parse_attribute(text: &str) -> std::result::Result<(String, Attribute), String> {
     let (name, value) =
         text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write NAME=VALUE")?;
@@ -97,7 +97,7 @@ impl Put {
         let stored = write(&writing, &header, &mut source)
             .and_then(|()| writing.commit(self.name.as_deref()));
         let uuid = stored.inspect_err(|_| {
-            // What is left then is collected later.
+            // If the abort fails, a later collection removes the rest.
             let _ = writing.abort();
         })?;
         let response = json!({
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_whole_chunks() {
+    fn pieces_contain_complete_chunks() {
         assert_eq!(rows(1 << 20, 5), 30);
         assert_eq!(rows(1 << 30, 5), 5);
     }

@@ -1,4 +1,4 @@
-//! What programs do with files on a mount.
+//! Operations of programs on files of a mount.
 use super::mount_point::{MountPoint, is};
 use crate::support::{self, wait_for};
 use dfs::{Follow, Open};
@@ -68,7 +68,7 @@ fn names_come_move_and_go() {
     fs::write(point.at("a/b/file"), "1").unwrap();
     fs::write(point.at("a/other"), "2").unwrap();
     let number = fs::metadata(point.at("a/b/file")).unwrap().ino();
-    // What is known below a directory stays known when that moves, and so does the way up.
+    // Cached entries below a directory stay valid when the directory moves, and so do paths to the parent.
     fs::rename(point.at("a"), point.at("z")).unwrap();
     assert_eq!(fs::metadata(point.at("z/b/file")).unwrap().ino(), number);
     fs::create_dir(point.at("z/b/c")).unwrap();
@@ -203,7 +203,7 @@ fn files_without_a_name_live_until_they_are_closed() {
 }
 
 #[test]
-fn long_listings_are_whole() {
+fn long_listings_are_complete() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
     let names: Vec<_> = (0..3000).map(|number| format!("entry-{number:05}")).collect();
     for name in &names {
@@ -263,7 +263,7 @@ fn appends_never_overwrite_each_other() {
 }
 
 #[test]
-fn what_a_writer_writes_is_read_by_those_who_have_the_file_open() {
+fn open_files_show_the_writes_of_others() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
     let bytes = support::noise(300_000);
     fs::write(point.at("file"), &bytes).unwrap();
@@ -286,7 +286,7 @@ fn what_a_writer_writes_is_read_by_those_who_have_the_file_open() {
 }
 
 #[test]
-fn what_others_change_is_seen() {
+fn changes_by_other_clients_are_visible() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
     let path = point.at("file");
     fs::write(&path, "before").unwrap();
@@ -298,7 +298,7 @@ fn what_others_change_is_seen() {
     let other = root.lookup(b"file").unwrap().open(Open::BOTH).unwrap();
     other.write_at(0, b"behind and longer").unwrap();
     other.sync().unwrap();
-    // Whoever opens it sees it at once, who has it open within a moment.
+    // A process that opens the file sees the change at once; one that has it open sees it within a moment.
     assert_eq!(fs::read(&path).unwrap(), b"behind and longer");
     wait_for("the new content", || {
         let mut bytes = [0; 17];

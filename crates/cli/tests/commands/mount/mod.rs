@@ -1,6 +1,6 @@
 //! File systems mounted through FUSE. Without /dev/fuse and fusermount3 these tests say so and pass.
 mod files;
-mod life;
+mod lifecycle;
 mod mount_point;
 mod pages;
 mod tensors;

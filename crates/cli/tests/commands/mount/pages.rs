@@ -1,4 +1,4 @@
-//! What the kernel keeps of files, and what it must not.
+//! Pages of files that the kernel may cache, and pages that it must drop.
 use super::mount_point::MountPoint;
 use crate::support;
 use dfs::Open;
@@ -44,7 +44,7 @@ fn a_file_that_did_not_change_is_read_from_the_kernels_pages() {
         assert!(cost_of_reading(&point, "file", &bytes) >= len, "a change at {at}");
         assert!(is_kept(&point, "file", &bytes), "after the change at {at}");
     }
-    // What is cut off and grows again is zeros.
+    // After the file is truncated and extended, the new range reads as zeros.
     other.set_len(len / 2).unwrap();
     other.set_len(len).unwrap();
     bytes[len as usize / 2..].fill(0);
@@ -56,10 +56,10 @@ fn a_file_that_did_not_change_is_read_from_the_kernels_pages() {
     assert!(cost_of_reading(&point, "file", &bytes) >= len);
 }
 
-/// Opens that drop pages and opens that keep them come at once, while others change the file: whoever opens it sees what
-/// was written before.
+/// Opens that drop cached pages and opens that keep them run concurrently, while other clients change the file. Each open
+/// sees all writes that completed before it.
 #[test]
-fn an_open_among_many_shows_what_was_written_before_it() {
+fn concurrent_opens_see_all_completed_writes() {
     let Some(point) = MountPoint::mounted(&["--threads", "4"]) else { return };
     let content = |round: u32| round.to_le_bytes().repeat(5_000);
     fs::write(point.at("file"), content(0)).unwrap();
@@ -92,7 +92,7 @@ fn an_open_among_many_shows_what_was_written_before_it() {
 
 /// A program that fills a new file goes past the kernel's pages, also if it may read it, and others read what it wrote.
 #[test]
-fn what_fills_a_new_file_can_be_read_meanwhile() {
+fn new_file_can_be_read_while_it_is_written() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
     let bytes = support::noise(1 << 20);
     let mut options = OpenOptions::new();

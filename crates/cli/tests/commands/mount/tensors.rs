@@ -23,7 +23,7 @@ fn put(point: &MountPoint, name: &str, salt: u8, options: &[&str]) {
     point.site.feed(&put, &npy(salt));
 }
 
-/// What an export of a tensor writes.
+/// Output of an export of a tensor.
 fn exported(point: &MountPoint, name: &str) -> Vec<u8> {
     point.site.run(&["tensor", "export", "tank/t", name, "-"]).stdout
 }

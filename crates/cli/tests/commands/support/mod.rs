@@ -153,7 +153,7 @@ pub(crate) fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Kills a process once `dir` has so many bytes in it, or it has ended by itself. True where it was killed.
+/// Kills a process once `dir` holds `bytes` bytes. True if the process was killed before it ended by itself.
 pub(crate) fn kill_at(process: &mut Child, dir: &Path, bytes: u64) -> bool {
     wait_for("a process gets on with its work", || {
         process.try_wait().unwrap().is_some() || bytes_below(dir) >= bytes

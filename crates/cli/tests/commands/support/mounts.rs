@@ -20,7 +20,7 @@ pub(crate) fn with_own_mounts(script: &str, set: impl FnOnce(&mut Command)) -> O
     mounted.then_some(output)
 }
 
-/// What a command says where the pools are mounted for reading only.
+/// Success and output of a command while the pools are mounted read-only.
 pub(crate) fn read_only_with(
     site: &Site,
     command: &str,

@@ -52,9 +52,9 @@ pub(crate) fn make_odd_tree(top: &Path) {
     set_mtime(top, 77, 77);
 }
 
-/// All that is known of a thing.
+/// Attributes and content of a file, directory or symbolic link.
 #[derive(Debug, PartialEq, Eq)]
-struct Known {
+struct Attributes {
     mode: u32,
     owner: (u32, u32),
     size: u64,
@@ -77,9 +77,9 @@ fn xattrs(path: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     names.map(value).collect()
 }
 
-fn known(path: &Path) -> Known {
+fn read_attributes(path: &Path) -> Attributes {
     let meta = path.symlink_metadata().unwrap();
-    Known {
+    Attributes {
         mode: meta.mode(),
         owner: (meta.uid(), meta.gid()),
         size: if meta.is_dir() { 0 } else { meta.len() },
@@ -91,24 +91,28 @@ fn known(path: &Path) -> Known {
 }
 
 /// Everything in a tree by its path.
-fn all(top: &Path) -> BTreeMap<PathBuf, Known> {
+fn all(top: &Path) -> BTreeMap<PathBuf, Attributes> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![top.to_path_buf()];
     while let Some(path) = waiting.pop() {
         if path.symlink_metadata().unwrap().is_dir() {
             waiting.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
-        found.insert(path.strip_prefix(top).unwrap().to_path_buf(), known(&path));
+        found.insert(path.strip_prefix(top).unwrap().to_path_buf(), read_attributes(&path));
     }
     found
 }
 
-/// Compares names, bytes and all that is known of each thing.
+/// Compares the names, contents and attributes of all entries.
 pub(crate) fn same_trees(one: &Path, other: &Path) {
     let (one, other) = (all(one), all(other));
-    let names = |tree: &BTreeMap<PathBuf, Known>| tree.keys().cloned().collect::<Vec<_>>();
+    let names = |tree: &BTreeMap<PathBuf, Attributes>| tree.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&one), names(&other));
-    for (path, known) in &one {
-        assert!(*known == other[path], "{path:?}\n{:?}", (known.mode, known.mtime, &known.xattrs));
+    for (path, attributes) in &one {
+        assert!(
+            *attributes == other[path],
+            "{path:?}\n{:?}",
+            (attributes.mode, attributes.mtime, &attributes.xattrs)
+        );
     }
 }

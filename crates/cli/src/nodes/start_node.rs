@@ -1,4 +1,4 @@
-//! One node: creates its part and starts the engine that serves it.
+//! Start of one node: its pool is created, and the engine that serves the pool is started.
 use super::order::{Order, Place, refuse_missing_parent};
 use crate::engine::{Address, Ready, log_beside};
 use esker::types::{Error, ErrorKind, Result};
@@ -9,29 +9,29 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The part and the engine of this node.
-pub(crate) struct Raised {
+/// A started node: its pool, its engine and their files.
+pub(crate) struct StartedNode {
     pub(crate) ready: Ready,
     engine: Child,
     log: PathBuf,
     map: Option<PathBuf>,
 }
 
-impl Raised {
-    /// Creates the part and starts its engine. If that fails, nothing is left.
-    pub(crate) fn raise(order: &Order, place: &Place, detach: bool) -> Result<Self> {
-        let (spec, number) = (&order.part, place.number);
-        let part = spec.part(number);
-        let log = log_beside(&part);
+impl StartedNode {
+    /// Creates the node's pool and starts its engine. If that fails, everything is removed.
+    pub(crate) fn start(order: &Order, place: &Place, detach: bool) -> Result<Self> {
+        let (spec, number) = (&order.pool, place.number);
+        let directory = spec.pool_directory(number);
+        let log = log_beside(&directory);
         refuse_missing_parent(&spec.directory, spec.parents)?;
-        refuse_existing(&part)?;
-        esker_store::Pool::create(&spec.directory, &spec.spec(number), &mut |_, _| ())?;
-        let started = start(order, place, &log, detach);
-        let (engine, ready) = started.inspect_err(|_| remove(&part, &log))?;
+        refuse_existing(&directory)?;
+        esker_store::Pool::create(&spec.directory, &spec.pool_spec(number), &mut |_, _| ())?;
+        let started = start_engine(order, place, &log, detach);
+        let (engine, ready) = started.inspect_err(|_| remove(&directory, &log))?;
         Ok(Self { ready, engine, log, map: None })
     }
 
-    /// Puts the map beside the part.
+    /// Writes the map beside the node's pool.
     pub(crate) fn publish(&mut self, map: &Map, directory: &Path) -> Result<()> {
         let path = Map::path(directory, &map.label);
         map.write(&path)?;
@@ -46,36 +46,36 @@ impl Raised {
 
     /// Ends the engine, and removes everything.
     pub(crate) fn abandon(mut self) -> Result<()> {
-        // Nobody has worked with it yet.
+        // No client has used the pool yet, so the engine can be killed.
         let _ = self.engine.kill();
         let _ = self.engine.wait();
         if let Some(map) = &self.map {
             let _ = std::fs::remove_file(map);
         }
         let _ = std::fs::remove_file(&self.log);
-        esker_store::Pool::destroy(&self.ready.part, true)
+        esker_store::Pool::destroy(&self.ready.directory, true)
     }
 }
 
-fn refuse_existing(part: &Path) -> Result<()> {
-    if part.symlink_metadata().is_err() {
+fn refuse_existing(directory: &Path) -> Result<()> {
+    if directory.symlink_metadata().is_err() {
         return Ok(());
     }
-    let part = part.display();
+    let directory = directory.display();
     let message = format!(
-        "{part} already exists: choose another label, or remove it with `esker pool destroy esker:{part} --force`"
+        "{directory} already exists: choose another label, or remove it with `esker pool destroy esker:{directory} --force`"
     );
     Err(Error::new(ErrorKind::Exists, message))
 }
 
-/// Removes what is of no use. What cannot be removed now is in the way of the next attempt, and named there.
-fn remove(part: &Path, log: &Path) {
-    let _ = esker_store::Pool::destroy(part, true);
+/// Removes the pool and log of a failed start. The next attempt reports files that could not be removed.
+fn remove(directory: &Path, log: &Path) {
+    let _ = esker_store::Pool::destroy(directory, true);
     let _ = std::fs::remove_file(log);
 }
 
-/// Starts the engine of a part, and waits until it is ready.
-fn start(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<(Child, Ready)> {
+/// Starts the engine of a node's pool, and waits until it is ready.
+fn start_engine(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<(Child, Ready)> {
     let failed = |error| Error::io("starting the engine", &error);
     let mut options = File::options();
     let errors = options.append(true).create(true).mode(0o600).open(log).map_err(failed)?;
@@ -83,7 +83,7 @@ fn start(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<(Chil
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
     let mut engine = command.spawn().map_err(failed)?;
     if let Some(mut input) = engine.stdin.take() {
-        // An engine that has ended already has said why.
+        // An engine that has already ended has logged why.
         let _ = writeln!(input, "{}", order.secret);
     }
     let mut line = String::new();
@@ -95,7 +95,7 @@ fn start(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<(Chil
         Err(_) => {
             let _ = engine.kill();
             let _ = engine.wait();
-            Err(Error::new(ErrorKind::Io, last_words(log)))
+            Err(Error::new(ErrorKind::Io, last_error(log)))
         }
     }
 }
@@ -104,8 +104,8 @@ fn engine_command(order: &Order, place: &Place, log: &Path, detach: bool) -> Res
     let program = std::env::current_exe()
         .map_err(|error| Error::io("looking for the program of the engine", &error))?;
     let mut command = Command::new(program);
-    command.args(["engine", "run", "--secret-from-stdin", "--part"]);
-    command.arg(order.part.part(place.number)).arg("--log").arg(log);
+    command.args(["engine", "run", "--secret-from-stdin", "--node-pool"]);
+    command.arg(order.pool.pool_directory(place.number)).arg("--log").arg(log);
     let (address, spec) = (Address::any_port(&place.host), &order.engine);
     command.args(["--listen", &address.to_string()]);
     if let Some(interface) = &spec.interface {
@@ -129,8 +129,8 @@ fn engine_command(order: &Order, place: &Place, log: &Path, detach: bool) -> Res
     Ok(command)
 }
 
-/// What an engine that failed said last.
-fn last_words(log: &Path) -> String {
+/// Last error message in the log of an engine that failed.
+fn last_error(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let said = text.lines().rev().find_map(|line| line.strip_prefix("esker: "));
     said.map_or_else(|| "the engine ended before it was ready".to_owned(), str::to_owned)

@@ -1,4 +1,4 @@
-//! Archiving several files at the same time, and making each visible in its turn.
+//! Archiving several files at the same time. They become visible in the order in which they were given.
 use super::files::{Archived, Input, Outcome};
 use crate::output::Bar;
 use esker::types::{Error, Result};

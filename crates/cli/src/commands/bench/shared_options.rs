@@ -1,4 +1,4 @@
-//! What `esker bench mdtest` and `esker bench ior` share: options, and those of the original programs that are refused.
+//! Options that `esker bench mdtest` and `esker bench ior` share, and options of the original programs that they refuse.
 use super::{JsonFile, OwnArgs, launcher};
 use crate::output::{Answer, Bar};
 use clap::error::ErrorKind;
@@ -169,7 +169,7 @@ pub(super) trait Original {
     const REFUSED: &'static [(&'static str, &'static str)];
 }
 
-/// For clap: options of the original program that are known, hidden from the help, and refused by name.
+/// Arguments for options of the original program that are refused by name. The help does not show them.
 pub(super) struct Refused<O>(PhantomData<O>);
 
 impl<O: Original> Args for Refused<O> {

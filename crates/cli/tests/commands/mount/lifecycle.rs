@@ -55,7 +55,7 @@ fn a_mount_keeps_no_files_of_its_caller_open() {
 }
 
 #[test]
-fn nothing_changes_what_is_read_only() {
+fn read_only_mounts_refuse_changes() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
     fs::write(point.at("file"), "then").unwrap();
     point.umount();
@@ -141,7 +141,7 @@ fn in_the_foreground_it_ends_with_the_command() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_told() {
+fn invalid_mounts_are_refused() {
     let Some(point) = MountPoint::new() else { return };
     point.site.ok(&["cont", "create", "tank", "objects"]);
     let dir = point.dir();

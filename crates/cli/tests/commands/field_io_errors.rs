@@ -1,11 +1,11 @@
-//! How `esker bench field-io` ends when it cannot go on: a clear message, no orphans, no half results.
+//! Failures of `esker bench field-io`: each leaves a clear message, no processes and no incomplete results.
 use crate::support::{Site, left, nodes, wait_for};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 #[test]
-fn a_node_that_fails_ends_the_others() {
+fn failed_node_ends_the_other_nodes() {
     let site = Site::in_memory();
     site.create_pool();
     let meet = site.dir.join("meet").display().to_string();
@@ -88,7 +88,7 @@ fn long_one(site: &Site) -> (Child, Vec<u32>) {
 }
 
 #[test]
-fn interrupted_it_says_so_and_leaves_nothing() {
+fn interrupt_is_reported_and_leaves_nothing() {
     for name in ["INT", "TERM"] {
         let site = Site::in_memory();
         let (process, children) = long_one(&site);
@@ -102,7 +102,7 @@ fn interrupted_it_says_so_and_leaves_nothing() {
 }
 
 #[test]
-fn killed_it_leaves_no_process_and_no_result() {
+fn killed_benchmark_leaves_no_process_and_no_result() {
     let site = Site::in_memory();
     let (mut process, children) = long_one(&site);
     process.kill().unwrap();
@@ -128,7 +128,7 @@ fn a_worker_that_is_killed_is_named() {
 }
 
 #[test]
-fn a_full_pool_is_told_of_and_left_clean() {
+fn full_pool_is_reported_and_left_without_leftovers() {
     let site = Site::in_memory();
     site.create_pool();
     let file = site.dir.join("full.json").display().to_string();
@@ -143,7 +143,7 @@ fn a_full_pool_is_told_of_and_left_clean() {
 }
 
 #[test]
-fn what_cannot_be_written_is_found_out_before_anything_is_measured() {
+fn unwritable_output_is_refused_before_measuring() {
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
     let kind =

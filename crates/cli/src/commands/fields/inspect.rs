@@ -98,7 +98,7 @@ impl Inspect {
         let store = self.look.open()?;
         let (mut fields, mut lines, mut missing, mut missing_count) =
             (Vec::new(), Vec::new(), Vec::new(), 0);
-        for selection in self.look.request.demanded(&store)? {
+        for selection in self.look.request.required_selections(&store)? {
             let found = store.find(&selection)?;
             for field in &found.fields {
                 fields.push(shown::with_place(field.key(), field.location()));

@@ -1,5 +1,5 @@
-//! `esker pool check`, `scrub` and `compact` of pools over nodes: each engine works on its part, and what the parts have is
-//! compared with the list of containers.
+//! `esker pool check`, `scrub` and `compact` of pools over nodes: each engine works on the pool of its node. The containers
+//! of the nodes are compared with the pool's list of containers.
 use super::pool_over_nodes::refuse_used;
 use crate::nodes::{NodesPool, talk};
 use crate::output::{Answer, Bar, Table};
@@ -14,24 +14,24 @@ use serde_json::{Value, json};
 /// Objects of a container that JSON names; any more are only counted.
 const NAMED_MAX: usize = 1000;
 
-/// What was found about the part of a node.
+/// Result of the check of a node's pool.
 struct Found {
     checked: Result<Check>,
     repaired: Vec<String>,
 }
 
-/// What a container has lost, or is without because nodes do not answer.
+/// Data that a container has lost, or cannot read because nodes do not answer.
 struct Lost<'s> {
     container: &'s ContainerInfo,
     nodes: Vec<usize>,
-    /// One of the nodes does not answer, and may still have its part.
+    /// True if one of the nodes does not answer, and may still have its pool.
     is_down: bool,
-    /// Objects with targets there, as far as the other nodes know them.
+    /// Objects with targets there that other nodes also store.
     objects: Result<Vec<ObjectId>>,
 }
 
 impl Found {
-    fn of(maintained: Result<Maintained>) -> Self {
+    fn from_repair(maintained: Result<Maintained>) -> Self {
         match maintained {
             Ok(Maintained::Repaired(check, repaired)) => Self { checked: Ok(check), repaired },
             Ok(_) => Self { checked: Err(unexpected()), repaired: Vec::new() },
@@ -50,25 +50,25 @@ impl Found {
 
 #[cold]
 fn unexpected() -> Error {
-    Error::new(ErrorKind::Corrupt, "the engine answered something else than was asked")
+    Error::new(ErrorKind::Corrupt, "the answer of the engine does not match the request")
 }
 
-/// Checks the parts of all nodes, each by its engine.
+/// Checks the pools of all nodes, each by its engine.
 pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     let bar = Bar::spinner();
-    bar.say("the nodes check their parts");
+    bar.say("the nodes check their pools");
     let mut found = match repair {
         true => {
             refuse_used(pool, "end them first")?;
             let done = talk(pool.map.maintain(Maintenance::Repair))?;
-            done.into_iter().map(Found::of).collect()
+            done.into_iter().map(Found::from_repair).collect()
         }
         false => {
             let checked = talk(pool.map.check())?.into_iter();
             checked.map(|checked| Found { checked, repaired: Vec::new() }).collect::<Vec<_>>()
         }
     };
-    // That the first node does not answer is said anyway.
+    // If the first node does not answer, its row of the table says so.
     let survey = talk(pool.map.survey())?.ok();
     let lost = survey.as_ref().map(|survey| losses(pool, survey)).transpose()?.unwrap_or_default();
     if let Some(survey) = &survey {
@@ -78,7 +78,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     Ok(answer(pool, &found, &lost))
 }
 
-/// What each container has lost.
+/// Losses of each container.
 fn losses<'s>(pool: &NodesPool, survey: &'s Survey) -> Result<Vec<Lost<'s>>> {
     let mut lost = Vec::new();
     for container in &survey.catalog {
@@ -98,8 +98,8 @@ fn losses<'s>(pool: &NodesPool, survey: &'s Survey) -> Result<Vec<Lost<'s>>> {
     Ok(lost)
 }
 
-/// Compares what the parts have with the list of containers. With `repair`, gives them what is missing, with nothing in
-/// it, and removes what is too much.
+/// Compares the containers of each node with the pool's list. With `repair`, creates missing containers, empty, and
+/// removes those that are not in the list.
 fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found]) -> Result<()> {
     for (node, found) in found.iter_mut().enumerate() {
         if !matches!(survey.parts.get(node), Some(Ok(_))) {
@@ -112,12 +112,12 @@ fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found])
             talk(pool.map.remove(node, &forgotten))??;
         }
         for container in missing {
-            let what = "is missing: the node has lost what lay on it of this container";
+            let what = "is missing: the node has lost the data that it stored of this container";
             found.note(format!("container {} {what}", shapes::name(container)), repair);
         }
         for uuid in forgotten {
-            let what = "takes space, but is not in the pool's list: it was destroyed while the node was away, or its \
-                        client was killed";
+            let what = "takes space, but is not in the pool's list: it was destroyed while the node did not answer, \
+                        or its client was killed";
             found.note(format!("container {uuid} {what}"), repair);
         }
     }
@@ -148,7 +148,7 @@ fn answer(pool: &NodesPool, found: &[Found], lost: &[Lost<'_>]) -> Answer {
     Answer::new(response, text).with_trouble(trouble)
 }
 
-/// Records, data and problems of a part, and the first of the problems.
+/// Records, data and number of problems of a node's pool, and the first problem.
 fn cells(found: &Result<Check>) -> ([String; 3], String) {
     match found {
         Ok(found) => {
@@ -197,7 +197,7 @@ impl Lost<'_> {
 
     fn line(&self, pool: &NodesPool) -> String {
         let (container, nodes) = (shapes::name(self.container), self.names(pool).join(", "));
-        let lost = if self.is_down { "is without what lies" } else { "has lost what lay" };
+        let lost = if self.is_down { "cannot read its data" } else { "has lost its data" };
         let what = match &self.objects {
             Ok(objects) => format!(
                 "data of {} that other nodes know of, and all objects that are on no other node",
@@ -222,7 +222,7 @@ impl Lost<'_> {
     }
 }
 
-/// Reads all data, each node that of its part.
+/// Reads all data: each node reads its own pool.
 pub(super) fn scrub(pool: &NodesPool) -> Result<Answer> {
     let scrubbed = maintain(pool, Maintenance::Scrub, "the nodes read their data")?;
     let mut table = Table::new(&[">node", "name", ">records", ">data", ">damaged", "damage"]);
@@ -254,7 +254,7 @@ pub(super) fn scrub(pool: &NodesPool) -> Result<Answer> {
     Ok(Answer::new(json!({"nodes": response}), table.text()).with_trouble(trouble))
 }
 
-/// Compacts all data, each node that of its part.
+/// Compacts all data: each node compacts its own pool.
 pub(super) fn compact(pool: &NodesPool) -> Result<Answer> {
     let compacted = maintain(pool, Maintenance::Compact, "the nodes compact their data")?;
     let mut table = Table::new(&[">node", "name", ">freed", "problem"]);

@@ -1,4 +1,4 @@
-//! Paths whose steps are asked for at once, as on pools over nodes: what one process has seen of them, another changes.
+//! Path walks with prefetch, as on pools over nodes: one process caches path components, and another changes them.
 use dfs::{Attr, Create, Dfs, Follow, MountOptions, NewDfs, Node, Open, Resolved};
 use esker::backend::{NewContainer, OpenContainer, Reply};
 use esker::types::info::OpenMode;
@@ -36,7 +36,7 @@ fn two_mounts(folder: &Folder) -> [Dfs; 2] {
     mounts(folder, |pool| pool)
 }
 
-/// As [`two_mounts`], with something before the pool.
+/// Like [`two_mounts`], with a wrapper around the pool.
 fn mounts(
     folder: &Folder,
     before: impl FnOnce(Arc<dyn esker::backend::Pool>) -> Arc<dyn esker::backend::Pool>,
@@ -82,7 +82,7 @@ fn file(parent: &Node, name: &str, len: usize) -> Node {
 }
 
 #[test]
-fn what_was_seen_on_a_path_is_no_answer() {
+fn cached_path_components_are_validated() {
     let folder = Folder::new();
     let [one, other] = two_mounts(&folder);
     let a = dir(&one.root(), "a");
@@ -143,9 +143,9 @@ fn create(fs: &Dfs, path: &str) -> Result<Option<Node>> {
     fs.create_by_known_path(&fs.root(), path.as_bytes(), |_| Create::with_mode(0o644))
 }
 
-/// What a mount sees of many files while another one makes, changes and removes them.
+/// A mount sees many files correctly while another mount creates, changes and removes them.
 #[test]
-fn many_files_are_seen_as_they_are() {
+fn mount_sees_changes_to_many_files_by_another_mount() {
     let folder = Folder::new();
     let [one, other] = two_mounts(&folder);
     let d = dir(&one.root(), "d");
@@ -186,14 +186,14 @@ fn a_file_is_created_where_its_path_leads_by_then() {
     let [one, other] = two_mounts(&folder);
     let a = dir(&one.root(), "a");
     let b = dir(&a, "b");
-    // Nothing was seen yet, so nothing is done.
+    // The path is not in the cache yet, so the file is not created ahead.
     assert!(create(&other, "/a/b/first").unwrap().is_none());
     other.resolve(&other.root(), b"/a/b", Follow::All).unwrap();
     for name in ["first", "second"] {
         let made = create(&other, &format!("/a/b/{name}")).unwrap().expect(name);
         assert_eq!(b.lookup(name.as_bytes()).unwrap().oid(), made.oid());
     }
-    // An existing file is left to those who resolve the path.
+    // An existing file is not opened ahead: the caller resolves the path.
     assert!(create(&other, "/a/b/first").unwrap().is_none());
     file(&b, "theirs", 5);
     assert!(create(&other, "/a/b/theirs").unwrap().is_none());
@@ -290,9 +290,9 @@ impl Growing {
     }
 }
 
-/// What this process keeps by leases is never older than what others have done.
+/// Entries that this process caches under leases are never older than the last change by others.
 #[test]
-fn what_is_kept_is_what_others_have_done_last() {
+fn cached_entries_reflect_the_latest_change_of_others() {
     const FILES: usize = 200;
     const ROUNDS: u32 = 12;
     let folder = Folder::new();
