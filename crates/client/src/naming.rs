@@ -104,7 +104,7 @@ impl Container {
     ) -> impl Iterator<Item = ObjectId> {
         let able = self.capabilities();
         let can_exist = move |class: &ObjectClass| {
-            !able.fitting_classes || class.fit(able.targets, able.domains) == Ok(*class)
+            !able.fitting_classes || class.opens_in_daos(able.targets, able.domains)
         };
         let classes = ObjectClass::possible(able.targets, able.domains).filter(can_exist);
         classes.map(move |class| ObjectId::generate(oid.hi, oid.lo, otype, class))

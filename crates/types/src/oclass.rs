@@ -246,6 +246,18 @@ impl ObjectClass {
         }
     }
 
+    /// True if a system of DAOS opens objects of this class in such a pool: the class fits as it is, and DAOS has it still.
+    /// It has none of the older classes but `RP_XSF`, and no more than six copies.
+    #[must_use]
+    pub fn opens_in_daos(self, targets: u32, domains: u32) -> bool {
+        let is_known = match self.redundancy() {
+            None => self.0 == RP_XSF,
+            Some(Redundancy::Replicas(copies)) => self.0 >= FIRST_NEW_STYLE && copies <= 6,
+            Some(Redundancy::ErasureCode { .. }) => self.0 >= FIRST_NEW_STYLE,
+        };
+        is_known && self.fit(targets, domains) == Ok(self)
+    }
+
     fn with_groups(self, groups: u32) -> Self {
         if self.0 < FIRST_NEW_STYLE {
             return self;
@@ -321,6 +333,17 @@ mod tests {
         assert_eq!(ObjectClass(0x0100_0010).name().as_deref(), Some("S16"));
         assert_eq!(ObjectClass(0x0100_0003).name().as_deref(), Some("S3"));
         assert_eq!(ObjectClass(0).name(), None);
+    }
+
+    #[test]
+    fn daos_opens_the_classes_that_it_has() {
+        let opens = |name, targets, domains| {
+            ObjectClass::from_name(name).unwrap().opens_in_daos(targets, domains)
+        };
+        assert!(opens("S1", 1, 1) && opens("RP_6G1", 6, 6) && opens("EC_16P3G1", 19, 19));
+        assert!(opens("RP_XSF", 2, 2) && !opens("RP_XSF", 2, 1) && !opens("SX", 4, 1));
+        assert!(!opens("TINY", 1, 1) && !opens("MAX", 4, 1) && !opens("RP_TINY", 4, 4));
+        assert!(!opens("RP_12G1", 64, 64) && !opens("EC_TINY", 64, 64) && !opens("S2", 1, 1));
     }
 
     #[test]

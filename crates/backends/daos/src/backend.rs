@@ -10,7 +10,7 @@ use esker_os::executor::block_on;
 use esker_types::info::{
     ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space,
 };
-use esker_types::{Checksum, Epoch, Result, Uuid};
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid};
 use std::sync::Arc;
 
 /// A pool of a DAOS system.
@@ -68,6 +68,18 @@ impl Shared {
             }
             _ => Ok(self.connection.clone()),
         }
+    }
+
+    /// Refuses to write by way of a pool that was opened for reading: DAOS opens its containers for writing all the same.
+    ///
+    /// # Errors
+    /// `NoPermission`.
+    pub(super) fn check_mode(&self, wanted: OpenMode) -> Result<()> {
+        if self.mode != OpenMode::ReadOnly || wanted == OpenMode::ReadOnly {
+            return Ok(());
+        }
+        let message = format!("pool {} is open for reading only: open it for writing", self.url);
+        Err(Error::new(ErrorKind::NoPermission, message))
     }
 
     /// The state of the pool. DAOS counts space per medium, so each target is shown with its share of all.

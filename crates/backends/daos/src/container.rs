@@ -36,6 +36,7 @@ impl Opened {
             let message = format!("{name:?} is the label of a container that has none");
             return Err(Error::new(ErrorKind::NotFound, message));
         }
+        pool.check_mode(mode)?;
         let container = pool.connection.open(name, ContainerMode::Use(mode)).await?;
         let state = container.query().await?;
         let created = container.attributes().get(CREATED).await?;

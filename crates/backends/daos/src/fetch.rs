@@ -1,15 +1,13 @@
 //! Reading akeys. What fits is read by one call of DAOS. What may not fit, or has extents that DAOS does not take as they
 //! are, is looked up first: then just what is there is read.
+use super::RECORDS_END;
 use super::proof::{Digest, Read};
 use super::read::Reader;
 use super::rules::is_foreign;
-use super::{RECORDS_END, or_empty};
 use esker_backend::check::{check_count, check_keys};
 use esker_backend::object::read::{check_record_size, too_big};
 use esker_daos_binding::{AkeyFetch, Fetched};
-use esker_types::limits::{
-    AKEYS_PER_OP_MAX, DAOS_LISTING_BYTES_MAX, DAOS_TRIES_MAX, EXTENTS_PER_OP_MAX,
-};
+use esker_types::limits::{AKEYS_PER_OP_MAX, DAOS_TRIES_MAX, EXTENTS_PER_OP_MAX};
 use esker_types::ops::{Cond, Fetch, FetchReply, Sink, Wanted};
 use esker_types::{Error, ErrorKind, Extent, Result};
 use std::ops::Range;
@@ -313,8 +311,7 @@ impl Reader<'_> {
     async fn read_listed(&self, dkey: &[u8], want: &Want) -> Result<Got> {
         let only_size = want.room.is_none() && !want.want_filled;
         let key = (dkey, want.akey.as_slice());
-        let listed = self.object.extents(self.tx(), key, only_size, DAOS_LISTING_BYTES_MAX);
-        let listed = or_empty(listed.await)?;
+        let listed = self.all_extents(key, only_size).await?;
         let mut got = Got { size: listed.first().map_or(0, |it| it.record_size), ..Got::default() };
         let mut at = 0u64;
         for extent in want.extents() {

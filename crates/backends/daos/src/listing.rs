@@ -6,7 +6,7 @@ use super::read::Reader;
 use super::rules::{FLAT_AKEY, is_flat, is_foreign};
 use esker_backend::check::check_keys;
 use esker_backend::object::list::after;
-use esker_daos_binding::AkeyFetch;
+use esker_daos_binding::{AkeyFetch, ListedExtent};
 use esker_os::ForkLock;
 use esker_types::limits::DAOS_LISTING_BYTES_MAX;
 use esker_types::ops::{AkeyRef, Anchor, Cond, KeyScope, ListLimit, StoredExtent, View};
@@ -177,6 +177,23 @@ impl Reader<'_> {
         Ok(page)
     }
 
+    /// All extents of an array; a single value has none. For that of a flat object DAOS answers as if the container were not
+    /// open.
+    pub(super) async fn all_extents(
+        &self,
+        (dkey, akey): (&[u8], &[u8]),
+        only_size: bool,
+    ) -> Result<Vec<ListedExtent>> {
+        let most = DAOS_LISTING_BYTES_MAX;
+        let all = self.object.extents(self.tx(), (dkey, akey), only_size, most).await;
+        match or_empty(all) {
+            Err(error) if error.kind() == ErrorKind::NoHandle && is_flat(self.oid) => {
+                self.has_flat(dkey).await.map(|_| Vec::new())
+            }
+            outcome => outcome,
+        }
+    }
+
     pub(super) async fn page_of_extents(
         &self,
         key: AkeyRef<'_>,
@@ -190,8 +207,7 @@ impl Reader<'_> {
         let Some(from) = anchor.record()? else { return Ok(Vec::new()) };
         let rest = Extent::new(from, u64::MAX - from);
         let names = (key.dkey, key.akey);
-        let all = self.object.extents(self.tx(), names, false, DAOS_LISTING_BYTES_MAX).await;
-        let left = or_empty(all)?.into_iter().filter_map(|listed| {
+        let left = self.all_extents(names, false).await?.into_iter().filter_map(|listed| {
             let extent = listed.extent.intersect(rest)?;
             let (record_size, epoch) = (listed.record_size, Epoch(listed.epoch.max(1)));
             Some(StoredExtent { extent, record_size, epoch })

@@ -87,7 +87,10 @@ impl Writer<'_> {
                 let updates: Vec<_> = updates.into_iter().flatten().collect();
                 match updates.is_empty() {
                     true => check_dkey(&self.reader(&object, write.oid, tx), dkey, cond).await,
-                    false => object.update(tx, dkey, cond.bits(), updates).await,
+                    false => {
+                        let reader = self.reader(&object, write.oid, tx);
+                        update(&reader, dkey, cond, updates).await
+                    }
                 }
             }
             WriteOp::PunchObject { cond } => {
@@ -120,7 +123,26 @@ fn is_checked_here(op: &WriteOp<'_>) -> bool {
     matches!(op, WriteOp::PunchObject { cond } if cond.has(Cond::PUNCH))
 }
 
-/// What an update that changes nothing depends on.
+/// Updates akeys. Those of a transaction that have conditions are updated one by one: given several, libdaos checks them
+/// as one, and it ends the program if each has its own.
+async fn update(
+    reader: &Reader<'_>,
+    dkey: &[u8],
+    cond: Cond,
+    updates: Vec<AkeyUpdate>,
+) -> Result<()> {
+    let (object, tx) = (&reader.object, reader.tx());
+    if tx.is_none() || updates.iter().all(|update| update.cond == 0) {
+        return object.update(tx, dkey, cond.bits(), updates).await;
+    }
+    check_dkey(reader, dkey, cond).await?;
+    for update in updates {
+        object.update(tx, dkey, 0, vec![update]).await?;
+    }
+    Ok(())
+}
+
+/// What an update depends on that DAOS does not check.
 async fn check_dkey(reader: &Reader<'_>, dkey: &[u8], cond: Cond) -> Result<()> {
     if !cond.intersects(Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE)) {
         return Ok(());

@@ -178,6 +178,7 @@ impl RecordPage {
         }
         let mut at = read_anchor(self.anchor, positions)?;
         let found = object.list_extents(key, &mut at, entries, access).await?;
+        strict::check_array(object, key, found.is_empty(), access).await?;
         self.put(&found);
         write_anchor(self.anchor, at, positions);
         Ok(())

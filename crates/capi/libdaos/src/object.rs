@@ -185,6 +185,7 @@ async fn update(
     sgls: Ptr<Sgl>,
     access: Access<'_>,
 ) -> Result<()> {
+    strict::check_conditions(flags, access)?;
     let cond = convert::cond(flags, Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE));
     if count == 1 {
         let part = UpdatePart::new(iods, sgls, 0)?;

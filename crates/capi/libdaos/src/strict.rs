@@ -5,7 +5,7 @@ use crate::code::{Code, Result};
 use crate::list::Level;
 use crate::mgmt::SYSTEM;
 use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
-use esker::types::ops::{Anchor, Cond, ListLimit};
+use esker::types::ops::{AkeyRef, Anchor, Cond, ListLimit};
 use esker::types::{ErrorKind, ObjectId, ObjectType};
 use esker::{Access, Container, Object};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,11 +35,16 @@ pub(crate) fn check_system(name: &str) -> Result<()> {
     rule(|| name.is_empty() || name == SYSTEM, Code::INVAL)
 }
 
-/// An object's class must fit the pool.
+/// An object's class must be one that DAOS has, and fit the pool.
 pub(crate) fn check_class(container: &Container, oid: ObjectId) -> Result<()> {
     let able = container.capabilities();
-    let fits = || oid.class().fit(able.targets, able.domains) == Ok(oid.class());
-    rule(fits, Code::INVAL)
+    rule(|| oid.class().opens_in_daos(able.targets, able.domains), Code::INVAL)
+}
+
+/// The akeys of an update in a transaction have one condition: DAOS's library ends the program otherwise.
+pub(crate) fn check_conditions(flags: u64, access: Access<'_>) -> Result<()> {
+    let is_harmful = || flags & Cond::PER_AKEY.bits() != 0 && matches!(access, Access::Tx(_));
+    rule(|| !is_harmful(), Code::INVAL)
 }
 
 /// A listing of records has room for few.
@@ -51,6 +56,21 @@ pub(crate) fn check_records(entries: usize) -> Result<()> {
 pub(crate) fn check_listing(oid: ObjectId, level: Level<'_>, access: Access<'_>) -> Result<()> {
     let is_harmful = || is_flat(oid) && matches!((level, access), (Level::Akeys(_), Access::Tx(_)));
     rule(|| !is_harmful(), Code::INVAL)
+}
+
+/// The single value of a flat object has no records to list: DAOS finds no tree of them, and says that of the handle.
+pub(crate) async fn check_array(
+    object: &Object,
+    key: AkeyRef<'_>,
+    is_empty: bool,
+    access: Access<'_>,
+) -> Result<()> {
+    if !is_on() || !is_empty || !is_flat(object.oid()) {
+        return Ok(());
+    }
+    let limit = ListLimit::entries(1);
+    let found = object.list_akeys(key.dkey, &mut Anchor::Start, limit, access).await?;
+    rule(|| found.is_empty(), Code::NO_HDL)
 }
 
 /// A flat object has no akeys to punch.

@@ -12,9 +12,13 @@ use daos::pool::{daos_pool_connect2, daos_pool_disconnect};
 use daos::tx::{daos_tx_close, daos_tx_open};
 use std::ffi::{CStr, c_int};
 
-/// `DAOS_OT_MULTI_LEXICAL` and `DAOS_COND_PUNCH`.
+/// `DAOS_OT_MULTI_LEXICAL`, `DAOS_COND_PUNCH`, and `DAOS_COND_PER_AKEY`.
 const MULTI_LEXICAL: u32 = 7;
 const COND_PUNCH: u64 = 1;
+const COND_PER_AKEY: u64 = 0x80;
+/// The classes `OC_TINY`, which DAOS names but does not have, and `OC_S1`.
+const TINY: u64 = 51 << 32;
+const S1: u64 = 0x0001_0001 << 32;
 
 fn opened(store: &Store, otype: u32) -> Handle {
     let mut oh = NONE;
@@ -24,6 +28,10 @@ fn opened(store: &Store, otype: u32) -> Handle {
 }
 
 fn put(oh: Handle, dkey: &[u8], akeys: &[&[u8]]) -> c_int {
+    put_in(oh, NONE, 0, dkey, akeys)
+}
+
+fn put_in(oh: Handle, th: Handle, flags: u64, dkey: &[u8], akeys: &[&[u8]]) -> c_int {
     let iod = |akey: &&[u8]| Iod {
         name: iov(akey),
         kind: IOD_SINGLE,
@@ -36,11 +44,11 @@ fn put(oh: Handle, dkey: &[u8], akeys: &[&[u8]]) -> c_int {
     let mut iovs = vec![iov(b"v"); akeys.len()];
     let mut sgls: Vec<_> = iovs.chunks_mut(1).map(sgl).collect();
     let (mut dkey, nr) = (iov(dkey), akeys.len() as u32);
-    daos_obj_update(oh, NONE, 0, at(&mut dkey), nr, list(&mut iods), list(&mut sgls), WAIT)
+    daos_obj_update(oh, th, flags, at(&mut dkey), nr, list(&mut iods), list(&mut sgls), WAIT)
 }
 
-fn list_records(oh: Handle, room: usize) -> c_int {
-    let (mut dkey, mut akey, mut anchor) = (iov(b"d"), iov(b"records"), start());
+fn list_records(oh: Handle, akey: &[u8], room: usize) -> c_int {
+    let (mut dkey, mut akey, mut anchor) = (iov(b"d"), iov(akey), start());
     let (mut size, mut nr) = (0, room as u32);
     let mut found = vec![Recx::default(); room];
     let mut eprs = vec![EpochRange::default(); room];
@@ -75,13 +83,17 @@ fn library_refuses_what_daos_refuses() {
     daos::strict::esker_libdaos_be_strict();
     let (many, flat) = (opened(&store, MULTI_HASHED), opened(&store, KV_HASHED));
 
-    assert_eq!((list_records(many, 128), list_records(many, 129)), (0, INVAL));
+    assert_eq!(
+        (list_records(many, b"records", 128), list_records(many, b"records", 129)),
+        (0, INVAL)
+    );
 
     assert_eq!(put(many, b"d", &[b"a", b"b"]), 0);
     assert_eq!(put(flat, b"d", &[b"a", b"b"]), NO_PERM);
     assert_eq!(put(flat, b"d", &[b"a"]), 0);
     assert_eq!(put(flat, b"d", &[b"a"]), 0);
     assert_eq!(put(flat, b"d", &[b"b"]), INVAL);
+    assert_eq!((list_records(flat, b"a", 1), list_records(many, b"a", 1)), (NO_HDL, 0));
     let (mut dkey, mut akey) = (iov(b"d"), iov(b"a"));
     let mut punch = |oh| daos_obj_punch_akeys(oh, NONE, 0, at(&mut dkey), 1, at(&mut akey), WAIT);
     assert_eq!((punch(many), punch(flat)), (0, INVAL));
@@ -90,6 +102,8 @@ fn library_refuses_what_daos_refuses() {
     assert_eq!(daos_tx_open(store.coh, at(&mut th), 0, WAIT), 0);
     assert_eq!((list_akeys(flat, NONE), list_akeys(flat, th)), (0, INVAL));
     assert_eq!(list_akeys(many, th), 0);
+    assert_eq!(put_in(many, NONE, COND_PER_AKEY, b"d", &[b"a", b"b"]), 0);
+    assert_eq!(put_in(many, th, COND_PER_AKEY, b"d", &[b"a", b"b"]), INVAL);
     assert_eq!(daos_tx_close(th, WAIT), 0);
 
     let sorted = opened(&store, MULTI_LEXICAL);
@@ -114,4 +128,9 @@ fn library_refuses_what_daos_refuses() {
     let oid = store.oid(MULTI_HASHED, SX);
     let wide = ObjId { hi: oid.hi | 0xfff0 << 32, ..oid };
     assert_eq!(daos_obj_open(store.coh, wide, OBJ_RW, at(&mut oh), WAIT), INVAL);
+    let mut open = |class| {
+        let oid = ObjId { hi: (MULTI_HASHED as u64) << 56 | class | 7, lo: 0 };
+        daos_obj_open(store.coh, oid, OBJ_RW, at(&mut oh), WAIT)
+    };
+    assert_eq!((open(S1), open(TINY)), (0, INVAL));
 }

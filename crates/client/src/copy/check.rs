@@ -118,9 +118,10 @@ impl Survey<'_> {
     fn check_class(&self) -> Result<()> {
         let class = self.object.oid().class();
         let (targets, domains) = (self.able.targets, self.able.domains);
-        if self.able.fitting_classes && class.fit(targets, domains) != Ok(class) {
+        if self.able.fitting_classes && !class.opens_in_daos(targets, domains) {
             return Err(self.refuse(&format!(
-                "is of class {class}, and the target has {targets} targets: copy to a larger pool"
+                "is of class {class}, which the target has not on {targets} targets: copy to a larger pool, or to one \
+                 that is not of DAOS"
             )));
         }
         match class.redundancy().map(|redundancy| redundancy.group_size()) {
