@@ -46,7 +46,7 @@ def written(pages: list[pathlib.Path], folder: pathlib.Path) -> dict[str, str]:
 
 
 def errors(folder: pathlib.Path, names: list[str]) -> str:
-    """What the type checkers say about programs; nothing if they have no errors."""
+    """Return the errors that the type checkers find in programs; an empty string if there are none."""
     settings = {**PYRIGHT, "extraPaths": [str(ROOT / "python")]}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     cache = ("--cache-dir", str(ROOT / "build/mypy-pages"))

@@ -202,7 +202,7 @@ def file_system(url: str | os.PathLike[str], mode: _Mode = "r") -> tuple[FileSys
     return FileSystem(opened, mode == "r"), f"/{path}"
 
 
-# What has samples: see `samples_of`.
+# Sources of samples: see `samples_of`.
 Source = Union[Samples, Kv, Array, Tensor, FileSystem, str]
 
 

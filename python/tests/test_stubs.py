@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("mypy")
 
-# What the stub file cannot say in the same way as the module.
+# Differences that a stub file cannot avoid.
 ALLOWED = r"""
 # The package lists what is public.
 esker\._esker\.__all__

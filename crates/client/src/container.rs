@@ -519,7 +519,7 @@ fn closed() -> Error {
     Error::new(ErrorKind::NoHandle, "the container is closed")
 }
 
-/// As [`Container::generate_oid`], for containers of a pool with these capabilities.
+/// Generates an object ID like [`Container::generate_oid`], for containers of a pool with these capabilities.
 pub(crate) fn generate_oid(
     able: Capabilities,
     (hi, lo): (u64, u64),

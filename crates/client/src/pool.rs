@@ -28,7 +28,7 @@ impl Pool {
         Ok(Self::from_backend(crate::names::connect(name, mode)?, mode))
     }
 
-    /// As [`Container::generate_oid`], for a container that is yet to be created.
+    /// Generates an object ID like [`Container::generate_oid`], for a container that does not exist yet.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if the class does not fit the pool.

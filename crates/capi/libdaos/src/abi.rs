@@ -17,7 +17,7 @@ pub use properties::*;
 
 use std::ffi::c_int;
 
-/// `daos_handle_t`: an open pool, container, object and so on. 0 is no handle and, for operations, no transaction.
+/// `daos_handle_t`: an open pool, container, object and so on. 0 means none; for operations, no transaction.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handle {

@@ -83,7 +83,7 @@ pub extern "C" fn daos_array_open_with_attr(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::done(ev, || {
+    edge::complete_now(ev, || {
         let container = handles::container(coh)?;
         oh.needed()?;
         let attributes = ArrayAttributes { cell_size, chunk_size };

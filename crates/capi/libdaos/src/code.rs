@@ -87,7 +87,7 @@ fn is_logging() -> bool {
 
 /// Converts a result to its code; 0 means success.
 #[must_use]
-pub fn of(result: Result<()>) -> c_int {
+pub fn from_result(result: Result<()>) -> c_int {
     match result {
         Ok(()) => 0,
         Err(Code(code)) => code,

@@ -167,7 +167,7 @@ async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
             && open.container.info().uuid == about.uuid
             && open.pool.info().await?.uuid == pool
         {
-            if all_users && !Rights::of(&open.container).await?.is_owner() {
+            if all_users && !Rights::load(&open.container).await?.is_owner() {
                 return Err(Code::NO_PERM);
             }
             open.evict().await?;
@@ -236,8 +236,8 @@ pub(crate) async fn info_of(container: &Container) -> Result<ContInfo> {
         lsnapshot: snapshots.last().map_or(0, |snapshot| snapshot.epoch.0),
         nhandles: about.handles,
         nsnapshots: snapshots.len() as u32,
-        md_otime: Time::Opened.of(container, Epoch::default()).await?.0,
-        md_mtime: Time::Changed.of(container, about.created).await?.0,
+        md_otime: Time::Opened.read(container, Epoch::default()).await?.0,
+        md_mtime: Time::Changed.read(container, about.created).await?.0,
     })
 }
 
@@ -301,7 +301,7 @@ impl Time {
     }
 
     /// Reads the time, which is `initial` until it is set.
-    pub(crate) async fn of(self, container: &Container, initial: Epoch) -> Result<Epoch> {
+    pub(crate) async fn read(self, container: &Container, initial: Epoch) -> Result<Epoch> {
         let kept = container.properties().get(self.name()).await?;
         let kept = kept.and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)));
         Ok(kept.map_or(initial, Epoch))
@@ -316,7 +316,7 @@ impl Time {
 
     async fn advance(self, open: &OpenContainer) -> Result<()> {
         let about = open.container.info();
-        let now = Epoch::after(self.of(&open.container, about.created).await?).0.to_le_bytes();
+        let now = Epoch::after(self.read(&open.container, about.created).await?).0.to_le_bytes();
         Ok(open.container.note_property(self.name(), &now).await?)
     }
 }

@@ -55,7 +55,7 @@ impl Link {
     }
 
     /// Reads the attribute of a path, without following a symlink; `None` if it has none.
-    pub(crate) fn of(path: &Path) -> Result<Option<Self>> {
+    pub(crate) fn read_attribute(path: &Path) -> Result<Option<Self>> {
         let mut value = [0u8; VALUE_MAX];
         let path = c_path(path)?;
         let (at, room) = (value.as_mut_ptr().cast::<c_void>(), value.len());
@@ -190,7 +190,7 @@ pub extern "C" fn duns_destroy_path(poh: Handle, at: Str) -> c_int {
     errno::now(|| {
         let (pool, path) = (handles::pool(poh)?, path(at)?);
         path.symlink_metadata()?;
-        let link = Link::of(path)?.ok_or(Errno::NODATA)?;
+        let link = Link::read_attribute(path)?.ok_or(Errno::NODATA)?;
         match pool.pool.destroy_container(&link.container, true).wait() {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
             _ => {}
@@ -275,7 +275,7 @@ fn direct(path: &[u8]) -> Result<Resolved> {
 fn indirect(path: &[u8], upwards: bool) -> Result<Resolved> {
     let path = Path::new(OsStr::from_bytes(path)).canonicalize()?;
     for above in path.ancestors() {
-        if let Some(link) = Link::of(above)? {
+        if let Some(link) = Link::read_attribute(above)? {
             let rest = path.strip_prefix(above).map_or(&[][..], |rest| rest.as_os_str().as_bytes());
             let rest = if rest.is_empty() { Vec::new() } else { [b"/", rest].concat() };
             return Ok(Resolved { link, rest });

@@ -14,13 +14,13 @@ pub(crate) fn guard<T>(failed: T, work: impl FnOnce() -> T) -> T {
 
 /// Does work that needs no initialised library.
 pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
-    guard(Code::MISC.0, || code::of(work()))
+    guard(Code::MISC.0, || code::from_result(work()))
 }
 
 /// Does work at once.
 pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     match init::is_ready() {
-        true => guard(Code::MISC.0, || code::of(work())),
+        true => guard(Code::MISC.0, || code::from_result(work())),
         false => Code::UNINIT.0,
     }
 }
@@ -38,8 +38,8 @@ where
     }
 }
 
-/// Does work that waits for nothing: at once, even with an event.
-pub(crate) fn done(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> c_int {
+/// Runs work that never waits. It ends before the call returns, even with an event.
+pub(crate) fn complete_now(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> c_int {
     match ev.is_null() {
         true => now(work),
         false => now(|| event::completed(ev, || guard(Err(Code::MISC), work))),
@@ -48,5 +48,5 @@ pub(crate) fn done(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> c_int {
 
 /// A function that is not implemented.
 pub(crate) fn not_offered(ev: Ptr<Event>) -> c_int {
-    done(ev, || Err(Code::NOSYS))
+    complete_now(ev, || Err(Code::NOSYS))
 }

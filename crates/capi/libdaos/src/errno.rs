@@ -49,7 +49,7 @@ impl Errno {
 }
 
 impl From<Error> for Errno {
-    /// As in DAOS, a read-only mount refuses changes with `EPERM` instead of `EROFS`.
+    /// A read-only mount refuses changes with `EPERM` instead of `EROFS`, as in DAOS.
     #[cold]
     fn from(error: Error) -> Self {
         code::log(&error);
@@ -79,7 +79,7 @@ impl From<Code> for Errno {
     }
 }
 
-fn of(result: Result<()>) -> c_int {
+fn from_result(result: Result<()>) -> c_int {
     match result {
         Ok(()) => 0,
         Err(Errno(errno)) => errno,
@@ -88,7 +88,7 @@ fn of(result: Result<()>) -> c_int {
 
 /// Does work that does not require `daos_init`.
 pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
-    edge::guard(libc::EIO, || of(work()))
+    edge::guard(libc::EIO, || from_result(work()))
 }
 
 /// Does work at once.
@@ -113,7 +113,7 @@ where
         let operation = prepare().map_err(in_event)?;
         Ok(async move { operation.await.map_err(in_event) })
     });
-    of(code(launched))
+    from_result(code(launched))
 }
 
 /// Converts the code that another call returned.

@@ -6,7 +6,7 @@ const GENERAL_BASE: c_int = 1000;
 const STORE_BASE: c_int = 2000;
 
 /// Name and description of a code, if it is known.
-fn known(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
+fn find_code(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
     let code = code.checked_neg()?;
     let at = |table: &[(&'static CStr, &'static CStr)], base: c_int| {
         let index = usize::try_from(code.checked_sub(base + 1)?).ok()?;
@@ -21,13 +21,13 @@ fn known(code: c_int) -> Option<(&'static CStr, &'static CStr)> {
 /// Returns the name of an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_errstr(code: c_int) -> *const c_char {
-    known(code).map_or(c"DER_UNKNOWN", |(name, _)| name).as_ptr()
+    find_code(code).map_or(c"DER_UNKNOWN", |(name, _)| name).as_ptr()
 }
 
 /// Returns a description of an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_errdesc(code: c_int) -> *const c_char {
-    match known(code) {
+    match find_code(code) {
         Some((_, description)) => description.as_ptr(),
         None => unknown(code),
     }

@@ -294,7 +294,7 @@ fn with<T>(table: Ptr<Table>, failed: T, work: impl FnOnce(&OpenTable) -> Result
 }
 
 fn status(table: Ptr<Table>, work: impl FnOnce(&OpenTable) -> Result<()>) -> c_int {
-    with(table, Code::INVAL.0, |open| Ok(code::of(work(open))))
+    with(table, Code::INVAL.0, |open| Ok(code::from_result(work(open))))
 }
 
 /// Finds the record with this key; returns a null pointer if none has it.

@@ -71,7 +71,7 @@ pub extern "C" fn daos_reinit() -> c_int {
             handles::forget_all();
             PROCESS.store(std::process::id(), Ordering::Release);
         }
-        code::of(Ok(()))
+        code::from_result(Ok(()))
     })
 }
 
@@ -114,7 +114,7 @@ pub extern "C" fn daos_version_get(major: Ptr<c_int>, minor: Ptr<c_int>, fix: Pt
     0
 }
 
-/// Returns the version of Esker. No other library of this name has this function, so whoever loads one can tell.
+/// Returns the version of Esker. No other libdaos exports this function, so a program can detect Esker.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_libdaos_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()

@@ -18,7 +18,7 @@ pub extern "C" fn daos_kv_open(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::done(ev, || {
+    edge::complete_now(ev, || {
         let container = handles::container(coh)?;
         oh.needed()?;
         let kv = container.container.kv(oid.into())?;
@@ -146,6 +146,6 @@ pub extern "C" fn daos_kv_list(
 ) -> c_int {
     match handles::is(oh, kind::KV) {
         true => list::daos_obj_list_dkey(oh, th, nr, kds, sgl, anchor, ev),
-        false => edge::done(ev, || Err(Code::NO_HDL)),
+        false => edge::complete_now(ev, || Err(Code::NO_HDL)),
     }
 }

@@ -67,7 +67,7 @@ pub extern "C" fn daos_obj_open(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::done(ev, || {
+    edge::complete_now(ev, || {
         let container = handles::container(coh)?;
         oh.needed()?;
         strict::check_class(&container.container, oid.into())?;
@@ -86,7 +86,7 @@ pub extern "C" fn daos_obj_close(oh: Handle, ev: Ptr<Event>) -> c_int {
 
 /// Closes a handle of one of these types.
 pub(crate) fn close(oh: Handle, kinds: &[u64], ev: Ptr<Event>) -> c_int {
-    edge::done(ev, || handles::close(oh.cookie, kinds).map(drop))
+    edge::complete_now(ev, || handles::close(oh.cookie, kinds).map(drop))
 }
 
 /// Conditional flags of an akey in an update.

@@ -173,7 +173,7 @@ pub extern "C" fn daos_oit_open(coh: Handle, epoch: u64, oh: Ptr<Handle>, ev: Pt
 /// Closes a table.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_close(oh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::done(ev, || handles::close(oh.cookie, &[kind::OIT]).map(drop))
+    edge::complete_now(ev, || handles::close(oh.cookie, &[kind::OIT]).map(drop))
 }
 
 /// Lists object ids.

@@ -140,7 +140,7 @@ pub extern "C" fn daos_pipeline_run(
         aggregates: sgl_agg,
         stats,
     };
-    // As in DAOS, an event does not learn of a pipeline that is not valid.
+    // A pipeline that is not valid fails the call and leaves the event alone, as in DAOS.
     match daos_pipeline_check(pipeline) {
         0 => edge::drive(ev, || {
             let parsed = parse::parse(pipeline)?;

@@ -15,7 +15,7 @@ const ZERO_COPY: u64 = 0x2;
 /// Opens a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_open(coh: Handle, th: Ptr<Handle>, flags: u64, ev: Ptr<Event>) -> c_int {
-    edge::done(ev, || {
+    edge::complete_now(ev, || {
         let container = handles::container(coh)?;
         th.needed()?;
         if flags & !(READ_ONLY | ZERO_COPY) != 0 {
@@ -66,19 +66,19 @@ pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
 /// Aborts a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_abort(th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::done(ev, || Ok(handles::transaction(th)?.abort()?))
+    edge::complete_now(ev, || Ok(handles::transaction(th)?.abort()?))
 }
 
 /// Closes a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_close(th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::done(ev, || handles::close(th.cookie, &[kind::TX]).map(drop))
+    edge::complete_now(ev, || handles::close(th.cookie, &[kind::TX]).map(drop))
 }
 
 /// Restarts a transaction after a conflict.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_restart(th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::done(ev, || Ok(handles::transaction(th)?.restart()?))
+    edge::complete_now(ev, || Ok(handles::transaction(th)?.restart()?))
 }
 
 /// Returns the epoch of a transaction.

@@ -85,7 +85,7 @@ pub const IOMF_DETAIL: u32 = 1;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Iom {
-    /// As in [`Iod`].
+    /// Type of the values, as in [`Iod`].
     pub kind: u32,
     /// Entries in `recxs`.
     pub nr: u32,

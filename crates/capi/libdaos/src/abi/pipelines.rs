@@ -45,7 +45,7 @@ pub struct PipelinePart {
     pub num_constants: usize,
     /// The constants.
     pub constant: Ptr<Iov>,
-    /// Where the data begins: a byte of a key or single value, a record of an array.
+    /// Offset of the data: in bytes of a key or single value, in records of an array.
     pub data_offset: usize,
     /// Bytes or records of the data; 0 for all.
     pub data_len: usize,

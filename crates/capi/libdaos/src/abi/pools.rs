@@ -157,7 +157,7 @@ pub struct FilterPart {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Filter {
-    /// How the results of the parts are combined.
+    /// Operator that combines the results of the parts.
     pub combine: u32,
     /// Entries in `parts`.
     pub nparts: u32,

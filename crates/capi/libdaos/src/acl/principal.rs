@@ -63,7 +63,7 @@ pub(crate) fn of_user(uid: libc::uid_t) -> String {
     of_name(&user_name(uid).unwrap_or_else(|_| uid.to_string()))
 }
 
-/// As [`of_user`], for a group.
+/// The principal of a group. A group without a name is represented by the number.
 pub(crate) fn of_group(gid: libc::gid_t) -> String {
     of_name(&group_name(gid).unwrap_or_else(|_| gid.to_string()))
 }

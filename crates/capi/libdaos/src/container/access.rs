@@ -37,8 +37,8 @@ pub(crate) struct Rights(u64);
 impl Rights {
     pub(crate) const ALL: Self = Self(u64::MAX);
 
-    /// The permissions of the user of this process.
-    pub(crate) async fn of(container: &Container) -> Result<Self> {
+    /// Reads the permissions that the container grants to the user of this process.
+    pub(crate) async fn load(container: &Container) -> Result<Self> {
         let rules = rules(container).await?;
         let credentials = Credentials::current();
         let owned = if rules.is_owner(&credentials) { EXCLUSIVE | GET_ACL | SET_ACL } else { 0 };
@@ -122,7 +122,7 @@ async fn text(container: &Container, id: u32) -> Result<String> {
 /// Opens a container with the permissions that its list grants the user.
 pub(crate) async fn open(pool: &OpenPool, name: &str, mode: OpenMode) -> Result<OpenContainer> {
     let container = pool.for_containers.open_container(name, mode).await?;
-    let allowed = Rights::of(&container).await.and_then(|rights| rights.within(mode));
+    let allowed = Rights::load(&container).await.and_then(|rights| rights.within(mode));
     let rights = match allowed {
         Ok(rights) => rights,
         // Dropping it would close it as well, but block this thread.

@@ -22,8 +22,8 @@ struct Count {
 }
 
 impl Count {
-    /// Directories are kept in a list, so that depth needs no stack.
-    fn of(top: Node) -> Result<Self> {
+    /// Counts the entries below a directory. Directories to visit are in a list: recursion could exhaust the stack.
+    fn count_tree(top: Node) -> Result<Self> {
         let mut count = Self::default();
         let mut waiting = vec![(top, 0)];
         while let Some((dir, depth)) = waiting.pop() {
@@ -62,7 +62,7 @@ pub extern "C" fn dfs_cont_scan(poh: Handle, cont: Str, _flags: u64, name: Str) 
     errno::now(|| {
         let fs = mounted(poh, cont)?;
         let path = if name.is_null() { b"/" } else { name.bytes()? };
-        let count = Count::of(fs.resolve(&fs.root(), path, Follow::All)?)?;
+        let count = Count::count_tree(fs.resolve(&fs.root(), path, Follow::All)?)?;
         print(&format!("files: {}", count.files));
         print(&format!("directories: {}", count.directories));
         print(&format!("symlinks: {}", count.symlinks));

@@ -89,15 +89,15 @@ pub(crate) fn make(pool: &Pool, label: Option<&str>, attr: Ptr<DfsAttr>) -> Resu
     Ok(::dfs::Dfs::create_container(pool, &wanted.describe(label, &metadata), &new)?)
 }
 
-/// What becomes of a container that was just made.
+/// Output pointers of `dfs_cont_create` and similar functions; null pointers are skipped.
 #[derive(Clone, Copy)]
-struct Made {
+struct CreateOutputs {
     uuid: Ptr<UuidBytes>,
     coh: Ptr<Handle>,
     dfs: Ptr<Ptr<Dfs>>,
 }
 
-impl Made {
+impl CreateOutputs {
     fn create(self, poh: Handle, label: Option<&str>, attr: Ptr<DfsAttr>) -> Result<()> {
         if self.coh.is_null() && !self.dfs.is_null() {
             return Err(Errno::INVAL);
@@ -132,7 +132,7 @@ pub extern "C" fn dfs_cont_create(
     coh: Ptr<Handle>,
     dfs: Ptr<Ptr<Dfs>>,
 ) -> c_int {
-    errno::now(|| Made { uuid: uuid.needed()?, coh, dfs }.create(poh, None, attr))
+    errno::now(|| CreateOutputs { uuid: uuid.needed()?, coh, dfs }.create(poh, None, attr))
 }
 
 /// Creates a container with a label and a file system.
@@ -145,7 +145,7 @@ pub extern "C" fn dfs_cont_create_with_label(
     coh: Ptr<Handle>,
     dfs: Ptr<Ptr<Dfs>>,
 ) -> c_int {
-    errno::now(|| Made { uuid, coh, dfs }.create(poh, Some(label.text()?), attr))
+    errno::now(|| CreateOutputs { uuid, coh, dfs }.create(poh, Some(label.text()?), attr))
 }
 
 /// The properties that a file system was created with.

@@ -18,7 +18,7 @@ const MOUNT_BYTES: usize = 32;
 /// Magic number, flags, container, object; a path follows.
 const OBJECT_BYTES: usize = 40;
 
-/// What every blob begins with, and a number of its own.
+/// Fields of the blob of a mount that follow its magic number.
 struct Fields {
     flags: c_int,
     container: UuidBytes,
@@ -26,7 +26,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn of(mount: &Mount) -> Self {
+    fn from_mount(mount: &Mount) -> Self {
         let container = mount.fs.container().info().uuid.0;
         Self { flags: mount.flags(), container, snapshot: mount.snapshot }
     }
@@ -47,7 +47,8 @@ impl Fields {
         })
     }
 
-    /// Flags of 0 stand for those of the blob. Whoever made it has mounted with the right consistency.
+    /// Options of the mount; flags of 0 mean the flags in the blob. The process that exported the mount has checked the
+    /// consistency of the container.
     fn how(&self, flags: c_int) -> How {
         let flags = if flags == 0 { self.flags } else { flags };
         How { flags: flags | mount::BALANCED, snapshot: self.snapshot }
@@ -59,7 +60,7 @@ impl Fields {
 pub extern "C" fn dfs_local2global(dfs: Ptr<Dfs>, glob: Ptr<Iov>) -> c_int {
     errno::now(|| {
         let mount = handles::mount(dfs)?;
-        Ok(put(glob, &Fields::of(&mount).to_bytes(MOUNT_MAGIC))?)
+        Ok(put(glob, &Fields::from_mount(&mount).to_bytes(MOUNT_MAGIC))?)
     })
 }
 
@@ -90,7 +91,7 @@ pub extern "C" fn dfs_global2local(
 pub extern "C" fn dfs_local2global_all(dfs: Ptr<Dfs>, glob: Ptr<Iov>) -> c_int {
     errno::now(|| {
         let mount = handles::mount(dfs)?;
-        let mut blob = Fields::of(&mount).to_bytes(MOUNT_ALL_MAGIC);
+        let mut blob = Fields::from_mount(&mount).to_bytes(MOUNT_ALL_MAGIC);
         blob.extend_from_slice(handles::pool(mount.poh)?.url()?.as_bytes());
         Ok(put(glob, &blob)?)
     })

@@ -41,13 +41,13 @@ impl Parent {
         self.0.as_ref().map_or_else(|| fs.root(), |open| open.node())
     }
 
-    /// What a name stands for there, symlinks not followed. No name, or that of the root, stands
-    /// for the root itself.
+    /// Looks up an entry of the directory without following a symlink. In the root, a null name
+    /// or `/` means the root itself.
     pub(crate) fn find(&self, fs: &Dfs, name: Str) -> Result<Node> {
         self.find_by(fs, name, Node::refresh, Node::lookup)
     }
 
-    /// As [`Parent::find`], with its attributes.
+    /// Looks up an entry like [`Parent::find`], and its attributes.
     pub(crate) fn find_with_attr(&self, fs: &Dfs, name: Str) -> Result<(Node, Attr)> {
         let root = |node: &Node| {
             let root = node.refresh()?;

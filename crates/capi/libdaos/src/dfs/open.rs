@@ -8,20 +8,20 @@ use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node, find_and};
 use esker::types::{Error, ErrorKind, ObjectClass};
 use std::ffi::c_int;
 
-/// What a lookup reports of the node, if it is asked to.
+/// Output pointers of a lookup; null pointers are skipped, except `obj`.
 #[derive(Clone, Copy)]
-struct Told {
+struct LookupOutputs {
     obj: Ptr<Ptr<DfsObj>>,
     mode: Ptr<libc::mode_t>,
     stat: Ptr<libc::stat>,
 }
 
-impl Told {
-    fn of(self, find: impl Fn() -> Result<Node>, flags: c_int) -> Result<()> {
-        find_and(find, |node| self.of_node(node, flags), Errno::is_missing)
+impl LookupOutputs {
+    fn report(self, find: impl Fn() -> Result<Node>, flags: c_int) -> Result<()> {
+        find_and(find, |node| self.report_node(node, flags), Errno::is_missing)
     }
 
-    fn of_node(self, node: Node, flags: c_int) -> Result<()> {
+    fn report_node(self, node: Node, flags: c_int) -> Result<()> {
         if !self.stat.is_null() {
             self.stat.set(attr::stat_of(&node.attr_as_found()?));
         }
@@ -55,7 +55,7 @@ pub extern "C" fn dfs_lookup(
             return Err(Errno::INVAL);
         }
         let find = || Ok(mount.fs.resolve(&mount.fs.root(), &path, follow(flags))?);
-        Told { obj, mode, stat }.of(find, flags)
+        LookupOutputs { obj, mode, stat }.report(find, flags)
     })
 }
 
@@ -79,11 +79,11 @@ pub extern "C" fn dfs_lookup_rel(
         let dir = parent.node(&mount.fs);
         let name = Name::read(name)?.0;
         let find = || Ok(mount.fs.resolve(&dir, name, follow(flags))?);
-        Told { obj, mode, stat }.of(find, flags)
+        LookupOutputs { obj, mode, stat }.report(find, flags)
     })
 }
 
-/// What `dfs_open` and similar functions are to open, or create if it is missing.
+/// Arguments of `dfs_open` and similar functions: how to open an entry, or to create it if it is missing.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     /// Type and permissions.

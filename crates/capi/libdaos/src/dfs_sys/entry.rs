@@ -59,14 +59,14 @@ pub extern "C" fn dfs_sys_mkdir(
     class: u32,
 ) -> c_int {
     errno::now(|| {
-        let (dir, name) = parent(sys, path).map_err(taken)?;
+        let (dir, name) = parent(sys, path).map_err(busy_to_exist)?;
         dir.mkdir(&name, &directory(mode, class))?;
         Ok(())
     })
 }
 
-/// The root exists already.
-fn taken(errno: Errno) -> Errno {
+/// Replaces `EBUSY`, the error for the root, by `EEXIST`: the root exists already.
+fn busy_to_exist(errno: Errno) -> Errno {
     if errno == Errno::BUSY { Errno::EXIST } else { errno }
 }
 

@@ -25,9 +25,9 @@ pub extern "C" fn daos_event_register_comp_cb(
     arg: Bytes,
 ) -> c_int {
     edge::now(|| {
-        let ev = Ev::known(ev)?;
+        let ev = Ev::initialized(ev)?;
         let function = cb.ok_or(Code::INVAL)?;
-        queue::of(ev)?.locked(|held| {
+        queue::find_for_event(ev)?.locked(|held| {
             if ev.get(held).status != EventStatus::Ready {
                 return Err(Code::NO_PERM);
             }

@@ -41,15 +41,15 @@ pub(crate) fn launch<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> 
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
-    let ev = Ev::known(ev)?;
-    let queue = queue::of(ev)?;
+    let ev = Ev::initialized(ev)?;
+    let queue = queue::find_for_event(ev)?;
     queue.start(ev)?;
     match prepare() {
         Err(Code(code)) => queue.settle(ev, code),
         Ok(operation) => {
             queue.begin_job();
             workers::submit(async move {
-                let code = code::of(caught(operation).await);
+                let code = code::from_result(caught(operation).await);
                 queue.settle(ev, code);
                 queue.end_job();
             });
@@ -67,10 +67,10 @@ async fn caught(operation: impl Future<Output = Result<()>>) -> Result<()> {
 
 /// Does the work at once and completes the event.
 pub(crate) fn completed(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    let ev = Ev::known(ev)?;
-    let queue = queue::of(ev)?;
+    let ev = Ev::initialized(ev)?;
+    let queue = queue::find_for_event(ev)?;
     queue.start(ev)?;
-    queue.settle(ev, code::of(work()));
+    queue.settle(ev, code::from_result(work()));
     Ok(())
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn completed(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> Re
 pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event>) -> c_int {
     edge::now(|| {
         ev.needed()?;
-        let parent = if parent.is_null() { None } else { Some(Ev::known(parent)?) };
+        let parent = if parent.is_null() { None } else { Some(Ev::initialized(parent)?) };
         let cookie = parent.map_or(eqh.cookie, Ev::queue);
         let queue = queue::find(cookie)?;
         let ev = Ev::fresh(ev, cookie);
@@ -91,8 +91,8 @@ pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_fini(ev: Ptr<Event>) -> c_int {
     edge::now(|| {
-        let ev = Ev::known(ev)?;
-        queue::of(ev)?.let_go(ev)
+        let ev = Ev::initialized(ev)?;
+        queue::find_for_event(ev)?.let_go(ev)
     })
 }
 
@@ -101,9 +101,9 @@ pub extern "C" fn daos_event_fini(ev: Ptr<Event>) -> c_int {
 pub extern "C" fn daos_event_next(parent: Ptr<Event>, child: Ptr<Event>) -> Ptr<Event> {
     guard(Ptr::null(), || {
         let after = || -> Result<Option<Ev>> {
-            let parent = Ev::known(parent)?;
-            let child = if child.is_null() { None } else { Some(Ev::known(child)?) };
-            Ok(queue::of(parent)?.child_after(parent, child))
+            let parent = Ev::initialized(parent)?;
+            let child = if child.is_null() { None } else { Some(Ev::initialized(child)?) };
+            Ok(queue::find_for_event(parent)?.child_after(parent, child))
         };
         Ev::pointer(after().unwrap_or(None))
     })
@@ -113,9 +113,9 @@ pub extern "C" fn daos_event_next(parent: Ptr<Event>, child: Ptr<Event>) -> Ptr<
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_test(ev: Ptr<Event>, timeout: i64, flag: Ptr<u8>) -> c_int {
     edge::now(|| {
-        let ev = Ev::known(ev)?;
+        let ev = Ev::initialized(ev)?;
         flag.needed()?;
-        let done = queue::of(ev)?.wait_for(ev, deadline(timeout))?;
+        let done = queue::find_for_event(ev)?.wait_for(ev, deadline(timeout))?;
         flag.set(u8::from(done));
         Ok(())
     })
@@ -125,8 +125,8 @@ pub extern "C" fn daos_event_test(ev: Ptr<Event>, timeout: i64, flag: Ptr<u8>) -
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
     edge::now(|| {
-        let ev = Ev::known(ev)?;
-        let queue: Arc<Queue> = queue::of(ev)?;
+        let ev = Ev::initialized(ev)?;
+        let queue: Arc<Queue> = queue::find_for_event(ev)?;
         if queue.child_after(ev, None).is_none() {
             return Err(Code::INVAL);
         }
@@ -140,8 +140,8 @@ pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_abort(ev: Ptr<Event>) -> c_int {
     edge::now(|| {
-        let ev = Ev::known(ev)?;
-        match queue::of(ev)?.status_of(ev) {
+        let ev = Ev::initialized(ev)?;
+        match queue::find_for_event(ev)?.status_of(ev) {
             EventStatus::Running => Ok(()),
             _ => Err(Code::NO_PERM),
         }

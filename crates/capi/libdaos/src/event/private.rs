@@ -1,4 +1,4 @@
-//! What the library stores inside an event. Programs need not finalize events, so an event owns nothing but callbacks
+//! Data of the library inside an event. Programs need not finalize events, so an event owns nothing but callbacks
 //! that were registered and never called.
 use super::callbacks::Callback;
 use super::queue::Events;
@@ -27,13 +27,13 @@ struct Private {
     shared: Shared,
 }
 
-/// What only the holder of the queue's lock reads and changes.
+/// Fields that the library reads and changes only while it holds the queue's lock.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
     pub(super) status: EventStatus,
     /// It has completed and was not launched again: its parent does not wait for it.
     pub(super) done: bool,
-    /// What must still complete before it does: its own work and its children.
+    /// Number of operations that must complete before the event does: its own and its children.
     pub(super) pending: u32,
     pub(super) children: u32,
     pub(super) children_done: u32,
@@ -74,11 +74,11 @@ const _: () = assert!(size_of::<Private>() <= 160 && align_of::<Private>() <= 8)
 pub(super) struct Ev(usize);
 
 impl Ev {
-    /// An event that was initialized.
+    /// Checks that `daos_event_init` has initialized the event.
     ///
     /// # Errors
-    /// [`Code::INVAL`] for no event, and for one that `daos_event_init` has not seen.
-    pub(super) fn known(ev: Ptr<Event>) -> Result<Self> {
+    /// [`Code::INVAL`] for a null pointer, and for an event that is not initialized.
+    pub(super) fn initialized(ev: Ptr<Event>) -> Result<Self> {
         ev.needed()?;
         let it = Self(ev.raw() as usize);
         let magic = it.word(std::mem::offset_of!(Private, magic));
@@ -106,8 +106,8 @@ impl Ev {
         unsafe { Ptr::new((&raw mut (*event).space).cast()) }
     }
 
-    /// A word that does not change. It is read on its own: other threads may write what is beside it, and memory that
-    /// is no event may hold anything.
+    /// Reads one word that does not change, and nothing else of the event. Other threads may write the fields beside it,
+    /// and memory that is not an event may contain any bytes.
     fn word(self, offset: usize) -> u64 {
         self.part().cast::<u8>().at(offset).cast().get().unwrap_or(0)
     }

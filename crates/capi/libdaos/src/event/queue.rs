@@ -17,7 +17,7 @@ pub struct Queue {
     changed: Condvar,
 }
 
-/// What the lock of a queue guards. Whoever holds it may also read and change the events of the queue.
+/// State behind the lock of a queue. The thread that holds the lock may also read and change the queue's events.
 #[derive(Default)]
 pub(super) struct Events {
     /// Events that were launched and have no parent.
@@ -38,7 +38,7 @@ pub(super) fn find(cookie: u64) -> Result<Arc<Queue>> {
     }
 }
 
-pub(super) fn of(ev: Ev) -> Result<Arc<Queue>> {
+pub(super) fn find_for_event(ev: Ev) -> Result<Arc<Queue>> {
     find(ev.queue())
 }
 

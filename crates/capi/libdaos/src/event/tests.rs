@@ -100,7 +100,7 @@ impl Gates {
         found
     }
 
-    /// Waits until so many events have completed.
+    /// Waits until `count` events have completed.
     fn take(&self, count: usize) {
         let mut taken = 0;
         while taken < count {
@@ -182,9 +182,9 @@ fn thousands_of_file_calls_wait_for_each_other() {
     check_written(&gates);
 }
 
-/// Where a call on a pool or container puts what it is asked for.
+/// Results of calls on a pool or container.
 #[derive(Clone, Copy, Default)]
-struct Told {
+struct Results {
     pool: PoolInfo,
     container: ContInfo,
     oid: u64,
@@ -196,19 +196,19 @@ fn thousands_of_pool_and_container_calls_wait_for_each_other() {
     let gates = Gates::new();
     gates.gate.shut_until(CALLS);
     let mut events: Vec<_> = (0..CALLS).map(|_| gates.event(Ptr::null())).collect();
-    let mut told = vec![Told { snapshots: 7, ..Told::default() }; CALLS];
+    let mut results = vec![Results { snapshots: 7, ..Results::default() }; CALLS];
     let mut anchor = Anchor { kind: 0, shard: 0, flags: 0, sub_anchors: 0, buf: [0; 104] };
-    for (number, (told, ev)) in told.iter_mut().zip(&mut events).enumerate() {
+    for (number, (results, ev)) in results.iter_mut().zip(&mut events).enumerate() {
         let ev = at(&mut **ev);
         let (poh, coh, prop, names) = (gates.poh, gates.coh, Ptr::null(), Ptr::null());
         let code = match number % 4 {
-            0 => daos_pool_query(poh, Ptr::null(), at(&mut told.pool), prop, ev),
-            1 => daos_cont_alloc_oids(coh, 1, at(&mut told.oid), ev),
-            2 => daos_cont_query(coh, at(&mut told.container), prop, ev),
+            0 => daos_pool_query(poh, Ptr::null(), at(&mut results.pool), prop, ev),
+            1 => daos_cont_alloc_oids(coh, 1, at(&mut results.oid), ev),
+            2 => daos_cont_query(coh, at(&mut results.container), prop, ev),
             // One anchor, so one listing.
-            _ if number > 3 => daos_cont_alloc_oids(coh, 1, at(&mut told.oid), ev),
+            _ if number > 3 => daos_cont_alloc_oids(coh, 1, at(&mut results.oid), ev),
             _ => {
-                let (count, anchor) = (at(&mut told.snapshots), at(&mut anchor));
+                let (count, anchor) = (at(&mut results.snapshots), at(&mut anchor));
                 daos_cont_list_snap(coh, count, Ptr::null(), names, anchor, ev)
             }
         };
@@ -216,12 +216,13 @@ fn thousands_of_pool_and_container_calls_wait_for_each_other() {
     }
     gates.take(CALLS);
     assert!(events.iter().all(|ev| ev.error == 0));
-    let mut oids: Vec<_> = told.iter().map(|told| told.oid).filter(|oid| *oid > 0).collect();
+    let mut oids: Vec<_> =
+        results.iter().map(|results| results.oid).filter(|oid| *oid > 0).collect();
     oids.sort_unstable();
     oids.dedup();
     assert_eq!(oids.len(), CALLS / 2 - 1, "each got a number of its own");
-    assert!(told[0].pool.ntargets > 0 && told[2].container.nhandles > 0);
-    assert_eq!(told[3].snapshots, 0);
+    assert!(results[0].pool.ntargets > 0 && results[2].container.nhandles > 0);
+    assert_eq!(results[3].snapshots, 0);
 }
 
 #[test]

@@ -209,22 +209,22 @@ mod tests {
 
     const OPERATIONS: usize = 5000;
 
-    /// Those who wait until all have come.
+    /// Barrier for operations: each waits until all of them wait.
     #[derive(Default)]
-    struct Gathering {
-        come: AtomicUsize,
+    struct Barrier {
+        arrived: AtomicUsize,
         wakers: Mutex<Vec<Waker>>,
     }
 
-    impl Gathering {
+    impl Barrier {
         async fn wait(&self) {
-            let mut has_come = false;
+            let mut has_arrived = false;
             poll_fn(|context| {
                 let mut wakers = self.wakers.lock().unwrap();
-                if !std::mem::replace(&mut has_come, true) {
-                    self.come.fetch_add(1, Ordering::SeqCst);
+                if !std::mem::replace(&mut has_arrived, true) {
+                    self.arrived.fetch_add(1, Ordering::SeqCst);
                 }
-                if self.come.load(Ordering::SeqCst) == OPERATIONS {
+                if self.arrived.load(Ordering::SeqCst) == OPERATIONS {
                     wakers.drain(..).for_each(Waker::wake);
                     return Poll::Ready(());
                 }
@@ -237,12 +237,12 @@ mod tests {
 
     #[test]
     fn thousands_are_under_way_on_a_few_threads() {
-        let gathering = Arc::new(Gathering::default());
+        let barrier = Arc::new(Barrier::default());
         let (done, ended) = mpsc::channel();
         for number in 0..OPERATIONS {
-            let (gathering, done) = (Arc::clone(&gathering), done.clone());
+            let (barrier, done) = (Arc::clone(&barrier), done.clone());
             submit(async move {
-                gathering.wait().await;
+                barrier.wait().await;
                 done.send(number).unwrap();
             });
         }

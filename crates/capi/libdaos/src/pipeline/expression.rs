@@ -29,7 +29,7 @@ pub(super) struct Span {
     pub(super) len: usize,
 }
 
-/// What has a value.
+/// Operand of a comparison or aggregation: an expression that yields a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     Dkey(DataType, Span),
@@ -38,7 +38,7 @@ pub(super) enum Operand {
     Function(Arithmetic, Box<[Operand; 2]>),
 }
 
-/// How the order of two values decides a comparison.
+/// Comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     Eq,
@@ -49,10 +49,10 @@ pub(super) enum Comparison {
     Gt,
 }
 
-/// What a record meets or not.
+/// Condition of a filter, which is true or false for each record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// The operand compares so with one of the others.
+    /// True if the comparison holds between the operand and at least one of the others.
     Compare(Comparison, Operand, Vec<Operand>),
     Like(Operand, Operand),
     Exists(Operand),

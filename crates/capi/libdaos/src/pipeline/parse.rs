@@ -101,9 +101,9 @@ pub(super) fn parse(pipeline: Ptr<Pipeline>) -> Result<Parsed> {
     let conditions = filters(pipeline.filters, pipeline.num_filters, c"DAOS_FILTER_CONDITION")?;
     let aggregates =
         filters(pipeline.aggr_filters, pipeline.num_aggr_filters, c"DAOS_FILTER_AGGREGATION")?;
-    let conditions = conditions.into_iter().map(|filter| Reader::of(filter, false)?.condition());
+    let conditions = conditions.into_iter().map(|filter| Reader::new(filter, false)?.condition());
     let conditions = conditions.collect::<Result<_>>()?;
-    let aggregates = aggregates.into_iter().map(|filter| Reader::of(filter, true)?.aggregate());
+    let aggregates = aggregates.into_iter().map(|filter| Reader::new(filter, true)?.aggregate());
     let aggregates = aggregates.collect::<Result<_>>()?;
     match pipeline.version {
         1 => Ok(Parsed { conditions, aggregates }),
@@ -215,7 +215,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn of(filter: PipelineFilter, aggregation: bool) -> Result<Self> {
+    fn new(filter: PipelineFilter, aggregation: bool) -> Result<Self> {
         let parts = pointers(filter.parts, filter.num_parts)?;
         let parts = parts.iter().map(|part| Part::read(&part.get()?, aggregation));
         let parts = parts.collect::<Result<Vec<_>>>()?;

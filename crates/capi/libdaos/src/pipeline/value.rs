@@ -19,7 +19,7 @@ pub(super) enum DataType {
     Terminated,
 }
 
-/// What values of two types must have in common to be compared.
+/// Class of a type: only values of the same class can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Unsigned,
@@ -112,7 +112,7 @@ fn unsigned(data: &[u8], bytes: usize) -> Option<u64> {
 }
 
 impl Value<'_> {
-    /// As a real number, for aggregations.
+    /// Converts the value to a real number, for aggregations; `None` for text.
     pub(super) fn real(self) -> Option<f64> {
         match self {
             Self::Unsigned(number) => Some(number as f64),
@@ -194,7 +194,7 @@ impl Arithmetic {
 pub(crate) fn is_like(text: &[u8], pattern: &[u8]) -> Result<bool> {
     let pattern = symbols(pattern)?;
     let (mut at, mut next) = (0, 0);
-    // Where to go on if the bytes after the last `%` do not match here: its symbol, and one byte later.
+    // Last `%` and the byte it was tried at: after a mismatch, matching resumes there, one byte later.
     let mut retry: Option<(usize, usize)> = None;
     while at < text.len() {
         match pattern.get(next) {

@@ -18,7 +18,7 @@ pub extern "C" fn daos_task_create(
     out: Ptr<Ptr<Task>>,
 ) -> c_int {
     pure(|| {
-        let call = Call::of(opcode).ok_or(Code::NOSYS)?;
+        let call = Call::from_opcode(opcode).ok_or(Code::NOSYS)?;
         let made = task::create(Work::Call(call), sched, Ptr::null(), out)?;
         let count = c_int::try_from(count).map_err(|_| Code::INVAL)?;
         match task::tse_task_register_deps(made, count, others) {
@@ -36,7 +36,7 @@ pub extern "C" fn daos_task_create(
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_task_reset(task: Ptr<Task>, opcode: c_int) -> c_int {
     pure(|| {
-        let call = Call::of(opcode).ok_or(Code::NOSYS)?;
+        let call = Call::from_opcode(opcode).ok_or(Code::NOSYS)?;
         task::reuse(task, Work::Call(call), None)?;
         task.args().write(ARGS_BYTES as u64)?.fill(0);
         Ok(())

@@ -87,7 +87,7 @@ pub extern "C" fn tse_task_list_traverse(
     })
 }
 
-/// As [`tse_task_list_traverse`], but the function may free the last task and the list with it.
+/// Traverses a list like [`tse_task_list_traverse`], but the function may free the last task and the list with it.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_list_traverse_adv(
     head: Ptr<Link>,

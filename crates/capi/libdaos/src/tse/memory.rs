@@ -54,7 +54,7 @@ pub(super) enum TaskStatus {
     Completed,
 }
 
-/// What a task runs.
+/// Work of a task.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     Body(Option<Body>),
@@ -139,14 +139,14 @@ impl Held {
         Self(CHANGED.wait_timeout(self.0, left).unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// What a task points to.
+    /// Private data of a task.
     pub(super) fn task(&mut self, at: Ptr<Task>) -> Result<&mut Inner> {
         let inner = at.get_inner()?;
         // SAFETY: the lock is held; the caller vouches for the task, which was made with it.
         unsafe { inner.as_mut() }.ok_or(Code::INVAL)
     }
 
-    /// What a scheduler points to.
+    /// Private data of a scheduler.
     pub(super) fn sched(&mut self, at: Ptr<Sched>) -> Result<&mut SchedInner> {
         let inner = at.get()?.inner;
         // SAFETY: the lock is held; the caller vouches for the scheduler, which was made with it.

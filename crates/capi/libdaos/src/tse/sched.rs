@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// Runs a function on tasks or schedulers, which need no initialised library.
 pub(super) fn pure(work: impl FnOnce() -> Result<()>) -> c_int {
-    guard(Code::MISC.0, || code::of(work()))
+    guard(Code::MISC.0, || code::from_result(work()))
 }
 
 /// Initializes a scheduler.

@@ -21,36 +21,36 @@ fn record(key: u64) -> Box<Record> {
     made
 }
 
-fn of(link: Ptr<Link>) -> &'static mut Record {
+fn record_of(link: Ptr<Link>) -> &'static mut Record {
     // SAFETY: every link of these tests is the first field of a record that outlives the table.
     unsafe { &mut *link.raw().cast() }
 }
 
 extern "C" fn compare(_: Ptr<Table>, link: Ptr<Link>, key: *const c_void, len: u32) -> bool {
     // SAFETY: keys of these tests are 8 bytes.
-    len == 8 && of(link).key == unsafe { key.cast::<u64>().read_unaligned() }
+    len == 8 && record_of(link).key == unsafe { key.cast::<u64>().read_unaligned() }
 }
 
 extern "C" fn hash(_: Ptr<Table>, link: Ptr<Link>) -> u32 {
-    d_hash_string_u32(bytes(&of(link).key.to_ne_bytes()).cast(), 8)
+    d_hash_string_u32(bytes(&record_of(link).key.to_ne_bytes()).cast(), 8)
 }
 
 extern "C" fn add(_: Ptr<Table>, link: Ptr<Link>) {
-    of(link).references += 1;
+    record_of(link).references += 1;
 }
 
 extern "C" fn drop_one(_: Ptr<Table>, link: Ptr<Link>) -> bool {
-    of(link).references -= 1;
-    of(link).references == 0
+    record_of(link).references -= 1;
+    record_of(link).references == 0
 }
 
 extern "C" fn free(_: Ptr<Table>, link: Ptr<Link>) {
-    of(link).freed += 1;
+    record_of(link).freed += 1;
 }
 
 extern "C" fn init(_: Ptr<Table>, link: Ptr<Link>, arg: *mut c_void) {
     // SAFETY: the argument of these tests is a number.
-    of(link).key = unsafe { arg.cast::<u64>().read() };
+    record_of(link).key = unsafe { arg.cast::<u64>().read() };
 }
 
 fn ops() -> Box<Ops> {
@@ -110,7 +110,7 @@ fn records_are_found() {
         assert_eq!(insert(table, &mut twin), EXIST);
         for key in 0..20 {
             let found = find(table, key);
-            assert_eq!((of(found).key, of(found).references), (key, 2));
+            assert_eq!((record_of(found).key, record_of(found).references), (key, 2));
             d_hash_rec_decref(table, found);
         }
         assert!(find(table, 99).is_null());
@@ -143,7 +143,7 @@ fn finding_or_inserting() {
         d_hash_rec_insert_anonym(table, at(&mut record.link), at(key).cast())
     };
     assert_eq!(anonym(table, &mut third, &mut 7), 0);
-    assert_eq!(of(find(table, 7)).key, 7);
+    assert_eq!(record_of(find(table, 7)).key, 7);
     assert_eq!(d_hash_rec_ndecref(table, 1, at(&mut third.link)), 0);
     d_hash_rec_addref(table, at(&mut third.link));
     assert_eq!(third.references, 2);
@@ -168,7 +168,7 @@ extern "C" fn stop_at_two(link: Ptr<Link>, arg: *mut c_void) -> c_int {
     // SAFETY: the argument of this test is a number.
     let count = unsafe { &mut *arg.cast::<c_int>() };
     *count += 1;
-    assert!(of(link).key < 5);
+    assert!(record_of(link).key < 5);
     if *count == 2 { 77 } else { 0 }
 }
 

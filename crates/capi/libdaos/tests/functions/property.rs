@@ -252,13 +252,13 @@ fn access_lists_of_containers_can_be_changed() {
     );
     assert_eq!(daos_cont_overwrite_acl(store.coh, Ptr::null(), WAIT), INVAL);
     let owner = |name| daos_cont_set_owner_no_check(store.coh, name, Ptr::null(), WAIT);
-    assert_eq!(owner(text(c"stranger@")), 0);
+    assert_eq!(owner(text(c"unknown@")), 0);
     assert_eq!(owner(text(c"no-at")), INVAL);
     assert_eq!(owner(Ptr::null()), INVAL);
     let known = text(c"no-such-user-here@");
     assert_eq!(daos_cont_set_owner(store.coh, known, Ptr::null(), WAIT), NONEXIST);
     let changed = shown();
-    assert_eq!(read(entry(changed, OWNER).value.string()), "stranger@");
+    assert_eq!(read(entry(changed, OWNER).value.string()), "unknown@");
     let mut perms = 0;
     let none = Ptr::null();
     assert_eq!(daos_cont_get_perms(changed, 0, none, 0, at(&mut perms)), 0);

@@ -25,7 +25,7 @@ fn me() -> String {
 }
 
 /// Gives the container to another user, with a list that grants these permissions to the user of the test.
-fn given(perms: &str) -> Store {
+fn store_granting(perms: &str) -> Store {
     let store = Store::new();
     let none = Ptr::null();
     assert_eq!(daos_cont_set_owner_no_check(store.coh, text(c"nobody@"), none, WAIT), 0);
@@ -51,7 +51,7 @@ fn try_open(store: &Store, flags: u32) -> (c_int, Handle) {
 
 /// An open container on which the user has these permissions.
 fn opened(perms: &str, flags: u32) -> (Store, Handle) {
-    let store = given(perms);
+    let store = store_granting(perms);
     let (done, coh) = try_open(&store, flags);
     assert_eq!(done, 0, "{perms}");
     (store, coh)
@@ -73,7 +73,7 @@ fn opening_needs_a_permission_of_the_mode() {
         ("tA", RW, 0),
         ("rwdtTaAo", EX, NO_PERM),
     ] {
-        let store = given(perms);
+        let store = store_granting(perms);
         daos_cont_close(store.coh, WAIT);
         let (done, coh) = try_open(&store, flags);
         assert_eq!(done, expected, "{perms} {flags}");

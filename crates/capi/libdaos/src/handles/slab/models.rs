@@ -1,7 +1,7 @@
 //! The guarantees of the table, checked under every order in which its threads may run (`scripts/soak.sh loom`).
 //!
-//! Of two threads, loom first runs the one that spawned the other. That one should change what it has loaded: if a
-//! thread that only loads runs first, loom does not try the opposite order.
+//! Loom runs the parent thread before the thread that it spawned. The parent should change the values that it has
+//! loaded: if a thread that only loads runs first, loom does not try the opposite order.
 use super::*;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;

@@ -12,8 +12,8 @@ pub(super) struct Call(fn(Bytes) -> Result<c_int>);
 
 impl Call {
     /// The function of an opcode.
-    pub(super) fn of(opcode: c_int) -> Option<Self> {
-        pools::of(opcode).or_else(|| objects::of(opcode)).map(Self)
+    pub(super) fn from_opcode(opcode: c_int) -> Option<Self> {
+        pools::find_function(opcode).or_else(|| objects::find_function(opcode)).map(Self)
     }
 
     /// Calls it and waits for its end.
@@ -30,7 +30,7 @@ fn now() -> Ptr<Event> {
 /// Opcodes, each with the fields of its arguments and the function that takes them.
 macro_rules! calls {
     ($($opcode:literal { $($field:ident: $type:ty),* } => $call:expr;)*) => {
-        pub(super) fn of(opcode: std::ffi::c_int) -> Option<super::Function> {
+        pub(super) fn find_function(opcode: std::ffi::c_int) -> Option<super::Function> {
             match opcode {
                 $($opcode => Some(|args| {
                     #[repr(C)]
@@ -46,5 +46,5 @@ macro_rules! calls {
 }
 pub(crate) use calls;
 
-/// What does a call.
+/// Function that reads the arguments of a call and runs it.
 type Function = fn(Bytes) -> Result<c_int>;

@@ -258,7 +258,7 @@ impl Fuzz {
     }
 
     /// Names that do not exist, so that open entities stay.
-    pub(super) fn missing(&mut self) -> Str {
+    pub(super) fn missing_name(&mut self) -> Str {
         let names = [c"none", c"", c"01234567-89ab-cdef-0123-456789abcdef", c"a/b"];
         if self.random.below(4) == 0 { Ptr::null() } else { text(self.random.one_of(&names)) }
     }
