@@ -32,7 +32,7 @@ typedef struct {
 	 */
 	d_iov_t    part_type;
 	/**
-	 * Of keys and constants: DAOS_FILTER_TYPE_ and UINTEGER or INTEGER with 1, 2, 4 or 8 bytes, REAL with 4 or 8, BINARY,
+	 * Types of keys and constants: DAOS_FILTER_TYPE_ and UINTEGER or INTEGER with 1, 2, 4 or 8 bytes, REAL with 4 or 8, BINARY,
 	 * STRING, which begins with its length of 8 bytes, or CSTRING, which ends before a NUL.
 	 */
 	d_iov_t    data_type;
@@ -74,7 +74,7 @@ typedef struct {
 	daos_filter_t **aggr_filters;
 } daos_pipeline_t;
 
-/** What runs have read. */
+/** Amounts that runs have read. */
 typedef struct {
 	/** Always 0. */
 	uint64_t nr_objs;

@@ -137,7 +137,7 @@ fn refusals_name_their_limit() {
     let reader = Daos::open(&system.url, OpenMode::ReadOnly).expect("a reader");
     let reader: &dyn esker_backend::Pool = &reader;
     let opened = reader.open_container(ContainerRef::Label("kept"), OpenMode::ReadWrite).wait();
-    drop(opened.expect("a container has permissions of its own"));
+    expect_refusal(opened, ErrorKind::NoPermission, &["open for reading only"]);
     let destroyed = reader.destroy_container(ContainerRef::Label("kept"), true).wait();
     let error = destroyed.expect_err("no permission");
     assert_eq!(error.kind(), ErrorKind::NoPermission);

@@ -37,7 +37,7 @@ pub struct Distribution {
 
 impl Distribution {
     /// Measures every function of the product, without tests, benchmarks and examples.
-    pub fn of(tree: &Tree) -> Self {
+    pub fn measure(tree: &Tree) -> Self {
         let (sources, _) = rust::sources(tree);
         Self::of_lengths(
             sources.iter().flat_map(Source::product_functions).map(|function| function.line_count),
@@ -100,11 +100,11 @@ mod tests {
     fn the_distribution_counts_from_signature_to_brace() {
         let tree = Tree::of_texts(&[("a.rs", "/// Doc.\nfn a() {\n}\nimpl A { fn b() {} }\n")]);
         let expected = Distribution { count: 2, median: 1, nine_in_ten: 2, longest: 2 };
-        assert_eq!(Distribution::of(&tree), expected);
+        assert_eq!(Distribution::measure(&tree), expected);
     }
 
     #[test]
     fn an_empty_tree_is_within_limits() {
-        assert!(Distribution::of(&Tree::default()).is_within_limits());
+        assert!(Distribution::measure(&Tree::default()).is_within_limits());
     }
 }

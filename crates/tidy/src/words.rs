@@ -28,7 +28,7 @@ const CLAUSES: [&str; 8] = ["What", "Of", "Those", "Their", "Where", "As", "Who"
 const CLAUSE_NAMES: [&str; 4] = ["who_", "what_", "whoever_", "whose_"];
 
 /// Names of functions that do not say what is done to what.
-const BARE_NAMES: [&str; 4] = ["of", "done", "failed", "missing"];
+const BARE_NAMES: [&str; 3] = ["of", "done", "failed"];
 
 /// Words after "is no" that belong to a comparison.
 const COMPARISONS: [&str; 5] = ["longer", "more", "less", "better", "worse"];

@@ -15,7 +15,7 @@ fn functions_are_short() {
 #[test]
 fn most_functions_are_very_short() {
     let tree = Tree::of_repository().expect("the tracked files can be read");
-    let distribution = sizes::Distribution::of(&tree);
+    let distribution = sizes::Distribution::measure(&tree);
     println!("{distribution}");
     assert!(distribution.is_within_limits(), "{distribution}");
 }

@@ -90,7 +90,7 @@ impl Capabilities {
         }
     }
 
-    /// What the backend does not do as others do: the name of the field, and a sentence for users.
+    /// The exceptions of the backend: name of the field, and a sentence for users.
     ///
     /// ```
     /// use esker_types::info::Capabilities;

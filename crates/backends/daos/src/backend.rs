@@ -110,7 +110,8 @@ impl Shared {
         })
     }
 
-    /// What a listing tells of a container. A listing opens none, so its checksum is only known if this process has.
+    /// Description of a container in a listing. A listing opens no container, so the checksum is known only if this process
+    /// has opened it.
     pub(super) fn described(&self, listed: &Listed) -> ContainerInfo {
         let known = self.note(listed.uuid);
         let about = *known.about.lock();

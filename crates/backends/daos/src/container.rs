@@ -1,4 +1,4 @@
-//! The seam of open containers.
+//! The backend trait of open containers.
 use super::backend::{Known, Shared, checksum_of};
 use super::names::{CREATED, shown_label, unnamed};
 use super::read::Reader;

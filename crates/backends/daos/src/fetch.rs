@@ -12,7 +12,7 @@ use esker_types::ops::{Cond, Fetch, FetchReply, Sink, Wanted};
 use esker_types::{Error, ErrorKind, Extent, Result};
 use std::ops::Range;
 
-/// What is wanted of an akey, in a form that can be kept.
+/// A request for an akey that owns its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Want {
     pub(super) akey: Vec<u8>,
@@ -25,19 +25,19 @@ pub(super) struct Want {
     pub(super) cond: Cond,
 }
 
-/// What was found of an akey.
+/// The result of a request for an akey.
 #[derive(Debug, Default)]
 pub(super) struct Got {
     pub(super) size: u64,
     pub(super) filled: Vec<Extent>,
     pub(super) data: Vec<u8>,
-    /// Where in the sink parts of the data go.
+    /// Offsets in the sink of ranges of the data.
     pub(super) pieces: Vec<(u64, Range<usize>)>,
     pub(super) error: Option<Error>,
 }
 
 impl Want {
-    fn of(fetch: &Fetch<'_>) -> Self {
+    fn from_fetch(fetch: &Fetch<'_>) -> Self {
         let request = &fetch.request;
         let extents = match request.wanted {
             Wanted::Single => None,
@@ -69,7 +69,7 @@ impl Want {
         fits && are_apart(self.extents().collect())
     }
 
-    /// What to ask DAOS for.
+    /// The request to DAOS.
     fn ask(&self) -> AkeyFetch {
         let extents = self.extents.as_ref().map(|_| self.extents().collect::<Vec<_>>());
         let room = match &extents {
@@ -96,11 +96,11 @@ pub(super) fn are_apart(mut extents: Vec<Extent>) -> bool {
 /// Records that were found in what was fetched.
 struct Piece {
     part: Extent,
-    /// Where they are among the bytes fetched.
+    /// Offsets of the records in the fetched bytes.
     bytes: Range<usize>,
 }
 
-/// What was found of extents that were fetched together.
+/// The existing records of extents that were fetched together.
 fn pieces(extents: impl Iterator<Item = Extent>, fetched: &Fetched) -> Vec<Piece> {
     let (mut all, mut begin) = (Vec::new(), 0);
     for extent in extents {
@@ -181,7 +181,7 @@ impl Reader<'_> {
             }
             fetch.reply.reset();
         }
-        let wants: Vec<_> = fetches.iter().map(Want::of).collect();
+        let wants: Vec<_> = fetches.iter().map(Want::from_fetch).collect();
         let got = self.read(dkey, cond, &wants).await;
         self.note(|| Read::Fetch { dkey: dkey.to_vec(), cond, wants }, || Digest::of_fetch(&got));
         let filled = fetches.iter_mut().zip(got?).map(|(fetch, got)| {
@@ -197,7 +197,7 @@ impl Reader<'_> {
         let mut all: Vec<_> = wants.iter().map(|_| Got::default()).collect();
         let foreign = |want: &Want| is_foreign(self.oid, &want.akey);
         if wants.iter().any(|want| foreign(want) && want.cond.has(Cond::AKEY_FETCH)) {
-            return Err(missing("akey"));
+            return Err(missing_error("akey"));
         }
         let of = |single: bool, plain: bool| {
             let is_it = |want: &Want| want.extents.is_none() == single && want.is_plain() == plain;
@@ -216,12 +216,12 @@ impl Reader<'_> {
             all[index] = self.read_listed(dkey, &wants[index]).await?;
             let must_exist = wants[index].cond.has(Cond::AKEY_FETCH) && all[index].size == 0;
             if must_exist && !self.has_akey(dkey, &wants[index].akey).await? {
-                return Err(missing("akey"));
+                return Err(missing_error("akey"));
             }
         }
         let is_checked = plain.iter().chain([&sizes]).any(|asked| !asked.is_empty());
         if cond.has(Cond::DKEY_FETCH) && !is_checked && !self.has_akeys(dkey).await? {
-            return Err(missing("dkey"));
+            return Err(missing_error("dkey"));
         }
         Ok(all)
     }
@@ -253,7 +253,7 @@ impl Reader<'_> {
                 Some(_) if fetched.size == want.record_size => {
                     all[index] = Got::records(want, fetched);
                 }
-                // Nothing there, or records of another size.
+                // The akey is empty, or has records of another size.
                 Some(_) => left.push(index),
             }
         }
@@ -369,14 +369,14 @@ fn indices(wants: &[Want], is_meant: impl Fn(&Want) -> bool) -> Vec<usize> {
     wants.iter().enumerate().filter(|(_, want)| is_meant(want)).map(|(index, _)| index).collect()
 }
 
-/// What DAOS answers if a buffer or a record size does not fit.
+/// True for the errors of DAOS about a buffer or a record size that does not fit.
 fn is_about_sizes(kind: ErrorKind) -> bool {
     use ErrorKind::{Invalid, RecordSize, RecordTooBig, Truncated};
     matches!(kind, Invalid | RecordSize | RecordTooBig | Truncated)
 }
 
 #[cold]
-fn missing(what: &str) -> Error {
+fn missing_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 

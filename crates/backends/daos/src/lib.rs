@@ -2,7 +2,8 @@
 //! snapshots and transactions; Esker's objects are its objects, with the same ids, classes, keys and extents, so that
 //! programs written for DAOS see what Esker writes, and the other way round.
 //!
-//! docs/decisions/0050-daos-backend.md says what of the seam becomes what of DAOS's API, and what has no counterpart.
+//! docs/decisions/0050-daos-backend.md maps the operations of the backend traits to functions of DAOS, and names those without
+//! a counterpart.
 #![forbid(unsafe_code)]
 
 mod backend;
@@ -39,7 +40,7 @@ fn pending<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Reply<'a
     Reply::Pending(Box::pin(work))
 }
 
-/// What is not there is empty.
+/// Replaces `NotFound` by an empty result.
 fn or_empty<T: Default>(found: Result<T>) -> Result<T> {
     match found {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(T::default()),

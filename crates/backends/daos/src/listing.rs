@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The keys of a level of an object, encoded and sorted.
 type Sorted = Arc<Vec<Vec<u8>>>;
 
-/// What was listed: an object, one of its dkeys if its akeys were, and a state.
+/// The subject of a listing: an object, one of its dkeys if akeys were listed, and a state.
 type Listed = (ObjectId, Option<Vec<u8>>, View);
 
 /// The most recent listing of a container that has not come to its end: the next page continues it.

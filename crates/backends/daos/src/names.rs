@@ -1,4 +1,4 @@
-//! What DAOS stores under a name of Esker, and the other way round: labels of containers, names and values of attributes.
+//! Translation of names and values between Esker and DAOS: labels of containers, attributes.
 use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 
 /// The label of a container without one, as DAOS lists it.
@@ -8,9 +8,9 @@ const UNNAMED: &str = "esker.unnamed.";
 
 /// Names of Esker but for attributes of users.
 const OTHER: &str = "esker.";
-/// What the backend itself notes.
+/// Attributes of the backend itself.
 const OWN: &str = "esker:";
-/// Attributes of users, as the seam names them.
+/// Attributes of users, as the backend trait names them.
 const USER: &str = "attr:";
 
 /// Precedes a value that is empty, which DAOS does not store, or that begins like this.

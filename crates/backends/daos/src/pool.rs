@@ -1,4 +1,4 @@
-//! The seam of pools: containers are DAOS's containers.
+//! The backend trait of pools: containers are DAOS's containers.
 use super::backend::{Daos, Shared, checksum_number};
 use super::container::Opened;
 use super::names::{CREATED, check_shown, stored_name, stored_value};

@@ -17,7 +17,7 @@ const MAGIC: &[u8; 8] = b"DAOSREAD";
 /// Bytes of a digest in a token.
 const DIGEST_BYTES: usize = 16;
 
-/// What was found by a read, in few bytes.
+/// A hash of the result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Digest([u8; DIGEST_BYTES]);
 
@@ -66,7 +66,7 @@ fn foreign() -> Error {
 }
 
 impl Digest {
-    fn of(parts: impl FnOnce(&mut Vec<u8>)) -> Self {
+    fn hash(parts: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut bytes = Vec::new();
         parts(&mut bytes);
         let hash = Sha256::digest(&bytes);
@@ -76,12 +76,12 @@ impl Digest {
     }
 
     pub(super) fn of_number(number: u64) -> Self {
-        Self::of(|out| put_u64(out, number))
+        Self::hash(|out| put_u64(out, number))
     }
 
-    /// Of what a fetch has found, or that a condition did not hold.
+    /// Digest of the result of a fetch, or of a condition that did not hold.
     pub(super) fn of_fetch(got: &Result<Vec<Got>>) -> Self {
-        Self::of(|out| {
+        Self::hash(|out| {
             let Ok(all) = got else { return put_u32(out, u32::MAX) };
             for got in all {
                 put_u64(out, got.size);
@@ -95,14 +95,14 @@ impl Digest {
     }
 
     pub(super) fn of_keys(keys: &KeyBatch, anchor: &Anchor) -> Self {
-        Self::of(|out| {
+        Self::hash(|out| {
             keys.iter().for_each(|key| put_bytes(out, key));
             put_anchor(out, anchor);
         })
     }
 
     pub(super) fn of_extents(extents: &[StoredExtent], anchor: &Anchor) -> Self {
-        Self::of(|out| {
+        Self::hash(|out| {
             for stored in extents {
                 put_extents(out, &[stored.extent]);
                 put_u64(out, stored.record_size);
@@ -113,7 +113,7 @@ impl Digest {
     }
 
     pub(super) fn of_found(found: Option<&KeyFound>) -> Self {
-        Self::of(|out| {
+        Self::hash(|out| {
             if let Some(found) = found {
                 put_bytes(out, &found.dkey);
                 put_bytes(out, &found.akey);
@@ -221,7 +221,7 @@ impl Read {
                 anchor: anchor(&mut parts)?,
                 entries: usize::try_from(parts.u64()?).ok()?,
             },
-            3 => Self::Query(Asked::of(&mut parts)?),
+            3 => Self::Query(Asked::parse(&mut parts)?),
             4 => Self::Epoch,
             _ => return None,
         };
@@ -250,7 +250,7 @@ impl Asked {
         put_u32(out, self.want_extent.into());
     }
 
-    fn of(parts: &mut Parts<'_>) -> Option<Self> {
+    fn parse(parts: &mut Parts<'_>) -> Option<Self> {
         let edge = if parts.u32()? == 0 { Edge::Min } else { Edge::Max };
         let (dkey, after, akey) = (key(parts)?, key(parts)?, key(parts)?);
         let (want_akey, want_extent) = (parts.u32()? != 0, parts.u32()? != 0);

@@ -64,7 +64,7 @@ impl Reader<'_> {
         Ok(None)
     }
 
-    /// What is asked for below a dkey; `None` if it is not all there.
+    /// The akey and extent of a query below a dkey; `None` if one of them does not exist.
     async fn find_below(&self, dkey: &[u8], query: &KeyQuery<'_>) -> Result<Option<Below>> {
         let kind = self.oid.akey_kind();
         let all = from_edge(query.edge, self.decoded(kind, self.sorted(Some(dkey)).await?)?);
@@ -102,7 +102,7 @@ impl Reader<'_> {
     }
 }
 
-/// True for the question that DAOS answers as the seam asks it.
+/// True for the query that DAOS answers in the form of the backend trait.
 fn is_usual(query: &KeyQuery<'_>) -> bool {
     query.dkey.is_none() && query.after.is_none() && query.want_extent && !query.want_akey
 }

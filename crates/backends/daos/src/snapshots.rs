@@ -28,7 +28,7 @@ impl Snapshots {
         let epochs = container.snapshots().await?;
         let found = epochs.binary_search(&epoch.0).is_ok();
         *self.0.lock() = Some((now, epochs));
-        if found { Ok(()) } else { Err(missing(epoch)) }
+        if found { Ok(()) } else { Err(missing_error(epoch)) }
     }
 
     fn forget(&self) {
@@ -37,7 +37,7 @@ impl Snapshots {
 }
 
 #[cold]
-fn missing(epoch: Epoch) -> Error {
+fn missing_error(epoch: Epoch) -> Error {
     let message = format!(
         "no snapshot at epoch {}: `esker cont snapshot list` lists those that there are",
         epoch.0

@@ -36,8 +36,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Applies a change as a transaction: what was read is read again in it, so that DAOS detects whoever changes it
-    /// meanwhile.
+    /// Applies a change as a transaction. It repeats the reads of the caller, so that DAOS detects clients that change the
+    /// same data meanwhile.
     async fn transact(&self, change: &Change<'_>) -> Result<Epoch> {
         for _ in 0..DAOS_TRIES_MAX {
             let tx = self.opened.container.transaction()?;
@@ -142,7 +142,7 @@ async fn update(
     Ok(())
 }
 
-/// What an update depends on that DAOS does not check.
+/// Checks a condition of an update that DAOS does not check.
 async fn check_dkey(reader: &Reader<'_>, dkey: &[u8], cond: Cond) -> Result<()> {
     if !cond.intersects(Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE)) {
         return Ok(());

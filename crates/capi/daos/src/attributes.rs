@@ -14,7 +14,7 @@ const ROOM: usize = 4096;
 /// `-DER_NONEXIST`: there is no such attribute.
 const NONEXISTENT: c_int = -1005;
 
-/// What has the attributes; it stays open.
+/// An open pool or container that has the attributes.
 pub(crate) trait Owner: Send + Sync {
     fn handle(&self) -> RawHandle;
 }
@@ -31,7 +31,7 @@ pub(crate) struct Table {
     pub(crate) get: Get,
     pub(crate) set: Set,
     pub(crate) remove: unsafe extern "C" fn(RawHandle, c_int, Names, Ev) -> c_int,
-    /// What reading and changing attributes count as, for errors.
+    /// Kinds of request for errors: of reads, and of changes.
     requests: (Request, Request),
 }
 
@@ -143,7 +143,7 @@ impl Attributes {
             set(handle, it.count(), names, values, it.sizes.as_ptr(), event)
         };
         let doing = self.table.requests.1.doing("setting an attribute");
-        self.calls.done(doing, arguments, launch).await.map(drop)
+        self.calls.run_checked(doing, arguments, launch).await.map(drop)
     }
 
     /// Removes attributes. Those that are not set are no error.

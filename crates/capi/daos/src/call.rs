@@ -49,7 +49,7 @@ impl Calls {
     /// Launches a call with `owned`, which it refers to, and waits for its code. `bytes` is the size of its buffers.
     ///
     /// # Errors
-    /// `TimedOut`; `NotSupported` in a forked child. A code that the library returns is no error here.
+    /// `TimedOut`; `NotSupported` in a forked child. A code that the library returns is not an error here.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         doing: Doing<'_>,
@@ -70,11 +70,11 @@ impl Calls {
         }
     }
 
-    /// As [`Calls::run`], with an error for a negative code.
+    /// Runs a call like [`Calls::run`], and turns a negative code into an error.
     ///
     /// # Errors
     /// That of the code as well.
-    pub(crate) async fn done<T: Send + 'static>(
+    pub(crate) async fn run_checked<T: Send + 'static>(
         self,
         doing: Doing<'_>,
         owned: T,

@@ -21,10 +21,10 @@ const UNTIMED: u32 = 0x10;
 /// Snapshots that a first call of a listing has room for.
 const SNAPSHOTS: usize = 64;
 
-/// How a container is opened.
+/// Mode in which a container is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerMode {
-    /// As users open it.
+    /// The mode of a user.
     Use(OpenMode),
     /// Only to look at it.
     Look,
@@ -56,7 +56,7 @@ impl Drop for ContainerHandle {
     }
 }
 
-/// What a query of a container returns.
+/// The result of a query of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Its id.
@@ -117,7 +117,7 @@ impl Container {
             open(parent, it.name.as_ptr(), flags, handle, ptr::null_mut(), event)
         };
         let doing = format!("opening container {name:?}");
-        let opened = calls.done(Request::Open.doing(&doing), owned, launch).await?;
+        let opened = calls.run_checked(Request::Open.doing(&doing), owned, launch).await?;
         let (handle, closed) = (opened.handle, AtomicBool::new(false));
         Ok(Self(Arc::new(ContainerHandle { calls, handle, closed, _pool: Arc::clone(pool) })))
     }
@@ -157,7 +157,7 @@ impl Container {
             (functions.daos_cont_query)(handle, &raw mut it.info, it.asked.raw, event)
         };
         let Query { info, asked, .. } =
-            calls.done(Request::Query.doing("querying a container"), owned, launch).await?;
+            calls.run_checked(Request::Query.doing("querying a container"), owned, launch).await?;
         Ok(Opened {
             uuid: Uuid(info.uuid),
             label: asked.text(LABEL),
@@ -202,7 +202,7 @@ impl Container {
             |functions: &Functions, it: &mut (Setting, Arc<ContainerHandle>), event: Ev| unsafe {
                 (functions.daos_cont_set_prop)(handle, it.0.raw(), event)
             };
-        calls.done(Request::Set.doing(doing), owned, launch).await.map(drop)
+        calls.run_checked(Request::Set.doing(doing), owned, launch).await.map(drop)
     }
 
     /// Reserves numbers for object ids, and returns the first.
@@ -216,7 +216,10 @@ impl Container {
             (functions.daos_cont_alloc_oids)(handle, count, &raw mut it.0, event)
         };
         let owned = (0, Arc::clone(&self.0));
-        Ok(calls.done(Request::Set.doing("reserving object numbers"), owned, launch).await?.0)
+        Ok(calls
+            .run_checked(Request::Set.doing("reserving object numbers"), owned, launch)
+            .await?
+            .0)
     }
 
     /// Takes a snapshot, and returns its epoch.
@@ -230,7 +233,7 @@ impl Container {
             (functions.daos_cont_create_snap)(handle, &raw mut it.0, ptr::null_mut(), event)
         };
         let owned = (0, Arc::clone(&self.0));
-        Ok(calls.done(Request::Set.doing("taking a snapshot"), owned, launch).await?.0)
+        Ok(calls.run_checked(Request::Set.doing("taking a snapshot"), owned, launch).await?.0)
     }
 
     /// Epochs of its snapshots, oldest first.
@@ -250,7 +253,7 @@ impl Container {
                 list(handle, count, epochs, ptr::null_mut(), anchor, event)
             };
             let mut found =
-                calls.done(Request::Query.doing("listing snapshots"), owned, launch).await?;
+                calls.run_checked(Request::Query.doing("listing snapshots"), owned, launch).await?;
             let count = usize::try_from(found.count).unwrap_or(0);
             if count <= room {
                 found.epochs.truncate(count);
@@ -273,7 +276,7 @@ impl Container {
             (functions.daos_cont_destroy_snap)(handle, range, event)
         };
         calls
-            .done(Request::Set.doing("destroying a snapshot"), Arc::clone(&self.0), launch)
+            .run_checked(Request::Set.doing("destroying a snapshot"), Arc::clone(&self.0), launch)
             .await
             .map(drop)
     }

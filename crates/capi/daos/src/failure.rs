@@ -62,7 +62,7 @@ pub(crate) fn check(code: c_int, doing: Doing<'_>) -> Result<()> {
     }
 }
 
-/// What the caller can do about a code.
+/// The kind of error of a code.
 pub(crate) fn kind_of(code: c_int, request: Request) -> ErrorKind {
     find(code, request).map_or(ErrorKind::Io, |row| row.kind)
 }

@@ -11,7 +11,7 @@ use std::ptr;
 /// Extents found that a first call has room for, beyond those that are asked for.
 const FOUND: usize = 16;
 
-/// What is wanted of an akey.
+/// A request for an akey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AkeyFetch {
     /// The akey.
@@ -26,7 +26,7 @@ pub struct AkeyFetch {
     pub cond: u64,
 }
 
-/// What was found of an akey.
+/// The result of a request for an akey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
     /// Size of the single value, or of a record; 0 if there is nothing.
@@ -86,7 +86,7 @@ impl Fetching {
 
     /// Lets the structures of C refer to what the arguments own.
     fn point(&mut self) {
-        self.key = RawIov::of(&self.dkey);
+        self.key = RawIov::input(&self.dkey);
         self.iovs = self.data.iter_mut().map(|data| RawIov::room(data)).collect();
         self.iods =
             self.akeys.iter().zip(&mut self.recxs).map(|(akey, it)| iod(akey, it)).collect();
@@ -115,7 +115,7 @@ impl Fetching {
 fn iod(akey: &AkeyFetch, recxs: &mut Vec<RawRecx>) -> RawIod {
     let single = akey.extents.is_none();
     RawIod {
-        name: RawIov::of(&akey.akey),
+        name: RawIov::input(&akey.akey),
         kind: if single { SINGLE } else { ARRAY },
         size: akey.record_size,
         flags: akey.cond,
@@ -138,8 +138,8 @@ fn iom(iod: &RawIod, found: &mut Vec<RawRecx>) -> RawIom {
 }
 
 impl Object {
-    /// Reads akeys of a dkey. What is missing is no error unless a condition (`DAOS_COND_*`) demands it. Returns what
-    /// was found beside the error: sizes are right even if there was not enough room.
+    /// Reads akeys of a dkey. A missing akey is not an error unless a condition (`DAOS_COND_*`) requires it to exist. Returns
+    /// results beside the error: sizes are right even if there was not enough room.
     ///
     /// # Errors
     /// `TimedOut`, `NotSupported` in a forked child. Those of DAOS are returned beside what was found.

@@ -37,8 +37,8 @@ pub(crate) struct RawIov {
 }
 
 impl RawIov {
-    /// Bytes to read; libdaos does not write to what is not an output.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    /// Bytes to read; libdaos writes only to outputs.
+    pub(crate) fn input(bytes: &[u8]) -> Self {
         Self { buffer: bytes.as_ptr().cast_mut().cast(), capacity: bytes.len(), len: bytes.len() }
     }
 
@@ -305,7 +305,7 @@ const _: () = {
     assert!(size_of::<RawProperties>() == 16);
 };
 
-// Where members are, as DAOS's headers have them.
+// Offsets of members, from DAOS's headers.
 const _: () = {
     assert!(offset_of!(RawOid, hi) == 8);
     assert!(offset_of!(RawSgl, iovs) == 8);

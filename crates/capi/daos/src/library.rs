@@ -32,15 +32,15 @@ const STRICT_SYMBOL: &[u8] = b"esker_libdaos_be_strict";
 pub(crate) fn load() -> Result<&'static Functions> {
     let named = std::env::var_os(VARIABLE).filter(|file| !file.is_empty());
     let library = match &named {
-        Some(file) => open(file).map_err(|error| missing(&error))?,
-        None => FILES
-            .iter()
-            .find_map(|file| open(OsStr::new(file)).ok())
-            .map_or_else(|| open(OsStr::new(FILES[0])).map_err(|error| missing(&error)), Ok)?,
+        Some(file) => open(file).map_err(|error| not_loaded_error(&error))?,
+        None => FILES.iter().find_map(|file| open(OsStr::new(file)).ok()).map_or_else(
+            || open(OsStr::new(FILES[0])).map_err(|error| not_loaded_error(&error)),
+            Ok,
+        )?,
     };
     refuse_own(&library, named.as_ref())?;
     make_strict(&library);
-    let functions = Functions::of(&library).map_err(|error| missing(&error))?;
+    let functions = Functions::load(&library).map_err(|error| not_loaded_error(&error))?;
     // Never unloaded: the pointers live as long as the process.
     std::mem::forget(library);
     Ok(Box::leak(Box::new(functions)))
@@ -90,7 +90,7 @@ fn loaded_file() -> String {
         .to_owned()
 }
 
-fn missing(error: &libloading::Error) -> Error {
+fn not_loaded_error(error: &libloading::Error) -> Error {
     let message = format!(
         "libdaos, the client library of DAOS, cannot be loaded: {error}; install it (the package daos-client) or name \
          its file in {VARIABLE}"
@@ -121,11 +121,11 @@ macro_rules! functions {
             $(pub(crate) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
-        /// All that is used of the library.
+        /// Names of the functions that are loaded from the library.
         pub const SYMBOLS: &[&str] = &[$(stringify!($name)),*];
 
         impl Functions {
-            fn of(library: &Library) -> std::result::Result<Self, libloading::Error> {
+            fn load(library: &Library) -> std::result::Result<Self, libloading::Error> {
                 // SAFETY: the names are those of the public API of libdaos, whose headers give these types; they are
                 // the same in all releases 2.x that have them.
                 Ok(unsafe { Self { $($name: *library.get(stringify!($name).as_bytes())?,)* } })

@@ -163,7 +163,7 @@ impl Object {
             _keep: (self.clone(), tx.cloned()),
         };
         owned.iov = RawIov::room(&mut owned.buffer);
-        owned.key = owned.dkey.as_deref().map_or(RawIov::NULL, RawIov::of);
+        owned.key = owned.dkey.as_deref().map_or(RawIov::NULL, RawIov::input);
         // SAFETY: the arguments live until the call is done, where they are now.
         let launch = |functions: &Functions, it: &mut KeyPage, event: Ev| unsafe {
             it.sgl.iovs = &raw mut it.iov;
@@ -225,7 +225,7 @@ impl Object {
         let (handle, th) = (self.0.handle, handle_of(tx));
         let keys = [dkey.to_vec(), akey.to_vec()];
         let owned = ExtentPage {
-            iovs: [RawIov::of(&keys[0]), RawIov::of(&keys[1])],
+            iovs: [RawIov::input(&keys[0]), RawIov::input(&keys[1])],
             keys,
             size: 0,
             count: EXTENTS_PAGE as u32,
@@ -245,7 +245,7 @@ impl Object {
         let page = self
             .0
             .calls
-            .done(Request::List.doing("listing extents of an array"), owned, launch)
+            .run_checked(Request::List.doing("listing extents of an array"), owned, launch)
             .await?;
         debug_assert!(!page.keys[0].is_empty());
         Ok(page)
@@ -289,7 +289,7 @@ impl Container {
         };
         let owned = (RawHandle::NONE, Arc::clone(&self.0));
         let (handle, _container) = calls
-            .done(
+            .run_checked(
                 Request::List.doing("opening the table of the objects of a snapshot"),
                 owned,
                 open,
@@ -309,7 +309,7 @@ impl Container {
         };
         self.0
             .calls
-            .done(Request::List.doing("listing the objects of a snapshot"), owned, launch)
+            .run_checked(Request::List.doing("listing the objects of a snapshot"), owned, launch)
             .await
     }
 }

@@ -40,7 +40,7 @@ impl Container {
     /// Opens an object, which need not exist.
     ///
     /// # Errors
-    /// `Invalid` for an id that is no user's or whose class does not fit the pool; `NoHandle`.
+    /// `Invalid` for an id that is reserved or whose class does not fit the pool; `NoHandle`.
     pub fn object(&self, oid: ObjectId, writable: bool) -> Result<Object> {
         check_process()?;
         let (calls, parent, mut handle) = (self.0.calls, self.0.handle, RawHandle::NONE);
@@ -64,7 +64,7 @@ pub enum Content {
         record_size: u64,
         /// Which records.
         extents: Vec<Extent>,
-        /// Their bytes.
+        /// Bytes of the records.
         data: Vec<u8>,
     },
     /// Removes records of an array.
@@ -145,8 +145,8 @@ impl Updating {
             sgls: Vec::new(),
             _keep: (object.clone(), tx.cloned()),
         };
-        it.key = RawIov::of(&it.dkey);
-        it.iovs = it.updates.iter().map(|update| RawIov::of(update.data())).collect();
+        it.key = RawIov::input(&it.dkey);
+        it.iovs = it.updates.iter().map(|update| RawIov::input(update.data())).collect();
         it.iods = it
             .updates
             .iter()
@@ -168,7 +168,7 @@ fn iod(update: &AkeyUpdate, recxs: &mut Vec<RawRecx>) -> RawIod {
     let (kind, size) = update.kind_and_size();
     let single = kind == SINGLE;
     RawIod {
-        name: RawIov::of(&update.akey),
+        name: RawIov::input(&update.akey),
         kind,
         size,
         flags: update.cond,
@@ -193,8 +193,8 @@ impl Punching {
     fn new(object: &Object, tx: Option<&Tx>, dkey: &[u8], akeys: Vec<Vec<u8>>) -> Self {
         let (dkey, _keep) = (dkey.to_vec(), (object.clone(), tx.cloned()));
         let mut it = Self { dkey, akeys, key: RawIov::NULL, iovs: Vec::new(), _keep };
-        it.key = RawIov::of(&it.dkey);
-        it.iovs = it.akeys.iter().map(|akey| RawIov::of(akey)).collect();
+        it.key = RawIov::input(&it.dkey);
+        it.iovs = it.akeys.iter().map(|akey| RawIov::input(akey)).collect();
         it
     }
 }
@@ -241,7 +241,7 @@ impl Object {
         };
         self.0
             .calls
-            .done(Request::Punch.doing("removing a DAOS object"), owned, launch)
+            .run_checked(Request::Punch.doing("removing a DAOS object"), owned, launch)
             .await
             .map(drop)
     }
@@ -259,7 +259,7 @@ impl Object {
         };
         self.0
             .calls
-            .done(Request::Punch.doing("removing a key of a DAOS object"), owned, launch)
+            .run_checked(Request::Punch.doing("removing a key of a DAOS object"), owned, launch)
             .await
             .map(drop)
     }
@@ -284,7 +284,7 @@ impl Object {
         };
         self.0
             .calls
-            .done(Request::Punch.doing("removing keys of a DAOS object"), owned, launch)
+            .run_checked(Request::Punch.doing("removing keys of a DAOS object"), owned, launch)
             .await
             .map(drop)
     }

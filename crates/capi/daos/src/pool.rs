@@ -41,7 +41,7 @@ impl Drop for Connection {
     }
 }
 
-/// What a query of a pool returns.
+/// The result of a query of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolState {
     /// Its id.
@@ -54,7 +54,7 @@ pub struct PoolState {
     pub nodes: u32,
     /// Capacity in bytes, over all targets and media.
     pub total: u64,
-    /// Of that, free.
+    /// Free bytes.
     pub free: u64,
 }
 
@@ -127,7 +127,7 @@ impl Pool {
         };
         let of = of.map(|system| format!(" of system {system:?}")).unwrap_or_default();
         let doing = format!("connecting to the DAOS pool {name:?}{of}");
-        let connected = calls.done(Request::Connect.doing(&doing), owned, launch).await?;
+        let connected = calls.run_checked(Request::Connect.doing(&doing), owned, launch).await?;
         calls.counts_connection(true);
         Ok(Self(Arc::new(Connection { calls, handle: connected.handle })))
     }
@@ -148,7 +148,7 @@ impl Pool {
             query(handle, ptr::null_mut(), &raw mut it.info, it.asked.raw, event)
         };
         let Query { info, asked, .. } =
-            calls.done(Request::Pool.doing("querying a DAOS pool"), owned, launch).await?;
+            calls.run_checked(Request::Pool.doing("querying a DAOS pool"), owned, launch).await?;
         Ok(PoolState {
             uuid: Uuid(info.uuid),
             label: asked.text(POOL_LABEL),
@@ -180,7 +180,7 @@ impl Pool {
             // SAFETY: as the caller of this closure promises.
             unsafe { (functions.daos_pool_filter_cont)(handle, all, count, entries, event) }
         });
-        // What is known of a container besides its name may not be told to everybody.
+        // A user may have the right to list containers but not to query them.
         let (names, details) = (names.await?, details.await.unwrap_or_default());
         let about = |named: &RawNamed| details.iter().find(|it| it.named.uuid == named.uuid);
         Ok(names.iter().map(|named| listed(named, about(named))).collect())
@@ -218,7 +218,7 @@ impl Pool {
     /// `Exists` if the label is in use; errors of DAOS.
     pub async fn create(&self, new: &NewContainer) -> Result<Uuid> {
         let (calls, handle) = (self.0.calls, self.0.handle);
-        let setting = Setting::of(new)?;
+        let setting = Setting::for_new_container(new)?;
         let owned = Creating { setting, uuid: [0; 16], _pool: Arc::clone(&self.0) };
         // SAFETY: the arguments live until the call is done, which sets the id.
         let launch = |functions: &Functions, it: &mut Creating, event: Ev| unsafe {
@@ -226,7 +226,7 @@ impl Pool {
         };
         let label = new.label.as_deref().map(|label| format!(" {label:?}")).unwrap_or_default();
         let doing = format!("creating container{label}");
-        Ok(Uuid(calls.done(Request::Create.doing(&doing), owned, launch).await?.uuid))
+        Ok(Uuid(calls.run_checked(Request::Create.doing(&doing), owned, launch).await?.uuid))
     }
 
     /// Opens a container by its label or UUID.
@@ -249,7 +249,7 @@ impl Pool {
             (functions.daos_cont_destroy2)(handle, it.0.as_ptr(), force.into(), event)
         };
         let doing = format!("destroying container {name:?}");
-        calls.done(Request::Destroy.doing(&doing), owned, launch).await.map(drop)
+        calls.run_checked(Request::Destroy.doing(&doing), owned, launch).await.map(drop)
     }
 }
 

@@ -11,7 +11,7 @@ use std::ptr;
 /// Bytes of `struct daos_prop_co_roots`: four object ids.
 const ROOTS_BYTES: usize = 64;
 
-/// What a new container has from its beginning.
+/// Properties of a new container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewContainer {
     /// Its label; `None` leaves it without one.
@@ -37,7 +37,7 @@ unsafe impl Send for Setting {}
 
 impl Setting {
     /// The properties of a new container.
-    pub(crate) fn of(new: &NewContainer) -> Result<Self> {
+    pub(crate) fn for_new_container(new: &NewContainer) -> Result<Self> {
         let mut setting = Self::label(new.label.as_deref())?;
         setting.add(CHECKSUM, RawValue { number: new.checksum });
         if new.first_oid > 0 {

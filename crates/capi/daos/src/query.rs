@@ -56,15 +56,18 @@ impl Object {
             recx: RawRecx::default(),
             _keep: (self.clone(), tx.cloned()),
         };
-        owned.iovs[1] = RawIov::of(&owned.akey);
+        owned.iovs[1] = RawIov::input(&owned.akey);
         // SAFETY: the arguments live until the call is done, where they are now.
         let launch = |functions: &Functions, it: &mut Asking, event: Ev| unsafe {
             it.iovs[0] = RawIov::room(&mut it.dkey);
             let [dkey, akey] = &mut it.iovs;
             (functions.daos_obj_query_key)(handle, th, flags, dkey, akey, &raw mut it.recx, event)
         };
-        let found =
-            self.0.calls.done(Request::Read.doing("querying a DAOS object"), owned, launch).await?;
+        let found = self
+            .0
+            .calls
+            .run_checked(Request::Read.doing("querying a DAOS object"), owned, launch)
+            .await?;
         let (dkey, extent) = (found.dkey, Extent::from(found.recx));
         Ok((!extent.is_empty()).then_some(Outermost { dkey, extent }))
     }
@@ -83,7 +86,11 @@ impl Object {
         Ok(self
             .0
             .calls
-            .done(Request::Read.doing("asking for the last change of a DAOS object"), owned, launch)
+            .run_checked(
+                Request::Read.doing("asking for the last change of a DAOS object"),
+                owned,
+                launch,
+            )
             .await?
             .0)
     }

@@ -44,7 +44,7 @@ impl<T> Operation<T> {
     }
 }
 
-/// Ends an operation: whoever waits for it gets the answer.
+/// Ends an operation: the task that waits for it gets the answer.
 ///
 /// # Safety
 /// `event` must be that of an operation of this type which is not under way any more. It is freed.
@@ -70,7 +70,7 @@ pub(crate) unsafe fn finish_any(event: Ev, functions: &Functions) {
     unsafe { finish(event, functions) }
 }
 
-/// Where the answer of an operation arrives.
+/// The answer of an operation, once it has arrived.
 pub(crate) struct Answer<T>(Mutex<Arrival<T>>);
 
 struct Arrival<T> {

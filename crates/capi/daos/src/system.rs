@@ -1,4 +1,4 @@
-//! What a process has of DAOS: the loaded library, one event queue, and the thread that takes answers from it.
+//! Use of DAOS by a process: the loaded library, one event queue, and the thread that takes answers from it.
 //!
 //! When the process ends, libraries that libdaos uses release what they have. A thread that polled the queue then would
 //! use it still. So the thread is stopped first, after the calls that close handles; then the queue and the library are
@@ -47,7 +47,7 @@ pub(crate) struct System {
     changed: Condvar,
 }
 
-/// What the thread has to look after.
+/// State that the thread of the event queue reads.
 #[derive(Default)]
 struct Work {
     phase: Phase,

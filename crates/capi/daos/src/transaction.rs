@@ -76,7 +76,11 @@ impl Tx {
             (functions.daos_tx_commit)(handle, event)
         };
         calls
-            .done(Request::Commit.doing("committing a transaction"), Arc::clone(&self.0), launch)
+            .run_checked(
+                Request::Commit.doing("committing a transaction"),
+                Arc::clone(&self.0),
+                launch,
+            )
             .await?;
         let mut epoch = 0;
         // SAFETY: the call is local, and sets the epoch.

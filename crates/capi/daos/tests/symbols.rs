@@ -1,4 +1,4 @@
-//! What is used of libdaos is what a genuine one has. `tests/abi/symbols.c` lists the functions of DAOS's public headers,
+//! The functions that are loaded from libdaos exist in a genuine one. `tests/abi/symbols.c` lists the functions of DAOS's public headers,
 //! and `tests/abi` compares their structures with DAOS's.
 use esker_daos_binding::SYMBOLS;
 
