@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 const SLOTS: u64 = 256;
 
 /// A pool and a container in it; the pool is gone when this is dropped.
-struct Site {
+struct TestPool {
     folder: PathBuf,
     container: Container,
 }
 
-impl Site {
+impl TestPool {
     fn new(name: &str) -> Self {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -54,7 +54,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for TestPool {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
         let _ = self.folder.parent().map(std::fs::remove_dir);
@@ -68,8 +68,8 @@ fn slots() -> impl FnMut() -> usize {
 }
 
 fn key_values(criterion: &mut Criterion) {
-    let site = Site::new("kv");
-    let kv = site.kv();
+    let pool = TestPool::new("kv");
+    let kv = pool.kv();
     let keys: Vec<String> = (0..SLOTS).map(|slot| format!("key-{slot:012}")).collect();
     let mut buffer = [0; 64];
     let put = |key: &str| kv.put(key.as_bytes(), &[7; 64], Cond::NONE, Access::Latest).wait();
@@ -88,8 +88,8 @@ fn key_values(criterion: &mut Criterion) {
 
 fn arrays(criterion: &mut Criterion) {
     for (name, bytes) in [("array of 8 KiB", 8 << 10), ("array of 1 MiB", 1 << 20)] {
-        let site = Site::new("array");
-        let arrays = site.arrays(bytes);
+        let pool = TestPool::new("array");
+        let arrays = pool.arrays(bytes);
         let (ranges, data) = ([Extent::new(0, bytes)], vec![7; bytes as usize]);
         let mut buffer = data.clone();
         let write = |array: &Array| array.write(&ranges, Source::One(&data), Access::Latest).wait();

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_starts_early() {
+    fn wait_until_returns_at_or_after_start() {
         let start = monotonic_ns() + 2_000_000;
         wait_until(start);
         assert!(monotonic_ns() >= start);

@@ -28,8 +28,8 @@ impl Host {
     ///
     /// # Errors
     /// If the directory does not exist.
-    pub fn of(folder: &Path) -> Result<Self> {
-        let mount = Mount::of(folder)?;
+    pub fn for_folder(folder: &Path) -> Result<Self> {
+        let mount = Mount::for_path(folder)?;
         Ok(Self {
             cpu: cpu_in(&read("/proc/cpuinfo")),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_something_of_each() {
-        let host = Host::of(Path::new("/")).unwrap();
+        let host = Host::for_folder(Path::new("/")).unwrap();
         assert!(!host.kernel.is_empty() && !host.cpu.is_empty() && !host.file_system.is_empty());
         assert!(host.cpus > 0 && host.memory_bytes > 0);
     }

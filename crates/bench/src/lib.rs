@@ -1,6 +1,6 @@
 //! Benchmarks of Esker: the rate of the store, the rate of its medium, and their ratio.
 //!
-//! A benchmark starts several processes ([`fleet`]), which take the same [`job::LoadStep`] at the same time, and writes
+//! A benchmark starts several processes ([`processes`]), which take the same [`job::LoadStep`] at the same time, and writes
 //! a [`report::Report`]. The same processes measure the limit, on the same medium, between the phases of the store.
 //!
 //! The first use of fresh memory is ten times slower than its reuse. Memory is therefore touched before it is measured:
@@ -15,7 +15,7 @@ pub mod clock;
 pub mod engine;
 pub mod field_io;
 pub mod fields;
-pub mod fleet;
+pub mod processes;
 pub mod growth;
 pub mod host;
 pub mod interrupt;

@@ -42,7 +42,7 @@ impl Limit {
         self.measure(until, |index| self.write(index))
     }
 
-    /// As [`Limit::pwrite`], with fdatasync after each block.
+    /// [`Limit::pwrite`] with fdatasync after each block.
     ///
     /// # Errors
     /// Errors of the file system.

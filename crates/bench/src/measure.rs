@@ -19,7 +19,7 @@ pub enum Until {
 impl Until {
     /// After `ops` operations, or after `seconds` if given.
     #[must_use]
-    pub fn of(ops: u64, seconds: Option<f64>) -> Self {
+    pub fn from_limits(ops: u64, seconds: Option<f64>) -> Self {
         match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
             Some(elapsed) => Self::Either(ops, elapsed),
             None => Self::Ops(ops),

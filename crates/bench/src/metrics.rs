@@ -162,7 +162,7 @@ pub struct Statistics {
 impl Statistics {
     /// Statistics of `values`; zeros if there are none.
     #[must_use]
-    pub fn of(values: &[f64]) -> Self {
+    pub fn from_values(values: &[f64]) -> Self {
         if values.is_empty() {
             return Self::default();
         }
@@ -181,7 +181,7 @@ impl Statistics {
     /// Statistics of `values`, [`rounded`] for reports.
     #[must_use]
     pub fn rounded(values: &[f64]) -> Self {
-        let Self { mean, min, max, stddev, median } = Self::of(values);
+        let Self { mean, min, max, stddev, median } = Self::from_values(values);
         let [mean, min, max, stddev, median] = [mean, min, max, stddev, median].map(rounded);
         Self { mean, min, max, stddev, median }
     }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_done_is_nothing_measured() {
+    fn empty_phase_has_zero_metrics() {
         let none = Phase::default();
         assert_eq!((none.total_wall_clock_ns(), none.off_0_ns(), none.off_f_ns()), (0, 0, 0));
         assert_eq!((none.global_timing_bandwidth(), none.synchronous_bandwidth()), (0.0, 0.0));
@@ -313,9 +313,9 @@ mod tests {
         // Mean of 2, 4, 9 is 5; squares 9 + 1 + 16 = 26; over n - 1 = 2: 13.
         let known =
             Statistics { mean: 5.0, min: 2.0, max: 9.0, stddev: 13.0f64.sqrt(), median: 4.0 };
-        assert_eq!(Statistics::of(&[2.0, 4.0, 9.0]), known);
+        assert_eq!(Statistics::from_values(&[2.0, 4.0, 9.0]), known);
         let one = Statistics { mean: 7.0, min: 7.0, max: 7.0, stddev: 0.0, median: 7.0 };
-        assert_eq!(Statistics::of(&[7.0]), one);
-        assert_eq!(Statistics::of(&[]), Statistics::default());
+        assert_eq!(Statistics::from_values(&[7.0]), one);
+        assert_eq!(Statistics::from_values(&[]), Statistics::default());
     }
 }

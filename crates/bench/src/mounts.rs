@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is mounted.
+    /// The mount point.
     pub point: PathBuf,
     /// Its type as the kernel names it (`ext4`, `tmpfs`).
     pub sort: String,
@@ -15,7 +15,7 @@ pub struct Mount {
     pub dax: bool,
 }
 
-/// What data on a file system lies on.
+/// Medium of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// Memory.
@@ -35,7 +35,7 @@ impl Mount {
     ///
     /// # Errors
     /// If the path or the table of mounts cannot be read.
-    pub fn of(path: &Path) -> Result<Self> {
+    pub fn for_path(path: &Path) -> Result<Self> {
         let path = path
             .canonicalize()
             .map_err(|error| Error::io(format!("looking for {}", path.display()), &error))?;
@@ -44,7 +44,7 @@ impl Mount {
         Ok(find(&table, &path))
     }
 
-    /// What it lies on.
+    /// Medium of the file system, by its type and source.
     #[must_use]
     pub fn media(&self) -> Media {
         match self.sort.as_str() {
@@ -70,7 +70,7 @@ impl Media {
     }
 }
 
-/// Of the mounts above the path the innermost, and of several on one point the last.
+/// Finds the innermost mount that contains the path. If several have the same mount point, the last one hides the others.
 fn find(table: &str, path: &Path) -> Mount {
     let above = table.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count()).unwrap_or_else(|| Mount {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_root_of_this_machine_is_mounted() {
-        assert_ne!(Mount::of(Path::new("/proc")).unwrap().sort, "unknown");
-        assert!(Mount::of(Path::new("/no/such/path")).is_err());
+        assert_ne!(Mount::for_path(Path::new("/proc")).unwrap().sort, "unknown");
+        assert!(Mount::for_path(Path::new("/no/such/path")).is_err());
     }
 }

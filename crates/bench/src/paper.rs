@@ -1,8 +1,8 @@
 //! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS, and figures of one
 //! on arrays and of one on applications, scaled down to one machine and a few minutes.
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::plan::Note;
-use crate::plan::arena::{Arena, Room, Store};
+use crate::plan::work_dir::{WorkDir, Capacity, Store};
 use crate::plan::served::Served;
 use esker::types::info::Durability;
 use esker_store::PoolSpec;
@@ -24,7 +24,7 @@ pub struct PaperPlan {
 pub struct PaperReports {
     /// One report per command, in order.
     pub reports: Vec<PaperReport>,
-    _arena: Arena,
+    _work_dir: WorkDir,
 }
 
 /// The report of one command.
@@ -42,7 +42,7 @@ pub struct PaperReport {
 struct Command {
     /// Name that the findings use.
     name: &'static str,
-    /// What it measures.
+    /// The measured system.
     on: On,
     /// Arguments after `esker bench`, without the location.
     words: &'static str,
@@ -161,17 +161,17 @@ impl PaperPlan {
     /// # Errors
     /// If there is no space, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<PaperReports> {
-        let room = Room { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
-        let arena = Arena::new(&self.launcher, &self.folder, &[Store::Posix], &room, note)?;
-        let runner = arena.runner(&self.launcher);
-        let served = NODES.map(|nodes| self.served(arena.folder(), nodes, note));
+        let room = Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
+        let work_dir = WorkDir::new(&self.launcher, &self.folder, &[Store::Posix], &room, note)?;
+        let runner = work_dir.runner(&self.launcher);
+        let served = NODES.map(|nodes| self.served(work_dir.folder(), nodes, note));
         let served = served.into_iter().collect::<Result<Vec<_>>>()?;
         let mut reports = Vec::new();
         for (index, step) in STEPS.iter().enumerate() {
             note(&format!("{} of {}: esker bench {}", index + 1, STEPS.len(), step.words));
             let urls = || served.iter().map(Served::url).collect::<Vec<_>>().join(",");
             let place = match step.on {
-                On::Posix => ["--pool".to_owned(), arena.url(&Store::Posix)],
+                On::Posix => ["--pool".to_owned(), work_dir.url(&Store::Posix)],
                 On::Native | On::Files => ["--path".to_owned(), self.folder.display().to_string()],
                 On::Nodes => ["--nodes".to_owned(), urls()],
             };
@@ -183,7 +183,7 @@ impl PaperPlan {
                 path: runner.report_path(step.name),
             });
         }
-        Ok(PaperReports { reports, _arena: arena })
+        Ok(PaperReports { reports, _work_dir: work_dir })
     }
 
     /// A pool over nodes, in a directory of its own.

@@ -60,13 +60,13 @@ pub struct Parallel {
 pub struct RepeatStatistics {
     /// Number of repeats.
     pub count: u32,
-    /// Of [`Repeat::global_timing_bandwidth_mib_s`].
+    /// Statistics of [`Repeat::global_timing_bandwidth_mib_s`].
     pub global_timing_bandwidth_mib_s: Statistics,
-    /// Of [`Repeat::synchronous_bandwidth_mib_s`].
+    /// Statistics of [`Repeat::synchronous_bandwidth_mib_s`].
     pub synchronous_bandwidth_mib_s: Option<Statistics>,
-    /// Of [`Repeat::limit_mib_s`].
+    /// Statistics of [`Repeat::limit_mib_s`].
     pub limit_mib_s: Statistics,
-    /// Of [`Repeat::ratio`].
+    /// Statistics of [`Repeat::ratio`].
     pub ratio: Statistics,
 }
 

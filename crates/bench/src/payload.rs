@@ -33,7 +33,7 @@ impl Payload {
         &self.bytes[self.range(slot)]
     }
 
-    /// Where that block is in [`Payload::bytes`].
+    /// Range of that block in [`Payload::bytes`].
     #[must_use]
     pub fn range(&self, slot: Slot) -> Range<usize> {
         let start = Rng::with_seed(slot.number()).usize(..SPREAD_BYTES / STEP_BYTES) * STEP_BYTES;

@@ -22,9 +22,9 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// Which rank this process is, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
-    /// From 0.
+    /// Number of this rank, from 0.
     pub rank: u32,
-    /// Their number.
+    /// Number of ranks.
     pub ranks: u32,
 }
 
@@ -44,10 +44,10 @@ impl Rank {
     /// # Errors
     /// [`ErrorKind::Invalid`] if a variable has an invalid value.
     pub fn of_environment() -> Result<Self> {
-        Self::of(|name| std::env::var(name).ok())
+        Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let found = VARIABLES.iter().find_map(|(rank, ranks)| {
             Some((rank, variable(rank)?, variable(ranks).unwrap_or_else(|| "1".to_owned())))
         });
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn ranks_are_those_of_the_environment() {
         let of = |known: &[(&str, &str)]| {
-            Rank::of(|name| {
+            Rank::from_variables(|name| {
                 known.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
             })
         };
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ranks_say_is_heard_in_their_order() {
+    fn gather_returns_messages_in_rank_order() {
         let folder = folder("gather");
         let heard = together(&folder, 3, |mut meeting| {
             let rank = meeting.who().rank;
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_benchmark_left_does_no_harm() {
+    fn files_of_earlier_benchmark_are_ignored() {
         let folder = folder("stale");
         std::fs::create_dir_all(folder.join("session-old")).unwrap();
         write(&folder.join("hello.1"), &"old").unwrap();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_is_not_waited_for() {
+    fn gather_fails_if_another_rank_failed() {
         let folder = folder("failed");
         let heard = together(&folder, 2, |mut meeting| match meeting.who().rank {
             0 => meeting.gather(0).unwrap_err().to_string(),

@@ -30,23 +30,23 @@ pub struct Report {
     pub schema: u32,
     /// The machine.
     pub host: Host,
-    /// How it was measured.
+    /// Settings of the measurement.
     pub settings: Settings,
-    /// What was measured.
+    /// The measurements.
     pub runs: Vec<Run>,
-    /// What a model says of systems that were not measured.
+    /// Predictions of a model for systems that were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
 }
 
-/// How it was measured.
+/// Settings of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Version of Esker.
     pub version: String,
     /// Commit it was built from, if known.
     pub commit: Option<String>,
-    /// What the payload was made from.
+    /// Seed of the payload.
     pub seed: u64,
     /// When it was measured.
     pub unix_time_s: u64,
@@ -90,11 +90,11 @@ impl Settings {
 /// One phase of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What was measured: `esker`, or `medium` for a limit.
+    /// The measured system: `esker`, or `medium` for a limit.
     pub store: String,
-    /// What was stored.
+    /// Kind of data.
     pub workload: String,
-    /// What was done with it.
+    /// Operation on the data.
     pub phase: String,
     /// Processes at once.
     pub procs: u32,
@@ -102,7 +102,7 @@ pub struct Run {
     pub size_bytes: u64,
     /// Operations of all processes.
     pub ops: u64,
-    /// Their time, summed over rounds.
+    /// Time of the operations, summed over rounds.
     pub seconds: f64,
     /// Operations per second of all processes.
     pub ops_per_s: f64,
@@ -114,7 +114,7 @@ pub struct Run {
     pub ratio: Option<f64>,
     /// Latencies of operations.
     pub latency_us: Latency,
-    /// What the store held at the end of the phase, in `growth`.
+    /// Number of entries in the store at the end of the phase, in `growth`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
     /// Commits of transactions that conflicts refused and that were repeated, in `tx`.

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_that_fails_says_is_heard() {
+    fn error_contains_message_of_failed_command() {
         assert!(shell().run(&["-c", "true"]).is_ok());
         let failed = shell().run(&["-c", "echo esker: no room >&2; exit 1"]).unwrap_err();
         assert!(failed.message().ends_with(": no room"), "{failed}");

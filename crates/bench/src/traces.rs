@@ -51,7 +51,7 @@ const fn events_of(kind: Kind) -> [&'static str; EVENTS] {
     ["io_start", "open_start", "open_end", start, end, "close_start", "close_end", "io_end"]
 }
 
-/// What one process did in one phase.
+/// Operations of one process in one phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
     /// Name of the node.

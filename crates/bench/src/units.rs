@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn invalid_sizes_are_refused() {
         for text in ["", "G", "-1", "4X", "4 G G", "1.2.3", "99999999999G", "ib"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }

@@ -88,7 +88,7 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
 }
 
 /// Ends this process when its parent dies, even in the middle of a step. To Linux the parent is the thread that started
-/// the process, so a fleet must be started by a thread that outlives it.
+/// the process, so a processes must be started by a thread that outlives it.
 ///
 /// # Errors
 /// If the system refuses.

@@ -2,7 +2,7 @@
 use super::data::Object;
 use super::raw::{self, Flow};
 use super::server::secret;
-use super::{ClientJob, Site, Step};
+use super::{ClientJob, Addresses, Step};
 use crate::buffer::Buffer;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter};
@@ -25,7 +25,7 @@ pub(super) struct Client {
     _runtime: Runtime,
 }
 
-/// What is done with each block.
+/// Operation on each block.
 #[derive(Clone, Copy)]
 enum Deed {
     Write,
@@ -58,7 +58,7 @@ impl Client {
             Step::Read(round) => self.each(neighbour, round, Deed::Read),
             Step::Verify(round) => self.each(neighbour, round, Deed::Verify),
             Step::Remove(round) => {
-                let object = Object::of(&self.container, &self.job, self.job.rank, round)?;
+                let object = Object::for_round(&self.container, &self.job, self.job.rank, round)?;
                 object.destroy().wait().map(|()| Measured::default())
             }
         }
@@ -67,14 +67,14 @@ impl Client {
     fn raw(&self, flow: Flow) -> Result<Measured> {
         let (block_bytes, blocks) = (self.job.size_bytes, self.job.ops);
         raw::measure(
-            &self.job.site.raw,
+            &self.job.addresses.raw,
             raw::Order { flow, block_bytes, blocks },
             self.job.in_flight,
         )
     }
 
     fn each(&mut self, rank: u32, round: u32, deed: Deed) -> Result<Measured> {
-        let object = Object::of(&self.container, &self.job, rank, round)?;
+        let object = Object::for_round(&self.container, &self.job, rank, round)?;
         let (next, ops) = (AtomicU64::new(0), self.job.ops);
         let (payload, object, next) = (&self.payload, &object, &next);
         let lanes = self.buffers.iter_mut().map(|buffer| {
@@ -99,7 +99,7 @@ impl Client {
 
 async fn connect(job: &ClientJob) -> Result<Connection> {
     let (secret, uuid, session) = (secret(&job.shared), job.shared.uuid, u64::from(job.rank));
-    let Site { engine, engine_tls, .. } = &job.site;
+    let Addresses { engine, engine_tls, .. } = &job.addresses;
     let address = if job.tls { engine_tls } else { engine };
     let to = Endpoint { name: "engine", address, secret: &secret, pool: uuid, session };
     match job.tls {

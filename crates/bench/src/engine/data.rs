@@ -13,7 +13,7 @@ pub(super) enum Object {
 
 impl Object {
     /// The object of a process in a round. It need not exist.
-    pub(super) fn of(
+    pub(super) fn for_round(
         container: &Container,
         job: &ClientJob,
         rank: u32,

@@ -9,9 +9,9 @@ pub mod worker;
 use esker_types::Uuid;
 use serde::{Deserialize, Serialize};
 
-/// Where an engine and the other end of raw connections are found.
+/// Addresses of the engines and of the server of raw connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Site {
+pub struct Addresses {
     /// Address of the engine, as `host:port`.
     pub engine: String,
     /// Address of an engine that serves the same pool with TLS.
@@ -20,7 +20,7 @@ pub struct Site {
     pub raw: String,
 }
 
-/// What all processes of a benchmark know of its pool.
+/// Description of the pool, known to all processes of a benchmark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shared {
     /// URL of the pool.
@@ -62,7 +62,7 @@ pub struct ClientJob {
     /// The pool.
     pub shared: Shared,
     /// Its engine.
-    pub site: Site,
+    pub addresses: Addresses,
     /// Work through the engine with TLS.
     pub tls: bool,
     /// Container in it.
@@ -82,7 +82,7 @@ pub struct ClientJob {
     pub seed: u64,
 }
 
-/// What a process is for.
+/// Role of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {

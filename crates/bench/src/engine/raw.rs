@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 /// Most bytes that are sent or received at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// What flows over a raw connection.
+/// Direction of the data on a raw connection.
 #[derive(Clone, Copy)]
 pub(super) enum Flow {
     /// Blocks to the server, which confirms the last one.
@@ -19,7 +19,7 @@ pub(super) enum Flow {
     Echo,
 }
 
-/// What a client tells the server first.
+/// First message of a client to the server.
 #[derive(Clone, Copy)]
 pub(super) struct Order {
     pub(super) flow: Flow,
@@ -60,7 +60,7 @@ pub(super) fn listen() -> Result<String> {
     let address = listener.local_addr().map_err(failed)?.to_string();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // How a connection ended is seen by its client.
+            // The client reports errors of its connection.
             std::thread::spawn(move || serve(stream));
         }
     });

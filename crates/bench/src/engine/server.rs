@@ -1,5 +1,5 @@
 //! The process that serves the pool.
-use super::{Shared, Site, raw};
+use super::{Shared, Addresses, raw};
 use esker::Pool;
 use esker::types::info::OpenMode;
 use esker_engine::{Engine, Threads};
@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 /// An engine that runs as long as this value.
 pub(super) struct Server {
     _runtime: Runtime,
-    pub(super) site: Site,
+    pub(super) addresses: Addresses,
 }
 
 impl Server {
@@ -31,8 +31,8 @@ impl Server {
             runtime.map_err(|error| Error::io("starting the threads of an engine", &error))?;
         let engine = listen(&runtime, plain)?;
         let engine_tls = listen(&runtime, secured)?;
-        let site = Site { engine, engine_tls, raw: raw::listen()? };
-        Ok(Self { _runtime: runtime, site })
+        let addresses = Addresses { engine, engine_tls, raw: raw::listen()? };
+        Ok(Self { _runtime: runtime, addresses })
     }
 }
 

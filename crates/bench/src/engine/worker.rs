@@ -1,7 +1,7 @@
 //! One process of `engine`: the engine, or one of its clients.
 use super::client::Client;
 use super::server::Server;
-use super::{Job, Site, Step};
+use super::{Job, Addresses, Step};
 use crate::measure::Measured;
 use crate::worker::Work;
 use esker_types::{Error, ErrorKind, Result};
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// The reply of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// Where the engine is; of the engine.
-    pub site: Option<Site>,
-    /// The phase; of a client.
+    /// Addresses of the engine, in its own reply only.
+    pub addresses: Option<Addresses>,
+    /// Measurements of the phase, in replies of clients.
     pub measured: Measured,
 }
 
@@ -39,11 +39,11 @@ impl Work for Worker {
     fn take(&mut self, step: Step) -> Result<Done> {
         match (&mut self.0, step) {
             (Role::Server(server), Step::Locate) => {
-                Ok(Done { site: Some(server.site.clone()), ..Done::default() })
+                Ok(Done { addresses: Some(server.addresses.clone()), ..Done::default() })
             }
             (Role::Server(_), _) => Err(Error::new(ErrorKind::Invalid, "a step of a client")),
             (Role::Client(client), step) => {
-                client.run(step).map(|measured| Done { site: None, measured })
+                client.run(step).map(|measured| Done { addresses: None, measured })
             }
         }
     }

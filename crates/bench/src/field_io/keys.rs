@@ -22,7 +22,7 @@ impl Key {
     /// The key of a field in an experiment. With low contention the processes write ensemble members of
     /// their own, each with its own forecast index; with high contention all write to one forecast.
     #[must_use]
-    pub fn of(experiment: &str, contention: Contention, field: Field) -> Self {
+    pub fn for_field(experiment: &str, contention: Contention, field: Field) -> Self {
         let Field { process, index } = field;
         let forecast = format!("class=od,stream=oper,expver={experiment},date=20201224,time=1200");
         let step =
@@ -57,7 +57,7 @@ impl Key {
         bits(md5(&[&self.most_significant]))
     }
 
-    /// User bits of an Array that is named by the whole key.
+    /// User bits of an Array that is named by the complete key.
     #[must_use]
     pub fn array_bits(&self) -> ObjectId {
         bits(md5(&[&self.most_significant, &self.least_significant]))
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn key(contention: Contention, process: u32, index: u32) -> Key {
-        Key::of("x", contention, Field { process, index })
+        Key::for_field("x", contention, Field { process, index })
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub enum Mode {
     Full,
     /// All Key-Values and Arrays lie in the main container.
     NoContainers,
-    /// No Key-Values either: Arrays are named by the md5 of the whole key.
+    /// No Key-Values either: Arrays are named by the md5 of the complete key.
     NoIndex,
 }
 

@@ -1,6 +1,6 @@
 //! Algorithm 2: field read.
 use super::keys::Key;
-use super::session::{Session, Store, missing};
+use super::session::{Session, Store, missing_key_error};
 use super::write::ENTRY_BYTES;
 use super::{Event, Field, Mode, Stamper};
 use esker::types::ops::Sink;
@@ -27,7 +27,7 @@ impl Session {
         };
         let whole = [Extent::new(0, buffer.len() as u64)];
         if self.read_ranges(&store, oid, &whole, buffer, stamper)? > 0 {
-            return Err(missing(&key, "data"));
+            return Err(missing_key_error(&key, "data"));
         }
         stamper.mark(Event::IoEnd);
         Ok(())
@@ -36,7 +36,7 @@ impl Session {
     /// "query most significant part of field key from Key-Value; if not found then fail", and so on down
     /// to the Array.
     fn find(&mut self, key: &Key, bytes: u64) -> Result<(Rc<Store>, ObjectId)> {
-        let forecast = self.look_up_forecast(key)?.ok_or_else(|| missing(key, "forecast"))?;
+        let forecast = self.look_up_forecast(key)?.ok_or_else(|| missing_key_error(key, "forecast"))?;
         let forecast = self.forecast(key, forecast)?;
         let (store, oid, len) = look_up(&forecast.index, key)?;
         if len != bytes {
@@ -72,7 +72,7 @@ fn look_up(index: &Kv, key: &Key) -> Result<(Uuid, ObjectId, u64)> {
     let mut entry = [0; ENTRY_BYTES];
     let least = key.least_significant.as_bytes();
     let found = index.get_into(least, &mut entry, Access::Latest).wait()?;
-    found.ok_or_else(|| missing(key, "entry in the forecast's index"))?;
+    found.ok_or_else(|| missing_key_error(key, "entry in the forecast's index"))?;
     let (store, rest) = entry.split_at(16);
     let (oid, len) = rest.split_at(16);
     Ok((

@@ -3,7 +3,7 @@
 //! The block size and transfer size of IOR (`-b`, `-t`) are the size of a part, the segment count (`-s`)
 //! the number of parts of a process. With an object for each process (`-F`) the parts follow each other;
 //! in one object of all, part `p` of process `r` of `n` lies at part `p * n + r`.
-use super::session::{Session, missing};
+use super::session::{Session, missing_key_error};
 use super::{Event, Field, Stamper};
 use esker_types::{Extent, ObjectId, Result};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// Upper user bits of objects of this benchmark.
 const SEGMENTS_HI: u64 = 1;
 
-/// How the data of processes lies in objects.
+/// Assignment of the data of processes to objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objects {
@@ -33,7 +33,7 @@ impl Objects {
     }
 }
 
-/// What one operation transfers.
+/// Layout of the data that operations transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segments {
     /// How data lies in objects.
@@ -102,7 +102,7 @@ impl Session {
         let store = Rc::clone(self.main());
         let oid = self.array_oid(&store.container, segments.bits(of))?;
         if self.read_ranges(&store, oid, &segments.ranges(of.process), buffer, stamper)? > 0 {
-            return Err(missing(&self.key(of), "object with segments"));
+            return Err(missing_key_error(&self.key(of), "object with segments"));
         }
         stamper.mark(Event::IoEnd);
         Ok(())

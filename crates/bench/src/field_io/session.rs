@@ -1,4 +1,4 @@
-//! What a process keeps open: "Pool and container connections in a process are cached once
+//! Handles that a process keeps open: "Pool and container connections in a process are cached once
 //! initialised" (section V-B).
 use super::keys::Key;
 use super::{Contention, Field, Mode, keys};
@@ -97,7 +97,7 @@ impl Session {
     }
 
     pub(super) fn key(&self, field: Field) -> Key {
-        Key::of(&self.layout.container, self.layout.contention, field)
+        Key::for_field(&self.layout.container, self.layout.contention, field)
     }
 
     pub(super) fn main(&self) -> &Rc<Store> {
@@ -184,7 +184,7 @@ pub fn remove(pool: &Pool, layout: &Layout, procs: u32) -> Result<()> {
         _ => 0,
     };
     for process in 0..forecasts {
-        let key = Key::of(&layout.container, layout.contention, Field { process, index: 0 });
+        let key = Key::for_field(&layout.container, layout.contention, Field { process, index: 0 });
         remove_container(pool, &key.index_container().to_string())?;
         remove_container(pool, &key.store_container().to_string())?;
     }
@@ -199,7 +199,7 @@ fn remove_container(pool: &Pool, name: &str) -> Result<()> {
 }
 
 #[cold]
-pub(super) fn missing(key: &Key, what: &str) -> Error {
+pub(super) fn missing_key_error(key: &Key, what: &str) -> Error {
     let Key { most_significant, least_significant } = key;
     let message = format!("there is no {what} for field {most_significant},{least_significant}");
     Error::new(ErrorKind::NotFound, message)

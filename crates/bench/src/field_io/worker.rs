@@ -39,7 +39,7 @@ pub struct Job {
 /// Consecutive iterations of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldIoStep {
-    /// What is done.
+    /// Operation of the step.
     pub kind: Kind,
     /// The access pattern. In A every iteration has its own field; in B all iterations have the same field.
     pub pattern: Pattern,
@@ -84,7 +84,7 @@ impl Work for Worker {
         let ios = (step.first..step.first + step.count).map(|iteration| {
             let mut stamper = Stamper::new(step.zero_ns);
             self.iterate(&step, iteration, &mut stamper)
-                .map_err(|error| self.failed(&step, iteration, &error))?;
+                .map_err(|error| self.step_error(&step, iteration, &error))?;
             Ok(stamper.stamps())
         });
         let ios = ios.collect::<Result<_>>()?;
@@ -164,7 +164,7 @@ impl Worker {
         }
     }
 
-    fn failed(&self, step: &FieldIoStep, iteration: u32, error: &Error) -> Error {
+    fn step_error(&self, step: &FieldIoStep, iteration: u32, error: &Error) -> Error {
         let (kind, owner) = (step.kind.name(), step.owner);
         let message = format!("{kind} {iteration} of the fields of process {owner}: {error}");
         Error::new(error.kind(), message)

@@ -100,7 +100,7 @@ impl Session {
     }
 
     /// "create forecast index and store containers, register forecast index container in main
-    /// Key-Value". Whoever else does so at the same time does the same.
+    /// Key-Value". Writers that run this at the same time create the same containers and write the same entries.
     fn create_forecast(&mut self, key: &Key) -> Result<Rc<Forecast>> {
         let index_uuid = key.index_container();
         if self.layout.mode == Mode::Full {

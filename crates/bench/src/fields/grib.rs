@@ -43,7 +43,7 @@ impl Messages {
         self.places.iter().map(|place| (place.start, place.len())).collect()
     }
 
-    /// Their number.
+    /// Number of messages.
     #[must_use]
     pub fn count(&self) -> usize {
         self.places.len()

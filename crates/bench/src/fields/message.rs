@@ -41,7 +41,7 @@ impl Message {
     }
 
     /// The field of a key.
-    pub fn of(&mut self, key: &Key) -> &[u8] {
+    pub fn field_for_key(&mut self, key: &Key) -> &[u8] {
         let sum = key_sum(&mut self.key_bytes, key);
         for stamp in stamps(&mut self.bytes) {
             stamp[..16].copy_from_slice(&sum);
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_field_proves_itself_by_its_key_alone() {
         for bytes in [32, 33, 4095, 4096, 4097, 4096 + 31, 4096 + 32, 10_000] {
-            let field = Message::new(7, bytes).unwrap().of(&key(1)).to_vec();
+            let field = Message::new(7, bytes).unwrap().field_for_key(&key(1)).to_vec();
             assert_eq!(field.len() as u64, bytes);
             let mut other = Message::new(8, bytes).unwrap();
             other.check(&key(1), &field).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn any_bit_that_flips_is_noticed() {
         let mut message = Message::new(1, 9000).unwrap();
-        let field = message.of(&key(1)).to_vec();
+        let field = message.field_for_key(&key(1)).to_vec();
         for at in (0..9000).step_by(7).chain([8191, 8192, 8999]) {
             let mut damaged = field.clone();
             damaged[at] ^= 1 << (at % 8);

@@ -121,11 +121,11 @@ pub enum Phase {
     ArchiveWatched,
     /// Read fields of all processes as soon as they are visible.
     Watch,
-    /// As [`Phase::Retrieve`], from Python.
+    /// [`Phase::Retrieve`] by workers in Python.
     PythonRetrieve,
-    /// As [`Phase::Request`], from Python.
+    /// [`Phase::Request`] by workers in Python.
     PythonRequest,
-    /// As [`Phase::PythonRequest`], with views in place of copies.
+    /// [`Phase::PythonRequest`] with views in place of copies.
     PythonViews,
 }
 
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_measured_is_refused_by_the_name_of_its_option() {
+    fn invalid_shape_error_names_option() {
         let shape = Shape { steps: 2, levels: 3, params: 4, members: 5, size_bytes: 64 };
         assert_eq!((shape.fields(), shape.per_step()), (120, 60));
         assert!(shape.check().is_ok());

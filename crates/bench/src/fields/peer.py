@@ -16,7 +16,7 @@ SCATTERED_MAX = 1000
 
 
 class Worker:
-    """What both have in common: the fields, and which of them to read."""
+    """Base class of both workers: the fields, and the selection of those to read."""
 
     def __init__(self, job):
         self.job, self.shape = job, job["shape"]
@@ -165,7 +165,7 @@ class Fdb(Worker):
             "list": self.list,
             "axes": self.axes,
         }
-        return NOTHING if step["phase"] == "rest" else work[step["phase"]]().done()
+        return NOTHING if step["phase"] == "rest" else work[step["phase"]]().result()
 
 
 class Esker(Worker):
@@ -216,7 +216,7 @@ class Esker(Worker):
             "python_request": self.retrieve_request,
             "python_views": self.views,
         }
-        return NOTHING if step["phase"] == "rest" else work[step["phase"]]().done()
+        return NOTHING if step["phase"] == "rest" else work[step["phase"]]().result()
 
 
 STORES = {"esker": Esker, "pyfdb": Fdb}

@@ -90,7 +90,7 @@ impl Session {
                 return open.files.read(slot(next), buffer);
             }
             let key = shape.key(Field { owner: own, index })?;
-            open.files.write(slot(own), message.of(&key))
+            open.files.write(slot(own), message.field_for_key(&key))
         })
     }
 
@@ -101,7 +101,7 @@ impl Session {
         let mut moments = Vec::new();
         let measured = measure(Until::Ops(shape.fields()), shape.size_bytes, |index| {
             let key = shape.key(Field { owner, index })?;
-            writer.archive(&key, self.message.of(&key))?;
+            writer.archive(&key, self.message.field_for_key(&key))?;
             if (index + 1) % shape.per_step() == 0 {
                 let step = index / shape.per_step();
                 moments.push(Moment { writer: owner, step, ns: monotonic_ns() });

@@ -29,7 +29,7 @@ pub struct Job {
     pub files: PathBuf,
     /// Every write waits for the medium (durability `commit`).
     pub durable: bool,
-    /// What is archived.
+    /// Shape of the archived data.
     pub shape: Shape,
     /// A file of GRIB messages, for the phases that are about them.
     pub grib: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub struct Containers {
 /// A phase of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldsStep {
-    /// What is done.
+    /// Operation of the step.
     pub phase: Phase,
     /// Number of the round; 0 warms up.
     pub round: u32,
@@ -74,7 +74,7 @@ pub struct Done {
 pub struct Moment {
     /// The process that archived them.
     pub writer: u32,
-    /// Their step.
+    /// Forecast step of the fields.
     pub step: u64,
     /// Monotonic clock of the node, in nanoseconds.
     pub ns: u64,

@@ -10,7 +10,7 @@ use esker_types::{Error, ErrorKind, Result};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-/// What the process works on.
+/// Job of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GrowthJob {
     /// The store, its values, and the folder of the file.

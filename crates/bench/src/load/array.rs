@@ -1,5 +1,5 @@
 //! One Array per operation, optionally with an index in a Key-Value.
-use super::{KeyValues, Load, missing, wrong_length};
+use super::{KeyValues, Load, missing_data_error, wrong_length};
 use crate::job::{Index, Job, Slot};
 use esker::types::ops::{Cond, Sink, Source};
 use esker::{Access, Array, ArrayAttributes, Container, Kv, Wait};
@@ -45,7 +45,7 @@ impl Load for Arrays {
         let len = block.len() as u64;
         let array = self.array(oid)?;
         array.write(&[Extent::new(0, len)], Source::One(block), Access::Latest).wait()?;
-        match self.indexes.of(slot.rank) {
+        match self.indexes.kv_for_rank(slot.rank) {
             Some(index) => {
                 index.put(&slot.key(), &entry(oid, len), Cond::NONE, Access::Latest).wait()
             }
@@ -54,7 +54,7 @@ impl Load for Arrays {
     }
 
     fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
-        let (oid, len) = match self.indexes.of(slot.rank) {
+        let (oid, len) = match self.indexes.kv_for_rank(slot.rank) {
             Some(index) => look_up(index, slot)?,
             None => (self.oid(slot)?, buffer.len() as u64),
         };
@@ -65,13 +65,13 @@ impl Load for Arrays {
         let read = self.array(oid)?.read(&ranges, Sink::One(buffer), Access::Latest).wait()?;
         match read.short_bytes {
             0 => Ok(()),
-            _ => Err(missing(slot)),
+            _ => Err(missing_data_error(slot)),
         }
     }
 
     fn remove(&mut self, slot: Slot) -> Result<()> {
         self.array(self.oid(slot)?)?.destroy(Access::Latest).wait()?;
-        match self.indexes.of(slot.rank) {
+        match self.indexes.kv_for_rank(slot.rank) {
             Some(index) => index.remove(&slot.key(), Cond::NONE, Access::Latest).wait(),
             None => Ok(()),
         }
@@ -88,7 +88,7 @@ fn entry(oid: ObjectId, len: u64) -> [u8; ENTRY_BYTES] {
 fn look_up(index: &Kv, slot: Slot) -> Result<(ObjectId, u64)> {
     let mut entry = [0; ENTRY_BYTES];
     match index.read(&slot.key(), Sink::One(&mut entry), Access::Latest).wait()? {
-        0 => return Err(missing(slot)),
+        0 => return Err(missing_data_error(slot)),
         len if len != ENTRY_BYTES as u64 => return Err(wrong_length(slot, len)),
         _ => {}
     }

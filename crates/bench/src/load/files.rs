@@ -1,5 +1,5 @@
 //! Plain files for comparison: one per operation, in a directory of the process.
-use super::{Load, missing, wrong_length};
+use super::{Load, missing_data_error, wrong_length};
 use crate::job::Slot;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::{File, OpenOptions};
@@ -41,7 +41,7 @@ impl Files {
         let folder = url.folder.join(container);
         for rank in 0..procs {
             let own = folder.join(rank.to_string());
-            std::fs::create_dir_all(&own).map_err(|error| failed("creating", &own, &error))?;
+            std::fs::create_dir_all(&own).map_err(|error| file_error("creating", &own, &error))?;
         }
         Ok(Self { folder, fsync: url.fsync })
     }
@@ -60,33 +60,33 @@ impl Load for Files {
             file.write_all(block)?;
             if self.fsync { file.sync_data() } else { Ok(()) }
         });
-        written.map_err(|error| failed("writing", &path, &error))
+        written.map_err(|error| file_error("writing", &path, &error))
     }
 
     fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
         let path = self.path(slot);
         let file = match File::open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(missing(slot));
+                return Err(missing_data_error(slot));
             }
-            file => file.map_err(|error| failed("opening", &path, &error))?,
+            file => file.map_err(|error| file_error("opening", &path, &error))?,
         };
         match file.read_exact_at(buffer, 0) {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 Err(wrong_length(slot, file.metadata().map_or(0, |status| status.len())))
             }
-            read => read.map_err(|error| failed("reading", &path, &error)),
+            read => read.map_err(|error| file_error("reading", &path, &error)),
         }
     }
 
     fn remove(&mut self, slot: Slot) -> Result<()> {
         let path = self.path(slot);
-        std::fs::remove_file(&path).map_err(|error| failed("removing", &path, &error))
+        std::fs::remove_file(&path).map_err(|error| file_error("removing", &path, &error))
     }
 }
 
 #[cold]
-fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {
+fn file_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::io(format!("{doing} {}", path.display()), error)
 }
 
@@ -96,7 +96,7 @@ fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {
 /// [`ErrorKind::Exists`] if it exists, and other errors of the file system.
 pub fn create_container(url: &FilesUrl, container: &str) -> Result<()> {
     let folder = url.folder.join(container);
-    std::fs::create_dir(&folder).map_err(|error| failed("creating", &folder, &error))
+    std::fs::create_dir(&folder).map_err(|error| file_error("creating", &folder, &error))
 }
 
 /// Removes it with all files in it.
@@ -105,7 +105,7 @@ pub fn create_container(url: &FilesUrl, container: &str) -> Result<()> {
 /// Errors of the file system.
 pub fn destroy_container(url: &FilesUrl, container: &str) -> Result<()> {
     let folder = url.folder.join(container);
-    std::fs::remove_dir_all(&folder).map_err(|error| failed("removing", &folder, &error))
+    std::fs::remove_dir_all(&folder).map_err(|error| file_error("removing", &folder, &error))
 }
 
 /// Checks that the directory exists.

@@ -86,13 +86,13 @@ impl KeyValues {
         (0..count).map(kv).collect::<Result<_>>().map(Self)
     }
 
-    fn of(&self, rank: u32) -> Option<&esker::Kv> {
+    fn kv_for_rank(&self, rank: u32) -> Option<&esker::Kv> {
         self.0.get(rank as usize).or(self.0.last())
     }
 }
 
 #[cold]
-fn missing(slot: Slot) -> Error {
+fn missing_data_error(slot: Slot) -> Error {
     Error::new(ErrorKind::NotFound, format!("the data stored for {slot:?} is missing"))
 }
 
@@ -109,26 +109,26 @@ impl Keys {
         KeyValues::new(&container, class, Index::Own, job.procs).map(Self)
     }
 
-    fn of(&self, slot: Slot) -> Result<&Kv> {
-        self.0.of(slot.rank).ok_or_else(|| missing(slot))
+    fn kv_for_slot(&self, slot: Slot) -> Result<&Kv> {
+        self.0.kv_for_rank(slot.rank).ok_or_else(|| missing_data_error(slot))
     }
 }
 
 impl Load for Keys {
     fn write(&mut self, slot: Slot, block: &[u8]) -> Result<()> {
-        self.of(slot)?.put(&slot.key(), block, Cond::NONE, Access::Latest).wait()
+        self.kv_for_slot(slot)?.put(&slot.key(), block, Cond::NONE, Access::Latest).wait()
     }
 
     fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
         let len = buffer.len() as u64;
-        match self.of(slot)?.read(&slot.key(), Sink::One(buffer), Access::Latest).wait()? {
+        match self.kv_for_slot(slot)?.read(&slot.key(), Sink::One(buffer), Access::Latest).wait()? {
             found if found == len => Ok(()),
-            0 => Err(missing(slot)),
+            0 => Err(missing_data_error(slot)),
             found => Err(wrong_length(slot, found)),
         }
     }
 
     fn remove(&mut self, slot: Slot) -> Result<()> {
-        self.of(slot)?.remove(&slot.key(), Cond::NONE, Access::Latest).wait()
+        self.kv_for_slot(slot)?.remove(&slot.key(), Cond::NONE, Access::Latest).wait()
     }
 }

@@ -15,21 +15,21 @@ use std::time::Duration;
 /// Objects of a case of which it is looked at whether their shards share a node.
 const APART_MAX: u64 = 100_000;
 
-/// What was counted.
+/// Counts of one case.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     /// Dkeys on each target.
     pub(super) targets: Vec<u64>,
-    /// Objects of which it was looked at whether their shards share a node.
+    /// Number of objects examined for shards that share a node.
     pub(super) examined: u64,
-    /// Those of them of which no two shards do.
+    /// Number of examined objects without two shards on the same node.
     pub(super) apart: u64,
     /// Time of all threads.
     pub(super) busy: Duration,
 }
 
 impl Counts {
-    fn of(targets: u32) -> Self {
+    fn for_targets(targets: u32) -> Self {
         Self { targets: vec![0; targets as usize], ..Self::default() }
     }
 
@@ -65,7 +65,7 @@ impl Work<'_> {
         std::thread::scope(|scope| {
             let started: Vec<_> =
                 (0..threads).map(|_| scope.spawn(|| self.count_blocks())).collect();
-            let mut all = Counts::of(self.placement.targets());
+            let mut all = Counts::for_targets(self.placement.targets());
             for thread in started {
                 let counts = thread.join().map_err(|_| super::died())?;
                 all.add(&counts?);
@@ -75,7 +75,7 @@ impl Work<'_> {
     }
 
     fn count_blocks(&self) -> Result<Counts> {
-        let mut counts = Counts::of(self.placement.targets());
+        let mut counts = Counts::for_targets(self.placement.targets());
         let begun = thread_cpu_ns();
         loop {
             let first = self.next.fetch_add(BLOCK, Ordering::Relaxed);

@@ -12,7 +12,7 @@ const RANKS: u64 = 64;
 const ALLOCATED: u64 = 1024;
 const USED: u64 = 100;
 
-/// How the user's 96 bits of object ids are chosen.
+/// Choice of the user's 96 bits of object ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 #[value(rename_all = "kebab-case")]

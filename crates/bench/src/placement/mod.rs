@@ -3,7 +3,7 @@
 //! No data is moved. What is counted are dkeys: each object is an Array of some chunks or a Key-Value of some keys.
 mod count;
 mod ids;
-mod perfect;
+mod ideal_hash;
 mod show;
 
 pub use ids::Ids;
@@ -17,7 +17,7 @@ use esker::backend::Placement;
 use esker_types::info::Part;
 use esker_types::limits::{NODES_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, ObjectClass, Result};
-use perfect::{Load, Perfect};
+use ideal_hash::{Load, IdealHash};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub enum Kind {
     Kv,
 }
 
-/// What to place. All combinations are.
+/// Parameters of a simulation. All combinations of them are placed.
 #[derive(Clone, Debug)]
 pub struct PlacementPlan {
     /// Numbers of nodes.
@@ -87,7 +87,7 @@ pub struct PlacementReport {
     pub schema: u32,
     /// The machine.
     pub host: Host,
-    /// What was placed.
+    /// Settings of the simulation.
     pub settings: Settings,
     /// None: nothing was stored.
     pub runs: Vec<()>,
@@ -95,7 +95,7 @@ pub struct PlacementReport {
     pub placements: Vec<Placed>,
 }
 
-/// How the objects of one combination were placed.
+/// Result of one combination.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Placed {
     /// Arrays or Key-Values.
@@ -149,7 +149,7 @@ pub struct Evenness {
 }
 
 impl Evenness {
-    fn of(counts: Vec<u64>, perfect: Perfect, keep: bool) -> Self {
+    fn from_counts(counts: Vec<u64>, perfect: IdealHash, keep: bool) -> Self {
         let bins = counts.len().max(1) as f64;
         let mean = counts.iter().sum::<u64>() as f64 / bins;
         let squares: f64 = counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum();
@@ -207,7 +207,7 @@ impl PlacementPlan {
             "threads": self.threads,
         });
         let settings = Settings::new(self.seed, options);
-        let host = Host::of(Path::new("/"))?;
+        let host = Host::for_folder(Path::new("/"))?;
         Ok(PlacementReport { schema: SCHEMA, host, settings, runs: Vec::new(), placements })
     }
 
@@ -221,7 +221,7 @@ impl PlacementPlan {
 
     fn placed(&self, case: &Case, placement: Placement, counts: Counts) -> Placed {
         let load = case.load(placement);
-        let perfect = |bins| Perfect::of(load, case.objects, bins);
+        let perfect = |bins| IdealHash::for_load(load, case.objects, bins);
         let on_nodes = counts.nodes(placement, case.nodes);
         let dkeys = case.objects as f64 * f64::from(case.dkeys);
         Placed {
@@ -235,8 +235,8 @@ impl PlacementPlan {
             ns: rounded(counts.busy.as_secs_f64() * 1e9 / dkeys),
             apart: rounded(counts.apart as f64 / counts.examined as f64),
             examined: counts.examined,
-            over_nodes: Evenness::of(on_nodes, perfect(case.nodes), self.counts),
-            over_targets: Evenness::of(counts.targets, perfect(placement.targets()), self.counts),
+            over_nodes: Evenness::from_counts(on_nodes, perfect(case.nodes), self.counts),
+            over_targets: Evenness::from_counts(counts.targets, perfect(placement.targets()), self.counts),
         }
     }
 

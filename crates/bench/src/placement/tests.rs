@@ -54,12 +54,12 @@ fn shards_share_a_node_only_if_there_are_too_few() {
 
 #[test]
 fn one_target_for_everything_is_uneven() {
-    let perfect = Perfect::of(Load::Array { groups: 1, chunks: 1 }, 100, 4);
-    assert!(Evenness::of(vec![100, 0, 0, 0], perfect, false).is_uneven());
-    assert!(!Evenness::of(vec![20, 30, 28, 22], perfect, false).is_uneven());
-    let equal = Perfect::of(Load::Array { groups: 4, chunks: 4 }, 100, 4);
-    assert!(Evenness::of(vec![100, 100, 101, 99], equal, false).is_uneven());
-    assert!(!Evenness::of(vec![100; 4], equal, false).is_uneven());
+    let perfect = IdealHash::for_load(Load::Array { groups: 1, chunks: 1 }, 100, 4);
+    assert!(Evenness::from_counts(vec![100, 0, 0, 0], perfect, false).is_uneven());
+    assert!(!Evenness::from_counts(vec![20, 30, 28, 22], perfect, false).is_uneven());
+    let equal = IdealHash::for_load(Load::Array { groups: 4, chunks: 4 }, 100, 4);
+    assert!(Evenness::from_counts(vec![100, 100, 101, 99], equal, false).is_uneven());
+    assert!(!Evenness::from_counts(vec![100; 4], equal, false).is_uneven());
 }
 
 #[test]

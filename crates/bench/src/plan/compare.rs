@@ -1,7 +1,7 @@
 //! `esker bench compare`: the same workload on several stores, alternating (A B A B).
 use super::Note;
-use super::arena::{Arena, Room, Store};
-use crate::fleet::Launcher;
+use super::work_dir::{WorkDir, Capacity, Store};
+use crate::processes::Launcher;
 use crate::metrics::Statistics;
 use crate::report::{Latency, Report, Run, SCHEMA};
 use crate::table::{Table, or_dash};
@@ -31,7 +31,7 @@ pub struct Comparison {
     pub folder: PathBuf,
     /// The stores; ratios are to the first.
     pub stores: Vec<Store>,
-    /// What is measured.
+    /// The benchmark that runs on each store.
     pub kind: Kind,
     /// Bytes of an operation.
     pub sizes: Vec<u64>,
@@ -101,8 +101,8 @@ impl Comparison {
     }
 
     fn measure(&self, note: Note<'_>) -> Result<Compared> {
-        let arena = Arena::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
-        let runner = arena.runner(&self.launcher);
+        let work_dir = WorkDir::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
+        let runner = work_dir.runner(&self.launcher);
         let mut measured: Vec<(usize, Report)> = Vec::new();
         for round in 1..=self.rounds {
             for (index, store) in self.stores.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Comparison {
                             self.rounds,
                             Bytes(size)
                         ));
-                        let words = self.words(store, &arena.url(store), size, procs);
+                        let words = self.words(store, &work_dir.url(store), size, procs);
                         measured.push((index, runner.bench("round", &words)?));
                     }
                 }
@@ -149,12 +149,12 @@ impl Comparison {
         self.ops.unwrap_or((DEFAULT_BYTES / size.max(1)).clamp(DEFAULT_OPS_MIN, DEFAULT_OPS_MAX))
     }
 
-    fn room(&self) -> Room {
+    fn room(&self) -> Capacity {
         let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
         let bytes = self.sizes.iter().map(|&size| procs * self.ops_of(size) * size).max();
         let entries = self.sizes.iter().map(|&size| procs * self.ops_of(size) * 2).max();
         let (bytes, entries) = (bytes.unwrap_or(0), entries.unwrap_or(0));
-        Room { bytes, entries, targets: None, durability: self.durability }
+        Capacity { bytes, entries, targets: None, durability: self.durability }
     }
 
     /// On plain files every workload is one file per object.
@@ -224,7 +224,7 @@ impl Line {
 
     /// The first run with means in place of its values, and without members of single runs.
     fn merge(&self, store: &str, runs: &[Run]) -> Option<Value> {
-        let bandwidth = Statistics::of(&values(runs, |run| Some(bandwidth_of(run))));
+        let bandwidth = Statistics::from_values(&values(runs, |run| Some(bandwidth_of(run))));
         let limit = mean(runs, |run| run.limit_mib_s);
         let sum = |of: fn(&Run) -> f64| runs.iter().map(of).sum::<f64>();
         let first = runs.first()?;
@@ -264,7 +264,7 @@ impl Line {
         let rounds = self.runs.first()?.iter().zip(&self.runs[store]);
         let ratio = |(first, other)| bandwidth_of(first) / bandwidth_of(other).max(1e-9);
         let ratios: Vec<_> = rounds.map(ratio).collect();
-        (!ratios.is_empty()).then(|| Statistics::of(&ratios).mean)
+        (!ratios.is_empty()).then(|| Statistics::from_values(&ratios).mean)
     }
 
     fn ratios(&self, stores: &[String]) -> Value {
@@ -292,7 +292,7 @@ fn values(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
 
 fn mean(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
     let values = values(runs, of);
-    (!values.is_empty()).then(|| Statistics::of(&values).mean)
+    (!values.is_empty()).then(|| Statistics::from_values(&values).mean)
 }
 
 /// Global timing bandwidth; the bandwidth of workloads without synchronous iterations.
@@ -304,7 +304,7 @@ fn bandwidth_of(run: &Run) -> f64 {
 /// Means of percentiles, and the maximum of all.
 fn latency(runs: &[Run]) -> Latency {
     let mean = |of: fn(&Latency) -> f64| {
-        rounded(Statistics::of(&values(runs, |run| Some(of(&run.latency_us)))).mean)
+        rounded(Statistics::from_values(&values(runs, |run| Some(of(&run.latency_us)))).mean)
     };
     Latency {
         p50: mean(|one| one.p50),

@@ -1,19 +1,19 @@
 //! `esker bench engine`: a pool through an engine beside raw TCP.
 use super::{Note, check, iperf};
 use crate::engine::worker::Done;
-use crate::engine::{ClientJob, Job, Kind, Shared, Site, Step};
-use crate::fleet::{Fleet, Launcher};
+use crate::engine::{ClientJob, Job, Kind, Shared, Addresses, Step};
+use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::measure::Tally;
 use crate::plan::scratch::OwnPool;
-use crate::plan::site;
+use crate::plan::location;
 use crate::report::{Report, Run, RunName, Settings};
 use esker::Wait;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// What to measure.
+/// Plan of `esker bench engine`.
 #[derive(Clone, Debug)]
 pub struct EnginePlan {
     /// How to start processes.
@@ -86,20 +86,20 @@ impl EnginePlan {
         check(&[self.chunk_bytes, self.value_bytes], &self.procs)?;
         self.check()?;
         let scratch = self.own.make(&self.launcher, self.needs(), note)?;
-        let place = site::Site::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
+        let place = location::Location::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
         place.create_container(CONTAINER)?;
         let shared = Shared {
             pool: place.url.clone(),
             uuid: place.pool()?.info().wait()?.uuid,
             secret: esker_os::random_bytes()?,
         };
-        let (_engine, site) = self.serve(&shared)?;
+        let (_engine, addresses) = self.serve(&shared)?;
         let mut runs = Vec::new();
         for case in self.cases() {
-            let tallies = self.measure(case, &shared, &site, note)?;
+            let tallies = self.measure(case, &shared, &addresses, note)?;
             runs.extend(runs_of(case, &tallies));
         }
-        Ok(Report::new(Host::of(&place.folder)?, self.settings(&place)?, runs))
+        Ok(Report::new(Host::for_folder(&place.folder)?, self.settings(&place)?, runs))
     }
 
     fn check(&self) -> Result<()> {
@@ -144,20 +144,20 @@ impl EnginePlan {
     }
 
     /// Starts the engine.
-    fn serve(&self, shared: &Shared) -> Result<(Fleet, Site)> {
-        let mut engine = Fleet::start(&self.launcher, &[Job::Serve(shared.clone())])?;
+    fn serve(&self, shared: &Shared) -> Result<(Processes, Addresses)> {
+        let mut engine = Processes::start(&self.launcher, &[Job::Serve(shared.clone())])?;
         let found: Vec<Done> = engine.ask(&[Step::Locate])?;
-        let site = found.into_iter().find_map(|done| done.site);
-        let site = site.ok_or_else(|| Error::new(ErrorKind::Io, "the engine has no address"))?;
-        Ok((engine, site))
+        let addresses = found.into_iter().find_map(|done| done.addresses);
+        let addresses = addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the engine has no address"))?;
+        Ok((engine, addresses))
     }
 
-    fn clients(&self, case: Case, tls: bool, shared: &Shared, site: &Site) -> Result<Fleet> {
+    fn clients(&self, case: Case, tls: bool, shared: &Shared, addresses: &Addresses) -> Result<Processes> {
         let job = |rank| ClientJob {
             rank,
             procs: case.procs,
             shared: shared.clone(),
-            site: site.clone(),
+            addresses: addresses.clone(),
             tls,
             container: CONTAINER.to_owned(),
             kind: case.kind,
@@ -168,14 +168,14 @@ impl EnginePlan {
             seed: self.seed,
         };
         let jobs: Vec<_> = (0..case.procs).map(|rank| Job::Client(job(rank))).collect();
-        Fleet::start(&self.launcher, &jobs)
+        Processes::start(&self.launcher, &jobs)
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.
-    fn measure(&self, case: Case, shared: &Shared, site: &Site, note: Note<'_>) -> Result<Tallies> {
+    fn measure(&self, case: Case, shared: &Shared, addresses: &Addresses, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
-        let mut clients = self.clients(case, false, shared, site)?;
-        let secured = (self.tls && !case.fabric).then(|| self.clients(case, true, shared, site));
+        let mut clients = self.clients(case, false, shared, addresses)?;
+        let secured = (self.tls && !case.fabric).then(|| self.clients(case, true, shared, addresses));
         let mut secured = secured.transpose()?;
         let name = workload(case);
         note(&format!("{name}, {} clients: warming up", case.procs));
@@ -195,7 +195,7 @@ impl EnginePlan {
 
     fn round(
         &self,
-        clients: &mut Fleet,
+        clients: &mut Processes,
         case: Case,
         round: u32,
         tallies: &mut Tallies,
@@ -219,7 +219,7 @@ impl EnginePlan {
 
     fn round_with_tls(
         &self,
-        clients: &mut Fleet,
+        clients: &mut Processes,
         case: Case,
         round: u32,
         tallies: &mut Tallies,
@@ -231,14 +231,14 @@ impl EnginePlan {
     }
 
     /// Compares what was written, if it is to be verified, and removes it.
-    fn finish_round(&self, clients: &mut Fleet, case: Case, round: u32) -> Result<()> {
+    fn finish_round(&self, clients: &mut Processes, case: Case, round: u32) -> Result<()> {
         if self.verify {
             step(clients, case, Step::Verify(round))?;
         }
         step(clients, case, Step::Remove(round)).map(drop)
     }
 
-    fn settings(&self, place: &site::Site) -> Result<Settings> {
+    fn settings(&self, place: &location::Location) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops,
@@ -264,7 +264,7 @@ fn limits(kind: Kind) -> (Step, Step) {
     }
 }
 
-fn step(clients: &mut Fleet, case: Case, step: Step) -> Result<Vec<crate::measure::Measured>> {
+fn step(clients: &mut Processes, case: Case, step: Step) -> Result<Vec<crate::measure::Measured>> {
     let done: Vec<Done> = clients.ask(&vec![step; case.procs as usize])?;
     Ok(done.into_iter().map(|done| done.measured).collect())
 }

@@ -1,9 +1,9 @@
 //! `esker bench growth`: a store while it grows, beside a file of the same values.
 use super::Note;
 use super::scratch::targets_or_most;
-use super::site::Site;
+use super::location::Location;
 use super::store::BenchPool;
-use crate::fleet::{Fleet, Launcher};
+use crate::processes::{Processes, Launcher};
 use crate::growth::GrowthStep;
 use crate::growth::worker::{ENTRIES_MAX, GrowthJob};
 use crate::host::Host;
@@ -13,12 +13,12 @@ use crate::report::{Report, Run, RunName, Settings};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// What to measure of a store that grows.
+/// Plan of `esker bench growth`, which measures a store as it grows.
 #[derive(Clone, Debug)]
 pub struct GrowthPlan {
     /// How to start processes.
     pub launcher: Launcher,
-    /// Where.
+    /// The pool.
     pub place: BenchPool,
     /// Kinds of entries, one store for each.
     pub kinds: Vec<Kind>,
@@ -65,18 +65,18 @@ impl GrowthPlan {
     /// [`ErrorKind::Corrupt`] if data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let site = self.place.site(&self.launcher, || self.needs(), note)?;
-        let host = Host::of(&site.folder)?;
+        let location = self.place.location(&self.launcher, || self.needs(), note)?;
+        let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for &kind in &self.kinds {
             let container = format!("esker-bench-{}", std::process::id());
-            site.create_container(&container)?;
-            let measured = self.grow(&site, kind, &container, note, &mut runs);
+            location.create_container(&container)?;
+            let measured = self.grow(&location, kind, &container, note, &mut runs);
             note("removing what was stored");
-            site.destroy_container(&container)?;
+            location.destroy_container(&container)?;
             measured?;
         }
-        Ok(Report::new(host, self.settings(&site)?, runs))
+        Ok(Report::new(host, self.settings(&location)?, runs))
     }
 
     fn check(&self) -> Result<()> {
@@ -107,13 +107,13 @@ impl GrowthPlan {
 
     fn grow(
         &self,
-        site: &Site,
+        location: &Location,
         kind: Kind,
         container: &str,
         note: Note<'_>,
         runs: &mut Vec<Run>,
     ) -> Result<()> {
-        let job = self.job(site, kind, container);
+        let job = self.job(location, kind, container);
         let mut process = Process::start(&self.launcher, &job)?;
         let mut stored = 0;
         for &entries in &self.entries {
@@ -123,7 +123,7 @@ impl GrowthPlan {
             process.take(GrowthStep::Put { from: stored, to: from })?;
             note(&format!("measuring {entries} entries"));
             let found = self.measure(&mut process, &job, from, entries)?;
-            runs.extend(found.runs(&self.name(site, kind), entries));
+            runs.extend(found.runs(&self.name(location, kind), entries));
             stored = entries;
         }
         Ok(())
@@ -151,14 +151,14 @@ impl GrowthPlan {
         Ok(Found { append, put, pread, get, open })
     }
 
-    fn name<'a>(&self, site: &'a Site, kind: Kind) -> RunName<'a> {
+    fn name<'a>(&self, location: &'a Location, kind: Kind) -> RunName<'a> {
         let workload = kind.workload().name();
-        RunName { store: site.store(), workload, phase: "", procs: 1, size_bytes: self.value_bytes }
+        RunName { store: location.store(), workload, phase: "", procs: 1, size_bytes: self.value_bytes }
     }
 
-    fn job(&self, site: &Site, kind: Kind, container: &str) -> GrowthJob {
+    fn job(&self, location: &Location, kind: Kind, container: &str) -> GrowthJob {
         let store = StoreJob {
-            pool: site.url.clone(),
+            pool: location.url.clone(),
             container: container.to_owned(),
             class: self.class.clone(),
             workload: kind.workload(),
@@ -169,32 +169,32 @@ impl GrowthPlan {
             size_bytes: self.value_bytes,
             ops: self.ops,
             seed: self.seed,
-            folder: site.folder.clone(),
+            folder: location.folder.clone(),
             seconds: None,
             store: Some(store),
         };
-        GrowthJob { job, durable: site.durable }
+        GrowthJob { job, durable: location.durable }
     }
 
-    fn settings(&self, site: &Site) -> Result<Settings> {
+    fn settings(&self, location: &Location) -> Result<Settings> {
         let options = json!({
             "ops": self.ops,
             "class": self.class,
-            "targets": site.targets()?,
-            "durability": if site.durable { "commit" } else { "process" },
-            "huge_pages": site.huge_pages()?,
-            "write_buffer": site.write_buffer()?,
+            "targets": location.targets()?,
+            "durability": if location.durable { "commit" } else { "process" },
+            "huge_pages": location.huge_pages()?,
+            "write_buffer": location.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }
 }
 
 /// A process that works on the store alone.
-struct Process(Fleet);
+struct Process(Processes);
 
 impl Process {
     fn start(launcher: &Launcher, job: &GrowthJob) -> Result<Self> {
-        Fleet::start(launcher, std::slice::from_ref(job)).map(Self)
+        Processes::start(launcher, std::slice::from_ref(job)).map(Self)
     }
 
     fn take(&mut self, step: GrowthStep) -> Result<Measured> {
@@ -209,7 +209,7 @@ fn tally(measured: Measured) -> Tally {
     tally
 }
 
-/// What was measured at one size.
+/// Measurements at one number of entries.
 struct Found {
     append: Tally,
     put: Tally,

@@ -6,25 +6,25 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-/// What iperf3 transfers in `seconds` over one connection; none if it is not installed. One operation is a block of
+/// Runs iperf3 for `seconds` over one connection. Returns none if it is not installed. One operation is a block of
 /// `block_bytes`.
 pub(super) fn measure(seconds: u32, block_bytes: u64) -> Result<Option<Tally>> {
     let port = free_port()?.to_string();
     let mut server = match serve(&port) {
         Ok(server) => server,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(&error)),
+        Err(error) => return Err(iperf_error(&error)),
     };
     let (length, seconds) = (block_bytes.min(1 << 20).to_string(), seconds.to_string());
     let options = ["-c", "127.0.0.1", "-p", &port, "-t", &seconds, "-l", &length, "-J"];
     let report = Command::new("iperf3").args(options).stderr(Stdio::null()).output();
     let _ = server.kill();
     let _ = server.wait();
-    let report = report.map_err(|error| failed(&error))?;
+    let report = report.map_err(|error| iperf_error(&error))?;
     tally(&report.stdout, block_bytes).map(Some)
 }
 
-fn failed(error: &std::io::Error) -> Error {
+fn iperf_error(error: &std::io::Error) -> Error {
     Error::io("running iperf3", error)
 }
 
@@ -32,7 +32,7 @@ fn failed(error: &std::io::Error) -> Error {
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0");
     let address = listener.and_then(|listener| listener.local_addr());
-    address.map(|address| address.port()).map_err(|error| failed(&error))
+    address.map(|address| address.port()).map_err(|error| iperf_error(&error))
 }
 
 /// Starts a server and waits until it listens.

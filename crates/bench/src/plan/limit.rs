@@ -1,6 +1,6 @@
 //! `esker bench limit`: the limit of the medium.
-use super::{Note, add, check, fleet};
-use crate::fleet::Launcher;
+use super::{Note, add, check, start_processes};
+use crate::processes::Launcher;
 use crate::host::Host;
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
@@ -9,7 +9,7 @@ use esker_types::Result;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// What to measure of a medium.
+/// Plan of `esker bench limit`, which measures a medium.
 #[derive(Clone, Debug)]
 pub struct LimitPlan {
     /// How to start processes.
@@ -35,7 +35,7 @@ impl LimitPlan {
     /// If the directory cannot be written, or an option is invalid.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         check(&self.sizes, &self.procs)?;
-        let host = Host::of(&self.folder)?;
+        let host = Host::for_folder(&self.folder)?;
         let mut runs = Vec::new();
         for &procs in &self.procs {
             for &size in &self.sizes {
@@ -55,11 +55,11 @@ impl LimitPlan {
         note: Note<'_>,
         runs: &mut Vec<Run>,
     ) -> Result<()> {
-        let mut fleet = fleet(&self.launcher, &self.job(procs, size))?;
+        let mut processes = start_processes(&self.launcher, &self.job(procs, size))?;
         for step in PHASES.into_iter().chain(synced.then_some(LoadStep::PwriteSync)) {
             note(step.name());
             let mut tally = Tally::default();
-            add(&mut tally, &mut fleet, step)?;
+            add(&mut tally, &mut processes, step)?;
             let name = RunName {
                 store: "medium",
                 workload: "limit",

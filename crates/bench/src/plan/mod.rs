@@ -1,5 +1,5 @@
 //! The benchmarks, from their settings to their reports.
-pub mod arena;
+pub mod work_dir;
 pub mod compare;
 pub mod engine;
 pub mod fields;
@@ -12,7 +12,7 @@ pub mod rados;
 pub mod s3;
 mod scratch;
 pub(crate) mod served;
-mod site;
+mod location;
 pub mod store;
 pub mod tensors;
 pub mod tx;
@@ -33,7 +33,7 @@ pub use tx::TxPlan;
 pub use zarr::ZarrPlan;
 
 use crate::clock::monotonic_ns;
-use crate::fleet::{Fleet, Launcher};
+use crate::processes::{Processes, Launcher};
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
 use crate::worker::Order;
@@ -51,14 +51,14 @@ fn notice_ns(procs: u64) -> u64 {
 
 /// Makes each process prepare its step, then makes all take their steps at the same time.
 fn together<S: Copy + Serialize, D: DeserializeOwned>(
-    fleet: &mut Fleet,
+    processes: &mut Processes,
     steps: &[S],
 ) -> Result<Vec<D>> {
     let prepare: Vec<_> = steps.iter().map(|&step| Order::Prepare(step)).collect();
-    fleet.ask::<D>(&prepare)?;
+    processes.ask::<D>(&prepare)?;
     let start_ns = monotonic_ns() + notice_ns(steps.len() as u64);
     let begin: Vec<_> = steps.iter().map(|&step| Order::Begin { step, start_ns }).collect();
-    fleet.ask(&begin)
+    processes.ask(&begin)
 }
 
 /// Maximum number of processes of one benchmark.
@@ -77,14 +77,14 @@ fn check(sizes: &[u64], procs: &[u32]) -> Result<()> {
 }
 
 /// Starts one process for each rank of a job.
-fn fleet(launcher: &Launcher, job: &Job) -> Result<Fleet> {
+fn start_processes(launcher: &Launcher, job: &Job) -> Result<Processes> {
     let jobs: Vec<_> = (0..job.procs).map(|rank| Job { rank, ..job.clone() }).collect();
-    Fleet::start(launcher, &jobs)
+    Processes::start(launcher, &jobs)
 }
 
 /// Takes a step and adds its measurements.
-fn add(tally: &mut Tally, fleet: &mut Fleet, step: LoadStep) -> Result<()> {
-    tally.add_round(&fleet.step(step)?);
+fn add(tally: &mut Tally, processes: &mut Processes, step: LoadStep) -> Result<()> {
+    tally.add_round(&processes.step(step)?);
     Ok(())
 }
 

@@ -21,7 +21,7 @@ const ENTRY_BYTES: usize = 40;
 /// The index object of the direct calls.
 const INDEX: &str = "index";
 
-/// What to measure.
+/// Plan of `esker bench rados`.
 #[derive(Clone, Debug)]
 pub struct RadosPlan {
     /// The pool, by its URL.
@@ -109,7 +109,7 @@ impl RadosPlan {
         ];
         let options = json!({"ops": self.ops, "rounds": self.rounds, "in_flight": self.in_flight});
         let settings = Settings::new(self.seed, options);
-        let host = Host::of(&std::env::temp_dir())?;
+        let host = Host::for_folder(&std::env::temp_dir())?;
         Ok(Report::new(host, settings, runs))
     }
 }

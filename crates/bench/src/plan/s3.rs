@@ -1,18 +1,18 @@
 //! `esker bench s3`: objects put and got by S3, beside what the HTTP library takes and serves from memory.
 use super::{Note, check};
-use crate::fleet::{Fleet, Launcher};
+use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::measure::{Measured, Tally};
 use crate::plan::scratch::{OwnPool, Scratch};
-use crate::plan::site;
+use crate::plan::location;
 use crate::report::{Report, Run, RunName, Settings};
 use crate::s3::worker::Done;
-use crate::s3::{ClientJob, Job, Key, ServeJob, Site, Step, Store, Vouched};
+use crate::s3::{ClientJob, Job, Key, ServeJob, Addresses, Step, Store, Vouched};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// What to measure.
+/// Plan of `esker bench s3`.
 #[derive(Clone, Debug)]
 pub struct S3Plan {
     /// How to start processes.
@@ -77,15 +77,15 @@ impl S3Plan {
         }
         let scratch = self.own.make(&self.launcher, self.needs(), note)?;
         let key = draw_key(&scratch)?;
-        let place = site::Site::open(&scratch.url(), Some(self.own.folder.clone()), None)?;
-        let (_servers, site) = self.serve(&place, &scratch)?;
+        let place = location::Location::open(&scratch.url(), Some(self.own.folder.clone()), None)?;
+        let (_servers, addresses) = self.serve(&place, &scratch)?;
         let mut runs = Vec::new();
         for &procs in &self.clients {
-            let mut subjects = self.subjects(&site, &key);
+            let mut subjects = self.subjects(&addresses, &key);
             self.measure(procs, &mut subjects, note)?;
             runs.extend(self.runs_of(procs, &subjects));
         }
-        Ok(Report::new(Host::of(&place.folder)?, self.settings(&place)?, runs))
+        Ok(Report::new(Host::for_folder(&place.folder)?, self.settings(&place)?, runs))
     }
 
     fn ops(&self) -> u64 {
@@ -99,29 +99,29 @@ impl S3Plan {
         (ops.saturating_mul(self.size_bytes).saturating_mul(2), ops.saturating_mul(16))
     }
 
-    fn serve(&self, place: &site::Site, scratch: &Scratch) -> Result<(Fleet, Site)> {
+    fn serve(&self, place: &location::Location, scratch: &Scratch) -> Result<(Processes, Addresses)> {
         let job = ServeJob {
             pool: place.url.clone(),
             keys: scratch.path().join(KEYS),
             etags: self.etags.clone(),
             size_bytes: self.size_bytes,
         };
-        let mut servers = Fleet::start(&self.launcher, &[Job::Serve(job)])?;
+        let mut servers = Processes::start(&self.launcher, &[Job::Serve(job)])?;
         let found: Vec<Done> = servers.ask(&[Step::Locate])?;
-        let site = found.into_iter().find_map(|done| done.site);
-        let site = site.ok_or_else(|| Error::new(ErrorKind::Io, "the servers have no address"))?;
-        Ok((servers, site))
+        let addresses = found.into_iter().find_map(|done| done.addresses);
+        let addresses = addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the servers have no address"))?;
+        Ok((servers, addresses))
     }
 
     /// Memory, which is the limit, first.
-    fn subjects(&self, site: &Site, key: &Key) -> Vec<Subject> {
+    fn subjects(&self, addresses: &Addresses, key: &Key) -> Vec<Subject> {
         let at = |address: &str, name: &str, key: Option<&Key>| Store {
             address: address.to_owned(),
             bucket: format!("bench-{name}"),
             key: key.cloned(),
         };
-        let memory = Subject::new(MEMORY, at(&site.memory, MEMORY, None), false, &[Vouched::Not]);
-        let doors = site.doors.iter().zip(&self.etags).map(|(address, etags)| {
+        let memory = Subject::new(MEMORY, at(&addresses.memory, MEMORY, None), false, &[Vouched::Not]);
+        let doors = addresses.doors.iter().zip(&self.etags).map(|(address, etags)| {
             Subject::new(etags, at(address, etags, Some(key)), true, &Vouched::ALL)
         });
         let peer = self.peer.iter();
@@ -129,7 +129,7 @@ impl S3Plan {
         std::iter::once(memory).chain(doors).chain(peer).collect()
     }
 
-    /// The servers take turns, so that other load on the machine affects all.
+    /// The servers alternate, so that other load on the machine affects all.
     fn measure(&self, procs: u32, subjects: &mut [Subject], note: Note<'_>) -> Result<()> {
         let mut clients = self.clients_of(procs, subjects)?;
         note(&format!("{procs} clients: warming up"));
@@ -155,7 +155,7 @@ impl S3Plan {
 
     fn round(
         &self,
-        clients: &mut Fleet,
+        clients: &mut Processes,
         procs: u32,
         round: u32,
         (number, subject): (usize, &mut Subject),
@@ -170,7 +170,7 @@ impl S3Plan {
         Ok(())
     }
 
-    fn clients_of(&self, procs: u32, subjects: &[Subject]) -> Result<Fleet> {
+    fn clients_of(&self, procs: u32, subjects: &[Subject]) -> Result<Processes> {
         let stores: Vec<_> = subjects.iter().map(|subject| subject.store.clone()).collect();
         let job = |rank| ClientJob {
             rank,
@@ -181,7 +181,7 @@ impl S3Plan {
             seed: self.seed,
         };
         let jobs: Vec<_> = (0..procs).map(|rank| Job::Client(job(rank))).collect();
-        Fleet::start(&self.launcher, &jobs)
+        Processes::start(&self.launcher, &jobs)
     }
 
     fn runs_of(&self, procs: u32, subjects: &[Subject]) -> Vec<Run> {
@@ -207,7 +207,7 @@ impl S3Plan {
         runs.collect()
     }
 
-    fn settings(&self, place: &site::Site) -> Result<Settings> {
+    fn settings(&self, place: &location::Location) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops(),
@@ -240,13 +240,13 @@ fn draw_key(scratch: &Scratch) -> Result<Key> {
     Ok(Key { access, secret, region: REGION.to_owned() })
 }
 
-fn step(clients: &mut Fleet, procs: u32, step: Step) -> Result<Vec<Measured>> {
+fn step(clients: &mut Processes, procs: u32, step: Step) -> Result<Vec<Measured>> {
     let done: Vec<Done> = clients.ask(&vec![step; procs as usize])?;
     Ok(done.into_iter().map(|done| done.measured).collect())
 }
 
 /// The first client takes a step alone.
-fn one(clients: &mut Fleet, procs: u32, step: Step) -> Result<()> {
+fn one(clients: &mut Processes, procs: u32, step: Step) -> Result<()> {
     let mut steps = vec![Step::Rest; procs as usize];
     steps.iter_mut().take(1).for_each(|first| *first = step);
     clients.ask::<Done>(&steps).map(drop)

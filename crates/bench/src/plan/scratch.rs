@@ -1,6 +1,6 @@
 //! A pool that exists for one benchmark only.
 use super::Note;
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::units::Bytes;
 use esker::types::info::Durability;
 use esker_store::{Pool, PoolSpec};

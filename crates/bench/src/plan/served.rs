@@ -1,6 +1,6 @@
 //! Temporary pools over nodes, whose engines serve them over TCP on loopback.
 use super::Note;
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::runner::Runner;
 use crate::units::Bytes;
 use esker::types::info::Durability;

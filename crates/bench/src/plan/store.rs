@@ -1,8 +1,8 @@
 //! `esker bench array` and `esker bench kv`: the store beside the limit of its medium.
 use super::scratch::OwnPool;
-use super::site::Site;
-use super::{Note, add, check, fleet};
-use crate::fleet::{Fleet, Launcher};
+use super::location::Location;
+use super::{Note, add, check, start_processes};
+use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
@@ -10,7 +10,7 @@ use crate::report::{Report, Run, RunName, Settings};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// Where a benchmark stores its data.
+/// The pool that a benchmark uses.
 #[derive(Clone, Debug)]
 pub enum BenchPool {
     /// A pool of the user; the benchmark creates a container.
@@ -21,28 +21,28 @@ pub enum BenchPool {
 
 impl BenchPool {
     /// Opens or creates the pool; `needs` are the bytes of payload and the index entries of a temporary one.
-    pub(super) fn site(
+    pub(super) fn location(
         &self,
         launcher: &Launcher,
         needs: impl FnOnce() -> (u64, u64),
         note: Note<'_>,
-    ) -> Result<Site> {
+    ) -> Result<Location> {
         match self {
-            Self::Pool(name) => Site::named(name),
+            Self::Pool(name) => Location::named(name),
             Self::Own(own) => {
                 let scratch = own.make(launcher, needs(), note)?;
-                Site::open(&scratch.url(), Some(own.folder.clone()), Some(scratch))
+                Location::open(&scratch.url(), Some(own.folder.clone()), Some(scratch))
             }
         }
     }
 }
 
-/// What to measure of the store.
+/// Plan of `esker bench array` and `esker bench kv`.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How to start processes.
     pub launcher: Launcher,
-    /// Where.
+    /// The pool.
     pub place: BenchPool,
     /// The kind of data.
     pub workload: Workload,
@@ -96,13 +96,13 @@ impl Plan {
     /// [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let site = self.place.site(&self.launcher, || self.needs(), note)?;
-        let host = Host::of(&site.folder)?;
+        let location = self.place.location(&self.launcher, || self.needs(), note)?;
+        let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
-        for case in self.cases(site.durable) {
-            self.measure(&site, case, note, &mut runs)?;
+        for case in self.cases(location.durable) {
+            self.measure(&location, case, note, &mut runs)?;
         }
-        let settings = self.settings(&site)?;
+        let settings = self.settings(&location)?;
         Ok(Report::new(host, settings, runs))
     }
 
@@ -135,18 +135,18 @@ impl Plan {
         (bytes.unwrap_or(0), entries.unwrap_or(0))
     }
 
-    fn measure(&self, site: &Site, case: Case, note: Note<'_>, runs: &mut Vec<Run>) -> Result<()> {
+    fn measure(&self, location: &Location, case: Case, note: Note<'_>, runs: &mut Vec<Run>) -> Result<()> {
         let container = format!("esker-bench-{}", std::process::id());
-        site.create_container(&container)?;
-        let measured = self.rounds(&self.job(site, case, &container), site.durable, note);
-        site.destroy_container(&container)?;
-        runs.extend(self.runs(case, site, &measured?));
+        location.create_container(&container)?;
+        let measured = self.rounds(&self.job(location, case, &container), location.durable, note);
+        location.destroy_container(&container)?;
+        runs.extend(self.runs(case, location, &measured?));
         Ok(())
     }
 
-    pub(super) fn job(&self, site: &Site, case: Case, container: &str) -> Job {
+    pub(super) fn job(&self, location: &Location, case: Case, container: &str) -> Job {
         let store = StoreJob {
-            pool: site.url.clone(),
+            pool: location.url.clone(),
             container: container.to_owned(),
             class: self.class.clone(),
             workload: self.workload,
@@ -157,7 +157,7 @@ impl Plan {
             size_bytes: case.size,
             ops: case.ops,
             seed: self.seed,
-            folder: site.folder.clone(),
+            folder: location.folder.clone(),
             seconds: None,
             store: Some(store),
         }
@@ -166,7 +166,7 @@ impl Plan {
     /// Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &Job, durable: bool, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
-        let mut processes = fleet(&self.launcher, job)?;
+        let mut processes = start_processes(&self.launcher, job)?;
         note("warming up");
         processes.step(LoadStep::Write(WARM_UP))?;
         processes.step(LoadStep::Remove(WARM_UP))?;
@@ -186,7 +186,7 @@ impl Plan {
 
     fn write(
         &self,
-        processes: &mut Fleet,
+        processes: &mut Processes,
         job: &Job,
         (round, durable): (u32, bool),
         tallies: &mut Tallies,
@@ -197,14 +197,14 @@ impl Plan {
     }
 
     /// Starts new processes if wanted, so that their first operations are measured.
-    fn refresh(&self, processes: &mut Fleet, job: &Job) -> Result<()> {
+    fn refresh(&self, processes: &mut Processes, job: &Job) -> Result<()> {
         if self.fresh {
-            *processes = fleet(&self.launcher, job)?;
+            *processes = start_processes(&self.launcher, job)?;
         }
         Ok(())
     }
 
-    fn runs(&self, case: Case, site: &Site, tallies: &Tallies) -> [Run; 4] {
+    fn runs(&self, case: Case, location: &Location, tallies: &Tallies) -> [Run; 4] {
         let name = |store, phase| RunName {
             store,
             workload: self.workload.name(),
@@ -213,27 +213,27 @@ impl Plan {
             size_bytes: case.size,
         };
         let limit = |step: LoadStep, tally| Run::new(&name("medium", step.name()), tally, None);
-        let store = |phase, tally, limit| Run::new(&name(site.store(), phase), tally, Some(limit));
+        let store = |phase, tally, limit| Run::new(&name(location.store(), phase), tally, Some(limit));
         [
-            limit(write_limit(site.durable), &tallies.write_limit),
+            limit(write_limit(location.durable), &tallies.write_limit),
             store("write", &tallies.write, &tallies.write_limit),
             limit(LoadStep::Pread, &tallies.read_limit),
             store("read", &tallies.read, &tallies.read_limit),
         ]
     }
 
-    pub(super) fn settings(&self, site: &Site) -> Result<Settings> {
+    pub(super) fn settings(&self, location: &Location) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops,
             "class": self.class,
             "indexed": matches!(self.workload, Workload::Array(Index::Own | Index::Shared)),
-            "targets": site.targets()?,
-            "durability": if site.durable { "commit" } else { "process" },
+            "targets": location.targets()?,
+            "durability": if location.durable { "commit" } else { "process" },
             "verified": self.verify,
             "fresh": self.fresh,
-            "huge_pages": site.huge_pages()?,
-            "write_buffer": site.write_buffer()?,
+            "huge_pages": location.huge_pages()?,
+            "write_buffer": location.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

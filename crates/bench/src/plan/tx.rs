@@ -1,8 +1,8 @@
 //! `esker bench tx`: transactions mixed with puts and gets, beside the limit of the medium.
 use super::Note;
-use super::site::Site;
+use super::location::Location;
 use super::store::{Case, Plan, write_limit};
-use crate::fleet::{Fleet, Launcher};
+use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
 use crate::measure::{Measured, Tally};
@@ -44,14 +44,14 @@ impl TxPlan {
     /// [`Plan::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let site = self.plan.place.site(&self.plan.launcher, || self.needs(), note)?;
-        check_transactions(&site)?;
-        let host = Host::of(&site.folder)?;
+        let location = self.plan.place.location(&self.plan.launcher, || self.needs(), note)?;
+        check_transactions(&location)?;
+        let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
-        for case in self.plan.cases(site.durable) {
-            runs.extend(self.measure(&site, case, note)?);
+        for case in self.plan.cases(location.durable) {
+            runs.extend(self.measure(&location, case, note)?);
         }
-        Ok(Report::new(host, self.settings(&site)?, runs))
+        Ok(Report::new(host, self.settings(&location)?, runs))
     }
 
     fn check(&self) -> Result<()> {
@@ -78,19 +78,19 @@ impl TxPlan {
         (2 * bytes + self.counters * size, entries + self.counters)
     }
 
-    fn measure(&self, site: &Site, case: Case, note: Note<'_>) -> Result<[Run; 6]> {
+    fn measure(&self, location: &Location, case: Case, note: Note<'_>) -> Result<[Run; 6]> {
         let container = format!("esker-bench-{}", std::process::id());
-        site.create_container(&container)?;
+        location.create_container(&container)?;
         let measured =
-            self.job(site, case, &container).and_then(|job| self.rounds(&job, site, note));
-        site.destroy_container(&container)?;
-        Ok(runs_of(case, site, &measured?))
+            self.job(location, case, &container).and_then(|job| self.rounds(&job, location, note));
+        location.destroy_container(&container)?;
+        Ok(runs_of(case, location, &measured?))
     }
 
-    fn job(&self, site: &Site, case: Case, container: &str) -> Result<TxJob> {
-        let targets = if site.store() == "esker" { site.targets()? } else { None };
+    fn job(&self, location: &Location, case: Case, container: &str) -> Result<TxJob> {
+        let targets = if location.store() == "esker" { location.targets()? } else { None };
         Ok(TxJob {
-            job: self.plan.job(site, case, container),
+            job: self.plan.job(location, case, container),
             every: self.every,
             counters: self.counters,
             targets: targets.map_or(1, |targets| targets as u32),
@@ -98,7 +98,7 @@ impl TxPlan {
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.
-    fn rounds(&self, job: &TxJob, site: &Site, note: Note<'_>) -> Result<Tallies> {
+    fn rounds(&self, job: &TxJob, location: &Location, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
         let mut processes = Processes::start(&self.plan.launcher, job)?;
         note("warming up");
@@ -106,7 +106,7 @@ impl TxPlan {
         processes.load(LoadStep::Remove(WARM_UP))?;
         for round in 1..=self.plan.rounds {
             note(&format!("round {round} of {}", self.plan.rounds));
-            tallies.write_limit.add_round(&processes.load(write_limit(site.durable))?);
+            tallies.write_limit.add_round(&processes.load(write_limit(location.durable))?);
             tallies.read_limit.add_round(&processes.load(LoadStep::Pread)?);
             if self.plan.fresh {
                 processes = Processes::start(&self.plan.launcher, job)?;
@@ -129,27 +129,27 @@ impl TxPlan {
         processes.load(LoadStep::Remove(round)).map(drop)
     }
 
-    fn settings(&self, site: &Site) -> Result<Settings> {
-        let mut settings = self.plan.settings(site)?;
+    fn settings(&self, location: &Location) -> Result<Settings> {
+        let mut settings = self.plan.settings(location)?;
         settings.options.insert("tx_every".to_owned(), json!(self.every));
         settings.options.insert("counters".to_owned(), json!(self.counters));
         Ok(settings)
     }
 }
 
-fn check_transactions(site: &Site) -> Result<()> {
-    match site.pool()?.capabilities().transactions {
+fn check_transactions(location: &Location) -> Result<()> {
+    match location.pool()?.capabilities().transactions {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::NotSupported,
-            format!("{} has no transactions: name a pool that has, or leave out --pool", site.url),
+            format!("{} has no transactions: name a pool that has, or leave out --pool", location.url),
         )),
     }
 }
 
 /// All processes of a case.
 struct Processes {
-    fleet: Fleet,
+    processes: Processes,
     procs: usize,
 }
 
@@ -161,11 +161,11 @@ impl Processes {
             job
         };
         let jobs: Vec<_> = (0..job.job.procs).map(of).collect();
-        Ok(Self { fleet: Fleet::start(launcher, &jobs)?, procs: jobs.len() })
+        Ok(Self { processes: Processes::start(launcher, &jobs)?, procs: jobs.len() })
     }
 
     fn take(&mut self, step: TxStep) -> Result<Vec<TxDone>> {
-        self.fleet.ask(&vec![step; self.procs])
+        self.processes.ask(&vec![step; self.procs])
     }
 
     fn load(&mut self, step: LoadStep) -> Result<Vec<Measured>> {
@@ -187,16 +187,16 @@ impl Tallies {
     }
 }
 
-fn runs_of(case: Case, site: &Site, tallies: &Tallies) -> [Run; 6] {
+fn runs_of(case: Case, location: &Location, tallies: &Tallies) -> [Run; 6] {
     let (procs, size_bytes) = (case.procs, case.size);
     let name = |store, phase| RunName { store, workload: WORKLOAD, phase, procs, size_bytes };
     let medium = |step: LoadStep, tally| Run::new(&name("medium", step.name()), tally, None);
-    let store = |phase, tally, limit| Run::new(&name(site.store(), phase), tally, limit);
+    let store = |phase, tally, limit| Run::new(&name(location.store(), phase), tally, limit);
     let [put, get, transaction] = &tallies.kinds;
     let (write_limit_of, read_limit) = (Some(&tallies.write_limit), Some(&tallies.read_limit));
     let two = 2 * size_bytes;
     [
-        medium(write_limit(site.durable), &tallies.write_limit),
+        medium(write_limit(location.durable), &tallies.write_limit),
         store("put", put, write_limit_of),
         Run {
             conflicts: Some(tallies.conflicts),

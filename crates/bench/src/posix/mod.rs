@@ -77,7 +77,7 @@ impl Process {
         })
     }
 
-    /// Their number.
+    /// Number of processes.
     fn procs(&self) -> u32 {
         self.procs
     }

@@ -15,7 +15,7 @@ pub(super) struct Plain {
 
 impl Plain {
     pub(super) fn new(folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|error| failed("creating", folder, &error))?;
+        fs::create_dir_all(folder).map_err(|error| file_error("creating", folder, &error))?;
         let Some(text) = folder.to_str() else {
             let message = format!("{} is not UTF-8: choose another directory", folder.display());
             return Err(Error::new(ErrorKind::Invalid, message));
@@ -35,7 +35,7 @@ impl Plain {
         full.push('/');
         full.push_str(path);
         let full = Path::new(full.as_str());
-        call(full).map_err(|error| failed(doing, full, &error))
+        call(full).map_err(|error| file_error(doing, full, &error))
     }
 }
 
@@ -80,7 +80,7 @@ struct PlainFile {
 
 impl PlainFile {
     fn checked<T>(&self, doing: &str, result: io::Result<T>) -> Result<T> {
-        result.map_err(|error| failed(doing, &PathBuf::from(&self.name), &error))
+        result.map_err(|error| file_error(doing, &PathBuf::from(&self.name), &error))
     }
 }
 
@@ -105,6 +105,6 @@ impl OpenFile for PlainFile {
 }
 
 #[cold]
-fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+fn file_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format!("{doing} {}", path.display()), error)
 }

@@ -34,16 +34,16 @@ pub enum Load {
     Ior(ior::Options),
 }
 
-/// What it is told.
+/// Message to a worker.
 pub type Order = crate::worker::Order<PosixStep>;
 
 /// A phase of either benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PosixStep {
-    /// Of mdtest.
+    /// A step of mdtest.
     Mdtest(mdtest::MdtestStep),
-    /// Of ior.
+    /// A step of ior.
     Ior(ior::IorStep),
 }
 

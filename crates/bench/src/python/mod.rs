@@ -1,5 +1,5 @@
 //! Workers in Python: what measures other programs' interfaces, and ours as their users see it.
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,7 @@ pub(crate) fn has(python: &Path, import: &str) -> bool {
 mod tests {
     use super::*;
     use crate::fields::worker::Done;
-    use crate::fleet::Fleet;
+    use crate::processes::Processes;
     use crate::worker::Order;
     use esker_testing::skip;
 
@@ -46,12 +46,12 @@ class Work:
             self.meter.tick(1, 10)
         if step == "fail":
             raise KeyError("a step")
-        return self.meter.done()
+        return self.meter.result()
 
 esker_bench.serve(Work)
 "#;
 
-    /// What they answer is what workers in Rust would.
+    /// Workers in Python give the same answers as workers in Rust.
     #[test]
     fn workers_in_python_are_understood() {
         let python = Path::new("python3");
@@ -59,14 +59,14 @@ esker_bench.serve(Work)
             return skip("there is no python3");
         }
         let jobs = [serde_json::json!({"count": 3}), serde_json::json!({"count": 5})];
-        let mut fleet = Fleet::start(&launcher(python, WORK), &jobs).unwrap();
-        fleet.ask::<Done>(&[Order::Prepare("good"); 2]).unwrap();
+        let mut processes = Processes::start(&launcher(python, WORK), &jobs).unwrap();
+        processes.ask::<Done>(&[Order::Prepare("good"); 2]).unwrap();
         let begin = |step| [Order::Begin { step, start_ns: 0 }; 2];
-        let done: Vec<Done> = fleet.ask(&begin("good")).unwrap();
+        let done: Vec<Done> = processes.ask(&begin("good")).unwrap();
         let counts = done.iter().map(|one| (one.measured.ops, one.measured.latency.len()));
         assert_eq!(counts.collect::<Vec<_>>(), [(3, 3), (5, 5)]);
         assert!(done.iter().all(|one| one.measured.seconds() > 0.0));
-        let error = fleet.ask::<Done>(&begin("fail")).unwrap_err();
+        let error = processes.ask::<Done>(&begin("fail")).unwrap_err();
         assert!(error.message().ends_with("KeyError: 'a step'"), "{error}");
     }
 }

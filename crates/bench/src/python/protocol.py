@@ -1,4 +1,4 @@
-"""What workers in Python have in common: the messages to and from `esker bench`, and the times of operations.
+"""Protocol of workers in Python: messages to and from `esker bench`, and times of operations.
 
     python -c PROTOCOL WORK
 
@@ -35,7 +35,7 @@ class Meter:
         self.ops += ops
         self.bytes += size
 
-    def done(self):
+    def result(self):
         """The answer to a step."""
         end_s = self.start_s + (self.last - self.begin) / 1e9
         latency = {"max_ns": self.max_ns, "counts": sorted(self.counts.items())}

@@ -51,7 +51,7 @@ impl Client {
         }
     }
 
-    /// What a process puts in a round: every object has the same content.
+    /// Content that a process puts in a round, the same for every object.
     fn content(&self, rank: u32, round: u32) -> Bytes {
         self.all.slice(self.payload.range(Slot { rank, round, op: 0 }))
     }
@@ -141,7 +141,7 @@ async fn connect(store: &Store) -> Result<SendRequest<Parts>> {
     Ok(send)
 }
 
-/// Takes the whole answer, which must say that all is well. Returns its length.
+/// Reads the complete answer and checks that its status is a success. Returns its length.
 async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Result<u64> {
     if !response.status().is_success() {
         return Err(refused(response).await);
@@ -179,7 +179,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
 
-    /// Answers one request over each of so many connections, and closes it.
+    /// Accepts `connections` connections, answers one request over each, and closes it.
     fn answer_and_close(listener: &TcpListener, connections: usize) {
         for _ in 0..connections {
             let (mut stream, _) = listener.accept().unwrap();

@@ -18,7 +18,7 @@ pub(super) async fn serve(listener: TcpListener, content: Bytes) {
             let answer = service_fn(|request| answer(request, content.clone()));
             let mut server = http1::Builder::new();
             server.half_close(true).max_buf_size(READ_AHEAD_BYTES);
-            // How a connection ended is seen by its client.
+            // The client reports errors of its connection.
             let _ = server.serve_connection(TokioIo::new(stream), answer).await;
         });
     }

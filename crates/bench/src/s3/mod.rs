@@ -13,11 +13,11 @@ use std::path::PathBuf;
 /// A server of objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Store {
-    /// Where it listens, as `host:port`.
+    /// Address of the server, as `host:port`.
     pub address: String,
     /// The bucket.
     pub bucket: String,
-    /// What requests are signed with; nothing for a server that asks for no signature.
+    /// Key that signs requests; none for a server that does not require signatures.
     pub key: Option<Key>,
 }
 
@@ -32,7 +32,7 @@ pub struct Key {
     pub region: String,
 }
 
-/// What the process that serves has to know.
+/// Job of the server process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServeJob {
     /// URL of the pool.
@@ -62,7 +62,7 @@ pub struct ClientJob {
     pub seed: u64,
 }
 
-/// What a process is for.
+/// Role of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Job {
@@ -72,20 +72,20 @@ pub enum Job {
     Client(ClientJob),
 }
 
-/// Where the process that serves listens.
+/// Addresses on which the server process listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Site {
+pub struct Addresses {
     /// Address of the server from memory.
     pub memory: String,
     /// Addresses of the servers of the pool, one for each kind of ETag.
     pub doors: Vec<String>,
 }
 
-/// How a client vouches for the content of a put.
+/// Checksum that a client sends with a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vouched {
-    /// Not at all.
+    /// No checksum.
     Not,
     /// Its SHA-256 is part of the signature, and its CRC32 in a header, as boto3 does over HTTP.
     Signed,

@@ -1,5 +1,5 @@
 //! The process that serves: a pool, once for each kind of ETag, and memory.
-use super::{ServeJob, Site, memory};
+use super::{ServeJob, Addresses, memory};
 use bytes::Bytes;
 use esker::Pool;
 use esker::types::info::OpenMode;
@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Servers that run as long as this value.
 pub(super) struct Servers {
-    pub(super) site: Site,
+    pub(super) addresses: Addresses,
     _runtime: Runtime,
 }
 
@@ -33,7 +33,7 @@ impl Servers {
             runtime.spawn(async move { server.serve(listener, pending()).await });
             doors.push(address);
         }
-        Ok(Self { site: Site { memory, doors }, _runtime: runtime })
+        Ok(Self { addresses: Addresses { memory, doors }, _runtime: runtime })
     }
 }
 

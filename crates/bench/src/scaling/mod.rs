@@ -4,10 +4,10 @@ mod model;
 
 pub use model::{Costs, System};
 
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::parallel::Parallel;
 use crate::plan::Note;
-use crate::plan::arena::{Arena, Room};
+use crate::plan::work_dir::{WorkDir, Capacity};
 use crate::report::{Report, Run};
 use crate::runner::Runner;
 use crate::units::rounded;
@@ -57,7 +57,7 @@ pub struct ScalingPlan {
     pub ops: Option<u32>,
     /// Value of `ESKER_NODE` for the processes that measure.
     pub node: String,
-    /// What to model.
+    /// Systems to model.
     pub beyond: Beyond,
 }
 
@@ -77,7 +77,7 @@ pub struct Beyond {
 /// The model in a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// Where the bandwidth of a link is from: `loopback` or `given`.
+    /// Source of the bandwidth of a link: `loopback` or `given`.
     pub link: String,
     /// That bandwidth.
     pub link_mib_s: f64,
@@ -89,7 +89,7 @@ pub struct Model {
     pub lines: Vec<Line>,
 }
 
-/// What the model says of one phase.
+/// Predictions of the model for one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// Mode of Field I/O.
@@ -106,11 +106,11 @@ pub struct Line {
     pub phase: String,
     /// Bytes of a field.
     pub size_bytes: u64,
-    /// What was measured for it on the smallest pool.
+    /// Costs of the phase, measured on the smallest pool.
     pub costs: Costs,
     /// Bandwidth there, in MiB/s.
     pub measured_mib_s: f64,
-    /// What the model says of the same processes on the same pool: its error can be seen.
+    /// Prediction for the same processes on the same pool, which shows the error of the model.
     pub modelled_mib_s: f64,
     /// Server nodes, and bandwidth in MiB/s.
     pub points: Vec<(u32, f64)>,
@@ -123,10 +123,10 @@ impl ScalingPlan {
     /// If an option is invalid, a pool is not over nodes, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let room = Room { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
-        let arena = Arena::new(&self.launcher, &self.folder, &[], &room, note)?;
+        let room = Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
+        let work_dir = WorkDir::new(&self.launcher, &self.folder, &[], &room, note)?;
         let variables = vec![("ESKER_NODE".to_owned(), self.node.clone())];
-        let runner = Runner { variables, ..arena.runner(&self.launcher) };
+        let runner = Runner { variables, ..work_dir.runner(&self.launcher) };
         let mut reports = Vec::new();
         for pool in &self.pools {
             note(&format!("{} on {pool}", self.swept.name()));
@@ -304,7 +304,7 @@ fn servers_of(runs: &[Run]) -> u32 {
     runs.iter().find_map(|run| run.parallel.as_deref()?.server_nodes).unwrap_or(0)
 }
 
-/// What distinguishes runs, but for the number of processes, the size and the phase.
+/// Key that distinguishes runs apart from the number of processes, the size and the phase.
 fn kind(run: &Parallel) -> [&str; 5] {
     [
         &run.mode,

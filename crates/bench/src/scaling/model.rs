@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// What was measured, for one field.
+/// Measured costs of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// Bandwidth of a link in MiB/s.

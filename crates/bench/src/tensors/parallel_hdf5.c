@@ -28,7 +28,7 @@ enum layout { FILLED, NEVER_FILLED, CONTIGUOUS };
 /* Begin, opened, moved, closed. */
 enum { BEGIN, OPENED, MOVED, CLOSED, TIMES };
 
-/* What all ranks are told. */
+/* The message that rank 0 broadcasts to all ranks. */
 struct step {
     int phase, round, layout;
 };
@@ -222,7 +222,7 @@ static void take(struct job *job, const struct step *step, double *times)
     }
 }
 
-/* Ranks that wait must not take the processor from whoever is measured: they look, and sleep. */
+/* A waiting rank must not take the processor from the measured ranks, so it polls and sleeps. */
 static void told(struct step *step)
 {
     MPI_Request request;

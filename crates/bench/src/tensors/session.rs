@@ -44,7 +44,7 @@ impl Watch {
     }
 
     /// A step in which nothing was opened took that long to move.
-    fn done(mut self) -> Done {
+    fn finish(mut self) -> Done {
         self.0[3] = now_s();
         self.0[2] = if self.0[2] <= self.0[1] { self.0[3] } else { self.0[2] };
         Done { times_s: self.0, ..Done::default() }
@@ -101,7 +101,7 @@ impl Session {
         Done::default()
     }
 
-    /// What was read is forgotten, so that a read that does nothing is noticed.
+    /// Compares the data read, then overwrites the buffer, so that a later read that does nothing is noticed.
     fn verify(&mut self, round: u32) -> Result<Done> {
         self.rows(self.neighbour(), round).check(&self.found)?;
         self.found.fill(0xa5);
@@ -116,7 +116,7 @@ impl Session {
         let put = self.store.begin(&new)?;
         let token = Some(put.token());
         self.put = Some(put);
-        Ok(Done { token, ..watch.done() })
+        Ok(Done { token, ..watch.finish() })
     }
 
     fn write(&mut self, token: &str) -> Result<Done> {
@@ -125,7 +125,7 @@ impl Session {
         watch.opened();
         let data = Strided::contiguous(&self.written, &[part.rows, COLUMNS], ELEMENT_BYTES)?;
         put.write(&[part.first_row(self.job.rank), 0], &data)?;
-        Ok(watch.done())
+        Ok(watch.finish())
     }
 
     fn commit(&mut self) -> Result<Done> {
@@ -133,7 +133,7 @@ impl Session {
         let put = self.put.take();
         let put = put.ok_or_else(|| Error::new(ErrorKind::Invalid, "no PUT was begun"))?;
         put.commit(Some(NAME))?;
-        Ok(watch.done())
+        Ok(watch.finish())
     }
 
     fn get(&mut self) -> Result<Done> {
@@ -144,7 +144,7 @@ impl Session {
         tensor.read(&[rows, Slab::new(0, COLUMNS)], &mut self.found)?;
         watch.moved();
         drop(tensor);
-        Ok(watch.done())
+        Ok(watch.finish())
     }
 
     fn file(&self) -> PathBuf {
@@ -152,7 +152,7 @@ impl Session {
     }
 
     fn opened(&self, options: &mut OpenOptions) -> Result<File> {
-        options.open(self.file()).map_err(|error| self.failed("opening", &error))
+        options.open(self.file()).map_err(|error| self.file_error("opening", &error))
     }
 
     fn file_put(&mut self) -> Result<Done> {
@@ -161,10 +161,10 @@ impl Session {
         watch.opened();
         let at = self.job.part.first_row(self.job.rank) * ROW_BYTES;
         let written = file.write_all_at(&self.written, at);
-        written.map_err(|error| self.failed("pwrite to", &error))?;
+        written.map_err(|error| self.file_error("pwrite to", &error))?;
         watch.moved();
         drop(file);
-        Ok(watch.done())
+        Ok(watch.finish())
     }
 
     fn file_get(&mut self) -> Result<Done> {
@@ -173,18 +173,18 @@ impl Session {
         watch.opened();
         let at = self.job.part.first_row(self.neighbour()) * ROW_BYTES;
         let read = file.read_exact_at(&mut self.found, at);
-        read.map_err(|error| self.failed("pread from", &error))?;
+        read.map_err(|error| self.file_error("pread from", &error))?;
         watch.moved();
         drop(file);
-        Ok(watch.done())
+        Ok(watch.finish())
     }
 
     fn file_remove(&self) -> Result<Done> {
         let removed = std::fs::remove_file(self.file());
-        removed.map(|()| Done::default()).map_err(|error| self.failed("removing", &error))
+        removed.map(|()| Done::default()).map_err(|error| self.file_error("removing", &error))
     }
 
-    fn failed(&self, doing: &str, error: &std::io::Error) -> Error {
+    fn file_error(&self, doing: &str, error: &std::io::Error) -> Error {
         Error::io(format!("{doing} {}", self.file().display()), error)
     }
 }

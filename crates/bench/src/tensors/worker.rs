@@ -27,11 +27,11 @@ pub struct Job {
     pub seed: u32,
 }
 
-/// What a process does in a step.
+/// Operation of a process in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Nothing, while others do something.
+    /// Do nothing while other processes work.
     Rest,
     /// Make the data of the round.
     Fill,
@@ -62,7 +62,7 @@ pub enum Phase {
 /// A message to a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What it does.
+    /// Operation of the step.
     pub phase: Phase,
     /// Number of the round, which its data depend on.
     pub round: u32,
@@ -81,7 +81,7 @@ pub struct Done {
     /// The token of the PUT that was begun.
     #[serde(default)]
     pub token: Option<String>,
-    /// What the peer is.
+    /// Version and settings of the peer.
     #[serde(default)]
     pub about: Option<String>,
 }

@@ -72,7 +72,7 @@ impl Counters {
         self.increment_after(pair, |_| Ok(()))
     }
 
-    /// As [`Counters::increment`]; calls `before_puts` with the number of the attempt, from 1, after the reads.
+    /// Same as [`Counters::increment`]. After the reads of each attempt, calls `before_puts` with its number, from 1.
     fn increment_after(
         &self,
         pair: [u64; 2],

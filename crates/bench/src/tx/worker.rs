@@ -62,7 +62,7 @@ impl Worker {
         Ok(Self { job, keys, counters, random })
     }
 
-    /// Puts and gets take turns; one operation in `every` is a transaction.
+    /// Puts and gets alternate; one operation in `every` is a transaction.
     fn mix(&mut self, round: u32) -> Result<TxDone> {
         let (size, rank) = (self.job.job.size_bytes, u64::from(self.job.job.rank));
         let between = self.job.every.max(2) - 1;

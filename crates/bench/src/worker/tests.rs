@@ -80,7 +80,7 @@ fn each_workload_reads_what_the_other_process_wrote() {
 }
 
 #[test]
-fn what_is_removed_or_was_never_there_is_missed() {
+fn reading_removed_or_absent_data_fails() {
     for workload in WORKLOADS {
         let pool = pool();
         let [mut one, mut other] = two_workers(&pool, workload);

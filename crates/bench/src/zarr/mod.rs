@@ -54,7 +54,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Those that are measured, in their order.
+    /// Measured phases, in order.
     pub const MEASURED: [Self; 4] = [Self::Write, Self::Read, Self::List, Self::Commit];
 
     /// Name in reports.
@@ -70,7 +70,7 @@ impl Phase {
     }
 }
 
-/// What a process does next.
+/// Next operation of a process.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Step {
     pub(crate) store: Store,

@@ -68,7 +68,7 @@ class Work:
         )
         array[:] = self.data
         meter.tick(self.count, self.data.nbytes)
-        return meter.done()
+        return meter.result()
 
     def read(self):
         """Read the array of the next process."""
@@ -77,7 +77,7 @@ class Work:
         meter.tick(self.count, found.nbytes)
         if not numpy.array_equal(found, self.expected):
             raise RuntimeError(f"the array {self.beside} is not the one written")
-        return meter.done()
+        return meter.result()
 
     def list(self):
         """List the keys of the array of the next process."""
@@ -90,7 +90,7 @@ class Work:
             meter.tick(len(found), 0)
             if len(found) != self.count + 1:
                 raise RuntimeError(f"{len(found)} keys were listed of {self.count + 1}")
-        return meter.done()
+        return meter.result()
 
     def commit(self):
         """Replace chunks, some in each commit; a LocalStore has no commits, its chunks are replaced one by one."""
@@ -103,7 +103,7 @@ class Work:
                 with self.store.transaction("chunks") as session:
                     self.replace(session, part)
             meter.tick(1, self.other[part].nbytes)
-        return meter.done()
+        return meter.result()
 
     def replace(self, store, part):
         zarr.open_array(store, path=self.place, mode="r+")[part] = self.other[part]

@@ -24,12 +24,12 @@ use crate::output::{Answer, with_spinner};
 use clap::{Args, Subcommand};
 use engine::EngineArgs;
 use esker::types::{Error, Result};
-use esker_bench::fleet::Launcher;
+use esker_bench::processes::Launcher;
 use esker_bench::job::{Index, Workload};
 use esker_bench::plan::{BenchPool, LimitPlan, OwnPool, Plan};
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
-use esker_bench::{field_io, fleet, interrupt, worker};
+use esker_bench::{field_io, processes, interrupt, worker};
 use esker_os::whole;
 use fields::Fields;
 use growth::Growth;
@@ -321,7 +321,7 @@ impl BenchCommand {
             Self::TensorsWorker => serve::<esker_bench::tensors::worker::Worker>(),
             Self::PosixWorker => serve::<esker_bench::posix::worker::Worker>(),
             Self::Janitor { folder } => {
-                fleet::serve_janitor(std::io::stdin().lock(), &folder);
+                processes::serve_janitor(std::io::stdin().lock(), &folder);
                 Ok(Answer::new(json!(null), ""))
             }
         }

@@ -36,7 +36,7 @@ fn check_directory(directory: &Path, chosen: bool) -> Finding {
             (false, _) => cannot_write(directory),
         };
     }
-    match Mount::of(directory) {
+    match Mount::for_path(directory) {
         Ok(mount) => check_mount(directory, &mount),
         Err(error) => Finding::wrong(CHECK, error.to_string(), "check its permissions"),
     }

@@ -82,7 +82,7 @@ fn plain_files_stand_in_for_field_io_without_an_index() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused() {
+fn invalid_comparisons_are_refused() {
     let kind = |comparison: Comparison| comparison.check().unwrap_err().kind();
     let array = || Kind::Array(Vec::new());
     assert_eq!(kind(comparison(&["native"], array())), ErrorKind::Invalid);

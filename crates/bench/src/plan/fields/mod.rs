@@ -1,18 +1,18 @@
 //! `esker bench fields`: a field store beside its medium and beside one plain file per field.
-mod crew;
+mod workers;
 mod outcome;
 mod show;
 
 pub use outcome::{Case, Outcome};
 
 use super::scratch::Scratch;
-use super::site::Site;
+use super::location::Location;
 use super::store::write_limit;
 use super::{BenchPool, Note, check};
 use crate::fields::grib::Messages;
 use crate::fields::worker::{Containers, Done, Job, Moment, label};
 use crate::fields::{Phase, Shape};
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
 use crate::latency::Histogram;
@@ -21,7 +21,7 @@ use crate::measure::{Measured, Tally};
 use crate::pin::Pin;
 use crate::plan::posix::Sample;
 use crate::report::Settings;
-use crew::{Crew, From};
+use workers::{Workers, From};
 use esker::Wait;
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
@@ -35,12 +35,12 @@ use std::time::Duration;
 /// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
 
-/// What to measure.
+/// Plan of `esker bench fields`.
 #[derive(Clone, Debug)]
 pub struct FieldsPlan {
     /// How to start processes.
     pub launcher: Launcher,
-    /// Where.
+    /// The pool.
     pub place: BenchPool,
     /// Processes at once, one set of runs for each.
     pub procs: Vec<u32>,
@@ -74,13 +74,13 @@ const FEW: &str = "archive-grib: the file has fewer messages than a process arch
 /// The state of a measurement with one number of processes.
 struct Run<'p> {
     plan: &'p FieldsPlan,
-    site: &'p Site,
+    location: &'p Location,
     files: FilesUrl,
     container: String,
-    crew: Crew,
-    peer: Option<Crew>,
+    workers: Workers,
+    peer: Option<Workers>,
     /// Workers that read the store from Python.
-    python: Option<Crew>,
+    python: Option<Workers>,
     /// There are messages to archive.
     grib: bool,
     lines: Lines,
@@ -101,19 +101,19 @@ impl FieldsPlan {
             notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
         }
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
-        let site = self.place.site(&self.launcher, || self.needs(longest), note)?;
-        let beside = Scratch::beside(&self.launcher, &site.folder)?;
+        let location = self.place.location(&self.launcher, || self.needs(longest), note)?;
+        let beside = Scratch::beside(&self.launcher, &location.folder)?;
         let measured = self.procs.iter().map(|&procs| {
-            let lines = self.measure(&site, beside.path(), procs, grib.as_ref(), python, note)?;
+            let lines = self.measure(&location, beside.path(), procs, grib.as_ref(), python, note)?;
             Ok(Case { procs, lines })
         });
         Ok(Outcome {
             cases: measured.collect::<Result<_>>()?,
             size_bytes: self.shape.size_bytes,
-            durable: site.durable,
-            host: Host::of(&site.folder)?,
-            settings: self.settings(&site)?,
-            store: site.store().to_owned(),
+            durable: location.durable,
+            host: Host::for_folder(&location.folder)?,
+            settings: self.settings(&location)?,
+            store: location.store().to_owned(),
             notes,
         })
     }
@@ -152,7 +152,7 @@ impl FieldsPlan {
 
     fn measure(
         &self,
-        site: &Site,
+        location: &Location,
         beside: &Path,
         procs: u32,
         grib: Option<&Messages>,
@@ -164,9 +164,9 @@ impl FieldsPlan {
             rank: 0,
             procs,
             cpu: None,
-            pool: Containers { url: site.url.clone(), container: container.clone() },
+            pool: Containers { url: location.url.clone(), container: container.clone() },
             files: beside.to_owned(),
-            durable: site.durable,
+            durable: location.durable,
             shape: self.shape,
             grib: self.grib.clone().filter(|_| grib.is_some()),
             verify: self.verify,
@@ -175,20 +175,20 @@ impl FieldsPlan {
         note("touching the file of the limit");
         let watchers = if self.watch { procs } else { 0 };
         let cpus = self.pin.order()?;
-        let crew = Crew::start(&self.launcher, &job, watchers, &cpus)?;
+        let workers = Workers::start(&self.launcher, &job, watchers, &cpus)?;
         let messages = grib.cloned().unwrap_or_default();
         let by_python = |python: Option<&Path>, store| {
-            python.map(|python| Crew::python(python, store, &job, &messages, &cpus)).transpose()
+            python.map(|python| Workers::python(python, store, &job, &messages, &cpus)).transpose()
         };
         let peer = by_python(self.peer.as_deref(), From::Pyfdb)?;
         let python = by_python(python, From::Esker)?;
-        let files = FilesUrl { folder: beside.to_owned(), fsync: site.durable };
+        let files = FilesUrl { folder: beside.to_owned(), fsync: location.durable };
         let mut run = Run {
             plan: self,
-            site,
+            location,
             files,
             container,
-            crew,
+            workers,
             peer,
             python,
             grib: grib.is_some(),
@@ -198,14 +198,14 @@ impl FieldsPlan {
         Ok(run.lines)
     }
 
-    fn settings(&self, site: &Site) -> Result<Settings> {
+    fn settings(&self, location: &Location) -> Result<Settings> {
         let shape = self.shape;
         let options = json!({
             "steps": shape.steps, "levels": shape.levels, "params": shape.params,
             "members": shape.members, "fields_per_process": shape.fields(),
-            "repeats": self.repeats, "targets": site.targets()?, "pin": self.pin.name(),
-            "durability": if site.durable { "commit" } else { "process" }, "verified": self.verify, "watched": self.watch, "peer": self.peer, "grib": self.grib,
-            "write_buffer": site.write_buffer()?,
+            "repeats": self.repeats, "targets": location.targets()?, "pin": self.pin.name(),
+            "durability": if location.durable { "commit" } else { "process" }, "verified": self.verify, "watched": self.watch, "peer": self.peer, "grib": self.grib,
+            "write_buffer": location.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }
@@ -231,7 +231,7 @@ impl Run<'_> {
 
     /// Creates the store and the directory of a round, and removes them.
     fn within(&mut self, round: u32, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let pool = self.site.pool()?;
+        let pool = self.location.pool()?;
         let label = label(&self.container, round);
         FieldStore::create(pool, &label, &Schema::default_mars()?)?;
         let done = files::create_container(&self.files, &label).and_then(|()| {
@@ -243,8 +243,8 @@ impl Run<'_> {
 
     fn warm_up(&mut self, note: Note<'_>) -> Result<()> {
         note("warming up");
-        self.crew.all(Phase::FileWrite, WARM_UP)?;
-        self.crew.all(Phase::Archive, WARM_UP)?;
+        self.workers.all(Phase::FileWrite, WARM_UP)?;
+        self.workers.all(Phase::Archive, WARM_UP)?;
         let peer = self.peer.as_mut();
         peer.map_or(Ok(()), |peer| peer.all(Phase::Archive, WARM_UP).map(|_| ()))
     }
@@ -254,7 +254,7 @@ impl Run<'_> {
     }
 
     fn phases(&mut self, round: u32, note: Note<'_>) -> Result<()> {
-        let write = match write_limit(self.site.durable) {
+        let write = match write_limit(self.location.durable) {
             LoadStep::PwriteSync => Phase::PwriteSync,
             _ => Phase::Pwrite,
         };
@@ -274,45 +274,45 @@ impl Run<'_> {
             (ESKER, Phase::List),
             (ESKER, Phase::Axes),
         ];
-        for (site, phase) in phases {
+        for (system, phase) in phases {
             let own = phase.from_python().is_none();
             if !own && self.python.is_none() {
                 continue;
             }
             self.say(round, phase.name(), note);
-            let crew = self.python.as_mut().filter(|_| !own).unwrap_or(&mut self.crew);
-            let done = crew.all(phase, round)?;
-            self.lines.add(site, phase, sample(round, &done));
-            if let Some(peer) = self.peer.as_mut().filter(|_| site == ESKER && own) {
+            let workers = self.python.as_mut().filter(|_| !own).unwrap_or(&mut self.workers);
+            let done = workers.all(phase, round)?;
+            self.lines.add(system, phase, sample(round, &done));
+            if let Some(peer) = self.peer.as_mut().filter(|_| system == ESKER && own) {
                 let done = peer.all(phase, round)?;
                 self.lines.add(PEER, phase, sample(round, &done));
             }
         }
         if self.plan.verify {
             self.say(round, "verify", note);
-            self.crew.all(Phase::Verify, round)?;
+            self.workers.all(Phase::Verify, round)?;
         }
         Ok(())
     }
 
     fn gribs(&mut self, round: u32) -> Result<()> {
-        for (site, phase) in [(FILES, Phase::GribFiles), (ESKER, Phase::ArchiveGrib)] {
-            let done = self.crew.all(phase, GRIB + round)?;
-            self.lines.add(site, phase, sample(round, &done));
+        for (system, phase) in [(FILES, Phase::GribFiles), (ESKER, Phase::ArchiveGrib)] {
+            let done = self.workers.all(phase, GRIB + round)?;
+            self.lines.add(system, phase, sample(round, &done));
         }
         if let Some(peer) = &mut self.peer {
             let done = peer.all(Phase::ArchiveGrib, GRIB + round)?;
             self.lines.add(PEER, Phase::ArchiveGrib, sample(round, &done));
         }
         match self.plan.verify {
-            true => self.crew.all(Phase::VerifyGrib, GRIB + round).map(|_| ()),
+            true => self.workers.all(Phase::VerifyGrib, GRIB + round).map(|_| ()),
             false => Ok(()),
         }
     }
 
     /// Latencies run from the start of a flush until a watcher sees a field of it.
     fn watched(&mut self, round: u32) -> Result<()> {
-        let (written, seen) = self.crew.watched(WATCHED + round)?;
+        let (written, seen) = self.workers.watched(WATCHED + round)?;
         let flushed: Vec<Moment> = written.iter().flat_map(|one| one.moments.clone()).collect();
         let latency = delays(&flushed, seen.iter().flat_map(|one| &one.moments))?;
         self.lines.add(ESKER, Phase::ArchiveWatched, sample(round, &written));
@@ -325,7 +325,7 @@ impl Run<'_> {
 
 fn sample(round: u32, done: &[Done]) -> Sample {
     let measured: Vec<Measured> = done.iter().map(|one| one.measured.clone()).collect();
-    Sample::of(round, &[measured])
+    Sample::from_rounds(round, &[measured])
 }
 
 fn delays<'m>(flushed: &[Moment], seen: impl Iterator<Item = &'m Moment>) -> Result<Histogram> {

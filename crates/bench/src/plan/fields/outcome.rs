@@ -1,4 +1,4 @@
-//! Measurements by phase, site and repeat.
+//! Measurements by phase, system and repeat.
 use crate::fields::Phase;
 use crate::host::Host;
 use crate::measure::Tally;
@@ -7,12 +7,12 @@ use crate::plan::posix::{Line, Repeat, Repeated, Sample};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::units::rounded;
 
-/// Sites by number: the store, one plain file for each field, the medium, a real FDB.
+/// Systems by number: the store, one plain file for each field, the medium, a real FDB.
 pub(super) const ESKER: usize = 0;
 pub(super) const FILES: usize = 1;
 pub(super) const MEDIUM: usize = 2;
 pub(super) const PEER: usize = 3;
-pub(super) const SITES: usize = 4;
+pub(super) const SYSTEMS: usize = 4;
 
 /// All measurements of one call.
 #[derive(Clone, Debug)]
@@ -25,11 +25,11 @@ pub struct Outcome {
     pub durable: bool,
     /// The machine.
     pub host: Host,
-    /// How it was measured.
+    /// Settings of the measurement.
     pub settings: Settings,
     /// Name of the store: the scheme of its URL.
     pub store: String,
-    /// What could not be measured and why, and other remarks.
+    /// Reasons for omitted measurements, and other remarks.
     pub notes: Vec<String>,
 }
 
@@ -68,24 +68,24 @@ fn base(phase: Phase) -> Option<Phase> {
 }
 
 impl Lines {
-    /// Adds a measurement of a site.
-    pub(super) fn add(&mut self, site: usize, phase: Phase, sample: Sample) {
-        let beside = [FILES, MEDIUM].contains(&site).then(|| base(phase)).flatten();
+    /// Adds a measurement of a system.
+    pub(super) fn add(&mut self, system: usize, phase: Phase, sample: Sample) {
+        let beside = [FILES, MEDIUM].contains(&system).then(|| base(phase)).flatten();
         let line = self.line(beside.unwrap_or(phase));
-        if let Some(samples) = line.samples.get_mut(site) {
+        if let Some(samples) = line.samples.get_mut(system) {
             samples.push(sample);
         }
     }
 
     fn line(&mut self, phase: Phase) -> &mut Line {
         let at = self.0.iter().position(|(known, _)| *known == phase).unwrap_or_else(|| {
-            self.0.push((phase, Line::new(phase.name(), phase.name(), SITES)));
+            self.0.push((phase, Line::new(phase.name(), phase.name(), SYSTEMS)));
             self.0.len() - 1
         });
         &mut self.0[at].1
     }
 
-    /// Each phase of the store, with the corresponding measurements of the other sites.
+    /// Each phase of the store, with the corresponding measurements of the other systems.
     pub(super) fn compared(&self) -> impl Iterator<Item = (Phase, Line)> {
         self.0.iter().map(|(phase, line)| {
             let mut line = line.clone();
@@ -111,7 +111,7 @@ impl Lines {
 }
 
 impl Outcome {
-    /// One run for each phase and site.
+    /// One run for each phase and system.
     #[must_use]
     pub fn report(&self) -> Report {
         let runs = self.cases.iter().flat_map(|case| self.runs(case)).collect();
@@ -122,45 +122,45 @@ impl Outcome {
         let mut runs = Vec::new();
         for (phase, line) in case.lines.compared() {
             let own = base(phase) == Some(phase);
-            let sites = [MEDIUM, FILES, ESKER, PEER].into_iter();
-            let sites = sites.filter(|&site| own || [ESKER, PEER].contains(&site));
-            let sites = sites.filter(|&site| site == ESKER || phase.from_python().is_none());
-            let sites = sites.filter(|&site| !line.rates(site).is_empty());
-            runs.extend(sites.map(|site| self.run(case.procs, phase, &line, site)));
+            let systems = [MEDIUM, FILES, ESKER, PEER].into_iter();
+            let systems = systems.filter(|&system| own || [ESKER, PEER].contains(&system));
+            let systems = systems.filter(|&system| system == ESKER || phase.from_python().is_none());
+            let systems = systems.filter(|&system| !line.rates(system).is_empty());
+            runs.extend(systems.map(|system| self.run(case.procs, phase, &line, system)));
         }
         runs
     }
 
-    fn run(&self, procs: u32, phase: Phase, line: &Line, site: usize) -> Run {
+    fn run(&self, procs: u32, phase: Phase, line: &Line, system: usize) -> Run {
         let name = RunName {
-            store: self.name(site),
+            store: self.name(system),
             workload: "fields",
-            phase: if site == MEDIUM { self.limit_name(phase) } else { phase.name() },
+            phase: if system == MEDIUM { self.limit_name(phase) } else { phase.name() },
             procs,
             // Messages of a file differ in length: this is the mean.
             size_bytes: match phase {
-                Phase::ArchiveGrib => line.tally(site).bytes / line.tally(site).ops.max(1),
+                Phase::ArchiveGrib => line.tally(system).bytes / line.tally(system).ops.max(1),
                 _ => self.size_bytes,
             },
         };
-        let limit = Some(line.tally(MEDIUM)).filter(|_| site != MEDIUM);
-        let run = Run::new(&name, &line.tally(site), limit.as_ref());
-        Run { repeated: Some(Box::new(self.repeated(line, site))), ..run }
+        let limit = Some(line.tally(MEDIUM)).filter(|_| system != MEDIUM);
+        let run = Run::new(&name, &line.tally(system), limit.as_ref());
+        Run { repeated: Some(Box::new(self.repeated(line, system))), ..run }
     }
 
-    fn repeated(&self, line: &Line, site: usize) -> Repeated {
-        let others = (0..line.samples.len()).filter(|other| *other != site);
-        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(site, other)?)));
+    fn repeated(&self, line: &Line, system: usize) -> Repeated {
+        let others = (0..line.samples.len()).filter(|other| *other != system);
+        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
         Repeated {
             unit: "ops/s".to_owned(),
-            rate: Statistics::rounded(&line.rates(site)),
+            rate: Statistics::rounded(&line.rates(system)),
             ratio_to: others.filter_map(ratio).collect(),
-            repeats: line.samples.get(site).into_iter().flatten().map(Repeat::from).collect(),
+            repeats: line.samples.get(system).into_iter().flatten().map(Repeat::from).collect(),
         }
     }
 
-    pub(super) fn name(&self, site: usize) -> &str {
-        match site {
+    pub(super) fn name(&self, system: usize) -> &str {
+        match system {
             ESKER => &self.store,
             FILES => "files",
             MEDIUM => "medium",

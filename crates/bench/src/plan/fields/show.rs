@@ -72,7 +72,7 @@ fn row(procs: u32, phase: Phase, line: &Line, peer: bool) -> Vec<String> {
     row
 }
 
-/// The rate of another site, and the ratio of the store to it.
+/// The rate of another system, and the ratio of the store to it.
 fn beside(line: &Line, other: usize) -> [String; 2] {
     let rate = Some(line.median(other)).filter(|rate| *rate > 0.0);
     let times = line.ratio(ESKER, other).map(|times| format!("{times:.2}"));

@@ -16,7 +16,7 @@ const DEFAULT_OPS_DURABLE: u64 = 200;
 pub(super) struct Case {
     /// Mode of field-io; segments use the main container only.
     pub(super) mode: Mode,
-    /// Of segments.
+    /// Objects of segments mode, and segments of a process; none for Field I/O.
     pub(super) objects: Option<(Objects, u32)>,
     pub(super) pattern: Pattern,
     pub(super) contention: Contention,

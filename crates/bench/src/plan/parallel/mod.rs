@@ -6,11 +6,11 @@ mod cases;
 mod repeat;
 mod results;
 
-use super::site::Site;
+use super::location::Location;
 use super::{BenchPool, Note, check};
 use crate::field_io::segments::Objects;
 use crate::field_io::{Contention, Mode, Pattern};
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::host::Host;
 use crate::pin::Pin;
 use crate::rendezvous::{Rank, Rendezvous};
@@ -33,7 +33,7 @@ pub const OPS_MAX: u32 = 1 << 20;
 /// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
 
-/// What is measured.
+/// The benchmark to run.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// Field I/O.
@@ -67,9 +67,9 @@ pub struct ParallelPlan {
     pub launcher: Launcher,
     /// How to start processes that work on the store.
     pub field_launcher: Launcher,
-    /// Where.
+    /// The pool.
     pub place: BenchPool,
-    /// What.
+    /// The benchmark.
     pub subject: Subject,
     /// Bytes of a field or part.
     pub sizes: Vec<u64>,
@@ -122,21 +122,21 @@ impl ParallelPlan {
     }
 
     fn run_with(&self, meeting: &mut Rendezvous, note: Note<'_>) -> Result<Option<Report>> {
-        let site = self.place.site(&self.launcher, || self.needs(), note)?;
-        site.pool()?;
-        let host = Host::of(&site.folder)?;
+        let location = self.place.location(&self.launcher, || self.needs(), note)?;
+        location.pool()?;
+        let host = Host::for_folder(&location.folder)?;
         let nodes = meeting.gather(Node { node: self.node.clone(), host: host.clone() })?;
-        let settings = self.settings(&site, &nodes)?;
-        let on = (self.who.ranks, site.nodes()?);
+        let settings = self.settings(&location, &nodes)?;
+        let on = (self.who.ranks, location.nodes()?);
         let mut traces = self.traces(&host, &settings)?;
         let mut runs = Vec::new();
         let cpus = self.pin.order()?;
-        for case in self.cases(site.durable) {
+        for case in self.cases(location.durable) {
             let series =
-                self.measure(&site, &case, &cpus, meeting, &mut traces, runs.len(), note)?;
+                self.measure(&location, &case, &cpus, meeting, &mut traces, runs.len(), note)?;
             for series in series {
                 let number = runs.len() as u32;
-                runs.push(series.runs(&case, site.store(), number, on, site.durable));
+                runs.push(series.runs(&case, location.store(), number, on, location.durable));
             }
         }
         if !meeting.who().is_first() {
@@ -147,10 +147,10 @@ impl ParallelPlan {
         Ok(Some(Report::new(host, settings, runs)))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the state of the whole benchmark")]
+    #[allow(clippy::too_many_arguments, reason = "the state of the complete benchmark")]
     fn measure(
         &self,
-        site: &Site,
+        location: &Location,
         case: &Case,
         cpus: &[u32],
         meeting: &mut Rendezvous,
@@ -161,8 +161,8 @@ impl ParallelPlan {
         let what =
             format!("{} {} {}", case.mode_name(), case.pattern.name(), case.contention.name());
         note(&format!("{what}: touching the file of the limit"));
-        let limits = Stage::limits(self, site, case)?;
-        let mut stage = Stage { plan: self, site, case, cpus, meeting, limits };
+        let limits = Stage::limits(self, location, case)?;
+        let mut stage = Stage { plan: self, location, case, cpus, meeting, limits };
         let mut series = [Kind::Write, Kind::Read].map(Series::new);
         for repeat in 0..=self.repeat {
             note(&match repeat {
@@ -235,23 +235,23 @@ impl ParallelPlan {
         needs.fold((0, 0), |most, case| (most.0.max(case.0), most.1.max(case.1)))
     }
 
-    fn settings(&self, site: &Site, nodes: &[Node]) -> Result<Settings> {
+    fn settings(&self, location: &Location, nodes: &[Node]) -> Result<Settings> {
         let segments = match self.subject {
             Subject::Segments { count, .. } => Some(count),
             Subject::Fields(_) => None,
         };
         let options = json!({
             "nodes": nodes,
-            "pool": site.url,
+            "pool": location.url,
             "repeat": self.repeat,
             "ops": self.ops,
             "segments": segments,
             "pin": self.pin.name(),
-            "targets": site.targets()?,
-            "durability": if site.durable { "commit" } else { "process" },
+            "targets": location.targets()?,
+            "durability": if location.durable { "commit" } else { "process" },
             "verified": self.verify,
-            "huge_pages": site.huge_pages()?,
-            "write_buffer": site.write_buffer()?,
+            "huge_pages": location.huge_pages()?,
+            "write_buffer": location.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

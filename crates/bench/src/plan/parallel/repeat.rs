@@ -2,12 +2,12 @@
 use super::super::store::write_limit;
 use super::cases::Case;
 use super::results::Done;
-use super::{ParallelPlan, Site};
+use super::{ParallelPlan, Location};
 use crate::clock::{monotonic_of, unix_ns};
 use crate::field_io::Pattern;
 use crate::field_io::session::{self, Layout};
 use crate::field_io::worker::{FieldIoStep, Job};
-use crate::fleet::Fleet;
+use crate::processes::Processes;
 use crate::job;
 use crate::measure::Measured;
 use crate::plan::notice_ns;
@@ -24,12 +24,12 @@ const NOTICE_NODES_NS: u64 = 500_000_000;
 /// The state of one case.
 pub(super) struct Stage<'p> {
     pub(super) plan: &'p ParallelPlan,
-    pub(super) site: &'p Site,
+    pub(super) location: &'p Location,
     pub(super) case: &'p Case,
     pub(super) cpus: &'p [u32],
     pub(super) meeting: &'p mut Rendezvous,
     /// Processes that measure the limit, as many as work on the store.
-    pub(super) limits: Fleet,
+    pub(super) limits: Processes,
 }
 
 /// Time 0 of the traces of a repeat.
@@ -44,18 +44,18 @@ type Role<'r> = &'r dyn Fn(u32) -> Option<FieldIoStep>;
 
 impl Stage<'_> {
     /// Processes that measure the limit of a case.
-    pub(super) fn limits(plan: &ParallelPlan, site: &Site, case: &Case) -> Result<Fleet> {
+    pub(super) fn limits(plan: &ParallelPlan, location: &Location, case: &Case) -> Result<Processes> {
         let job = job::Job {
             rank: 0,
             procs: case.procs_per_node,
             size_bytes: case.io_bytes(),
             ops: u64::from(case.ops).min(LIMIT_FILE_BYTES / case.io_bytes().max(1)).max(1),
             seed: plan.seed,
-            folder: site.folder.clone(),
+            folder: location.folder.clone(),
             seconds: None,
             store: None,
         };
-        super::super::fleet(&plan.launcher, &job)
+        super::super::start_processes(&plan.launcher, &job)
     }
 
     /// Runs a repeat. Repeat 0 is the warm-up.
@@ -67,7 +67,7 @@ impl Stage<'_> {
         };
         let met = done.is_ok().then(|| self.meeting.barrier());
         let removed = match self.meeting.who().is_first() {
-            true => session::remove(self.site.pool()?, &layout, self.case.procs),
+            true => session::remove(self.location.pool()?, &layout, self.case.procs),
             false => Ok(()),
         };
         let done = done?;
@@ -77,14 +77,14 @@ impl Stage<'_> {
     }
 
     fn create(&mut self, repeat: u32) -> Result<Layout> {
-        let Self { site, case, meeting, .. } = self;
+        let Self { location, case, meeting, .. } = self;
         let container = meeting.tell(|| {
             let label = format!("esker-bench-{}-{repeat}", std::process::id());
-            site.create_container(&label)?;
+            location.create_container(&label)?;
             Ok(label)
         })?;
         Ok(Layout {
-            pool: site.url.clone(),
+            pool: location.url.clone(),
             container,
             mode: case.mode,
             contention: case.contention,
@@ -97,8 +97,8 @@ impl Stage<'_> {
     fn pattern_a(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
         let count = if repeat == 0 { self.case.warm_up_ops() } else { self.case.ops };
         let step = |kind, owner| FieldIoStep { count, ..step(kind, Pattern::A, owner) };
-        let limit = self.limit(|_| write_limit(self.site.durable))?;
-        let mut writers = self.fleet(layout, repeat, &|_| true)?;
+        let limit = self.limit(|_| write_limit(self.location.durable))?;
+        let mut writers = self.start_processes(layout, repeat, &|_| true)?;
         let zero = self.zero()?;
         let traces = self.phase(&mut writers, zero, &|process| Some(step(Kind::Write, process)))?;
         drop(writers);
@@ -107,7 +107,7 @@ impl Stage<'_> {
             return Ok(vec![write]);
         }
         let limit = self.limit(|_| job::LoadStep::Pread)?;
-        let mut readers = self.fleet(layout, repeat, &|_| true)?;
+        let mut readers = self.start_processes(layout, repeat, &|_| true)?;
         let owner = |process| owner_of(self.case, process);
         let reads = |process| Some(step(Kind::Read, owner(process)));
         let traces = self.phase(&mut readers, zero, &reads)?;
@@ -124,12 +124,12 @@ impl Stage<'_> {
     /// One write by each process of the first half. Then they rewrite the same fields while the other half reads them.
     fn pattern_b(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
         let (writers, ops) = (self.case.writers(), self.case.ops);
-        let durable = self.site.durable;
+        let durable = self.location.durable;
         let set_up = |process| (process < writers).then(|| step(Kind::Write, Pattern::B, process));
-        let mut fleet = self.fleet(layout, repeat, &|process| process < writers)?;
+        let mut processes = self.start_processes(layout, repeat, &|process| process < writers)?;
         let zero = self.zero()?;
-        self.phase(&mut fleet, zero, &set_up)?;
-        drop(fleet);
+        self.phase(&mut processes, zero, &set_up)?;
+        drop(processes);
         let limit = self.limit(|process| match process < writers {
             true => write_limit(durable),
             false => job::LoadStep::Pread,
@@ -142,12 +142,12 @@ impl Stage<'_> {
                 ..step(Kind::Read, Pattern::B, process - writers)
             },
         };
-        let mut fleet = self.fleet(layout, repeat, &|_| true)?;
+        let mut processes = self.start_processes(layout, repeat, &|_| true)?;
         let zero = self.zero()?;
-        let traces = self.phase(&mut fleet, zero, &|process| Some(role(process, 1, None)))?;
+        let traces = self.phase(&mut processes, zero, &|process| Some(role(process, 1, None)))?;
         if self.plan.verify {
             let verified = Some(1 + 2 * ops);
-            self.phase(&mut fleet, zero, &|process| Some(role(process, 1 + ops, verified)))?;
+            self.phase(&mut processes, zero, &|process| Some(role(process, 1 + ops, verified)))?;
         }
         let (write_traces, read_traces) =
             traces.into_iter().partition(|trace: &Trace| trace.process < writers);
@@ -166,12 +166,12 @@ impl Stage<'_> {
     }
 
     /// Starts new processes on this node.
-    fn fleet(
+    fn start_processes(
         &self,
         layout: &Layout,
         repeat: u32,
         takes_part: &dyn Fn(u32) -> bool,
-    ) -> Result<Fleet> {
+    ) -> Result<Processes> {
         let first = self.processes().start;
         let cpu = |process: u32| match self.cpus.len() {
             0 => None,
@@ -191,7 +191,7 @@ impl Stage<'_> {
                 repeat,
             })
             .collect();
-        Fleet::start(&self.plan.field_launcher, &jobs)
+        Processes::start(&self.plan.field_launcher, &jobs)
     }
 
     /// Time 0 of a repeat, slightly in the future.
@@ -210,15 +210,15 @@ impl Stage<'_> {
 
     /// Makes the processes of all nodes begin at the same time. Segments do so in every iteration, as IOR has barriers
     /// before the open and after the close.
-    fn phase(&mut self, fleet: &mut Fleet, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
+    fn phase(&mut self, processes: &mut Processes, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
         if self.case.objects.is_none() {
-            return self.together(fleet, zero, role);
+            return self.together(processes, zero, role);
         }
         let mut all: Vec<Trace> = Vec::new();
         let count = self.processes().find_map(role).map_or(0, |step| step.count);
         for first in 0..count {
             let one = |process| role(process).map(|step| FieldIoStep { first, count: 1, ..step });
-            let traces = self.together(fleet, zero, &one)?;
+            let traces = self.together(processes, zero, &one)?;
             match all.is_empty() {
                 true => all = traces,
                 false => append(&mut all, traces),
@@ -227,12 +227,12 @@ impl Stage<'_> {
         Ok(all)
     }
 
-    fn together(&mut self, fleet: &mut Fleet, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
+    fn together(&mut self, processes: &mut Processes, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
         let start = self.agree()?.max(zero.unix_ns);
         let start_ns = zero.monotonic_ns + (start - zero.unix_ns);
         let timed = |step| FieldIoStep { zero_ns: zero.monotonic_ns, start_ns, ..step };
         let steps: Vec<_> = self.processes().filter_map(role).map(timed).collect();
-        let traces: Vec<Trace> = fleet.ask(&steps)?;
+        let traces: Vec<Trace> = processes.ask(&steps)?;
         Ok(self.meeting.gather(traces)?.into_iter().flatten().collect())
     }
 

@@ -2,8 +2,8 @@
 use super::super::Note;
 use super::super::scratch::{OwnPool, Scratch};
 use super::super::served::Served;
-use super::super::site::write_buffer;
-use crate::fleet::Launcher;
+use super::super::system::write_buffer;
+use crate::processes::Launcher;
 use crate::posix::FilePlace;
 use crate::units::Bytes;
 use dfs::{Dfs, NewDfs};

@@ -1,6 +1,6 @@
 //! The genuine `ior` and `mdtest`, if they are installed: the same work beside ours.
 use super::super::Note;
-use super::{IorPlan, Line, MdtestPlan, Outcome, Site};
+use super::{IorPlan, Line, MdtestPlan, Outcome, FileSystem};
 use crate::metrics::Statistics;
 use crate::posix::FilePlace;
 use crate::posix::mdtest::Kind;
@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// File or directory that it works on, below the directory of a site.
+/// File or directory that it works on, below the directory of a system.
 const NAME: &str = "genuine";
 
 /// The program, and `mpirun` for several processes.
@@ -40,28 +40,28 @@ impl Genuine {
         }
     }
 
-    /// Runs the same work on each site that is a directory, once as warm-up and once measured. Adds the mean rates to
+    /// Runs the same work on each system that is a directory, once as warm-up and once measured. Adds the mean rates to
     /// the notes of the outcome, beside ours, and to the settings of its report.
     pub fn beside(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
         let program = self.program.display().to_string();
         let mut table = Table::new("Operation|on|>genuine|>ours|>ours x");
         let mut mean_rates = Map::new();
-        for index in 0..outcome.sites.len() {
-            let site = outcome.sites[index].clone();
-            let FilePlace::Posix { folder } = &site.place else { continue };
-            note(&format!("{program} on {}", site.name));
+        for index in 0..outcome.systems.len() {
+            let system = outcome.systems[index].clone();
+            let FilePlace::Posix { folder } = &system.place else { continue };
+            note(&format!("{program} on {}", system.name));
             let words = [arguments, &[folder.join(NAME).display().to_string()]].concat();
             let said = self.run(outcome.procs, &words);
             let rates = said.and_then(|_| self.run(outcome.procs, &words));
             match rates.and_then(|said| rates_in(&said, outcome)) {
                 Ok(rates) => {
-                    rates.iter().for_each(|(line, rate)| table.row(row(line, index, &site, *rate)));
+                    rates.iter().for_each(|(line, rate)| table.row(row(line, index, &system, *rate)));
                     let rates = rates
                         .iter()
                         .map(|(line, rate)| (line.phase.clone(), json!(rounded(*rate))));
-                    mean_rates.insert(site.name, rates.collect::<Map<_, _>>().into());
+                    mean_rates.insert(system.name, rates.collect::<Map<_, _>>().into());
                 }
-                Err(why) => outcome.notes.push(format!("{program} on {}: {why}", site.name)),
+                Err(why) => outcome.notes.push(format!("{program} on {}: {why}", system.name)),
             }
         }
         if !table.is_empty() {
@@ -105,11 +105,11 @@ fn rates_in<'o>(said: &str, outcome: &'o Outcome) -> Result<Vec<(&'o Line, f64)>
     }
 }
 
-fn row(line: &Line, index: usize, site: &Site, genuine: f64) -> [String; 5] {
+fn row(line: &Line, index: usize, system: &FileSystem, genuine: f64) -> [String; 5] {
     let ours = Statistics::rounded(&line.rates(index)).mean;
     let numbers = [genuine, ours, ours / genuine].map(|number| format!("{number:.2}"));
     let [genuine, ours, ratio] = numbers;
-    [line.title.clone(), site.name.clone(), genuine, ours, ratio]
+    [line.title.clone(), system.name.clone(), genuine, ours, ratio]
 }
 
 /// The mean in the last line that begins with the name of an operation; maximum and minimum precede it.

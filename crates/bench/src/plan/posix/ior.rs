@@ -1,13 +1,13 @@
 //! `esker bench ior`: transfers to and from files.
 use super::super::Note;
-use super::{Crew, Line, Outcome, Sample, Setting, Sites, WARM_UP};
+use super::{Workers, Line, Outcome, Sample, Setting, FileSystems, WARM_UP};
 use crate::measure::{Measured, Tally};
 use crate::posix::ior::{Access, IorStep, Options};
 use crate::posix::worker::{Done, Load, PosixStep};
 use esker_types::Result;
 use serde_json::Value;
 
-/// What to measure.
+/// Plan of `esker bench ior`.
 #[derive(Clone, Debug)]
 pub struct IorPlan {
     /// Settings of both benchmarks.
@@ -36,33 +36,33 @@ pub struct IorPlan {
 
 struct Run<'p> {
     plan: &'p IorPlan,
-    crew: Crew,
+    workers: Workers,
     lines: [Line; 2],
-    /// Transfers that each process wrote, by site.
+    /// Transfers that each process wrote, by system.
     written: Vec<Vec<u64>>,
 }
 
 impl IorPlan {
-    /// Measures all sites.
+    /// Measures all systems.
     ///
     /// # Errors
     /// If an option is invalid; errors of the file systems; with [`IorPlan::check_write`] or [`IorPlan::check_read`],
     /// [`esker_types::ErrorKind::Corrupt`] if the data read is not that written.
-    pub fn run(&self, sites: &Sites, note: Note<'_>) -> Result<Outcome> {
+    pub fn run(&self, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
         self.setting.check()?;
         self.options.check()?;
-        let crew = Crew::start(&self.setting, &sites.all, &Load::Ior(self.options.clone()))?;
-        let count = sites.all.len();
+        let workers = Workers::start(&self.setting, &systems.all, &Load::Ior(self.options.clone()))?;
+        let count = systems.all.len();
         let lines = [Line::new("write", "write", count), Line::new("read", "read", count)];
         let all = vec![self.options.transfers(); self.setting.procs as usize];
-        let mut run = Run { plan: self, crew, lines, written: vec![all; count] };
+        let mut run = Run { plan: self, workers, lines, written: vec![all; count] };
         let first = if self.write && !self.keep { WARM_UP } else { 1 };
         for iteration in first..=self.setting.iterations {
             self.setting.pause()?;
             run.iteration(iteration, note)?;
         }
         let work = ("ior", self.options.transfer_bytes);
-        Ok(self.setting.outcome(work, sites, run.lines, &self.told))
+        Ok(self.setting.outcome(work, systems, run.lines, &self.told))
     }
 
     /// The data of files that are kept does not depend on the iteration, which later runs do not know.
@@ -72,7 +72,7 @@ impl IorPlan {
 }
 
 impl Run<'_> {
-    /// The sites alternate in each phase.
+    /// The systems alternate in each phase.
     fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let plan = self.plan;
         let phases = [
@@ -85,25 +85,25 @@ impl Run<'_> {
         ];
         for (_, access, what) in phases.into_iter().filter(|(wanted, ..)| *wanted) {
             plan.setting.say(iteration, what, note);
-            for site in 0..self.written.len() {
-                self.phase(site, iteration, access)?;
+            for system in 0..self.written.len() {
+                self.phase(system, iteration, access)?;
             }
         }
         Ok(())
     }
 
-    fn phase(&mut self, site: usize, iteration: u32, access: Access) -> Result<()> {
+    fn phase(&mut self, system: usize, iteration: u32, access: Access) -> Result<()> {
         let seconds = self.plan.setting.stonewall_s;
         let seconds = seconds.filter(|_| matches!(access, Access::Write | Access::Read));
         let round = self.plan.round(iteration);
         let whole = IorStep { access, round, open: true, first: 0, end: 0, seconds, close: true };
         let parted = self.plan.barriers || (seconds.is_some() && self.plan.wear_out);
         let done = match parted && access != Access::Remove {
-            true => self.in_parts(site, &whole)?,
-            false => vec![self.ask(site, &self.ends(site, &whole))?],
+            true => self.in_parts(system, &whole)?,
+            false => vec![self.ask(system, &self.ends(system, &whole))?],
         };
         if access == Access::Write {
-            self.written[site] = moved_by_process(&done);
+            self.written[system] = moved_by_process(&done);
         }
         let line = match access {
             Access::Write => &mut self.lines[0],
@@ -111,18 +111,18 @@ impl Run<'_> {
             Access::Check | Access::Remove => return Ok(()),
         };
         if iteration != WARM_UP {
-            line.samples[site].push(sample(iteration, &done));
+            line.samples[system].push(sample(iteration, &done));
         }
         Ok(())
     }
 
     /// The step of each process, limited to the transfers that exist.
-    fn ends(&self, site: usize, step: &IorStep) -> Vec<IorStep> {
+    fn ends(&self, system: usize, step: &IorStep) -> Vec<IorStep> {
         let offset = match step.access {
             Access::Read | Access::Check => self.plan.options.task_offset as usize,
             Access::Write | Access::Remove => 0,
         };
-        let written = &self.written[site];
+        let written = &self.written[system];
         let all = self.plan.options.transfers();
         let end = |rank: usize| match step.access {
             Access::Write => all,
@@ -132,16 +132,16 @@ impl Run<'_> {
     }
 
     /// Runs open, transfers, transfers after the stonewall, and close, with barriers in between.
-    fn in_parts(&mut self, site: usize, whole: &IorStep) -> Result<Vec<Vec<Done>>> {
+    fn in_parts(&mut self, system: usize, whole: &IorStep) -> Result<Vec<Vec<Done>>> {
         let nothing = IorStep { open: false, close: false, seconds: None, ..*whole };
-        let all = self.ends(site, whole);
+        let all = self.ends(system, whole);
         let same = |step: IorStep| vec![step; all.len()];
-        let opened = self.ask(site, &same(IorStep { open: true, ..nothing }))?;
+        let opened = self.ask(system, &same(IorStep { open: true, ..nothing }))?;
         let walled: Vec<_> = all
             .iter()
             .map(|step| IorStep { end: step.end, seconds: whole.seconds, ..nothing })
             .collect();
-        let moved = self.ask(site, &walled)?;
+        let moved = self.ask(system, &walled)?;
         let mut done = vec![opened, moved];
         if whole.seconds.is_some() && self.plan.wear_out {
             let counts = moved_by_process(&done);
@@ -150,15 +150,15 @@ impl Run<'_> {
             let rest: Vec<_> = rest
                 .map(|(&first, step)| IorStep { first, end: most.min(step.end), ..nothing })
                 .collect();
-            done.push(self.ask(site, &rest)?);
+            done.push(self.ask(system, &rest)?);
         }
-        done.push(self.ask(site, &same(IorStep { close: true, ..nothing }))?);
+        done.push(self.ask(system, &same(IorStep { close: true, ..nothing }))?);
         Ok(done)
     }
 
-    fn ask(&mut self, site: usize, steps: &[IorStep]) -> Result<Vec<Done>> {
+    fn ask(&mut self, system: usize, steps: &[IorStep]) -> Result<Vec<Done>> {
         let orders: Vec<_> = steps.iter().map(|&step| PosixStep::Ior(step)).collect();
-        self.crew.each(site, &orders)
+        self.workers.each(system, &orders)
     }
 }
 

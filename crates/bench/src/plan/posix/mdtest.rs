@@ -1,6 +1,6 @@
 //! `esker bench mdtest`: many small operations on names.
 use super::super::Note;
-use super::{Crew, Line, Outcome, Sample, Setting, Sites, WARM_UP};
+use super::{Workers, Line, Outcome, Sample, Setting, FileSystems, WARM_UP};
 use crate::measure::Measured;
 use crate::posix::mdtest::{Kind, MdtestStep, Options, Phase};
 use crate::posix::worker::{Done, Load, PosixStep};
@@ -8,7 +8,7 @@ use crate::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-/// What to measure.
+/// Plan of `esker bench mdtest`.
 #[derive(Clone, Debug)]
 pub struct MdtestPlan {
     /// Settings of both benchmarks.
@@ -34,41 +34,41 @@ pub struct MdtestPlan {
 /// The state between phases.
 struct Run<'p> {
     plan: &'p MdtestPlan,
-    crew: Crew,
+    workers: Workers,
     lines: Vec<Line>,
-    /// Files of each process, by site: fewer than wanted after a stonewall.
+    /// Files of each process, by system: fewer than wanted after a stonewall.
     files: Vec<u64>,
-    sites: &'p Sites,
+    systems: &'p FileSystems,
     /// Maximum number of files in the container, and the size of the pool's index at that time.
     index: Option<(u64, u64)>,
 }
 
 impl MdtestPlan {
-    /// Measures all sites.
+    /// Measures all systems.
     ///
     /// # Errors
     /// If an option is invalid; errors of the file systems; with [`Options::verify`], [`ErrorKind::Corrupt`] if the
     /// data read is not that written.
-    pub fn run(&self, sites: &Sites, note: Note<'_>) -> Result<Outcome> {
+    pub fn run(&self, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
         self.setting.check()?;
         self.options.check()?;
-        let crew = Crew::start(&self.setting, &sites.all, &Load::Mdtest(self.options.clone()))?;
-        let files = vec![self.options.items(); sites.all.len()];
-        let lines = self.titles(sites.all.len());
-        let mut run = Run { plan: self, crew, lines, files, sites, index: None };
+        let workers = Workers::start(&self.setting, &systems.all, &Load::Mdtest(self.options.clone()))?;
+        let files = vec![self.options.items(); systems.all.len()];
+        let lines = self.titles(systems.all.len());
+        let mut run = Run { plan: self, workers, lines, files, systems, index: None };
         let first = if self.create && self.remove { WARM_UP } else { 1 };
         for iteration in first..=self.setting.iterations {
             self.setting.pause()?;
             run.iteration(iteration, note)?;
         }
-        let Run { crew, lines, index, .. } = run;
+        let Run { workers, lines, index, .. } = run;
         let work = ("mdtest", self.options.write_bytes.max(self.options.read_bytes));
-        let outcome = self.setting.outcome(work, sites, lines, &self.told);
-        Ok(Outcome { notes: notes(sites, &crew, index), ..outcome })
+        let outcome = self.setting.outcome(work, systems, lines, &self.told);
+        Ok(Outcome { notes: notes(systems, &workers, index), ..outcome })
     }
 
     /// The phases in the order of mdtest's table, which ends with the tree.
-    fn titles(&self, sites: usize) -> Vec<Line> {
+    fn titles(&self, systems: usize) -> Vec<Line> {
         let of_items = |phase: &Phase| !matches!(phase, Phase::TreeCreate | Phase::TreeRemove);
         let mut phases: Vec<_> = self.phases().into_iter().filter(of_items).collect();
         if let Some(at) = phases.iter().position(|phase| *phase == Phase::Create(Kind::File)) {
@@ -84,7 +84,7 @@ impl MdtestPlan {
                 }
                 false => (phase.title().to_owned(), phase.name()),
             };
-            lines.push(Line::new(&title, &name, sites));
+            lines.push(Line::new(&title, &name, systems));
         }
         lines
     }
@@ -120,11 +120,11 @@ impl MdtestPlan {
     }
 }
 
-fn notes(sites: &Sites, crew: &Crew, index: Option<(u64, u64)>) -> Vec<String> {
-    let memory = sites.all.iter().zip(crew.memory());
-    let said = memory.map(|(site, (peak, own))| {
+fn notes(systems: &FileSystems, workers: &Workers, index: Option<(u64, u64)>) -> Vec<String> {
+    let memory = systems.all.iter().zip(workers.memory());
+    let said = memory.map(|(system, (peak, own))| {
         let (own, peak) = (Bytes(*own), Bytes(*peak));
-        format!("{} {own} private, {peak} peak with shared memory", site.name)
+        format!("{} {own} private, {peak} peak with shared memory", system.name)
     });
     let mut notes = vec![format!("memory of a process: {}", said.collect::<Vec<_>>().join("; "))];
     notes.extend(index.map(|(files, bytes)| {
@@ -137,14 +137,14 @@ fn notes(sites: &Sites, crew: &Crew, index: Option<(u64, u64)>) -> Vec<String> {
 const STONEWALL: &str = " (stonewall)";
 
 impl Run<'_> {
-    /// The sites alternate in each phase.
+    /// The systems alternate in each phase.
     fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
-        let sites = self.files.len();
+        let systems = self.files.len();
         self.top(iteration, Phase::TopCreate, self.plan.create)?;
         for phase in self.plan.phases() {
             self.plan.setting.say(iteration, phase.title(), note);
-            for site in 0..sites {
-                self.phase(site, iteration, phase)?;
+            for system in 0..systems {
+                self.phase(system, iteration, phase)?;
             }
         }
         self.top(iteration, Phase::TopRemove, self.plan.remove)
@@ -152,66 +152,66 @@ impl Run<'_> {
 
     fn top(&mut self, iteration: u32, phase: Phase, wanted: bool) -> Result<()> {
         let step = MdtestStep { phase, iteration, first: 0, end: 0, seconds: None };
-        let mut sites = 0..if wanted { self.files.len() } else { 0 };
-        sites.try_for_each(|site| self.crew.all(site, PosixStep::Mdtest(step)).map(|_| ()))
+        let mut systems = 0..if wanted { self.files.len() } else { 0 };
+        systems.try_for_each(|system| self.workers.all(system, PosixStep::Mdtest(step)).map(|_| ()))
     }
 
-    fn phase(&mut self, site: usize, iteration: u32, phase: Phase) -> Result<()> {
+    fn phase(&mut self, system: usize, iteration: u32, phase: Phase) -> Result<()> {
         let is_walled = phase == Phase::Create(Kind::File);
         let seconds = self.plan.setting.stonewall_s.filter(|_| is_walled);
         let end = if phase.kind() == Kind::File && !is_walled {
-            self.files[site]
+            self.files[system]
         } else {
             self.plan.options.items()
         };
         let step = MdtestStep { phase, iteration, first: 0, end, seconds };
-        let done = measured(self.crew.all(site, PosixStep::Mdtest(step))?);
+        let done = measured(self.workers.all(system, PosixStep::Mdtest(step))?);
         let rounds = match seconds {
-            Some(_) => self.wear_out(site, &step, done)?,
+            Some(_) => self.wear_out(system, &step, done)?,
             None => vec![done],
         };
-        let sample = Sample::of(iteration, &rounds);
+        let sample = Sample::from_rounds(iteration, &rounds);
         if let Phase::List(kind) = phase {
-            self.check_listed(site, kind, sample.tally.ops)?;
+            self.check_listed(system, kind, sample.tally.ops)?;
         }
-        if let Some(bytes) = self.sites.index_bytes().filter(|_| is_walled && site == 0) {
+        if let Some(bytes) = self.systems.index_bytes().filter(|_| is_walled && system == 0) {
             self.index = Some((sample.tally.ops, bytes));
         }
-        self.note(site, phase.title(), sample);
+        self.note(system, phase.title(), sample);
         Ok(())
     }
 
     /// After the stonewall, all processes continue until they have created as many files as the fastest.
     fn wear_out(
         &mut self,
-        site: usize,
+        system: usize,
         step: &MdtestStep,
         done: Vec<Measured>,
     ) -> Result<Vec<Vec<Measured>>> {
         let title = format!("{}{STONEWALL}", step.phase.title());
-        self.note(site, &title, Sample::of(step.iteration, std::slice::from_ref(&done)));
+        self.note(system, &title, Sample::from_rounds(step.iteration, std::slice::from_ref(&done)));
         let most = done.iter().map(|one| one.ops).max().unwrap_or(0);
-        self.files[site] = most;
+        self.files[system] = most;
         let rest = |one: &Measured| {
             PosixStep::Mdtest(MdtestStep { first: one.ops, end: most, seconds: None, ..*step })
         };
-        let rest = self.crew.each(site, &done.iter().map(rest).collect::<Vec<_>>())?;
+        let rest = self.workers.each(system, &done.iter().map(rest).collect::<Vec<_>>())?;
         Ok(vec![done, measured(rest)])
     }
 
     /// The warm-up is not recorded.
-    fn note(&mut self, site: usize, title: &str, sample: Sample) {
+    fn note(&mut self, system: usize, title: &str, sample: Sample) {
         let line = self.lines.iter_mut().find(|line| line.title == title);
         if let Some(line) = line.filter(|_| sample.iteration != WARM_UP) {
-            line.samples[site].push(sample);
+            line.samples[system].push(sample);
         }
     }
 
     /// Each directory except the root of a tree is an entry of another one.
-    fn check_listed(&self, site: usize, kind: Kind, found: u64) -> Result<()> {
+    fn check_listed(&self, system: usize, kind: Kind, found: u64) -> Result<()> {
         let Options { tree, unique, .. } = &self.plan.options;
         let trees = if *unique { u64::from(self.plan.setting.procs) } else { 1 };
-        let each = if kind == Kind::File { self.files[site] } else { self.plan.options.items() };
+        let each = if kind == Kind::File { self.files[system] } else { self.plan.options.items() };
         let inner = tree.directories().unwrap_or(1).saturating_sub(1);
         let expected = each * u64::from(self.plan.setting.procs) + trees * inner;
         match found == expected {

@@ -5,7 +5,7 @@ mod ior;
 mod mdtest;
 mod outcome;
 mod show;
-mod site;
+mod file_systems;
 mod table;
 mod through;
 
@@ -15,11 +15,11 @@ pub(in crate::plan) use genuine::on_path;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};
-pub use site::{Beside, Site, Sites, Subject};
+pub use file_systems::{Beside, FileSystem, FileSystems, Subject};
 pub use table::{TablePlan, Tabled};
 
 use super::{Note, together};
-use crate::fleet::Fleet;
+use crate::processes::Processes;
 use crate::pin::{Pin, cpu_of};
 use crate::posix::worker::{Done, Job, Load, PosixStep};
 use esker_types::{Error, ErrorKind, Result};
@@ -68,11 +68,11 @@ impl Setting {
         }
     }
 
-    /// What was measured on all sites, in operations of `size_bytes`.
+    /// Combines the measurements of all file systems. Operations have `size_bytes`.
     fn outcome(
         &self,
         (workload, size_bytes): (&'static str, u64),
-        sites: &Sites,
+        systems: &FileSystems,
         lines: impl IntoIterator<Item = Line>,
         told: &Value,
     ) -> Outcome {
@@ -80,10 +80,10 @@ impl Setting {
             workload,
             procs: self.procs,
             size_bytes,
-            sites: sites.all.clone(),
-            missing: sites.missing.clone(),
-            host: sites.host.clone(),
-            settings: sites.settings(self.seed, told),
+            systems: systems.all.clone(),
+            missing: systems.missing.clone(),
+            host: systems.host.clone(),
+            settings: systems.settings(self.seed, told),
             lines: lines.into_iter().filter(|line| !line.rates(0).is_empty()).collect(),
             notes: Vec::new(),
         }
@@ -98,43 +98,43 @@ impl Setting {
     }
 }
 
-/// The processes of all sites, the same number for each. They run for the whole benchmark and alternate.
-pub(super) struct Crew {
-    fleets: Vec<Fleet>,
+/// The processes of all systems, the same number for each. They run for the complete benchmark and alternate.
+pub(super) struct Workers {
+    processes: Vec<Processes>,
     procs: u32,
-    /// Per site, the maximum over its processes: peak memory, and private memory at the end of a phase.
+    /// Per system, the maximum over its processes: peak memory, and private memory at the end of a phase.
     memory: Vec<(u64, u64)>,
 }
 
-impl Crew {
-    pub(super) fn start(setting: &Setting, sites: &[Site], load: &Load) -> Result<Self> {
+impl Workers {
+    pub(super) fn start(setting: &Setting, systems: &[FileSystem], load: &Load) -> Result<Self> {
         let cpus = setting.pin.order()?;
-        let start = |site: &Site| {
+        let start = |system: &FileSystem| {
             let job = |rank| Job {
                 rank,
                 procs: setting.procs,
                 cpu: cpu_of(&cpus, rank),
-                place: site.place.clone(),
+                place: system.place.clone(),
                 load: load.clone(),
                 seed: setting.seed,
             };
-            Fleet::start(&site.launcher, &(0..setting.procs).map(job).collect::<Vec<_>>())
+            Processes::start(&system.launcher, &(0..setting.procs).map(job).collect::<Vec<_>>())
         };
-        let fleets = sites.iter().map(start).collect::<Result<Vec<_>>>()?;
-        let memory = vec![(0, 0); fleets.len()];
-        Ok(Self { fleets, procs: setting.procs, memory })
+        let processes = systems.iter().map(start).collect::<Result<Vec<_>>>()?;
+        let memory = vec![(0, 0); processes.len()];
+        Ok(Self { processes, procs: setting.procs, memory })
     }
 
-    /// Makes all processes of a site take the same step.
-    pub(super) fn all(&mut self, site: usize, step: PosixStep) -> Result<Vec<Done>> {
-        self.each(site, &vec![step; self.procs as usize])
+    /// Makes all processes of a system take the same step.
+    pub(super) fn all(&mut self, system: usize, step: PosixStep) -> Result<Vec<Done>> {
+        self.each(system, &vec![step; self.procs as usize])
     }
 
-    /// Makes each process of a site take its own step, all at the same time.
-    pub(super) fn each(&mut self, site: usize, steps: &[PosixStep]) -> Result<Vec<Done>> {
-        let Some(fleet) = self.fleets.get_mut(site) else { return Ok(Vec::new()) };
-        let done: Vec<Done> = together(fleet, steps)?;
-        let (peak, own) = &mut self.memory[site];
+    /// Makes each process of a system take its own step, all at the same time.
+    pub(super) fn each(&mut self, system: usize, steps: &[PosixStep]) -> Result<Vec<Done>> {
+        let Some(processes) = self.processes.get_mut(system) else { return Ok(Vec::new()) };
+        let done: Vec<Done> = together(processes, steps)?;
+        let (peak, own) = &mut self.memory[system];
         for one in &done {
             (*peak, *own) = ((*peak).max(one.peak_bytes), (*own).max(one.own_bytes));
         }

@@ -1,5 +1,5 @@
-//! Measurements by phase, site and iteration.
-use super::Site;
+//! Measurements by phase, system and iteration.
+use super::FileSystem;
 use crate::host::Host;
 use crate::measure::{Measured, Tally};
 use crate::metrics::Statistics;
@@ -8,7 +8,7 @@ use crate::units::{per_second, rounded};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One phase of one iteration on one site.
+/// One phase of one iteration on one system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Number of the iteration, from 1.
@@ -21,7 +21,7 @@ pub struct Sample {
 
 impl Sample {
     /// A phase that has one part.
-    pub(in crate::plan) fn of(iteration: u32, rounds: &[Vec<Measured>]) -> Self {
+    pub(in crate::plan) fn from_rounds(iteration: u32, rounds: &[Vec<Measured>]) -> Self {
         let all = rounds.concat();
         let mut tally = Tally::default();
         tally.add_round(&all);
@@ -45,51 +45,51 @@ pub struct Line {
     pub title: String,
     /// Name in reports.
     pub phase: String,
-    /// By site, then by iteration.
+    /// By system, then by iteration.
     pub samples: Vec<Vec<Sample>>,
 }
 
 impl Line {
-    pub(in crate::plan) fn new(title: &str, phase: &str, sites: usize) -> Self {
-        Self { title: title.to_owned(), phase: phase.to_owned(), samples: vec![Vec::new(); sites] }
+    pub(in crate::plan) fn new(title: &str, phase: &str, systems: usize) -> Self {
+        Self { title: title.to_owned(), phase: phase.to_owned(), samples: vec![Vec::new(); systems] }
     }
 
-    pub(in crate::plan) fn rates(&self, site: usize) -> Vec<f64> {
-        self.samples.get(site).into_iter().flatten().map(Sample::rate).collect()
+    pub(in crate::plan) fn rates(&self, system: usize) -> Vec<f64> {
+        self.samples.get(system).into_iter().flatten().map(Sample::rate).collect()
     }
 
-    /// Median rate of a site.
+    /// Median rate of a system.
     #[must_use]
-    pub fn median(&self, site: usize) -> f64 {
-        Statistics::median(&self.rates(site))
+    pub fn median(&self, system: usize) -> f64 {
+        Statistics::median(&self.rates(system))
     }
 
-    /// Ratio of one site to another: the median of the ratios of the iterations, so that changes between iterations
+    /// Ratio of one system to another: the median of the ratios of the iterations, so that changes between iterations
     /// affect both. None if there is nothing to compare.
     #[must_use]
-    pub fn ratio(&self, site: usize, other: usize) -> Option<f64> {
-        let ratios = self.ratios(site, other);
+    pub fn ratio(&self, system: usize, other: usize) -> Option<f64> {
+        let ratios = self.ratios(system, other);
         (!ratios.is_empty()).then(|| Statistics::median(&ratios))
     }
 
-    fn ratios(&self, site: usize, other: usize) -> Vec<f64> {
-        let (rates, others) = (self.rates(site), self.rates(other));
+    fn ratios(&self, system: usize, other: usize) -> Vec<f64> {
+        let (rates, others) = (self.rates(system), self.rates(other));
         let pairs = rates.iter().zip(&others).filter(|(_, other)| **other > 0.0);
         pairs.map(|(rate, other)| rate / other).collect()
     }
 
     /// Median, least and most of the ratios of the iterations.
-    pub(in crate::plan) fn spread(&self, site: usize, other: usize) -> [Option<f64>; 3] {
-        let ratios = self.ratios(site, other);
+    pub(in crate::plan) fn spread(&self, system: usize, other: usize) -> [Option<f64>; 3] {
+        let ratios = self.ratios(system, other);
         let least = ratios.iter().copied().reduce(f64::min);
-        [self.ratio(site, other), least, ratios.iter().copied().reduce(f64::max)]
+        [self.ratio(system, other), least, ratios.iter().copied().reduce(f64::max)]
     }
 
-    /// All iterations of a site.
+    /// All iterations of a system.
     #[must_use]
-    pub fn tally(&self, site: usize) -> Tally {
+    pub fn tally(&self, system: usize) -> Tally {
         let mut all = Tally::default();
-        for sample in self.samples.get(site).into_iter().flatten() {
+        for sample in self.samples.get(system).into_iter().flatten() {
             all.ops += sample.tally.ops;
             all.bytes += sample.tally.bytes;
             all.seconds += sample.tally.seconds;
@@ -108,13 +108,13 @@ pub struct Outcome {
     pub procs: u32,
     /// Bytes of an operation.
     pub size_bytes: u64,
-    /// The sites; the first is the one in question.
-    pub sites: Vec<Site>,
-    /// Sites and programs that were not found.
+    /// The file systems; the first is the one under test.
+    pub systems: Vec<FileSystem>,
+    /// File systems and programs that were not found.
     pub missing: Vec<String>,
     /// The machine.
     pub host: Host,
-    /// How it was measured.
+    /// Settings of the measurement.
     pub settings: Settings,
     /// The phases, in the order of the table.
     pub lines: Vec<Line>,
@@ -129,7 +129,7 @@ pub struct Repeated {
     pub unit: String,
     /// Statistics over the iterations.
     pub rate: Statistics,
-    /// Ratio of this site to each other one: the median of the ratios of the iterations.
+    /// Ratio of this system to each other one: the median of the ratios of the iterations.
     pub ratio_to: BTreeMap<String, f64>,
     /// Each iteration.
     pub repeats: Vec<Repeat>,
@@ -151,37 +151,37 @@ pub struct Repeat {
 }
 
 impl Outcome {
-    /// One run for each phase and site.
+    /// One run for each phase and system.
     #[must_use]
     pub fn report(&self) -> Report {
-        let sites = 0..self.sites.len();
-        let pairs = self.lines.iter().flat_map(|line| sites.clone().map(move |site| (line, site)));
-        let measured = pairs.filter(|(line, site)| !line.rates(*site).is_empty());
-        let runs = measured.map(|(line, site)| self.run(line, site)).collect();
+        let systems = 0..self.systems.len();
+        let pairs = self.lines.iter().flat_map(|line| systems.clone().map(move |system| (line, system)));
+        let measured = pairs.filter(|(line, system)| !line.rates(*system).is_empty());
+        let runs = measured.map(|(line, system)| self.run(line, system)).collect();
         Report::new(self.host.clone(), self.settings.clone(), runs)
     }
 
-    fn run(&self, line: &Line, site: usize) -> Run {
+    fn run(&self, line: &Line, system: usize) -> Run {
         let name = RunName {
-            store: &self.sites[site].name,
+            store: &self.systems[system].name,
             workload: self.workload,
             phase: &line.phase,
             procs: self.procs,
             size_bytes: self.size_bytes,
         };
-        let others = (0..self.sites.len()).filter(|other| *other != site);
+        let others = (0..self.systems.len()).filter(|other| *other != system);
         let ratio = |other: usize| {
-            Some((self.sites[other].name.clone(), rounded(line.ratio(site, other)?)))
+            Some((self.systems[other].name.clone(), rounded(line.ratio(system, other)?)))
         };
-        let samples = line.samples.get(site).into_iter().flatten();
+        let samples = line.samples.get(system).into_iter().flatten();
         let repeated = Repeated {
             unit: if samples.clone().any(|one| one.parts.is_some()) { "MiB/s" } else { "ops/s" }
                 .to_owned(),
-            rate: Statistics::rounded(&line.rates(site)),
+            rate: Statistics::rounded(&line.rates(system)),
             ratio_to: others.filter_map(ratio).collect(),
             repeats: samples.map(Repeat::from).collect(),
         };
-        Run { repeated: Some(Box::new(repeated)), ..Run::new(&name, &line.tally(site), None) }
+        Run { repeated: Some(Box::new(repeated)), ..Run::new(&name, &line.tally(system), None) }
     }
 }
 

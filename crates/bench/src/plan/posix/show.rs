@@ -10,8 +10,8 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let host = &self.host;
         writeln!(f, "{host}")?;
-        for site in &self.sites {
-            writeln!(f, "{:<8}{}", site.name, site.about)?;
+        for system in &self.systems {
+            writeln!(f, "{:<8}{}", system.name, system.about)?;
         }
         self.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
         match self.is_transfer() {
@@ -55,15 +55,15 @@ impl Outcome {
     }
 
     fn subject(&self) -> &str {
-        self.sites.first().map_or("", |site| &site.name)
+        self.systems.first().map_or("", |system| &system.name)
     }
 
-    /// Statistics of the first site; then the medians of the others and the ratios to them.
+    /// Statistics of the first system; then the medians of the others and the ratios to them.
     fn summary(&self, first: &str, places: usize) -> Table {
         let mut headings: Vec<String> =
             [first, ">Max", ">Min", ">Mean", ">Std Dev", ">Median"].map(str::to_owned).to_vec();
-        for site in self.sites.iter().skip(1) {
-            headings.extend([format!(">{}", site.name), format!(">x {}", site.name)]);
+        for system in self.systems.iter().skip(1) {
+            headings.extend([format!(">{}", system.name), format!(">x {}", system.name)]);
         }
         let mut table = Table::new(&headings.join("|"));
         for line in self.lines.iter().filter(|line| !line.rates(0).is_empty()) {
@@ -78,11 +78,11 @@ impl Outcome {
         );
         for number in 0..self.iterations() {
             for line in &self.lines {
-                for (site, samples) in self.sites.iter().zip(&line.samples) {
+                for (system, samples) in self.systems.iter().zip(&line.samples) {
                     let sample = samples.get(number);
                     sample
                         .into_iter()
-                        .for_each(|sample| table.row(self.result(line, &site.name, sample)));
+                        .for_each(|sample| table.row(self.result(line, &system.name, sample)));
                 }
             }
         }
@@ -119,9 +119,9 @@ fn summary_row(line: &Line, places: usize) -> Vec<String> {
     let number = |value: f64| format!("{value:.places$}");
     let mut row = vec![line.title.clone()];
     row.extend([rates.max, rates.min, rates.mean, rates.stddev, rates.median].map(number));
-    for site in 1..line.samples.len() {
-        let ratio = line.ratio(0, site).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
-        row.extend([number(line.median(site)), ratio]);
+    for system in 1..line.samples.len() {
+        let ratio = line.ratio(0, system).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        row.extend([number(line.median(system)), ratio]);
     }
     row
 }

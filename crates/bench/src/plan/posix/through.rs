@@ -1,7 +1,7 @@
 //! The container of a benchmark through the interception library and through a mount.
 use super::super::served::runner;
-use super::{Site, Sites};
-use crate::fleet::Launcher;
+use super::{FileSystem, FileSystems};
+use crate::processes::Launcher;
 use crate::posix::FilePlace;
 use crate::runner::Runner;
 use esker_types::{Error, Result};
@@ -24,11 +24,11 @@ impl Drop for Mounted {
     }
 }
 
-impl Sites {
-    /// Adds the container through the interception library and, if `mounted`, through a mount, started as the first site
+impl FileSystems {
+    /// Adds the container through the interception library and, if `mounted`, through a mount, started as the first system
     /// is. If either does not work here, it is reported as missing.
     pub(super) fn add_programs(&mut self, mounted: bool) {
-        let Some(launcher) = self.all.first().map(|site| site.launcher.clone()) else { return };
+        let Some(launcher) = self.all.first().map(|system| system.launcher.clone()) else { return };
         let launcher = &launcher;
         if let Err(error) = self.add_run(launcher) {
             self.missing.push(format!("esker run is not measured: {}", error.message()));
@@ -49,7 +49,7 @@ impl Sites {
         runner.run(&[&run[..], &["--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
         worker.extend(launcher.worker.iter().cloned());
-        self.all.push(Site {
+        self.all.push(FileSystem {
             name: "run".to_owned(),
             about: format!("the same container through esker run, at {SEEN_AT}"),
             place: FilePlace::Posix { folder: Path::new(SEEN_AT).join("run") },
@@ -72,7 +72,7 @@ impl Sites {
             let _ = std::fs::remove_dir(&dir);
         }
         mounted?;
-        self.all.push(Site {
+        self.all.push(FileSystem {
             name: "mount".to_owned(),
             about: format!("the same container through esker mount, at {at}"),
             place: FilePlace::Posix { folder: dir.join("mount") },

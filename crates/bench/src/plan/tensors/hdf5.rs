@@ -1,8 +1,8 @@
 //! Parallel HDF5: a program in C that is compiled here and runs under mpirun, if both are installed.
 use super::super::posix::on_path;
 use super::super::scratch::Scratch;
-use super::crew::Times;
-use crate::fleet::{Fleet, Launcher};
+use super::workers::Times;
+use crate::processes::{Processes, Launcher};
 use crate::tensors::worker::{Done, Job};
 use crate::tensors::{COLUMNS, PEER};
 use esker_types::{Error, ErrorKind, Result};
@@ -17,7 +17,7 @@ pub(super) const LAYOUTS: u32 = 3;
 const PAIRS: [(&str, &str); 2] =
     [("h5pcc.openmpi", "mpirun.openmpi"), ("h5pcc.mpich", "mpirun.mpich")];
 
-/// Where there is one MPI only.
+/// Names on machines with a single MPI.
 const USUAL: [(&str, &str); 2] = [("h5pcc", "mpirun"), ("h5pcc", "mpiexec")];
 
 /// Settings of Open MPI: there may be more processes than cores, and the program places itself. Its files are in the
@@ -28,7 +28,7 @@ const VARIABLES: [(&str, &str); 3] = [
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 
-/// Where Open MPI has the memory that ranks share: beside the file, in a directory that goes even if it is killed.
+/// Directory of the memory that Open MPI ranks share. It is next to the file and removed even if the run is killed.
 const MEMORY: [&str; 2] =
     ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
 
@@ -44,7 +44,7 @@ pub struct Hdf5 {
     pub left_out: bool,
     /// The compiler; h5pcc on the PATH if not given.
     pub compiler: Option<PathBuf>,
-    /// What starts the processes; mpirun on the PATH if not given.
+    /// Program that starts the processes; mpirun on the PATH if not given.
     pub mpirun: Option<PathBuf>,
     /// Transfers are collective.
     pub collective: bool,
@@ -53,7 +53,7 @@ pub struct Hdf5 {
 /// The program, and its processes during a measurement.
 pub(super) struct Peer {
     found: std::result::Result<Program, String>,
-    fleet: Option<Fleet>,
+    processes: Option<Processes>,
     about: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl Hdf5 {
             let path = compiled(&compiler, built.path())?;
             Ok(Program { path, mpirun, collective: self.collective })
         });
-        Ok((Peer { found, fleet: None, about: None }, built))
+        Ok((Peer { found, processes: None, about: None }, built))
     }
 
     /// The compiler, and the mpirun of the same MPI.
@@ -170,8 +170,8 @@ impl Peer {
     /// [`ErrorKind::Canceled`] if this process receives a signal to end.
     pub(super) fn start(&mut self, job: &Job, cpus: &[u32]) -> Result<()> {
         let Ok(program) = &self.found else { return Ok(()) };
-        match Fleet::start(&program.launcher(job, cpus), &[()]) {
-            Ok(fleet) => self.fleet = Some(fleet),
+        match Processes::start(&program.launcher(job, cpus), &[()]) {
+            Ok(processes) => self.processes = Some(processes),
             Err(error) if error.kind() == ErrorKind::Canceled => return Err(error),
             Err(error) => {
                 self.found = Err(format!("{}: {error}: {REFUSED}", program.mpirun.display()));
@@ -182,7 +182,7 @@ impl Peer {
 
     /// Ends its processes.
     pub(super) fn stop(&mut self) {
-        self.fleet = None;
+        self.processes = None;
     }
 
     /// Makes its processes take a step. Returns its times; none if it is absent.
@@ -195,8 +195,8 @@ impl Peer {
         round: u32,
         layout: u32,
     ) -> Result<Option<Times>> {
-        let Some(fleet) = &mut self.fleet else { return Ok(None) };
-        let done: Vec<Done> = fleet.ask(&[[phase as u32, round, layout]])?;
+        let Some(processes) = &mut self.processes else { return Ok(None) };
+        let done: Vec<Done> = processes.ask(&[[phase as u32, round, layout]])?;
         let done = done.into_iter().next().ok_or_else(silent)?;
         self.about = done.about.or(self.about.take());
         Ok(Some(done.times_s))
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_or_fails_is_told() {
+    fn missing_tools_and_failed_compilation_are_reported() {
         let none = Hdf5 { left_out: true, ..Hdf5::default() };
         assert_eq!(none.tools().unwrap_err(), "--no-hdf5 was given");
         let given = Hdf5 {

@@ -1,5 +1,5 @@
 //! `esker bench tensors`: arrays that many processes store, beside parallel HDF5, a plain file and the medium.
-mod crew;
+mod workers;
 mod hdf5;
 mod outcome;
 mod show;
@@ -8,9 +8,9 @@ pub use hdf5::Hdf5;
 pub use outcome::{Case, Outcome, Scaling};
 
 use super::scratch::Scratch;
-use super::site::Site;
+use super::location::Location;
 use super::{BenchPool, Note, OwnPool, check};
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::pin::Pin;
@@ -18,7 +18,7 @@ use crate::report::Settings;
 use crate::tensors::worker::{Job, Phase};
 use crate::tensors::{Part, ROW_BYTES};
 use crate::units::Bytes;
-use crew::Crew;
+use workers::Workers;
 use esker::Wait;
 use esker::types::info::Durability;
 use esker_tensors::TensorStore;
@@ -41,7 +41,7 @@ const WARM_UPS: u32 = 2;
 const ENTRIES_PER_CHUNK: u64 = 4;
 const ENTRIES: u64 = 1000;
 
-/// What to measure.
+/// Plan of `esker bench tensors`.
 #[derive(Clone, Debug)]
 pub struct TensorsPlan {
     /// How to start processes.
@@ -68,7 +68,7 @@ pub struct TensorsPlan {
 struct Run<'p> {
     plan: &'p TensorsPlan,
     part: Part,
-    crew: Crew,
+    workers: Workers,
     peer: &'p mut Peer,
     lines: Lines,
 }
@@ -82,20 +82,20 @@ impl TensorsPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         let cases = self.cases()?;
         let own = OwnPool { durability: Some(Durability::Process), ..self.own.clone() };
-        let site = BenchPool::Own(own).site(&self.launcher, || needs(&cases), note)?;
-        let beside = Scratch::beside(&self.launcher, &site.folder)?;
+        let location = BenchPool::Own(own).location(&self.launcher, || needs(&cases), note)?;
+        let beside = Scratch::beside(&self.launcher, &location.folder)?;
         note("compiling the program for parallel HDF5");
         let (mut peer, _built) = self.hdf5.peer(&self.launcher)?;
         let mut measured = Vec::new();
         for (scaling, part) in cases {
-            let lines = self.measure(&site, beside.path(), part, &mut peer, note)?;
+            let lines = self.measure(&location, beside.path(), part, &mut peer, note)?;
             measured.push(Case { scaling, part, lines });
         }
         Ok(Outcome {
             cases: measured,
-            host: Host::of(&site.folder)?,
-            settings: self.settings(&site, &peer)?,
-            store: site.store().to_owned(),
+            host: Host::for_folder(&location.folder)?,
+            settings: self.settings(&location, &peer)?,
+            store: location.store().to_owned(),
             absent: peer.absent().map(str::to_owned),
         })
     }
@@ -120,7 +120,7 @@ impl TensorsPlan {
 
     fn measure(
         &self,
-        site: &Site,
+        location: &Location,
         files: &Path,
         part: Part,
         peer: &mut Peer,
@@ -131,23 +131,23 @@ impl TensorsPlan {
             rank: 0,
             part,
             cpu: None,
-            pool: site.url.clone(),
+            pool: location.url.clone(),
             container: container.clone(),
             files: files.to_owned(),
             seed: self.seed,
         };
-        drop(TensorStore::create(site.pool()?, &container)?);
+        drop(TensorStore::create(location.pool()?, &container)?);
         let measured = self.in_container(&job, peer, note);
-        site.pool()?.destroy_container(&container, true).wait().and(measured)
+        location.pool()?.destroy_container(&container, true).wait().and(measured)
     }
 
     fn in_container(&self, job: &Job, peer: &mut Peer, note: Note<'_>) -> Result<Lines> {
         let part = job.part;
         note(&format!("starting processes: {} x {}", part.procs, Bytes(part.bytes())));
         let cpus = self.pin.order()?;
-        let crew = Crew::start(&self.launcher, job, &cpus)?;
+        let workers = Workers::start(&self.launcher, job, &cpus)?;
         peer.start(job, &cpus)?;
-        let mut run = Run { plan: self, part, crew, peer, lines: Lines::default() };
+        let mut run = Run { plan: self, part, workers, peer, lines: Lines::default() };
         let warm_ups = (0..WARM_UPS).map(|_| WARM_UP);
         let rounds = warm_ups.chain(1..=self.iterations);
         rounds.into_iter().try_for_each(|round| run.iteration(round, note))?;
@@ -155,10 +155,10 @@ impl TensorsPlan {
         Ok(run.lines)
     }
 
-    fn settings(&self, site: &Site, peer: &Peer) -> Result<Settings> {
+    fn settings(&self, location: &Location, peer: &Peer) -> Result<Settings> {
         let options = json!({
-            "iterations": self.iterations, "targets": site.targets()?, "pin": self.pin.name(),
-            "huge_pages": site.huge_pages()?, "write_buffer": site.write_buffer()?, "verified": true,
+            "iterations": self.iterations, "targets": location.targets()?, "pin": self.pin.name(),
+            "huge_pages": location.huge_pages()?, "write_buffer": location.write_buffer()?, "verified": true,
             "hdf5": {"about": peer.about(), "absent": peer.absent(), "collective": self.hdf5.collective},
         });
         Ok(Settings::new(self.seed.into(), options))
@@ -199,7 +199,7 @@ impl Run<'_> {
             WARM_UP => note(&format!("{procs} x {each}: warming up")),
             _ => note(&format!("{procs} x {each}: iteration {round} of {of}")),
         }
-        self.crew.all(Phase::Fill, round)?;
+        self.workers.all(Phase::Fill, round)?;
         self.medium(round)?;
         self.file(round)?;
         self.tensor(round)?;
@@ -207,24 +207,24 @@ impl Run<'_> {
     }
 
     fn medium(&mut self, round: u32) -> Result<()> {
-        let put = self.crew.all(Phase::Pwrite, round)?;
-        let get = self.crew.all(Phase::Pread, round)?;
+        let put = self.workers.all(Phase::Pwrite, round)?;
+        let get = self.workers.all(Phase::Pread, round)?;
         self.lines.add(MEDIUM, round, self.part, [put, get])
     }
 
     fn file(&mut self, round: u32) -> Result<()> {
-        let put = self.crew.all(Phase::FilePut, round)?;
-        let get = self.crew.all(Phase::FileGet, round)?;
-        self.crew.all(Phase::Verify, round)?;
-        self.crew.first(Phase::FileRemove, round)?;
+        let put = self.workers.all(Phase::FilePut, round)?;
+        let get = self.workers.all(Phase::FileGet, round)?;
+        self.workers.all(Phase::Verify, round)?;
+        self.workers.first(Phase::FileRemove, round)?;
         self.lines.add(FILE, round, self.part, [put, get])
     }
 
     fn tensor(&mut self, round: u32) -> Result<()> {
-        let put = self.crew.put(round)?;
-        let get = self.crew.all(Phase::Get, round)?;
-        self.crew.all(Phase::Verify, round)?;
-        self.crew.first(Phase::Remove, round)?;
+        let put = self.workers.put(round)?;
+        let get = self.workers.all(Phase::Get, round)?;
+        self.workers.all(Phase::Verify, round)?;
+        self.workers.first(Phase::Remove, round)?;
         self.lines.add(ESKER, round, self.part, [put, get])
     }
 

@@ -1,5 +1,5 @@
-//! Measurements by array, phase, site and iteration.
-use super::crew::Times;
+//! Measurements by array, phase, system and iteration.
+use super::workers::Times;
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::latency::Histogram;
@@ -12,21 +12,21 @@ use crate::units::rounded;
 use esker_types::Result;
 use std::time::Duration;
 
-/// Sites by number: the store, the layouts of parallel HDF5, a new plain file, and the medium.
+/// Systems by number: the store, the layouts of parallel HDF5, a new plain file, and the medium.
 pub(super) const ESKER: usize = 0;
 pub(super) const HDF5: usize = 1;
 pub(super) const FILE: usize = 4;
 pub(super) const MEDIUM: usize = 5;
-const SITES: usize = 6;
+const SYSTEMS: usize = 6;
 
-/// Names of the sites after the store.
-const NAMES: [&str; SITES - 1] =
+/// Names of the systems after the store.
+const NAMES: [&str; SYSTEMS - 1] =
     ["hdf5-filled", "hdf5-unfilled", "hdf5-contiguous", "file", "medium"];
 
 /// Phases, and those of the medium.
 const PHASES: [(&str, &str); 2] = [("put", "pwrite"), ("get", "pread")];
 
-/// What stays the same when there are more processes.
+/// Quantity that stays the same as the number of processes grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaling {
     /// The bytes of each process.
@@ -70,7 +70,7 @@ pub struct Outcome {
     pub cases: Vec<Case>,
     /// The machine.
     pub host: Host,
-    /// How it was measured.
+    /// Settings of the measurement.
     pub settings: Settings,
     /// Name of the store: the scheme of its URL.
     pub store: String,
@@ -81,21 +81,21 @@ pub struct Outcome {
 /// The measurements of one array.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it belongs to.
+    /// Series of the case.
     pub scaling: Scaling,
-    /// Its size, and who stored it.
+    /// Size of the tensor, and the processes that stored it.
     pub part: Part,
     /// PUT and GET.
     pub lines: Lines,
 }
 
-/// PUT and GET, by site.
+/// PUT and GET, by system.
 #[derive(Clone, Debug)]
 pub struct Lines([Line; 2]);
 
 impl Default for Lines {
     fn default() -> Self {
-        Self(PHASES.map(|(phase, _)| Line::new(phase, phase, SITES)))
+        Self(PHASES.map(|(phase, _)| Line::new(phase, phase, SYSTEMS)))
     }
 }
 
@@ -106,7 +106,7 @@ impl Lines {
     /// As [`Histogram::record`].
     pub(super) fn add(
         &mut self,
-        site: usize,
+        system: usize,
         round: u32,
         part: Part,
         times: [Times; 2],
@@ -115,7 +115,7 @@ impl Lines {
             return Ok(());
         }
         for (line, times) in self.0.iter_mut().zip(times) {
-            if let Some(samples) = line.samples.get_mut(site) {
+            if let Some(samples) = line.samples.get_mut(system) {
                 samples.push(sample(round, part.array_bytes(), times)?);
             }
         }
@@ -138,7 +138,7 @@ fn sample(iteration: u32, bytes: u64, [begin, opened, moved, closed]: Times) -> 
 }
 
 impl Outcome {
-    /// One run for each array, phase and site.
+    /// One run for each array, phase and system.
     #[must_use]
     pub fn report(&self) -> Report {
         let runs = self.cases.iter().flat_map(|case| self.runs(case)).collect();
@@ -146,39 +146,39 @@ impl Outcome {
     }
 
     fn runs(&self, case: &Case) -> Vec<Run> {
-        let pairs = case.lines.each().flat_map(|line| (0..SITES).map(move |site| (line, site)));
-        let measured = pairs.filter(|(line, site)| !line.rates(*site).is_empty());
-        measured.map(|(line, site)| self.run(case, line, site)).collect()
+        let pairs = case.lines.each().flat_map(|line| (0..SYSTEMS).map(move |system| (line, system)));
+        let measured = pairs.filter(|(line, system)| !line.rates(*system).is_empty());
+        measured.map(|(line, system)| self.run(case, line, system)).collect()
     }
 
-    fn run(&self, case: &Case, line: &Line, site: usize) -> Run {
+    fn run(&self, case: &Case, line: &Line, system: usize) -> Run {
         let of_medium = PHASES.iter().find(|(phase, _)| *phase == line.phase);
-        let phase = of_medium.filter(|_| site == MEDIUM).map_or(&*line.phase, |(_, limit)| limit);
+        let phase = of_medium.filter(|_| system == MEDIUM).map_or(&*line.phase, |(_, limit)| limit);
         let name = RunName {
-            store: self.name(site),
+            store: self.name(system),
             workload: case.scaling.workload(),
             phase,
             procs: case.part.procs,
             size_bytes: case.scaling.bytes(),
         };
-        let limit = Some(line.tally(MEDIUM)).filter(|_| site != MEDIUM);
-        let run = Run::new(&name, &line.tally(site), limit.as_ref());
-        Run { repeated: Some(Box::new(self.repeated(line, site))), ..run }
+        let limit = Some(line.tally(MEDIUM)).filter(|_| system != MEDIUM);
+        let run = Run::new(&name, &line.tally(system), limit.as_ref());
+        Run { repeated: Some(Box::new(self.repeated(line, system))), ..run }
     }
 
-    fn repeated(&self, line: &Line, site: usize) -> Repeated {
-        let others = (0..SITES).filter(|other| *other != site);
-        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(site, other)?)));
+    fn repeated(&self, line: &Line, system: usize) -> Repeated {
+        let others = (0..SYSTEMS).filter(|other| *other != system);
+        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
         Repeated {
             unit: "MiB/s".to_owned(),
-            rate: Statistics::rounded(&line.rates(site)),
+            rate: Statistics::rounded(&line.rates(system)),
             ratio_to: others.filter_map(ratio).collect(),
-            repeats: line.samples.get(site).into_iter().flatten().map(Repeat::from).collect(),
+            repeats: line.samples.get(system).into_iter().flatten().map(Repeat::from).collect(),
         }
     }
 
-    fn name(&self, site: usize) -> &str {
-        site.checked_sub(1).and_then(|other| NAMES.get(other)).copied().unwrap_or(&self.store)
+    fn name(&self, system: usize) -> &str {
+        system.checked_sub(1).and_then(|other| NAMES.get(other)).copied().unwrap_or(&self.store)
     }
 }
 

@@ -39,7 +39,7 @@ impl Outcome {
 }
 
 fn row(case: &Case, line: &Line) -> Vec<String> {
-    let rates = Statistics::of(&line.rates(ESKER));
+    let rates = Statistics::from_values(&line.rates(ESKER));
     let named = [
         case.scaling.name().to_owned(),
         Bytes(case.scaling.bytes()).to_string(),

@@ -5,10 +5,10 @@ mod show;
 pub use outcome::{Case, Outcome};
 
 use super::scratch::{OwnPool, Scratch};
-use super::site::Site;
+use super::location::Location;
 use super::{BenchPool, Note, check, together};
 use crate::fields::worker::Done;
-use crate::fleet::{Fleet, Launcher};
+use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::pin::{Pin, cpu_of};
@@ -18,7 +18,7 @@ use crate::units::Bytes;
 use crate::zarr::{COMMIT_CHUNKS, Job, Phase, Step, WORK};
 use esker::Wait;
 use esker_types::{Error, ErrorKind, Result};
-use outcome::SITES;
+use outcome::SYSTEMS;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -31,10 +31,10 @@ pub const CHUNKS_MAX: u64 = 1 << 16;
 /// Index entries for each chunk: in the array, and in the commit that replaces it.
 const ENTRIES_PER_CHUNK: u64 = 8;
 
-/// What to measure.
+/// Plan of `esker bench zarr`.
 #[derive(Clone, Debug)]
 pub struct ZarrPlan {
-    /// How to start what removes a directory.
+    /// How to start the process that removes a directory.
     pub launcher: Launcher,
     /// The temporary pool.
     pub own: OwnPool,
@@ -57,7 +57,7 @@ pub struct ZarrPlan {
 /// The state of a measurement with one number of processes and one size.
 struct Run<'p> {
     plan: &'p ZarrPlan,
-    fleet: Fleet,
+    processes: Processes,
     procs: u32,
     lines: Vec<Line>,
 }
@@ -71,18 +71,18 @@ impl ZarrPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
         let place = BenchPool::Own(self.own.clone());
-        let site = place.site(&self.launcher, || self.needs(), note)?;
-        let beside = Scratch::beside(&self.launcher, &site.folder)?;
+        let location = place.location(&self.launcher, || self.needs(), note)?;
+        let beside = Scratch::beside(&self.launcher, &location.folder)?;
         let pairs =
             self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));
         let measured = pairs.map(|(procs, size_bytes)| {
-            let lines = self.measure(&site, beside.path(), procs, size_bytes, note)?;
+            let lines = self.measure(&location, beside.path(), procs, size_bytes, note)?;
             Ok(Case { procs, size_bytes, lines })
         });
         Ok(Outcome {
             cases: measured.collect::<Result<_>>()?,
-            host: Host::of(&site.folder)?,
-            settings: self.settings(&site)?,
+            host: Host::for_folder(&location.folder)?,
+            settings: self.settings(&location)?,
         })
     }
 
@@ -113,19 +113,19 @@ impl ZarrPlan {
 
     fn measure(
         &self,
-        site: &Site,
+        location: &Location,
         files: &Path,
         procs: u32,
         size_bytes: u64,
         note: Note<'_>,
     ) -> Result<Vec<Line>> {
         let container = format!("esker-bench-{}", std::process::id());
-        site.create_container(&container)?;
+        location.create_container(&container)?;
         let job = Job {
             rank: 0,
             procs,
             cpu: None,
-            url: format!("{}/{container}", site.url),
+            url: format!("{}/{container}", location.url),
             container: container.clone(),
             files: files.to_owned(),
             size_bytes,
@@ -133,7 +133,7 @@ impl ZarrPlan {
             seed: self.seed,
         };
         let measured = self.start(&job, note).and_then(|mut run| run.all(size_bytes, note));
-        site.pool()?.destroy_container(&container, true).wait().and(measured)
+        location.pool()?.destroy_container(&container, true).wait().and(measured)
     }
 
     fn start(&self, job: &Job, note: Note<'_>) -> Result<Run<'_>> {
@@ -142,20 +142,20 @@ impl ZarrPlan {
         let one = |rank| Job { rank, cpu: cpu_of(&cpus, rank), ..job.clone() };
         let jobs: Vec<_> = (0..job.procs).map(one).collect();
         let launcher = crate::python::launcher(&self.python, WORK);
-        let fleet = Fleet::start(&launcher, &jobs).map_err(|error| {
+        let processes = Processes::start(&launcher, &jobs).map_err(|error| {
             let remedy = "`pip install zarr`, `make wheel` and `pip install` it, and name the Python that has both by --python";
             Error::new(error.kind(), format!("{}: {error} ({remedy})", self.python.display()))
         })?;
-        let line = |phase: Phase| Line::new(phase.name(), phase.name(), SITES.len());
+        let line = |phase: Phase| Line::new(phase.name(), phase.name(), SYSTEMS.len());
         let lines = Phase::MEASURED.map(line).to_vec();
-        Ok(Run { plan: self, fleet, procs: job.procs, lines })
+        Ok(Run { plan: self, processes, procs: job.procs, lines })
     }
 
-    fn settings(&self, site: &Site) -> Result<Settings> {
+    fn settings(&self, location: &Location) -> Result<Settings> {
         let options = json!({
             "array_bytes": self.array_bytes, "commit_chunks": COMMIT_CHUNKS, "iterations": self.iterations,
-            "targets": site.targets()?, "pin": self.pin.name(), "verified": true,
-            "write_buffer": site.write_buffer()?,
+            "targets": location.targets()?, "pin": self.pin.name(), "verified": true,
+            "write_buffer": location.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }
@@ -174,23 +174,23 @@ impl Run<'_> {
     /// The stores alternate, so that other load on the machine affects both.
     fn round(&mut self, round: u32) -> Result<()> {
         for (at, phase) in Phase::MEASURED.into_iter().enumerate() {
-            for (site, store) in SITES.into_iter().enumerate() {
+            for (system, store) in SYSTEMS.into_iter().enumerate() {
                 let sample = self.take(Step { store, phase, round })?;
                 let line = self.lines.get_mut(at).filter(|_| round != WARM_UP);
-                if let Some(samples) = line.and_then(|line| line.samples.get_mut(site)) {
+                if let Some(samples) = line.and_then(|line| line.samples.get_mut(system)) {
                     samples.push(sample);
                 }
             }
         }
         let remove = |store| Step { store, phase: Phase::Remove, round };
-        SITES.into_iter().try_for_each(|store| self.take(remove(store)).map(drop))
+        SYSTEMS.into_iter().try_for_each(|store| self.take(remove(store)).map(drop))
     }
 
     fn take(&mut self, step: Step) -> Result<Sample> {
         let steps = vec![step; self.procs as usize];
-        let done: Vec<Done> = together(&mut self.fleet, &steps)?;
+        let done: Vec<Done> = together(&mut self.processes, &steps)?;
         let measured = done.into_iter().map(|one| one.measured).collect();
-        Ok(Sample::of(step.round, &[measured]))
+        Ok(Sample::from_rounds(step.round, &[measured]))
     }
 }
 

@@ -7,10 +7,10 @@ use crate::units::rounded;
 use crate::zarr::Store;
 
 /// The stores by number.
-pub(super) const SITES: [Store; 2] = [Store::Esker, Store::Local];
+pub(super) const SYSTEMS: [Store; 2] = [Store::Esker, Store::Local];
 pub(super) const ESKER: usize = 0;
 pub(super) const LOCAL: usize = 1;
-const NAMES: [&str; SITES.len()] = ["esker", "local"];
+const NAMES: [&str; SYSTEMS.len()] = ["esker", "local"];
 
 /// All measurements of one call.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct Outcome {
     pub cases: Vec<Case>,
     /// The machine.
     pub host: Host,
-    /// How it was measured.
+    /// Settings of the measurement.
     pub settings: Settings,
 }
 
@@ -45,26 +45,26 @@ impl Outcome {
 
 impl Case {
     fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        let sites = 0..SITES.len();
-        self.lines.iter().flat_map(move |line| sites.clone().map(|site| self.run(line, site)))
+        let systems = 0..SYSTEMS.len();
+        self.lines.iter().flat_map(move |line| systems.clone().map(|system| self.run(line, system)))
     }
 
-    fn run(&self, line: &Line, site: usize) -> Run {
+    fn run(&self, line: &Line, system: usize) -> Run {
         let name = RunName {
-            store: NAMES[site],
+            store: NAMES[system],
             workload: "zarr",
             phase: &line.phase,
             procs: self.procs,
             size_bytes: self.size_bytes,
         };
-        let other = LOCAL - site;
-        let ratio = line.ratio(site, other).map(|ratio| (NAMES[other].to_owned(), rounded(ratio)));
+        let other = LOCAL - system;
+        let ratio = line.ratio(system, other).map(|ratio| (NAMES[other].to_owned(), rounded(ratio)));
         let repeated = Repeated {
             unit: "ops/s".to_owned(),
-            rate: Statistics::rounded(&line.rates(site)),
+            rate: Statistics::rounded(&line.rates(system)),
             ratio_to: ratio.into_iter().collect(),
-            repeats: line.samples[site].iter().map(Repeat::from).collect(),
+            repeats: line.samples[system].iter().map(Repeat::from).collect(),
         };
-        Run { repeated: Some(Box::new(repeated)), ..Run::new(&name, &line.tally(site), None) }
+        Run { repeated: Some(Box::new(repeated)), ..Run::new(&name, &line.tally(system), None) }
     }
 }

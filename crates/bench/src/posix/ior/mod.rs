@@ -52,7 +52,7 @@ pub enum Access {
 /// A part of a phase of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IorStep {
-    /// What is done.
+    /// Operation of the step.
     pub access: Access,
     /// The data depends on this, the process and the offset.
     pub round: u32,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_divide_is_refused() {
+    fn indivisible_sizes_are_refused() {
         assert!(options().check().is_ok());
         let refused = |options: Options| options.check().unwrap_err().message().to_owned();
         assert!(refused(Options { block_bytes: 45, ..options() }).contains("-b"));

@@ -66,7 +66,7 @@ impl Session {
             return Err(Error::new(ErrorKind::Invalid, "the file is not open"));
         };
         let mut moved = measure(
-            Until::of(step.end.saturating_sub(step.first), step.seconds),
+            Until::from_limits(step.end.saturating_sub(step.first), step.seconds),
             self.options.transfer_bytes,
             |index| self.one(&*file, step, path, step.first + index),
         )?;

@@ -116,7 +116,7 @@ impl Phase {
 /// A phase of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MdtestStep {
-    /// What is done.
+    /// Operation of the step.
     pub phase: Phase,
     /// Number of the iteration; 0 warms up.
     pub iteration: u32,

@@ -27,7 +27,7 @@ fn workers(folder: &Path, load: &Load, procs: u32) -> Vec<Worker> {
     (0..procs).map(|rank| Worker::begin(job(rank)).unwrap()).collect()
 }
 
-/// What all processes do, one after the other: the operations of each.
+/// Runs the step in each process, one after the other. Returns the operations of each.
 fn take(workers: &mut [Worker], step: PosixStep) -> Result<Vec<u64>> {
     let begin = Order::Begin { step, start_ns: 0 };
     let ops = |done: Done| done.parts.iter().map(|part| part.ops).max().unwrap_or(0);
@@ -61,24 +61,24 @@ fn items_are_made_looked_at_read_and_removed() {
     for unique in [false, true] {
         let folder = Folder::new(if unique { "own" } else { "common" });
         let options = mdtest::Options { unique, ..mdtest() };
-        let mut crew = workers(&folder.0, &Load::Mdtest(options.clone()), 2);
+        let mut workers = workers(&folder.0, &Load::Mdtest(options.clone()), 2);
         let items = options.items();
         assert_eq!(items, 15);
-        take(&mut crew, phase(Phase::TopCreate, 0)).unwrap();
-        let tree = take(&mut crew, phase(Phase::TreeCreate, 0)).unwrap();
+        take(&mut workers, phase(Phase::TopCreate, 0)).unwrap();
+        let tree = take(&mut workers, phase(Phase::TreeCreate, 0)).unwrap();
         assert_eq!(tree, if unique { [3, 3] } else { [3, 0] });
         for kind in [Kind::Directory, Kind::File] {
-            assert_eq!(take(&mut crew, phase(Phase::Create(kind), items)).unwrap(), [15, 15]);
-            assert_eq!(take(&mut crew, phase(Phase::Stat(kind), items)).unwrap(), [15, 15]);
-            let names: u64 = take(&mut crew, phase(Phase::List(kind), 0)).unwrap().iter().sum();
+            assert_eq!(take(&mut workers, phase(Phase::Create(kind), items)).unwrap(), [15, 15]);
+            assert_eq!(take(&mut workers, phase(Phase::Stat(kind), items)).unwrap(), [15, 15]);
+            let names: u64 = take(&mut workers, phase(Phase::List(kind), 0)).unwrap().iter().sum();
             assert_eq!(names, 30 + if unique { 4 } else { 2 });
             if kind == Kind::File {
-                assert_eq!(take(&mut crew, phase(Phase::Read, items)).unwrap(), [15, 15]);
+                assert_eq!(take(&mut workers, phase(Phase::Read, items)).unwrap(), [15, 15]);
             }
-            assert_eq!(take(&mut crew, phase(Phase::Remove(kind), items)).unwrap(), [15, 15]);
+            assert_eq!(take(&mut workers, phase(Phase::Remove(kind), items)).unwrap(), [15, 15]);
         }
-        take(&mut crew, phase(Phase::TreeRemove, 0)).unwrap();
-        take(&mut crew, phase(Phase::TopRemove, 0)).unwrap();
+        take(&mut workers, phase(Phase::TreeRemove, 0)).unwrap();
+        take(&mut workers, phase(Phase::TopRemove, 0)).unwrap();
         assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
     }
 }
@@ -86,20 +86,20 @@ fn items_are_made_looked_at_read_and_removed() {
 #[test]
 fn a_file_that_is_not_as_it_was_written_is_found() {
     let folder = Folder::new("flipped-item");
-    let mut crew = workers(&folder.0, &Load::Mdtest(mdtest()), 2);
+    let mut workers = workers(&folder.0, &Load::Mdtest(mdtest()), 2);
     let create = Phase::Create(Kind::File);
     for (step, end) in
         [(Phase::TopCreate, 0), (Phase::TreeCreate, 0), (create, 15), (Phase::Read, 15)]
     {
-        take(&mut crew, phase(step, end)).unwrap();
+        take(&mut workers, phase(step, end)).unwrap();
     }
     let path = folder.0.join("test-dir.1/mdtest_tree/mdtest_tree.1/file.mdtest.1.7");
     flip(&path, 40);
-    let error = take(&mut crew, phase(Phase::Read, 15)).unwrap_err();
+    let error = take(&mut workers, phase(Phase::Read, 15)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.message().contains("file.mdtest.1.7: byte 40"), "{error}");
     std::fs::File::options().write(true).open(&path).unwrap().set_len(99).unwrap();
-    let error = take(&mut crew, phase(Phase::Stat(Kind::File), 15)).unwrap_err();
+    let error = take(&mut workers, phase(Phase::Stat(Kind::File), 15)).unwrap_err();
     assert!(error.message().contains("has 99 bytes"), "{error}");
 }
 
@@ -132,21 +132,21 @@ fn access(access: Access, end: u64) -> PosixStep {
 fn transfers_are_written_read_and_compared() {
     for file_per_process in [false, true] {
         let folder = Folder::new(if file_per_process { "files" } else { "shared" });
-        let mut crew = workers(&folder.0, &Load::Ior(ior(file_per_process)), 3);
-        take(&mut crew, access(Access::Remove, 0)).unwrap();
-        assert_eq!(take(&mut crew, access(Access::Write, 12)).unwrap(), [12, 12, 12]);
-        assert_eq!(take(&mut crew, access(Access::Read, 12)).unwrap(), [12, 12, 12]);
-        assert_eq!(take(&mut crew, access(Access::Check, 12)).unwrap(), [12, 12, 12]);
+        let mut workers = workers(&folder.0, &Load::Ior(ior(file_per_process)), 3);
+        take(&mut workers, access(Access::Remove, 0)).unwrap();
+        assert_eq!(take(&mut workers, access(Access::Write, 12)).unwrap(), [12, 12, 12]);
+        assert_eq!(take(&mut workers, access(Access::Read, 12)).unwrap(), [12, 12, 12]);
+        assert_eq!(take(&mut workers, access(Access::Check, 12)).unwrap(), [12, 12, 12]);
         let name = if file_per_process { "f.00000001" } else { "f" };
         let path = folder.0.join(name);
         let whole = std::fs::metadata(&path).unwrap().len();
         assert_eq!(whole, if file_per_process { 12_000 } else { 36_000 });
         flip(&path, 5123);
-        assert!(take(&mut crew, access(Access::Read, 12)).is_ok());
-        let error = take(&mut crew, access(Access::Check, 12)).unwrap_err();
+        assert!(take(&mut workers, access(Access::Read, 12)).is_ok());
+        let error = take(&mut workers, access(Access::Check, 12)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.message().contains(&format!("{name}: byte 5123")), "{error}");
-        take(&mut crew, access(Access::Remove, 0)).unwrap();
+        take(&mut workers, access(Access::Remove, 0)).unwrap();
         assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
     }
 }
@@ -155,29 +155,29 @@ fn transfers_are_written_read_and_compared() {
 #[test]
 fn old_data_is_not_taken_for_new() {
     let folder = Folder::new("old");
-    let mut crew = workers(&folder.0, &Load::Ior(ior(false)), 2);
-    take(&mut crew, access(Access::Write, 12)).unwrap();
+    let mut workers = workers(&folder.0, &Load::Ior(ior(false)), 2);
+    take(&mut workers, access(Access::Write, 12)).unwrap();
     let PosixStep::Ior(check) = access(Access::Check, 12) else { return };
-    let error = take(&mut crew, PosixStep::Ior(ior::IorStep { round: 2, ..check })).unwrap_err();
+    let error = take(&mut workers, PosixStep::Ior(ior::IorStep { round: 2, ..check })).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }
 
 #[test]
 fn the_stonewall_ends_a_phase_early() {
     let folder = Folder::new("wall");
-    let mut crew = workers(&folder.0, &Load::Ior(ior(true)), 1);
+    let mut workers = workers(&folder.0, &Load::Ior(ior(true)), 1);
     let PosixStep::Ior(write) = access(Access::Write, 12) else { return };
     let walled = ior::IorStep { seconds: Some(0.0), ..write };
-    assert_eq!(take(&mut crew, PosixStep::Ior(walled)).unwrap(), [1]);
-    assert_eq!(take(&mut crew, access(Access::Check, 1)).unwrap(), [1]);
-    assert!(take(&mut crew, access(Access::Check, 12)).is_err());
+    assert_eq!(take(&mut workers, PosixStep::Ior(walled)).unwrap(), [1]);
+    assert_eq!(take(&mut workers, access(Access::Check, 1)).unwrap(), [1]);
+    assert!(take(&mut workers, access(Access::Check, 12)).is_err());
 }
 
 #[test]
 fn a_step_of_the_other_benchmark_is_refused() {
     let folder = Folder::new("other");
-    let mut crew = workers(&folder.0, &Load::Ior(ior(true)), 1);
-    assert_eq!(take(&mut crew, phase(Phase::Read, 1)).unwrap_err().kind(), ErrorKind::Invalid);
+    let mut workers = workers(&folder.0, &Load::Ior(ior(true)), 1);
+    assert_eq!(take(&mut workers, phase(Phase::Read, 1)).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]

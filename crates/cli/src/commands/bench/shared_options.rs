@@ -8,7 +8,7 @@ use esker::types::{Error, Result};
 use esker_bench::load::class_of;
 use esker_bench::pin::Pin;
 use esker_bench::plan::Note;
-use esker_bench::plan::posix::{Beside, DfsSubject, Genuine, Outcome, Setting, Sites, Subject};
+use esker_bench::plan::posix::{Beside, DfsSubject, Genuine, Outcome, Setting, FileSystems, Subject};
 use esker_bench::units::Bytes;
 use serde_json::json;
 use std::marker::PhantomData;
@@ -107,7 +107,7 @@ impl Common {
     pub(super) fn run(
         &self,
         work: Work,
-        measure: impl FnOnce(&Sites, Note<'_>) -> Result<Outcome>,
+        measure: impl FnOnce(&FileSystems, Note<'_>) -> Result<Outcome>,
     ) -> Result<Answer> {
         self.json.check()?;
         let bar = Bar::spinner();
@@ -119,7 +119,7 @@ impl Common {
         let beside =
             Beside { nothing: self.alone, memory: self.tmpfs.clone(), disk: self.disk.clone() };
         let note: Note<'_> = &mut |what| bar.say(what);
-        let sites = Sites::new(&launcher("posix-worker")?, &subject, &beside, note)?;
+        let sites = FileSystems::new(&launcher("posix-worker")?, &subject, &beside, note)?;
         let mut outcome = measure(&sites, note)?;
         if let (name, Some(options)) = &work.genuine
             && (self.genuine.is_some() || !self.alone)

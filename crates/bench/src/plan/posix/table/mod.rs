@@ -2,8 +2,8 @@
 mod rows;
 
 use super::super::Note;
-use super::{Beside, DfsSubject, IorPlan, MdtestPlan, Outcome, Setting, Sites, Subject};
-use crate::fleet::Launcher;
+use super::{Beside, DfsSubject, IorPlan, MdtestPlan, Outcome, Setting, FileSystems, Subject};
+use crate::processes::Launcher;
 use crate::pin::Pin;
 use crate::plan::OwnPool;
 use crate::posix::ior::Options as IorOptions;
@@ -16,7 +16,7 @@ use rows::{BASE, Row};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// What to measure.
+/// Plan of `esker bench posix`.
 #[derive(Clone, Debug)]
 pub struct TablePlan {
     /// How to start processes.
@@ -45,7 +45,7 @@ pub struct TablePlan {
     pub pin: Pin,
 }
 
-/// The whole table.
+/// The complete table.
 #[derive(Clone, Debug)]
 pub struct Tabled {
     /// By [`rows::ROWS`] and [`rows::LATENCIES`].
@@ -64,23 +64,23 @@ impl TablePlan {
     /// # Errors
     /// If there is no space, or an option is invalid; errors of the file systems.
     pub fn run(&self, note: Note<'_>) -> Result<Tabled> {
-        let mut sites = Sites::new(&self.launcher, &self.subject(), &self.beside, note)?;
-        if !sites.all.iter().any(|site| site.name == rows::BASE) {
+        let mut systems = FileSystems::new(&self.launcher, &self.subject(), &self.beside, note)?;
+        if !systems.all.iter().any(|system| system.name == rows::BASE) {
             let message = "ratios need a tmpfs: name a directory on one by --tmpfs";
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         if !self.only_dfs {
-            sites.add_programs(!self.engine);
+            systems.add_programs(!self.engine);
         }
         let outcomes = vec![
-            self.names(self.procs).run(&sites, note)?,
-            self.transfers(self.procs, SMALL, true).run(&sites, note)?,
-            self.transfers(self.procs, SMALL, false).run(&sites, note)?,
-            self.transfers(self.procs, LARGE, true).run(&sites, note)?,
-            self.names(1).run(&sites, note)?,
-            self.transfers(1, SMALL, true).run(&sites, note)?,
+            self.names(self.procs).run(&systems, note)?,
+            self.transfers(self.procs, SMALL, true).run(&systems, note)?,
+            self.transfers(self.procs, SMALL, false).run(&systems, note)?,
+            self.transfers(self.procs, LARGE, true).run(&systems, note)?,
+            self.names(1).run(&systems, note)?,
+            self.transfers(1, SMALL, true).run(&systems, note)?,
         ];
-        let rows = rows::of(&outcomes, self.engine);
+        let rows = rows::all_rows(&outcomes, self.engine);
         Ok(Tabled { outcomes, rows, engine: self.engine })
     }
 
@@ -195,7 +195,7 @@ impl fmt::Display for Tabled {
         let Some(first) = self.outcomes.first() else { return Ok(()) };
         let host = &first.host;
         writeln!(f, "{host}")?;
-        first.sites.iter().try_for_each(|site| writeln!(f, "{:<8}{}", site.name, site.about))?;
+        first.systems.iter().try_for_each(|system| writeln!(f, "{:<8}{}", system.name, system.about))?;
         first.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
         writeln!(f, "{} processes\n", first.procs)?;
         let (headings, rows) = self.cells();
@@ -207,43 +207,43 @@ impl fmt::Display for Tabled {
 }
 
 impl Tabled {
-    /// The sites other than the base, in order.
-    fn sites(&self) -> Vec<&str> {
-        let sites = self.outcomes.first().map_or(&[][..], |outcome| &outcome.sites);
-        sites.iter().map(|site| site.name.as_str()).filter(|name| *name != BASE).collect()
+    /// The systems other than the base, in order.
+    fn systems(&self) -> Vec<&str> {
+        let systems = self.outcomes.first().map_or(&[][..], |outcome| &outcome.systems);
+        systems.iter().map(|system| system.name.as_str()).filter(|name| *name != BASE).collect()
     }
 
     /// Headings and cells of the table.
     fn cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let mut headings: Vec<String> = ["work", ">tmpfs", "unit"].map(str::to_owned).to_vec();
-        for site in self.sites() {
-            headings.push(format!(">{site}"));
-            headings.extend(self.has_goal(site).then(|| ">goal".to_owned()));
+        for system in self.systems() {
+            headings.push(format!(">{system}"));
+            headings.extend(self.has_goal(system).then(|| ">goal".to_owned()));
         }
         let row = |row: &Row| {
             let places = if row.base < 100.0 { 2 } else { 0 };
             let mut cells =
                 vec![row.work.clone(), format!("{:.places$}", row.base), row.unit.clone()];
-            for site in self.sites() {
-                cells.push(row.cell(site));
-                let goal = row.goals.get(site).map_or(String::new(), |goal| format!("{goal}"));
-                cells.extend(self.has_goal(site).then_some(goal));
+            for system in self.systems() {
+                cells.push(row.cell(system));
+                let goal = row.goals.get(system).map_or(String::new(), |goal| format!("{goal}"));
+                cells.extend(self.has_goal(system).then_some(goal));
             }
             cells
         };
         (headings, self.rows.iter().map(row).collect())
     }
 
-    fn has_goal(&self, site: &str) -> bool {
-        self.rows.iter().any(|row| row.goals.contains_key(site))
+    fn has_goal(&self, system: &str) -> bool {
+        self.rows.iter().any(|row| row.goals.contains_key(system))
     }
 }
 
 impl Row {
-    /// The cell of a site; `!` marks a goal that is missed.
-    fn cell(&self, site: &str) -> String {
-        let Some(value) = self.sites.get(site) else { return "-".to_owned() };
-        let missed = self.goals.get(site).is_some_and(|goal| match self.below {
+    /// The cell of a system; `!` marks a goal that is missed.
+    fn cell(&self, system: &str) -> String {
+        let Some(value) = self.systems.get(system) else { return "-".to_owned() };
+        let missed = self.goals.get(system).is_some_and(|goal| match self.below {
             true => value > goal,
             false => value < goal,
         });

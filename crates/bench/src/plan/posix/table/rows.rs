@@ -1,4 +1,4 @@
-//! The rows of the table: work, values by site, and goals.
+//! The rows of the table: work, values by system, and goals.
 use super::super::{Line, Outcome};
 use crate::units::rounded;
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,10 @@ pub(super) struct Row {
     pub(super) unit: String,
     /// Value of [`BASE`].
     pub(super) base: f64,
-    /// Value of each site: a multiple of `base`, or the value itself, depending on the unit.
-    pub(super) sites: BTreeMap<String, f64>,
-    /// Goals by site.
+    /// Value of each system: a multiple of `base`, or the value itself, depending on the unit.
+    #[serde(rename = "sites")]
+    pub(super) systems: BTreeMap<String, f64>,
+    /// Goals by system.
     pub(super) goals: BTreeMap<String, f64>,
     /// True if values should be below the goals.
     pub(super) below: bool,
@@ -53,7 +54,7 @@ const LATENCIES: [(&str, usize, &str); 5] = [
 /// Half of the operations of one process are to take no longer.
 const LATENCY_GOAL_US: f64 = 10.0;
 
-/// What a shared file is to keep of the rate of own files.
+/// Goal for a shared file: its rate over that of one file per process.
 const SHARED_GOAL: f64 = 0.9;
 
 /// Goals of `esker run` on a pool that is reached through one engine.
@@ -65,7 +66,7 @@ const ENGINE_GOALS: [(&str, f64); 4] = [
 ];
 
 /// All rows. With `engine`, the pool was reached through one.
-pub(super) fn of(outcomes: &[Outcome], engine: bool) -> Vec<Row> {
+pub(super) fn all_rows(outcomes: &[Outcome], engine: bool) -> Vec<Row> {
     let mut rows = of_local(outcomes);
     for row in rows.iter_mut().filter(|_| engine) {
         let goals = ENGINE_GOALS.into_iter().filter(|(work, _)| *work == row.work);
@@ -87,17 +88,17 @@ fn line<'o>(outcome: &'o Outcome, phase: &str) -> Option<&'o Line> {
 }
 
 fn base_of(outcome: &Outcome) -> Option<usize> {
-    outcome.sites.iter().position(|site| site.name == BASE)
+    outcome.systems.iter().position(|system| system.name == BASE)
 }
 
 fn goals(of: Goals) -> BTreeMap<String, f64> {
     ["DFS", "run"].map(str::to_owned).into_iter().zip(of).collect()
 }
 
-/// A number for each site.
+/// A number for each system.
 fn by_site(outcome: &Outcome, of: impl Fn(usize) -> Option<f64>) -> BTreeMap<String, f64> {
-    let sites = outcome.sites.iter().enumerate();
-    sites.filter_map(|(index, site)| Some((site.name.clone(), rounded(of(index)?)))).collect()
+    let systems = outcome.systems.iter().enumerate();
+    systems.filter_map(|(index, system)| Some((system.name.clone(), rounded(of(index)?)))).collect()
 }
 
 impl Rate {
@@ -105,33 +106,33 @@ impl Rate {
         let Self(work, outcome, phase, aims) = *self;
         let outcome = outcomes.get(outcome)?;
         let (line, base) = (line(outcome, phase)?, base_of(outcome)?);
-        let mut sites = by_site(outcome, |site| line.ratio(site, base));
-        sites.remove(BASE);
+        let mut systems = by_site(outcome, |system| line.ratio(system, base));
+        systems.remove(BASE);
         Some(Row {
             work: work.to_owned(),
             unit: if outcome.workload == "ior" { "MiB/s" } else { "/s" }.to_owned(),
             base: rounded(line.median(base)),
-            sites,
+            systems,
             goals: goals(aims),
             below: false,
         })
     }
 }
 
-/// The rate into one file of all as a share of that into own files, by site.
+/// The rate into one file of all as a share of that into own files, by system.
 fn shared(outcomes: &[Outcome]) -> Option<Row> {
     let (own, common) = (outcomes.get(1)?, outcomes.get(2)?);
     let (own_line, common_line) = (line(own, "write")?, line(common, "write")?);
-    let share = |site| {
-        let own = own_line.median(site);
-        (own > 0.0).then(|| common_line.median(site) / own)
+    let share = |system| {
+        let own = own_line.median(system);
+        (own > 0.0).then(|| common_line.median(system) / own)
     };
-    let mut sites = by_site(common, share);
+    let mut systems = by_site(common, share);
     Some(Row {
         work: "shared file over own files, 8 KiB write".to_owned(),
         unit: "ratio".to_owned(),
-        base: sites.remove(BASE)?,
-        sites,
+        base: systems.remove(BASE)?,
+        systems,
         goals: goals([SHARED_GOAL; 2]),
         below: false,
     })
@@ -139,13 +140,13 @@ fn shared(outcomes: &[Outcome]) -> Option<Row> {
 
 fn latency(work: &str, outcome: &Outcome, phase: &str) -> Option<Row> {
     let line = line(outcome, phase)?;
-    let median = |site| Some(line.tally(site).latency.percentile_us(50.0));
-    let mut sites = by_site(outcome, median);
+    let median = |system| Some(line.tally(system).latency.percentile_us(50.0));
+    let mut systems = by_site(outcome, median);
     Some(Row {
         work: work.to_owned(),
         unit: "us".to_owned(),
-        base: sites.remove(BASE)?,
-        sites,
+        base: systems.remove(BASE)?,
+        systems,
         goals: goals([LATENCY_GOAL_US; 2]),
         below: true,
     })

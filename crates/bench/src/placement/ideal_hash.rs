@@ -1,23 +1,23 @@
-//! How even a perfect hash is: objects as balls, targets or nodes as bins in a ring.
+//! Evenness of an ideal hash. Objects are balls; targets or nodes are bins in a ring.
 //!
-//! A perfect hash gives each object a first bin at random. From there on, the object puts a known weight into each of the
+//! An ideal ("perfect") hash gives each object a first bin at random. From there on, the object puts a known weight into each of the
 //! following bins. So the counts of all bins are a sum of shifted copies of one pattern, and their spectrum is known: for
 //! the frequency `k`, the expected power is the number of objects times the power of the pattern. The sum of squared
 //! distances from the mean is that of these powers over `bins`; each of its terms is distributed as chi-squared.
 use std::f64::consts::PI;
 
-/// What one object puts into the bins that follow its first one.
+/// Weights that one object puts into its first bin and the bins that follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
     /// An array: chunks 1 to `chunks` in turn over `groups` bins.
     Array { groups: u32, chunks: u32 },
-    /// A Key-Value: each of its keys in one of `groups` bins, by another perfect hash.
+    /// A Key-Value: each of its keys in one of `groups` bins, by another ideal hash.
     Kv { groups: u32, keys: u32 },
 }
 
-/// What a perfect hash gives.
+/// Expected distribution of the counts of bins under an ideal hash.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Perfect {
+pub(super) struct IdealHash {
     bins: u32,
     mean: f64,
     /// Expected sum over bins of the squared distance from the mean.
@@ -38,7 +38,7 @@ impl Load {
         }
     }
 
-    /// What one object puts into all bins.
+    /// Total weight of one object over all bins.
     fn total(self) -> f64 {
         match self {
             Self::Array { chunks: total, .. } | Self::Kv { keys: total, .. } => f64::from(total),
@@ -68,9 +68,9 @@ fn window(width: f64, angle: f64) -> f64 {
     (width * angle / 2.0).sin() / (angle / 2.0).sin()
 }
 
-impl Perfect {
+impl IdealHash {
     /// For `objects` objects over `bins` bins.
-    pub(super) fn of(load: Load, objects: u64, bins: u32) -> Self {
+    pub(super) fn for_load(load: Load, objects: u64, bins: u32) -> Self {
         let (objects, count) = (objects as f64, f64::from(bins));
         let term = |k: u32| objects * load.power(2.0 * PI * f64::from(k) / count) / count;
         let (squares, fourths) = (1..bins)
@@ -135,22 +135,22 @@ mod tests {
     #[test]
     fn objects_on_one_target_are_balls_in_bins() {
         for load in [Load::Array { groups: 1, chunks: 1 }, Load::Kv { groups: 1, keys: 1 }] {
-            let perfect = Perfect::of(load, 64_000, 64);
+            let perfect = IdealHash::for_load(load, 64_000, 64);
             near(perfect.stddev(), (1000.0 * 63.0 / 64.0_f64).sqrt());
             near(perfect.freedom, 63.0);
         }
-        let keys = Perfect::of(Load::Kv { groups: 64, keys: 64_000 }, 1, 64);
+        let keys = IdealHash::for_load(Load::Kv { groups: 64, keys: 64_000 }, 1, 64);
         near(keys.stddev(), (1000.0 * 63.0 / 64.0_f64).sqrt());
     }
 
     #[test]
     fn shards_of_an_object_count_as_often_as_they_reach_a_bin() {
         let share: f64 = 4.0 / 64.0;
-        let perfect = Perfect::of(Load::Array { groups: 4, chunks: 8 }, 64_000, 64);
+        let perfect = IdealHash::for_load(Load::Array { groups: 4, chunks: 8 }, 64_000, 64);
         near(perfect.stddev(), 2.0 * (64_000.0 * share * (1.0 - share)).sqrt());
-        let even = Perfect::of(Load::Array { groups: 64, chunks: 128 }, 1000, 64);
+        let even = IdealHash::for_load(Load::Array { groups: 64, chunks: 128 }, 1000, 64);
         assert_eq!((even.stddev(), even.score(0.0), even.fullest(0.99)), (0.0, None, 1.0));
-        let folded = Perfect::of(Load::Array { groups: 8, chunks: 8 }, 1000, 4);
+        let folded = IdealHash::for_load(Load::Array { groups: 8, chunks: 8 }, 1000, 4);
         assert_eq!(folded.stddev(), 0.0);
     }
 
@@ -158,7 +158,7 @@ mod tests {
     fn tails_are_those_of_the_normal_distribution() {
         assert!((upper(0.025) - 1.959_964).abs() < 1e-5);
         assert!((upper(1e-6) - 4.753_424).abs() < 1e-5);
-        let perfect = Perfect::of(Load::Array { groups: 1, chunks: 1 }, 1 << 20, 64);
+        let perfect = IdealHash::for_load(Load::Array { groups: 1, chunks: 1 }, 1 << 20, 64);
         let score = perfect.score(perfect.squares).unwrap();
         assert!(score.abs() < 0.1, "{score}");
     }

@@ -1,9 +1,9 @@
-//! The sites: the file system in question, and those it is compared with.
+//! The file system under test, and those it is compared with.
 use super::super::Note;
 use super::super::scratch::Scratch;
 use super::container::{DfsSubject, OpenContainer};
 use super::through::Mounted;
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::host::Host;
 use crate::mounts::{Media, Mount};
 use crate::posix::FilePlace;
@@ -13,7 +13,7 @@ use esker_types::{Error, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// The file system in question.
+/// The file system under test.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A directory, by system calls.
@@ -40,7 +40,7 @@ pub struct Beside {
 
 /// One file system.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct FileSystem {
     /// Name in tables.
     pub name: String,
     /// Description.
@@ -51,23 +51,23 @@ pub struct Site {
     pub launcher: Launcher,
 }
 
-/// All file systems of a benchmark; the first is the one in question.
-pub struct Sites {
+/// All file systems of a benchmark; the first is the one under test.
+pub struct FileSystems {
     /// In the order in which they alternate.
-    pub all: Vec<Site>,
+    pub all: Vec<FileSystem>,
     /// The machine, and the medium of the first.
     pub host: Host,
-    /// Sites and programs that were not found.
+    /// File systems and programs that were not found.
     pub missing: Vec<String>,
     /// The container mounted through the kernel.
     pub(super) mounted: Option<Mounted>,
-    /// The container in question, if it is one.
+    /// The container under test, if it is one.
     pub(super) container: Option<OpenContainer>,
     /// Directories that are removed with this value, after the container.
     scratches: Vec<Scratch>,
 }
 
-impl Sites {
+impl FileSystems {
     /// Creates the directories, pool and container.
     ///
     /// # Errors
@@ -79,15 +79,15 @@ impl Sites {
         note: Note<'_>,
     ) -> Result<Self> {
         note("getting ready");
-        let mut sites = match subject {
+        let mut systems = match subject {
             Subject::Posix { folder, cleared } => Self::of_folder(launcher, folder, *cleared)?,
             Subject::Dfs(subject) => Self::of_container(launcher, subject, note)?,
         };
         if !beside.nothing {
-            sites.add_memory(launcher, beside.memory.as_deref())?;
-            sites.add_disk(launcher, beside.disk.as_deref())?;
+            systems.add_memory(launcher, beside.memory.as_deref())?;
+            systems.add_disk(launcher, beside.disk.as_deref())?;
         }
-        Ok(sites)
+        Ok(systems)
     }
 
     fn of_folder(launcher: &Launcher, folder: &Path, cleared: bool) -> Result<Self> {
@@ -95,8 +95,8 @@ impl Sites {
         let scratch = cleared.then(|| Scratch::folder(launcher, folder)).transpose()?;
         let folder = scratch.as_ref().map_or(folder, Scratch::path);
         Ok(Self {
-            all: vec![posix_site(launcher, "POSIX", folder)?],
-            host: Host::of(folder)?,
+            all: vec![posix_file_system(launcher, "POSIX", folder)?],
+            host: Host::for_folder(folder)?,
             missing: Vec::new(),
             mounted: None,
             container: None,
@@ -110,10 +110,10 @@ impl Sites {
         let through = subject.engine.then(|| (NODE_VARIABLE.to_owned(), "none".to_owned()));
         let mut launcher = launcher.clone();
         launcher.variables.extend(through);
-        let site = Site { name: "DFS".to_owned(), about, place, launcher };
+        let system = FileSystem { name: "DFS".to_owned(), about, place, launcher };
         Ok(Self {
-            all: vec![site],
-            host: Host::of(container.medium())?,
+            all: vec![system],
+            host: Host::for_folder(container.medium())?,
             missing: Vec::new(),
             mounted: None,
             container: Some(container),
@@ -121,7 +121,7 @@ impl Sites {
         })
     }
 
-    /// Settings of a report: `options`, and whether the pool of the first site has a write buffer.
+    /// Settings of a report: `options`, and whether the pool of the first system has a write buffer.
     pub(super) fn settings(&self, seed: u64, options: &Value) -> Settings {
         let mut settings = Settings::new(seed, options.clone());
         if let Some(has_buffer) = self.container.as_ref().and_then(OpenContainer::write_buffer) {
@@ -130,7 +130,7 @@ impl Sites {
         settings
     }
 
-    /// Used bytes of the index of the first site's pool; none if it has no pool.
+    /// Used bytes of the index of the first system's pool; none if it has no pool.
     #[must_use]
     pub fn index_bytes(&self) -> Option<u64> {
         self.container.as_ref().and_then(OpenContainer::index_bytes)
@@ -159,19 +159,19 @@ impl Sites {
     /// Adds a new directory in `within`, named by the type of the file system.
     fn add_folder(&mut self, launcher: &Launcher, within: &Path) -> Result<()> {
         let scratch = Scratch::beside(launcher, within)?;
-        let mut name = Mount::of(within)?.sort;
-        if self.all.iter().any(|site| site.name == name) {
+        let mut name = Mount::for_path(within)?.sort;
+        if self.all.iter().any(|system| system.name == name) {
             name.push_str("-2");
         }
-        self.all.push(posix_site(launcher, &name, scratch.path())?);
+        self.all.push(posix_file_system(launcher, &name, scratch.path())?);
         self.scratches.push(scratch);
         Ok(())
     }
 }
 
-fn posix_site(launcher: &Launcher, name: &str, folder: &Path) -> Result<Site> {
-    let mount = Mount::of(folder)?;
-    Ok(Site {
+fn posix_file_system(launcher: &Launcher, name: &str, folder: &Path) -> Result<FileSystem> {
+    let mount = Mount::for_path(folder)?;
+    Ok(FileSystem {
         name: name.to_owned(),
         about: format!("{} ({}, {})", folder.display(), mount.sort, mount.media().name()),
         place: FilePlace::Posix { folder: folder.to_owned() },
@@ -198,5 +198,5 @@ fn disk_folder() -> Option<PathBuf> {
 
 fn lies_on(folder: &Path, media: Media) -> bool {
     let writable = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
-    writable && Mount::of(folder).is_ok_and(|mount| mount.media() == media)
+    writable && Mount::for_path(folder).is_ok_and(|mount| mount.media() == media)
 }

@@ -49,7 +49,7 @@ impl Launcher {
 }
 
 /// Worker processes that take the same steps. They end when this value is dropped or its process dies.
-pub struct Fleet {
+pub struct Processes {
     workers: Vec<Worker>,
     failed: bool,
 }
@@ -60,15 +60,15 @@ struct Worker {
     output: BufReader<ChildStdout>,
 }
 
-impl Fleet {
+impl Processes {
     /// Starts one process for each job and waits until all are ready.
     ///
     /// # Errors
     /// If a process cannot be started, or reports that it cannot begin.
     pub fn start(launcher: &Launcher, jobs: &[impl Serialize]) -> Result<Self> {
         let workers = jobs.iter().map(|_| Worker::start(launcher)).collect::<Result<_>>()?;
-        let mut fleet = Self { workers, failed: false };
-        fleet.ask::<IgnoredAny>(jobs).map(|_| fleet)
+        let mut processes = Self { workers, failed: false };
+        processes.ask::<IgnoredAny>(jobs).map(|_| processes)
     }
 
     /// Makes all processes take a step at the same time. Returns one entry per process.
@@ -157,7 +157,7 @@ impl Worker {
     }
 }
 
-impl Drop for Fleet {
+impl Drop for Processes {
     /// Ends idle workers by closing their input. After a failure, workers may be in the middle of a step, and are
     /// killed.
     fn drop(&mut self) {
@@ -225,32 +225,32 @@ mod tests {
         }
     }
 
-    fn done(ops: u64) -> String {
+    fn done_answer(ops: u64) -> String {
         serde_json::to_string(&Answer::Done(Measured { ops, ..Measured::default() })).unwrap()
     }
 
     #[test]
     fn all_processes_take_each_step() {
-        let answer = |ops| format!("read line; echo '{}';", done(ops));
+        let answer = |ops| format!("read line; echo '{}';", done_answer(ops));
         let script = format!("test $SAID = 6 && {{ {}{} }}", answer(0), answer(5));
-        let mut fleet = Fleet::start(&shell(&script), &[job(), job()]).unwrap();
-        let round = fleet.step(LoadStep::Pread).unwrap();
+        let mut processes = Processes::start(&shell(&script), &[job(), job()]).unwrap();
+        let round = processes.step(LoadStep::Pread).unwrap();
         assert_eq!(round.iter().map(|one| one.ops).collect::<Vec<_>>(), [5, 5]);
     }
 
     #[test]
     fn a_process_that_dies_or_refuses_is_told_of() {
-        let error = Fleet::start(&shell("read line"), &[job()]).err().unwrap();
+        let error = Processes::start(&shell("read line"), &[job()]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: it has ended unexpectedly");
         let script = r#"read line; echo '{"failed":"no pool"}'; exec sleep 1000"#;
-        let error = Fleet::start(&shell(script), &[job()]).err().unwrap();
+        let error = Processes::start(&shell(script), &[job()]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: no pool");
     }
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
         let nothing = Launcher { program: "/no/program".into(), ..shell("") };
-        let error = Fleet::start(&nothing, &[job()]).err().unwrap();
+        let error = Processes::start(&nothing, &[job()]).err().unwrap();
         assert!(error.message().contains("/no/program"));
     }
 

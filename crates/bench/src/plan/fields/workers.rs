@@ -4,7 +4,7 @@ use crate::fields::Phase;
 use crate::fields::grib::Messages;
 use crate::fields::keys::FORECAST;
 use crate::fields::worker::{Done, FieldsStep, Job};
-use crate::fleet::{Fleet, Launcher};
+use crate::processes::{Processes, Launcher};
 use crate::pin::cpu_of;
 use esker_types::{Error, Result};
 use serde::Serialize;
@@ -14,8 +14,8 @@ use std::path::Path;
 /// The Python program of the peer.
 const PROGRAM: &str = include_str!("../../fields/peer.py");
 
-pub(super) struct Crew {
-    fleet: Fleet,
+pub(super) struct Workers {
+    processes: Processes,
     workers: u32,
     watchers: u32,
 }
@@ -43,7 +43,7 @@ fn one(job: &Job, rank: u32, cpus: &[u32]) -> Job {
     Job { rank, cpu: cpu_of(cpus, rank), ..job.clone() }
 }
 
-impl Crew {
+impl Workers {
     /// Starts a worker for each process of the job, and the watchers.
     pub(super) fn start(
         launcher: &Launcher,
@@ -52,7 +52,7 @@ impl Crew {
         cpus: &[u32],
     ) -> Result<Self> {
         let jobs: Vec<_> = (0..job.procs + watchers).map(|rank| one(job, rank, cpus)).collect();
-        Ok(Self { fleet: Fleet::start(launcher, &jobs)?, workers: job.procs, watchers })
+        Ok(Self { processes: Processes::start(launcher, &jobs)?, workers: job.procs, watchers })
     }
 
     /// Starts workers in Python, which do all the work on a real FDB, or read the store. There are no watchers.
@@ -73,7 +73,7 @@ impl Crew {
         };
         let jobs: Vec<_> = (0..job.procs).map(told).collect();
         let workers = jobs.len() as u32;
-        let fleet = Fleet::start(&launcher, &jobs).map_err(|error| {
+        let processes = Processes::start(&launcher, &jobs).map_err(|error| {
             let (name, how) = match store {
                 From::Pyfdb => ("pyfdb", "`pip install pyfdb`"),
                 From::Esker => ("esker", "`make wheel` and `pip install` it"),
@@ -81,7 +81,7 @@ impl Crew {
             let remedy = format!("{how}, and name the Python that has it by --python");
             Error::new(error.kind(), format!("{name}: {error} ({remedy})"))
         })?;
-        Ok(Self { fleet, workers, watchers: 0 })
+        Ok(Self { processes, workers, watchers: 0 })
     }
 
     /// Makes all workers enter a phase at the same time.
@@ -98,7 +98,7 @@ impl Crew {
         let workers = (0..self.workers).map(|_| work);
         let phases = workers.chain((0..self.watchers).map(|_| watch));
         let steps: Vec<_> = phases.map(|phase| FieldsStep { phase, round }).collect();
-        let mut done = together(&mut self.fleet, &steps)?;
+        let mut done = together(&mut self.processes, &steps)?;
         let seen = done.split_off(self.workers as usize);
         Ok((done, seen))
     }

@@ -1,7 +1,7 @@
 //! Stores of several kinds in one directory, for the duration of a benchmark.
 use super::Note;
 use super::scratch::{self, Scratch};
-use crate::fleet::Launcher;
+use crate::processes::Launcher;
 use crate::load::files;
 use crate::runner::Runner;
 use esker::Pool;
@@ -102,7 +102,7 @@ impl Store {
 
 /// The space that the stores need.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct Capacity {
     /// Payload of one phase of all processes.
     pub bytes: u64,
     /// Entries of indexes.
@@ -114,12 +114,12 @@ pub struct Room {
 }
 
 /// A directory with stores. It is removed when this value is dropped or its process dies.
-pub struct Arena {
+pub struct WorkDir {
     scratch: Scratch,
     fsync: bool,
 }
 
-impl Arena {
+impl WorkDir {
     /// Creates the stores in a new directory below `folder`.
     ///
     /// # Errors
@@ -128,26 +128,26 @@ impl Arena {
         launcher: &Launcher,
         folder: &Path,
         stores: &[Store],
-        room: &Room,
+        room: &Capacity,
         note: Note<'_>,
     ) -> Result<Self> {
         let scratch = Scratch::folder(launcher, folder)?;
-        let arena = Self { scratch, fsync: room.durability == Durability::Commit };
+        let work_dir = Self { scratch, fsync: room.durability == Durability::Commit };
         if stores.contains(&Store::Native) {
             let mut spec = scratch::spec(room.bytes, room.entries, room.targets);
             spec.durability = Some(room.durability);
-            arena.scratch.add_pool(&spec, note)?;
+            work_dir.scratch.add_pool(&spec, note)?;
         }
         if stores.contains(&Store::Posix) {
-            let words = ["pool".to_owned(), "create".to_owned(), arena.bare_url("posix")];
-            arena.runner(launcher).run(&words)?;
+            let words = ["pool".to_owned(), "create".to_owned(), work_dir.bare_url("posix")];
+            work_dir.runner(launcher).run(&words)?;
         }
         if stores.contains(&Store::Files) {
-            let place = arena.scratch.path().join("files");
+            let place = work_dir.scratch.path().join("files");
             std::fs::create_dir(&place)
                 .map_err(|error| Error::io(format!("creating {}", place.display()), &error))?;
         }
-        Ok(arena)
+        Ok(work_dir)
     }
 
     /// A runner of benchmarks whose reports are written here.

@@ -1,7 +1,7 @@
 //! The processes on the tensor store.
 use super::super::notice_ns;
 use crate::clock::monotonic_ns;
-use crate::fleet::{Fleet, Launcher};
+use crate::processes::{Processes, Launcher};
 use crate::pin::cpu_of;
 use crate::tensors::worker::{Done, Job, Phase, Step};
 use esker_types::Result;
@@ -9,17 +9,17 @@ use esker_types::Result;
 /// When a step of all processes began, had opened, had moved and had closed, in seconds.
 pub(super) type Times = [f64; 4];
 
-pub(super) struct Crew {
-    fleet: Fleet,
+pub(super) struct Workers {
+    processes: Processes,
     procs: u32,
 }
 
-impl Crew {
+impl Workers {
     pub(super) fn start(launcher: &Launcher, job: &Job, cpus: &[u32]) -> Result<Self> {
         let procs = job.part.procs;
         let one = |rank| Job { rank, cpu: cpu_of(cpus, rank), ..job.clone() };
         let jobs: Vec<_> = (0..procs).map(one).collect();
-        Ok(Self { fleet: Fleet::start(launcher, &jobs)?, procs })
+        Ok(Self { processes: Processes::start(launcher, &jobs)?, procs })
     }
 
     /// All processes take a step from the same moment on.
@@ -27,7 +27,7 @@ impl Crew {
         let start_ns = self.start_ns();
         let step = Step { phase, round, token: None, start_ns };
         let steps = vec![step; self.procs as usize];
-        self.fleet.ask(&steps).map(|done: Vec<Done>| merged(&done))
+        self.processes.ask(&steps).map(|done: Vec<Done>| merged(&done))
     }
 
     /// The first process takes a step.
@@ -41,7 +41,7 @@ impl Crew {
         let start_ns = self.start_ns();
         let begun = self.one(Phase::Begin, round, start_ns)?;
         let write = Step { phase: Phase::Write, round, token: begun.token, start_ns: 0 };
-        let written = self.fleet.ask(&vec![write; self.procs as usize])?;
+        let written = self.processes.ask(&vec![write; self.procs as usize])?;
         let committed = self.first(Phase::Commit, round)?;
         let [first, .., last] = merged(&written);
         Ok([begun.times_s[0], first, last, committed.times_s[3]])
@@ -57,7 +57,7 @@ impl Crew {
         if let Some(first) = steps.first_mut() {
             *first = step(phase);
         }
-        let done: Vec<Done> = self.fleet.ask(&steps)?;
+        let done: Vec<Done> = self.processes.ask(&steps)?;
         Ok(done.into_iter().next().unwrap_or_default())
     }
 }

@@ -8,7 +8,7 @@ use esker_types::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 /// The location of a benchmark's data.
-pub(super) struct Site {
+pub(super) struct Location {
     kind: Kind,
     /// The URL that workers open.
     pub(super) url: String,
@@ -25,7 +25,7 @@ enum Kind {
     Files(FilesUrl),
 }
 
-impl Site {
+impl Location {
     /// A pool of the user, or `files:/path`.
     pub(super) fn named(name: &str) -> Result<Self> {
         let Some(url) = FilesUrl::parse(name) else {
