@@ -1,9 +1,9 @@
 //! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS, and figures of one
 //! on arrays and of one on applications, scaled down to one machine and a few minutes.
-use crate::processes::Launcher;
 use crate::plan::Note;
-use crate::plan::work_dir::{WorkDir, Capacity, Store};
 use crate::plan::served::Served;
+use crate::plan::work_dir::{Capacity, Store, WorkDir};
+use crate::processes::Launcher;
 use esker::types::info::Durability;
 use esker_store::PoolSpec;
 use esker_types::{Error, Result};
@@ -161,7 +161,8 @@ impl PaperPlan {
     /// # Errors
     /// If there is no space, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<PaperReports> {
-        let room = Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
+        let room =
+            Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
         let work_dir = WorkDir::new(&self.launcher, &self.folder, &[Store::Posix], &room, note)?;
         let runner = work_dir.runner(&self.launcher);
         let served = NODES.map(|nodes| self.served(work_dir.folder(), nodes, note));

@@ -49,7 +49,7 @@ fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
         gauges.connections_max,
     );
     page.gauge(
-        "esker_engine_strangers",
+        "esker_engine_unauthenticated_connections",
         "Connections whose client has not authenticated yet.",
         gauges.unauthenticated,
     );

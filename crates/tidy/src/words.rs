@@ -10,13 +10,12 @@ const CHANGELOG: &str = "CHANGELOG.md";
 const LANGUAGES: [&str; 9] = ["rs", "py", "pyi", "c", "h", "cpp", "sh", "toml", "md"];
 
 /// Words that were replaced by terms of the field, with their replacements.
-const RETIRED: [(&str, &str); 8] = [
+const RETIRED: [(&str, &str); 7] = [
     ("whoever", "the actor: writer, reader, client, process"),
     ("so many", "the number's name"),
     ("seam", "backend trait"),
     ("crew", "workers"),
     ("fleet", "processes"),
-    ("arena", "work directory"),
     ("stranger", "unauthenticated connection"),
     ("newcomer", "new connection, or new process"),
 ];

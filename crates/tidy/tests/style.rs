@@ -1,5 +1,7 @@
 //! Runs each rule on the whole repository.
-use esker_tidy::{Finding, Tree, arrows, fences, layers, limits, pages, sizes, test_rules, text};
+use esker_tidy::{
+    Finding, Tree, arrows, fences, layers, limits, pages, sizes, test_rules, text, words,
+};
 
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
     let tree = Tree::of_repository().expect("the tracked files can be read");
@@ -88,4 +90,20 @@ fn pages_are_in_the_book() {
 #[test]
 fn cited_tests_exist() {
     demand(pages::unknown_tests);
+}
+
+#[test]
+fn words_are_those_of_the_field() {
+    demand(words::retired);
+    demand(words::is_no);
+}
+
+#[test]
+fn comments_have_a_subject() {
+    demand(words::comments_without_subject);
+}
+
+#[test]
+fn names_of_functions_are_clear() {
+    demand(words::unclear_names);
 }

@@ -2,7 +2,7 @@
 use super::data::Object;
 use super::raw::{self, Flow};
 use super::server::secret;
-use super::{ClientJob, Addresses, Step};
+use super::{Addresses, ClientJob, Step};
 use crate::buffer::Buffer;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter};

@@ -36,7 +36,8 @@ impl Session {
     /// "query most significant part of field key from Key-Value; if not found then fail", and so on down
     /// to the Array.
     fn find(&mut self, key: &Key, bytes: u64) -> Result<(Rc<Store>, ObjectId)> {
-        let forecast = self.look_up_forecast(key)?.ok_or_else(|| missing_key_error(key, "forecast"))?;
+        let forecast =
+            self.look_up_forecast(key)?.ok_or_else(|| missing_key_error(key, "forecast"))?;
         let forecast = self.forecast(key, forecast)?;
         let (store, oid, len) = look_up(&forecast.index, key)?;
         if len != bytes {

@@ -2,8 +2,8 @@
 //!
 //! No data is moved. What is counted are dkeys: each object is an Array of some chunks or a Key-Value of some keys.
 mod count;
-mod ids;
 mod ideal_hash;
+mod ids;
 mod show;
 
 pub use ids::Ids;
@@ -17,7 +17,7 @@ use esker::backend::Placement;
 use esker_types::info::Part;
 use esker_types::limits::{NODES_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, ObjectClass, Result};
-use ideal_hash::{Load, IdealHash};
+use ideal_hash::{IdealHash, Load};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
@@ -236,7 +236,11 @@ impl PlacementPlan {
             apart: rounded(counts.apart as f64 / counts.examined as f64),
             examined: counts.examined,
             over_nodes: Evenness::from_counts(on_nodes, perfect(case.nodes), self.counts),
-            over_targets: Evenness::from_counts(counts.targets, perfect(placement.targets()), self.counts),
+            over_targets: Evenness::from_counts(
+                counts.targets,
+                perfect(placement.targets()),
+                self.counts,
+            ),
         }
     }
 

@@ -1,8 +1,8 @@
 //! `esker bench compare`: the same workload on several stores, alternating (A B A B).
 use super::Note;
-use super::work_dir::{WorkDir, Capacity, Store};
-use crate::processes::Launcher;
+use super::work_dir::{Capacity, Store, WorkDir};
 use crate::metrics::Statistics;
+use crate::processes::Launcher;
 use crate::report::{Latency, Report, Run, SCHEMA};
 use crate::table::{Table, or_dash};
 use crate::units::{Bytes, rounded};
@@ -101,7 +101,8 @@ impl Comparison {
     }
 
     fn measure(&self, note: Note<'_>) -> Result<Compared> {
-        let work_dir = WorkDir::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
+        let work_dir =
+            WorkDir::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
         let runner = work_dir.runner(&self.launcher);
         let mut measured: Vec<(usize, Report)> = Vec::new();
         for round in 1..=self.rounds {

@@ -1,13 +1,13 @@
 //! `esker bench engine`: a pool through an engine beside raw TCP.
 use super::{Note, check, iperf};
 use crate::engine::worker::Done;
-use crate::engine::{ClientJob, Job, Kind, Shared, Addresses, Step};
-use crate::processes::{Processes, Launcher};
+use crate::engine::{Addresses, ClientJob, Job, Kind, Shared, Step};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::measure::Tally;
-use crate::plan::scratch::OwnPool;
 use crate::plan::location;
+use crate::plan::scratch::OwnPool;
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use esker::Wait;
 use esker_types::{Error, ErrorKind, Result};
@@ -86,7 +86,8 @@ impl EnginePlan {
         check(&[self.chunk_bytes, self.value_bytes], &self.procs)?;
         self.check()?;
         let scratch = self.own.make(&self.launcher, self.needs(), note)?;
-        let place = location::Location::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
+        let place =
+            location::Location::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
         place.create_container(CONTAINER)?;
         let shared = Shared {
             pool: place.url.clone(),
@@ -148,11 +149,18 @@ impl EnginePlan {
         let mut engine = Processes::start(&self.launcher, &[Job::Serve(shared.clone())])?;
         let found: Vec<Done> = engine.ask(&[Step::Locate])?;
         let addresses = found.into_iter().find_map(|done| done.addresses);
-        let addresses = addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the engine has no address"))?;
+        let addresses =
+            addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the engine has no address"))?;
         Ok((engine, addresses))
     }
 
-    fn clients(&self, case: Case, tls: bool, shared: &Shared, addresses: &Addresses) -> Result<Processes> {
+    fn clients(
+        &self,
+        case: Case,
+        tls: bool,
+        shared: &Shared,
+        addresses: &Addresses,
+    ) -> Result<Processes> {
         let job = |rank| ClientJob {
             rank,
             procs: case.procs,
@@ -172,10 +180,17 @@ impl EnginePlan {
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.
-    fn measure(&self, case: Case, shared: &Shared, addresses: &Addresses, note: Note<'_>) -> Result<Tallies> {
+    fn measure(
+        &self,
+        case: Case,
+        shared: &Shared,
+        addresses: &Addresses,
+        note: Note<'_>,
+    ) -> Result<Tallies> {
         let mut tallies = Tallies::default();
         let mut clients = self.clients(case, false, shared, addresses)?;
-        let secured = (self.tls && !case.fabric).then(|| self.clients(case, true, shared, addresses));
+        let secured =
+            (self.tls && !case.fabric).then(|| self.clients(case, true, shared, addresses));
         let mut secured = secured.transpose()?;
         let name = workload(case);
         note(&format!("{name}, {} clients: warming up", case.procs));

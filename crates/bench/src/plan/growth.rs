@@ -1,14 +1,14 @@
 //! `esker bench growth`: a store while it grows, beside a file of the same values.
 use super::Note;
-use super::scratch::targets_or_most;
 use super::location::Location;
+use super::scratch::targets_or_most;
 use super::store::BenchPool;
-use crate::processes::{Processes, Launcher};
 use crate::growth::GrowthStep;
 use crate::growth::worker::{ENTRIES_MAX, GrowthJob};
 use crate::host::Host;
 use crate::job::{Index, Job, StoreJob, Workload};
 use crate::measure::{Measured, Tally};
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
@@ -153,7 +153,13 @@ impl GrowthPlan {
 
     fn name<'a>(&self, location: &'a Location, kind: Kind) -> RunName<'a> {
         let workload = kind.workload().name();
-        RunName { store: location.store(), workload, phase: "", procs: 1, size_bytes: self.value_bytes }
+        RunName {
+            store: location.store(),
+            workload,
+            phase: "",
+            procs: 1,
+            size_bytes: self.value_bytes,
+        }
     }
 
     fn job(&self, location: &Location, kind: Kind, container: &str) -> GrowthJob {

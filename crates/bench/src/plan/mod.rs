@@ -1,21 +1,21 @@
 //! The benchmarks, from their settings to their reports.
-pub mod work_dir;
 pub mod compare;
 pub mod engine;
 pub mod fields;
 pub mod growth;
 mod iperf;
 pub mod limit;
+mod location;
 pub mod parallel;
 pub mod posix;
 pub mod rados;
 pub mod s3;
 mod scratch;
 pub(crate) mod served;
-mod location;
 pub mod store;
 pub mod tensors;
 pub mod tx;
+pub mod work_dir;
 pub mod zarr;
 
 pub use compare::Comparison;
@@ -33,9 +33,9 @@ pub use tx::TxPlan;
 pub use zarr::ZarrPlan;
 
 use crate::clock::monotonic_ns;
-use crate::processes::{Processes, Launcher};
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
+use crate::processes::{Launcher, Processes};
 use crate::worker::Order;
 use esker_types::{Error, ErrorKind, Result};
 use serde::Serialize;

@@ -1,14 +1,14 @@
 //! `esker bench s3`: objects put and got by S3, beside what the HTTP library takes and serves from memory.
 use super::{Note, check};
-use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::measure::{Measured, Tally};
-use crate::plan::scratch::{OwnPool, Scratch};
 use crate::plan::location;
+use crate::plan::scratch::{OwnPool, Scratch};
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::s3::worker::Done;
-use crate::s3::{ClientJob, Job, Key, ServeJob, Addresses, Step, Store, Vouched};
+use crate::s3::{Addresses, ClientJob, Job, Key, ServeJob, Step, Store, Vouched};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
@@ -99,7 +99,11 @@ impl S3Plan {
         (ops.saturating_mul(self.size_bytes).saturating_mul(2), ops.saturating_mul(16))
     }
 
-    fn serve(&self, place: &location::Location, scratch: &Scratch) -> Result<(Processes, Addresses)> {
+    fn serve(
+        &self,
+        place: &location::Location,
+        scratch: &Scratch,
+    ) -> Result<(Processes, Addresses)> {
         let job = ServeJob {
             pool: place.url.clone(),
             keys: scratch.path().join(KEYS),
@@ -109,7 +113,8 @@ impl S3Plan {
         let mut servers = Processes::start(&self.launcher, &[Job::Serve(job)])?;
         let found: Vec<Done> = servers.ask(&[Step::Locate])?;
         let addresses = found.into_iter().find_map(|done| done.addresses);
-        let addresses = addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the servers have no address"))?;
+        let addresses =
+            addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the servers have no address"))?;
         Ok((servers, addresses))
     }
 
@@ -120,7 +125,8 @@ impl S3Plan {
             bucket: format!("bench-{name}"),
             key: key.cloned(),
         };
-        let memory = Subject::new(MEMORY, at(&addresses.memory, MEMORY, None), false, &[Vouched::Not]);
+        let memory =
+            Subject::new(MEMORY, at(&addresses.memory, MEMORY, None), false, &[Vouched::Not]);
         let doors = addresses.doors.iter().zip(&self.etags).map(|(address, etags)| {
             Subject::new(etags, at(address, etags, Some(key)), true, &Vouched::ALL)
         });

@@ -1,11 +1,11 @@
 //! `esker bench array` and `esker bench kv`: the store beside the limit of its medium.
-use super::scratch::OwnPool;
 use super::location::Location;
+use super::scratch::OwnPool;
 use super::{Note, add, check, start_processes};
-use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
@@ -135,7 +135,13 @@ impl Plan {
         (bytes.unwrap_or(0), entries.unwrap_or(0))
     }
 
-    fn measure(&self, location: &Location, case: Case, note: Note<'_>, runs: &mut Vec<Run>) -> Result<()> {
+    fn measure(
+        &self,
+        location: &Location,
+        case: Case,
+        note: Note<'_>,
+        runs: &mut Vec<Run>,
+    ) -> Result<()> {
         let container = format!("esker-bench-{}", std::process::id());
         location.create_container(&container)?;
         let measured = self.rounds(&self.job(location, case, &container), location.durable, note);
@@ -213,7 +219,8 @@ impl Plan {
             size_bytes: case.size,
         };
         let limit = |step: LoadStep, tally| Run::new(&name("medium", step.name()), tally, None);
-        let store = |phase, tally, limit| Run::new(&name(location.store(), phase), tally, Some(limit));
+        let store =
+            |phase, tally, limit| Run::new(&name(location.store(), phase), tally, Some(limit));
         [
             limit(write_limit(location.durable), &tallies.write_limit),
             store("write", &tallies.write, &tallies.write_limit),

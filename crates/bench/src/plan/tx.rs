@@ -2,10 +2,10 @@
 use super::Note;
 use super::location::Location;
 use super::store::{Case, Plan, write_limit};
-use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
 use crate::measure::{Measured, Tally};
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::tx::limits::{COUNT_BYTES, COUNTERS_MAX};
 use crate::tx::{KINDS, Kind, TxDone, TxJob, TxStep};
@@ -142,7 +142,10 @@ fn check_transactions(location: &Location) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::NotSupported,
-            format!("{} has no transactions: name a pool that has, or leave out --pool", location.url),
+            format!(
+                "{} has no transactions: name a pool that has, or leave out --pool",
+                location.url
+            ),
         )),
     }
 }

@@ -1,8 +1,8 @@
 //! Stores of several kinds in one directory, for the duration of a benchmark.
 use super::Note;
 use super::scratch::{self, Scratch};
-use crate::processes::Launcher;
 use crate::load::files;
+use crate::processes::Launcher;
 use crate::runner::Runner;
 use esker::Pool;
 use esker::types::info::{Durability, OpenMode};

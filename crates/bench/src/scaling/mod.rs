@@ -4,10 +4,10 @@ mod model;
 
 pub use model::{Costs, System};
 
-use crate::processes::Launcher;
 use crate::parallel::Parallel;
 use crate::plan::Note;
-use crate::plan::work_dir::{WorkDir, Capacity};
+use crate::plan::work_dir::{Capacity, WorkDir};
+use crate::processes::Launcher;
 use crate::report::{Report, Run};
 use crate::runner::Runner;
 use crate::units::rounded;
@@ -123,7 +123,8 @@ impl ScalingPlan {
     /// If an option is invalid, a pool is not over nodes, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let room = Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
+        let room =
+            Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
         let work_dir = WorkDir::new(&self.launcher, &self.folder, &[], &room, note)?;
         let variables = vec![("ESKER_NODE".to_owned(), self.node.clone())];
         let runner = Runner { variables, ..work_dir.runner(&self.launcher) };

@@ -1,18 +1,17 @@
 //! `esker bench fields`: a field store beside its medium and beside one plain file per field.
-mod workers;
 mod outcome;
 mod show;
+mod workers;
 
 pub use outcome::{Case, Outcome};
 
-use super::scratch::Scratch;
 use super::location::Location;
+use super::scratch::Scratch;
 use super::store::write_limit;
 use super::{BenchPool, Note, check};
 use crate::fields::grib::Messages;
 use crate::fields::worker::{Containers, Done, Job, Moment, label};
 use crate::fields::{Phase, Shape};
-use crate::processes::Launcher;
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
 use crate::latency::Histogram;
@@ -20,8 +19,8 @@ use crate::load::files::{self, FilesUrl};
 use crate::measure::{Measured, Tally};
 use crate::pin::Pin;
 use crate::plan::posix::Sample;
+use crate::processes::Launcher;
 use crate::report::Settings;
-use workers::{Workers, From};
 use esker::Wait;
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
@@ -31,6 +30,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use workers::{From, Workers};
 
 /// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
@@ -104,7 +104,8 @@ impl FieldsPlan {
         let location = self.place.location(&self.launcher, || self.needs(longest), note)?;
         let beside = Scratch::beside(&self.launcher, &location.folder)?;
         let measured = self.procs.iter().map(|&procs| {
-            let lines = self.measure(&location, beside.path(), procs, grib.as_ref(), python, note)?;
+            let lines =
+                self.measure(&location, beside.path(), procs, grib.as_ref(), python, note)?;
             Ok(Case { procs, lines })
         });
         Ok(Outcome {

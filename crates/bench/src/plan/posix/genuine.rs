@@ -1,6 +1,6 @@
 //! The genuine `ior` and `mdtest`, if they are installed: the same work beside ours.
 use super::super::Note;
-use super::{IorPlan, Line, MdtestPlan, Outcome, FileSystem};
+use super::{FileSystem, IorPlan, Line, MdtestPlan, Outcome};
 use crate::metrics::Statistics;
 use crate::posix::FilePlace;
 use crate::posix::mdtest::Kind;
@@ -55,7 +55,9 @@ impl Genuine {
             let rates = said.and_then(|_| self.run(outcome.procs, &words));
             match rates.and_then(|said| rates_in(&said, outcome)) {
                 Ok(rates) => {
-                    rates.iter().for_each(|(line, rate)| table.row(row(line, index, &system, *rate)));
+                    rates
+                        .iter()
+                        .for_each(|(line, rate)| table.row(row(line, index, &system, *rate)));
                     let rates = rates
                         .iter()
                         .map(|(line, rate)| (line.phase.clone(), json!(rounded(*rate))));

@@ -1,6 +1,6 @@
 //! `esker bench ior`: transfers to and from files.
 use super::super::Note;
-use super::{Workers, Line, Outcome, Sample, Setting, FileSystems, WARM_UP};
+use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::measure::{Measured, Tally};
 use crate::posix::ior::{Access, IorStep, Options};
 use crate::posix::worker::{Done, Load, PosixStep};
@@ -51,7 +51,8 @@ impl IorPlan {
     pub fn run(&self, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
         self.setting.check()?;
         self.options.check()?;
-        let workers = Workers::start(&self.setting, &systems.all, &Load::Ior(self.options.clone()))?;
+        let workers =
+            Workers::start(&self.setting, &systems.all, &Load::Ior(self.options.clone()))?;
         let count = systems.all.len();
         let lines = [Line::new("write", "write", count), Line::new("read", "read", count)];
         let all = vec![self.options.transfers(); self.setting.procs as usize];

@@ -1,8 +1,8 @@
 //! The container of a benchmark through the interception library and through a mount.
 use super::super::served::runner;
 use super::{FileSystem, FileSystems};
-use crate::processes::Launcher;
 use crate::posix::FilePlace;
+use crate::processes::Launcher;
 use crate::runner::Runner;
 use esker_types::{Error, Result};
 use std::ffi::OsString;

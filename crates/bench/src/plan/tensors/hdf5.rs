@@ -2,7 +2,7 @@
 use super::super::posix::on_path;
 use super::super::scratch::Scratch;
 use super::workers::Times;
-use crate::processes::{Processes, Launcher};
+use crate::processes::{Launcher, Processes};
 use crate::tensors::worker::{Done, Job};
 use crate::tensors::{COLUMNS, PEER};
 use esker_types::{Error, ErrorKind, Result};

@@ -1,24 +1,23 @@
 //! `esker bench tensors`: arrays that many processes store, beside parallel HDF5, a plain file and the medium.
-mod workers;
 mod hdf5;
 mod outcome;
 mod show;
+mod workers;
 
 pub use hdf5::Hdf5;
 pub use outcome::{Case, Outcome, Scaling};
 
-use super::scratch::Scratch;
 use super::location::Location;
+use super::scratch::Scratch;
 use super::{BenchPool, Note, OwnPool, check};
-use crate::processes::Launcher;
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::pin::Pin;
+use crate::processes::Launcher;
 use crate::report::Settings;
 use crate::tensors::worker::{Job, Phase};
 use crate::tensors::{Part, ROW_BYTES};
 use crate::units::Bytes;
-use workers::Workers;
 use esker::Wait;
 use esker::types::info::Durability;
 use esker_tensors::TensorStore;
@@ -27,6 +26,7 @@ use hdf5::{LAYOUTS, Peer, PeerPhase};
 use outcome::{ESKER, FILE, HDF5, Lines, MEDIUM};
 use serde_json::json;
 use std::path::Path;
+use workers::Workers;
 
 /// Maximum number of iterations.
 pub const ITERATIONS_MAX: u32 = 1000;

@@ -146,7 +146,8 @@ impl Outcome {
     }
 
     fn runs(&self, case: &Case) -> Vec<Run> {
-        let pairs = case.lines.each().flat_map(|line| (0..SYSTEMS).map(move |system| (line, system)));
+        let pairs =
+            case.lines.each().flat_map(|line| (0..SYSTEMS).map(move |system| (line, system)));
         let measured = pairs.filter(|(line, system)| !line.rates(*system).is_empty());
         measured.map(|(line, system)| self.run(case, line, system)).collect()
     }
@@ -168,7 +169,8 @@ impl Outcome {
 
     fn repeated(&self, line: &Line, system: usize) -> Repeated {
         let others = (0..SYSTEMS).filter(|other| *other != system);
-        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
+        let ratio =
+            |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
         Repeated {
             unit: "MiB/s".to_owned(),
             rate: Statistics::rounded(&line.rates(system)),

@@ -1,8 +1,8 @@
 //! The processes on the tensor store.
 use super::super::notice_ns;
 use crate::clock::monotonic_ns;
-use crate::processes::{Processes, Launcher};
 use crate::pin::cpu_of;
+use crate::processes::{Launcher, Processes};
 use crate::tensors::worker::{Done, Job, Phase, Step};
 use esker_types::Result;
 

@@ -4,15 +4,15 @@ mod show;
 
 pub use outcome::{Case, Outcome};
 
-use super::scratch::{OwnPool, Scratch};
 use super::location::Location;
+use super::scratch::{OwnPool, Scratch};
 use super::{BenchPool, Note, check, together};
 use crate::fields::worker::Done;
-use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::pin::{Pin, cpu_of};
 use crate::plan::posix::{Line, Sample};
+use crate::processes::{Launcher, Processes};
 use crate::report::Settings;
 use crate::units::Bytes;
 use crate::zarr::{COMMIT_CHUNKS, Job, Phase, Step, WORK};

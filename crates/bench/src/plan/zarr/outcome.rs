@@ -58,7 +58,8 @@ impl Case {
             size_bytes: self.size_bytes,
         };
         let other = LOCAL - system;
-        let ratio = line.ratio(system, other).map(|ratio| (NAMES[other].to_owned(), rounded(ratio)));
+        let ratio =
+            line.ratio(system, other).map(|ratio| (NAMES[other].to_owned(), rounded(ratio)));
         let repeated = Repeated {
             unit: "ops/s".to_owned(),
             rate: Statistics::rounded(&line.rates(system)),
