@@ -105,7 +105,7 @@ fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event
     })
 }
 
-/// The names that fit as a whole, each followed by a NUL, and the number of bytes that all names take.
+/// The names that fit in `room` bytes, each followed by a NUL, and the length of the list of all names.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (Vec<u8>, u64) {
     let (mut list, mut len) = (Vec::new(), 0);
     for name in names {

@@ -59,7 +59,7 @@ struct OpenTable {
     ops: Ops,
 }
 
-/// A lock on the whole table. The lock is recursive, so callbacks may use the table.
+/// A lock on the table. The lock is recursive, so callbacks may use the table.
 struct Locked(Option<*mut libc::pthread_mutex_t>);
 
 impl Drop for Locked {

@@ -1,4 +1,4 @@
-//! The system as a whole (`daos_mgmt.h`).
+//! Management of the system (`daos_mgmt.h`).
 use crate::abi::{Bytes, Event, Handle, Ptr, RankList, Str, UuidBytes};
 use crate::code::{Code, Result};
 use crate::edge;

@@ -54,7 +54,7 @@ pub(crate) async fn drop_blocking<T: Send + 'static>(value: T) -> Result<()> {
     .await
 }
 
-/// The result of the work, once it is there, and who is told.
+/// Result of the work once it has ended, and the waker of the task that waits for it.
 struct Answer<T> {
     result: Option<Result<T>>,
     waker: Option<Waker>,

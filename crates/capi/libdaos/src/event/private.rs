@@ -102,7 +102,7 @@ impl Ev {
 
     fn part(self) -> Ptr<Private> {
         let event = Self::pointer(Some(self)).raw();
-        // SAFETY: the part lies inside an event that the caller vouches for.
+        // SAFETY: `space` is a field of an event that the caller vouches for.
         unsafe { Ptr::new((&raw mut (*event).space).cast()) }
     }
 

@@ -24,7 +24,7 @@ const THREADS_MAX: usize = 16;
 struct Job {
     /// One of the constants below.
     turn: AtomicU8,
-    /// Locked by the thread that polls it, so nobody waits for the lock. `None` once it is done.
+    /// Locked by the thread that polls it, so no thread waits for the lock. `None` once it is done.
     operation: Mutex<Option<Operation>>,
     workers: Arc<Workers>,
 }

@@ -124,8 +124,8 @@ throw! { fuzz;
     dfs_obj_local2global(obj, obj, iov_ptr);
     dfs_obj_global2local(obj, open_flags, iov, ptr);
     dfs_mount(handle, handle, open_flags, ptr);
-    dfs_mount_snap(handle, handle, open_flags, n64, missing, ptr);
-    dfs_connect(missing, str, missing, open_flags, dfs_attr, ptr);
+    dfs_mount_snap(handle, handle, open_flags, n64, missing_name, ptr);
+    dfs_connect(missing_name, str, missing_name, open_flags, dfs_attr, ptr);
     dfs_cont_create(wild, ptr, dfs_attr, ptr, ptr);
     dfs_query(obj, ptr);
     dfs_suggest_oclass(obj, str, ptr);
@@ -157,7 +157,7 @@ throw! { fuzz;
     duns_resolve_path(host_path, duns_attr);
     duns_parse_attr(ptr, len, duns_attr);
     duns_create_path(wild, host_path, duns_attr);
-    duns_link_cont(wild, missing, host_path);
+    duns_link_cont(wild, missing_name, host_path);
     duns_destroy_path(wild, host_path);
 }
 
