@@ -1,7 +1,7 @@
 //! Threads for work that blocks: opening and closing the files of a pool. The threads that poll operations must not do
 //! it, or operations that could go on would wait behind it.
+use crate::boundary::guard;
 use crate::code::{Code, Result};
-use crate::edge::guard;
 use crate::per_process::PerProcess;
 use esker_os::executor::may_block;
 use std::collections::VecDeque;
