@@ -31,7 +31,7 @@ struct Private {
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
     pub(super) status: EventStatus,
-    /// It has completed and was not launched again: its parent does not wait for it.
+    /// True if the event has completed and was not launched again: its parent does not wait for it.
     pub(super) done: bool,
     /// Number of operations that must complete before the event does: its own and its children.
     pub(super) pending: u32,
@@ -121,12 +121,13 @@ impl Ev {
         self.part().cast::<u8>().at(std::mem::offset_of!(Private, shared)).cast()
     }
 
-    /// To be called under the lock of its queue.
+    /// The caller must hold the lock of the event's queue.
     pub(super) fn get(self, _held: &Events) -> Shared {
         self.shared().get().unwrap_or_else(|_| Shared::new())
     }
 
-    /// To be called under the lock of its queue. Only the shared part is written: others may read the rest at any time.
+    /// Changes the shared fields only: other threads may read the other fields at any time. The caller must hold the lock
+    /// of the event's queue.
     pub(super) fn change(self, held: &Events, change: impl FnOnce(&mut Shared)) {
         let mut shared = self.get(held);
         change(&mut shared);

@@ -49,7 +49,7 @@ pub(super) enum TaskStatus {
     Fresh,
     /// Waits for others, or for its turn.
     Waiting,
-    /// It has begun. It runs until somebody completes it, even after its body has returned.
+    /// Running. The task runs until a caller completes it, even after its body has returned.
     Running,
     Completed,
 }
@@ -70,7 +70,7 @@ pub(super) struct Inner {
     pub(super) status: TaskStatus,
     /// Counts its runs.
     pub(super) runs: u32,
-    /// It is being completed: its callbacks run.
+    /// Completing: its callbacks run.
     pub(super) completing: bool,
     /// Counts postponed completions.
     pub(super) completions: u32,
