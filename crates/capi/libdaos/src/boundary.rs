@@ -1,5 +1,5 @@
-//! FFI boundary of the functions of DAOS: no panic unwinds into C, calls before `daos_init` fail, and each error becomes
-//! a code.
+//! FFI boundary of the functions of DAOS: no panic unwinds into C, calls before `daos_init` fail, and each error
+//! becomes a code.
 use crate::abi::{Event, Ptr};
 use crate::code::{self, Code, Result};
 use crate::{event, init};
@@ -25,9 +25,9 @@ pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Runs an operation. `prepare` looks up handles on the calling thread and returns the operation. Without an event, this
-/// thread waits for the operation. With an event, worker threads poll it, and it occupies none of them while it waits.
-/// Blocking work in an operation must run in [`event::blocking`].
+/// Runs an operation. `prepare` looks up handles on the calling thread and returns the operation. Without an event,
+/// this thread waits for the operation. With an event, worker threads poll it, and it occupies none of them while it
+/// waits. Blocking work in an operation must run in [`event::blocking`].
 pub(crate) fn drive<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> c_int
 where
     F: Future<Output = Result<()>> + Send + 'static,

@@ -58,8 +58,8 @@ pub(crate) fn check_akey_punch(oid: ObjectId) -> Result<()> {
     rule(|| !is_flat(oid), Code::INVAL)
 }
 
-/// Refuses long keys in sorted objects, and a second akey under a dkey of a flat object. DAOS replaces the first akey by
-/// the second, and no program should rely on that.
+/// Refuses long keys in sorted objects, and a second akey under a dkey of a flat object. DAOS replaces the first akey
+/// by the second, and no program should rely on that.
 pub(crate) async fn check_update(
     object: &Object,
     dkey: &[u8],

@@ -1,4 +1,4 @@
-//! In strict mode, the library refuses the calls that DAOS refuses. There is one test, because the mode is for the process.
+//! In strict mode, the library refuses the calls that DAOS refuses. There is one test: the mode is for the process.
 #![allow(unsafe_code, missing_docs)]
 #[allow(dead_code)]
 #[path = "functions/common.rs"]

@@ -106,8 +106,8 @@ impl Ev {
         unsafe { Ptr::new((&raw mut (*event).space).cast()) }
     }
 
-    /// Reads one word that does not change, and nothing else of the event. Other threads may write the fields beside it,
-    /// and memory that is not an event may contain any bytes.
+    /// Reads one word that does not change, and nothing else of the event. Other threads may write the fields beside
+    /// it, and memory that is not an event may contain any bytes.
     fn word(self, offset: usize) -> u64 {
         self.part().cast::<u8>().at(offset).cast().get().unwrap_or(0)
     }
@@ -126,8 +126,8 @@ impl Ev {
         self.shared().get().unwrap_or_else(|_| Shared::new())
     }
 
-    /// Changes the shared fields only: other threads may read the other fields at any time. The caller must hold the lock
-    /// of the event's queue.
+    /// Changes the shared fields only: other threads may read the other fields at any time. The caller must hold the
+    /// lock of the event's queue.
     pub(super) fn change(self, held: &Events, change: impl FnOnce(&mut Shared)) {
         let mut shared = self.get(held);
         change(&mut shared);
