@@ -3,7 +3,7 @@ use crate::abi::{ArrayIod, ArrayStbuf, Event, Handle, ObjId, Ptr, Sgl};
 use crate::code::{Code, Result};
 use crate::convert::{Data, Extents};
 use crate::handles::{Entry, OpenArray, kind};
-use crate::{convert, edge, handles, object};
+use crate::{boundary, convert, handles, object};
 use esker::types::{Extent, ObjectType};
 use esker::{Access, Array, ArrayAttributes};
 use std::ffi::c_int;
@@ -22,7 +22,7 @@ pub extern "C" fn daos_array_create(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (container, via) = (handles::container(coh)?, handles::via(th)?);
         Ok(async move {
             oh.needed()?;
@@ -57,7 +57,7 @@ pub extern "C" fn daos_array_open(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (container, via) = (handles::container(coh)?, handles::via(th)?);
         Ok(async move {
             oh.needed()?;
@@ -83,7 +83,7 @@ pub extern "C" fn daos_array_open_with_attr(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::complete_now(ev, || {
+    boundary::complete_now(ev, || {
         let container = handles::container(coh)?;
         oh.needed()?;
         let attributes = ArrayAttributes { cell_size, chunk_size };
@@ -106,7 +106,7 @@ pub extern "C" fn daos_array_get_size(
     size: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move {
             size.needed()?.set(array.size(via.access()).await?);
@@ -123,7 +123,7 @@ pub extern "C" fn daos_array_stat(
     stbuf: Ptr<ArrayStbuf>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move {
             stbuf.needed()?;
@@ -137,7 +137,7 @@ pub extern "C" fn daos_array_stat(
 /// Changes the size in cells.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_set_size(oh: Handle, th: Handle, size: u64, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move {
             array.set_size(size, via.access()).await?;
@@ -153,7 +153,7 @@ pub extern "C" fn daos_array_set_size(oh: Handle, th: Handle, size: u64, ev: Ptr
 /// Removes an array and its stored attributes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move { Ok(array.destroy(via.access()).await?) })
     })
@@ -166,7 +166,7 @@ pub extern "C" fn daos_array_get_attr(
     chunk_size: Ptr<u64>,
     cell_size: Ptr<u64>,
 ) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let attributes = handles::array(oh)?.attributes();
         chunk_size.needed()?.set(attributes.chunk_size);
         cell_size.needed()?.set(attributes.cell_size);
@@ -177,7 +177,7 @@ pub extern "C" fn daos_array_get_attr(
 /// Changes the chunk size, in cells, that the handle uses. Arrays that store their attributes refuse this.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_update_chunk_size(oh: Handle, chunk_size: u64) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let open = handles::open_array(oh)?;
         let array = open.array();
         if chunk_size == 0 {
@@ -207,7 +207,7 @@ pub extern "C" fn daos_array_write(
     sgl: Ptr<Sgl>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move {
             let ranges = ranges(&iod.get()?)?;
@@ -226,7 +226,7 @@ pub extern "C" fn daos_array_read(
     sgl: Ptr<Sgl>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move { read(&array, iod, sgl, via.access()).await })
     })
@@ -253,7 +253,7 @@ pub extern "C" fn daos_array_punch(
     iod: Ptr<ArrayIod>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move { punch(&array, iod, via.access()).await })
     })

@@ -1,9 +1,9 @@
 //! Attributes of pools and containers: names and values that users choose.
 use crate::abi::{Bytes, Event, Handle, Ptr, Str};
+use crate::boundary;
 use crate::code::{Code, Result};
 use crate::container::Time;
 use crate::container::access::Rights;
-use crate::edge;
 use crate::handles::{self, Held, OpenContainer};
 use esker::Attributes;
 use esker::types::limits::ATTR_VALUE_MAX;
@@ -91,7 +91,7 @@ fn name<'a>(name: Str) -> Result<&'a str> {
 }
 
 fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let open = owner.readable(handle)?;
         Ok(async move {
             let room = if buffer.is_null() { 0 } else { size.get()? };
@@ -105,7 +105,7 @@ fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event
     })
 }
 
-/// The names that fit as a whole, each followed by a NUL, and the number of bytes that all names take.
+/// The names that fit in `room` bytes, each followed by a NUL, and the length of the list of all names.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (Vec<u8>, u64) {
     let (mut list, mut len) = (Vec::new(), 0);
     for name in names {
@@ -128,7 +128,7 @@ fn get(
     sizes: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let open = owner.readable(handle)?;
         Ok(async move {
             sizes.needed()?;
@@ -162,7 +162,7 @@ fn set(
     sizes: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let open = owner.writable(handle)?;
         Ok(async move {
             let count = count(n)?;
@@ -179,7 +179,7 @@ fn set(
 }
 
 fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let open = owner.writable(handle)?;
         Ok(async move {
             let names = names(wanted, count(n)?)?;

@@ -3,7 +3,7 @@ use crate::abi::{ContInfo, Event, Handle, Prop, Ptr, Str, UuidBytes};
 use crate::code::{Code, Result};
 use crate::handles::{Entry, OpenContainer, OpenPool, kind};
 use crate::property::table::CONTAINER;
-use crate::{convert, edge, handles};
+use crate::{boundary, convert, handles};
 use access::Rights;
 use esker::Container;
 use esker::types::info::{ContainerInfo, OpenMode};
@@ -22,7 +22,7 @@ pub extern "C" fn daos_cont_alloc_oids(
     oid: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::container(coh)?;
         Ok(async move {
             oid.needed()?.set(container.container.allocate_oids(num_oids).await?);
@@ -50,7 +50,7 @@ pub(crate) fn create_as(
     uuid: Ptr<UuidBytes>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::pool(poh)?;
         let own = (wanted != [0; 16]).then_some(Uuid(wanted));
         Ok(async move { create(&pool, None, own, prop, uuid).await })
@@ -77,7 +77,7 @@ pub extern "C" fn daos_cont_create_with_label(
     uuid: Ptr<UuidBytes>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::pool(poh)?;
         Ok(async move { create(&pool, Some(label.text()?), None, prop, uuid).await })
     })
@@ -111,7 +111,7 @@ pub extern "C" fn daos_cont_open2(
     about: Ptr<ContInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::pool(poh)?;
         Ok(async move {
             coh.needed()?;
@@ -192,7 +192,7 @@ pub extern "C" fn daos_cont_open(
 /// Closes a container.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_close(coh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let entry = handles::close(coh.cookie, &[kind::CONTAINER])?;
         let container = entry.pick(|entry| match entry {
             Entry::Container(container) => Some(container),
@@ -215,7 +215,7 @@ pub extern "C" fn daos_cont_destroy2(
     force: c_int,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::pool(poh)?;
         Ok(async move { Ok(pool.pool.destroy_container(cont.text()?, force != 0).await?) })
     })
@@ -249,7 +249,7 @@ pub extern "C" fn daos_cont_query(
     prop: Ptr<Prop>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let open = handles::any_container(coh)?;
         Ok(async move {
             if !about.is_null() {
@@ -266,7 +266,7 @@ pub extern "C" fn daos_cont_query(
 /// Changes properties.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_set_prop(coh: Handle, prop: Ptr<Prop>, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::any_container(coh)?;
         Ok(async move { properties::set(&container, prop).await })
     })
@@ -275,7 +275,7 @@ pub extern "C" fn daos_cont_set_prop(coh: Handle, prop: Ptr<Prop>, ev: Ptr<Event
 /// Sets the status of a container to healthy.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_status_clear(coh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::any_container(coh)?;
         Ok(async move { properties::clear_status(&container).await })
     })

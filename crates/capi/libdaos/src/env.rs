@@ -1,8 +1,8 @@
 //! Variables of the environment (`gurt/common.h`), which MPI's driver for DAOS reads. Like the C library's functions, they
 //! must not run beside another thread that changes the environment.
 use crate::abi::{Ptr, Str};
+use crate::boundary;
 use crate::code::{Code, Result};
-use crate::edge;
 use crate::memory;
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -37,7 +37,7 @@ fn truth(text: &[u8]) -> bool {
 /// Reads a flag. A missing variable changes nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_getenv_bool(name: Str, value: Ptr<bool>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         value.needed()?.set(truth(variable(name)?));
         Ok(())
     })
@@ -46,7 +46,7 @@ pub extern "C" fn d_getenv_bool(name: Str, value: Ptr<bool>) -> c_int {
 /// Reads a single character.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_getenv_char(name: Str, value: Str) -> c_int {
-    edge::always(|| match variable(name)? {
+    boundary::always(|| match variable(name)? {
         [only] => {
             value.needed()?.set(only.cast_signed() as c_char);
             Ok(())
@@ -58,7 +58,7 @@ pub extern "C" fn d_getenv_char(name: Str, value: Str) -> c_int {
 /// Reads a number of 32 bits.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_getenv_uint(name: Str, value: Ptr<c_uint>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let read = number(variable(name)?, u64::from(c_uint::MAX))?;
         value.needed()?.set(read as c_uint);
         Ok(())
@@ -80,7 +80,7 @@ pub extern "C" fn d_getenv_uint32_t(name: Str, value: Ptr<u32>) -> c_int {
 /// Reads a number of 64 bits.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_getenv_uint64_t(name: Str, value: Ptr<u64>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         value.needed()?.set(number(variable(name)?, u64::MAX)?);
         Ok(())
     })
@@ -89,7 +89,7 @@ pub extern "C" fn d_getenv_uint64_t(name: Str, value: Ptr<u64>) -> c_int {
 /// Copies a variable and a NUL into a buffer, or as much as fits.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_getenv_str(value: Str, size: usize, name: Str) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let text = variable(name)?;
         let room = value.needed()?.cast::<std::ffi::c_void>().write(size as u64)?;
         let (end, room) = room.split_last_mut().ok_or(Code::INVAL)?;
@@ -104,7 +104,7 @@ pub extern "C" fn d_getenv_str(value: Str, size: usize, name: Str) -> c_int {
 /// Copies a variable into memory that [`d_freeenv_str`] frees.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_agetenv_str(value: Ptr<Str>, name: Str) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         value.needed()?.set(Ptr::null());
         value.set(memory::string(variable(name)?)?);
         Ok(())

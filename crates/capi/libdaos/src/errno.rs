@@ -2,7 +2,7 @@
 //! calls go.
 use crate::abi::{Event, Ptr};
 use crate::code::{self, Code};
-use crate::{edge, init};
+use crate::{boundary, init};
 use esker::block_on;
 use esker::types::{Error, ErrorKind};
 use std::ffi::c_int;
@@ -88,7 +88,7 @@ fn from_result(result: Result<()>) -> c_int {
 
 /// Does work that does not require `daos_init`.
 pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
-    edge::guard(libc::EIO, || from_result(work()))
+    boundary::guard(libc::EIO, || from_result(work()))
 }
 
 /// Does work at once.
@@ -99,7 +99,7 @@ pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Does an operation, with an event or without; see [`edge::drive`].
+/// Does an operation, with an event or without; see [`boundary::drive`].
 pub(crate) fn drive<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> c_int
 where
     F: Future<Output = Result<()>> + Send + 'static,
@@ -109,7 +109,7 @@ where
     }
     // An event stores the positive errno.
     let in_event = |Errno(errno)| Code(errno);
-    let launched = edge::drive(ev, || {
+    let launched = boundary::drive(ev, || {
         let operation = prepare().map_err(in_event)?;
         Ok(async move { operation.await.map_err(in_event) })
     });

@@ -4,7 +4,7 @@ use crate::code::{Code, Result};
 use crate::container::access;
 use crate::handles::{self, Entry, OpenPool};
 use crate::per_process::PerProcess;
-use crate::{array, convert, edge};
+use crate::{array, boundary, convert};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Uuid};
 use esker::{ArrayAttributes, Wait};
@@ -120,7 +120,7 @@ pub(crate) fn shared(flags: u32) -> Result<OpenMode> {
 /// Converts a connection to a form that other processes can open.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_local2global(poh: Handle, glob: Ptr<Iov>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let pool = handles::pool(poh)?;
         let mut blob = header(POOL_MAGIC, convert::mode_bit(pool.pool.mode()));
         blob.extend_from_slice(&Origin::bytes(poh));
@@ -132,7 +132,7 @@ pub extern "C" fn daos_pool_local2global(poh: Handle, glob: Ptr<Iov>) -> c_int {
 /// Connects as another process did. In the same process, the new handle becomes invalid when the original is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let blob = take(&glob, POOL_MAGIC)?;
         poh.needed()?;
         let mode = shared(word(blob, 4)?)?;
@@ -150,7 +150,7 @@ pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
 /// Converts an open container to a form that other processes can open.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_local2global(coh: Handle, glob: Ptr<Iov>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let container = handles::any_container(coh)?;
         let container = &container.container;
         let mut blob = header(CONTAINER_MAGIC, convert::mode_bit(container.mode()));
@@ -164,7 +164,7 @@ pub extern "C" fn daos_cont_local2global(coh: Handle, glob: Ptr<Iov>) -> c_int {
 /// closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let pool = handles::pool(poh)?;
         let blob = take(&glob, CONTAINER_MAGIC)?;
         coh.needed()?;
@@ -189,7 +189,7 @@ pub extern "C" fn daos_cont_global2local(poh: Handle, glob: Iov, coh: Ptr<Handle
 /// Converts an open array to a form that other processes can open.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_local2global(oh: Handle, glob: Ptr<Iov>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let open = handles::open_array(oh)?;
         let array = open.array();
         let container = array.object().container();
@@ -213,7 +213,7 @@ pub extern "C" fn daos_array_global2local(
     mode: u32,
     oh: Ptr<Handle>,
 ) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let container = handles::container(coh)?;
         let blob = take(&glob, ARRAY_MAGIC)?;
         oh.needed()?;

@@ -1,4 +1,4 @@
-//! Handles: the cookies that C holds, and the open pools, containers and objects they stand for.
+//! Handles: the cookies that C holds, and the open pools, containers and objects that they identify.
 //!
 //! A cookie consists of a type, the number of a slot in a table and the generation of that slot. An invalid, closed or
 //! zero handle is therefore recognised and never dereferenced. Looking up a handle takes no lock.
@@ -253,7 +253,7 @@ impl Via {
     }
 }
 
-/// Looks up the `th` argument: 0 stands for no transaction.
+/// Looks up the `th` argument: 0 means no transaction.
 pub(crate) fn via(handle: Handle) -> Result<Via> {
     match handle.cookie {
         0 => Ok(Via(None)),

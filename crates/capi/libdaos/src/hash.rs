@@ -1,7 +1,7 @@
 //! A chained hash table with links inside the caller's records (`gurt/hash.h`), and hash functions.
 use crate::abi::{Bytes, Link, Ptr, Str};
+use crate::boundary::{self, guard};
 use crate::code::{self, Code, Result};
-use crate::edge::{self, guard};
 use crate::memory;
 use std::ffi::{c_int, c_void};
 
@@ -59,7 +59,7 @@ struct OpenTable {
     ops: Ops,
 }
 
-/// A lock on the whole table. The lock is recursive, so callbacks may use the table.
+/// A lock on the table. The lock is recursive, so callbacks may use the table.
 struct Locked(Option<*mut libc::pthread_mutex_t>);
 
 impl Drop for Locked {
@@ -146,7 +146,7 @@ pub extern "C" fn d_hash_table_create_inplace(
     ops: Ptr<Ops>,
     table: Ptr<Table>,
 ) -> c_int {
-    edge::always(|| init(feats, bits, private, ops, table))
+    boundary::always(|| init(feats, bits, private, ops, table))
 }
 
 /// Creates a table.
@@ -158,7 +158,7 @@ pub extern "C" fn d_hash_table_create(
     ops: Ptr<Ops>,
     table: Ptr<Ptr<Table>>,
 ) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let (out, made) = (table.needed()?, memory::zeroed(1)?);
         init(feats, bits, private, ops, made).inspect_err(|_| memory::free(made))?;
         out.set(made);
@@ -203,13 +203,13 @@ fn destroy(table: Ptr<Table>, force: bool) -> Result<()> {
 /// Destroys a table in memory of the caller.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_table_destroy_inplace(table: Ptr<Table>, force: bool) -> c_int {
-    edge::always(|| destroy(table, force))
+    boundary::always(|| destroy(table, force))
 }
 
 /// Destroys and frees a table.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_table_destroy(table: Ptr<Table>, force: bool) -> c_int {
-    edge::always(|| destroy(table, force).map(|()| memory::free(table)))
+    boundary::always(|| destroy(table, force).map(|()| memory::free(table)))
 }
 
 impl OpenTable {

@@ -1,7 +1,7 @@
 //! The library as such: initialisation, version, the time of an epoch.
 use crate::abi::{Ptr, Timespec};
+use crate::boundary::guard;
 use crate::code::{self, Code};
-use crate::edge::guard;
 use crate::per_process::PerProcess;
 use crate::{event, handles};
 use esker::types::Epoch;

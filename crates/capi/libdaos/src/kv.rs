@@ -2,7 +2,7 @@
 use crate::abi::{Anchor, Bytes, Event, Handle, KeyDesc, ObjId, Ptr, Sgl, Str};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, Opened, kind};
-use crate::{convert, edge, list, object};
+use crate::{boundary, convert, list, object};
 use esker::types::ErrorKind;
 use esker::types::limits::{KEY_MAX, SINGLE_VALUE_MAX};
 use esker::types::ops::{Cond, Fetch, Sink};
@@ -18,7 +18,7 @@ pub extern "C" fn daos_kv_open(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::complete_now(ev, || {
+    boundary::complete_now(ev, || {
         let container = handles::container(coh)?;
         oh.needed()?;
         let kv = container.container.kv(oid.into())?;
@@ -37,7 +37,7 @@ pub extern "C" fn daos_kv_close(oh: Handle, ev: Ptr<Event>) -> c_int {
 /// Removes all keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_kv_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(async move { Ok(kv.destroy(via.access()).await?) })
     })
@@ -63,7 +63,7 @@ pub extern "C" fn daos_kv_put(
     buf: Bytes,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(async move {
             let (key, cond) = (key(name)?, convert::cond(flags, Kv::INSERT.union(Kv::UPDATE)));
@@ -84,7 +84,7 @@ pub extern "C" fn daos_kv_get(
     buf: Bytes,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(async move { get(&kv, key(name)?, flags, size, buf, via.access()).await })
     })
@@ -124,7 +124,7 @@ pub extern "C" fn daos_kv_remove(
     name: Str,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(async move {
             let cond = convert::cond(flags, Kv::REMOVE);
@@ -146,6 +146,6 @@ pub extern "C" fn daos_kv_list(
 ) -> c_int {
     match handles::is(oh, kind::KV) {
         true => list::daos_obj_list_dkey(oh, th, nr, kds, sgl, anchor, ev),
-        false => edge::complete_now(ev, || Err(Code::NO_HDL)),
+        false => boundary::complete_now(ev, || Err(Code::NO_HDL)),
     }
 }

@@ -1,20 +1,20 @@
 //! libdaos on Esker: the DAOS C API on top of the client crate, binary compatible.
 //!
 //! [`abi`] defines the C structures, `handles` maps the cookies that C holds to open objects, and every call goes
-//! through `edge`. The other modules contain the functions, named as in the headers in `include/`. The headers say
+//! through `boundary`. The other modules contain the functions, named as in the headers in `include/`. The headers say
 //! what each function does; the documentation here adds only what they leave open.
 #![allow(unsafe_code)]
 pub mod abi;
 pub mod acl;
 pub mod array;
 pub mod attribute;
+mod boundary;
 pub mod code;
 pub mod container;
 mod convert;
 pub mod dfs;
 pub mod dfs_sys;
 pub mod duns;
-mod edge;
 pub mod env;
 mod errno;
 pub mod errors;

@@ -3,7 +3,7 @@ use crate::abi::{self, EpochRange, Event, Handle, Iov, KeyDesc, Ptr, Recx, Sgl};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry};
 use crate::packing::Buffers;
-use crate::{convert, edge, object, strict};
+use crate::{boundary, convert, object, strict};
 use esker::types::KeyBatch;
 use esker::types::ops::{AkeyRef, Anchor, ListLimit, StoredExtent};
 use esker::{Access, Object};
@@ -54,7 +54,7 @@ pub extern "C" fn daos_obj_list_dkey(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = KeyPage { nr, kds, sgl, anchor };
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
         Ok(async move { page.fill(&entry, Level::Dkeys, via.access()).await })
     })
@@ -73,7 +73,7 @@ pub extern "C" fn daos_obj_list_akey(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = KeyPage { nr, kds, sgl, anchor };
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
         Ok(async move { page.fill(&entry, Level::Akeys(convert::key(dkey)?), via.access()).await })
     })
@@ -155,7 +155,7 @@ pub extern "C" fn daos_obj_list_recx(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = RecordPage { size, nr, recxs, eprs, anchor, ascending: incr_order != 0 };
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
         Ok(async move {
             let key = AkeyRef { dkey: convert::key(dkey)?, akey: convert::key(akey)? };
@@ -233,7 +233,7 @@ pub extern "C" fn daos_obj_anchor_split(
     nr: Ptr<u32>,
     anchors: Ptr<abi::Anchor>,
 ) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let entry = handles::entry(oh)?;
         let (_, positions) = object::listed(&entry)?;
         if nr.get()? > 0 {
@@ -247,7 +247,7 @@ pub extern "C" fn daos_obj_anchor_split(
 /// Sets an anchor to the start of a part of a listing.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_anchor_set(oh: Handle, index: u32, anchor: Ptr<abi::Anchor>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let entry = handles::entry(oh)?;
         let (_, positions) = object::listed(&entry)?;
         anchor.needed()?;
@@ -269,7 +269,7 @@ pub extern "C" fn daos_obj_key2anchor(
     anchor: Ptr<abi::Anchor>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (entry, via) = (handles::entry(oh)?, handles::via(th)?);
         Ok(async move { set_at_key(&entry, via.access(), dkey, akey, anchor).await })
     })

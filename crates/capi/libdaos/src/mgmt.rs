@@ -1,7 +1,7 @@
-//! The system as a whole (`daos_mgmt.h`).
+//! Management of the system (`daos_mgmt.h`).
 use crate::abi::{Bytes, Event, Handle, Ptr, RankList, Str, UuidBytes};
+use crate::boundary;
 use crate::code::{Code, Result};
-use crate::edge;
 use crate::event;
 use crate::init::VERSION;
 use crate::memory;
@@ -59,7 +59,7 @@ fn text<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
 /// Returns information about the system, which has neither agent nor ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_mgmt_get_sys_info(sys: Str, info: Ptr<Ptr<SysInfo>>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let name = if sys.is_null() { SYSTEM } else { sys.text()? };
         if name.len() > NAME_MAX {
             return Err(Code::OVERFLOW);
@@ -91,7 +91,7 @@ pub extern "C" fn daos_mgmt_list_pools(
     pools: Ptr<ListedPool>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || Ok(event::blocking(move || list(count, pools))))
+    boundary::drive(ev, || Ok(event::blocking(move || list(count, pools))))
 }
 
 fn list(count: Ptr<u64>, pools: Ptr<ListedPool>) -> Result<()> {
@@ -123,7 +123,7 @@ pub extern "C" fn dc_mgmt_srv_version(
     patch: Ptr<u32>,
     tag: Ptr<Str>,
 ) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let outputs = [major.needed()?, minor.needed()?, patch.needed()?];
         tag.needed()?.set(Ptr::null());
         outputs.iter().zip(VERSION).for_each(|(output, number)| output.set(number.into()));
@@ -134,7 +134,7 @@ pub extern "C" fn dc_mgmt_srv_version(
 /// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_stop_svc(_poh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }
 
 /// Not implemented.
@@ -147,13 +147,13 @@ pub extern "C" fn daos_debug_set_params(
     _extra: u64,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }
 
 /// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_debug_add_mark(_mark: Str) -> c_int {
-    edge::not_offered(Ptr::null())
+    boundary::not_offered(Ptr::null())
 }
 
 /// Not implemented.
@@ -164,13 +164,13 @@ pub extern "C" fn daos_mgmt_get_bs_state(
     _state: Ptr<c_int>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }
 
 /// Not implemented: a transaction belongs to one process.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_local2global(_th: Handle, _glob: Bytes) -> c_int {
-    edge::not_offered(Ptr::null())
+    boundary::not_offered(Ptr::null())
 }
 
 /// Not implemented.
@@ -180,5 +180,5 @@ pub extern "C" fn daos_tx_global2local(
     _glob: crate::abi::Iov,
     _th: Ptr<Handle>,
 ) -> c_int {
-    edge::not_offered(Ptr::null())
+    boundary::not_offered(Ptr::null())
 }

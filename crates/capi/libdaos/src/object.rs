@@ -7,7 +7,7 @@ use crate::code::{Code, Result};
 use crate::convert::{Data, Extents};
 use crate::handles::{Entry, Opened, kind};
 use crate::list::StoredPositions;
-use crate::{convert, edge, handles, memory, strict};
+use crate::{boundary, convert, handles, memory, strict};
 use esker::types::limits::AKEYS_PER_OP_MAX;
 use esker::types::ops::{Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Update, Value};
 use esker::types::{Extent, KeyKind, ObjectClass, ObjectType};
@@ -32,7 +32,7 @@ pub extern "C" fn daos_obj_generate_oid2(
     hints: u16,
     _args: u32,
 ) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let code = u8::try_from(otype).map_err(|_| Code::INVAL)?;
         let otype = ObjectType::from_code(code).ok_or(Code::INVAL)?;
         let user = oid.get()?;
@@ -67,7 +67,7 @@ pub extern "C" fn daos_obj_open(
     oh: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::complete_now(ev, || {
+    boundary::complete_now(ev, || {
         let container = handles::container(coh)?;
         oh.needed()?;
         strict::check_class(&container.container, oid.into())?;
@@ -86,7 +86,7 @@ pub extern "C" fn daos_obj_close(oh: Handle, ev: Ptr<Event>) -> c_int {
 
 /// Closes a handle of one of these types.
 pub(crate) fn close(oh: Handle, kinds: &[u64], ev: Ptr<Event>) -> c_int {
-    edge::complete_now(ev, || handles::close(oh.cookie, kinds).map(drop))
+    boundary::complete_now(ev, || handles::close(oh.cookie, kinds).map(drop))
 }
 
 /// Conditional flags of an akey in an update.
@@ -167,7 +167,7 @@ pub extern "C" fn daos_obj_update(
     sgls: Ptr<Sgl>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move {
             let dkey = convert::key(dkey)?;
@@ -203,7 +203,7 @@ async fn update(
 /// Punches an object.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_punch(oh: Handle, th: Handle, flags: u64, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         let cond = convert::cond(flags, Cond::PUNCH);
         Ok(async move { strict::punch(&object, cond, via.access()).await })
@@ -220,7 +220,7 @@ pub extern "C" fn daos_obj_punch_dkeys(
     dkeys: Ptr<Iov>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move {
             if nr != 1 {
@@ -243,7 +243,7 @@ pub extern "C" fn daos_obj_punch_akeys(
     akeys: Ptr<Iov>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move {
             let dkey = convert::key(dkey)?;
@@ -270,7 +270,7 @@ pub extern "C" fn daos_obj_fetch(
     ev: Ptr<Event>,
 ) -> c_int {
     let arguments = FetchArguments { flags, iods, sgls, ioms };
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move {
             arguments.read(&object, convert::key(dkey)?, check_count(nr)?, via.access()).await
@@ -451,7 +451,7 @@ pub extern "C" fn daos_obj_query_key(
     ev: Ptr<Event>,
 ) -> c_int {
     let query = QueryArguments { flags, dkey, akey, recx };
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move { query.run(&object, via.access()).await })
     })
@@ -532,7 +532,7 @@ pub extern "C" fn daos_obj_query_max_epoch(
     epoch: Ptr<u64>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move {
             epoch.needed()?.set(object.epoch(via.access()).await?.0);
@@ -544,7 +544,7 @@ pub extern "C" fn daos_obj_query_max_epoch(
 /// Verifies that all replicas of an object agree. Each object has one replica.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_verify(coh: Handle, _oid: ObjId, _epoch: u64) -> c_int {
-    edge::now(|| handles::container(coh).map(drop))
+    boundary::now(|| handles::container(coh).map(drop))
 }
 
 /// Not implemented.
@@ -555,7 +555,7 @@ pub extern "C" fn daos_obj_query(
     _ranks: Ptr<RankList>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }
 
 /// Not implemented: placement is the backend's. pydaos looks the function up, whether or not it is called.
@@ -565,5 +565,5 @@ pub extern "C" fn daos_obj_layout_get(
     _oid: ObjId,
     _layout: Ptr<Ptr<c_void>>,
 ) -> c_int {
-    edge::not_offered(Ptr::null())
+    boundary::not_offered(Ptr::null())
 }

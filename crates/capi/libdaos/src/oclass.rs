@@ -1,7 +1,7 @@
 //! Object classes by name (`daos_obj_class.h`).
 use crate::abi::{Anchor, Event, Handle, Ptr, Str};
+use crate::boundary::{self, guard};
 use crate::code::Code;
-use crate::edge::{self, guard};
 use esker::types::ObjectClass;
 use std::ffi::{c_int, c_void};
 
@@ -68,7 +68,7 @@ pub extern "C" fn daos_obj_register_class(
     _attr: Ptr<c_void>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }
 
 /// Not implemented.
@@ -79,7 +79,7 @@ pub extern "C" fn daos_obj_query_class(
     _attr: Ptr<c_void>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }
 
 /// Not implemented.
@@ -90,5 +90,5 @@ pub extern "C" fn daos_obj_list_class(
     _anchor: Ptr<Anchor>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }

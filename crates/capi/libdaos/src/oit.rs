@@ -3,8 +3,8 @@
 //! The store lists the objects of a snapshot. Each snapshot's marks are stored in an object of the container, whose
 //! type users cannot open.
 use crate::abi::{Anchor, Event, Handle, Iov, ObjId, Ptr};
+use crate::boundary;
 use crate::code::{Code, Result};
-use crate::edge;
 use crate::handles::{self, Entry, kind};
 use crate::list::{self, StoredPositions};
 use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value};
@@ -157,7 +157,7 @@ impl Oit {
 /// Opens the table of a snapshot.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_open(coh: Handle, epoch: u64, oh: Ptr<Handle>, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::container(coh)?;
         Ok(async move {
             oh.needed()?;
@@ -173,7 +173,7 @@ pub extern "C" fn daos_oit_open(coh: Handle, epoch: u64, oh: Ptr<Handle>, ev: Pt
 /// Closes a table.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_close(oh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::complete_now(ev, || handles::close(oh.cookie, &[kind::OIT]).map(drop))
+    boundary::complete_now(ev, || handles::close(oh.cookie, &[kind::OIT]).map(drop))
 }
 
 /// Lists object ids.
@@ -186,7 +186,7 @@ pub extern "C" fn daos_oit_list(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { oids, nr, anchor };
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let table = handles::oit(oh)?;
         Ok(async move { table.list(page, Selection::All).await })
     })
@@ -202,7 +202,7 @@ pub extern "C" fn daos_oit_list_unmarked(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { oids, nr, anchor };
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let table = handles::oit(oh)?;
         Ok(async move { table.list(page, Selection::Unmarked).await })
     })
@@ -219,7 +219,7 @@ pub extern "C" fn daos_oit_list_filter(
     ev: Ptr<Event>,
 ) -> c_int {
     let page = Page { oids, nr, anchor };
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let table = handles::oit(oh)?;
         let filter = filter.ok_or(Code::INVAL)?;
         Ok(async move { table.list(page, Selection::Matching(filter)).await })
@@ -243,7 +243,7 @@ fn ask(filter: Filter, oid: ObjectId, marker: Option<Vec<u8>>) -> Result<bool> {
 /// Sets or removes the mark of an object id.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oit_mark(oh: Handle, oid: ObjId, marker: Ptr<Iov>, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let table = handles::oit(oh)?;
         Ok(async move { table.mark(oid.into(), marker).await })
     })

@@ -36,7 +36,7 @@ impl<T: Default> PerProcess<T> {
         match self.0.compare_exchange(known, made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => value,
             Err(now) => {
-                // SAFETY: another thread was first, so no other thread has seen this one.
+                // SAFETY: another thread stored its value first, so this one was never shared.
                 drop(unsafe { Box::from_raw(made) });
                 Self::read(now).unwrap_or(value)
             }

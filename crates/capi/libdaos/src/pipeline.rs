@@ -10,7 +10,7 @@ use crate::abi::{
     PipelineStats, Ptr, Sgl,
 };
 use crate::code::{Code, Result};
-use crate::{edge, handles, memory};
+use crate::{boundary, handles, memory};
 use run::{Arguments, Run};
 use std::ffi::c_int;
 
@@ -38,7 +38,7 @@ pub extern "C" fn daos_filter_init(filter: Ptr<PipelineFilter>) {
 /// Adds a filter, which must stay where it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pipeline_add(pipeline: Ptr<Pipeline>, filter: Ptr<PipelineFilter>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let mut changed = pipeline.get()?;
         let kind = filter.get()?.filter_type;
         let (list, count) = if parse::is_named(&kind, c"DAOS_FILTER_CONDITION")? {
@@ -57,7 +57,7 @@ pub extern "C" fn daos_pipeline_add(pipeline: Ptr<Pipeline>, filter: Ptr<Pipelin
 /// Adds a part, which must stay where it is.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_filter_add(filter: Ptr<PipelineFilter>, part: Ptr<PipelinePart>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let mut changed = filter.get()?;
         part.needed()?;
         append(&mut changed.parts, &mut changed.num_parts, part)?;
@@ -79,13 +79,13 @@ fn append<T>(list: &mut Ptr<Ptr<T>>, count: &mut u32, last: Ptr<T>) -> Result<()
 /// Checks a pipeline.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pipeline_check(pipeline: Ptr<Pipeline>) -> c_int {
-    edge::always(|| parse::parse(pipeline).map(drop))
+    boundary::always(|| parse::parse(pipeline).map(drop))
 }
 
 /// Frees the lists of a pipeline and of its filters.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pipeline_free(pipeline: Ptr<Pipeline>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let freed = pipeline.get()?;
         free_filters(freed.filters, freed.num_filters)?;
         free_filters(freed.aggr_filters, freed.num_aggr_filters)?;
@@ -142,7 +142,7 @@ pub extern "C" fn daos_pipeline_run(
     };
     // A pipeline that is not valid fails the call and leaves the event alone, as in DAOS.
     match daos_pipeline_check(pipeline) {
-        0 => edge::drive(ev, || {
+        0 => boundary::drive(ev, || {
             let parsed = parse::parse(pipeline)?;
             handles::any_container(coh)?;
             let (entry, via) = (handles::entry(oh)?, handles::via(th)?);

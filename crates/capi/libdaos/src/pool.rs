@@ -3,13 +3,13 @@ use crate::abi::{
     ContInfo, Event, Filter, FilterPart, Handle, PoolContInfo, PoolContInfo2, PoolInfo, PoolSpace,
     Prop, Ptr, RankList, RebuildStatus, Space, Str, TargetInfo,
 };
+use crate::boundary::guard;
 use crate::code::{Code, Result};
 use crate::container::{self, properties};
-use crate::edge::guard;
 use crate::handles::{Entry, OpenPool};
 use crate::property::table::{self, POOL, Property};
 use crate::property::{Value, rank_list};
-use crate::{convert, edge, event, handles, memory, strict};
+use crate::{boundary, convert, event, handles, memory, strict};
 use esker::Pool;
 use esker::types::info::{self, ContainerInfo, Medium, OpenMode};
 use std::ffi::c_int;
@@ -24,7 +24,7 @@ pub extern "C" fn daos_pool_connect2(
     about: Ptr<PoolInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         Ok(async move {
             poh.needed()?;
             strict::check_system(if sys.is_null() { "" } else { sys.text()? })?;
@@ -54,7 +54,7 @@ pub extern "C" fn daos_pool_connect(
 /// Disconnects from a pool. With an event, a thread for blocking work closes it.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_disconnect(poh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::close_pool(poh, |pool| match pool.is_used() {
             true => Err(Code::BUSY),
             false => Ok(()),
@@ -133,7 +133,7 @@ pub extern "C" fn daos_pool_query(
     prop: Ptr<Prop>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::pool(poh)?;
         Ok(async move {
             write_info(&pool.pool, about).await?;
@@ -172,7 +172,7 @@ pub extern "C" fn daos_pool_query_target(
     at: Ptr<TargetInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::pool(poh)?;
         Ok(async move {
             at.needed()?;
@@ -218,7 +218,7 @@ pub extern "C" fn daos_pool_list_cont(
     list: Ptr<PoolContInfo>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::pool(poh)?;
         Ok(async move {
             count.needed()?;
@@ -237,7 +237,7 @@ pub extern "C" fn daos_pool_filter_cont(
     list: Ptr<PoolContInfo2>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let pool = handles::pool(poh)?;
         Ok(async move {
             count.needed()?;
@@ -342,7 +342,7 @@ pub extern "C" fn daos_pool_cont_filter_init(filter: Ptr<Filter>, combine: u32) 
 /// Adds a copy of a part to a filter.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pool_cont_filter_add(filter: Ptr<Filter>, part: Ptr<FilterPart>) -> c_int {
-    edge::always(|| add(filter, part))
+    boundary::always(|| add(filter, part))
 }
 
 fn add(at: Ptr<Filter>, part: Ptr<FilterPart>) -> Result<()> {

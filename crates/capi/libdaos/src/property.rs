@@ -1,8 +1,8 @@
 //! Properties of pools and containers (`daos_prop.h`): lists of them, which C owns, and their values.
 use crate::abi::{ByteVal, Bytes, Prop, PropEntry, PropValue, Ptr, RankList, Roots, Str};
+use crate::boundary::guard;
 use crate::code::{Code, Result};
-use crate::edge::guard;
-use crate::{acl, edge, memory};
+use crate::{acl, boundary, memory};
 use std::ffi::c_int;
 use table::{Property, Sort};
 
@@ -97,7 +97,7 @@ fn merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Result<Ptr<Prop>> {
 /// Merges two lists.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_merge2(old: Ptr<Prop>, new: Ptr<Prop>, out: Ptr<Ptr<Prop>>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         out.needed()?.set(merge(old, new)?);
         Ok(())
     })
@@ -127,7 +127,7 @@ fn copy_of(bytes: Bytes, len: u64) -> Result<Ptr<u8>> {
 /// Sets an entry to a copy of a string.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_set_str(entry: Ptr<PropEntry>, text: Str, len: u64) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let (entry, text) = (entry.needed()?, text.needed()?.cast::<std::ffi::c_void>());
         if entry.get()?.kind == 0 || sort_of(entry.get()?.kind) != Some(Sort::Text) {
             return Err(Code::INVAL);
@@ -153,13 +153,13 @@ pub extern "C" fn daos_prop_set_str(prop: Ptr<Prop>, kind: u32, text: Str, len: 
 /// Sets an entry to a copy of bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_set_ptr(entry: Ptr<PropEntry>, bytes: Bytes, size: u64) -> c_int {
-    edge::always(|| put(entry.needed()?, copy_of(bytes, size)?))
+    boundary::always(|| put(entry.needed()?, copy_of(bytes, size)?))
 }
 
 /// Sets the entry of a type to a copy of bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_set_ptr(prop: Ptr<Prop>, kind: u32, bytes: Bytes, size: u64) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         prop.needed()?;
         put(find(prop, kind).ok_or(Code::NONEXIST)?, copy_of(bytes, size)?)
     })
@@ -172,7 +172,7 @@ pub extern "C" fn daos_prop_entry_dup_ptr(
     src: Ptr<PropEntry>,
     len: usize,
 ) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let copy = copy_of(src.get()?.value.pointer(), len as u64)?;
         let entry = dst.get()?;
         dst.set(PropEntry { value: copy.into(), flags: 0, ..entry });
@@ -192,7 +192,7 @@ pub extern "C" fn daos_prop_entry_set_byteval(
     bytes: Bytes,
     len: usize,
 ) -> c_int {
-    edge::always(|| put(entry.needed()?, byte_value(bytes, len)?))
+    boundary::always(|| put(entry.needed()?, byte_value(bytes, len)?))
 }
 
 /// Sets the entry of a type to a copy of bytes with their length.
@@ -203,7 +203,7 @@ pub extern "C" fn daos_prop_set_byteval(
     bytes: Bytes,
     len: usize,
 ) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         prop.needed()?;
         put(find(prop, kind).ok_or(Code::NONEXIST)?, byte_value(bytes, len)?)
     })
@@ -212,7 +212,7 @@ pub extern "C" fn daos_prop_set_byteval(
 /// Sets an entry to a copy of the bytes of another.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_byteval(dst: Ptr<PropEntry>, src: Ptr<PropEntry>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let bytes = src.get()?.value.pointer::<ByteVal>().get()?;
         let copy = byte_value(bytes.data, bytes.len)?;
         dst.set(PropEntry { value: copy.into(), flags: 0, ..dst.get()? });
@@ -223,7 +223,7 @@ pub extern "C" fn daos_prop_entry_dup_byteval(dst: Ptr<PropEntry>, src: Ptr<Prop
 /// Sets an entry to a copy of the roots of another.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_co_roots(dst: Ptr<PropEntry>, src: Ptr<PropEntry>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let copy = memory::one(src.get()?.value.pointer::<Roots>().get()?)?;
         dst.set(PropEntry { value: copy.into(), flags: 0, ..dst.get()? });
         Ok(())
@@ -257,7 +257,7 @@ pub extern "C" fn daos_prop_has_byteval(_entry: Ptr<PropEntry>) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_cmp_acl(a: Ptr<PropEntry>, b: Ptr<PropEntry>) -> c_int {
     let list = |entry: Ptr<PropEntry>| acl::checked(entry.get()?.value.pointer());
-    edge::always(|| match list(a)? == list(b)? {
+    boundary::always(|| match list(a)? == list(b)? {
         true => Ok(()),
         false => Err(Code::MISMATCH),
     })

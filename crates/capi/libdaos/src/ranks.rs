@@ -1,7 +1,7 @@
 //! Lists of ranks. A pool has one rank, number 0.
 use crate::abi::{Ptr, RankList, Str};
+use crate::boundary::{self, guard};
 use crate::code::{Code, Result};
-use crate::edge::{self, guard};
 use crate::memory;
 use crate::property::rank_list;
 use std::ffi::c_int;
@@ -30,7 +30,7 @@ pub(crate) fn copy(list: Ptr<RankList>) -> Result<Ptr<RankList>> {
 /// Copies a list.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_rank_list_dup(dst: Ptr<Ptr<RankList>>, src: Ptr<RankList>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         dst.needed()?.set(copy(src)?);
         Ok(())
     })

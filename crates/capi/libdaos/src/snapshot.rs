@@ -4,7 +4,7 @@ use crate::code::{Code, Result};
 use crate::container::Time;
 use crate::container::properties;
 use crate::handles::{self, OpenContainer};
-use crate::{edge, oit};
+use crate::{boundary, oit};
 use esker::types::Epoch;
 use std::ffi::c_int;
 
@@ -33,7 +33,7 @@ pub extern "C" fn daos_cont_create_snap_opt(
     opts: u32,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::container(coh)?;
         Ok(async move {
             if opts & CREATE == 0 || !name.is_null() {
@@ -65,7 +65,7 @@ pub extern "C" fn daos_cont_list_snap(
     anchor: Ptr<Anchor>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::container(coh)?;
         Ok(async move { list(&container, nr, epochs, anchor).await })
     })
@@ -94,7 +94,7 @@ async fn list(
 /// Destroys a snapshot and the marks in the table of its objects.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::container(coh)?;
         Ok(async move {
             if epr.lo != epr.hi || epr.lo == 0 {
@@ -116,7 +116,7 @@ pub extern "C" fn daos_cont_snap_oit_create(
     name: Str,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::container(coh)?;
         Ok(async move {
             match name.is_null() {
@@ -130,7 +130,7 @@ pub extern "C" fn daos_cont_snap_oit_create(
 /// Destroys an open table of objects, and its marks.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_snap_oit_destroy(coh: Handle, oh: Handle, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let (container, table) = (handles::container(coh)?, handles::oit(oh)?);
         Ok(async move { oit::destroy(&container.container, table.epoch()).await })
     })
@@ -139,17 +139,17 @@ pub extern "C" fn daos_cont_snap_oit_destroy(coh: Handle, oh: Handle, ev: Ptr<Ev
 /// Does nothing: overwritten data is freed at once, unless a snapshot needs it.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_aggregate(coh: Handle, _epoch: u64, ev: Ptr<Event>) -> c_int {
-    edge::complete_now(ev, || handles::container(coh).map(drop))
+    boundary::complete_now(ev, || handles::container(coh).map(drop))
 }
 
 /// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_rollback(_coh: Handle, _epoch: u64, ev: Ptr<Event>) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }
 
 /// Not implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_subscribe(_coh: Handle, _epoch: Ptr<u64>, ev: Ptr<Event>) -> c_int {
-    edge::not_offered(ev)
+    boundary::not_offered(ev)
 }

@@ -78,8 +78,8 @@ pub(crate) fn check_akey_punch(oid: ObjectId) -> Result<()> {
     rule(|| !is_flat(oid), Code::INVAL)
 }
 
-/// Keys that are sorted are short, and a flat object has one akey under a dkey. DAOS puts a second one in the place of the
-/// first, which nobody should rely on, so it is refused.
+/// Refuses long keys in sorted objects, and a second akey under a dkey of a flat object. DAOS replaces the first akey
+/// by the second, and no program should rely on that.
 pub(crate) async fn check_update(
     object: &Object,
     dkey: &[u8],

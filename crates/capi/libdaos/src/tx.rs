@@ -1,7 +1,7 @@
 //! Transactions (`daos_api.h`).
 use crate::abi::{Event, Handle, Ptr};
+use crate::boundary;
 use crate::code::{Code, Result};
-use crate::edge;
 use crate::handles::{self, Entry, kind};
 use esker::Transaction;
 use esker::types::Epoch;
@@ -15,7 +15,7 @@ const ZERO_COPY: u64 = 0x2;
 /// Opens a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_open(coh: Handle, th: Ptr<Handle>, flags: u64, ev: Ptr<Event>) -> c_int {
-    edge::complete_now(ev, || {
+    boundary::complete_now(ev, || {
         let container = handles::container(coh)?;
         th.needed()?;
         if flags & !(READ_ONLY | ZERO_COPY) != 0 {
@@ -45,7 +45,7 @@ pub extern "C" fn daos_tx_open_snap(
     th: Ptr<Handle>,
     ev: Ptr<Event>,
 ) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::container(coh)?;
         Ok(async move {
             th.needed()?;
@@ -57,7 +57,7 @@ pub extern "C" fn daos_tx_open_snap(
 /// Commits a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let transaction = handles::transaction(th)?;
         Ok(async move { Ok(transaction.commit().await?) })
     })
@@ -66,25 +66,25 @@ pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
 /// Aborts a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_abort(th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::complete_now(ev, || Ok(handles::transaction(th)?.abort()?))
+    boundary::complete_now(ev, || Ok(handles::transaction(th)?.abort()?))
 }
 
 /// Closes a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_close(th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::complete_now(ev, || handles::close(th.cookie, &[kind::TX]).map(drop))
+    boundary::complete_now(ev, || handles::close(th.cookie, &[kind::TX]).map(drop))
 }
 
 /// Restarts a transaction after a conflict.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_restart(th: Handle, ev: Ptr<Event>) -> c_int {
-    edge::complete_now(ev, || Ok(handles::transaction(th)?.restart()?))
+    boundary::complete_now(ev, || Ok(handles::transaction(th)?.restart()?))
 }
 
 /// Returns the epoch of a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_hdl2epoch(th: Handle, epoch: Ptr<u64>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let transaction = handles::transaction(th)?;
         epoch.needed()?.set(transaction.epoch().ok_or(Code::UNINIT)?.0);
         Ok(())

@@ -1,4 +1,4 @@
-//! The library refuses what DAOS refuses once it is told to. There is one test, because the switch is for the whole process.
+//! In strict mode, the library refuses the calls that DAOS refuses. There is one test: the mode is for the process.
 #![allow(unsafe_code, missing_docs)]
 #[allow(dead_code)]
 #[path = "functions/common.rs"]

@@ -4,9 +4,9 @@
 //! `types:flags:principal:permissions`.
 use super::principal::{self, Kind};
 use crate::abi::{Bytes, Ptr, Str};
+use crate::boundary;
+use crate::boundary::guard;
 use crate::code::{Code, Result, print};
-use crate::edge;
-use crate::edge::guard;
 use crate::memory;
 use std::ffi::{c_char, c_int};
 
@@ -219,7 +219,7 @@ pub extern "C" fn daos_ace_get_principal_str(ace: Bytes) -> Ptr<c_char> {
 /// Parses an entry.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_from_str(text: Str, ace: Ptr<Bytes>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let read = parse(text.text()?)?;
         ace.needed()?.set(memory::copy(&read.to_bytes())?.cast());
         Ok(())
@@ -229,7 +229,7 @@ pub extern "C" fn daos_ace_from_str(text: Str, ace: Ptr<Bytes>) -> c_int {
 /// Formats an entry as text.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_to_str(ace: Bytes, buf: Str, len: usize) -> c_int {
-    edge::always(|| put(&to_text(&Ace::read(ace)?)?, buf, len))
+    boundary::always(|| put(&to_text(&Ace::read(ace)?)?, buf, len))
 }
 
 /// Copies text and a NUL to a buffer, truncated if the buffer is short.
@@ -331,7 +331,7 @@ const PERM_WORDS: [&str; 9] = [
 /// Translates the text of an entry to words.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_str_get_verbose(ace: Str, buf: Str, len: usize) -> c_int {
-    edge::always(|| put(&verbose(ace.text()?)?, buf, len))
+    boundary::always(|| put(&verbose(ace.text()?)?, buf, len))
 }
 
 /// Translates the text of an entry to words, in the order of its letters. The fields need not be consistent.

@@ -2,9 +2,9 @@
 use super::ace::{self, ACE_BYTES, Ace, len_of, short, size};
 use super::principal::Kind;
 use crate::abi::{Bytes, Ptr, Str};
+use crate::boundary;
+use crate::boundary::guard;
 use crate::code::{self, Code, Result};
-use crate::edge;
-use crate::edge::guard;
 use crate::memory;
 use std::ffi::{c_char, c_int};
 
@@ -145,7 +145,7 @@ pub extern "C" fn daos_acl_get_ace_for_principal(
     name: Str,
     ace: Ptr<Bytes>,
 ) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let (kind, name) = principal(kind, name)?;
         ace.needed()?;
         let aces = unpack(bytes_of(acl)?)?;
@@ -175,7 +175,7 @@ pub(crate) fn merge(aces: &mut Vec<Ace>, new: Ace) {
 /// Adds an entry, or replaces the one of its principal.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_add_ace(acl: Ptr<Bytes>, new: Bytes) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let mut aces = unpack(bytes_of(acl.get()?)?)?;
         merge(&mut aces, Ace::read(new)?);
         replace(acl, aces)
@@ -185,7 +185,7 @@ pub extern "C" fn daos_acl_add_ace(acl: Ptr<Bytes>, new: Bytes) -> c_int {
 /// Removes the entry of a principal.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_remove_ace(acl: Ptr<Bytes>, kind: u32, name: Str) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let (kind, name) = principal(kind, name)?;
         if kind.has_name() && name.is_empty() {
             return Err(Code::INVAL);
@@ -212,13 +212,13 @@ pub extern "C" fn daos_acl_dump(acl: Bytes) {
 /// Checks a list and its entries.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_validate(acl: Bytes) -> c_int {
-    edge::always(|| checked(acl).map(drop))
+    boundary::always(|| checked(acl).map(drop))
 }
 
 /// Parses a list from the texts of its entries.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_from_strs(texts: Ptr<Str>, count: usize, acl: Ptr<Bytes>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         if count == 0 {
             return Err(Code::INVAL);
         }
@@ -233,7 +233,7 @@ pub extern "C" fn daos_acl_from_strs(texts: Ptr<Str>, count: usize, acl: Ptr<Byt
 /// Formats a list as an array of texts.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_to_strs(acl: Bytes, texts: Ptr<Ptr<Str>>, count: Ptr<usize>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let (texts, count) = (texts.needed()?, count.needed()?);
         let written = texts_of(acl)?;
         let strings = written.iter().map(|text| memory::string(text.as_bytes()));
@@ -252,7 +252,7 @@ fn texts_of(acl: Bytes) -> Result<Vec<String>> {
 /// Prints a list as text; a null pointer is an empty list.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_to_stream(stream: Ptr<libc::FILE>, acl: Bytes, verbose: bool) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         stream.needed()?;
         let written = if acl.is_null() { Vec::new() } else { texts_of(acl)? };
         print(stream, if written.is_empty() { "# Entries:\n#   None\n" } else { "# Entries:\n" })?;

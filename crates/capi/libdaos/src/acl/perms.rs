@@ -4,8 +4,8 @@ use super::ace::Ace;
 use super::list::{checked, unpack};
 use super::principal::{self, Kind};
 use crate::abi::{Prop, Ptr};
+use crate::boundary;
 use crate::code::{Code, Result};
-use crate::edge;
 use crate::property::{self, table};
 use std::ffi::c_int;
 
@@ -92,7 +92,7 @@ pub extern "C" fn daos_pool_get_perms(
     count: usize,
     perms: Ptr<u64>,
 ) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         perms.needed()?;
         let rules = Rules::read(prop, table::PO_ACL, table::PO_OWNER, table::PO_OWNER_GROUP)?;
         perms.set(rules.perms(&credentials_of(uid, gids, count)?));
@@ -109,7 +109,7 @@ pub extern "C" fn daos_cont_get_perms(
     count: usize,
     perms: Ptr<u64>,
 ) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         perms.needed()?;
         let rules = Rules::read(prop, table::CO_ACL, table::CO_OWNER, table::CO_OWNER_GROUP)?;
         let credentials = credentials_of(uid, gids, count)?;

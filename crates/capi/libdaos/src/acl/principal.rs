@@ -1,9 +1,9 @@
 //! Principals: the users and groups that entries name.
 use super::accounts::{gid_of, group_name, uid_of, user_name};
 use crate::abi::{Ptr, Str};
+use crate::boundary;
+use crate::boundary::guard;
 use crate::code::{Code, Result};
-use crate::edge;
-use crate::edge::guard;
 use crate::memory;
 use std::ffi::c_int;
 
@@ -83,7 +83,7 @@ pub(crate) fn local<'a>(principal: Str) -> Result<&'a str> {
 /// Returns the principal of a user.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_uid_to_principal(uid: libc::uid_t, name: Ptr<Str>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let name = name.needed()?;
         write(&user_name(uid)?, name)
     })
@@ -92,7 +92,7 @@ pub extern "C" fn daos_acl_uid_to_principal(uid: libc::uid_t, name: Ptr<Str>) ->
 /// Returns the principal of a group.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_gid_to_principal(gid: libc::gid_t, name: Ptr<Str>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let name = name.needed()?;
         write(&group_name(gid)?, name)
     })
@@ -106,7 +106,7 @@ fn write(name: &str, at: Ptr<Str>) -> Result<()> {
 /// Returns the user id of a principal.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_principal_to_uid(principal: Str, uid: Ptr<libc::uid_t>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         uid.needed()?.set(uid_of(local(principal)?)?);
         Ok(())
     })
@@ -115,7 +115,7 @@ pub extern "C" fn daos_acl_principal_to_uid(principal: Str, uid: Ptr<libc::uid_t
 /// Returns the group id of a principal.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_principal_to_gid(principal: Str, gid: Ptr<libc::gid_t>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         gid.needed()?.set(gid_of(local(principal)?)?);
         Ok(())
     })
@@ -124,7 +124,7 @@ pub extern "C" fn daos_acl_principal_to_gid(principal: Str, gid: Ptr<libc::gid_t
 /// Parses a principal and its kind.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_principal_from_str(text: Str, kind: Ptr<u32>, name: Ptr<Str>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let (text, kind, name) = (text.text()?, kind.needed()?, name.needed()?);
         let specials = [Kind::Owner, Kind::OwnerGroup, Kind::Everyone];
         if let Some(special) = specials.into_iter().find(|kind| kind.special() == Some(text)) {

@@ -7,8 +7,8 @@ use super::properties;
 use crate::abi::{Bytes, Event, Handle, Prop, PropEntry, Ptr, Str};
 use crate::acl::perms::{Credentials, Rules};
 use crate::acl::{self, Ace, Kind, unpack};
+use crate::boundary;
 use crate::code::{Code, Result};
-use crate::edge;
 use crate::handles::{self, OpenContainer, OpenPool};
 use crate::property;
 use crate::property::Value;
@@ -138,7 +138,7 @@ pub(crate) async fn open(pool: &OpenPool, name: &str, mode: OpenMode) -> Result<
 /// Returns the list, the owner and the owner group as a new list of properties.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::any_container(coh)?;
         Ok(async move {
             out.needed()?;
@@ -171,7 +171,7 @@ async fn store_acl(container: &OpenContainer, aces: Vec<Ace>) -> Result<()> {
 /// Replaces the list.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_overwrite_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::any_container(coh)?;
         Ok(async move { store_acl(&container, acl::unpack(acl::checked(acl)?)?).await })
     })
@@ -180,7 +180,7 @@ pub extern "C" fn daos_cont_overwrite_acl(coh: Handle, acl: Bytes, ev: Ptr<Event
 /// Adds entries, replacing existing ones of the same principals.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::any_container(coh)?;
         Ok(async move {
             let new = acl::unpack(acl::checked(acl)?)?;
@@ -194,7 +194,7 @@ pub extern "C" fn daos_cont_update_acl(coh: Handle, acl: Bytes, ev: Ptr<Event>) 
 /// Removes the entry of a principal.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_delete_acl(coh: Handle, kind: u32, name: Str, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::any_container(coh)?;
         Ok(async move {
             container.rights.require_set(table::CO_ACL)?;
@@ -229,7 +229,7 @@ pub extern "C" fn daos_cont_set_owner_no_check(
 }
 
 fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) -> c_int {
-    edge::drive(ev, || {
+    boundary::drive(ev, || {
         let container = handles::any_container(coh)?;
         Ok(async move {
             if user.is_null() && group.is_null() {

@@ -1,4 +1,4 @@
-//! Counting and checking a whole file system.
+//! Counting and checking a file system.
 use crate::abi::{Handle, Ptr, Str};
 use crate::code::print;
 use crate::container::{daos_cont_close, daos_cont_open2};

@@ -17,7 +17,7 @@ use std::ffi::c_int;
 const SINGLE: &str = "single";
 const MAX: &str = "max";
 
-/// The class that a word stands for; none for the default.
+/// Parses the name of a class; `None` for the default.
 fn class_for(word: &str) -> Result<Option<ObjectClass>> {
     match word {
         "" => Ok(None),
@@ -176,7 +176,7 @@ fn effective_class(fs: &::dfs::Dfs, given: u32, kind: ObjectType) -> Result<u32>
     }
 }
 
-/// Leaves an owner as it is, or stands for the one that a name has here.
+/// No numeric ID: the owner stays, or its ID on this host is looked up by name.
 const NO_ID: u32 = u32::MAX;
 
 /// Changes the owner of a container and its root directory.

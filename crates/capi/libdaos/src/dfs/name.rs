@@ -27,7 +27,7 @@ impl Name<'_> {
 /// A parent directory as it is given: kept while the call lasts, or none for the root.
 pub(crate) struct Parent(Option<Held<OpenFile>>);
 
-/// The directory an object stands for; no object stands for the root.
+/// The directory behind an open object; a null pointer means the root.
 pub(crate) fn parent_of(obj: Ptr<DfsObj>) -> Result<Parent> {
     match obj.is_null() {
         true => Ok(Parent(None)),

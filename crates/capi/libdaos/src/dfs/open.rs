@@ -8,7 +8,7 @@ use ::dfs::{Create, Follow, KIND_MASK, Kind, MODE_MASK, Node, find_and};
 use esker::types::{Error, ErrorKind, ObjectClass};
 use std::ffi::c_int;
 
-/// Output pointers of a lookup; null pointers are skipped, except `obj`.
+/// Output pointers of a lookup; all but `obj` may be null.
 #[derive(Clone, Copy)]
 struct LookupOutputs {
     obj: Ptr<Ptr<DfsObj>>,

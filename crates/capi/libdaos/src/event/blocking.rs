@@ -1,7 +1,7 @@
 //! Threads for work that blocks: opening and closing the files of a pool. The threads that poll operations must not do
 //! it, or operations that could go on would wait behind it.
+use crate::boundary::guard;
 use crate::code::{Code, Result};
-use crate::edge::guard;
 use crate::per_process::PerProcess;
 use esker_os::executor::may_block;
 use std::collections::VecDeque;
@@ -54,7 +54,7 @@ pub(crate) async fn drop_blocking<T: Send + 'static>(value: T) -> Result<()> {
     .await
 }
 
-/// The result of the work, once it is there, and who is told.
+/// Result of the work once it has ended, and the waker of the task that waits for it.
 struct Answer<T> {
     result: Option<Result<T>>,
     waker: Option<Waker>,

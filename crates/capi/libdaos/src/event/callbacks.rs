@@ -2,8 +2,8 @@
 use super::private::{Ev, EventStatus};
 use super::queue::{self, Events};
 use crate::abi::{Bytes, Event, Ptr};
+use crate::boundary;
 use crate::code::Code;
-use crate::edge;
 use std::ffi::{c_int, c_void};
 
 /// `daos_event_comp_cb_t`.
@@ -24,7 +24,7 @@ pub extern "C" fn daos_event_register_comp_cb(
     cb: Option<CompletionCallback>,
     arg: Bytes,
 ) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let ev = Ev::initialized(ev)?;
         let function = cb.ok_or(Code::INVAL)?;
         queue::find_for_event(ev)?.locked(|held| {

@@ -14,8 +14,8 @@ pub use queue::Queue;
 pub use queues::{daos_eq_create, daos_eq_destroy, daos_eq_poll, daos_eq_query};
 
 use crate::abi::{Event, Handle, Ptr};
+use crate::boundary::{self, guard};
 use crate::code::{self, Code, Result};
-use crate::edge::{self, guard};
 use private::{Ev, EventStatus};
 use std::ffi::c_int;
 use std::future::poll_fn;
@@ -45,12 +45,12 @@ where
     let queue = queue::find_for_event(ev)?;
     queue.start(ev)?;
     match prepare() {
-        Err(Code(code)) => queue.settle(ev, code),
+        Err(Code(code)) => queue.end_operation(ev, code),
         Ok(operation) => {
             queue.begin_job();
             workers::submit(async move {
                 let code = code::from_result(caught(operation).await);
-                queue.settle(ev, code);
+                queue.end_operation(ev, code);
                 queue.end_job();
             });
         }
@@ -70,14 +70,14 @@ pub(crate) fn completed(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> Re
     let ev = Ev::initialized(ev)?;
     let queue = queue::find_for_event(ev)?;
     queue.start(ev)?;
-    queue.settle(ev, code::from_result(work()));
+    queue.end_operation(ev, code::from_result(work()));
     Ok(())
 }
 
 /// Initializes an event.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         ev.needed()?;
         let parent = if parent.is_null() { None } else { Some(Ev::initialized(parent)?) };
         let cookie = parent.map_or(eqh.cookie, Ev::queue);
@@ -90,9 +90,9 @@ pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event
 /// Finalizes an event. It can be used again, as an event without a parent.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_fini(ev: Ptr<Event>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let ev = Ev::initialized(ev)?;
-        queue::find_for_event(ev)?.let_go(ev)
+        queue::find_for_event(ev)?.finalize(ev)
     })
 }
 
@@ -112,7 +112,7 @@ pub extern "C" fn daos_event_next(parent: Ptr<Event>, child: Ptr<Event>) -> Ptr<
 /// Waits for one event.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_test(ev: Ptr<Event>, timeout: i64, flag: Ptr<u8>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let ev = Ev::initialized(ev)?;
         flag.needed()?;
         let done = queue::find_for_event(ev)?.wait_for(ev, deadline(timeout))?;
@@ -124,14 +124,14 @@ pub extern "C" fn daos_event_test(ev: Ptr<Event>, timeout: i64, flag: Ptr<u8>) -
 /// Launches a parent: it completes with the last of its children.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let ev = Ev::initialized(ev)?;
         let queue: Arc<Queue> = queue::find_for_event(ev)?;
         if queue.child_after(ev, None).is_none() {
             return Err(Code::INVAL);
         }
         queue.start(ev)?;
-        queue.settle(ev, 0);
+        queue.end_operation(ev, 0);
         Ok(())
     })
 }
@@ -139,7 +139,7 @@ pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
 /// Accepts a running event, whose operation runs to its end all the same: it never leaves a write half done.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_abort(ev: Ptr<Event>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let ev = Ev::initialized(ev)?;
         match queue::find_for_event(ev)?.status_of(ev) {
             EventStatus::Running => Ok(()),

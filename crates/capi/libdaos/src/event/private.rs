@@ -31,7 +31,7 @@ struct Private {
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
     pub(super) status: EventStatus,
-    /// It has completed and was not launched again: its parent does not wait for it.
+    /// True if the event has completed and was not launched again: its parent does not wait for it.
     pub(super) done: bool,
     /// Number of operations that must complete before the event does: its own and its children.
     pub(super) pending: u32,
@@ -102,12 +102,12 @@ impl Ev {
 
     fn part(self) -> Ptr<Private> {
         let event = Self::pointer(Some(self)).raw();
-        // SAFETY: the part lies inside an event that the caller vouches for.
+        // SAFETY: `space` is a field of an event that the caller vouches for.
         unsafe { Ptr::new((&raw mut (*event).space).cast()) }
     }
 
-    /// Reads one word that does not change, and nothing else of the event. Other threads may write the fields beside it,
-    /// and memory that is not an event may contain any bytes.
+    /// Reads one word that does not change, and nothing else of the event. Other threads may write the fields beside
+    /// it, and memory that is not an event may contain any bytes.
     fn word(self, offset: usize) -> u64 {
         self.part().cast::<u8>().at(offset).cast().get().unwrap_or(0)
     }
@@ -121,12 +121,13 @@ impl Ev {
         self.part().cast::<u8>().at(std::mem::offset_of!(Private, shared)).cast()
     }
 
-    /// To be called under the lock of its queue.
+    /// The caller must hold the lock of the event's queue.
     pub(super) fn get(self, _held: &Events) -> Shared {
         self.shared().get().unwrap_or_else(|_| Shared::new())
     }
 
-    /// To be called under the lock of its queue. Only the shared part is written: others may read the rest at any time.
+    /// Changes the shared fields only: other threads may read the other fields at any time. The caller must hold the
+    /// lock of the event's queue.
     pub(super) fn change(self, held: &Events, change: impl FnOnce(&mut Shared)) {
         let mut shared = self.get(held);
         change(&mut shared);

@@ -110,7 +110,7 @@ impl Queue {
     }
 
     /// Ends the event's own work. The event completes once its children have, too, and then may complete its parent.
-    pub(super) fn settle(&self, mut ev: Ev, mut code: c_int) {
+    pub(super) fn end_operation(&self, mut ev: Ev, mut code: c_int) {
         while self.end_one(ev, code) {
             callbacks::call(self.locked(|held| callbacks::take(held, ev)), ev);
             code = ev.error();
@@ -206,7 +206,7 @@ impl Queue {
     }
 
     /// Finalizes an event. It is refused while the event or one of its children runs, or its parent is not ready.
-    pub(super) fn let_go(&self, ev: Ev) -> Result<()> {
+    pub(super) fn finalize(&self, ev: Ev) -> Result<()> {
         let mut events = self.events();
         let runs = |ev: Ev| ev.get(&events).status == EventStatus::Running;
         if runs(ev) || ev.children(&events).any(runs) {

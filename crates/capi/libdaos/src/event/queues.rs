@@ -2,8 +2,8 @@
 use super::private::Ev;
 use super::queue::Queue;
 use crate::abi::{Event, Handle, Ptr};
+use crate::boundary;
 use crate::code::{Code, Result};
-use crate::edge;
 use crate::handles::{self, Entry, kind};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const WAITING: u32 = 2;
 /// Creates an event queue.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_create(eqh: Ptr<Handle>) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         eqh.needed()?.set(handles::open(Entry::Queue(Arc::<Queue>::default()))?);
         Ok(())
     })
@@ -27,7 +27,7 @@ pub extern "C" fn daos_eq_create(eqh: Ptr<Handle>) -> c_int {
 /// Destroys an event queue. By force, it first waits for the operations under way; otherwise it must have no events.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_destroy(eqh: Handle, flags: c_int) -> c_int {
-    edge::now(|| {
+    boundary::now(|| {
         let queue = handles::queue(eqh)?;
         if flags & FORCE == 0 && !queue.list(true, true).is_empty() {
             return Err(Code::BUSY);
@@ -78,7 +78,7 @@ pub extern "C" fn daos_eq_query(
 /// The count as C returns it, or the code of an error.
 fn count(work: impl FnOnce() -> Result<usize>) -> c_int {
     let mut count = 0;
-    let code = edge::now(|| {
+    let code = boundary::now(|| {
         count = work()?;
         Ok(())
     });

@@ -36,7 +36,7 @@ fn text(text: &std::ffi::CStr) -> crate::abi::Str {
     unsafe { Ptr::new(text.as_ptr().cast_mut()) }
 }
 
-/// An event that `daos_event_init` has not seen.
+/// An event that is not initialized yet.
 const UNKNOWN: Event = Event { error: -1, space: [u64::MAX; 20], debug: 0 };
 
 /// An open file of a file system behind a gate, and an event queue.

@@ -23,29 +23,29 @@ const THREADS_MAX: usize = 16;
 /// An operation under way.
 struct Job {
     /// One of the constants below.
-    turn: AtomicU8,
-    /// Locked by the thread that polls it, so nobody waits for the lock. `None` once it is done.
+    state: AtomicU8,
+    /// Locked by the thread that polls it, so no thread waits for the lock. `None` once it is done.
     operation: Mutex<Option<Operation>>,
     workers: Arc<Workers>,
 }
 
-/// It waits to be woken.
+/// State of a job that waits for its waker.
 const ASLEEP: u8 = 0;
-/// It is among those to be polled.
+/// State of a job in the queue of jobs to poll.
 const READY: u8 = 1;
-/// A thread polls it.
+/// State of a job that a thread polls.
 const POLLED: u8 = 2;
-/// A thread polls it, and it was woken meanwhile: it is to be polled once more.
+/// State of a job that was woken while a thread polls it: the thread must poll it once more.
 const POLLED_AND_WOKEN: u8 = 3;
 
 impl Wake for Job {
     fn wake(self: Arc<Self>) {
-        let woken = |turn| match turn {
+        let woken = |state| match state {
             ASLEEP => Some(READY),
             POLLED => Some(POLLED_AND_WOKEN),
             _ => None,
         };
-        if self.turn.fetch_update(Ordering::AcqRel, Ordering::Acquire, woken) == Ok(ASLEEP) {
+        if self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, woken) == Ok(ASLEEP) {
             let workers = Arc::clone(&self.workers);
             workers.push(self);
         }
@@ -55,7 +55,7 @@ impl Wake for Job {
 impl Job {
     fn new(operation: impl Future<Output = ()> + Send + 'static, workers: &Arc<Workers>) -> Self {
         Self {
-            turn: AtomicU8::new(READY),
+            state: AtomicU8::new(READY),
             operation: Mutex::new(Some(Box::pin(operation) as Operation)),
             workers: Arc::clone(workers),
         }
@@ -63,7 +63,7 @@ impl Job {
 
     /// Polls it; true once it is done.
     fn poll(self: &Arc<Self>) -> bool {
-        self.turn.store(POLLED, Ordering::Release);
+        self.state.store(POLLED, Ordering::Release);
         let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(under_way) = operation.as_mut() else { return false };
         let waker = Waker::from(Arc::clone(self));
@@ -73,9 +73,10 @@ impl Job {
             return true;
         }
         drop(operation);
-        let slept = self.turn.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+        let slept =
+            self.state.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
         if slept.is_err() {
-            self.turn.store(READY, Ordering::Release);
+            self.state.store(READY, Ordering::Release);
             self.workers.push(Arc::clone(self));
         }
         false
@@ -90,7 +91,7 @@ struct Workers {
 
 #[derive(Default)]
 struct Jobs {
-    /// To be polled.
+    /// Jobs to poll.
     ready: VecDeque<Arc<Job>>,
     under_way: usize,
     idle: usize,

@@ -137,7 +137,7 @@ impl<E> Table<E> {
         let first = Box::into_raw(made).cast::<Slot<E>>();
         let null = ptr::null_mut();
         if chunk.compare_exchange(null, first, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: another thread was first, so no other thread has seen this one.
+            // SAFETY: another thread stored its value first, so this one was never shared.
             unsafe { drop_chunk(first) };
         }
         Some(())

@@ -148,7 +148,7 @@ fn data_of<'a>(record: &Record<'a>, name: &[u8], span: Span) -> Option<&'a [u8]>
 }
 
 impl Condition {
-    /// Whether a record meets it. What has no value compares with nothing.
+    /// Whether a record meets the condition. A comparison with an operand without a value is false.
     pub(super) fn holds(&self, record: &Record<'_>) -> Result<bool> {
         match self {
             Self::Compare(comparison, left, rights) => {
@@ -172,7 +172,7 @@ impl Condition {
     }
 }
 
-/// True if one of the items is so.
+/// True if one of the items meets the condition.
 fn any<T>(items: &[T], is_so: impl Fn(&T) -> Result<bool>) -> Result<bool> {
     for item in items {
         if is_so(item)? {

@@ -187,7 +187,7 @@ impl Arithmetic {
     }
 }
 
-/// Whether a text matches a pattern: `%` stands for any bytes, `_` for one, and `\` takes its meaning from the byte after it.
+/// Whether a text matches a pattern: `%` matches any bytes, `_` one byte, and `\` makes the next byte literal.
 ///
 /// # Errors
 /// [`Code::INVAL`] for a pattern that ends with `\`.

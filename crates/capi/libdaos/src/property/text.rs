@@ -1,8 +1,8 @@
 //! Properties written as text: `label:name;cksum:crc32`.
 use super::{Value, table};
 use crate::abi::{Prop, PropEntry, Ptr, Str};
+use crate::boundary;
 use crate::code::{Code, Result};
-use crate::edge;
 use crate::property::table::{CONTAINER, Property, Sort};
 use std::ffi::{c_int, c_void};
 
@@ -51,7 +51,7 @@ const ALIASES: [(&str, &str); 9] = [
 /// Parses properties of a container.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_from_str(text: Str, len: u64, out: Ptr<Ptr<Prop>>) -> c_int {
-    edge::always(|| {
+    boundary::always(|| {
         let (text, out) = (text.needed()?.cast::<c_void>().read(len)?, out.needed()?);
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         let text = std::str::from_utf8(text).map_err(|_| Code::INVAL)?;

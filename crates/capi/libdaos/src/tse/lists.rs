@@ -4,8 +4,8 @@ use super::memory::{Task, lock};
 use super::sched::pure;
 use super::{run, task};
 use crate::abi::{Bytes, Link, Ptr};
+use crate::boundary::guard;
 use crate::code::Code;
-use crate::edge::guard;
 use std::ffi::c_int;
 
 fn tasks(head: Ptr<Link>) -> impl Iterator<Item = Ptr<Task>> {

@@ -49,7 +49,7 @@ pub(super) enum TaskStatus {
     Fresh,
     /// Waits for others, or for its turn.
     Waiting,
-    /// It has begun. It runs until somebody completes it, even after its body has returned.
+    /// Running. The task runs until a caller completes it, even after its body has returned.
     Running,
     Completed,
 }
@@ -70,7 +70,7 @@ pub(super) struct Inner {
     pub(super) status: TaskStatus,
     /// Counts its runs.
     pub(super) runs: u32,
-    /// It is being completed: its callbacks run.
+    /// Completing: its callbacks run.
     pub(super) completing: bool,
     /// Counts postponed completions.
     pub(super) completions: u32,
@@ -204,7 +204,7 @@ impl Ptr<Task> {
     /// The task whose link this is.
     pub(super) fn of_link(link: Ptr<Link>) -> Self {
         let address = link.raw() as usize - std::mem::offset_of!(Task, link);
-        // SAFETY: links of lists of tasks lie inside tasks.
+        // SAFETY: links of task lists are fields of tasks.
         unsafe { Self::new(address as *mut Task) }
     }
 }
@@ -233,7 +233,7 @@ pub(super) fn make(inner: Inner) -> Result<Ptr<Task>> {
 /// Frees a task without references.
 fn unmake(task: Ptr<Task>) {
     if let Ok(inner) = task.get_inner() {
-        // SAFETY: it was made with a box, and nobody refers to the task any more.
+        // SAFETY: it was made with a box, and nothing refers to the task any more.
         drop(unsafe { Box::from_raw(inner) });
         crate::memory::free(task);
     }
@@ -250,7 +250,7 @@ pub(super) fn make_sched(at: Ptr<Sched>, inner: SchedInner, udata: Bytes) -> Res
 pub(super) fn unmake_sched(at: Ptr<Sched>) {
     let Ok(sched) = at.get() else { return };
     if !sched.inner.is_null() {
-        // SAFETY: it was made with a box, and nobody refers to the scheduler any more.
+        // SAFETY: it was made with a box, and nothing refers to the scheduler any more.
         drop(unsafe { Box::from_raw(sched.inner) });
         at.set(Sched { inner: std::ptr::null_mut(), ..sched });
     }

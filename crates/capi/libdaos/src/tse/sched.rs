@@ -2,8 +2,8 @@
 use super::memory::{Held, Sched, SchedDone, SchedInner, lock, make_sched, unmake_sched};
 use super::run::{self, Turn};
 use crate::abi::{Bytes, Ptr};
+use crate::boundary::guard;
 use crate::code::{self, Code, Result};
-use crate::edge::guard;
 use std::ffi::c_int;
 use std::time::Instant;
 

@@ -4,8 +4,8 @@ use super::memory::{ARGS_BYTES, Body, Inner, Sched, Task, TaskStatus, Work, lock
 use super::run;
 use super::sched::pure;
 use crate::abi::{Bytes, Ptr};
+use crate::boundary::guard;
 use crate::code::{Code, Result};
-use crate::edge::guard;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::time::{Duration, Instant};

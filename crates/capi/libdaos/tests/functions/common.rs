@@ -124,7 +124,7 @@ pub(crate) fn sgl(iovs: &mut [Iov]) -> Sgl {
     Sgl { nr: iovs.len() as u32, nr_out: 0, iovs: list(iovs) }
 }
 
-/// An event that `daos_event_init` has not seen.
+/// An event that is not initialized yet.
 pub(crate) fn event() -> Box<Event> {
     Box::new(Event { error: -1, space: [u64::MAX; 20], debug: 0 })
 }

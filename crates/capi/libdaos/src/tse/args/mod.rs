@@ -18,7 +18,7 @@ impl Call {
 
     /// Calls it and waits for its end.
     pub(super) fn run(self, args: Bytes) -> c_int {
-        crate::edge::guard(code::Code::MISC.0, || (self.0)(args).unwrap_or_else(|code| code.0))
+        crate::boundary::guard(code::Code::MISC.0, || (self.0)(args).unwrap_or_else(|code| code.0))
     }
 }
 

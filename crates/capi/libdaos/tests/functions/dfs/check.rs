@@ -12,7 +12,7 @@ const RELINK: u64 = 4;
 const VERIFY: u64 = 8;
 const EVICT_ALL: u64 = 16;
 
-/// A container `files` with a file system; nobody has it open.
+/// A container `files` with a file system; no client has it open.
 struct Files {
     store: Store,
 }

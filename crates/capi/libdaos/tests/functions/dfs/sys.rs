@@ -229,7 +229,7 @@ fn mounts_by_path_are_opened_and_closed() {
     let mut blob = [0; 256];
     let mut glob: Iov = iov_room(&mut blob);
     assert_eq!(dfs_sys_local2global_all(paths.sys, at(&mut glob)), 0);
-    // Flags of 0 stand for those of the original mount, which allows writing.
+    // Flags of 0 mean the flags of the original mount, which allows writing.
     assert_eq!(dfs_sys_global2local_all(0, 0, glob, at(&mut sys)), 0);
     assert_eq!(dfs_sys_mkdir(sys, text(c"/d"), 0o755, 0), 0);
     assert_eq!(dfs_sys_disconnect(sys), 0);

@@ -1,4 +1,4 @@
-//! The edge that every function passes: no panic unwinds into C, nothing runs before `daos_init`, and every failure
+//! FFI boundary of the functions of DAOS: no panic unwinds into C, calls before `daos_init` fail, and each error
 //! becomes a code.
 use crate::abi::{Event, Ptr};
 use crate::code::{self, Code, Result};
@@ -7,17 +7,17 @@ use esker::block_on;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does work, and returns `failed` if it panics.
+/// Runs work, and returns `failed` if it panics.
 pub(crate) fn guard<T>(failed: T, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(failed)
 }
 
-/// Does work that needs no initialised library.
+/// Runs work that needs no initialised library.
 pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
     guard(Code::MISC.0, || code::from_result(work()))
 }
 
-/// Does work at once.
+/// Runs work on the calling thread and waits for its end.
 pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     match init::is_ready() {
         true => guard(Code::MISC.0, || code::from_result(work())),
@@ -25,9 +25,9 @@ pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Does an operation. `prepare` looks up handles, on the calling thread, and returns the operation. Without an event
-/// this thread waits for it; with one, the threads for events poll it, and it occupies none of them while it waits.
-/// What blocks in it goes through [`event::blocking`].
+/// Runs an operation. `prepare` looks up handles on the calling thread and returns the operation. Without an event,
+/// this thread waits for the operation. With an event, worker threads poll it, and it occupies none of them while it
+/// waits. Blocking work in an operation must run in [`event::blocking`].
 pub(crate) fn drive<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> c_int
 where
     F: Future<Output = Result<()>> + Send + 'static,
