@@ -10,7 +10,7 @@ static TOLD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 /// then end its processes, clean up and report the interruption. A second signal ends the process at once.
 ///
 /// # Errors
-/// If the system refuses.
+/// If a signal handler cannot be installed.
 pub fn listen() -> Result<()> {
     let told = TOLD.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {

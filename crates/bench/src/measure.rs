@@ -42,11 +42,11 @@ pub struct Measured {
     pub ops: u64,
     /// Payload moved.
     pub bytes: u64,
-    /// When the first operation began, in seconds.
+    /// Start of the first operation, in seconds.
     pub start_s: f64,
-    /// When the last one ended.
+    /// End of the last operation.
     pub end_s: f64,
-    /// How long each took.
+    /// Latencies of the operations.
     pub latency: Histogram,
 }
 
@@ -94,7 +94,7 @@ impl Meter {
     /// Records that `ops` operations, which moved `bytes`, have ended now. They count as one latency.
     ///
     /// # Errors
-    /// As [`Histogram::record`].
+    /// Same as [`Histogram::record`].
     pub fn tick(&mut self, ops: u64, bytes: u64) -> Result<()> {
         let now = Instant::now();
         self.measured.latency.record(now - self.last)?;
@@ -128,7 +128,7 @@ impl<const KINDS: usize> MixedMeter<KINDS> {
     /// Records that an operation of a kind, which moved `bytes`, has ended now.
     ///
     /// # Errors
-    /// As [`Histogram::record`].
+    /// Same as [`Histogram::record`].
     pub fn tick(&mut self, kind: usize, bytes: u64) -> Result<()> {
         let before = self.all.last;
         self.all.tick(1, bytes)?;

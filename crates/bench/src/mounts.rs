@@ -1,4 +1,4 @@
-//! Which file system a path lies on, and what sort of medium that is.
+//! Finds the file system and the medium of a path.
 use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -22,16 +22,16 @@ pub enum Media {
     Memory,
     /// A device of this machine.
     Block,
-    /// Somewhere other machines can reach.
+    /// A server that other machines can reach.
     Network,
 }
 
-/// Types of file systems that live on other machines.
+/// Types of network file systems.
 const NETWORK: &str =
     "nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs ceph 9p afs glusterfs pvfs2 orangefs panfs wekafs";
 
 impl Mount {
-    /// The file system that `path` lies on; the path must exist.
+    /// Finds the file system that contains `path`; the path must exist.
     ///
     /// # Errors
     /// If the path or the table of mounts cannot be read.

@@ -16,10 +16,10 @@ use std::time::Duration;
 /// Interval at which a rank checks the directory.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long a rank waits for the others.
+/// Maximum time that a rank waits for the others.
 pub const SILENCE_MAX: Duration = Duration::from_secs(600);
 
-/// Which rank this process is, of how many.
+/// Rank of this process, and the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
     /// Number of this rank, from 0.
@@ -36,7 +36,7 @@ const VARIABLES: [(&str, &str); 3] = [
 ];
 
 impl Rank {
-    /// The only one.
+    /// The only rank.
     pub const ALONE: Self = Self { rank: 0, ranks: 1 };
 
     /// The rank by the environment; [`Rank::ALONE`] if no variable is set.
@@ -119,7 +119,7 @@ impl Rendezvous {
         Ok(Self { who, session, exchanges: 0 })
     }
 
-    /// Which rank this is.
+    /// Rank of this process.
     #[must_use]
     pub fn who(&self) -> Rank {
         self.who
@@ -148,7 +148,7 @@ impl Rendezvous {
     /// Broadcasts a value from rank 0, the only rank that calls `mine`.
     ///
     /// # Errors
-    /// As [`Rendezvous::gather`], and errors of `mine`.
+    /// Same as [`Rendezvous::gather`], and errors of `mine`.
     pub fn tell<T: Serialize + DeserializeOwned>(
         &mut self,
         mine: impl FnOnce() -> Result<T>,
@@ -169,14 +169,14 @@ impl Rendezvous {
     /// Waits until all ranks have reached this call.
     ///
     /// # Errors
-    /// As [`Rendezvous::gather`].
+    /// Same as [`Rendezvous::gather`].
     pub fn barrier(&mut self) -> Result<()> {
         self.gather(())?;
         self.tell(|| Ok(()))
     }
 
     /// Reports an error to the other ranks, so that they do not wait for this one.
-    pub fn give_up(&self, error: &Error) {
+    pub fn report_error(&self, error: &Error) {
         if let Some(session) = &self.session {
             let said = format!("rank {}: {error}", self.who.rank);
             let _ = write(&session.join(FAILED), &said);
@@ -193,7 +193,7 @@ impl Drop for Rendezvous {
     }
 }
 
-/// File of the first rank that gives up.
+/// File with the error of the first rank that failed.
 const FAILED: &str = "failed";
 
 fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
@@ -242,12 +242,12 @@ fn await_file<T: DeserializeOwned>(path: &Path, session: Option<&Path>, whom: &s
     wait(whom, session, || read(path))
 }
 
-/// Polls until `look` returns a value.
-fn wait<T>(whom: &str, session: Option<&Path>, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+/// Polls until `poll` returns a value.
+fn wait<T>(whom: &str, session: Option<&Path>, mut poll: impl FnMut() -> Option<T>) -> Result<T> {
     let start = monotonic_ns();
     loop {
         interrupt::check()?;
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return Ok(found);
         }
         if let Some(why) = session.and_then(|session| read::<String>(&session.join(FAILED))) {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_environment() {
+    fn rank_is_read_from_environment() {
         let of = |known: &[(&str, &str)]| {
             Rank::from_variables(|name| {
                 known.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
@@ -352,7 +352,7 @@ mod tests {
         let heard = together(&folder, 2, |mut meeting| match meeting.who().rank {
             0 => meeting.gather(0).unwrap_err().to_string(),
             _ => {
-                meeting.give_up(&Error::new(ErrorKind::NoSpace, "the pool is full"));
+                meeting.report_error(&Error::new(ErrorKind::NoSpace, "the pool is full"));
                 String::new()
             }
         });
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn others_need_a_folder_to_meet_in() {
+    fn several_ranks_require_rendezvous_folder() {
         let error = Rendezvous::meet(Rank { rank: 0, ranks: 2 }, None).err().unwrap();
         assert!(error.message().contains("--rendezvous"), "{error}");
         let mut alone = Rendezvous::meet(Rank::ALONE, None).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_no_time_are_nothing() {
+    fn rate_over_zero_time_is_zero() {
         assert_eq!(mib_per_s(1 << 20, 0.0), 0.0);
         assert_eq!(mib_per_s(3 << 20, 2.0), 1.5);
         assert_eq!(rounded(1.23456), 1.235);

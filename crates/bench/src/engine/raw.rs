@@ -74,14 +74,16 @@ fn serve(mut stream: TcpStream) -> Result<()> {
     let Some(order) = Order::decode(order) else { return Ok(()) };
     let mut piece = Buffer::new(order.total().min(PIECE_BYTES))?;
     let done = match order.flow {
-        Flow::Send => take(&mut stream, &mut piece, order).and_then(|()| stream.write_all(&[1])),
-        Flow::Receive => give(&mut stream, &piece, order),
+        Flow::Send => {
+            receive_blocks(&mut stream, &mut piece, order).and_then(|()| stream.write_all(&[1]))
+        }
+        Flow::Receive => send_blocks(&mut stream, &piece, order),
         Flow::Echo => echo(&mut stream, &mut piece),
     };
     done.map_err(|error| lost(&error))
 }
 
-fn take(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Result<()> {
+fn receive_blocks(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Result<()> {
     let mut left = order.total();
     while left > 0 {
         match stream.read(piece)? {
@@ -92,7 +94,7 @@ fn take(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Resu
     Ok(())
 }
 
-fn give(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::Result<()> {
+fn send_blocks(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::Result<()> {
     let mut left = order.total();
     while left > 0 {
         let len = left.min(piece.len() as u64);
@@ -111,7 +113,7 @@ fn echo(stream: &mut TcpStream, piece: &mut [u8]) -> std::io::Result<()> {
     }
 }
 
-/// Opens a connection and measures what flows over it. Of an echo, `in_flight` blocks are under way at a time.
+/// Opens a connection and measures its transfers. In an echo, `in_flight` blocks are under way at a time.
 pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Measured> {
     let stream = TcpStream::connect(address);
     let mut stream = stream.map_err(|error| lost(&error))?;
@@ -163,10 +165,10 @@ fn exchange(
         if count == 0 {
             return Err(lost(&std::io::ErrorKind::UnexpectedEof.into()));
         }
-        let whole = (came + count) / size - came / size;
+        let complete = (came + count) / size - came / size;
         came += count;
-        meter.tick(whole, whole * size)?;
-        let more = (whole * size).min(total - sent);
+        meter.tick(complete, complete * size)?;
+        let more = (complete * size).min(total - sent);
         stream.write_all(&blocks[..more as usize]).map_err(|error| lost(&error))?;
         sent += more;
     }

@@ -1,5 +1,5 @@
 //! The process that serves the pool.
-use super::{Shared, Addresses, raw};
+use super::{Addresses, Shared, raw};
 use esker::Pool;
 use esker::types::info::OpenMode;
 use esker_engine::{Engine, Threads};

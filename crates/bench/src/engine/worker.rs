@@ -1,7 +1,7 @@
 //! One process of `engine`: the engine, or one of its clients.
 use super::client::Client;
 use super::server::Server;
-use super::{Job, Addresses, Step};
+use super::{Addresses, Job, Step};
 use crate::measure::Measured;
 use crate::worker::Work;
 use esker_types::{Error, ErrorKind, Result};

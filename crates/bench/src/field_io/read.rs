@@ -25,8 +25,8 @@ impl Session {
             }
             _ => self.find(&key, buffer.len() as u64)?,
         };
-        let whole = [Extent::new(0, buffer.len() as u64)];
-        if self.read_ranges(&store, oid, &whole, buffer, stamper)? > 0 {
+        let extent = [Extent::new(0, buffer.len() as u64)];
+        if self.read_ranges(&store, oid, &extent, buffer, stamper)? > 0 {
             return Err(missing_key_error(&key, "data"));
         }
         stamper.mark(Event::IoEnd);
@@ -36,7 +36,8 @@ impl Session {
     /// "query most significant part of field key from Key-Value; if not found then fail", and so on down
     /// to the Array.
     fn find(&mut self, key: &Key, bytes: u64) -> Result<(Rc<Store>, ObjectId)> {
-        let forecast = self.look_up_forecast(key)?.ok_or_else(|| missing_key_error(key, "forecast"))?;
+        let forecast =
+            self.look_up_forecast(key)?.ok_or_else(|| missing_key_error(key, "forecast"))?;
         let forecast = self.forecast(key, forecast)?;
         let (store, oid, len) = look_up(&forecast.index, key)?;
         if len != bytes {

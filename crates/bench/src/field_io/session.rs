@@ -76,7 +76,7 @@ impl Session {
     /// The same in an open pool.
     ///
     /// # Errors
-    /// As [`Session::open`].
+    /// Same as [`Session::open`].
     pub fn within(pool: Pool, layout: Layout, chunk_bytes: u64) -> Result<Self> {
         let container = pool.open_container(&layout.container, OpenMode::ReadWrite).wait()?;
         let uuid = container.info().uuid;

@@ -23,7 +23,7 @@ impl Shape {
     /// The key of a field.
     ///
     /// # Errors
-    /// None if [`Shape::check`] finds none.
+    /// None if [`Shape::check`] succeeds.
     pub fn key(&self, field: Field) -> Result<Key> {
         let values = self.values(field).map(|value| value.to_string());
         let apart = APART.into_iter().zip(values.iter().map(String::as_str));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_tells_who_archived_it() {
+    fn key_identifies_archiving_process() {
         for (owner, index) in [(0, 0), (3, 17), (7, 47)] {
             let key = SHAPE.key(Field { owner, index }).unwrap();
             assert_eq!(SHAPE.origin(&key).unwrap(), (owner, index / 16));

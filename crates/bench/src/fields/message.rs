@@ -52,7 +52,7 @@ impl Message {
     /// Verifies that `found` is the field of `key`, of any seed.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`], with the place of the first difference.
+    /// [`ErrorKind::Corrupt`], with the offset of the first difference.
     pub fn check(&mut self, key: &Key, found: &[u8]) -> Result<()> {
         let wrong = |what: String| Err(Error::new(ErrorKind::Corrupt, format!("{key}: {what}")));
         if found.len() != self.bytes.len() {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_proves_itself_by_its_key_alone() {
+    fn field_is_verified_by_its_key() {
         for bytes in [32, 33, 4095, 4096, 4097, 4096 + 31, 4096 + 32, 10_000] {
             let field = Message::new(7, bytes).unwrap().field_for_key(&key(1)).to_vec();
             assert_eq!(field.len() as u64, bytes);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bit_that_flips_is_noticed() {
+    fn bit_flips_in_field_are_detected() {
         let mut message = Message::new(1, 9000).unwrap();
         let field = message.field_for_key(&key(1)).to_vec();
         for at in (0..9000).step_by(7).chain([8191, 8192, 8999]) {

@@ -17,7 +17,7 @@ use esker_types::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 /// How long a reader waits for the next field.
-const PATIENCE: Duration = Duration::from_secs(60);
+const FIELD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The state of a process.
 pub(super) struct Session {
@@ -125,7 +125,7 @@ fn closed() -> Error {
 }
 
 impl Session {
-    /// Begins to watch the fields of all processes.
+    /// Subscribes to the fields of all processes.
     pub(super) fn look_out(&mut self) -> Result<()> {
         let selection = self.selection(0..self.job.procs)?;
         self.watch = Some(self.store()?.watch(&selection, true)?);
@@ -141,7 +141,7 @@ impl Session {
         };
         let (mut meter, mut moments) = (Meter::start(), Vec::new());
         while (moments.len() as u64) < all {
-            let Some(field) = watch.next(PATIENCE)? else {
+            let Some(field) = watch.next(FIELD_TIMEOUT)? else {
                 return Err(nothing(moments.len(), all));
             };
             let (writer, step) = shape.origin(field.key())?;
@@ -158,7 +158,9 @@ impl Session {
 
 #[cold]
 fn nothing(seen: usize, all: u64) -> Error {
-    let text =
-        format!("{seen} of {all} fields became visible, then none for {} s", PATIENCE.as_secs());
+    let text = format!(
+        "{seen} of {all} fields became visible, then none for {} s",
+        FIELD_TIMEOUT.as_secs()
+    );
     Error::new(ErrorKind::TimedOut, text)
 }

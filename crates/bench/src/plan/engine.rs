@@ -1,13 +1,13 @@
-//! `esker bench engine`: a pool through an engine beside raw TCP.
+//! `esker bench engine`: compares a pool accessed through an engine with raw TCP.
 use super::{Note, check, iperf};
 use crate::engine::worker::Done;
-use crate::engine::{ClientJob, Job, Kind, Shared, Addresses, Step};
-use crate::processes::{Processes, Launcher};
+use crate::engine::{Addresses, ClientJob, Job, Kind, Shared, Step};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::measure::Tally;
-use crate::plan::scratch::OwnPool;
 use crate::plan::location;
+use crate::plan::scratch::OwnPool;
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use esker::Wait;
 use esker_types::{Error, ErrorKind, Result};
@@ -28,7 +28,7 @@ pub struct EnginePlan {
     pub procs: Vec<u32>,
     /// Numbers of operations under way at a time.
     pub in_flight: Vec<u32>,
-    /// Measure clients over the fabric beside those over TCP.
+    /// Measure clients over the fabric in addition to those over TCP.
     pub fabric: bool,
     /// Operations of each client in each phase; chosen by size if not given.
     pub ops: Option<u64>,
@@ -86,11 +86,12 @@ impl EnginePlan {
         check(&[self.chunk_bytes, self.value_bytes], &self.procs)?;
         self.check()?;
         let scratch = self.own.make(&self.launcher, self.needs(), note)?;
-        let place = location::Location::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
-        place.create_container(CONTAINER)?;
+        let location =
+            location::Location::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
+        location.create_container(CONTAINER)?;
         let shared = Shared {
-            pool: place.url.clone(),
-            uuid: place.pool()?.info().wait()?.uuid,
+            pool: location.url.clone(),
+            uuid: location.pool()?.info().wait()?.uuid,
             secret: esker_os::random_bytes()?,
         };
         let (_engine, addresses) = self.serve(&shared)?;
@@ -99,7 +100,7 @@ impl EnginePlan {
             let tallies = self.measure(case, &shared, &addresses, note)?;
             runs.extend(runs_of(case, &tallies));
         }
-        Ok(Report::new(Host::for_folder(&place.folder)?, self.settings(&place)?, runs))
+        Ok(Report::new(Host::for_folder(&location.folder)?, self.settings(&location)?, runs))
     }
 
     fn check(&self) -> Result<()> {
@@ -135,7 +136,7 @@ impl EnginePlan {
         })
     }
 
-    /// Payload and index entries of the largest case: a round, and what is being freed of the one before.
+    /// Payload and index entries of the largest case: a round, and the data of the previous round that is being freed.
     fn needs(&self) -> (u64, u64) {
         let ops = |case: &Case| u64::from(case.procs) * case.ops;
         let bytes = self.cases().map(|case| ops(&case) * case.size).max();
@@ -148,11 +149,18 @@ impl EnginePlan {
         let mut engine = Processes::start(&self.launcher, &[Job::Serve(shared.clone())])?;
         let found: Vec<Done> = engine.ask(&[Step::Locate])?;
         let addresses = found.into_iter().find_map(|done| done.addresses);
-        let addresses = addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the engine has no address"))?;
+        let addresses =
+            addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the engine has no address"))?;
         Ok((engine, addresses))
     }
 
-    fn clients(&self, case: Case, tls: bool, shared: &Shared, addresses: &Addresses) -> Result<Processes> {
+    fn clients(
+        &self,
+        case: Case,
+        tls: bool,
+        shared: &Shared,
+        addresses: &Addresses,
+    ) -> Result<Processes> {
         let job = |rank| ClientJob {
             rank,
             procs: case.procs,
@@ -172,10 +180,17 @@ impl EnginePlan {
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.
-    fn measure(&self, case: Case, shared: &Shared, addresses: &Addresses, note: Note<'_>) -> Result<Tallies> {
+    fn measure(
+        &self,
+        case: Case,
+        shared: &Shared,
+        addresses: &Addresses,
+        note: Note<'_>,
+    ) -> Result<Tallies> {
         let mut tallies = Tallies::default();
         let mut clients = self.clients(case, false, shared, addresses)?;
-        let secured = (self.tls && !case.fabric).then(|| self.clients(case, true, shared, addresses));
+        let secured =
+            (self.tls && !case.fabric).then(|| self.clients(case, true, shared, addresses));
         let mut secured = secured.transpose()?;
         let name = workload(case);
         note(&format!("{name}, {} clients: warming up", case.procs));
@@ -238,7 +253,7 @@ impl EnginePlan {
         step(clients, case, Step::Remove(round)).map(drop)
     }
 
-    fn settings(&self, place: &location::Location) -> Result<Settings> {
+    fn settings(&self, location: &location::Location) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops,
@@ -246,11 +261,11 @@ impl EnginePlan {
             "fabric": self.fabric,
             "class": "SX",
             "tls": self.tls,
-            "targets": place.targets()?,
-            "durability": if place.durable { "commit" } else { "process" },
+            "targets": location.targets()?,
+            "durability": if location.durable { "commit" } else { "process" },
             "verified": self.verify,
-            "huge_pages": place.huge_pages()?,
-            "write_buffer": place.write_buffer()?,
+            "huge_pages": location.huge_pages()?,
+            "write_buffer": location.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

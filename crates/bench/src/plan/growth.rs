@@ -1,14 +1,14 @@
-//! `esker bench growth`: a store while it grows, beside a file of the same values.
+//! `esker bench growth`: compares a store as it grows with a file of the same values.
 use super::Note;
-use super::scratch::targets_or_most;
 use super::location::Location;
+use super::scratch::targets_or_most;
 use super::store::BenchPool;
-use crate::processes::{Processes, Launcher};
 use crate::growth::GrowthStep;
 use crate::growth::worker::{ENTRIES_MAX, GrowthJob};
 use crate::host::Host;
 use crate::job::{Index, Job, StoreJob, Workload};
 use crate::measure::{Measured, Tally};
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
@@ -19,7 +19,7 @@ pub struct GrowthPlan {
     /// How to start processes.
     pub launcher: Launcher,
     /// The pool.
-    pub place: BenchPool,
+    pub pool: BenchPool,
     /// Kinds of entries, one store for each.
     pub kinds: Vec<Kind>,
     /// Numbers of entries at which the store is measured.
@@ -65,7 +65,7 @@ impl GrowthPlan {
     /// [`ErrorKind::Corrupt`] if data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let location = self.place.location(&self.launcher, || self.needs(), note)?;
+        let location = self.pool.open_or_create(&self.launcher, || self.needs(), note)?;
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for &kind in &self.kinds {
@@ -94,10 +94,10 @@ impl GrowthPlan {
         Ok(())
     }
 
-    /// Payload, and index entries of one target: entries are spread over all, so none needs room for all.
+    /// Payload, and index entries of one target: entries are spread over all targets, so none needs space for all of them.
     fn needs(&self) -> (u64, u64) {
         let most = self.entries.last().copied().unwrap_or(0);
-        let shards = match &self.place {
+        let shards = match &self.pool {
             BenchPool::Own(own) => targets_or_most(own.targets),
             BenchPool::Pool(_) => 1,
         };
@@ -153,7 +153,13 @@ impl GrowthPlan {
 
     fn name<'a>(&self, location: &'a Location, kind: Kind) -> RunName<'a> {
         let workload = kind.workload().name();
-        RunName { store: location.store(), workload, phase: "", procs: 1, size_bytes: self.value_bytes }
+        RunName {
+            store: location.store(),
+            workload,
+            phase: "",
+            procs: 1,
+            size_bytes: self.value_bytes,
+        }
     }
 
     fn job(&self, location: &Location, kind: Kind, container: &str) -> GrowthJob {
@@ -189,7 +195,7 @@ impl GrowthPlan {
     }
 }
 
-/// A process that works on the store alone.
+/// The only process on the store.
 struct Process(Processes);
 
 impl Process {

@@ -1,9 +1,9 @@
 //! `esker bench limit`: the limit of the medium.
 use super::{Note, add, check, start_processes};
-use crate::processes::Launcher;
 use crate::host::Host;
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
+use crate::processes::Launcher;
 use crate::report::{Report, Run, RunName, Settings};
 use esker_types::Result;
 use serde_json::json;

@@ -1,21 +1,21 @@
 //! The benchmarks, from their settings to their reports.
-pub mod work_dir;
 pub mod compare;
 pub mod engine;
 pub mod fields;
 pub mod growth;
 mod iperf;
 pub mod limit;
+mod location;
 pub mod parallel;
 pub mod posix;
 pub mod rados;
 pub mod s3;
 mod scratch;
 pub(crate) mod served;
-mod location;
 pub mod store;
 pub mod tensors;
 pub mod tx;
+pub mod work_dir;
 pub mod zarr;
 
 pub use compare::Comparison;
@@ -33,9 +33,9 @@ pub use tx::TxPlan;
 pub use zarr::ZarrPlan;
 
 use crate::clock::monotonic_ns;
-use crate::processes::{Processes, Launcher};
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
+use crate::processes::{Launcher, Processes};
 use crate::worker::Order;
 use esker_types::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -44,7 +44,7 @@ use serde::de::DeserializeOwned;
 /// Receives progress messages.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
 
-/// Time from the decision to start until the start, by which each of `procs` processes has read it from its pipe.
+/// Time between sending a start time and the start. Each of `procs` processes must read the message from its pipe before.
 fn notice_ns(procs: u64) -> u64 {
     2_000_000 + 50_000 * procs
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_options_are_refused() {
         assert!(check(&[1], &[1, 1024]).is_ok());
         for (sizes, procs) in
             [(&[0][..], &[1][..]), (&[], &[1]), (&[1], &[]), (&[1], &[0]), (&[1], &[1025])]

@@ -1,4 +1,4 @@
-//! `esker bench rados`: Field I/O on Ceph beside direct calls of librados, in the same run.
+//! `esker bench rados`: compares Field I/O on Ceph with direct calls of librados, in the same run.
 use super::Note;
 use crate::buffer::Buffer;
 use crate::host::Host;
@@ -67,7 +67,7 @@ impl RadosPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.no_ceph())?;
         let cluster = Cluster::connect(&url.settings)?;
-        let place = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
+        let io_context = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
         let pool = Pool::connect(&self.url, OpenMode::ReadWrite)?;
         let label = format!("bench-rados-{}", std::process::id());
         let new = NewContainer::named(&label);
@@ -75,12 +75,12 @@ impl RadosPlan {
         let container = pool.open_container(&label, OpenMode::ReadWrite).wait()?;
         let outcome = Fields::new(container).and_then(|fields| {
             let payload = Payload::new(self.seed, self.size)?;
-            let by_hand = Plain::from_context(&place);
+            let by_hand = Plain::from_context(&io_context);
             Work { plan: self, payload, by_hand, fields }.rounds(note)
         });
         pool.destroy_container(&label, true).wait()?;
-        for object in place.objects()? {
-            place.write(&object?, removal()?).wait().ok();
+        for object in io_context.objects()? {
+            io_context.write(&object?, removal()?).wait().ok();
         }
         self.report(outcome?)
     }
@@ -138,8 +138,8 @@ impl Fields {
     /// Writes a field of a known forecast: the Array, then its index entry.
     async fn write(&self, number: u64, data: &[u8]) -> Result<()> {
         let array = self.array(number, data.len() as u64)?;
-        let whole = [Extent::new(0, data.len() as u64)];
-        array.write(&whole, Source::One(data), Access::Latest).await?;
+        let extent = [Extent::new(0, data.len() as u64)];
+        array.write(&extent, Source::One(data), Access::Latest).await?;
         let entry = [7; ENTRY_BYTES];
         self.index.put(&number.to_be_bytes(), &entry, Cond::NONE, Access::Latest).await
     }
@@ -150,9 +150,9 @@ impl Fields {
         let key = number.to_be_bytes();
         let found = self.index.get_into(&key, &mut entry, Access::Latest).await?;
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("field {number}")))?;
-        let whole = [Extent::new(0, buffer.len() as u64)];
+        let extent = [Extent::new(0, buffer.len() as u64)];
         let array = self.array(number, buffer.len() as u64)?;
-        array.read(&whole, Sink::One(buffer), Access::Latest).await.map(drop)
+        array.read(&extent, Sink::One(buffer), Access::Latest).await.map(drop)
     }
 }
 

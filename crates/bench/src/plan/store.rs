@@ -1,11 +1,11 @@
-//! `esker bench array` and `esker bench kv`: the store beside the limit of its medium.
-use super::scratch::OwnPool;
+//! `esker bench array` and `esker bench kv`: compares the store with the limit of its medium.
 use super::location::Location;
+use super::scratch::OwnPool;
 use super::{Note, add, check, start_processes};
-use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
@@ -21,7 +21,7 @@ pub enum BenchPool {
 
 impl BenchPool {
     /// Opens or creates the pool; `needs` are the bytes of payload and the index entries of a temporary one.
-    pub(super) fn location(
+    pub(super) fn open_or_create(
         &self,
         launcher: &Launcher,
         needs: impl FnOnce() -> (u64, u64),
@@ -43,7 +43,7 @@ pub struct Plan {
     /// How to start processes.
     pub launcher: Launcher,
     /// The pool.
-    pub place: BenchPool,
+    pub pool: BenchPool,
     /// The kind of data.
     pub workload: Workload,
     /// Bytes of an operation, one set of runs for each.
@@ -54,7 +54,7 @@ pub struct Plan {
     pub ops: Option<u64>,
     /// Number of repetitions.
     pub rounds: u32,
-    /// Start new processes in each round, which map the pool anew.
+    /// Start new processes in each round, so that each maps the pool again.
     pub fresh: bool,
     /// Object class.
     pub class: String,
@@ -96,7 +96,7 @@ impl Plan {
     /// [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let location = self.place.location(&self.launcher, || self.needs(), note)?;
+        let location = self.pool.open_or_create(&self.launcher, || self.needs(), note)?;
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for case in self.cases(location.durable) {
@@ -135,7 +135,13 @@ impl Plan {
         (bytes.unwrap_or(0), entries.unwrap_or(0))
     }
 
-    fn measure(&self, location: &Location, case: Case, note: Note<'_>, runs: &mut Vec<Run>) -> Result<()> {
+    fn measure(
+        &self,
+        location: &Location,
+        case: Case,
+        note: Note<'_>,
+        runs: &mut Vec<Run>,
+    ) -> Result<()> {
         let container = format!("esker-bench-{}", std::process::id());
         location.create_container(&container)?;
         let measured = self.rounds(&self.job(location, case, &container), location.durable, note);
@@ -213,7 +219,8 @@ impl Plan {
             size_bytes: case.size,
         };
         let limit = |step: LoadStep, tally| Run::new(&name("medium", step.name()), tally, None);
-        let store = |phase, tally, limit| Run::new(&name(location.store(), phase), tally, Some(limit));
+        let store =
+            |phase, tally, limit| Run::new(&name(location.store(), phase), tally, Some(limit));
         [
             limit(write_limit(location.durable), &tallies.write_limit),
             store("write", &tallies.write, &tallies.write_limit),

@@ -1,11 +1,11 @@
-//! `esker bench tx`: transactions mixed with puts and gets, beside the limit of the medium.
+//! `esker bench tx`: compares transactions mixed with puts and gets with the limit of the medium.
 use super::Note;
 use super::location::Location;
 use super::store::{Case, Plan, write_limit};
-use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
 use crate::measure::{Measured, Tally};
+use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::tx::limits::{COUNT_BYTES, COUNTERS_MAX};
 use crate::tx::{KINDS, Kind, TxDone, TxJob, TxStep};
@@ -44,7 +44,7 @@ impl TxPlan {
     /// [`Plan::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let location = self.plan.place.location(&self.plan.launcher, || self.needs(), note)?;
+        let location = self.plan.pool.open_or_create(&self.plan.launcher, || self.needs(), note)?;
         check_transactions(&location)?;
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
@@ -142,7 +142,10 @@ fn check_transactions(location: &Location) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::NotSupported,
-            format!("{} has no transactions: name a pool that has, or leave out --pool", location.url),
+            format!(
+                "{} has no transactions: name a pool that has, or leave out --pool",
+                location.url
+            ),
         )),
     }
 }

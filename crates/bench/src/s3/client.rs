@@ -1,6 +1,6 @@
 //! A process that puts and gets objects, one after the other, over one connection to each server.
 use super::request::{Content, Parts};
-use super::{ClientJob, Step, Store, Vouched};
+use super::{Checksum, ClientJob, Step, Store};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
 use crate::payload::Payload;
@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-/// Most bytes of what a server says of an error that are shown.
+/// Maximum bytes of a server's error message that are shown.
 const ERROR_BYTES_MAX: usize = 4 << 10;
 
 /// A client.
@@ -44,7 +44,7 @@ impl Client {
             Step::Rest => Ok(Measured::default()),
             Step::MakeBucket(store) => self.bucket(store, Method::PUT),
             Step::RemoveBucket(store) => self.bucket(store, Method::DELETE),
-            Step::Put(store, round, vouched) => self.put(store, round, vouched),
+            Step::Put(store, round, checksum) => self.put(store, round, checksum),
             Step::Get(store, round) => self.get(store, neighbour, round, false),
             Step::Verify(store, round) => self.get(store, neighbour, round, true),
             Step::Remove(store) => self.remove(store),
@@ -62,8 +62,8 @@ impl Client {
         self.runtime.block_on(ended(response, None)).map(|_| Measured::default())
     }
 
-    fn put(&mut self, store: usize, round: u32, vouched: Vouched) -> Result<Measured> {
-        let content = Content::new(self.content(self.job.rank, round), vouched)?;
+    fn put(&mut self, store: usize, round: u32, checksum: Checksum) -> Result<Measured> {
+        let content = Content::new(self.content(self.job.rank, round), checksum)?;
         self.each(store, Method::PUT, self.job.rank, &content, None)
     }
 
@@ -85,9 +85,9 @@ impl Client {
         content: &Content,
         expected: Option<Bytes>,
     ) -> Result<Measured> {
-        let place = store_of(&self.job, store)?;
+        let server = store_of(&self.job, store)?;
         let requests = (0..self.job.ops)
-            .map(|op| content.request(place, method.clone(), &format!("/bench/{rank}/{op}")));
+            .map(|op| content.request(server, method.clone(), &format!("/bench/{rank}/{op}")));
         let mut requests = requests.collect::<Result<Vec<_>>>()?.into_iter();
         let is_get = method == Method::GET;
         let size = self.job.size_bytes;
@@ -104,12 +104,12 @@ impl Client {
 
     /// Sends a request, over a new connection if the server has closed the last one, as some do after every answer.
     fn send(&mut self, store: usize, mut request: Request<Parts>) -> Result<Response<Incoming>> {
-        let place = store_of(&self.job, store)?;
+        let server = store_of(&self.job, store)?;
         let connection = &mut self.connections[store];
         self.runtime.block_on(async {
             for _ in 0..2 {
                 if connection.ready().await.is_err() {
-                    *connection = connect(place).await?;
+                    *connection = connect(server).await?;
                     connection.ready().await.map_err(|error| lost(&error))?;
                 }
                 match connection.try_send_request(request).await {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_a_server_closes_are_made_again() {
+    fn client_reconnects_after_server_closes_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let server = std::thread::spawn(move || answer_and_close(&listener, 3));

@@ -1,5 +1,5 @@
 //! The process that serves: a pool, once for each kind of ETag, and memory.
-use super::{ServeJob, Addresses, memory};
+use super::{Addresses, ServeJob, memory};
 use bytes::Bytes;
 use esker::Pool;
 use esker::types::info::OpenMode;

@@ -1,7 +1,7 @@
 //! One process of `s3`: the servers, or one of their clients.
 use super::client::Client;
 use super::server::Servers;
-use super::{Job, Addresses, Step};
+use super::{Addresses, Job, Step};
 use crate::measure::Measured;
 use crate::worker::Work;
 use esker_types::{Error, ErrorKind, Result};

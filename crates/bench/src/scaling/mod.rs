@@ -1,13 +1,13 @@
-//! `esker bench field-io --nodes`: Field I/O on pools over more and more nodes, and a model of still more.
+//! `esker bench field-io --nodes`: measures Field I/O on pools over increasing numbers of nodes, and models larger pools.
 mod link;
 mod model;
 
 pub use model::{Costs, System};
 
-use crate::processes::Launcher;
 use crate::parallel::Parallel;
 use crate::plan::Note;
-use crate::plan::work_dir::{WorkDir, Capacity};
+use crate::plan::work_dir::{Capacity, WorkDir};
+use crate::processes::Launcher;
 use crate::report::{Report, Run};
 use crate::runner::Runner;
 use crate::units::rounded;
@@ -22,7 +22,7 @@ use std::time::Duration;
 const SMALL: &str = "4KiB";
 /// Operations of each process with these fields.
 const SMALL_OPS: &str = "500";
-/// For how long the link is measured.
+/// Duration of the measurement of the link.
 const LINK_TIME: Duration = Duration::from_secs(1);
 /// Most client processes that are modelled.
 const PROCS_MAX: u64 = 1 << 22;
@@ -117,13 +117,14 @@ pub struct Line {
 }
 
 impl ScalingPlan {
-    /// Measures, and models.
+    /// Measures the pools, then computes the model.
     ///
     /// # Errors
     /// If an option is invalid, a pool is not over nodes, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let room = Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
+        let room =
+            Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
         let work_dir = WorkDir::new(&self.launcher, &self.folder, &[], &room, note)?;
         let variables = vec![("ESKER_NODE".to_owned(), self.node.clone())];
         let runner = Runner { variables, ..work_dir.runner(&self.launcher) };
@@ -320,7 +321,7 @@ fn is_like(one: &Run, other: &Run) -> bool {
     kinds.0.is_some() && kinds.0 == kinds.1 && one.phase == other.phase
 }
 
-/// True if a small run shows what requests of the other cost. Segments have no contention, for they have no index.
+/// True if a run with small fields measures the cost of the requests of the other run. Segments have no contention, for they have no index.
 fn costs_alike(run: &Run, small: &Run) -> bool {
     let is_segments = run.parallel.as_deref().is_some_and(|parallel| parallel.contention.is_none());
     is_like(run, small) || is_segments && run.phase == small.phase

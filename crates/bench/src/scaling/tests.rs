@@ -60,7 +60,7 @@ fn the_best_number_of_processes_gives_the_line() {
 }
 
 #[test]
-fn requests_of_segments_cost_what_those_of_fields_without_an_index_do() {
+fn segments_use_request_costs_of_fields_without_index() {
     let mut large = run("write", "A", 2, 1 << 20, 500.0);
     let parallel = large.parallel.as_deref_mut().unwrap();
     (parallel.mode, parallel.contention, parallel.class_kv) = ("own".to_owned(), None, None);
@@ -95,7 +95,7 @@ fn commands_can_be_run_by_hand() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_options_are_refused() {
     let beyond = plan().beyond;
     let wrong = [
         ScalingPlan { pools: Vec::new(), ..plan() },

@@ -1,4 +1,4 @@
-//! A worker on a pool in memory, and one that talks.
+//! Tests of a worker on a pool in memory, and of its messages.
 use super::*;
 use crate::job::{Index, StoreJob, WARM_UP, Workload};
 use esker::backend::NewContainer;
@@ -97,7 +97,7 @@ fn reading_removed_or_absent_data_fails() {
 }
 
 #[test]
-fn other_data_than_was_written_is_found() {
+fn corrupted_data_fails_verification() {
     for workload in WORKLOADS {
         let pool = pool();
         worker(&pool, Job { seed: 2, ..job(workload) }).run(LoadStep::Write(1)).unwrap();
@@ -127,7 +127,7 @@ fn a_worker_answers_line_by_line() {
 }
 
 #[test]
-fn a_worker_says_why_it_cannot_begin() {
+fn worker_reports_failed_job() {
     let job = Job { folder: "/nowhere".into(), store: None, ..job(Workload::Kv) };
     let answers = talk(&[serde_json::to_string(&job).unwrap()]);
     assert!(matches!(&answers[..], [Answer::Failed(why)] if why.contains("/nowhere")));

@@ -24,12 +24,12 @@ use crate::output::{Answer, with_spinner};
 use clap::{Args, Subcommand};
 use engine::EngineArgs;
 use esker::types::{Error, Result};
-use esker_bench::processes::Launcher;
 use esker_bench::job::{Index, Workload};
 use esker_bench::plan::{BenchPool, LimitPlan, OwnPool, Plan};
+use esker_bench::processes::Launcher;
 use esker_bench::report::Report;
 use esker_bench::units::Bytes;
-use esker_bench::{field_io, processes, interrupt, worker};
+use esker_bench::{field_io, interrupt, processes, worker};
 use esker_os::whole;
 use fields::Fields;
 use growth::Growth;
@@ -371,7 +371,7 @@ impl Common {
     fn plan(&self, launcher: Launcher, sizes: &[Bytes], workload: Workload) -> Plan {
         Plan {
             launcher,
-            place: self.pool.place(),
+            pool: self.pool.place(),
             workload,
             sizes: sizes.iter().map(|size| size.0).collect(),
             procs: self.procs.clone(),

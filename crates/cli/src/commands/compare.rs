@@ -5,8 +5,8 @@ use crate::output::{Answer, with_spinner};
 use clap::{Args, ValueEnum};
 use esker::types::Result;
 use esker_bench::plan::Comparison;
-use esker_bench::plan::work_dir::Store;
 use esker_bench::plan::compare::Kind;
+use esker_bench::plan::work_dir::Store;
 use esker_bench::units::Bytes;
 
 const METHOD: &str = "\

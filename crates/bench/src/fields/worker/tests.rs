@@ -92,7 +92,7 @@ fn every_phase_does_what_it_counts() {
 }
 
 #[test]
-fn a_damaged_and_a_missing_field_are_told_of() {
+fn damaged_and_missing_fields_are_reported() {
     let place = Folder::new("damage");
     let mut workers = [place.worker(0), place.worker(1)];
     for worker in &mut workers {

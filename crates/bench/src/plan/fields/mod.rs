@@ -1,18 +1,17 @@
-//! `esker bench fields`: a field store beside its medium and beside one plain file per field.
-mod workers;
+//! `esker bench fields`: compares a field store with its medium and with one plain file per field.
 mod outcome;
 mod show;
+mod workers;
 
 pub use outcome::{Case, Outcome};
 
-use super::scratch::Scratch;
 use super::location::Location;
+use super::scratch::Scratch;
 use super::store::write_limit;
 use super::{BenchPool, Note, check};
 use crate::fields::grib::Messages;
 use crate::fields::worker::{Containers, Done, Job, Moment, label};
 use crate::fields::{Phase, Shape};
-use crate::processes::Launcher;
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
 use crate::latency::Histogram;
@@ -20,8 +19,8 @@ use crate::load::files::{self, FilesUrl};
 use crate::measure::{Measured, Tally};
 use crate::pin::Pin;
 use crate::plan::posix::Sample;
+use crate::processes::Launcher;
 use crate::report::Settings;
-use workers::{Workers, From};
 use esker::Wait;
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
@@ -31,6 +30,7 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use workers::{From, Workers};
 
 /// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
@@ -41,14 +41,14 @@ pub struct FieldsPlan {
     /// How to start processes.
     pub launcher: Launcher,
     /// The pool.
-    pub place: BenchPool,
+    pub pool: BenchPool,
     /// Processes at once, one set of runs for each.
     pub procs: Vec<u32>,
     /// The fields of each process.
     pub shape: Shape,
     /// Number of repetitions.
     pub repeats: u32,
-    /// Also read fields while they are archived, by as many additional processes.
+    /// Start as many watchers, which read fields while workers archive them.
     pub watch: bool,
     /// A Python with pyfdb, which does the same work on a real FDB; none to leave it out.
     pub peer: Option<PathBuf>,
@@ -81,7 +81,7 @@ struct Run<'p> {
     peer: Option<Workers>,
     /// Workers that read the store from Python.
     python: Option<Workers>,
-    /// There are messages to archive.
+    /// True if there are messages to archive.
     grib: bool,
     lines: Lines,
 }
@@ -101,10 +101,11 @@ impl FieldsPlan {
             notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
         }
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
-        let location = self.place.location(&self.launcher, || self.needs(longest), note)?;
+        let location = self.pool.open_or_create(&self.launcher, || self.needs(longest), note)?;
         let beside = Scratch::beside(&self.launcher, &location.folder)?;
         let measured = self.procs.iter().map(|&procs| {
-            let lines = self.measure(&location, beside.path(), procs, grib.as_ref(), python, note)?;
+            let lines =
+                self.measure(&location, beside.path(), procs, grib.as_ref(), python, note)?;
             Ok(Case { procs, lines })
         });
         Ok(Outcome {
@@ -345,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_late_by_the_time_since_its_flush_began() {
+    fn field_latency_counts_from_start_of_flush() {
         let moment = |writer, step, ns| Moment { writer, step, ns };
         let flushed = [moment(0, 0, 1000), moment(1, 0, 5000)];
         let seen = [moment(0, 0, 4000), moment(1, 0, 6000), moment(7, 7, 9000)];

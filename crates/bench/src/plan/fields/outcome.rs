@@ -7,7 +7,7 @@ use crate::plan::posix::{Line, Repeat, Repeated, Sample};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::units::rounded;
 
-/// Systems by number: the store, one plain file for each field, the medium, a real FDB.
+/// Indexes of the compared systems: the store, one plain file for each field, the medium, a real FDB.
 pub(super) const ESKER: usize = 0;
 pub(super) const FILES: usize = 1;
 pub(super) const MEDIUM: usize = 2;
@@ -124,7 +124,8 @@ impl Outcome {
             let own = base(phase) == Some(phase);
             let systems = [MEDIUM, FILES, ESKER, PEER].into_iter();
             let systems = systems.filter(|&system| own || [ESKER, PEER].contains(&system));
-            let systems = systems.filter(|&system| system == ESKER || phase.from_python().is_none());
+            let systems =
+                systems.filter(|&system| system == ESKER || phase.from_python().is_none());
             let systems = systems.filter(|&system| !line.rates(system).is_empty());
             runs.extend(systems.map(|system| self.run(case.procs, phase, &line, system)));
         }
@@ -150,7 +151,8 @@ impl Outcome {
 
     fn repeated(&self, line: &Line, system: usize) -> Repeated {
         let others = (0..line.samples.len()).filter(|other| *other != system);
-        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
+        let ratio =
+            |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
         Repeated {
             unit: "ops/s".to_owned(),
             rate: Statistics::rounded(&line.rates(system)),

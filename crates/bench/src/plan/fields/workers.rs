@@ -4,8 +4,8 @@ use crate::fields::Phase;
 use crate::fields::grib::Messages;
 use crate::fields::keys::FORECAST;
 use crate::fields::worker::{Done, FieldsStep, Job};
-use crate::processes::{Processes, Launcher};
 use crate::pin::cpu_of;
+use crate::processes::{Launcher, Processes};
 use esker_types::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ impl Workers {
             job: one(job, rank, cpus),
             store,
             forecast: forecast.clone(),
-            messages: messages.clone().share(rank, job.procs).places(),
+            messages: messages.clone().share(rank, job.procs).offsets(),
         };
         let jobs: Vec<_> = (0..job.procs).map(told).collect();
         let workers = jobs.len() as u32;

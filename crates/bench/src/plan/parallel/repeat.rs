@@ -2,15 +2,15 @@
 use super::super::store::write_limit;
 use super::cases::Case;
 use super::results::Done;
-use super::{ParallelPlan, Location};
+use super::{Location, ParallelPlan};
 use crate::clock::{monotonic_of, unix_ns};
 use crate::field_io::Pattern;
 use crate::field_io::session::{self, Layout};
 use crate::field_io::worker::{FieldIoStep, Job};
-use crate::processes::Processes;
 use crate::job;
 use crate::measure::Measured;
 use crate::plan::notice_ns;
+use crate::processes::Processes;
 use crate::rendezvous::Rendezvous;
 use crate::traces::{Kind, Trace};
 use esker_types::Result;
@@ -18,7 +18,7 @@ use esker_types::Result;
 /// Size of a process's file for the limit: much larger than caches, so that memory is measured.
 const LIMIT_FILE_BYTES: u64 = 512 << 20;
 
-/// Additional notice of a start if other nodes have to see a file.
+/// Additional time before a start if other nodes have to see a file.
 const NOTICE_NODES_NS: u64 = 500_000_000;
 
 /// The state of one case.
@@ -44,7 +44,11 @@ type Role<'r> = &'r dyn Fn(u32) -> Option<FieldIoStep>;
 
 impl Stage<'_> {
     /// Processes that measure the limit of a case.
-    pub(super) fn limits(plan: &ParallelPlan, location: &Location, case: &Case) -> Result<Processes> {
+    pub(super) fn limits(
+        plan: &ParallelPlan,
+        location: &Location,
+        case: &Case,
+    ) -> Result<Processes> {
         let job = job::Job {
             rank: 0,
             procs: case.procs_per_node,
@@ -210,7 +214,12 @@ impl Stage<'_> {
 
     /// Makes the processes of all nodes begin at the same time. Segments do so in every iteration, as IOR has barriers
     /// before the open and after the close.
-    fn phase(&mut self, processes: &mut Processes, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
+    fn phase(
+        &mut self,
+        processes: &mut Processes,
+        zero: Zero,
+        role: Role<'_>,
+    ) -> Result<Vec<Trace>> {
         if self.case.objects.is_none() {
             return self.together(processes, zero, role);
         }
@@ -227,7 +236,12 @@ impl Stage<'_> {
         Ok(all)
     }
 
-    fn together(&mut self, processes: &mut Processes, zero: Zero, role: Role<'_>) -> Result<Vec<Trace>> {
+    fn together(
+        &mut self,
+        processes: &mut Processes,
+        zero: Zero,
+        role: Role<'_>,
+    ) -> Result<Vec<Trace>> {
         let start = self.agree()?.max(zero.unix_ns);
         let start_ns = zero.monotonic_ns + (start - zero.unix_ns);
         let timed = |step| FieldIoStep { zero_ns: zero.monotonic_ns, start_ns, ..step };

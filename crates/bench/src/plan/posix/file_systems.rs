@@ -3,10 +3,10 @@ use super::super::Note;
 use super::super::scratch::Scratch;
 use super::container::{DfsSubject, OpenContainer};
 use super::through::Mounted;
-use crate::processes::Launcher;
 use crate::host::Host;
 use crate::mounts::{Media, Mount};
-use crate::posix::FilePlace;
+use crate::posix::FileLocation;
+use crate::processes::Launcher;
 use crate::report::Settings;
 use esker::names::NODE_VARIABLE;
 use esker_types::{Error, Result};
@@ -46,7 +46,7 @@ pub struct FileSystem {
     /// Description.
     pub about: String,
     /// The location of files.
-    pub place: FilePlace,
+    pub location: FileLocation,
     /// How its processes are started.
     pub launcher: Launcher,
 }
@@ -106,11 +106,11 @@ impl FileSystems {
 
     fn of_container(launcher: &Launcher, subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(launcher, subject, note)?;
-        let (place, about) = (container.place(&subject.folder), container.about());
+        let (location, about) = (container.location(&subject.folder), container.about());
         let through = subject.engine.then(|| (NODE_VARIABLE.to_owned(), "none".to_owned()));
         let mut launcher = launcher.clone();
         launcher.variables.extend(through);
-        let system = FileSystem { name: "DFS".to_owned(), about, place, launcher };
+        let system = FileSystem { name: "DFS".to_owned(), about, location, launcher };
         Ok(Self {
             all: vec![system],
             host: Host::for_folder(container.medium())?,
@@ -174,7 +174,7 @@ fn posix_file_system(launcher: &Launcher, name: &str, folder: &Path) -> Result<F
     Ok(FileSystem {
         name: name.to_owned(),
         about: format!("{} ({}, {})", folder.display(), mount.sort, mount.media().name()),
-        place: FilePlace::Posix { folder: folder.to_owned() },
+        location: FileLocation::Posix { folder: folder.to_owned() },
         launcher: launcher.clone(),
     })
 }
@@ -186,17 +186,17 @@ fn make(folder: &Path) -> Result<()> {
 
 fn memory_folder() -> Option<PathBuf> {
     let usual = Path::new("/dev/shm");
-    lies_on(usual, Media::Memory).then(|| usual.to_owned())
+    is_on_medium(usual, Media::Memory).then(|| usual.to_owned())
 }
 
 /// The directory for temporary files if it is on a disk, else the current directory.
 fn disk_folder() -> Option<PathBuf> {
     let here = std::env::current_dir().ok();
     let candidates = [Some(std::env::temp_dir()), Some("/var/tmp".into()), here];
-    candidates.into_iter().flatten().find(|folder| lies_on(folder, Media::Block))
+    candidates.into_iter().flatten().find(|folder| is_on_medium(folder, Media::Block))
 }
 
-fn lies_on(folder: &Path, media: Media) -> bool {
+fn is_on_medium(folder: &Path, media: Media) -> bool {
     let writable = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
     writable && Mount::for_path(folder).is_ok_and(|mount| mount.media() == media)
 }

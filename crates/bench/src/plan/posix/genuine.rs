@@ -1,8 +1,8 @@
-//! The genuine `ior` and `mdtest`, if they are installed: the same work beside ours.
+//! The original `ior` and `mdtest`, if they are installed, which run the same work for comparison.
 use super::super::Note;
-use super::{IorPlan, Line, MdtestPlan, Outcome, FileSystem};
+use super::{FileSystem, IorPlan, Line, MdtestPlan, Outcome};
 use crate::metrics::Statistics;
-use crate::posix::FilePlace;
+use crate::posix::FileLocation;
 use crate::posix::mdtest::Kind;
 use crate::table::Table;
 use crate::units::rounded;
@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// File or directory that it works on, below the directory of a system.
+/// Test file or directory, below the directory of a file system.
 const NAME: &str = "genuine";
 
 /// The program, and `mpirun` for several processes.
@@ -48,14 +48,16 @@ impl Genuine {
         let mut mean_rates = Map::new();
         for index in 0..outcome.systems.len() {
             let system = outcome.systems[index].clone();
-            let FilePlace::Posix { folder } = &system.place else { continue };
+            let FileLocation::Posix { folder } = &system.location else { continue };
             note(&format!("{program} on {}", system.name));
             let words = [arguments, &[folder.join(NAME).display().to_string()]].concat();
             let said = self.run(outcome.procs, &words);
             let rates = said.and_then(|_| self.run(outcome.procs, &words));
             match rates.and_then(|said| rates_in(&said, outcome)) {
                 Ok(rates) => {
-                    rates.iter().for_each(|(line, rate)| table.row(row(line, index, &system, *rate)));
+                    rates
+                        .iter()
+                        .for_each(|(line, rate)| table.row(row(line, index, &system, *rate)));
                     let rates = rates
                         .iter()
                         .map(|(line, rate)| (line.phase.clone(), json!(rounded(*rate))));
@@ -139,7 +141,7 @@ fn options(valued: &[(&str, u64)], wanted: &[(&str, bool)]) -> Vec<String> {
 
 impl IorPlan {
     /// The options of the genuine program for the same work, up to the file name; none if files of another run are
-    /// read. They lack `-C`, which moves readers on by whole nodes and has no effect on one node.
+    /// read. They lack `-C`, which shifts readers by one node and has no effect on a single node.
     #[must_use]
     pub fn genuine(&self) -> Option<Vec<String>> {
         let work = &self.options;
@@ -235,7 +237,7 @@ write        1200.00     1000.00    1100.50       0.00
     }
 
     #[test]
-    fn a_program_that_is_missing_is_named() {
+    fn error_names_missing_benchmark_program() {
         let missing = Genuine::find("esker-no-such-program", None, 1).unwrap_err();
         assert!(missing.contains("esker-no-such-program is not on the PATH"), "{missing}");
         let given = Genuine::find("ior", Some(Path::new("/bin/false")), 1).unwrap();

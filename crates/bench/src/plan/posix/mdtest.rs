@@ -1,6 +1,6 @@
 //! `esker bench mdtest`: many small operations on names.
 use super::super::Note;
-use super::{Workers, Line, Outcome, Sample, Setting, FileSystems, WARM_UP};
+use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::measure::Measured;
 use crate::posix::mdtest::{Kind, MdtestStep, Options, Phase};
 use crate::posix::worker::{Done, Load, PosixStep};
@@ -52,7 +52,8 @@ impl MdtestPlan {
     pub fn run(&self, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
         self.setting.check()?;
         self.options.check()?;
-        let workers = Workers::start(&self.setting, &systems.all, &Load::Mdtest(self.options.clone()))?;
+        let workers =
+            Workers::start(&self.setting, &systems.all, &Load::Mdtest(self.options.clone()))?;
         let files = vec![self.options.items(); systems.all.len()];
         let lines = self.titles(systems.all.len());
         let mut run = Run { plan: self, workers, lines, files, systems, index: None };

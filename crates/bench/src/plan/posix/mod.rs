@@ -1,27 +1,27 @@
 //! `esker bench mdtest` and `esker bench ior`: the same work on a file system, on tmpfs and on a disk, alternating.
 mod container;
+mod file_systems;
 mod genuine;
 mod ior;
 mod mdtest;
 mod outcome;
 mod show;
-mod file_systems;
 mod table;
 mod through;
 
 pub use container::DfsSubject;
+pub use file_systems::{Beside, FileSystem, FileSystems, Subject};
 pub use genuine::Genuine;
 pub(in crate::plan) use genuine::on_path;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};
-pub use file_systems::{Beside, FileSystem, FileSystems, Subject};
 pub use table::{TablePlan, Tabled};
 
 use super::{Note, together};
-use crate::processes::Processes;
 use crate::pin::{Pin, cpu_of};
 use crate::posix::worker::{Done, Job, Load, PosixStep};
+use crate::processes::Processes;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;
 
@@ -114,7 +114,7 @@ impl Workers {
                 rank,
                 procs: setting.procs,
                 cpu: cpu_of(&cpus, rank),
-                place: system.place.clone(),
+                location: system.location.clone(),
                 load: load.clone(),
                 seed: setting.seed,
             };

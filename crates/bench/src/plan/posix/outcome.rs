@@ -51,7 +51,11 @@ pub struct Line {
 
 impl Line {
     pub(in crate::plan) fn new(title: &str, phase: &str, systems: usize) -> Self {
-        Self { title: title.to_owned(), phase: phase.to_owned(), samples: vec![Vec::new(); systems] }
+        Self {
+            title: title.to_owned(),
+            phase: phase.to_owned(),
+            samples: vec![Vec::new(); systems],
+        }
     }
 
     pub(in crate::plan) fn rates(&self, system: usize) -> Vec<f64> {
@@ -138,9 +142,9 @@ pub struct Repeated {
 /// One iteration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Repeat {
-    /// Its number, from 1.
+    /// Number of the iteration, from 1.
     pub repeat: u32,
-    /// In the unit.
+    /// Rate in `unit`.
     pub rate: f64,
     /// Operations of all processes.
     pub ops: u64,
@@ -155,7 +159,8 @@ impl Outcome {
     #[must_use]
     pub fn report(&self) -> Report {
         let systems = 0..self.systems.len();
-        let pairs = self.lines.iter().flat_map(|line| systems.clone().map(move |system| (line, system)));
+        let pairs =
+            self.lines.iter().flat_map(|line| systems.clone().map(move |system| (line, system)));
         let measured = pairs.filter(|(line, system)| !line.rates(*system).is_empty());
         let runs = measured.map(|(line, system)| self.run(line, system)).collect();
         Report::new(self.host.clone(), self.settings.clone(), runs)

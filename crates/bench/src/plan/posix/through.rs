@@ -1,8 +1,8 @@
-//! The container of a benchmark through the interception library and through a mount.
+//! Access to the container of a benchmark through the interception library and through a mount.
 use super::super::served::runner;
 use super::{FileSystem, FileSystems};
+use crate::posix::FileLocation;
 use crate::processes::Launcher;
-use crate::posix::FilePlace;
 use crate::runner::Runner;
 use esker_types::{Error, Result};
 use std::ffi::OsString;
@@ -52,7 +52,7 @@ impl FileSystems {
         self.all.push(FileSystem {
             name: "run".to_owned(),
             about: format!("the same container through esker run, at {SEEN_AT}"),
-            place: FilePlace::Posix { folder: Path::new(SEEN_AT).join("run") },
+            location: FileLocation::Posix { folder: Path::new(SEEN_AT).join("run") },
             launcher: Launcher { worker, ..launcher.clone() },
         });
         Ok(())
@@ -75,7 +75,7 @@ impl FileSystems {
         self.all.push(FileSystem {
             name: "mount".to_owned(),
             about: format!("the same container through esker mount, at {at}"),
-            place: FilePlace::Posix { folder: dir.join("mount") },
+            location: FileLocation::Posix { folder: dir.join("mount") },
             launcher: launcher.clone(),
         });
         self.mounted = Some(Mounted { runner, dir });

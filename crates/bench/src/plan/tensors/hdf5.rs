@@ -2,7 +2,7 @@
 use super::super::posix::on_path;
 use super::super::scratch::Scratch;
 use super::workers::Times;
-use crate::processes::{Processes, Launcher};
+use crate::processes::{Launcher, Processes};
 use crate::tensors::worker::{Done, Job};
 use crate::tensors::{COLUMNS, PEER};
 use esker_types::{Error, ErrorKind, Result};
@@ -20,8 +20,8 @@ const PAIRS: [(&str, &str); 2] =
 /// Names on machines with a single MPI.
 const USUAL: [(&str, &str); 2] = [("h5pcc", "mpirun"), ("h5pcc", "mpiexec")];
 
-/// Settings of Open MPI: there may be more processes than cores, and the program places itself. Its files are in the
-/// directory of the program (`TMPDIR`), which goes even if it is killed.
+/// Settings of Open MPI: there may be more processes than cores, and the program pins itself. Its files are in the
+/// directory of the program (`TMPDIR`), which is removed even if the run is killed.
 const VARIABLES: [(&str, &str); 3] = [
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ("OMPI_MCA_hwloc_base_binding_policy", "none"),
@@ -37,7 +37,7 @@ const ABSENT: &str = "there is no h5pcc with its mpirun on the PATH: install par
 const REFUSED: &str = "mpirun tells why on standard error; Open MPI refuses to work for root unless OMPI_ALLOW_RUN_AS_ROOT=1 and \
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set";
 
-/// How parallel HDF5 is found.
+/// Options to find parallel HDF5.
 #[derive(Clone, Debug, Default)]
 pub struct Hdf5 {
     /// Leave it out.
@@ -73,7 +73,7 @@ pub(super) enum PeerPhase {
 }
 
 impl Hdf5 {
-    /// The program, and the directory that it is in. If it cannot be compiled, the peer says why.
+    /// Returns the program and its directory. If it cannot be compiled, the peer contains the reason.
     ///
     /// # Errors
     /// If there is no directory for temporary files.
@@ -95,7 +95,7 @@ impl Hdf5 {
         let pair = |(compiler, mpirun): (&str, &str)| {
             Some((given(self.compiler.as_ref(), compiler)?, given(self.mpirun.as_ref(), mpirun)?))
         };
-        // A compiler of another name is of an MPI that nobody knows: its mpirun is the usual one.
+        // The MPI of a compiler with another name is unknown: use the default mpirun.
         let is_named = |(compiler, _): &(&str, &str)| {
             self.compiler.as_ref().is_none_or(|given| given.ends_with(compiler))
         };

@@ -1,24 +1,23 @@
-//! `esker bench tensors`: arrays that many processes store, beside parallel HDF5, a plain file and the medium.
-mod workers;
+//! `esker bench tensors`: compares arrays that many processes store with parallel HDF5, a plain file and the medium.
 mod hdf5;
 mod outcome;
 mod show;
+mod workers;
 
 pub use hdf5::Hdf5;
 pub use outcome::{Case, Outcome, Scaling};
 
-use super::scratch::Scratch;
 use super::location::Location;
+use super::scratch::Scratch;
 use super::{BenchPool, Note, OwnPool, check};
-use crate::processes::Launcher;
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::pin::Pin;
+use crate::processes::Launcher;
 use crate::report::Settings;
 use crate::tensors::worker::{Job, Phase};
 use crate::tensors::{Part, ROW_BYTES};
 use crate::units::Bytes;
-use workers::Workers;
 use esker::Wait;
 use esker::types::info::Durability;
 use esker_tensors::TensorStore;
@@ -27,6 +26,7 @@ use hdf5::{LAYOUTS, Peer, PeerPhase};
 use outcome::{ESKER, FILE, HDF5, Lines, MEDIUM};
 use serde_json::json;
 use std::path::Path;
+use workers::Workers;
 
 /// Maximum number of iterations.
 pub const ITERATIONS_MAX: u32 = 1000;
@@ -82,7 +82,8 @@ impl TensorsPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         let cases = self.cases()?;
         let own = OwnPool { durability: Some(Durability::Process), ..self.own.clone() };
-        let location = BenchPool::Own(own).location(&self.launcher, || needs(&cases), note)?;
+        let location =
+            BenchPool::Own(own).open_or_create(&self.launcher, || needs(&cases), note)?;
         let beside = Scratch::beside(&self.launcher, &location.folder)?;
         note("compiling the program for parallel HDF5");
         let (mut peer, _built) = self.hdf5.peer(&self.launcher)?;
@@ -165,7 +166,7 @@ impl TensorsPlan {
     }
 }
 
-/// The rows of each of `procs` processes with `bytes` each, whole rows only.
+/// The rows of each of `procs` processes with `bytes` each, rounded down to complete rows.
 fn part(procs: u32, bytes: u64) -> Result<Part> {
     match (ROW_BYTES..=PART_BYTES_MAX).contains(&bytes) {
         true => Ok(Part { rows: bytes / ROW_BYTES, procs }),

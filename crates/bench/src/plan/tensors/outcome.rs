@@ -12,7 +12,7 @@ use crate::units::rounded;
 use esker_types::Result;
 use std::time::Duration;
 
-/// Systems by number: the store, the layouts of parallel HDF5, a new plain file, and the medium.
+/// Indexes of the compared systems: the store, the layouts of parallel HDF5, a new plain file, and the medium.
 pub(super) const ESKER: usize = 0;
 pub(super) const HDF5: usize = 1;
 pub(super) const FILE: usize = 4;
@@ -100,7 +100,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Adds the times of PUT and GET of an array. Those of warm-ups are forgotten.
+    /// Adds the times of PUT and GET of an array. Ignores times of warm-ups.
     ///
     /// # Errors
     /// As [`Histogram::record`].
@@ -146,7 +146,8 @@ impl Outcome {
     }
 
     fn runs(&self, case: &Case) -> Vec<Run> {
-        let pairs = case.lines.each().flat_map(|line| (0..SYSTEMS).map(move |system| (line, system)));
+        let pairs =
+            case.lines.each().flat_map(|line| (0..SYSTEMS).map(move |system| (line, system)));
         let measured = pairs.filter(|(line, system)| !line.rates(*system).is_empty());
         measured.map(|(line, system)| self.run(case, line, system)).collect()
     }
@@ -168,7 +169,8 @@ impl Outcome {
 
     fn repeated(&self, line: &Line, system: usize) -> Repeated {
         let others = (0..SYSTEMS).filter(|other| *other != system);
-        let ratio = |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
+        let ratio =
+            |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
         Repeated {
             unit: "MiB/s".to_owned(),
             rate: Statistics::rounded(&line.rates(system)),

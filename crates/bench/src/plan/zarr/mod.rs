@@ -1,18 +1,18 @@
-//! `esker bench zarr`: `esker.zarr.Store` beside the store that zarr has for directories, on one medium.
+//! `esker bench zarr`: compares `esker.zarr.Store` with zarr's store for directories, on the same medium.
 mod outcome;
 mod show;
 
 pub use outcome::{Case, Outcome};
 
-use super::scratch::{OwnPool, Scratch};
 use super::location::Location;
+use super::scratch::{OwnPool, Scratch};
 use super::{BenchPool, Note, check, together};
 use crate::fields::worker::Done;
-use crate::processes::{Processes, Launcher};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::pin::{Pin, cpu_of};
 use crate::plan::posix::{Line, Sample};
+use crate::processes::{Launcher, Processes};
 use crate::report::Settings;
 use crate::units::Bytes;
 use crate::zarr::{COMMIT_CHUNKS, Job, Phase, Step, WORK};
@@ -66,12 +66,12 @@ impl ZarrPlan {
     /// Runs the benchmark.
     ///
     /// # Errors
-    /// If an option is invalid, the pool cannot be created, the Python has no zarr or no esker, or an array that is read is
+    /// If an option is invalid, the pool cannot be created, the Python has no zarr or no esker, or an array read is
     /// not the one written.
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
-        let place = BenchPool::Own(self.own.clone());
-        let location = place.location(&self.launcher, || self.needs(), note)?;
+        let pool = BenchPool::Own(self.own.clone());
+        let location = pool.open_or_create(&self.launcher, || self.needs(), note)?;
         let beside = Scratch::beside(&self.launcher, &location.folder)?;
         let pairs =
             self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));

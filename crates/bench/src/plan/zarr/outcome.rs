@@ -6,7 +6,7 @@ use crate::report::{Report, Run, RunName, Settings};
 use crate::units::rounded;
 use crate::zarr::Store;
 
-/// The stores by number.
+/// Indexes of the stores.
 pub(super) const SYSTEMS: [Store; 2] = [Store::Esker, Store::Local];
 pub(super) const ESKER: usize = 0;
 pub(super) const LOCAL: usize = 1;
@@ -58,7 +58,8 @@ impl Case {
             size_bytes: self.size_bytes,
         };
         let other = LOCAL - system;
-        let ratio = line.ratio(system, other).map(|ratio| (NAMES[other].to_owned(), rounded(ratio)));
+        let ratio =
+            line.ratio(system, other).map(|ratio| (NAMES[other].to_owned(), rounded(ratio)));
         let repeated = Repeated {
             unit: "ops/s".to_owned(),
             rate: Statistics::rounded(&line.rates(system)),

@@ -101,13 +101,16 @@ impl Session {
             _ => 0,
         };
         let mut path = std::mem::take(&mut self.path);
-        let measured =
-            measure(Until::from_limits(step.end.saturating_sub(step.first), step.seconds), bytes, |index| {
+        let measured = measure(
+            Until::from_limits(step.end.saturating_sub(step.first), step.seconds),
+            bytes,
+            |index| {
                 let item = self.order.get(index as usize).copied().unwrap_or(step.first + index);
                 let slot = Slot { rank: owner, round: step.iteration, op: item };
                 paths.item(&mut path, step.phase.kind(), owner, item);
                 self.item(step.phase, &path, slot)
-            });
+            },
+        );
         self.path = path;
         measured
     }

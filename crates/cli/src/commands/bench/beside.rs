@@ -8,7 +8,9 @@ use esker::types::{Error, Result};
 use esker_bench::load::class_of;
 use esker_bench::pin::Pin;
 use esker_bench::plan::Note;
-use esker_bench::plan::posix::{Beside, DfsSubject, Genuine, Outcome, Setting, FileSystems, Subject};
+use esker_bench::plan::posix::{
+    Beside, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject,
+};
 use esker_bench::units::Bytes;
 use serde_json::json;
 use std::marker::PhantomData;

@@ -219,7 +219,7 @@ impl Common {
         let plan = ParallelPlan {
             launcher: launcher("worker")?,
             field_launcher: launcher("field-worker")?,
-            place: self.pool.place(),
+            pool: self.pool.place(),
             subject,
             sizes: sizes.iter().map(|size| size.0).collect(),
             ops,

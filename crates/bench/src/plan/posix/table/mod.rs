@@ -2,12 +2,12 @@
 mod rows;
 
 use super::super::Note;
-use super::{Beside, DfsSubject, IorPlan, MdtestPlan, Outcome, Setting, FileSystems, Subject};
-use crate::processes::Launcher;
+use super::{Beside, DfsSubject, FileSystems, IorPlan, MdtestPlan, Outcome, Setting, Subject};
 use crate::pin::Pin;
 use crate::plan::OwnPool;
 use crate::posix::ior::Options as IorOptions;
 use crate::posix::mdtest::{Kind, Options as MdtestOptions, Tree};
+use crate::processes::Launcher;
 use crate::report::Report;
 use crate::table::Table;
 use dfs::NewDfs;
@@ -25,7 +25,7 @@ pub struct TablePlan {
     pub own: OwnPool,
     /// The file systems it is compared with.
     pub beside: Beside,
-    /// Reach the pool through an engine only, as on another node.
+    /// Access the pool through an engine only, as on another node.
     pub engine: bool,
     /// Leave out `esker run` and `esker mount`.
     pub only_dfs: bool,
@@ -195,7 +195,10 @@ impl fmt::Display for Tabled {
         let Some(first) = self.outcomes.first() else { return Ok(()) };
         let host = &first.host;
         writeln!(f, "{host}")?;
-        first.systems.iter().try_for_each(|system| writeln!(f, "{:<8}{}", system.name, system.about))?;
+        first
+            .systems
+            .iter()
+            .try_for_each(|system| writeln!(f, "{:<8}{}", system.name, system.about))?;
         first.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
         writeln!(f, "{} processes\n", first.procs)?;
         let (headings, rows) = self.cells();
