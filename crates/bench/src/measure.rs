@@ -159,8 +159,8 @@ fn wall_clock_s() -> f64 {
 
 /// A phase of all processes, over all rounds.
 ///
-/// The time of a round runs from the first start to the last end over all processes ("global timing"), so that fast
-/// processes do not hide a slow one.
+/// The time of a round runs from the first start to the last end over all processes ("global timing"). Fast
+/// processes then do not hide a slow one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Operations of all processes.

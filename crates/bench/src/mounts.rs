@@ -70,7 +70,8 @@ impl Media {
     }
 }
 
-/// Finds the innermost mount that contains the path. If several have the same mount point, the last one hides the others.
+/// Finds the innermost mount that contains the path. If several have the same mount point, the last one hides the
+/// others.
 fn find(table: &str, path: &Path) -> Mount {
     let above = table.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count()).unwrap_or_else(|| Mount {

@@ -1,5 +1,5 @@
-//! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS, and figures of one
-//! on arrays and of one on applications, scaled down to one machine and a few minutes.
+//! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS. It also measures
+//! figures of one paper on arrays and of one on applications. All are scaled down to one machine and a few minutes.
 use crate::plan::Note;
 use crate::plan::served::Served;
 use crate::plan::work_dir::{Capacity, Store, WorkDir};
@@ -34,7 +34,7 @@ pub struct PaperReport {
     pub name: &'static str,
     /// The kind of store and the command.
     pub command: String,
-    /// The report, with its traces beside it.
+    /// Path of the report; its traces are in the same directory.
     pub path: PathBuf,
 }
 

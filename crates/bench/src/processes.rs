@@ -184,7 +184,7 @@ const REMOVALS: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Cleans up after a benchmark, however it ended. Waits for the end of `input`, which the kernel closes with the
-/// benchmark's process, then removes `folder` with its contents. Returns true if the directory is gone.
+/// benchmark's process, then removes `folder` with its contents. Returns true if the directory no longer exists.
 pub fn serve_janitor(mut input: impl Read, folder: &Path) -> bool {
     let mut rest = [0; 64];
     while matches!(input.read(&mut rest), Ok(1..)) {}

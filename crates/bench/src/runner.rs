@@ -23,13 +23,13 @@ pub struct Runner {
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Runner {
-    /// Path of the report `name`; its traces are beside it.
+    /// Path of the report `name`; its traces are in the same directory.
     #[must_use]
     pub fn report_path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.json"))
     }
 
-    /// Runs a benchmark and reads its report, which stays at [`Runner::report_path`]; `arguments` follow `bench`.
+    /// Runs a benchmark and reads its report, which remains at [`Runner::report_path`]; `arguments` follow `bench`.
     ///
     /// # Errors
     /// If the program cannot be started or fails, or this process receives a signal to end.

@@ -55,7 +55,7 @@ fn fraction(number: &str, unit: u64) -> Option<u64> {
 }
 
 impl fmt::Display for Bytes {
-    /// Shows the largest unit of which there is at least 1, with two decimal places unless the number is whole.
+    /// Shows the largest unit of which there is at least 1, with two decimal places unless the number is an integer.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let power = (self.0.checked_ilog2().unwrap_or(0) / 10).min(5);
         let unit = BINARY[power as usize];

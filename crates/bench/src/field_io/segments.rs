@@ -1,7 +1,7 @@
 //! IOR in segments mode (section V-A): each process transfers all its data parts in one operation.
 //!
-//! The block size and transfer size of IOR (`-b`, `-t`) are the size of a part, the segment count (`-s`)
-//! the number of parts of a process. With an object for each process (`-F`) the parts follow each other;
+//! The block size and transfer size of IOR (`-b`, `-t`) are the size of a part. The segment count (`-s`)
+//! is the number of parts of a process. With an object for each process (`-F`) the parts follow each other;
 //! in one object of all, part `p` of process `r` of `n` is stored at part `p * n + r`.
 use super::session::{Session, missing_key_error};
 use super::{Event, Field, Stamper};

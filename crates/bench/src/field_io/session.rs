@@ -121,7 +121,7 @@ impl Session {
         kv_in(container, key.index_bits(), self.class_kv)
     }
 
-    /// A container with fields, which stays open.
+    /// Returns a container with fields, which the session keeps open.
     pub(super) fn store(&mut self, uuid: Uuid) -> Result<Rc<Store>> {
         if uuid == self.main.uuid {
             return Ok(Rc::clone(&self.main));

@@ -12,7 +12,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
-    /// Position of each message; at least one.
+    /// Byte range of each message; at least one.
     ranges: Vec<Range<usize>>,
 }
 

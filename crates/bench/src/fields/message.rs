@@ -1,5 +1,5 @@
 //! The content of a field. Each page has the md5 sum of the key and a checksum of the rest, so that a reader can verify
-//! that it has the right field, complete.
+//! the identity and the content.
 use crate::buffer::Buffer;
 use esker_fields::Key;
 use esker_types::{Error, ErrorKind, Result};

@@ -1,7 +1,8 @@
 //! `esker bench growth`: cost of operations as a store grows from size to size.
 //!
-//! Entries are small values under keys of a Key-Value, or Arrays of one piece. Their keys and ids are spread over the whole
-//! range, so an index has no favourable order. The limit is a file of the same values, which grows with the store.
+//! Entries are small values under keys of a Key-Value, or Arrays of one piece. Their keys and ids are spread over the
+//! whole range, so an index has no favourable order. The limit is a file of the same values, which grows with the
+//! store.
 pub mod medium;
 pub mod worker;
 

@@ -1,9 +1,10 @@
 //! Evenness of an ideal hash. Objects are balls; targets or nodes are bins in a ring.
 //!
-//! An ideal hash gives each object a first bin at random. From there on, the object puts a known weight into each of the
-//! following bins. So the counts of all bins are a sum of shifted copies of one pattern, and their spectrum is known: for
-//! the frequency `k`, the expected power is the number of objects times the power of the pattern. The sum of squared
-//! distances from the mean is that of these powers over `bins`; each of its terms is distributed as chi-squared.
+//! An ideal hash gives each object a first bin at random. From there on, the object puts a known weight into each of
+//! the following bins. So the counts of all bins are a sum of shifted copies of one pattern, and their spectrum is
+//! known: for the frequency `k`, the expected power is the number of objects times the power of the pattern. The sum of
+//! squared distances from the mean is that of these powers over `bins`; each of its terms is distributed as
+//! chi-squared.
 use std::f64::consts::PI;
 
 /// Weights that one object puts into its first bin and the bins that follow.
@@ -22,7 +23,7 @@ pub(super) struct IdealHash {
     mean: f64,
     /// Expected sum over bins of the squared distance from the mean.
     squares: f64,
-    /// Number of independent terms in that sum, as far as its variance tells.
+    /// Number of independent terms in that sum, estimated from its variance.
     freedom: f64,
     /// Skewness of the count of one bin.
     skew: f64,
@@ -95,7 +96,7 @@ impl IdealHash {
         (self.squares / f64::from(self.bins)).sqrt()
     }
 
-    /// How far a sum of squared distances from the mean is from what is expected, in standard deviations of a normal
+    /// Distance of a sum of squared distances from its expected value, in standard deviations of a normal
     /// distribution (by Wilson and Hilferty); above 0 where counts are less even. None if all counts must be equal.
     pub(super) fn score(self, squares: f64) -> Option<f64> {
         if self.squares <= 0.0 {
@@ -105,7 +106,7 @@ impl IdealHash {
         Some(((squares / self.squares).cbrt() - (1.0 - width)) / width.sqrt())
     }
 
-    /// The fullest bin over the mean, such that it is not exceeded with this probability.
+    /// Count of the fullest bin over the mean that is not exceeded with this probability.
     pub(super) fn fullest(self, probability: f64) -> f64 {
         let normal = upper(-probability.ln() / f64::from(self.bins));
         let skewed = normal + (normal * normal - 1.0) * self.skew / 6.0;

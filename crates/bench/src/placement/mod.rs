@@ -1,6 +1,7 @@
 //! `esker bench placement`: simulates the placement of objects on the targets of pools of any size.
 //!
-//! Members of the report named `perfect_*` are those of an ideal hash ([`ideal_hash`]). No data is moved. The simulation counts dkeys: each object is an Array of some chunks or a Key-Value of some keys.
+//! Members of the report named `perfect_*` are those of an ideal hash. No data is moved. The simulation counts dkeys:
+//! each object is an Array of some chunks or a Key-Value of some keys.
 mod count;
 mod ideal_hash;
 mod ids;
@@ -141,8 +142,8 @@ pub struct Evenness {
     pub stddev: f64,
     /// Standard deviation of the counts of an ideal hash.
     pub perfect_stddev: f64,
-    /// Distance between both in standard deviations of the results of ideal hashes; above 0 if counts are less even. None if
-    /// all counts must be equal.
+    /// Distance between both in standard deviations of the results of ideal hashes; above 0 if counts are less even.
+    /// None if all counts must be equal.
     pub score: Option<f64>,
     /// All counts, if requested.
     pub counts: Option<Vec<u64>>,

@@ -94,7 +94,8 @@ impl GrowthPlan {
         Ok(())
     }
 
-    /// Payload, and index entries of one target: entries are spread over all targets, so none needs space for all of them.
+    /// Payload, and index entries of one target: entries are spread over all targets, so none needs space for all of
+    /// them.
     fn needs(&self) -> (u64, u64) {
         let most = self.entries.last().copied().unwrap_or(0);
         let shards = match &self.pool {

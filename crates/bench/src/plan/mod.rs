@@ -44,7 +44,8 @@ use serde::de::DeserializeOwned;
 /// Receives progress messages.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
 
-/// Time between sending a start time and the start. Each of `procs` processes must read the message from its pipe before.
+/// Time between sending a start time and the start. Each of `procs` processes must read the message from its pipe
+/// before.
 fn notice_ns(procs: u64) -> u64 {
     2_000_000 + 50_000 * procs
 }

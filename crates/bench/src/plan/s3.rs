@@ -230,13 +230,13 @@ impl S3Plan {
     }
 }
 
-/// Name of the file of keys, beside the pool.
+/// Name of the file of keys, in the directory of the pool.
 const KEYS: &str = "s3.keys";
 
 /// The region for which requests are signed.
 pub const REGION: &str = "us-east-1";
 
-/// Draws a key into a file beside the pool.
+/// Generates a key and writes it to a file in the directory of the pool.
 fn draw_key(scratch: &Scratch) -> Result<Key> {
     let path = scratch.path().join(KEYS);
     esker_s3::Keys::create(&path)?;

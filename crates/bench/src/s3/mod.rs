@@ -1,5 +1,5 @@
-//! The work of `esker bench s3`: one process serves a pool to programs that speak S3, and bytes from memory by the same
-//! HTTP library; others put and get objects there.
+//! The work of `esker bench s3`. One process serves a pool by S3, and bytes from memory by the same HTTP library. Other
+//! processes put and get objects there.
 mod client;
 mod memory;
 mod request;

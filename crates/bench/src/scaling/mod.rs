@@ -1,4 +1,5 @@
-//! `esker bench field-io --nodes`: measures Field I/O on pools over increasing numbers of nodes, and models larger pools.
+//! `esker bench field-io --nodes`: measures Field I/O on pools over increasing numbers of nodes, and models larger
+//! pools.
 mod link;
 mod model;
 
@@ -321,7 +322,8 @@ fn is_like(one: &Run, other: &Run) -> bool {
     kinds.0.is_some() && kinds.0 == kinds.1 && one.phase == other.phase
 }
 
-/// True if a run with small fields measures the cost of the requests of the other run. Segments have no contention, for they have no index.
+/// True if a run with small fields measures the cost of the requests of the other run. Segments have no contention, for
+/// they have no index.
 fn costs_alike(run: &Run, small: &Run) -> bool {
     let is_segments = run.parallel.as_deref().is_some_and(|parallel| parallel.contention.is_none());
     is_like(run, small) || is_segments && run.phase == small.phase

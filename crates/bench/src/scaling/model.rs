@@ -1,9 +1,9 @@
 //! A model of engines and links, which predicts Field I/O on more nodes than are available.
 //!
 //! It is a closed network of queues, solved by mean value analysis (Reiser and Lavenberg, 1980). The customers are the
-//! client processes, each with one field under way. A field visits one of the engines, one of the servers' links and its
-//! client's link; all of a kind are equally likely, as placement of class S1 makes them. Between these visits it waits
-//! for a time without queueing. The network between the links is taken to have room for all of them.
+//! client processes, each with one field under way. A field visits one of the engines, one of the servers' links and
+//! its client's link; all of a kind are equally likely, as placement of class S1 makes them. Between these visits it
+//! waits for a time without queueing. The model assumes a network that sustains the bandwidth of all links.
 use serde::{Deserialize, Serialize};
 
 const MIB: f64 = (1u64 << 20) as f64;

@@ -47,9 +47,9 @@ pub enum Phase {
     FileRemove,
     /// Begin a PUT.
     Begin,
-    /// Write the rows as a part of it.
+    /// Write the rows as a part of the PUT.
     Write,
-    /// Commit it.
+    /// Commit the PUT.
     Commit,
     /// Open the tensor and read the rows of the next process.
     Get,

@@ -8,7 +8,7 @@ use esker_types::ErrorKind;
 
 const SHAPE: Shape = Shape { steps: 3, levels: 2, params: 2, members: 2, size_bytes: 5000 };
 
-/// A pool with the store of round 1, gone with the test.
+/// A pool with the store of round 1. Dropping this value removes the pool.
 struct Folder {
     folder: PathBuf,
     pool: Pool,

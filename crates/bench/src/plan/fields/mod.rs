@@ -131,7 +131,7 @@ impl FieldsPlan {
         }
     }
 
-    /// The user's messages. Without ecCodes, which reads their keys, they are left out.
+    /// Opens the user's messages. They are omitted if ecCodes, which reads their keys, is missing.
     fn messages(&self) -> Result<(Option<Messages>, Vec<String>)> {
         let Some(path) = &self.grib else { return Ok((None, Vec::new())) };
         let messages = Messages::read(path)?;
@@ -311,7 +311,7 @@ impl Run<'_> {
         }
     }
 
-    /// Latencies run from the start of a flush until a watcher sees a field of it.
+    /// A latency is the time from the start of a flush until a watcher sees one of its fields.
     fn watched(&mut self, round: u32) -> Result<()> {
         let (written, seen) = self.workers.watched(WATCHED + round)?;
         let flushed: Vec<Moment> = written.iter().flat_map(|one| one.moments.clone()).collect();

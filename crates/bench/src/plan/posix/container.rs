@@ -90,7 +90,7 @@ impl OpenContainer {
         format!("container {label} in {url} ({targets} targets, {size} for data{buffer})")
     }
 
-    /// True if the pool has a write buffer; none for other than local pools.
+    /// True if the pool has a write buffer; none if the pool is not local.
     pub(super) fn write_buffer(&self) -> Option<bool> {
         write_buffer(&self.url).unwrap_or(None)
     }

@@ -25,8 +25,8 @@ impl Drop for Mounted {
 }
 
 impl FileSystems {
-    /// Adds the container through the interception library and, if `mounted`, through a mount, started as the first system
-    /// is. If either does not work here, it is reported as missing.
+    /// Adds the container through the interception library and, if `mounted`, through a mount, started as the first
+    /// system is. If either does not work here, it is reported as missing.
     pub(super) fn add_programs(&mut self, mounted: bool) {
         let Some(launcher) = self.all.first().map(|system| system.launcher.clone()) else { return };
         let launcher = &launcher;

@@ -17,7 +17,7 @@ pub(super) const LAYOUTS: u32 = 3;
 const PAIRS: [(&str, &str); 2] =
     [("h5pcc.openmpi", "mpirun.openmpi"), ("h5pcc.mpich", "mpirun.mpich")];
 
-/// Names on machines with a single MPI.
+/// Compiler and mpirun on machines with a single MPI.
 const USUAL: [(&str, &str); 2] = [("h5pcc", "mpirun"), ("h5pcc", "mpiexec")];
 
 /// Settings of Open MPI: there may be more processes than cores, and the program pins itself. Its files are in the
@@ -28,7 +28,7 @@ const VARIABLES: [(&str, &str); 3] = [
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 
-/// Directory of the memory that Open MPI ranks share. It is next to the file and removed even if the run is killed.
+/// Variables that set the directory of the memory that Open MPI ranks share. It is removed even if the run is killed.
 const MEMORY: [&str; 2] =
     ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
 

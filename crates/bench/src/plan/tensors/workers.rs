@@ -35,8 +35,8 @@ impl Workers {
         self.one(phase, round, 0)
     }
 
-    /// The first process begins a PUT, all write their parts, and the first commits when all are done. Messages pass the
-    /// token on and tell who is done; the time that they take counts.
+    /// The first process begins a PUT, all write their parts, and the first commits when all are done. Messages pass
+    /// the token on and report completion; their time is included.
     pub(super) fn put(&mut self, round: u32) -> Result<Times> {
         let start_ns = self.start_ns();
         let begun = self.one(Phase::Begin, round, start_ns)?;
