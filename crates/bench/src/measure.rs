@@ -205,7 +205,7 @@ mod tests {
     use esker_types::{Error, ErrorKind};
 
     #[test]
-    fn a_loop_counts_what_it_did() {
+    fn loop_counts_its_operations() {
         let mut seen = Vec::new();
         let op = |index| {
             seen.push(index);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_bound_by_time_does_something() {
+    fn time_limited_loop_runs_at_least_once() {
         assert_eq!(measure(Until::Elapsed(Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 1);
         let second = Duration::from_secs(1);
         assert!(!Until::Elapsed(second).is_over(1, second / 2));

@@ -161,9 +161,10 @@ impl PaperPlan {
     /// # Errors
     /// If there is no space, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<PaperReports> {
-        let room =
+        let capacity =
             Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
-        let work_dir = WorkDir::new(&self.launcher, &self.folder, &[Store::Posix], &room, note)?;
+        let work_dir =
+            WorkDir::new(&self.launcher, &self.folder, &[Store::Posix], &capacity, note)?;
         let runner = work_dir.runner(&self.launcher);
         let served = NODES.map(|nodes| self.served(work_dir.folder(), nodes, note));
         let served = served.into_iter().collect::<Result<Vec<_>>>()?;

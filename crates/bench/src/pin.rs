@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_go_round_the_sockets_or_fill_them() {
+    fn processes_alternate_between_sockets_or_fill_them() {
         let socket_of = |cpu| cpu / 4;
         let cpus = [0, 1, 2, 4, 5];
         assert_eq!(Pin::Sockets.order_of(&cpus, socket_of), [0, 4, 1, 5, 2]);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_can_be_pinned_where_it_may_run() {
+    fn process_can_be_pinned_to_allowed_processor() {
         let first = Pin::Sockets.order().unwrap()[0];
         std::thread::spawn(move || {
             to(first).unwrap();

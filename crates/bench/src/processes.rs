@@ -137,19 +137,19 @@ impl Worker {
     fn start(launcher: &Launcher) -> Result<Self> {
         let mut process = launcher.start(&launcher.worker)?;
         let input = process.stdin.take();
-        let output = process.stdout.take().ok_or_else(gone)?;
+        let output = process.stdout.take().ok_or_else(ended_error)?;
         Ok(Self { process, input, output: BufReader::new(output) })
     }
 
     fn send_message(&mut self, message: &impl Serialize) -> Result<()> {
-        send(self.input.as_mut().ok_or_else(gone)?, message).map_err(|_| gone())
+        send(self.input.as_mut().ok_or_else(ended_error)?, message).map_err(|_| ended_error())
     }
 
     fn receive_answer<A: DeserializeOwned>(&mut self) -> Result<A> {
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
         match read.map_err(|error| Error::io("reading its answer", &error))? {
-            0 => Err(gone()),
+            0 => Err(ended_error()),
             _ => match parse(&line)? {
                 Answer::Done(answer) => Ok(answer),
                 Answer::Failed(why) => Err(Error::new(ErrorKind::Io, why)),
@@ -175,7 +175,7 @@ impl Drop for Processes {
 }
 
 #[cold]
-fn gone() -> Error {
+fn ended_error() -> Error {
     Error::new(ErrorKind::Io, "it has ended unexpectedly")
 }
 

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Interval at which a rank checks the directory.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Maximum time that a rank waits for the others.
-pub const SILENCE_MAX: Duration = Duration::from_secs(600);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Rank of this process, and the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Rank {
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if a variable has an invalid value.
-    pub fn of_environment() -> Result<Self> {
+    pub fn from_environment() -> Result<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
@@ -149,7 +149,7 @@ impl Rendezvous {
     ///
     /// # Errors
     /// Same as [`Rendezvous::gather`], and errors of `mine`.
-    pub fn tell<T: Serialize + DeserializeOwned>(
+    pub fn broadcast<T: Serialize + DeserializeOwned>(
         &mut self,
         mine: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
@@ -172,7 +172,7 @@ impl Rendezvous {
     /// Same as [`Rendezvous::gather`].
     pub fn barrier(&mut self) -> Result<()> {
         self.gather(())?;
-        self.tell(|| Ok(()))
+        self.broadcast(|| Ok(()))
     }
 
     /// Reports an error to the other ranks, so that they do not wait for this one.
@@ -204,7 +204,7 @@ fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
     write(&hello(who.rank), &word)?;
     let roster = folder.join("roster");
     if who.is_first() {
-        return invite(who, folder, &word, hello);
+        return gather_announcements(who, folder, &word, hello);
     }
     let session = wait("rank 0", None, || {
         let roster: Option<Roster> = read(&roster);
@@ -217,7 +217,12 @@ fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
 
 /// Rank 0 rewrites the roster until all ranks have joined, because an announcement may be left from an earlier
 /// benchmark.
-fn invite(who: Rank, folder: &Path, word: &str, hello: impl Fn(u32) -> PathBuf) -> Result<PathBuf> {
+fn gather_announcements(
+    who: Rank,
+    folder: &Path,
+    word: &str,
+    hello: impl Fn(u32) -> PathBuf,
+) -> Result<PathBuf> {
     let session = folder.join(format!("session-{word}"));
     std::fs::create_dir(&session)
         .map_err(|error| Error::io(format!("creating {}", session.display()), &error))?;
@@ -253,14 +258,14 @@ fn wait<T>(whom: &str, session: Option<&Path>, mut poll: impl FnMut() -> Option<
         if let Some(why) = session.and_then(|session| read::<String>(&session.join(FAILED))) {
             return Err(Error::new(ErrorKind::Canceled, format!("the benchmark failed on {why}")));
         }
-        if u128::from(monotonic_ns() - start) > SILENCE_MAX.as_nanos() {
+        if u128::from(monotonic_ns() - start) > ANSWER_TIMEOUT.as_nanos() {
             let message = format!(
                 "{whom} did not answer for {} s: start all ranks, with the same --rendezvous on a shared file system",
-                SILENCE_MAX.as_secs()
+                ANSWER_TIMEOUT.as_secs()
             );
             return Err(Error::new(ErrorKind::TimedOut, message));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -324,7 +329,7 @@ mod tests {
             let rank = meeting.who().rank;
             let first = meeting.gather(rank * 10).unwrap();
             meeting.barrier().unwrap();
-            let told = meeting.tell(|| Ok(first.iter().sum::<u32>())).unwrap();
+            let told = meeting.broadcast(|| Ok(first.iter().sum::<u32>())).unwrap();
             (first, told)
         });
         assert_eq!(heard[0], (vec![0, 10, 20], 30));
@@ -366,6 +371,6 @@ mod tests {
         assert!(error.message().contains("--rendezvous"), "{error}");
         let mut alone = Rendezvous::meet(Rank::ALONE, None).unwrap();
         assert_eq!(alone.gather(5).unwrap(), [5]);
-        assert_eq!(alone.tell(|| Ok(6)).unwrap(), 6);
+        assert_eq!(alone.broadcast(|| Ok(6)).unwrap(), 6);
     }
 }

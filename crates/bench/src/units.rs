@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn common_spellings_of_sizes_are_parsed() {
         let known = [
             ("0", 0),
             ("64", 64),

@@ -83,7 +83,7 @@ mod tests {
     const SHAPE: Shape = Shape { steps: 3, levels: 2, params: 4, members: 2, size_bytes: 100 };
 
     #[test]
-    fn requests_have_the_order_in_which_fields_are_archived() {
+    fn requests_are_in_order_of_archiving() {
         let schema = Schema::default_mars().unwrap();
         let request = Request::from_pairs(SHAPE.request(1..2)).unwrap();
         let selection = request.expand(&schema, Date::today()).unwrap();

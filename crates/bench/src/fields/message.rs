@@ -77,14 +77,14 @@ fn stamps(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
 }
 
 /// Sorted by name, because stores may reorder the pairs of a key.
-fn key_sum(room: &mut Vec<u8>, key: &Key) -> Sum {
+fn key_sum(buffer: &mut Vec<u8>, key: &Key) -> Sum {
     let mut pairs: Vec<_> = key.iter().collect();
     pairs.sort_unstable();
-    room.clear();
+    buffer.clear();
     for (name, value) in pairs {
-        room.extend([name, "=", value, ","].map(str::as_bytes).concat());
+        buffer.extend([name, "=", value, ","].map(str::as_bytes).concat());
     }
-    Md5::digest(room.as_slice()).into()
+    Md5::digest(buffer.as_slice()).into()
 }
 
 /// The sum of the bytes after the stamps. A last page that is too short for a stamp has none.

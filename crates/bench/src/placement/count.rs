@@ -67,7 +67,7 @@ impl Work<'_> {
                 (0..threads).map(|_| scope.spawn(|| self.count_blocks())).collect();
             let mut all = Counts::for_targets(self.placement.targets());
             for thread in started {
-                let counts = thread.join().map_err(|_| super::died())?;
+                let counts = thread.join().map_err(|_| super::thread_error())?;
                 all.add(&counts?);
             }
             Ok(all)

@@ -309,7 +309,7 @@ fn fine(ratio: f64) -> f64 {
 }
 
 #[cold]
-fn died() -> Error {
+fn thread_error() -> Error {
     Error::new(ErrorKind::Io, "a thread of the simulation ended early")
 }
 

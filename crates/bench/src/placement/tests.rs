@@ -30,7 +30,7 @@ fn ids_are_spread_as_by_ideal_hash() {
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn result_is_independent_of_number_of_threads() {
     let counts = |threads| {
         let plan = PlacementPlan { threads, objects: 200_000, ids: vec![Ids::Random], ..plan() };
         let report = plan.run(&AtomicU64::new(0)).unwrap();

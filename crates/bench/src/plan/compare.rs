@@ -102,7 +102,7 @@ impl Comparison {
 
     fn measure(&self, note: Note<'_>) -> Result<Compared> {
         let work_dir =
-            WorkDir::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
+            WorkDir::new(&self.launcher, &self.folder, &self.stores, &self.capacity(), note)?;
         let runner = work_dir.runner(&self.launcher);
         let mut measured: Vec<(usize, Report)> = Vec::new();
         for round in 1..=self.rounds {
@@ -150,7 +150,7 @@ impl Comparison {
         self.ops.unwrap_or((DEFAULT_BYTES / size.max(1)).clamp(DEFAULT_OPS_MIN, DEFAULT_OPS_MAX))
     }
 
-    fn room(&self) -> Capacity {
+    fn capacity(&self) -> Capacity {
         let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
         let bytes = self.sizes.iter().map(|&size| procs * self.ops_of(size) * size).max();
         let entries = self.sizes.iter().map(|&size| procs * self.ops_of(size) * 2).max();

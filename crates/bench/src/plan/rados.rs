@@ -38,9 +38,9 @@ pub struct RadosPlan {
     pub seed: u64,
 }
 
-/// One way of writing and reading, with its measurements.
+/// A variant of writing and reading, with its measurements.
 #[derive(Default)]
-struct Way {
+struct Variant {
     write: Tally,
     read: Tally,
 }
@@ -65,7 +65,7 @@ impl RadosPlan {
     /// # Errors
     /// `BadPath` if the URL is not one of Ceph; errors of the cluster; `Corrupt` if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
-        let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.no_ceph())?;
+        let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.not_ceph_error())?;
         let cluster = Cluster::connect(&url.settings)?;
         let io_context = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
         let pool = Pool::connect(&self.url, OpenMode::ReadWrite)?;
@@ -86,14 +86,14 @@ impl RadosPlan {
     }
 
     #[cold]
-    fn no_ceph(&self) -> Error {
+    fn not_ceph_error(&self) -> Error {
         let message =
             format!("{} is not a pool on Ceph: name one as rados:POOL?conf=FILE", self.url);
         Error::new(ErrorKind::BadPath, message)
     }
 
-    fn report(&self, ways: [Way; 3]) -> Result<Report> {
-        let [by_hand, one, many] = &ways;
+    fn report(&self, variants: [Variant; 3]) -> Result<Report> {
+        let [by_hand, one, many] = &variants;
         let in_flight = format!("esker x{}", self.in_flight);
         let run = |store: &str, phase, tally: &Tally, limit: Option<&Tally>| {
             let name = RunName { store, workload: store, phase, procs: 1, size_bytes: self.size };
@@ -158,8 +158,8 @@ impl Fields {
 
 impl Work<'_> {
     /// The first round is the warm-up. The variants alternate within each round.
-    fn rounds(mut self, note: Note<'_>) -> Result<[Way; 3]> {
-        let mut ways: [Way; 3] = Default::default();
+    fn rounds(mut self, note: Note<'_>) -> Result<[Variant; 3]> {
+        let mut variants: [Variant; 3] = Default::default();
         for round in 0..=self.plan.rounds {
             note(&format!("round {round} of {}", self.plan.rounds));
             let first = u64::from(round) * self.plan.ops * 2;
@@ -169,13 +169,13 @@ impl Work<'_> {
                 (self.write_each(first)?, self.read_each(first)?),
                 (self.write_many(many)?, self.read_many(many)?),
             ];
-            for (way, (write, read)) in ways.iter_mut().zip(done).filter(|_| round > 0) {
-                way.write.add_round(&[write]);
-                way.read.add_round(&[read]);
+            for (variant, (write, read)) in variants.iter_mut().zip(done).filter(|_| round > 0) {
+                variant.write.add_round(&[write]);
+                variant.read.add_round(&[read]);
             }
             self.punch(first)?;
         }
-        Ok(ways)
+        Ok(variants)
     }
 
     fn data(&mut self, number: u64) -> Vec<u8> {

@@ -128,14 +128,14 @@ impl WorkDir {
         launcher: &Launcher,
         folder: &Path,
         stores: &[Store],
-        room: &Capacity,
+        capacity: &Capacity,
         note: Note<'_>,
     ) -> Result<Self> {
         let scratch = Scratch::folder(launcher, folder)?;
-        let work_dir = Self { scratch, fsync: room.durability == Durability::Commit };
+        let work_dir = Self { scratch, fsync: capacity.durability == Durability::Commit };
         if stores.contains(&Store::Native) {
-            let mut spec = scratch::spec(room.bytes, room.entries, room.targets);
-            spec.durability = Some(room.durability);
+            let mut spec = scratch::spec(capacity.bytes, capacity.entries, capacity.targets);
+            spec.durability = Some(capacity.durability);
             work_dir.scratch.add_pool(&spec, note)?;
         }
         if stores.contains(&Store::Posix) {

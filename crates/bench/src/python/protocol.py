@@ -76,7 +76,7 @@ def serve(make):
                 worker = make(message)
             else:
                 measured = answer_to(worker, message)
-            answer = {"done": {"measured": measured, "moments": []}}
+            answer = {"done": {"measured": measured, "event_times": []}}
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}".replace("\n", " ")}
         print(json.dumps(answer), file=output, flush=True)

@@ -96,7 +96,7 @@ impl Client {
             let response = self.send(store, request)?;
             let count = self.runtime.block_on(ended(response, expected.as_ref()))?;
             match is_get && count != size {
-                true => Err(lost(&format!("{count} bytes of {size} came"))),
+                true => Err(connection_error(&format!("{count} bytes of {size} came"))),
                 false => Ok(()),
             }
         })
@@ -110,17 +110,17 @@ impl Client {
             for _ in 0..2 {
                 if connection.ready().await.is_err() {
                     *connection = connect(server).await?;
-                    connection.ready().await.map_err(|error| lost(&error))?;
+                    connection.ready().await.map_err(|error| connection_error(&error))?;
                 }
                 match connection.try_send_request(request).await {
                     Ok(response) => return Ok(response),
                     Err(mut error) => match error.take_message() {
                         Some(unsent) => request = unsent,
-                        None => return Err(lost(&error.into_error())),
+                        None => return Err(connection_error(&error.into_error())),
                     },
                 }
             }
-            Err(lost(&"it closes connections before it takes a request"))
+            Err(connection_error(&"it closes connections before it takes a request"))
         })
     }
 }
@@ -136,7 +136,8 @@ async fn connect(store: &Store) -> Result<SendRequest<Parts>> {
     let doing = || format!("connecting to {}", store.address);
     let stream = stream.map_err(|error| Error::io(doing(), &error))?;
     let _ = stream.set_nodelay(true);
-    let (send, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| lost(&error))?;
+    let (send, connection) =
+        handshake(TokioIo::new(stream)).await.map_err(|error| connection_error(&error))?;
     tokio::spawn(connection);
     Ok(send)
 }
@@ -148,7 +149,7 @@ async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Re
     }
     let mut count = 0;
     while let Some(frame) = response.body_mut().frame().await {
-        let frame = frame.map_err(|error| lost(&error))?;
+        let frame = frame.map_err(|error| connection_error(&error))?;
         let data = frame.data_ref().map_or(&[][..], |data| data);
         let right = expected.is_none_or(|all| all.get(count..count + data.len()) == Some(data));
         if !right {
@@ -169,7 +170,7 @@ async fn refused(response: Response<Incoming>) -> Error {
 }
 
 #[cold]
-fn lost(error: &dyn std::fmt::Display) -> Error {
+fn connection_error(error: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("talking to a server of objects: {error}"))
 }
 

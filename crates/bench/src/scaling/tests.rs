@@ -34,12 +34,12 @@ fn plan() -> ScalingPlan {
         sizes: "1MiB".to_owned(),
         ops: None,
         node: "none".to_owned(),
-        beyond: Beyond { servers: 12, clients: 2, procs: 36, link_mib_s: Some(1000.0) },
+        beyond: ModelledSystems { servers: 12, clients: 2, procs: 36, link_mib_s: Some(1000.0) },
     }
 }
 
 #[test]
-fn the_best_number_of_processes_gives_the_line() {
+fn line_uses_best_number_of_processes() {
     let runs = [("write", 2, 500.0), ("write", 4, 600.0), ("read", 2, 700.0), ("read", 4, 650.0)];
     let runs = runs.map(|(phase, procs, mib_s)| run(phase, "A", procs, 1 << 20, mib_s));
     let small = [("write", 2, 10.0), ("write", 4, 20.0), ("read", 2, 10.0), ("read", 4, 20.0)];
@@ -99,9 +99,9 @@ fn invalid_options_are_refused() {
     let beyond = plan().beyond;
     let wrong = [
         ScalingPlan { pools: Vec::new(), ..plan() },
-        ScalingPlan { beyond: Beyond { servers: 0, ..beyond }, ..plan() },
-        ScalingPlan { beyond: Beyond { procs: u32::MAX, ..beyond }, ..plan() },
-        ScalingPlan { beyond: Beyond { link_mib_s: Some(0.0), ..beyond }, ..plan() },
+        ScalingPlan { beyond: ModelledSystems { servers: 0, ..beyond }, ..plan() },
+        ScalingPlan { beyond: ModelledSystems { procs: u32::MAX, ..beyond }, ..plan() },
+        ScalingPlan { beyond: ModelledSystems { link_mib_s: Some(0.0), ..beyond }, ..plan() },
     ];
     for plan in wrong {
         assert_eq!(plan.check().unwrap_err().kind(), ErrorKind::Invalid);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_that_differs_is_named() {
+    fn error_names_differing_element() {
         let rows = |rank, round| Rows { part: Part { rows: 2, procs: 2 }, rank, seed: 7, round };
         let mut buffer = Buffer::new(2 * ROW_BYTES).unwrap();
         rows(1, 3).fill(&mut buffer);

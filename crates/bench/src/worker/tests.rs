@@ -107,7 +107,7 @@ fn corrupted_data_fails_verification() {
     }
 }
 
-fn talk(lines: &[String]) -> Vec<Answer<Measured>> {
+fn answers_of(lines: &[String]) -> Vec<Answer<Measured>> {
     let mut output = Vec::new();
     serve(lines.join("\n").as_bytes(), &mut output).unwrap();
     String::from_utf8(output).unwrap().lines().map(|line| parse(line).unwrap()).collect()
@@ -117,7 +117,7 @@ fn talk(lines: &[String]) -> Vec<Answer<Measured>> {
 fn a_worker_answers_line_by_line() {
     let job = Job { store: None, ..job(Workload::Kv) };
     let job = serde_json::to_string(&job).unwrap();
-    let answers = talk(&[job, r#""pwrite""#.to_owned(), r#"{"read":1}"#.to_owned()]);
+    let answers = answers_of(&[job, r#""pwrite""#.to_owned(), r#"{"read":1}"#.to_owned()]);
     let [Answer::Done(ready), Answer::Done(written), Answer::Failed(why)] = answers.as_slice()
     else {
         unreachable!("{answers:?}");
@@ -129,8 +129,8 @@ fn a_worker_answers_line_by_line() {
 #[test]
 fn worker_reports_failed_job() {
     let job = Job { folder: "/nowhere".into(), store: None, ..job(Workload::Kv) };
-    let answers = talk(&[serde_json::to_string(&job).unwrap()]);
+    let answers = answers_of(&[serde_json::to_string(&job).unwrap()]);
     assert!(matches!(&answers[..], [Answer::Failed(why)] if why.contains("/nowhere")));
-    assert!(talk(&[]).is_empty());
+    assert!(answers_of(&[]).is_empty());
     assert!(serve("no json\n".as_bytes(), Vec::new()).is_err());
 }

@@ -60,7 +60,7 @@ fn take(worker: &mut Worker, phase: Phase) -> Result<Done> {
 }
 
 #[test]
-fn every_phase_does_what_it_counts() {
+fn each_phase_does_the_operations_it_counts() {
     let place = Folder::new("phases");
     let mut workers = [place.worker(0), place.worker(1)];
     let phases = [
@@ -88,7 +88,7 @@ fn every_phase_does_what_it_counts() {
     let mut watcher = place.worker(2);
     watcher.take(Order::Prepare(step)).unwrap();
     let seen = watcher.take(Order::Begin { step, start_ns: 0 }).unwrap();
-    assert_eq!((seen.measured.ops, seen.moments.len()), (48, 48));
+    assert_eq!((seen.measured.ops, seen.event_times.len()), (48, 48));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::scratch::Scratch;
 use super::store::write_limit;
 use super::{BenchPool, Note, check};
 use crate::fields::grib::Messages;
-use crate::fields::worker::{Containers, Done, Job, Moment, label};
+use crate::fields::worker::{Containers, Done, EventTime, Job, label};
 use crate::fields::{Phase, Shape};
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
@@ -102,10 +102,10 @@ impl FieldsPlan {
         }
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
         let location = self.pool.open_or_create(&self.launcher, || self.needs(longest), note)?;
-        let beside = Scratch::beside(&self.launcher, &location.folder)?;
+        let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
         let measured = self.procs.iter().map(|&procs| {
             let lines =
-                self.measure(&location, beside.path(), procs, grib.as_ref(), python, note)?;
+                self.measure(&location, plain_files.path(), procs, grib.as_ref(), python, note)?;
             Ok(Case { procs, lines })
         });
         Ok(Outcome {
@@ -154,7 +154,7 @@ impl FieldsPlan {
     fn measure(
         &self,
         location: &Location,
-        beside: &Path,
+        plain_files: &Path,
         procs: u32,
         grib: Option<&Messages>,
         python: Option<&Path>,
@@ -166,7 +166,7 @@ impl FieldsPlan {
             procs,
             cpu: None,
             pool: Containers { url: location.url.clone(), container: container.clone() },
-            files: beside.to_owned(),
+            files: plain_files.to_owned(),
             durable: location.durable,
             shape: self.shape,
             grib: self.grib.clone().filter(|_| grib.is_some()),
@@ -183,7 +183,7 @@ impl FieldsPlan {
         };
         let peer = by_python(self.peer.as_deref(), From::Pyfdb)?;
         let python = by_python(python, From::Esker)?;
-        let files = FilesUrl { folder: beside.to_owned(), fsync: location.durable };
+        let files = FilesUrl { folder: plain_files.to_owned(), fsync: location.durable };
         let mut run = Run {
             plan: self,
             location,
@@ -220,11 +220,11 @@ impl Run<'_> {
             _ => run.phases(round, note),
         })?;
         if round != WARM_UP && self.plan.watch {
-            self.say(round, "archiving while others read", note);
+            self.report_progress(round, "archiving while others read", note);
             self.within(WATCHED + round, |run| run.watched(round))?;
         }
         if round != WARM_UP && self.grib {
-            self.say(round, Phase::ArchiveGrib.name(), note);
+            self.report_progress(round, Phase::ArchiveGrib.name(), note);
             self.within(GRIB + round, |run| run.gribs(round))?;
         }
         Ok(())
@@ -250,7 +250,7 @@ impl Run<'_> {
         peer.map_or(Ok(()), |peer| peer.all(Phase::Archive, WARM_UP).map(|_| ()))
     }
 
-    fn say(&self, round: u32, what: &str, note: Note<'_>) {
+    fn report_progress(&self, round: u32, what: &str, note: Note<'_>) {
         note(&format!("repeat {round} of {}: {what}", self.plan.repeats));
     }
 
@@ -280,7 +280,7 @@ impl Run<'_> {
             if !own && self.python.is_none() {
                 continue;
             }
-            self.say(round, phase.name(), note);
+            self.report_progress(round, phase.name(), note);
             let workers = self.python.as_mut().filter(|_| !own).unwrap_or(&mut self.workers);
             let done = workers.all(phase, round)?;
             self.lines.add(system, phase, sample(round, &done));
@@ -290,7 +290,7 @@ impl Run<'_> {
             }
         }
         if self.plan.verify {
-            self.say(round, "verify", note);
+            self.report_progress(round, "verify", note);
             self.workers.all(Phase::Verify, round)?;
         }
         Ok(())
@@ -314,8 +314,9 @@ impl Run<'_> {
     /// A latency is the time from the start of a flush until a watcher sees one of its fields.
     fn watched(&mut self, round: u32) -> Result<()> {
         let (written, seen) = self.workers.watched(WATCHED + round)?;
-        let flushed: Vec<Moment> = written.iter().flat_map(|one| one.moments.clone()).collect();
-        let latency = delays(&flushed, seen.iter().flat_map(|one| &one.moments))?;
+        let flushed: Vec<EventTime> =
+            written.iter().flat_map(|one| one.event_times.clone()).collect();
+        let latency = delays(&flushed, seen.iter().flat_map(|one| &one.event_times))?;
         self.lines.add(ESKER, Phase::ArchiveWatched, sample(round, &written));
         let read = sample(round, &seen);
         let tally = Tally { latency, ..read.tally.clone() };
@@ -329,13 +330,18 @@ fn sample(round: u32, done: &[Done]) -> Sample {
     Sample::from_rounds(round, &[measured])
 }
 
-fn delays<'m>(flushed: &[Moment], seen: impl Iterator<Item = &'m Moment>) -> Result<Histogram> {
-    let flushed: HashMap<_, _> =
-        flushed.iter().map(|moment| ((moment.writer, moment.step), moment.ns)).collect();
+fn delays<'m>(
+    flushed: &[EventTime],
+    seen: impl Iterator<Item = &'m EventTime>,
+) -> Result<Histogram> {
+    let flushed: HashMap<_, _> = flushed
+        .iter()
+        .map(|event_time| ((event_time.writer, event_time.step), event_time.ns))
+        .collect();
     let mut latency = Histogram::default();
-    for moment in seen {
-        if let Some(begin) = flushed.get(&(moment.writer, moment.step)) {
-            latency.record(Duration::from_nanos(moment.ns.saturating_sub(*begin)))?;
+    for event_time in seen {
+        if let Some(begin) = flushed.get(&(event_time.writer, event_time.step)) {
+            latency.record(Duration::from_nanos(event_time.ns.saturating_sub(*begin)))?;
         }
     }
     Ok(latency)
@@ -347,9 +353,9 @@ mod tests {
 
     #[test]
     fn field_latency_counts_from_start_of_flush() {
-        let moment = |writer, step, ns| Moment { writer, step, ns };
-        let flushed = [moment(0, 0, 1000), moment(1, 0, 5000)];
-        let seen = [moment(0, 0, 4000), moment(1, 0, 6000), moment(7, 7, 9000)];
+        let event_time = |writer, step, ns| EventTime { writer, step, ns };
+        let flushed = [event_time(0, 0, 1000), event_time(1, 0, 5000)];
+        let seen = [event_time(0, 0, 4000), event_time(1, 0, 6000), event_time(7, 7, 9000)];
         let latency = delays(&flushed, seen.iter()).unwrap();
         assert_eq!((latency.len(), latency.max_us()), (2, 3.0));
     }

@@ -70,8 +70,8 @@ fn base(phase: Phase) -> Option<Phase> {
 impl Lines {
     /// Adds a measurement of a system.
     pub(super) fn add(&mut self, system: usize, phase: Phase, sample: Sample) {
-        let beside = [FILES, MEDIUM].contains(&system).then(|| base(phase)).flatten();
-        let line = self.line(beside.unwrap_or(phase));
+        let compared = [FILES, MEDIUM].contains(&system).then(|| base(phase)).flatten();
+        let line = self.line(compared.unwrap_or(phase));
         if let Some(samples) = line.samples.get_mut(system) {
             samples.push(sample);
         }

@@ -29,7 +29,7 @@ pub enum Subject {
 
 /// The file systems it is compared with.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct Baselines {
     /// Compare with none.
     pub nothing: bool,
     /// A directory in memory; `/dev/shm` if not given.
@@ -75,7 +75,7 @@ impl FileSystems {
     pub fn new(
         launcher: &Launcher,
         subject: &Subject,
-        beside: &Beside,
+        beside: &Baselines,
         note: Note<'_>,
     ) -> Result<Self> {
         note("getting ready");
@@ -158,7 +158,7 @@ impl FileSystems {
 
     /// Adds a new directory in `within`, named by the type of the file system.
     fn add_folder(&mut self, launcher: &Launcher, within: &Path) -> Result<()> {
-        let scratch = Scratch::beside(launcher, within)?;
+        let scratch = Scratch::for_plain_files(launcher, within)?;
         let mut name = Mount::for_path(within)?.sort;
         if self.all.iter().any(|system| system.name == name) {
             name.push_str("-2");

@@ -42,7 +42,7 @@ impl Genuine {
 
     /// Runs the same work on each system that is a directory, once as warm-up and once measured. Adds the mean rates to
     /// the notes of the outcome, beside ours, and to the settings of its report.
-    pub fn beside(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
+    pub fn compare(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
         let program = self.program.display().to_string();
         let mut table = Table::new("Operation|on|>genuine|>ours|>ours x");
         let mut mean_rates = Map::new();
@@ -227,7 +227,7 @@ write        1200.00     1000.00    1100.50       0.00
 ";
 
     #[test]
-    fn means_are_read_from_what_the_programs_print() {
+    fn means_are_parsed_from_program_output() {
         assert_eq!(mean_rate(MDTEST, "File creation"), Some(6996.044));
         assert_eq!(mean_rate(MDTEST, "File stat"), Some(91063.34));
         assert_eq!(mean_rate(MDTEST, "File read"), None);

@@ -85,7 +85,7 @@ impl Run<'_> {
             (!plan.keep && plan.write, Access::Remove, "removing files"),
         ];
         for (_, access, what) in phases.into_iter().filter(|(wanted, ..)| *wanted) {
-            plan.setting.say(iteration, what, note);
+            plan.setting.report_progress(iteration, what, note);
             for system in 0..self.written.len() {
                 self.phase(system, iteration, access)?;
             }

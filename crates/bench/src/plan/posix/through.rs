@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Path of the container in intercepted processes.
-const SEEN_AT: &str = "/esker";
+const INTERCEPTED_PATH: &str = "/esker";
 
 /// A mount that is removed when this value is dropped.
 pub(super) struct Mounted {
@@ -44,15 +44,15 @@ impl FileSystems {
         };
         let program = launcher.program.display().to_string();
         let source = format!("{pool}/{container}");
-        let run = ["run", &source, "--mount", SEEN_AT, "--", &program];
+        let run = ["run", &source, "--mount", INTERCEPTED_PATH, "--", &program];
         let runner = runner(launcher);
         runner.run(&[&run[..], &["--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
         worker.extend(launcher.worker.iter().cloned());
         self.all.push(FileSystem {
             name: "run".to_owned(),
-            about: format!("the same container through esker run, at {SEEN_AT}"),
-            location: FileLocation::Posix { folder: Path::new(SEEN_AT).join("run") },
+            about: format!("the same container through esker run, at {INTERCEPTED_PATH}"),
+            location: FileLocation::Posix { folder: Path::new(INTERCEPTED_PATH).join("run") },
             launcher: Launcher { worker, ..launcher.clone() },
         });
         Ok(())

@@ -197,14 +197,14 @@ impl Peer {
     ) -> Result<Option<Times>> {
         let Some(processes) = &mut self.processes else { return Ok(None) };
         let done: Vec<Done> = processes.ask(&[[phase as u32, round, layout]])?;
-        let done = done.into_iter().next().ok_or_else(silent)?;
+        let done = done.into_iter().next().ok_or_else(no_answer_error)?;
         self.about = done.about.or(self.about.take());
         Ok(Some(done.times_s))
     }
 }
 
 #[cold]
-fn silent() -> Error {
+fn no_answer_error() -> Error {
     Error::new(ErrorKind::Io, "parallel HDF5 gave no answer")
 }
 

@@ -72,11 +72,11 @@ impl ZarrPlan {
         self.check()?;
         let pool = BenchPool::Own(self.own.clone());
         let location = pool.open_or_create(&self.launcher, || self.needs(), note)?;
-        let beside = Scratch::beside(&self.launcher, &location.folder)?;
+        let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
         let pairs =
             self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));
         let measured = pairs.map(|(procs, size_bytes)| {
-            let lines = self.measure(&location, beside.path(), procs, size_bytes, note)?;
+            let lines = self.measure(&location, plain_files.path(), procs, size_bytes, note)?;
             Ok(Case { procs, size_bytes, lines })
         });
         Ok(Outcome {
@@ -228,13 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_has_room_for_the_arrays_of_all_processes_twice() {
+    fn pool_has_space_for_arrays_of_all_processes_twice() {
         let (bytes, entries) = plan(&[1 << 20, 64 << 10], 64 << 20).needs();
         assert_eq!((bytes, entries), (256 << 20, 2 * 1024 * ENTRIES_PER_CHUNK));
     }
 
     #[test]
-    fn commits_are_those_of_the_program() {
+    fn commit_size_matches_python_program() {
         assert!(WORK.contains(&format!("\nCOMMIT_CHUNKS = {COMMIT_CHUNKS}\n")));
     }
 }

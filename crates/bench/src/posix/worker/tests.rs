@@ -187,7 +187,7 @@ fn a_step_of_the_other_benchmark_is_refused() {
 }
 
 #[test]
-fn memory_is_read_from_the_kernel_s_status() {
+fn memory_use_is_parsed_from_process_status() {
     let status = "Name:\tx\nVmHWM:\t    2048 kB\nRssAnon:\t  12 kB\n";
     assert_eq!((bytes_in(status, "VmHWM"), bytes_in(status, "RssAnon")), (2 << 20, 12 << 10));
     assert_eq!(bytes_in(status, "VmSwap"), 0);

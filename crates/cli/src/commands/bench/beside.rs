@@ -9,7 +9,7 @@ use esker_bench::load::class_of;
 use esker_bench::pin::Pin;
 use esker_bench::plan::Note;
 use esker_bench::plan::posix::{
-    Beside, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject,
+    Baselines, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject,
 };
 use esker_bench::units::Bytes;
 use serde_json::json;
@@ -119,7 +119,7 @@ impl Common {
             ApiArg::Dfs => Subject::Dfs(self.dfs.subject(&work)?),
         };
         let beside =
-            Beside { nothing: self.alone, memory: self.tmpfs.clone(), disk: self.disk.clone() };
+            Baselines { nothing: self.alone, memory: self.tmpfs.clone(), disk: self.disk.clone() };
         let note: Note<'_> = &mut |what| bar.say(what);
         let sites = FileSystems::new(&launcher("posix-worker")?, &subject, &beside, note)?;
         let mut outcome = measure(&sites, note)?;
@@ -127,7 +127,7 @@ impl Common {
             && (self.genuine.is_some() || !self.alone)
         {
             match Genuine::find(name, self.genuine.as_deref(), outcome.procs) {
-                Ok(genuine) => genuine.beside(&mut outcome, options, note),
+                Ok(genuine) => genuine.compare(&mut outcome, options, note),
                 Err(why) => outcome.missing.push(why),
             }
         }

@@ -96,7 +96,7 @@ fn goals(of: Goals) -> BTreeMap<String, f64> {
 }
 
 /// A number for each system.
-fn by_site(outcome: &Outcome, of: impl Fn(usize) -> Option<f64>) -> BTreeMap<String, f64> {
+fn by_system(outcome: &Outcome, of: impl Fn(usize) -> Option<f64>) -> BTreeMap<String, f64> {
     let systems = outcome.systems.iter().enumerate();
     systems.filter_map(|(index, system)| Some((system.name.clone(), rounded(of(index)?)))).collect()
 }
@@ -106,7 +106,7 @@ impl Rate {
         let Self(work, outcome, phase, aims) = *self;
         let outcome = outcomes.get(outcome)?;
         let (line, base) = (line(outcome, phase)?, base_of(outcome)?);
-        let mut systems = by_site(outcome, |system| line.ratio(system, base));
+        let mut systems = by_system(outcome, |system| line.ratio(system, base));
         systems.remove(BASE);
         Some(Row {
             work: work.to_owned(),
@@ -127,7 +127,7 @@ fn shared(outcomes: &[Outcome]) -> Option<Row> {
         let own = own_line.median(system);
         (own > 0.0).then(|| common_line.median(system) / own)
     };
-    let mut systems = by_site(common, share);
+    let mut systems = by_system(common, share);
     Some(Row {
         work: "shared file over own files, 8 KiB write".to_owned(),
         unit: "ratio".to_owned(),
@@ -141,7 +141,7 @@ fn shared(outcomes: &[Outcome]) -> Option<Row> {
 fn latency(work: &str, outcome: &Outcome, phase: &str) -> Option<Row> {
     let line = line(outcome, phase)?;
     let median = |system| Some(line.tally(system).latency.percentile_us(50.0));
-    let mut systems = by_site(outcome, median);
+    let mut systems = by_system(outcome, median);
     Some(Row {
         work: work.to_owned(),
         unit: "us".to_owned(),
