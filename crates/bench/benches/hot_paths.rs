@@ -1,6 +1,6 @@
-//! Micro-benchmarks of what programs do most: `cargo bench -p esker-bench`.
+//! Micro-benchmarks of frequent operations: `cargo bench -p esker-bench`.
 //!
-//! They run on a pool in memory where the machine has /dev/shm, else where temporary files go.
+//! The pool is in /dev/shm if the machine has it, else in the directory for temporary files.
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
@@ -11,10 +11,10 @@ use esker_store::PoolSpec;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
-/// Keys, and Arrays of each size, that are written and read in turn.
+/// Keys, and Arrays of each size, that the benchmarks write and read repeatedly.
 const SLOTS: u64 = 256;
 
-/// A pool and a container in it; the pool is gone when this is dropped.
+/// A pool with a container. Dropping this value removes the pool.
 struct TestPool {
     folder: PathBuf,
     container: Container,
@@ -61,7 +61,7 @@ impl Drop for TestPool {
     }
 }
 
-/// The numbers of slots, over and over.
+/// Numbers of slots, in an endless cycle.
 fn slots() -> impl FnMut() -> usize {
     let mut all = (0..SLOTS as usize).cycle();
     move || all.next().unwrap_or_default()

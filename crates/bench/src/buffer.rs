@@ -7,7 +7,7 @@ const PAGE_BYTES: usize = 4096;
 /// Bytes that begin on a page boundary and have all been touched.
 ///
 /// An allocator may place a block of any size 16 bytes behind such a boundary. The kernel then copies it up to twice as
-/// slowly, so a measurement would depend on where blocks happened to lie.
+/// slowly, so a measurement would depend on the addresses of blocks.
 pub struct Buffer {
     memory: Vec<u8>,
     start: usize,

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_of_both_clocks_are_as_far_apart() {
+    fn wall_and_monotonic_clock_agree_on_durations() {
         let (now, later) = (unix_ns(), unix_ns() + 5_000_000_000);
         let apart = monotonic_of(later) - monotonic_of(now);
         assert!(apart.abs_diff(5_000_000_000) < 1_000_000_000, "{apart}");

@@ -1,4 +1,4 @@
-//! The machine a benchmark ran on.
+//! The machine that a benchmark ran on.
 use crate::mounts::Mount;
 use crate::units::Bytes;
 use esker_types::Result;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_s_tables_are_understood() {
+    fn kernel_tables_are_parsed() {
         assert_eq!(cpu_in("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), "Some CPU @ 2 GHz");
         assert_eq!(cpu_in("processor\t: 0\n"), std::env::consts::ARCH);
         assert_eq!(memory_in("MemFree: 1 kB\nMemTotal:       2048 kB\n"), 2 << 20);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_something_of_each() {
+    fn host_properties_are_not_empty() {
         let host = Host::for_folder(Path::new("/")).unwrap();
         assert!(!host.kernel.is_empty() && !host.cpu.is_empty() && !host.file_system.is_empty());
         assert!(host.cpus > 0 && host.memory_bytes > 0);

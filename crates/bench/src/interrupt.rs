@@ -4,18 +4,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-static TOLD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static SIGNALED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Catches the signals that would end this process, and makes [`check`] fail after the first one. The benchmark can
 /// then end its processes, clean up and report the interruption. A second signal ends the process at once.
 ///
 /// # Errors
-/// If the system refuses.
+/// If a signal handler cannot be installed.
 pub fn listen() -> Result<()> {
-    let told = TOLD.get_or_init(Arc::default);
+    let signaled = SIGNALED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(told))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(told)))
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(signaled))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(signaled)))
             .map_err(|error| Error::io("listening to signals", &error))?;
     }
     Ok(())
@@ -26,7 +26,7 @@ pub fn listen() -> Result<()> {
 /// # Errors
 /// [`ErrorKind::Canceled`].
 pub fn check() -> Result<()> {
-    match TOLD.get().is_some_and(|told| told.load(Ordering::Relaxed)) {
+    match SIGNALED.get().is_some_and(|signaled| signaled.load(Ordering::Relaxed)) {
         true => Err(Error::new(
             ErrorKind::Canceled,
             "interrupted: the benchmark ended without writing results",

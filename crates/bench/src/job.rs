@@ -26,7 +26,7 @@ pub struct Job {
     pub store: Option<StoreJob>,
 }
 
-/// The store's part of a job.
+/// The store of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoreJob {
     /// Pool by name, UUID or URL.
@@ -144,14 +144,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_have_keys_of_their_own() {
+    fn each_slot_has_a_distinct_key() {
         let slot = Slot { rank: 2, round: 1, op: 0xabc };
         assert_eq!(&slot.key(), b"0002010000000abc");
         assert_eq!(slot.number(), 0x0002_0100_0000_0abc);
     }
 
     #[test]
-    fn steps_and_jobs_travel_as_one_line() {
+    fn steps_and_jobs_serialize_to_one_line() {
         assert_eq!(serde_json::to_string(&LoadStep::Read(3)).unwrap(), r#"{"read":3}"#);
         assert_eq!(
             serde_json::from_str::<LoadStep>(r#""pwrite_sync""#).unwrap(),

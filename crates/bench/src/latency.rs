@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Percentiles are exact to this many significant figures.
 const FIGURES: u8 = 2;
-/// Longest latency that is told apart: one hour. Longer ones are counted as this one.
+/// Longest latency with a bucket of its own: one hour. Longer ones are counted as this one.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Counts of latencies in nanoseconds. The maximum is exact.
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_latency_is_kept_closely() {
+    fn latencies_are_recorded_with_small_error() {
         let edges = (0..41).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
         for ns in edges.chain([12_345, 999_999_999]) {
             let found = (histogram([ns, u64::MAX]).percentile_us(50.0) * 1000.0).round();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_what_was_recorded() {
+    fn percentiles_match_recorded_latencies() {
         let histogram = histogram((1..=1000).map(|us| us * 1000));
         assert_eq!(histogram.len(), 1000);
         assert!((histogram.percentile_us(50.0) - 500.0).abs() < 6.0);
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_one_says_nothing() {
+    fn empty_histogram_has_zero_percentiles() {
         assert!(Histogram::default().is_empty());
         assert_eq!(Histogram::default().percentile_us(99.0), 0.0);
     }
 
     #[test]
-    fn merging_and_travelling_change_nothing() {
+    fn merge_and_serialization_preserve_counts() {
         let (low, high) = (histogram(1..500), histogram(500..100_000));
         let mut both = low.clone();
         both.merge(&high);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// process.
 pub struct Limit {
     file: File,
-    /// The same kind of memory that workers write to the store.
+    /// Buffer of the same kind of memory that workers write to the store.
     payload: Payload,
     block_bytes: u64,
     blocks: u64,
@@ -126,7 +126,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_phase_moves_what_it_says_and_leaves_nothing_behind() {
+    fn limit_phases_transfer_reported_bytes_and_leave_no_file() {
         let folder = std::env::temp_dir().join(format!("esker-limit-test-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let limit = Limit::new(&folder, 4096, 3).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_named() {
+    fn error_names_missing_folder() {
         let error = Limit::new(Path::new("/nowhere/at/all"), 1, 1).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.message().contains("/nowhere/at/all"));

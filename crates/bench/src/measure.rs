@@ -42,11 +42,11 @@ pub struct Measured {
     pub ops: u64,
     /// Payload moved.
     pub bytes: u64,
-    /// When the first operation began, in seconds.
+    /// Start of the first operation, in seconds.
     pub start_s: f64,
-    /// When the last one ended.
+    /// End of the last operation.
     pub end_s: f64,
-    /// How long each took.
+    /// Latencies of the operations.
     pub latency: Histogram,
 }
 
@@ -94,7 +94,7 @@ impl Meter {
     /// Records that `ops` operations, which moved `bytes`, have ended now. They count as one latency.
     ///
     /// # Errors
-    /// As [`Histogram::record`].
+    /// Same as [`Histogram::record`].
     pub fn tick(&mut self, ops: u64, bytes: u64) -> Result<()> {
         let now = Instant::now();
         self.measured.latency.record(now - self.last)?;
@@ -128,7 +128,7 @@ impl<const KINDS: usize> MixedMeter<KINDS> {
     /// Records that an operation of a kind, which moved `bytes`, has ended now.
     ///
     /// # Errors
-    /// As [`Histogram::record`].
+    /// Same as [`Histogram::record`].
     pub fn tick(&mut self, kind: usize, bytes: u64) -> Result<()> {
         let before = self.all.last;
         self.all.tick(1, bytes)?;
@@ -159,8 +159,8 @@ fn wall_clock_s() -> f64 {
 
 /// A phase of all processes, over all rounds.
 ///
-/// The time of a round runs from the first start to the last end over all processes ("global timing"), so that fast
-/// processes do not hide a slow one.
+/// The time of a round runs from the first start to the last end over all processes ("global timing"). Fast
+/// processes then do not hide a slow one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Operations of all processes.
@@ -205,7 +205,7 @@ mod tests {
     use esker_types::{Error, ErrorKind};
 
     #[test]
-    fn a_loop_counts_what_it_did() {
+    fn loop_counts_its_operations() {
         let mut seen = Vec::new();
         let op = |index| {
             seen.push(index);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_bound_by_time_does_something() {
+    fn time_limited_loop_runs_at_least_once() {
         assert_eq!(measure(Until::Elapsed(Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 1);
         let second = Duration::from_secs(1);
         assert!(!Until::Elapsed(second).is_over(1, second / 2));

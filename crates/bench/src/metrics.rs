@@ -20,7 +20,7 @@ pub struct Io {
     pub end_ns: u64,
 }
 
-/// When one process began its first iteration and ended its last one.
+/// Start of the first iteration and end of the last iteration of one process.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     process: u32,
@@ -57,13 +57,13 @@ impl Phase {
         &self.ios
     }
 
-    /// `t_0(IO_1)`: the first I/O start of all processes; `None` where nothing was done.
+    /// `t_0(IO_1)`: the first I/O start of all processes; `None` if there are no operations.
     #[must_use]
     pub fn first_start_ns(&self) -> Option<u64> {
         self.spans.iter().map(|span| span.first.start_ns).min()
     }
 
-    /// `t_f(IO_n)`: the last I/O end of all processes; `None` where nothing was done.
+    /// `t_f(IO_n)`: the last I/O end of all processes; `None` if there are no operations.
     #[must_use]
     pub fn last_end_ns(&self) -> Option<u64> {
         self.spans.iter().map(|span| span.last.end_ns).max()
@@ -137,7 +137,7 @@ pub fn po_0_ns(write: &Phase, read: &Phase) -> u64 {
 }
 
 /// `po_f` of two phases: "the absolute value of the difference between the last I/O end time of the
-/// write and read phases", as [`po_0_ns`].
+/// write and read phases". Same condition as for [`po_0_ns`].
 #[must_use]
 pub fn po_f_ns(write: &Phase, read: &Phase) -> u64 {
     apart(write.last_end_ns(), read.last_end_ns())

@@ -1,4 +1,4 @@
-//! Which file system a path lies on, and what sort of medium that is.
+//! Finds the file system and the medium of a path.
 use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -22,16 +22,16 @@ pub enum Media {
     Memory,
     /// A device of this machine.
     Block,
-    /// Somewhere other machines can reach.
+    /// A server that other machines can reach.
     Network,
 }
 
-/// Types of file systems that live on other machines.
+/// Types of network file systems.
 const NETWORK: &str =
     "nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs ceph 9p afs glusterfs pvfs2 orangefs panfs wekafs";
 
 impl Mount {
-    /// The file system that `path` lies on; the path must exist.
+    /// Finds the file system that contains `path`; the path must exist.
     ///
     /// # Errors
     /// If the path or the table of mounts cannot be read.
@@ -70,7 +70,8 @@ impl Media {
     }
 }
 
-/// Finds the innermost mount that contains the path. If several have the same mount point, the last one hides the others.
+/// Finds the innermost mount that contains the path. If several have the same mount point, the last one hides the
+/// others.
 fn find(table: &str, path: &Path) -> Mount {
     let above = table.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count()).unwrap_or_else(|| Mount {

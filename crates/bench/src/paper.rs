@@ -1,5 +1,5 @@
-//! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS, and figures of one
-//! on arrays and of one on applications, scaled down to one machine and a few minutes.
+//! `esker bench paper`: measures every table and figure of the two papers on weather fields and DAOS. It also measures
+//! figures of one paper on arrays and of one on applications. All are scaled down to one machine and a few minutes.
 use crate::plan::Note;
 use crate::plan::served::Served;
 use crate::plan::work_dir::{Capacity, Store, WorkDir};
@@ -34,11 +34,11 @@ pub struct PaperReport {
     pub name: &'static str,
     /// The kind of store and the command.
     pub command: String,
-    /// The report, with its traces beside it.
+    /// Path of the report; its traces are in the same directory.
     pub path: PathBuf,
 }
 
-/// One command; anyone can run it by hand.
+/// One command, which users can also run by hand.
 struct Command {
     /// Name that the findings use.
     name: &'static str,
@@ -57,7 +57,7 @@ enum On {
     Posix,
     /// Pools over [`NODES`] nodes.
     Nodes,
-    /// The file system in a temporary native pool, beside tmpfs and the file system of a disk.
+    /// The file system in a temporary native pool, compared with tmpfs and the file system of a disk.
     Files,
 }
 
@@ -161,9 +161,10 @@ impl PaperPlan {
     /// # Errors
     /// If there is no space, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<PaperReports> {
-        let room =
+        let capacity =
             Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
-        let work_dir = WorkDir::new(&self.launcher, &self.folder, &[Store::Posix], &room, note)?;
+        let work_dir =
+            WorkDir::new(&self.launcher, &self.folder, &[Store::Posix], &capacity, note)?;
         let runner = work_dir.runner(&self.launcher);
         let served = NODES.map(|nodes| self.served(work_dir.folder(), nodes, note));
         let served = served.into_iter().collect::<Result<Vec<_>>>()?;
@@ -171,12 +172,12 @@ impl PaperPlan {
         for (index, step) in STEPS.iter().enumerate() {
             note(&format!("{} of {}: esker bench {}", index + 1, STEPS.len(), step.words));
             let urls = || served.iter().map(Served::url).collect::<Vec<_>>().join(",");
-            let place = match step.on {
+            let pool = match step.on {
                 On::Posix => ["--pool".to_owned(), work_dir.url(&Store::Posix)],
                 On::Native | On::Files => ["--path".to_owned(), self.folder.display().to_string()],
                 On::Nodes => ["--nodes".to_owned(), urls()],
             };
-            runner.bench(step.name, &[step.words(self.quick), place.to_vec()].concat())?;
+            runner.bench(step.name, &[step.words(self.quick), pool.to_vec()].concat())?;
             let command = format!("esker bench {} ({})", step.words, step.on.words());
             reports.push(PaperReport {
                 name: step.name,

@@ -1,4 +1,4 @@
-//! Members of a run of `field-io` or `segments` that other runs lack.
+//! Members that only runs of `field-io` and `segments` have.
 //!
 //! Bandwidths are in MiB per second, times in seconds. The definitions are those of [`crate::metrics`].
 use crate::latency::Histogram;
@@ -73,7 +73,7 @@ pub struct RepeatStatistics {
 /// One repeat of one phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Repeat {
-    /// Its number, from 1.
+    /// Number of the repeat, from 1.
     pub repeat: u32,
     /// Wall clock at time 0 of its traces, in nanoseconds since 1970.
     pub start_unix_ns: u64,

@@ -5,9 +5,9 @@ use esker_types::Result;
 use fastrand::Rng;
 use std::ops::Range;
 
-/// Blocks of different slots begin at most this far apart, so they differ without being generated anew.
+/// Blocks of different slots begin at most this far apart, so they differ although all share one set of bytes.
 const SPREAD_BYTES: usize = 16 << 10;
-/// Blocks begin at multiples of this, because copies from elsewhere are slower.
+/// Blocks begin at multiples of this, because copies from other addresses are slower.
 const STEP_BYTES: usize = 64;
 
 /// Random bytes. The block of each slot is a window of them. Processes with the same seed generate the same bytes.
@@ -46,7 +46,7 @@ impl Payload {
         &self.bytes
     }
 
-    /// True if each of `bytes`, from `at` on, equals the byte there in the block of one of `slots`.
+    /// True if each of `bytes`, from `at` on, equals the byte at the same position in the block of one of `slots`.
     #[must_use]
     pub fn is_mixed(&self, bytes: &[u8], at: usize, slots: impl Iterator<Item = Slot>) -> bool {
         let mut known = vec![false; bytes.len()];
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_the_same_everywhere_and_another_elsewhere() {
+    fn blocks_are_reproducible_and_differ_between_slots() {
         let slot = |rank, op| Slot { rank, round: 1, op };
         let (here, there) = (Payload::new(7, 100).unwrap(), Payload::new(7, 100).unwrap());
         assert_eq!(here.block(slot(1, 5)), there.block(slot(1, 5)));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_is_of_none_but_every_byte_of_some() {
+    fn mixed_block_matches_no_slot_but_each_byte_matches_one() {
         let payload = Payload::new(7, 100).unwrap();
         let slots = || (0..3).map(|op| Slot { rank: 1, round: 1, op });
         let blocks: Vec<_> = slots().map(|slot| payload.block(slot)).collect();

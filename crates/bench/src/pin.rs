@@ -3,7 +3,7 @@ use esker_types::{Error, ErrorKind, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
 
-/// How processes are placed.
+/// Assignment of processes to processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Pin {
     /// Alternates between sockets, one core per process as long as there are free cores.
@@ -28,7 +28,7 @@ impl Pin {
     /// The processors of the first, second, ... process. Further processes start again at the first.
     ///
     /// # Errors
-    /// If the system does not report which processors this process may use.
+    /// If the processor affinity cannot be read.
     pub fn order(self) -> Result<Vec<u32>> {
         if self == Self::None {
             return Ok(Vec::new());
@@ -65,7 +65,7 @@ pub fn cpu_of(cpus: &[u32], rank: u32) -> Option<u32> {
 /// Pins this process to one processor.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] if there is no such processor; if the system refuses.
+/// [`ErrorKind::Invalid`] if there is no such processor; errors of the system call.
 pub fn to(cpu: u32) -> Result<()> {
     let number = cpu as usize;
     if number >= CpuSet::MAX_CPU {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processes_go_round_the_sockets_or_fill_them() {
+    fn processes_alternate_between_sockets_or_fill_them() {
         let socket_of = |cpu| cpu / 4;
         let cpus = [0, 1, 2, 4, 5];
         assert_eq!(Pin::Sockets.order_of(&cpus, socket_of), [0, 4, 1, 5, 2]);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_can_be_pinned_where_it_may_run() {
+    fn process_can_be_pinned_to_allowed_processor() {
         let first = Pin::Sockets.order().unwrap()[0];
         std::thread::spawn(move || {
             to(first).unwrap();

@@ -84,29 +84,30 @@ impl Processes {
     /// # Errors
     /// The first error that a process reports; [`ErrorKind::Canceled`] if this process receives a signal to end.
     pub fn ask<A: DeserializeOwned>(&mut self, messages: &[impl Serialize]) -> Result<Vec<A>> {
-        let mut told = self.workers.iter_mut().zip(messages).enumerate();
-        let told = told.try_for_each(|(rank, (worker, message))| named(rank, worker.tell(message)));
-        let answers = told.and_then(|()| self.hear());
+        let mut sent = self.workers.iter_mut().zip(messages).enumerate();
+        let sent = sent
+            .try_for_each(|(rank, (worker, message))| named(rank, worker.send_message(message)));
+        let answers = sent.and_then(|()| self.receive_answers());
         self.failed |= answers.is_err();
         answers
     }
 
-    /// Reads answers in the order in which they arrive, so that it notices the death of a process while others work.
-    fn hear<A: DeserializeOwned>(&mut self) -> Result<Vec<A>> {
+    /// Reads answers in the order of arrival, so that it detects a process that ends while others work.
+    fn receive_answers<A: DeserializeOwned>(&mut self) -> Result<Vec<A>> {
         let mut answers: Vec<Option<A>> = self.workers.iter().map(|_| None).collect();
         while answers.iter().any(Option::is_none) {
             for rank in self.ready(&answers)? {
-                if let (Some(worker), Some(place)) =
+                if let (Some(worker), Some(slot)) =
                     (self.workers.get_mut(rank), answers.get_mut(rank))
                 {
-                    *place = Some(named(rank, worker.hear())?);
+                    *slot = Some(named(rank, worker.receive_answer())?);
                 }
             }
         }
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Processes with an unread answer. Returns an empty list after [`PATIENCE`].
+    /// Processes with an unread answer. Returns an empty list after [`SIGNAL_CHECK_INTERVAL`].
     fn ready<A>(&self, answers: &[Option<A>]) -> Result<Vec<usize>> {
         interrupt::check()?;
         let silent =
@@ -114,17 +115,17 @@ impl Processes {
         let output = |rank: usize| self.workers.get(rank).map(|worker| worker.output.get_ref());
         let mut polled: Vec<_> =
             silent().filter_map(output).map(|output| PollFd::new(output, PollFlags::IN)).collect();
-        match poll(&mut polled, Some(&PATIENCE)) {
+        match poll(&mut polled, Some(&SIGNAL_CHECK_INTERVAL)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::io("waiting for processes", &error.into())),
         }
-        let spoke = silent().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty());
-        Ok(spoke.map(|(rank, _)| rank).collect())
+        let ready = silent().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty());
+        Ok(ready.map(|(rank, _)| rank).collect())
     }
 }
 
-/// How long a wait lasts before it checks for signals.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Interval at which a wait checks for signals.
+const SIGNAL_CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 fn named<T>(rank: usize, result: Result<T>) -> Result<T> {
     result.map_err(|error| {
@@ -136,19 +137,19 @@ impl Worker {
     fn start(launcher: &Launcher) -> Result<Self> {
         let mut process = launcher.start(&launcher.worker)?;
         let input = process.stdin.take();
-        let output = process.stdout.take().ok_or_else(gone)?;
+        let output = process.stdout.take().ok_or_else(ended_error)?;
         Ok(Self { process, input, output: BufReader::new(output) })
     }
 
-    fn tell(&mut self, message: &impl Serialize) -> Result<()> {
-        send(self.input.as_mut().ok_or_else(gone)?, message).map_err(|_| gone())
+    fn send_message(&mut self, message: &impl Serialize) -> Result<()> {
+        send(self.input.as_mut().ok_or_else(ended_error)?, message).map_err(|_| ended_error())
     }
 
-    fn hear<A: DeserializeOwned>(&mut self) -> Result<A> {
+    fn receive_answer<A: DeserializeOwned>(&mut self) -> Result<A> {
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
         match read.map_err(|error| Error::io("reading its answer", &error))? {
-            0 => Err(gone()),
+            0 => Err(ended_error()),
             _ => match parse(&line)? {
                 Answer::Done(answer) => Ok(answer),
                 Answer::Failed(why) => Err(Error::new(ErrorKind::Io, why)),
@@ -174,7 +175,7 @@ impl Drop for Processes {
 }
 
 #[cold]
-fn gone() -> Error {
+fn ended_error() -> Error {
     Error::new(ErrorKind::Io, "it has ended unexpectedly")
 }
 
@@ -183,7 +184,7 @@ const REMOVALS: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// Cleans up after a benchmark, however it ended. Waits for the end of `input`, which the kernel closes with the
-/// benchmark's process, then removes `folder` with its contents. Returns true if the directory is gone.
+/// benchmark's process, then removes `folder` with its contents. Returns true if the directory no longer exists.
 pub fn serve_janitor(mut input: impl Read, folder: &Path) -> bool {
     let mut rest = [0; 64];
     while matches!(input.read(&mut rest), Ok(1..)) {}
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_dies_or_refuses_is_told_of() {
+    fn death_or_error_of_process_is_reported() {
         let error = Processes::start(&shell("read line"), &[job()]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: it has ended unexpectedly");
         let script = r#"read line; echo '{"failed":"no pool"}'; exec sleep 1000"#;
@@ -248,14 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn error_names_missing_program() {
         let nothing = Launcher { program: "/no/program".into(), ..shell("") };
         let error = Processes::start(&nothing, &[job()]).err().unwrap();
         assert!(error.message().contains("/no/program"));
     }
 
     #[test]
-    fn the_folder_goes_when_the_input_of_the_janitor_ends() {
+    fn janitor_removes_folder_at_end_of_input() {
         let folder = std::env::temp_dir().join(format!("esker-janitor-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("within")).unwrap();
         assert!(serve_janitor("some words".as_bytes(), &folder));

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Interval at which a rank checks the directory.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a rank waits for the others.
-pub const SILENCE_MAX: Duration = Duration::from_secs(600);
+/// Maximum time that a rank waits for the others.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Which rank this process is, of how many.
+/// Rank of this process, and the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
     /// Number of this rank, from 0.
@@ -36,14 +36,14 @@ const VARIABLES: [(&str, &str); 3] = [
 ];
 
 impl Rank {
-    /// The only one.
+    /// The only rank.
     pub const ALONE: Self = Self { rank: 0, ranks: 1 };
 
     /// The rank by the environment; [`Rank::ALONE`] if no variable is set.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if a variable has an invalid value.
-    pub fn of_environment() -> Result<Self> {
+    pub fn from_environment() -> Result<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
@@ -119,7 +119,7 @@ impl Rendezvous {
         Ok(Self { who, session, exchanges: 0 })
     }
 
-    /// Which rank this is.
+    /// Rank of this process.
     #[must_use]
     pub fn who(&self) -> Rank {
         self.who
@@ -148,8 +148,8 @@ impl Rendezvous {
     /// Broadcasts a value from rank 0, the only rank that calls `mine`.
     ///
     /// # Errors
-    /// As [`Rendezvous::gather`], and errors of `mine`.
-    pub fn tell<T: Serialize + DeserializeOwned>(
+    /// Same as [`Rendezvous::gather`], and errors of `mine`.
+    pub fn broadcast<T: Serialize + DeserializeOwned>(
         &mut self,
         mine: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
@@ -169,14 +169,14 @@ impl Rendezvous {
     /// Waits until all ranks have reached this call.
     ///
     /// # Errors
-    /// As [`Rendezvous::gather`].
+    /// Same as [`Rendezvous::gather`].
     pub fn barrier(&mut self) -> Result<()> {
         self.gather(())?;
-        self.tell(|| Ok(()))
+        self.broadcast(|| Ok(()))
     }
 
     /// Reports an error to the other ranks, so that they do not wait for this one.
-    pub fn give_up(&self, error: &Error) {
+    pub fn report_error(&self, error: &Error) {
         if let Some(session) = &self.session {
             let said = format!("rank {}: {error}", self.who.rank);
             let _ = write(&session.join(FAILED), &said);
@@ -193,7 +193,7 @@ impl Drop for Rendezvous {
     }
 }
 
-/// File of the first rank that gives up.
+/// File with the error of the first rank that failed.
 const FAILED: &str = "failed";
 
 fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
@@ -204,7 +204,7 @@ fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
     write(&hello(who.rank), &word)?;
     let roster = folder.join("roster");
     if who.is_first() {
-        return invite(who, folder, &word, hello);
+        return gather_announcements(who, folder, &word, hello);
     }
     let session = wait("rank 0", None, || {
         let roster: Option<Roster> = read(&roster);
@@ -217,7 +217,12 @@ fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
 
 /// Rank 0 rewrites the roster until all ranks have joined, because an announcement may be left from an earlier
 /// benchmark.
-fn invite(who: Rank, folder: &Path, word: &str, hello: impl Fn(u32) -> PathBuf) -> Result<PathBuf> {
+fn gather_announcements(
+    who: Rank,
+    folder: &Path,
+    word: &str,
+    hello: impl Fn(u32) -> PathBuf,
+) -> Result<PathBuf> {
     let session = folder.join(format!("session-{word}"));
     std::fs::create_dir(&session)
         .map_err(|error| Error::io(format!("creating {}", session.display()), &error))?;
@@ -242,25 +247,25 @@ fn await_file<T: DeserializeOwned>(path: &Path, session: Option<&Path>, whom: &s
     wait(whom, session, || read(path))
 }
 
-/// Polls until `look` returns a value.
-fn wait<T>(whom: &str, session: Option<&Path>, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+/// Polls until `poll` returns a value.
+fn wait<T>(whom: &str, session: Option<&Path>, mut poll: impl FnMut() -> Option<T>) -> Result<T> {
     let start = monotonic_ns();
     loop {
         interrupt::check()?;
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return Ok(found);
         }
         if let Some(why) = session.and_then(|session| read::<String>(&session.join(FAILED))) {
             return Err(Error::new(ErrorKind::Canceled, format!("the benchmark failed on {why}")));
         }
-        if u128::from(monotonic_ns() - start) > SILENCE_MAX.as_nanos() {
+        if u128::from(monotonic_ns() - start) > ANSWER_TIMEOUT.as_nanos() {
             let message = format!(
                 "{whom} did not answer for {} s: start all ranks, with the same --rendezvous on a shared file system",
-                SILENCE_MAX.as_secs()
+                ANSWER_TIMEOUT.as_secs()
             );
             return Err(Error::new(ErrorKind::TimedOut, message));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -300,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_environment() {
+    fn rank_is_read_from_environment() {
         let of = |known: &[(&str, &str)]| {
             Rank::from_variables(|name| {
                 known.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
@@ -324,7 +329,7 @@ mod tests {
             let rank = meeting.who().rank;
             let first = meeting.gather(rank * 10).unwrap();
             meeting.barrier().unwrap();
-            let told = meeting.tell(|| Ok(first.iter().sum::<u32>())).unwrap();
+            let told = meeting.broadcast(|| Ok(first.iter().sum::<u32>())).unwrap();
             (first, told)
         });
         assert_eq!(heard[0], (vec![0, 10, 20], 30));
@@ -352,7 +357,7 @@ mod tests {
         let heard = together(&folder, 2, |mut meeting| match meeting.who().rank {
             0 => meeting.gather(0).unwrap_err().to_string(),
             _ => {
-                meeting.give_up(&Error::new(ErrorKind::NoSpace, "the pool is full"));
+                meeting.report_error(&Error::new(ErrorKind::NoSpace, "the pool is full"));
                 String::new()
             }
         });
@@ -361,11 +366,11 @@ mod tests {
     }
 
     #[test]
-    fn others_need_a_folder_to_meet_in() {
+    fn several_ranks_require_rendezvous_folder() {
         let error = Rendezvous::meet(Rank { rank: 0, ranks: 2 }, None).err().unwrap();
         assert!(error.message().contains("--rendezvous"), "{error}");
         let mut alone = Rendezvous::meet(Rank::ALONE, None).unwrap();
         assert_eq!(alone.gather(5).unwrap(), [5]);
-        assert_eq!(alone.tell(|| Ok(6)).unwrap(), 6);
+        assert_eq!(alone.broadcast(|| Ok(6)).unwrap(), 6);
     }
 }

@@ -48,7 +48,7 @@ pub struct Settings {
     pub commit: Option<String>,
     /// Seed of the payload.
     pub seed: u64,
-    /// When it was measured.
+    /// Time of the measurement.
     pub unix_time_s: u64,
     /// Further options.
     #[serde(flatten)]
@@ -110,7 +110,7 @@ pub struct Run {
     pub bandwidth_mib_s: f64,
     /// Bandwidth of the medium for the same processes.
     pub limit_mib_s: Option<f64>,
-    /// Share of the limit.
+    /// Ratio of the bandwidth to the limit.
     pub ratio: Option<f64>,
     /// Latencies of operations.
     pub latency_us: Latency,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shape_is_the_documented_one() {
+    fn report_has_documented_schema() {
         let latency = json!({"p50": 10.0, "p99": 10.0, "p99_9": 10.0, "max": 10.0});
         let expected = json!({
             "schema": 1,
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_can_be_read_back_and_may_hold_more() {
+    fn report_with_unknown_members_is_readable() {
         let mut value = serde_json::to_value(report()).unwrap();
         assert_eq!(serde_json::from_value::<Report>(value.clone()).unwrap(), report());
         value["runs"][0]["joules"] = json!(1);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_ratio_to_a_limit_of_nothing() {
+    fn ratio_to_zero_limit_is_none() {
         let name = RunName { store: "a", workload: "b", phase: "c", procs: 1, size_bytes: 0 };
         let run = Run::new(&name, &tally(0, 1.0), Some(&Tally::default()));
         assert_eq!((run.limit_mib_s, run.ratio), (None, None));

@@ -23,13 +23,13 @@ pub struct Runner {
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Runner {
-    /// Path of the report `name`; its traces are beside it.
+    /// Path of the report `name`; its traces are in the same directory.
     #[must_use]
     pub fn report_path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.json"))
     }
 
-    /// Runs a benchmark and reads its report, which stays at [`Runner::report_path`]; `arguments` follow `bench`.
+    /// Runs a benchmark and reads its report, which remains at [`Runner::report_path`]; `arguments` follow `bench`.
     ///
     /// # Errors
     /// If the program cannot be started or fails, or this process receives a signal to end.
@@ -70,7 +70,7 @@ impl Runner {
         Err(Error::new(ErrorKind::Io, message))
     }
 
-    /// Runs a command that undoes something, even after a signal to end. Nobody hears of a failure.
+    /// Runs a command that cleans up, even after a signal to end. Ignores failures.
     pub(crate) fn undo(&self, arguments: &[&str]) {
         let mut command = Command::new(&self.program);
         command.args(arguments).envs(self.variables.iter().cloned()).process_group(0);
@@ -79,7 +79,7 @@ impl Runner {
     }
 }
 
-/// Bytes that are read of the messages of a failed child.
+/// Maximum bytes that are read from the messages of a failed child.
 const STDERR_BYTES_MAX: u64 = 64 << 10;
 
 /// Kills the child if this process receives a signal to end. The child's janitor then cleans up.

@@ -104,7 +104,7 @@ mod tests {
     use crate::report::RunName;
 
     #[test]
-    fn a_row_says_what_was_measured_and_its_share_of_the_limit() {
+    fn row_shows_measurement_and_share_of_limit() {
         let name =
             RunName { store: "esker", workload: "kv", phase: "write", procs: 2, size_bytes: 64 };
         let tally = |bytes| Tally { ops: 1000, bytes, seconds: 2.0, ..Tally::default() };

@@ -19,9 +19,9 @@ pub const TRACES_VERSION: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// They were written.
+    /// Writes.
     Write,
-    /// They were read.
+    /// Reads.
     Read,
 }
 
@@ -58,15 +58,15 @@ pub struct Trace {
     pub node: String,
     /// Number of the process, over all nodes.
     pub process: u32,
-    /// Its id on the node.
+    /// Its process id.
     pub pid: u32,
     /// The processor it was pinned to.
     pub cpu: Option<u32>,
     /// Payload of one operation.
     pub bytes: u64,
-    /// When it was ready to begin, in nanoseconds since the common start.
+    /// Time at which it was ready to begin, in nanoseconds since the common start.
     pub execution_start_ns: u64,
-    /// When it had ended.
+    /// Time at which it had ended.
     pub execution_end_ns: u64,
     /// Its operations.
     pub ios: Vec<Stamps>,
@@ -95,7 +95,7 @@ pub struct TraceOrigin {
     pub run: u32,
     /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// The work.
+    /// The kind of access.
     pub kind: Kind,
     /// Wall clock at time 0, in nanoseconds since 1970.
     pub start_unix_ns: u64,
@@ -123,11 +123,11 @@ impl Writer {
     ///
     /// # Errors
     /// If the medium is full or fails.
-    pub fn add(&mut self, place: TraceOrigin, traces: &[Trace]) -> Result<()> {
-        traces.iter().try_for_each(|trace| self.0.write(lines_of(place, trace).as_bytes()))
+    pub fn add(&mut self, origin: TraceOrigin, traces: &[Trace]) -> Result<()> {
+        traces.iter().try_for_each(|trace| self.0.write(lines_of(origin, trace).as_bytes()))
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and renames it to its final name.
     ///
     /// # Errors
     /// If the medium is full or fails.
@@ -136,20 +136,20 @@ impl Writer {
     }
 }
 
-fn lines_of(place: TraceOrigin, trace: &Trace) -> String {
+fn lines_of(origin: TraceOrigin, trace: &Trace) -> String {
     let cpu = trace.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
     let head = format!(
         "{},{},{},{},{},{},{cpu}",
-        place.run,
-        place.repeat,
-        place.kind.name(),
+        origin.run,
+        origin.repeat,
+        origin.kind.name(),
         trace.node,
         trace.process,
         trace.pid,
     );
     let mut lines = format!("{head},,execution_start,{}\n", trace.execution_start_ns);
     for (iteration, stamps) in trace.ios.iter().enumerate() {
-        for (event, time_ns) in events_of(place.kind).iter().zip(stamps) {
+        for (event, time_ns) in events_of(origin.kind).iter().zip(stamps) {
             let _ = writeln!(lines, "{head},{iteration},{event},{time_ns}");
         }
     }
@@ -176,8 +176,8 @@ mod tests {
 
     #[test]
     fn every_event_is_a_line() {
-        let place = TraceOrigin { run: 2, repeat: 1, kind: Kind::Write, start_unix_ns: 9 };
-        let text = lines_of(place, &trace());
+        let origin = TraceOrigin { run: 2, repeat: 1, kind: Kind::Write, start_unix_ns: 9 };
+        let text = lines_of(origin, &trace());
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2 + 2 * EVENTS);
         assert_eq!(lines[0], "2,1,write,n1,3,77,1,,execution_start,5");
@@ -190,27 +190,27 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_pinned_to_nothing_has_no_processor() {
-        let place = TraceOrigin { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
-        let text = lines_of(place, &Trace { cpu: None, ..trace() });
+    fn unpinned_process_has_no_processor() {
+        let origin = TraceOrigin { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
+        let text = lines_of(origin, &Trace { cpu: None, ..trace() });
         assert!(text.contains("0,1,read,n1,3,77,,1,read_start,113\n"), "{text}");
     }
 
     #[test]
-    fn metrics_see_starts_and_ends() {
+    fn traces_convert_to_metrics() {
         let phase = phase_of(&[trace()]);
         assert_eq!((phase.total_wall_clock_ns(), phase.bytes()), (190, 20));
         assert_eq!(phase.ios()[1].iteration, 1);
     }
 
     #[test]
-    fn a_file_begins_with_what_explains_it() {
+    fn trace_file_begins_with_header() {
         let folder = std::env::temp_dir().join(format!("esker-traces-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.csv");
         let mut writer = Writer::create(&path, &[("host", "{}".to_owned())]).unwrap();
-        let place = TraceOrigin { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
-        writer.add(place, &[trace()]).unwrap();
+        let origin = TraceOrigin { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
+        writer.add(origin, &[trace()]).unwrap();
         assert!(!path.exists());
         writer.finish().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();

@@ -55,7 +55,7 @@ fn fraction(number: &str, unit: u64) -> Option<u64> {
 }
 
 impl fmt::Display for Bytes {
-    /// Shows the largest unit of which there is at least 1, with two decimal places unless the number is whole.
+    /// Shows the largest unit of which there is at least 1, with two decimal places unless the number is an integer.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let power = (self.0.checked_ilog2().unwrap_or(0) / 10).min(5);
         let unit = BINARY[power as usize];
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn common_spellings_of_sizes_are_parsed() {
         let known = [
             ("0", 0),
             ("64", 64),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_no_time_are_nothing() {
+    fn rate_over_zero_time_is_zero() {
         assert_eq!(mib_per_s(1 << 20, 0.0), 0.0);
         assert_eq!(mib_per_s(3 << 20, 2.0), 1.5);
         assert_eq!(rounded(1.23456), 1.235);

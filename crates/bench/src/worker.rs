@@ -61,7 +61,7 @@ pub trait Work: Sized {
 /// Serves `array`, `kv` and limits until the end of the input.
 ///
 /// # Errors
-/// As [`serve_work`].
+/// Same as [`serve_work`].
 pub fn serve(input: impl BufRead, output: impl Write) -> Result<()> {
     serve_work::<Worker>(input, output)
 }
@@ -88,10 +88,10 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
 }
 
 /// Ends this process when its parent dies, even in the middle of a step. To Linux the parent is the thread that started
-/// the process, so a processes must be started by a thread that outlives it.
+/// the process, so the thread that starts [`crate::processes::Processes`] must outlive it.
 ///
 /// # Errors
-/// If the system refuses.
+/// Errors of the system call.
 pub fn end_with_parent() -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|error| Error::io("requesting to end with the parent process", &error.into()))
@@ -126,7 +126,7 @@ pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> Result<
     output.write_all(&line).and_then(|()| output.flush()).map_err(gone)
 }
 
-/// The state a worker keeps from step to step.
+/// State of a worker between steps.
 pub(crate) struct Worker {
     job: Job,
     payload: Payload,

@@ -21,13 +21,13 @@ pub(super) struct Client {
     container: Container,
     payload: Payload,
     buffers: Vec<Buffer>,
-    /// Dropped last: the connection lives in it.
+    /// Dropped last, because it drives the connection.
     _runtime: Runtime,
 }
 
 /// Operation on each block.
 #[derive(Clone, Copy)]
-enum Deed {
+enum Operation {
     Write,
     Read,
     Verify,
@@ -54,9 +54,9 @@ impl Client {
             Step::Send => self.raw(Flow::Send),
             Step::Receive => self.raw(Flow::Receive),
             Step::Echo => self.raw(Flow::Echo),
-            Step::Write(round) => self.each(self.job.rank, round, Deed::Write),
-            Step::Read(round) => self.each(neighbour, round, Deed::Read),
-            Step::Verify(round) => self.each(neighbour, round, Deed::Verify),
+            Step::Write(round) => self.each(self.job.rank, round, Operation::Write),
+            Step::Read(round) => self.each(neighbour, round, Operation::Read),
+            Step::Verify(round) => self.each(neighbour, round, Operation::Verify),
             Step::Remove(round) => {
                 let object = Object::for_round(&self.container, &self.job, self.job.rank, round)?;
                 object.destroy().wait().map(|()| Measured::default())
@@ -73,7 +73,7 @@ impl Client {
         )
     }
 
-    fn each(&mut self, rank: u32, round: u32, deed: Deed) -> Result<Measured> {
+    fn each(&mut self, rank: u32, round: u32, operation: Operation) -> Result<Measured> {
         let object = Object::for_round(&self.container, &self.job, rank, round)?;
         let (next, ops) = (AtomicU64::new(0), self.job.ops);
         let (payload, object, next) = (&self.payload, &object, &next);
@@ -85,7 +85,7 @@ impl Client {
                     if op >= ops {
                         return Ok(meter.finish());
                     }
-                    do_one(object, payload, Slot { rank, round, op }, buffer, deed).await?;
+                    do_one(object, payload, Slot { rank, round, op }, buffer, operation).await?;
                     meter.tick(1, buffer.len() as u64)?;
                 }
             })
@@ -116,12 +116,12 @@ async fn do_one(
     payload: &Payload,
     slot: Slot,
     buffer: &mut Buffer,
-    deed: Deed,
+    operation: Operation,
 ) -> Result<()> {
-    match deed {
-        Deed::Write => object.write(slot, payload.block(slot)).await,
-        Deed::Read => object.read(slot, buffer).await,
-        Deed::Verify => {
+    match operation {
+        Operation::Write => object.write(slot, payload.block(slot)).await,
+        Operation::Read => object.read(slot, buffer).await,
+        Operation::Verify => {
             buffer.fill(0);
             object.read(slot, buffer).await?;
             match **buffer == *payload.block(slot) {

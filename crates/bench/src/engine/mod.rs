@@ -96,13 +96,13 @@ pub enum Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Says where the engine is.
+    /// Returns the addresses of the engine.
     Locate,
     /// Sends blocks over a raw connection.
     Send,
     /// Receives blocks over a raw connection.
     Receive,
-    /// Sends blocks, which come back.
+    /// Sends blocks, which the server sends back.
     Echo,
     /// Stores the data of a round.
     Write(u32),

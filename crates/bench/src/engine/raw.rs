@@ -49,7 +49,7 @@ impl Order {
     }
 }
 
-fn lost(error: &std::io::Error) -> Error {
+fn connection_error(error: &std::io::Error) -> Error {
     Error::io("talking over a raw connection", error)
 }
 
@@ -70,18 +70,20 @@ pub(super) fn listen() -> Result<String> {
 fn serve(mut stream: TcpStream) -> Result<()> {
     let _ = stream.set_nodelay(true);
     let mut order = [0; ORDER_LEN];
-    stream.read_exact(&mut order).map_err(|error| lost(&error))?;
+    stream.read_exact(&mut order).map_err(|error| connection_error(&error))?;
     let Some(order) = Order::decode(order) else { return Ok(()) };
     let mut piece = Buffer::new(order.total().min(PIECE_BYTES))?;
     let done = match order.flow {
-        Flow::Send => take(&mut stream, &mut piece, order).and_then(|()| stream.write_all(&[1])),
-        Flow::Receive => give(&mut stream, &piece, order),
+        Flow::Send => {
+            receive_blocks(&mut stream, &mut piece, order).and_then(|()| stream.write_all(&[1]))
+        }
+        Flow::Receive => send_blocks(&mut stream, &piece, order),
         Flow::Echo => echo(&mut stream, &mut piece),
     };
-    done.map_err(|error| lost(&error))
+    done.map_err(|error| connection_error(&error))
 }
 
-fn take(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Result<()> {
+fn receive_blocks(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Result<()> {
     let mut left = order.total();
     while left > 0 {
         match stream.read(piece)? {
@@ -92,7 +94,7 @@ fn take(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Resu
     Ok(())
 }
 
-fn give(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::Result<()> {
+fn send_blocks(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::Result<()> {
     let mut left = order.total();
     while left > 0 {
         let len = left.min(piece.len() as u64);
@@ -111,13 +113,13 @@ fn echo(stream: &mut TcpStream, piece: &mut [u8]) -> std::io::Result<()> {
     }
 }
 
-/// Opens a connection and measures what flows over it. Of an echo, `in_flight` blocks are under way at a time.
+/// Opens a connection and measures its transfers. In an echo, `in_flight` blocks are under way at a time.
 pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Measured> {
     let stream = TcpStream::connect(address);
-    let mut stream = stream.map_err(|error| lost(&error))?;
+    let mut stream = stream.map_err(|error| connection_error(&error))?;
     let _ = stream.set_nodelay(true);
     let mut block = Buffer::new(order.block_bytes.saturating_mul(u64::from(in_flight.max(1))))?;
-    stream.write_all(&order.encode()).map_err(|error| lost(&error))?;
+    stream.write_all(&order.encode()).map_err(|error| connection_error(&error))?;
     let mut meter = Meter::start();
     match order.flow {
         Flow::Echo => exchange(&mut stream, &mut block, order, &mut meter)?,
@@ -141,7 +143,7 @@ fn one_way(
             _ if left > 0 => stream.write_all(block),
             _ => stream.write_all(block).and_then(|()| stream.read_exact(&mut [0])),
         };
-        moved.map_err(|error| lost(&error))?;
+        moved.map_err(|error| connection_error(&error))?;
         meter.tick(1, order.block_bytes)?;
     }
     Ok(())
@@ -157,17 +159,17 @@ fn exchange(
     let size = order.block_bytes.max(1);
     let (total, mut came) = (order.total(), 0);
     let mut sent = total.min(blocks.len() as u64);
-    stream.write_all(&blocks[..sent as usize]).map_err(|error| lost(&error))?;
+    stream.write_all(&blocks[..sent as usize]).map_err(|error| connection_error(&error))?;
     while came < total {
-        let count = stream.read(blocks).map_err(|error| lost(&error))? as u64;
+        let count = stream.read(blocks).map_err(|error| connection_error(&error))? as u64;
         if count == 0 {
-            return Err(lost(&std::io::ErrorKind::UnexpectedEof.into()));
+            return Err(connection_error(&std::io::ErrorKind::UnexpectedEof.into()));
         }
-        let whole = (came + count) / size - came / size;
+        let complete = (came + count) / size - came / size;
         came += count;
-        meter.tick(whole, whole * size)?;
-        let more = (whole * size).min(total - sent);
-        stream.write_all(&blocks[..more as usize]).map_err(|error| lost(&error))?;
+        meter.tick(complete, complete * size)?;
+        let more = (complete * size).min(total - sent);
+        stream.write_all(&blocks[..more as usize]).map_err(|error| connection_error(&error))?;
         sent += more;
     }
     Ok(())

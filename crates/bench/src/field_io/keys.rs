@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn forecasts_are_shared_as_contention_says() {
+    fn processes_share_forecasts_under_high_contention() {
         let (low, high) = (Contention::Low, Contention::High);
         assert_eq!(key(low, 1, 0).index_bits(), key(low, 1, 5).index_bits());
         assert_ne!(key(low, 1, 0).index_bits(), key(low, 2, 0).index_bits());
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_has_a_key_of_its_own() {
+    fn each_field_has_a_distinct_key() {
         for contention in [Contention::Low, Contention::High] {
             let fields =
                 (0..3).flat_map(|process| [0, 1, 1000, 1001].map(|index| (process, index)));

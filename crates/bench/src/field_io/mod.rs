@@ -1,8 +1,8 @@
 //! Field I/O: weather fields written and read as in ECMWF's benchmark.
 //!
 //! "DAOS as HPC Storage: a View From Numerical Weather Prediction" (2023), section IV-B, Algorithms 1
-//! and 2: a main Key-Value maps the most significant part of a field's key to a forecast, whose
-//! Key-Value maps the rest of the key to an Array with the field's data. [`write`] and [`read`] follow
+//! and 2: a main Key-Value maps the most significant part of a field's key to a forecast. The
+//! forecast's Key-Value maps the rest of the key to an Array with the field's data. [`write`] and [`read`] follow
 //! the algorithms step by step; [`worker`] does so again and again in a process of its own, and
 //! [`crate::plan::parallel`] has many do so together.
 pub mod keys;
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub enum Mode {
     /// Containers and indexes.
     Full,
-    /// All Key-Values and Arrays lie in the main container.
+    /// All Key-Values and Arrays are in the main container.
     NoContainers,
     /// No Key-Values either: Arrays are named by the md5 of the complete key.
     NoIndex,
@@ -83,7 +83,7 @@ impl Pattern {
     }
 }
 
-/// Which field: its owner, and which of the owner's fields.
+/// Identifies a field by its owner and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// The process that writes it.
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_noted_in_their_places() {
+    fn each_event_sets_its_own_time_stamp() {
         let mut stamper = Stamper::new(0);
         stamper.mark(Event::IoStart);
         stamper.mark(Event::IoEnd);

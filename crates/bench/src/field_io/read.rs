@@ -25,8 +25,8 @@ impl Session {
             }
             _ => self.find(&key, buffer.len() as u64)?,
         };
-        let whole = [Extent::new(0, buffer.len() as u64)];
-        if self.read_ranges(&store, oid, &whole, buffer, stamper)? > 0 {
+        let extent = [Extent::new(0, buffer.len() as u64)];
+        if self.read_ranges(&store, oid, &extent, buffer, stamper)? > 0 {
             return Err(missing_key_error(&key, "data"));
         }
         stamper.mark(Event::IoEnd);

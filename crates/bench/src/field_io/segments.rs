@@ -1,8 +1,8 @@
 //! IOR in segments mode (section V-A): each process transfers all its data parts in one operation.
 //!
-//! The block size and transfer size of IOR (`-b`, `-t`) are the size of a part, the segment count (`-s`)
-//! the number of parts of a process. With an object for each process (`-F`) the parts follow each other;
-//! in one object of all, part `p` of process `r` of `n` lies at part `p * n + r`.
+//! The block size and transfer size of IOR (`-b`, `-t`) are the size of a part. The segment count (`-s`)
+//! is the number of parts of a process. With an object for each process (`-F`) the parts follow each other;
+//! in one object of all, part `p` of process `r` of `n` is stored at part `p * n + r`.
 use super::session::{Session, missing_key_error};
 use super::{Event, Field, Stamper};
 use esker_types::{Extent, ObjectId, Result};
@@ -36,7 +36,7 @@ impl Objects {
 /// Layout of the data that operations transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segments {
-    /// How data lies in objects.
+    /// Assignment of data to objects.
     pub objects: Objects,
     /// Parts of a process.
     pub count: u32,
@@ -53,7 +53,7 @@ impl Segments {
             Objects::Own => vec![Extent::new(0, part * u64::from(self.count))],
             Objects::Shared => (0..u64::from(self.count))
                 .map(|index| index * u64::from(self.procs) + u64::from(process))
-                .map(|place| Extent::new(place * part, part))
+                .map(|index| Extent::new(index * part, part))
                 .collect(),
         }
     }
@@ -68,7 +68,7 @@ impl Segments {
 }
 
 impl Session {
-    /// Writes the parts of a process in one operation; `of` says whose and in which iteration.
+    /// Writes the parts of a process in one operation; `of` gives the process and the iteration.
     ///
     /// # Errors
     /// Errors of the store.
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_shared_object_take_turns() {
+    fn parts_in_shared_object_are_interleaved() {
         let own = Segments { objects: Objects::Own, count: 3, part_bytes: 10, procs: 2 };
         assert_eq!(own.ranges(1), [Extent::new(0, 30)]);
         let shared = Segments { objects: Objects::Shared, ..own };

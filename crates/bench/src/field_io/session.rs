@@ -76,7 +76,7 @@ impl Session {
     /// The same in an open pool.
     ///
     /// # Errors
-    /// As [`Session::open`].
+    /// Same as [`Session::open`].
     pub fn within(pool: Pool, layout: Layout, chunk_bytes: u64) -> Result<Self> {
         let container = pool.open_container(&layout.container, OpenMode::ReadWrite).wait()?;
         let uuid = container.info().uuid;
@@ -121,7 +121,7 @@ impl Session {
         kv_in(container, key.index_bits(), self.class_kv)
     }
 
-    /// A container with fields, which stays open.
+    /// Returns a container with fields, which the session keeps open.
     pub(super) fn store(&mut self, uuid: Uuid) -> Result<Rc<Store>> {
         if uuid == self.main.uuid {
             return Ok(Rc::clone(&self.main));

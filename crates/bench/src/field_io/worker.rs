@@ -12,7 +12,7 @@ use crate::worker::Work;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
-/// Arrays have chunks of this size, the default of DAOS, or one chunk where they are smaller.
+/// Arrays have chunks of this size, the default of DAOS. Smaller Arrays have one chunk.
 pub const CHUNK_BYTES: u64 = 1 << 20;
 
 /// The job of one process.
@@ -47,7 +47,7 @@ pub struct FieldIoStep {
     pub owner: u32,
     /// The first iteration. In B, the initial write is iteration 0 of the owner.
     pub first: u32,
-    /// How many.
+    /// Number of iterations.
     pub count: u32,
     /// Time 0 of the traces, by the monotonic clock of the node.
     pub zero_ns: u64,

@@ -15,7 +15,7 @@ pub(super) const STORE_ENTRY: &[u8] = b"__store__";
 pub(super) const ENTRY_BYTES: usize = 40;
 
 impl Session {
-    /// Writes a field under its key. A field that was there stays in the store, where nothing refers to
+    /// Writes a field under its key. An earlier field with this key stays in the store, but nothing refers to
     /// it any more.
     ///
     /// # Errors

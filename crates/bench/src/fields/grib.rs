@@ -12,8 +12,8 @@ use std::path::Path;
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
-    /// Position of each message; at least one.
-    places: Vec<Range<usize>>,
+    /// Byte range of each message; at least one.
+    ranges: Vec<Range<usize>>,
 }
 
 impl Messages {
@@ -30,49 +30,49 @@ impl Messages {
         let messages = Scan::new(&bytes).map(|message| {
             message.map(|one| one.offset as usize..one.offset as usize + one.bytes.len())
         });
-        let places = messages.collect::<Result<Vec<_>>>().map_err(|error| named(&error))?;
-        if places.is_empty() {
+        let ranges = messages.collect::<Result<Vec<_>>>().map_err(|error| named(&error))?;
+        if ranges.is_empty() {
             return Err(named(&Error::new(ErrorKind::Invalid, "it contains no GRIB message")));
         }
-        Ok(Self { bytes, places })
+        Ok(Self { bytes, ranges })
     }
 
     /// Offset and length of each message in bytes.
     #[must_use]
-    pub fn places(&self) -> Vec<(usize, usize)> {
-        self.places.iter().map(|place| (place.start, place.len())).collect()
+    pub fn ranges(&self) -> Vec<(usize, usize)> {
+        self.ranges.iter().map(|range| (range.start, range.len())).collect()
     }
 
     /// Number of messages.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.places.len()
+        self.ranges.len()
     }
 
     /// Bytes of the longest message.
     #[must_use]
     pub fn longest(&self) -> u64 {
-        self.places.iter().map(|place| place.len() as u64).max().unwrap_or(0)
+        self.ranges.iter().map(|range| range.len() as u64).max().unwrap_or(0)
     }
 
     /// The share of one process, round-robin; all messages if there are fewer than processes.
     #[must_use]
     pub fn share(mut self, rank: u32, procs: u32) -> Self {
-        if self.places.len() >= procs as usize {
-            let own = self.places.iter().skip(rank as usize).step_by(procs.max(1) as usize);
-            self.places = own.cloned().collect();
+        if self.ranges.len() >= procs as usize {
+            let own = self.ranges.iter().skip(rank as usize).step_by(procs.max(1) as usize);
+            self.ranges = own.cloned().collect();
         }
         self
     }
 
     /// The messages in order; after the last, the first again.
     fn nth(&self, number: u64) -> &[u8] {
-        let place = self.places.get(number as usize % self.places.len().max(1));
-        place.and_then(|place| self.bytes.get(place.clone())).unwrap_or_default()
+        let range = self.ranges.get(number as usize % self.ranges.len().max(1));
+        range.and_then(|range| self.bytes.get(range.clone())).unwrap_or_default()
     }
 
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.places.len() as u64).map(|number| self.nth(number))
+        (0..self.ranges.len() as u64).map(|number| self.nth(number))
     }
 }
 

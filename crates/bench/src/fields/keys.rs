@@ -23,7 +23,7 @@ impl Shape {
     /// The key of a field.
     ///
     /// # Errors
-    /// None if [`Shape::check`] finds none.
+    /// None if [`Shape::check`] succeeds.
     pub fn key(&self, field: Field) -> Result<Key> {
         let values = self.values(field).map(|value| value.to_string());
         let apart = APART.into_iter().zip(values.iter().map(String::as_str));
@@ -83,7 +83,7 @@ mod tests {
     const SHAPE: Shape = Shape { steps: 3, levels: 2, params: 4, members: 2, size_bytes: 100 };
 
     #[test]
-    fn requests_have_the_order_in_which_fields_are_archived() {
+    fn requests_are_in_order_of_archiving() {
         let schema = Schema::default_mars().unwrap();
         let request = Request::from_pairs(SHAPE.request(1..2)).unwrap();
         let selection = request.expand(&schema, Date::today()).unwrap();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_tells_who_archived_it() {
+    fn key_identifies_archiving_process() {
         for (owner, index) in [(0, 0), (3, 17), (7, 47)] {
             let key = SHAPE.key(Field { owner, index }).unwrap();
             assert_eq!(SHAPE.origin(&key).unwrap(), (owner, index / 16));

@@ -1,5 +1,5 @@
 //! The content of a field. Each page has the md5 sum of the key and a checksum of the rest, so that a reader can verify
-//! that it has the right field, complete.
+//! the identity and the content.
 use crate::buffer::Buffer;
 use esker_fields::Key;
 use esker_types::{Error, ErrorKind, Result};
@@ -52,7 +52,7 @@ impl Message {
     /// Verifies that `found` is the field of `key`, of any seed.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`], with the place of the first difference.
+    /// [`ErrorKind::Corrupt`], with the offset of the first difference.
     pub fn check(&mut self, key: &Key, found: &[u8]) -> Result<()> {
         let wrong = |what: String| Err(Error::new(ErrorKind::Corrupt, format!("{key}: {what}")));
         if found.len() != self.bytes.len() {
@@ -77,14 +77,14 @@ fn stamps(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
 }
 
 /// Sorted by name, because stores may reorder the pairs of a key.
-fn key_sum(room: &mut Vec<u8>, key: &Key) -> Sum {
+fn key_sum(buffer: &mut Vec<u8>, key: &Key) -> Sum {
     let mut pairs: Vec<_> = key.iter().collect();
     pairs.sort_unstable();
-    room.clear();
+    buffer.clear();
     for (name, value) in pairs {
-        room.extend([name, "=", value, ","].map(str::as_bytes).concat());
+        buffer.extend([name, "=", value, ","].map(str::as_bytes).concat());
     }
-    Md5::digest(room.as_slice()).into()
+    Md5::digest(buffer.as_slice()).into()
 }
 
 /// The sum of the bytes after the stamps. A last page that is too short for a stamp has none.
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_proves_itself_by_its_key_alone() {
+    fn field_is_verified_by_its_key() {
         for bytes in [32, 33, 4095, 4096, 4097, 4096 + 31, 4096 + 32, 10_000] {
             let field = Message::new(7, bytes).unwrap().field_for_key(&key(1)).to_vec();
             assert_eq!(field.len() as u64, bytes);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bit_that_flips_is_noticed() {
+    fn bit_flips_in_field_are_detected() {
         let mut message = Message::new(1, 9000).unwrap();
         let field = message.field_for_key(&key(1)).to_vec();
         for at in (0..9000).step_by(7).chain([8191, 8192, 8999]) {

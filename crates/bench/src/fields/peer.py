@@ -76,7 +76,7 @@ class Fdb(Worker):
             self.messages = [grib[begin : begin + length] for begin, length in job["messages"]]
 
     def prepare(self, step):
-        """A new FDB each time: one that is open does not see what others flushed."""
+        """Open a new FDB each time, because an open one does not see what other processes flushed."""
         if step["phase"] == "rest":
             return
         root = os.path.join(self.job["files"], f"{self.job['pool']['container']}-{step['round']}", "fdb")
@@ -124,7 +124,7 @@ class Fdb(Worker):
         return meter
 
     def fill(self, handle):
-        """Reads one field into the buffer; a read may give less than is asked for."""
+        """Reads one field into the buffer; a read may return fewer bytes than requested."""
         view, got = memoryview(self.buffer), 0
         while got < self.size:
             count = handle.readinto(view[got:])

@@ -1,7 +1,7 @@
 //! The open store of a process of `fields`, and the operations on it.
 use super::grib::Messages;
 use super::message::Message;
-use super::worker::{Done, Job, Moment};
+use super::worker::{Done, EventTime, Job};
 use super::{Field, Phase};
 use crate::buffer::Buffer;
 use crate::clock::monotonic_ns;
@@ -17,7 +17,7 @@ use esker_types::{Error, ErrorKind, Result};
 use std::time::Duration;
 
 /// How long a reader waits for the next field.
-const PATIENCE: Duration = Duration::from_secs(60);
+const FIELD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The state of a process.
 pub(super) struct Session {
@@ -98,18 +98,18 @@ impl Session {
     pub(super) fn archive(&mut self) -> Result<Done> {
         let (shape, owner) = (self.job.shape, self.job.rank);
         let mut writer = self.store()?.writer();
-        let mut moments = Vec::new();
+        let mut event_times = Vec::new();
         let measured = measure(Until::Ops(shape.fields()), shape.size_bytes, |index| {
             let key = shape.key(Field { owner, index })?;
             writer.archive(&key, self.message.field_for_key(&key))?;
             if (index + 1) % shape.per_step() == 0 {
                 let step = index / shape.per_step();
-                moments.push(Moment { writer: owner, step, ns: monotonic_ns() });
+                event_times.push(EventTime { writer: owner, step, ns: monotonic_ns() });
                 writer.flush()?;
             }
             Ok(())
         })?;
-        Ok(Done { measured, moments })
+        Ok(Done { measured, event_times })
     }
 }
 
@@ -125,8 +125,8 @@ fn closed() -> Error {
 }
 
 impl Session {
-    /// Begins to watch the fields of all processes.
-    pub(super) fn look_out(&mut self) -> Result<()> {
+    /// Subscribes to the fields of all processes.
+    pub(super) fn subscribe(&mut self) -> Result<()> {
         let selection = self.selection(0..self.job.procs)?;
         self.watch = Some(self.store()?.watch(&selection, true)?);
         Ok(())
@@ -139,26 +139,28 @@ impl Session {
         let Some(mut watch) = self.watch.take() else {
             return Err(Error::new(ErrorKind::Invalid, "nothing is watched"));
         };
-        let (mut meter, mut moments) = (Meter::start(), Vec::new());
-        while (moments.len() as u64) < all {
-            let Some(field) = watch.next(PATIENCE)? else {
-                return Err(nothing(moments.len(), all));
+        let (mut meter, mut event_times) = (Meter::start(), Vec::new());
+        while (event_times.len() as u64) < all {
+            let Some(field) = watch.next(FIELD_TIMEOUT)? else {
+                return Err(nothing(event_times.len(), all));
             };
             let (writer, step) = shape.origin(field.key())?;
-            moments.push(Moment { writer, step, ns: monotonic_ns() });
+            event_times.push(EventTime { writer, step, ns: monotonic_ns() });
             field.read_at(0, &mut self.buffer)?;
             meter.tick(1, field.bytes())?;
             if self.job.verify {
                 self.message.check(field.key(), &self.buffer)?;
             }
         }
-        Ok(Done { measured: meter.finish(), moments })
+        Ok(Done { measured: meter.finish(), event_times })
     }
 }
 
 #[cold]
 fn nothing(seen: usize, all: u64) -> Error {
-    let text =
-        format!("{seen} of {all} fields became visible, then none for {} s", PATIENCE.as_secs());
+    let text = format!(
+        "{seen} of {all} fields became visible, then none for {} s",
+        FIELD_TIMEOUT.as_secs()
+    );
     Error::new(ErrorKind::TimedOut, text)
 }

@@ -66,12 +66,12 @@ pub struct Done {
     /// The phase.
     pub measured: Measured,
     /// When flushes began, or when fields became visible.
-    pub moments: Vec<Moment>,
+    pub event_times: Vec<EventTime>,
 }
 
 /// The time of an event of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moment {
+pub struct EventTime {
     /// The process that archived them.
     pub writer: u32,
     /// Forecast step of the fields.
@@ -121,7 +121,7 @@ impl Worker {
             Phase::Rest | Phase::Pwrite | Phase::PwriteSync | Phase::Pread => {}
             Phase::Watch => {
                 self.session.enter(step.round)?;
-                self.session.look_out()?;
+                self.session.subscribe()?;
             }
             _ => self.session.enter(step.round)?,
         }
@@ -149,7 +149,7 @@ impl Worker {
             Phase::ArchiveGrib => session.archive_grib(),
             Phase::VerifyGrib => session.verify_grib(),
         };
-        Ok(Done { measured: measured?, moments: Vec::new() })
+        Ok(Done { measured: measured?, event_times: Vec::new() })
     }
 
     fn limit(&self, phase: Phase) -> Result<Measured> {

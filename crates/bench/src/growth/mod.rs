@@ -1,7 +1,8 @@
-//! `esker bench growth`: what an operation costs while a store grows, one size after another.
+//! `esker bench growth`: cost of operations as a store grows from size to size.
 //!
-//! Entries are small values under keys of a Key-Value, or Arrays of one piece. Their keys and ids are spread over the whole
-//! range, so an index has no favourable order. The limit is a file of the same values, which grows along.
+//! Entries are small values under keys of a Key-Value, or Arrays of one piece. Their keys and ids are spread over the
+//! whole range, so an index has no favourable order. The limit is a file of the same values, which grows with the
+//! store.
 pub mod medium;
 pub mod worker;
 
@@ -30,7 +31,7 @@ pub enum GrowthStep {
         /// The one after the last.
         to: u64,
     },
-    /// Read values at random places of the file.
+    /// Read values at random offsets of the file.
     Pread {
         /// Values in the file.
         entries: u64,

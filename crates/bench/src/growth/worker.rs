@@ -19,7 +19,7 @@ pub struct GrowthJob {
     pub durable: bool,
 }
 
-/// Entries that can be told apart.
+/// Maximum number of distinct entries.
 pub const ENTRIES_MAX: u64 = 1 << NUMBER_BITS;
 /// Bits of [`Slot::number`] for the number of an operation.
 const NUMBER_BITS: u32 = 40;
@@ -105,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// Opens the store before something is measured.
+    /// Opens the store before the measurement.
     fn load(&mut self) -> Result<()> {
         load_of(&mut self.load, &self.job).map(|_| ())
     }
@@ -129,7 +129,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn entries_are_spread_and_told_apart() {
+    fn entries_are_spread_and_distinct() {
         let numbers: HashSet<_> = (0..10_000).map(|entry| slot(entry).op).collect();
         assert_eq!(numbers.len(), 10_000);
         let low = numbers.iter().filter(|number| **number < ENTRIES_MAX / 4).count();

@@ -1,4 +1,4 @@
-//! Workloads: what an operation stores, and how it is read.
+//! Workloads: the data of an operation, with functions to store and read it.
 mod array;
 pub mod files;
 
@@ -46,7 +46,7 @@ pub fn open(job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
 /// The same in an open pool.
 ///
 /// # Errors
-/// As [`open`].
+/// Same as [`open`].
 pub fn load_in(pool: &Pool, job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
     let container = pool.open_container(&store.container, OpenMode::ReadWrite).wait()?;
     let class = class_of(&store.class)?;

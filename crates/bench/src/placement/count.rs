@@ -1,4 +1,4 @@
-//! Placing the objects of one case, by all threads.
+//! Places the objects of one case on all threads.
 use super::ids::BLOCK;
 use super::{Case, Kind};
 use crate::clock::thread_cpu_ns;
@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Objects of a case of which it is looked at whether their shards share a node.
+/// Maximum number of objects of a case that are examined for shards on the same node.
 const APART_MAX: u64 = 100_000;
 
 /// Counts of one case.
@@ -50,7 +50,7 @@ impl Counts {
     }
 }
 
-/// The objects of a case, and who has placed how many.
+/// The objects of a case, which threads take in blocks.
 pub(super) struct Work<'w> {
     pub(super) case: &'w Case,
     pub(super) placement: Placement,
@@ -67,7 +67,7 @@ impl Work<'_> {
                 (0..threads).map(|_| scope.spawn(|| self.count_blocks())).collect();
             let mut all = Counts::for_targets(self.placement.targets());
             for thread in started {
-                let counts = thread.join().map_err(|_| super::died())?;
+                let counts = thread.join().map_err(|_| super::thread_error())?;
                 all.add(&counts?);
             }
             Ok(all)
@@ -91,7 +91,7 @@ impl Work<'_> {
         Ok(counts)
     }
 
-    /// Looks at the shards of the first objects.
+    /// Examines the shards of the first objects.
     pub(super) fn examine(&self, counts: &mut Counts) {
         let groups = u64::from(self.case.groups(self.placement)).max(1);
         let examined = self.case.objects.min(APART_MAX / groups).max(1);

@@ -1,9 +1,10 @@
 //! Evenness of an ideal hash. Objects are balls; targets or nodes are bins in a ring.
 //!
-//! An ideal ("perfect") hash gives each object a first bin at random. From there on, the object puts a known weight into each of the
-//! following bins. So the counts of all bins are a sum of shifted copies of one pattern, and their spectrum is known: for
-//! the frequency `k`, the expected power is the number of objects times the power of the pattern. The sum of squared
-//! distances from the mean is that of these powers over `bins`; each of its terms is distributed as chi-squared.
+//! An ideal hash gives each object a first bin at random. From there on, the object puts a known weight into each of
+//! the following bins. So the counts of all bins are a sum of shifted copies of one pattern, and their spectrum is
+//! known: for the frequency `k`, the expected power is the number of objects times the power of the pattern. The sum of
+//! squared distances from the mean is that of these powers over `bins`; each of its terms is distributed as
+//! chi-squared.
 use std::f64::consts::PI;
 
 /// Weights that one object puts into its first bin and the bins that follow.
@@ -22,7 +23,7 @@ pub(super) struct IdealHash {
     mean: f64,
     /// Expected sum over bins of the squared distance from the mean.
     squares: f64,
-    /// Number of independent terms in that sum, as far as its variance tells.
+    /// Number of independent terms in that sum, estimated from its variance.
     freedom: f64,
     /// Skewness of the count of one bin.
     skew: f64,
@@ -95,7 +96,7 @@ impl IdealHash {
         (self.squares / f64::from(self.bins)).sqrt()
     }
 
-    /// How far a sum of squared distances from the mean is from what is expected, in standard deviations of a normal
+    /// Distance of a sum of squared distances from its expected value, in standard deviations of a normal
     /// distribution (by Wilson and Hilferty); above 0 where counts are less even. None if all counts must be equal.
     pub(super) fn score(self, squares: f64) -> Option<f64> {
         if self.squares <= 0.0 {
@@ -105,7 +106,7 @@ impl IdealHash {
         Some(((squares / self.squares).cbrt() - (1.0 - width)) / width.sqrt())
     }
 
-    /// The fullest bin over the mean, such that it is not exceeded with this probability.
+    /// Count of the fullest bin over the mean that is not exceeded with this probability.
     pub(super) fn fullest(self, probability: f64) -> f64 {
         let normal = upper(-probability.ln() / f64::from(self.bins));
         let skewed = normal + (normal * normal - 1.0) * self.skew / 6.0;
@@ -135,9 +136,9 @@ mod tests {
     #[test]
     fn objects_on_one_target_are_balls_in_bins() {
         for load in [Load::Array { groups: 1, chunks: 1 }, Load::Kv { groups: 1, keys: 1 }] {
-            let perfect = IdealHash::for_load(load, 64_000, 64);
-            near(perfect.stddev(), (1000.0 * 63.0 / 64.0_f64).sqrt());
-            near(perfect.freedom, 63.0);
+            let ideal = IdealHash::for_load(load, 64_000, 64);
+            near(ideal.stddev(), (1000.0 * 63.0 / 64.0_f64).sqrt());
+            near(ideal.freedom, 63.0);
         }
         let keys = IdealHash::for_load(Load::Kv { groups: 64, keys: 64_000 }, 1, 64);
         near(keys.stddev(), (1000.0 * 63.0 / 64.0_f64).sqrt());
@@ -146,8 +147,8 @@ mod tests {
     #[test]
     fn shards_of_an_object_count_as_often_as_they_reach_a_bin() {
         let share: f64 = 4.0 / 64.0;
-        let perfect = IdealHash::for_load(Load::Array { groups: 4, chunks: 8 }, 64_000, 64);
-        near(perfect.stddev(), 2.0 * (64_000.0 * share * (1.0 - share)).sqrt());
+        let ideal = IdealHash::for_load(Load::Array { groups: 4, chunks: 8 }, 64_000, 64);
+        near(ideal.stddev(), 2.0 * (64_000.0 * share * (1.0 - share)).sqrt());
         let even = IdealHash::for_load(Load::Array { groups: 64, chunks: 128 }, 1000, 64);
         assert_eq!((even.stddev(), even.score(0.0), even.fullest(0.99)), (0.0, None, 1.0));
         let folded = IdealHash::for_load(Load::Array { groups: 8, chunks: 8 }, 1000, 4);
@@ -158,8 +159,8 @@ mod tests {
     fn tails_are_those_of_the_normal_distribution() {
         assert!((upper(0.025) - 1.959_964).abs() < 1e-5);
         assert!((upper(1e-6) - 4.753_424).abs() < 1e-5);
-        let perfect = IdealHash::for_load(Load::Array { groups: 1, chunks: 1 }, 1 << 20, 64);
-        let score = perfect.score(perfect.squares).unwrap();
+        let ideal = IdealHash::for_load(Load::Array { groups: 1, chunks: 1 }, 1 << 20, 64);
+        let score = ideal.score(ideal.squares).unwrap();
         assert!(score.abs() < 0.1, "{score}");
     }
 }

@@ -1,6 +1,7 @@
-//! `esker bench placement`: places objects on the targets of pools that do not exist, by the placement of those that do.
+//! `esker bench placement`: simulates the placement of objects on the targets of pools of any size.
 //!
-//! No data is moved. What is counted are dkeys: each object is an Array of some chunks or a Key-Value of some keys.
+//! Members of the report named `perfect_*` are those of an ideal hash. No data is moved. The simulation counts dkeys:
+//! each object is an Array of some chunks or a Key-Value of some keys.
 mod count;
 mod ideal_hash;
 mod ids;
@@ -26,17 +27,17 @@ use std::sync::atomic::AtomicU64;
 /// Dkeys that one case may place: more would take hours.
 pub const PLACED_MAX: u64 = 1 << 40;
 
-/// Probabilities between which the fullest target of a perfect hash lies.
+/// Range of probabilities for the fullest target of an ideal hash.
 const BAND: [f64; 2] = [0.01, 0.99];
 
-/// A case is uneven if its score is above this, which a perfect hash exceeds three times in a million.
+/// A case is uneven if its score is above this, which an ideal hash exceeds three times in a million.
 pub const SCORE_MAX: f64 = 4.5;
 
 /// The kind of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Arrays of some chunks: their dkeys are integers, which go round the targets of the object.
+    /// Arrays of some chunks: their dkeys are integers, which cycle through the targets of the object.
     Array,
     /// Key-Values of some keys: each key has its target by hash.
     Kv,
@@ -51,9 +52,9 @@ pub struct PlacementPlan {
     pub targets: u32,
     /// Kinds of objects.
     pub kinds: Vec<Kind>,
-    /// Object classes. Those that need more targets than there are are left out.
+    /// Object classes. Classes that need more targets than the pool has are left out.
     pub classes: Vec<String>,
-    /// How ids are chosen.
+    /// Choices of ids.
     pub ids: Vec<Ids>,
     /// Number of objects.
     pub objects: u64,
@@ -102,7 +103,7 @@ pub struct Placed {
     pub kind: Kind,
     /// Object class.
     pub class: String,
-    /// How ids were chosen.
+    /// Choice of ids.
     pub ids: Ids,
     /// Nodes.
     pub nodes: u32,
@@ -120,7 +121,7 @@ pub struct Placed {
     pub over_nodes: Evenness,
     /// Share of the examined objects of which no two shards are on the same node.
     pub apart: f64,
-    /// Objects that were examined for that: the first ones.
+    /// Number of objects examined for `apart`: the first ones.
     pub examined: u64,
 }
 
@@ -135,21 +136,21 @@ pub struct Evenness {
     pub max: u64,
     /// Greatest count over the mean.
     pub max_over_mean: f64,
-    /// The same with a perfect hash: not exceeded with a probability of 1%, and of 99%.
+    /// Greatest count over the mean that an ideal hash does not exceed with a probability of 1%, and of 99%.
     pub perfect_max_over_mean: [f64; 2],
     /// Standard deviation of the counts.
     pub stddev: f64,
-    /// The same with a perfect hash.
+    /// Standard deviation of the counts of an ideal hash.
     pub perfect_stddev: f64,
-    /// Distance of the two in standard deviations of what perfect hashes give; above 0 if counts are less even. None if
-    /// all counts must be equal.
+    /// Distance between both in standard deviations of the results of ideal hashes; above 0 if counts are less even.
+    /// None if all counts must be equal.
     pub score: Option<f64>,
-    /// All counts, if they were asked for.
+    /// All counts, if requested.
     pub counts: Option<Vec<u64>>,
 }
 
 impl Evenness {
-    fn from_counts(counts: Vec<u64>, perfect: IdealHash, keep: bool) -> Self {
+    fn from_counts(counts: Vec<u64>, ideal: IdealHash, keep: bool) -> Self {
         let bins = counts.len().max(1) as f64;
         let mean = counts.iter().sum::<u64>() as f64 / bins;
         let squares: f64 = counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum();
@@ -159,15 +160,15 @@ impl Evenness {
             min: counts.iter().copied().min().unwrap_or(0),
             max,
             max_over_mean: fine(max as f64 / mean),
-            perfect_max_over_mean: BAND.map(|probability| fine(perfect.fullest(probability))),
+            perfect_max_over_mean: BAND.map(|probability| fine(ideal.fullest(probability))),
             stddev: rounded((squares / bins).sqrt()),
-            perfect_stddev: rounded(perfect.stddev()),
-            score: perfect.score(squares).map(rounded),
+            perfect_stddev: rounded(ideal.stddev()),
+            score: ideal.score(squares).map(rounded),
             counts: keep.then_some(counts),
         }
     }
 
-    /// True if a perfect hash would hardly ever be less even, or if counts differ that must be equal.
+    /// True if an ideal hash would hardly ever be less even, or if counts differ that must be equal.
     #[must_use]
     pub fn is_uneven(&self) -> bool {
         self.score.map_or(self.min != self.max, |score| score > SCORE_MAX)
@@ -221,7 +222,7 @@ impl PlacementPlan {
 
     fn placed(&self, case: &Case, placement: Placement, counts: Counts) -> Placed {
         let load = case.load(placement);
-        let perfect = |bins| IdealHash::for_load(load, case.objects, bins);
+        let ideal = |bins| IdealHash::for_load(load, case.objects, bins);
         let on_nodes = counts.nodes(placement, case.nodes);
         let dkeys = case.objects as f64 * f64::from(case.dkeys);
         Placed {
@@ -235,10 +236,10 @@ impl PlacementPlan {
             ns: rounded(counts.busy.as_secs_f64() * 1e9 / dkeys),
             apart: rounded(counts.apart as f64 / counts.examined as f64),
             examined: counts.examined,
-            over_nodes: Evenness::from_counts(on_nodes, perfect(case.nodes), self.counts),
+            over_nodes: Evenness::from_counts(on_nodes, ideal(case.nodes), self.counts),
             over_targets: Evenness::from_counts(
                 counts.targets,
-                perfect(placement.targets()),
+                ideal(placement.targets()),
                 self.counts,
             ),
         }
@@ -302,13 +303,13 @@ impl Case {
     }
 }
 
-/// Precise enough for ratios just above 1.
+/// Rounds to six decimal places, enough for ratios just above 1.
 fn fine(ratio: f64) -> f64 {
     (ratio * 1e6).round() / 1e6
 }
 
 #[cold]
-fn died() -> Error {
+fn thread_error() -> Error {
     Error::new(ErrorKind::Io, "a thread of the simulation ended early")
 }
 

@@ -16,7 +16,7 @@ fn plan() -> PlacementPlan {
 }
 
 #[test]
-fn all_ids_are_spread_as_a_perfect_hash_does() {
+fn ids_are_spread_as_by_ideal_hash() {
     let done = AtomicU64::new(0);
     let report = plan().run(&done).unwrap();
     assert_eq!(report.placements.len(), 2 * 4 * 2 * 6);
@@ -30,7 +30,7 @@ fn all_ids_are_spread_as_a_perfect_hash_does() {
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn result_is_independent_of_number_of_threads() {
     let counts = |threads| {
         let plan = PlacementPlan { threads, objects: 200_000, ids: vec![Ids::Random], ..plan() };
         let report = plan.run(&AtomicU64::new(0)).unwrap();
@@ -40,7 +40,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn shards_share_a_node_only_if_there_are_too_few() {
+fn shards_share_node_only_if_nodes_are_too_few() {
     let report = plan().run(&AtomicU64::new(0)).unwrap();
     for placed in &report.placements {
         let fits = match placed.class.as_str() {
@@ -54,16 +54,16 @@ fn shards_share_a_node_only_if_there_are_too_few() {
 
 #[test]
 fn one_target_for_everything_is_uneven() {
-    let perfect = IdealHash::for_load(Load::Array { groups: 1, chunks: 1 }, 100, 4);
-    assert!(Evenness::from_counts(vec![100, 0, 0, 0], perfect, false).is_uneven());
-    assert!(!Evenness::from_counts(vec![20, 30, 28, 22], perfect, false).is_uneven());
+    let ideal = IdealHash::for_load(Load::Array { groups: 1, chunks: 1 }, 100, 4);
+    assert!(Evenness::from_counts(vec![100, 0, 0, 0], ideal, false).is_uneven());
+    assert!(!Evenness::from_counts(vec![20, 30, 28, 22], ideal, false).is_uneven());
     let equal = IdealHash::for_load(Load::Array { groups: 4, chunks: 4 }, 100, 4);
     assert!(Evenness::from_counts(vec![100, 100, 101, 99], equal, false).is_uneven());
     assert!(!Evenness::from_counts(vec![100; 4], equal, false).is_uneven());
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_options_are_refused() {
     let wrong = [
         PlacementPlan { targets: 0, ..plan() },
         PlacementPlan { targets: 65, ..plan() },

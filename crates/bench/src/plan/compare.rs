@@ -56,7 +56,7 @@ const DEFAULT_OPS_MAX: u64 = 20_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     stores: Vec<String>,
-    /// Stores that are not there, with the reason.
+    /// Absent stores, with the reason.
     absent: Vec<(String, String)>,
     lines: Vec<Line>,
     /// The report, with the members of the comparison.
@@ -72,10 +72,10 @@ struct Line {
 }
 
 impl Comparison {
-    /// Measures all stores that are there in all rounds.
+    /// Measures all available stores in all rounds.
     ///
     /// # Errors
-    /// If a store cannot be created, none is there, or a benchmark fails.
+    /// If a store cannot be created, none is available, or a benchmark fails.
     pub fn run(mut self, note: Note<'_>) -> Result<Compared> {
         self.check()?;
         let absent = self.leave_out_absent(note)?;
@@ -84,7 +84,7 @@ impl Comparison {
         Ok(Compared { absent, ..compared })
     }
 
-    /// Leaves out the stores that are not there. Returns each with the reason.
+    /// Leaves out absent stores. Returns each with the reason.
     fn leave_out_absent(&mut self, note: Note<'_>) -> Result<Vec<(String, String)>> {
         let mut absent = Vec::new();
         self.stores.retain(|store| {
@@ -102,7 +102,7 @@ impl Comparison {
 
     fn measure(&self, note: Note<'_>) -> Result<Compared> {
         let work_dir =
-            WorkDir::new(&self.launcher, &self.folder, &self.stores, &self.room(), note)?;
+            WorkDir::new(&self.launcher, &self.folder, &self.stores, &self.capacity(), note)?;
         let runner = work_dir.runner(&self.launcher);
         let mut measured: Vec<(usize, Report)> = Vec::new();
         for round in 1..=self.rounds {
@@ -150,7 +150,7 @@ impl Comparison {
         self.ops.unwrap_or((DEFAULT_BYTES / size.max(1)).clamp(DEFAULT_OPS_MIN, DEFAULT_OPS_MAX))
     }
 
-    fn room(&self) -> Capacity {
+    fn capacity(&self) -> Capacity {
         let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
         let bytes = self.sizes.iter().map(|&size| procs * self.ops_of(size) * size).max();
         let entries = self.sizes.iter().map(|&size| procs * self.ops_of(size) * 2).max();
@@ -330,7 +330,7 @@ impl std::fmt::Display for Compared {
     }
 }
 
-/// A line for each store that is not there.
+/// A line for each absent store.
 fn said(absent: &[(String, String)]) -> String {
     absent.iter().map(|(store, reason)| format!("absent: {store}: {reason}\n")).collect()
 }

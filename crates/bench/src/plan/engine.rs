@@ -1,4 +1,4 @@
-//! `esker bench engine`: a pool through an engine beside raw TCP.
+//! `esker bench engine`: compares a pool accessed through an engine with raw TCP.
 use super::{Note, check, iperf};
 use crate::engine::worker::Done;
 use crate::engine::{Addresses, ClientJob, Job, Kind, Shared, Step};
@@ -28,7 +28,7 @@ pub struct EnginePlan {
     pub procs: Vec<u32>,
     /// Numbers of operations under way at a time.
     pub in_flight: Vec<u32>,
-    /// Measure clients over the fabric beside those over TCP.
+    /// Measure clients over the fabric in addition to those over TCP.
     pub fabric: bool,
     /// Operations of each client in each phase; chosen by size if not given.
     pub ops: Option<u64>,
@@ -86,12 +86,12 @@ impl EnginePlan {
         check(&[self.chunk_bytes, self.value_bytes], &self.procs)?;
         self.check()?;
         let scratch = self.own.make(&self.launcher, self.needs(), note)?;
-        let place =
+        let location =
             location::Location::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
-        place.create_container(CONTAINER)?;
+        location.create_container(CONTAINER)?;
         let shared = Shared {
-            pool: place.url.clone(),
-            uuid: place.pool()?.info().wait()?.uuid,
+            pool: location.url.clone(),
+            uuid: location.pool()?.info().wait()?.uuid,
             secret: esker_os::random_bytes()?,
         };
         let (_engine, addresses) = self.serve(&shared)?;
@@ -100,7 +100,7 @@ impl EnginePlan {
             let tallies = self.measure(case, &shared, &addresses, note)?;
             runs.extend(runs_of(case, &tallies));
         }
-        Ok(Report::new(Host::for_folder(&place.folder)?, self.settings(&place)?, runs))
+        Ok(Report::new(Host::for_folder(&location.folder)?, self.settings(&location)?, runs))
     }
 
     fn check(&self) -> Result<()> {
@@ -136,7 +136,7 @@ impl EnginePlan {
         })
     }
 
-    /// Payload and index entries of the largest case: a round, and what is being freed of the one before.
+    /// Payload and index entries of the largest case: a round, and the data of the previous round that is being freed.
     fn needs(&self) -> (u64, u64) {
         let ops = |case: &Case| u64::from(case.procs) * case.ops;
         let bytes = self.cases().map(|case| ops(&case) * case.size).max();
@@ -253,7 +253,7 @@ impl EnginePlan {
         step(clients, case, Step::Remove(round)).map(drop)
     }
 
-    fn settings(&self, place: &location::Location) -> Result<Settings> {
+    fn settings(&self, location: &location::Location) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops,
@@ -261,11 +261,11 @@ impl EnginePlan {
             "fabric": self.fabric,
             "class": "SX",
             "tls": self.tls,
-            "targets": place.targets()?,
-            "durability": if place.durable { "commit" } else { "process" },
+            "targets": location.targets()?,
+            "durability": if location.durable { "commit" } else { "process" },
             "verified": self.verify,
-            "huge_pages": place.huge_pages()?,
-            "write_buffer": place.write_buffer()?,
+            "huge_pages": location.huge_pages()?,
+            "write_buffer": location.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }

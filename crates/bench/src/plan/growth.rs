@@ -1,4 +1,4 @@
-//! `esker bench growth`: a store while it grows, beside a file of the same values.
+//! `esker bench growth`: compares a store as it grows with a file of the same values.
 use super::Note;
 use super::location::Location;
 use super::scratch::targets_or_most;
@@ -19,7 +19,7 @@ pub struct GrowthPlan {
     /// How to start processes.
     pub launcher: Launcher,
     /// The pool.
-    pub place: BenchPool,
+    pub pool: BenchPool,
     /// Kinds of entries, one store for each.
     pub kinds: Vec<Kind>,
     /// Numbers of entries at which the store is measured.
@@ -65,7 +65,7 @@ impl GrowthPlan {
     /// [`ErrorKind::Corrupt`] if data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let location = self.place.location(&self.launcher, || self.needs(), note)?;
+        let location = self.pool.open_or_create(&self.launcher, || self.needs(), note)?;
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for &kind in &self.kinds {
@@ -94,10 +94,11 @@ impl GrowthPlan {
         Ok(())
     }
 
-    /// Payload, and index entries of one target: entries are spread over all, so none needs room for all.
+    /// Payload, and index entries of one target: entries are spread over all targets, so none needs space for all of
+    /// them.
     fn needs(&self) -> (u64, u64) {
         let most = self.entries.last().copied().unwrap_or(0);
-        let shards = match &self.place {
+        let shards = match &self.pool {
             BenchPool::Own(own) => targets_or_most(own.targets),
             BenchPool::Pool(_) => 1,
         };
@@ -195,7 +196,7 @@ impl GrowthPlan {
     }
 }
 
-/// A process that works on the store alone.
+/// The only process on the store.
 struct Process(Processes);
 
 impl Process {

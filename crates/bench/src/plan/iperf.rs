@@ -1,4 +1,4 @@
-//! iperf3 on loopback, if it is installed: a measure of TCP that others know.
+//! iperf3 on loopback, if it is installed: a widely known measure of TCP.
 use crate::measure::Tally;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;

@@ -73,12 +73,12 @@ impl Location {
         Ok(Some(esker_nodes::Map::read(Path::new(map))?.nodes.len() as u32))
     }
 
-    /// Share of its data that is in huge pages; none for other than local pools.
+    /// Share of its data that is in huge pages; none if the pool is not local.
     pub(super) fn huge_pages(&self) -> Result<Option<f64>> {
         huge_pages(&self.url)
     }
 
-    /// True if the pool has a write buffer; none for other than local pools.
+    /// True if the pool has a write buffer; none if the pool is not local.
     pub(super) fn write_buffer(&self) -> Result<Option<bool>> {
         write_buffer(&self.url)
     }
@@ -115,14 +115,14 @@ impl Location {
     }
 }
 
-/// Share of a pool's data that is in huge pages; none for other than local pools.
+/// Share of a pool's data that is in huge pages; none if the pool is not local.
 pub(super) fn huge_pages(url: &str) -> Result<Option<f64>> {
     let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
     let pages = esker_store::Pool::open(Path::new(path))?.opened()?.huge_pages()?;
     Ok((pages.total > 0).then(|| pages.bytes as f64 / pages.total as f64))
 }
 
-/// True if a pool has a write buffer; none for other than local pools.
+/// True if a pool has a write buffer; none if the pool is not local.
 pub(super) fn write_buffer(url: &str) -> Result<Option<bool>> {
     let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
     let pool = esker_store::Pool::open(Path::new(path))?;
@@ -132,8 +132,8 @@ pub(super) fn write_buffer(url: &str) -> Result<Option<bool>> {
 /// Scheme of the URLs of pools over nodes, whose path is that of the map.
 const NODES: &str = "nodes:";
 
-/// The path in the URL of a pool. A pool on Ceph or of DAOS has no directory, and is compared with files of this machine. A pool over
-/// nodes is compared with the memory of this machine if it is mounted.
+/// The path in the URL of a pool. A pool on Ceph or of DAOS has no directory, and is compared with files of this
+/// machine. A pool over nodes is compared with the memory of this machine if it is mounted.
 fn folder_of(url: &str) -> Result<PathBuf> {
     if url.starts_with("rados:") || url.starts_with("daos:") {
         return Ok(std::env::temp_dir());

@@ -44,7 +44,8 @@ use serde::de::DeserializeOwned;
 /// Receives progress messages.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
 
-/// Time from the decision to start until the start, by which each of `procs` processes has read it from its pipe.
+/// Time between sending a start time and the start. Each of `procs` processes must read the message from its pipe
+/// before.
 fn notice_ns(procs: u64) -> u64 {
     2_000_000 + 50_000 * procs
 }
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_options_are_refused() {
         assert!(check(&[1], &[1, 1024]).is_ok());
         for (sizes, procs) in
             [(&[0][..], &[1][..]), (&[], &[1]), (&[1], &[]), (&[1], &[0]), (&[1], &[1025])]

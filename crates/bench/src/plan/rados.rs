@@ -1,4 +1,4 @@
-//! `esker bench rados`: Field I/O on Ceph beside direct calls of librados, in the same run.
+//! `esker bench rados`: compares Field I/O on Ceph with direct calls of librados, in the same run.
 use super::Note;
 use crate::buffer::Buffer;
 use crate::host::Host;
@@ -38,9 +38,9 @@ pub struct RadosPlan {
     pub seed: u64,
 }
 
-/// One way of writing and reading, with its measurements.
+/// A variant of writing and reading, with its measurements.
 #[derive(Default)]
-struct Way {
+struct Variant {
     write: Tally,
     read: Tally,
 }
@@ -65,9 +65,9 @@ impl RadosPlan {
     /// # Errors
     /// `BadPath` if the URL is not one of Ceph; errors of the cluster; `Corrupt` if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
-        let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.no_ceph())?;
+        let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.not_ceph_error())?;
         let cluster = Cluster::connect(&url.settings)?;
-        let place = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
+        let io_context = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
         let pool = Pool::connect(&self.url, OpenMode::ReadWrite)?;
         let label = format!("bench-rados-{}", std::process::id());
         let new = NewContainer::named(&label);
@@ -75,25 +75,25 @@ impl RadosPlan {
         let container = pool.open_container(&label, OpenMode::ReadWrite).wait()?;
         let outcome = Fields::new(container).and_then(|fields| {
             let payload = Payload::new(self.seed, self.size)?;
-            let by_hand = Plain::from_context(&place);
+            let by_hand = Plain::from_context(&io_context);
             Work { plan: self, payload, by_hand, fields }.rounds(note)
         });
         pool.destroy_container(&label, true).wait()?;
-        for object in place.objects()? {
-            place.write(&object?, removal()?).wait().ok();
+        for object in io_context.objects()? {
+            io_context.write(&object?, removal()?).wait().ok();
         }
         self.report(outcome?)
     }
 
     #[cold]
-    fn no_ceph(&self) -> Error {
+    fn not_ceph_error(&self) -> Error {
         let message =
             format!("{} is not a pool on Ceph: name one as rados:POOL?conf=FILE", self.url);
         Error::new(ErrorKind::BadPath, message)
     }
 
-    fn report(&self, ways: [Way; 3]) -> Result<Report> {
-        let [by_hand, one, many] = &ways;
+    fn report(&self, variants: [Variant; 3]) -> Result<Report> {
+        let [by_hand, one, many] = &variants;
         let in_flight = format!("esker x{}", self.in_flight);
         let run = |store: &str, phase, tally: &Tally, limit: Option<&Tally>| {
             let name = RunName { store, workload: store, phase, procs: 1, size_bytes: self.size };
@@ -138,8 +138,8 @@ impl Fields {
     /// Writes a field of a known forecast: the Array, then its index entry.
     async fn write(&self, number: u64, data: &[u8]) -> Result<()> {
         let array = self.array(number, data.len() as u64)?;
-        let whole = [Extent::new(0, data.len() as u64)];
-        array.write(&whole, Source::One(data), Access::Latest).await?;
+        let extent = [Extent::new(0, data.len() as u64)];
+        array.write(&extent, Source::One(data), Access::Latest).await?;
         let entry = [7; ENTRY_BYTES];
         self.index.put(&number.to_be_bytes(), &entry, Cond::NONE, Access::Latest).await
     }
@@ -150,16 +150,16 @@ impl Fields {
         let key = number.to_be_bytes();
         let found = self.index.get_into(&key, &mut entry, Access::Latest).await?;
         found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("field {number}")))?;
-        let whole = [Extent::new(0, buffer.len() as u64)];
+        let extent = [Extent::new(0, buffer.len() as u64)];
         let array = self.array(number, buffer.len() as u64)?;
-        array.read(&whole, Sink::One(buffer), Access::Latest).await.map(drop)
+        array.read(&extent, Sink::One(buffer), Access::Latest).await.map(drop)
     }
 }
 
 impl Work<'_> {
     /// The first round is the warm-up. The variants alternate within each round.
-    fn rounds(mut self, note: Note<'_>) -> Result<[Way; 3]> {
-        let mut ways: [Way; 3] = Default::default();
+    fn rounds(mut self, note: Note<'_>) -> Result<[Variant; 3]> {
+        let mut variants: [Variant; 3] = Default::default();
         for round in 0..=self.plan.rounds {
             note(&format!("round {round} of {}", self.plan.rounds));
             let first = u64::from(round) * self.plan.ops * 2;
@@ -169,13 +169,13 @@ impl Work<'_> {
                 (self.write_each(first)?, self.read_each(first)?),
                 (self.write_many(many)?, self.read_many(many)?),
             ];
-            for (way, (write, read)) in ways.iter_mut().zip(done).filter(|_| round > 0) {
-                way.write.add_round(&[write]);
-                way.read.add_round(&[read]);
+            for (variant, (write, read)) in variants.iter_mut().zip(done).filter(|_| round > 0) {
+                variant.write.add_round(&[write]);
+                variant.read.add_round(&[read]);
             }
             self.punch(first)?;
         }
-        Ok(ways)
+        Ok(variants)
     }
 
     fn data(&mut self, number: u64) -> Vec<u8> {

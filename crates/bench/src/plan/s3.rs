@@ -1,4 +1,4 @@
-//! `esker bench s3`: objects put and got by S3, beside what the HTTP library takes and serves from memory.
+//! `esker bench s3`: compares S3 puts and gets with the rate of the HTTP library alone, which serves from memory.
 use super::{Note, check};
 use crate::host::Host;
 use crate::job::WARM_UP;
@@ -8,7 +8,7 @@ use crate::plan::scratch::{OwnPool, Scratch};
 use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::s3::worker::Done;
-use crate::s3::{Addresses, ClientJob, Job, Key, ServeJob, Step, Store, Vouched};
+use crate::s3::{Addresses, Checksum, ClientJob, Job, Key, ServeJob, Step, Store};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
@@ -45,20 +45,20 @@ const DEFAULT_OPS_MAX: u64 = 2000;
 const MEMORY: &str = "memory";
 const PEER: &str = "peer";
 
-/// A server that is measured, with what it did.
+/// A measured server, with its measurements.
 struct Subject {
     store: Store,
     /// Name in reports.
     name: String,
-    /// Its bucket is made, and removed at the end.
+    /// The benchmark creates its bucket, and removes it at the end.
     has_bucket: bool,
-    puts: Vec<(Vouched, Tally)>,
+    puts: Vec<(Checksum, Tally)>,
     get: Tally,
 }
 
 impl Subject {
-    fn new(name: &str, store: Store, has_bucket: bool, puts: &[Vouched]) -> Self {
-        let puts = puts.iter().map(|&vouched| (vouched, Tally::default())).collect();
+    fn new(name: &str, store: Store, has_bucket: bool, puts: &[Checksum]) -> Self {
+        let puts = puts.iter().map(|&checksum| (checksum, Tally::default())).collect();
         Self { store, name: name.to_owned(), has_bucket, puts, get: Tally::default() }
     }
 }
@@ -68,7 +68,7 @@ impl S3Plan {
     ///
     /// # Errors
     /// If the pool cannot be created or served, a server refuses a request, or an option is invalid; with
-    /// [`S3Plan::verify`], [`ErrorKind::Corrupt`] if the data that is got is not that put.
+    /// [`S3Plan::verify`], [`ErrorKind::Corrupt`] if the data got is not the data put.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         check(&[self.size_bytes], &self.clients)?;
         if self.rounds == 0 || self.ops == Some(0) || self.etags.is_empty() {
@@ -77,22 +77,23 @@ impl S3Plan {
         }
         let scratch = self.own.make(&self.launcher, self.needs(), note)?;
         let key = draw_key(&scratch)?;
-        let place = location::Location::open(&scratch.url(), Some(self.own.folder.clone()), None)?;
-        let (_servers, addresses) = self.serve(&place, &scratch)?;
+        let location =
+            location::Location::open(&scratch.url(), Some(self.own.folder.clone()), None)?;
+        let (_servers, addresses) = self.serve(&location, &scratch)?;
         let mut runs = Vec::new();
         for &procs in &self.clients {
             let mut subjects = self.subjects(&addresses, &key);
             self.measure(procs, &mut subjects, note)?;
             runs.extend(self.runs_of(procs, &subjects));
         }
-        Ok(Report::new(Host::for_folder(&place.folder)?, self.settings(&place)?, runs))
+        Ok(Report::new(Host::for_folder(&location.folder)?, self.settings(&location)?, runs))
     }
 
     fn ops(&self) -> u64 {
         self.ops.unwrap_or((DEFAULT_BYTES / self.size_bytes).clamp(1, DEFAULT_OPS_MAX))
     }
 
-    /// Payload and index entries of the largest case: a phase, and what is being freed of the one before.
+    /// Payload and index entries of the largest case: a phase, and the data of the previous phase that is being freed.
     fn needs(&self) -> (u64, u64) {
         let most = self.clients.iter().max().map_or(1, |&procs| u64::from(procs));
         let ops = most.saturating_mul(self.ops());
@@ -101,11 +102,11 @@ impl S3Plan {
 
     fn serve(
         &self,
-        place: &location::Location,
+        location: &location::Location,
         scratch: &Scratch,
     ) -> Result<(Processes, Addresses)> {
         let job = ServeJob {
-            pool: place.url.clone(),
+            pool: location.url.clone(),
             keys: scratch.path().join(KEYS),
             etags: self.etags.clone(),
             size_bytes: self.size_bytes,
@@ -126,12 +127,12 @@ impl S3Plan {
             key: key.cloned(),
         };
         let memory =
-            Subject::new(MEMORY, at(&addresses.memory, MEMORY, None), false, &[Vouched::Not]);
+            Subject::new(MEMORY, at(&addresses.memory, MEMORY, None), false, &[Checksum::None]);
         let doors = addresses.doors.iter().zip(&self.etags).map(|(address, etags)| {
-            Subject::new(etags, at(address, etags, Some(key)), true, &Vouched::ALL)
+            Subject::new(etags, at(address, etags, Some(key)), true, &Checksum::ALL)
         });
         let peer = self.peer.iter();
-        let peer = peer.map(|peer| Subject::new(PEER, peer.clone(), true, &Vouched::ALL));
+        let peer = peer.map(|peer| Subject::new(PEER, peer.clone(), true, &Checksum::ALL));
         std::iter::once(memory).chain(doors).chain(peer).collect()
     }
 
@@ -143,7 +144,7 @@ impl S3Plan {
             if subject.has_bucket {
                 one(&mut clients, procs, Step::MakeBucket(number))?;
             }
-            step(&mut clients, procs, Step::Put(number, WARM_UP, Vouched::Not))?;
+            step(&mut clients, procs, Step::Put(number, WARM_UP, Checksum::None))?;
             step(&mut clients, procs, Step::Get(number, WARM_UP))?;
         }
         for round in 1..=self.rounds {
@@ -166,8 +167,8 @@ impl S3Plan {
         round: u32,
         (number, subject): (usize, &mut Subject),
     ) -> Result<()> {
-        for (vouched, tally) in &mut subject.puts {
-            tally.add_round(&step(clients, procs, Step::Put(number, round, *vouched))?);
+        for (checksum, tally) in &mut subject.puts {
+            tally.add_round(&step(clients, procs, Step::Put(number, round, *checksum))?);
         }
         subject.get.add_round(&step(clients, procs, Step::Get(number, round))?);
         if self.verify && subject.has_bucket {
@@ -207,35 +208,35 @@ impl S3Plan {
         let runs = subjects.iter().flat_map(|subject| {
             let puts = subject.puts.iter();
             let puts =
-                puts.map(|(vouched, tally)| run(subject, vouched.phase(), tally, &put_limit));
+                puts.map(|(checksum, tally)| run(subject, checksum.phase(), tally, &put_limit));
             puts.chain([run(subject, "get", &subject.get, &limit.get)]).collect::<Vec<_>>()
         });
         runs.collect()
     }
 
-    fn settings(&self, place: &location::Location) -> Result<Settings> {
+    fn settings(&self, location: &location::Location) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops(),
             "etags": self.etags,
             "peer": self.peer.as_ref().map(|peer| &peer.address),
-            "targets": place.targets()?,
-            "durability": if place.durable { "commit" } else { "process" },
+            "targets": location.targets()?,
+            "durability": if location.durable { "commit" } else { "process" },
             "verified": self.verify,
-            "huge_pages": place.huge_pages()?,
-            "write_buffer": place.write_buffer()?,
+            "huge_pages": location.huge_pages()?,
+            "write_buffer": location.write_buffer()?,
         });
         Ok(Settings::new(self.seed, options))
     }
 }
 
-/// Name of the file of keys, beside the pool.
+/// Name of the file of keys, in the directory of the pool.
 const KEYS: &str = "s3.keys";
 
 /// The region for which requests are signed.
 pub const REGION: &str = "us-east-1";
 
-/// Draws a key into a file beside the pool.
+/// Generates a key and writes it to a file in the directory of the pool.
 fn draw_key(scratch: &Scratch) -> Result<Key> {
     let path = scratch.path().join(KEYS);
     esker_s3::Keys::create(&path)?;

@@ -68,21 +68,21 @@ impl Scratch {
 
     /// The same without a pool.
     pub(super) fn folder(launcher: &Launcher, within: &Path) -> Result<Self> {
-        Self::called(launcher, within.join(format!("esker-bench-{}", std::process::id())))
+        Self::create_folder(launcher, within.join(format!("esker-bench-{}", std::process::id())))
     }
 
     /// A second directory, for plain files.
-    pub(super) fn beside(launcher: &Launcher, within: &Path) -> Result<Self> {
-        Self::called(launcher, within.join(format!("esker-beside-{}", std::process::id())))
+    pub(super) fn for_plain_files(launcher: &Launcher, within: &Path) -> Result<Self> {
+        Self::create_folder(launcher, within.join(format!("esker-beside-{}", std::process::id())))
     }
 
     /// A third directory, for programs that are compiled.
     pub(super) fn programs(launcher: &Launcher) -> Result<Self> {
         let name = format!("esker-programs-{}", std::process::id());
-        Self::called(launcher, std::env::temp_dir().join(name))
+        Self::create_folder(launcher, std::env::temp_dir().join(name))
     }
 
-    fn called(launcher: &Launcher, folder: PathBuf) -> Result<Self> {
+    fn create_folder(launcher: &Launcher, folder: PathBuf) -> Result<Self> {
         let janitor = launcher.start_janitor(&folder)?;
         let scratch = Self { folder, janitor };
         std::fs::create_dir(&scratch.folder)
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_has_room_for_data_and_index() {
+    fn pool_has_space_for_data_and_index() {
         for (data, entries, targets) in
             [(1 << 30, 1000, None), (64 << 20, 1_000_000, Some(2)), (0, 0, Some(8))]
         {

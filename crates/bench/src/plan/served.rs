@@ -9,14 +9,14 @@ use esker_types::Result;
 use std::path::{Path, PathBuf};
 
 /// A pool whose engines all run on this machine. It is destroyed, and its engines end, when this value is dropped. If
-/// this process dies, the engines end once their parts are removed with the directory.
+/// this process dies, the engines end once the directory with their pools is removed.
 pub(crate) struct Served {
     runner: Runner,
     url: String,
 }
 
 impl Served {
-    /// Creates a pool in `folder` with a part of `spec` for each of `nodes`, and starts its engines.
+    /// Creates a pool in `folder` over `nodes` nodes, with the size of `spec` on each, and starts its engines.
     pub(crate) fn new(
         launcher: &Launcher,
         folder: &Path,

@@ -1,4 +1,4 @@
-//! `esker bench array` and `esker bench kv`: the store beside the limit of its medium.
+//! `esker bench array` and `esker bench kv`: compares the store with the limit of its medium.
 use super::location::Location;
 use super::scratch::OwnPool;
 use super::{Note, add, check, start_processes};
@@ -21,7 +21,7 @@ pub enum BenchPool {
 
 impl BenchPool {
     /// Opens or creates the pool; `needs` are the bytes of payload and the index entries of a temporary one.
-    pub(super) fn location(
+    pub(super) fn open_or_create(
         &self,
         launcher: &Launcher,
         needs: impl FnOnce() -> (u64, u64),
@@ -43,7 +43,7 @@ pub struct Plan {
     /// How to start processes.
     pub launcher: Launcher,
     /// The pool.
-    pub place: BenchPool,
+    pub pool: BenchPool,
     /// The kind of data.
     pub workload: Workload,
     /// Bytes of an operation, one set of runs for each.
@@ -54,7 +54,7 @@ pub struct Plan {
     pub ops: Option<u64>,
     /// Number of repetitions.
     pub rounds: u32,
-    /// Start new processes in each round, which map the pool anew.
+    /// Start new processes in each round, so that each maps the pool again.
     pub fresh: bool,
     /// Object class.
     pub class: String,
@@ -96,7 +96,7 @@ impl Plan {
     /// [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let location = self.place.location(&self.launcher, || self.needs(), note)?;
+        let location = self.pool.open_or_create(&self.launcher, || self.needs(), note)?;
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for case in self.cases(location.durable) {

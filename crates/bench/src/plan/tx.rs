@@ -1,4 +1,4 @@
-//! `esker bench tx`: transactions mixed with puts and gets, beside the limit of the medium.
+//! `esker bench tx`: compares transactions mixed with puts and gets with the limit of the medium.
 use super::Note;
 use super::location::Location;
 use super::store::{Case, Plan, write_limit};
@@ -44,7 +44,7 @@ impl TxPlan {
     /// [`Plan::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let location = self.plan.place.location(&self.plan.launcher, || self.needs(), note)?;
+        let location = self.plan.pool.open_or_create(&self.plan.launcher, || self.needs(), note)?;
         check_transactions(&location)?;
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
@@ -100,7 +100,7 @@ impl TxPlan {
     /// Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &TxJob, location: &Location, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
-        let mut processes = Processes::start(&self.plan.launcher, job)?;
+        let mut processes = TxProcesses::start(&self.plan.launcher, job)?;
         note("warming up");
         processes.load(LoadStep::Write(WARM_UP))?;
         processes.load(LoadStep::Remove(WARM_UP))?;
@@ -109,14 +109,14 @@ impl TxPlan {
             tallies.write_limit.add_round(&processes.load(write_limit(location.durable))?);
             tallies.read_limit.add_round(&processes.load(LoadStep::Pread)?);
             if self.plan.fresh {
-                processes = Processes::start(&self.plan.launcher, job)?;
+                processes = TxProcesses::start(&self.plan.launcher, job)?;
             }
             self.round(&mut processes, round, &mut tallies)?;
         }
         Ok(tallies)
     }
 
-    fn round(&self, processes: &mut Processes, round: u32, tallies: &mut Tallies) -> Result<()> {
+    fn round(&self, processes: &mut TxProcesses, round: u32, tallies: &mut Tallies) -> Result<()> {
         processes.take(TxStep::Reset)?;
         let done = processes.take(TxStep::Mix(round))?;
         tallies.add(&done);
@@ -151,12 +151,12 @@ fn check_transactions(location: &Location) -> Result<()> {
 }
 
 /// All processes of a case.
-struct Processes {
+struct TxProcesses {
     processes: Processes,
     procs: usize,
 }
 
-impl Processes {
+impl TxProcesses {
     fn start(launcher: &Launcher, job: &TxJob) -> Result<Self> {
         let of = |rank| {
             let mut job = job.clone();

@@ -60,7 +60,7 @@ impl fmt::Display for Store {
             Self::Files => "files",
             Self::Rados => "rados",
             Self::Daos => "daos",
-            // The query of the URL says how to reach a cluster.
+            // The query of the URL has the options to connect to a cluster.
             Self::Pool(pool) => pool.split_once('?').map_or(pool.as_str(), |(name, _)| name),
         })
     }
@@ -77,10 +77,10 @@ impl Store {
         }
     }
 
-    /// The error if the store is one that a machine may lack, and this one does.
+    /// Checks that an external store is available.
     ///
     /// # Errors
-    /// That of opening it.
+    /// Errors of opening the store.
     pub fn find(&self) -> Result<()> {
         match self.outside() {
             Some(url) => Pool::connect(&url, OpenMode::ReadWrite).map(drop),
@@ -88,7 +88,7 @@ impl Store {
         }
     }
 
-    /// The URL of a store that a machine may lack.
+    /// URL of an external store, which a machine may lack; none for other stores.
     fn outside(&self) -> Option<String> {
         let (variable, usual) = match self {
             Self::Rados => (RADOS_VARIABLE, RADOS_URL),
@@ -128,14 +128,14 @@ impl WorkDir {
         launcher: &Launcher,
         folder: &Path,
         stores: &[Store],
-        room: &Capacity,
+        capacity: &Capacity,
         note: Note<'_>,
     ) -> Result<Self> {
         let scratch = Scratch::folder(launcher, folder)?;
-        let work_dir = Self { scratch, fsync: room.durability == Durability::Commit };
+        let work_dir = Self { scratch, fsync: capacity.durability == Durability::Commit };
         if stores.contains(&Store::Native) {
-            let mut spec = scratch::spec(room.bytes, room.entries, room.targets);
-            spec.durability = Some(room.durability);
+            let mut spec = scratch::spec(capacity.bytes, capacity.entries, capacity.targets);
+            spec.durability = Some(capacity.durability);
             work_dir.scratch.add_pool(&spec, note)?;
         }
         if stores.contains(&Store::Posix) {
@@ -143,14 +143,15 @@ impl WorkDir {
             work_dir.runner(launcher).run(&words)?;
         }
         if stores.contains(&Store::Files) {
-            let place = work_dir.scratch.path().join("files");
-            std::fs::create_dir(&place)
-                .map_err(|error| Error::io(format!("creating {}", place.display()), &error))?;
+            let folder_path = work_dir.scratch.path().join("files");
+            std::fs::create_dir(&folder_path).map_err(|error| {
+                Error::io(format!("creating {}", folder_path.display()), &error)
+            })?;
         }
         Ok(work_dir)
     }
 
-    /// A runner of benchmarks whose reports are written here.
+    /// Returns a runner of benchmarks that writes reports to this directory.
     #[must_use]
     pub fn runner(&self, launcher: &Launcher) -> Runner {
         let (program, folder) = (launcher.program.clone(), self.scratch.path().to_owned());

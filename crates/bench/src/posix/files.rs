@@ -1,5 +1,5 @@
 //! File operations of the benchmarks, on any kind of file system.
-use super::FilePlace;
+use super::FileLocation;
 use super::mounted::Mounted;
 use super::plain::Plain;
 use esker_types::Result;
@@ -49,14 +49,14 @@ pub(super) trait OpenFile {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// The file system of a place.
+/// Opens the file system at a location.
 ///
 /// # Errors
 /// If it cannot be opened.
-pub(super) fn open(place: &FilePlace) -> Result<Box<dyn FileSystem>> {
-    match place {
-        FilePlace::Posix { folder } => Ok(Box::new(Plain::new(folder)?)),
-        FilePlace::Dfs { pool, container, folder } => {
+pub(super) fn open(location: &FileLocation) -> Result<Box<dyn FileSystem>> {
+    match location {
+        FileLocation::Posix { folder } => Ok(Box::new(Plain::new(folder)?)),
+        FileLocation::Dfs { pool, container, folder } => {
             Ok(Box::new(Mounted::new(pool, container, folder)?))
         }
     }

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// The location of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FilePlace {
+pub enum FileLocation {
     /// A directory, by system calls.
     Posix {
         /// The directory; it is created if missing.
@@ -68,7 +68,7 @@ impl Process {
     /// The process of a job whose transfers have at most `bytes`.
     fn new(job: &Job, bytes: u64) -> Result<Self> {
         Ok(Self {
-            files: files::open(&job.place)?,
+            files: files::open(&job.location)?,
             rank: job.rank,
             payload: Payload::new(job.seed, bytes)?,
             buffer: Buffer::new(bytes)?,
@@ -82,7 +82,7 @@ impl Process {
         self.procs
     }
 
-    /// The process `on` numbers after this one, modulo their number.
+    /// The process `on` ranks after this one, modulo the number of processes.
     fn neighbour(&self, on: u64) -> u32 {
         ((u64::from(self.rank) + on) % u64::from(self.procs)) as u32
     }

@@ -1,5 +1,5 @@
 //! One process of `mdtest` or `ior`.
-use super::{FilePlace, ior, mdtest};
+use super::{FileLocation, ior, mdtest};
 use crate::clock::wait_until;
 use crate::measure::Measured;
 use crate::pin;
@@ -17,7 +17,7 @@ pub struct Job {
     /// The processor to run on; any if not given.
     pub cpu: Option<u32>,
     /// Location of its files.
-    pub place: FilePlace,
+    pub location: FileLocation,
     /// The load.
     pub load: Load,
     /// Seed of the data.

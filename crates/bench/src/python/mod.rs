@@ -1,24 +1,27 @@
-//! Workers in Python: what measures other programs' interfaces, and ours as their users see it.
+//! Workers in Python, which measure Python interfaces of other programs and of Esker.
 use crate::processes::Launcher;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// The part that all have in common.
+/// Protocol that all workers in Python share.
 const PROTOCOL: &str = include_str!("protocol.py");
 
-/// Python looks in the current directory first, where a checkout of the sources has packages that were not built.
-const ELSEWHERE: &str = "import sys; sys.path[:] = [place for place in sys.path if place]\n";
+/// Removes the current directory from the search path. In a checkout of the sources it has packages that are not built.
+const REMOVE_CURRENT_DIR: &str =
+    "import sys; sys.path[:] = [place for place in sys.path if place]\n";
 
 /// Starts workers whose work is a program that calls `serve` of `protocol.py`.
 pub(crate) fn launcher(python: &Path, work: &str) -> Launcher {
-    let worker = ["-c", &format!("{ELSEWHERE}{PROTOCOL}"), work].map(OsString::from).to_vec();
+    let worker =
+        ["-c", &format!("{REMOVE_CURRENT_DIR}{PROTOCOL}"), work].map(OsString::from).to_vec();
     Launcher { program: python.to_owned(), worker, janitor: Vec::new(), variables: Vec::new() }
 }
 
-/// True if this Python has what `import` names.
+/// True if this Python can import `import`.
 pub(crate) fn has(python: &Path, import: &str) -> bool {
-    let asked = Command::new(python).args(["-c", &format!("{ELSEWHERE}import {import}")]).output();
+    let asked =
+        Command::new(python).args(["-c", &format!("{REMOVE_CURRENT_DIR}import {import}")]).output();
     asked.is_ok_and(|answer| answer.status.success())
 }
 
@@ -53,7 +56,7 @@ esker_bench.serve(Work)
 
     /// Workers in Python give the same answers as workers in Rust.
     #[test]
-    fn workers_in_python_are_understood() {
+    fn python_workers_answer_steps_and_report_errors() {
         let python = Path::new("python3");
         if !has(python, "sys") {
             return skip("there is no python3");

@@ -16,7 +16,7 @@ STEP_BITS = 5
 
 
 class Meter:
-    """Times of operations that follow each other, as measure.rs and latency.rs note them."""
+    """Times of consecutive operations, recorded as measure.rs and latency.rs do."""
 
     def __init__(self):
         self.start_s = time.time()
@@ -25,7 +25,7 @@ class Meter:
         self.counts = {}
 
     def tick(self, ops, size):
-        """Note that operations ended that began where the last ones ended."""
+        """Record operations that began at the end of the previous ones and end now."""
         now = time.perf_counter_ns()
         took, self.last = max(now - self.last, 1), now
         shift = max(took.bit_length() - STEP_BITS - 1, 0)
@@ -46,7 +46,7 @@ NOTHING = {"ops": 0, "bytes": 0, "start_s": 0.0, "end_s": 0.0, "latency": {"max_
 
 
 def pin(cpu):
-    """Keep this process on a processor, if one is given."""
+    """Pin this process to a processor, if one is given."""
     if cpu is not None:
         os.sched_setaffinity(0, [cpu])
 
@@ -76,7 +76,7 @@ def serve(make):
                 worker = make(message)
             else:
                 measured = answer_to(worker, message)
-            answer = {"done": {"measured": measured, "moments": []}}
+            answer = {"done": {"measured": measured, "event_times": []}}
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}".replace("\n", " ")}
         print(json.dumps(answer), file=output, flush=True)

@@ -1,6 +1,6 @@
 //! A process that puts and gets objects, one after the other, over one connection to each server.
 use super::request::{Content, Parts};
-use super::{ClientJob, Step, Store, Vouched};
+use super::{Checksum, ClientJob, Step, Store};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
 use crate::payload::Payload;
@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 
-/// Most bytes of what a server says of an error that are shown.
+/// Maximum bytes of a server's error message that are shown.
 const ERROR_BYTES_MAX: usize = 4 << 10;
 
 /// A client.
@@ -44,7 +44,7 @@ impl Client {
             Step::Rest => Ok(Measured::default()),
             Step::MakeBucket(store) => self.bucket(store, Method::PUT),
             Step::RemoveBucket(store) => self.bucket(store, Method::DELETE),
-            Step::Put(store, round, vouched) => self.put(store, round, vouched),
+            Step::Put(store, round, checksum) => self.put(store, round, checksum),
             Step::Get(store, round) => self.get(store, neighbour, round, false),
             Step::Verify(store, round) => self.get(store, neighbour, round, true),
             Step::Remove(store) => self.remove(store),
@@ -62,8 +62,8 @@ impl Client {
         self.runtime.block_on(ended(response, None)).map(|_| Measured::default())
     }
 
-    fn put(&mut self, store: usize, round: u32, vouched: Vouched) -> Result<Measured> {
-        let content = Content::new(self.content(self.job.rank, round), vouched)?;
+    fn put(&mut self, store: usize, round: u32, checksum: Checksum) -> Result<Measured> {
+        let content = Content::new(self.content(self.job.rank, round), checksum)?;
         self.each(store, Method::PUT, self.job.rank, &content, None)
     }
 
@@ -85,9 +85,9 @@ impl Client {
         content: &Content,
         expected: Option<Bytes>,
     ) -> Result<Measured> {
-        let place = store_of(&self.job, store)?;
+        let server = store_of(&self.job, store)?;
         let requests = (0..self.job.ops)
-            .map(|op| content.request(place, method.clone(), &format!("/bench/{rank}/{op}")));
+            .map(|op| content.request(server, method.clone(), &format!("/bench/{rank}/{op}")));
         let mut requests = requests.collect::<Result<Vec<_>>>()?.into_iter();
         let is_get = method == Method::GET;
         let size = self.job.size_bytes;
@@ -96,7 +96,7 @@ impl Client {
             let response = self.send(store, request)?;
             let count = self.runtime.block_on(ended(response, expected.as_ref()))?;
             match is_get && count != size {
-                true => Err(lost(&format!("{count} bytes of {size} came"))),
+                true => Err(connection_error(&format!("{count} bytes of {size} came"))),
                 false => Ok(()),
             }
         })
@@ -104,23 +104,23 @@ impl Client {
 
     /// Sends a request, over a new connection if the server has closed the last one, as some do after every answer.
     fn send(&mut self, store: usize, mut request: Request<Parts>) -> Result<Response<Incoming>> {
-        let place = store_of(&self.job, store)?;
+        let server = store_of(&self.job, store)?;
         let connection = &mut self.connections[store];
         self.runtime.block_on(async {
             for _ in 0..2 {
                 if connection.ready().await.is_err() {
-                    *connection = connect(place).await?;
-                    connection.ready().await.map_err(|error| lost(&error))?;
+                    *connection = connect(server).await?;
+                    connection.ready().await.map_err(|error| connection_error(&error))?;
                 }
                 match connection.try_send_request(request).await {
                     Ok(response) => return Ok(response),
                     Err(mut error) => match error.take_message() {
                         Some(unsent) => request = unsent,
-                        None => return Err(lost(&error.into_error())),
+                        None => return Err(connection_error(&error.into_error())),
                     },
                 }
             }
-            Err(lost(&"it closes connections before it takes a request"))
+            Err(connection_error(&"it closes connections before it takes a request"))
         })
     }
 }
@@ -136,7 +136,8 @@ async fn connect(store: &Store) -> Result<SendRequest<Parts>> {
     let doing = || format!("connecting to {}", store.address);
     let stream = stream.map_err(|error| Error::io(doing(), &error))?;
     let _ = stream.set_nodelay(true);
-    let (send, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| lost(&error))?;
+    let (send, connection) =
+        handshake(TokioIo::new(stream)).await.map_err(|error| connection_error(&error))?;
     tokio::spawn(connection);
     Ok(send)
 }
@@ -148,7 +149,7 @@ async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Re
     }
     let mut count = 0;
     while let Some(frame) = response.body_mut().frame().await {
-        let frame = frame.map_err(|error| lost(&error))?;
+        let frame = frame.map_err(|error| connection_error(&error))?;
         let data = frame.data_ref().map_or(&[][..], |data| data);
         let right = expected.is_none_or(|all| all.get(count..count + data.len()) == Some(data));
         if !right {
@@ -169,7 +170,7 @@ async fn refused(response: Response<Incoming>) -> Error {
 }
 
 #[cold]
-fn lost(error: &dyn std::fmt::Display) -> Error {
+fn connection_error(error: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("talking to a server of objects: {error}"))
 }
 
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_a_server_closes_are_made_again() {
+    fn client_reconnects_after_server_closes_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let server = std::thread::spawn(move || answer_and_close(&listener, 3));

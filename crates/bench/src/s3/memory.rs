@@ -9,7 +9,7 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-/// Serves the same bytes to everybody, and takes what it is sent.
+/// Answers all gets with the same bytes, and discards the content of puts.
 pub(super) async fn serve(listener: TcpListener, content: Bytes) {
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);

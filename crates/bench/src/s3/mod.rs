@@ -1,5 +1,5 @@
-//! The work of `esker bench s3`: one process serves a pool to programs that speak S3, and bytes from memory by the same
-//! HTTP library; others put and get objects there.
+//! The work of `esker bench s3`. One process serves a pool by S3, and bytes from memory by the same HTTP library. Other
+//! processes put and get objects there.
 mod client;
 mod memory;
 mod request;
@@ -84,24 +84,24 @@ pub struct Addresses {
 /// Checksum that a client sends with a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Vouched {
+pub enum Checksum {
     /// No checksum.
-    Not,
-    /// Its SHA-256 is part of the signature, and its CRC32 in a header, as boto3 does over HTTP.
+    None,
+    /// SHA-256 in the signature and CRC32 in a header, as boto3 does over HTTP.
     Signed,
-    /// Its CRC64 follows it, as the SDKs do over HTTPS (`aws-chunked`).
+    /// CRC64 in a trailer, as the SDKs do over HTTPS (`aws-chunked`).
     Trailer,
 }
 
-impl Vouched {
+impl Checksum {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Not, Self::Signed, Self::Trailer];
+    pub const ALL: [Self; 3] = [Self::None, Self::Signed, Self::Trailer];
 
     /// Name of the phase in reports.
     #[must_use]
     pub fn phase(self) -> &'static str {
         match self {
-            Self::Not => "put",
+            Self::None => "put",
             Self::Signed => "put signed",
             Self::Trailer => "put trailer",
         }
@@ -112,16 +112,16 @@ impl Vouched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Says where the servers are.
+    /// Returns the addresses of the servers.
     Locate,
     /// Does nothing, while another process takes a step alone.
     Rest,
-    /// Makes the bucket.
+    /// Creates the bucket.
     MakeBucket(usize),
     /// Removes the bucket.
     RemoveBucket(usize),
     /// Puts the objects of a round.
-    Put(usize, u32, Vouched),
+    Put(usize, u32, Checksum),
     /// Gets the objects that the next process put in a round.
     Get(usize, u32),
     /// Gets and compares them; not measured.

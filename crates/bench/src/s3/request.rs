@@ -1,8 +1,8 @@
-//! Requests of clients: an object that is put, with what vouches for it, or one that is got.
+//! Requests of clients: put an object with its checksum, or get an object.
 use super::sign::{CONTENT, sha256, sign};
-use super::{Store, Vouched};
+use super::{Checksum, Store};
 use bytes::Bytes;
-use crc_fast::{CrcAlgorithm, checksum};
+use crc_fast::CrcAlgorithm;
 use esker_types::{Error, ErrorKind, Result};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{HeaderMap, HeaderValue};
@@ -37,7 +37,7 @@ impl Body for Parts {
     }
 }
 
-/// A content, and the headers that vouch for it.
+/// Content of an object, with the headers for its checksum.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     headers: HeaderMap,
@@ -53,19 +53,19 @@ impl Content {
     }
 
     /// The sums are computed here, once for all objects with this content.
-    pub(super) fn new(data: Bytes, vouched: Vouched) -> Result<Self> {
+    pub(super) fn new(data: Bytes, checksum: Checksum) -> Result<Self> {
         let mut content = Self::none();
         let len = data.len();
         content.parts.0.push_back(data.clone());
-        match vouched {
-            Vouched::Not => {}
-            Vouched::Signed => {
-                let crc = checksum(CrcAlgorithm::Crc32IsoHdlc, &data) as u32;
+        match checksum {
+            Checksum::None => {}
+            Checksum::Signed => {
+                let crc = crc_fast::checksum(CrcAlgorithm::Crc32IsoHdlc, &data) as u32;
                 content.set(CONTENT, &sha256(&data))?;
                 content.set("x-amz-checksum-crc32", &base64(&crc.to_be_bytes()))?;
             }
-            Vouched::Trailer => {
-                let crc = base64(&checksum(CrcAlgorithm::Crc64Nvme, &data).to_be_bytes());
+            Checksum::Trailer => {
+                let crc = base64(&crc_fast::checksum(CrcAlgorithm::Crc64Nvme, &data).to_be_bytes());
                 content.set(CONTENT, "STREAMING-UNSIGNED-PAYLOAD-TRAILER")?;
                 content.set("content-encoding", "aws-chunked")?;
                 content.set("x-amz-decoded-content-length", &len.to_string())?;
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_trailer_follows_its_content() {
-        let content = Content::new(Bytes::from_static(b"123456789"), Vouched::Trailer).unwrap();
+        let content = Content::new(Bytes::from_static(b"123456789"), Checksum::Trailer).unwrap();
         let sent: Vec<u8> = content.parts.0.iter().flatten().copied().collect();
         let expected = "9\r\n123456789\r\n0\r\nx-amz-checksum-crc64nvme:rosUhgp5mIg=\r\n\r\n";
         assert_eq!(String::from_utf8(sent).unwrap(), expected);

@@ -5,7 +5,7 @@ use hyper::{Method, http};
 use jiff::Timestamp;
 use ring::{digest, hmac};
 
-/// The header with the sum of the content, or what stands for it.
+/// Header with the checksum of the content, or with a keyword in its place.
 pub(super) const CONTENT: &str = "x-amz-content-sha256";
 const DATE: &str = "x-amz-date";
 
@@ -64,7 +64,7 @@ mod tests {
 
     /// The request `GET Object` of the manual of S3, "Examples: signature calculations".
     #[test]
-    fn a_signature_is_that_of_the_manual() {
+    fn signature_matches_example_of_s3_manual() {
         let key = Key {
             access: "AKIAIOSFODNN7EXAMPLE".to_owned(),
             secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY".to_owned(),

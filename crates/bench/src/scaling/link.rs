@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_carries_something() {
+    fn loopback_bandwidth_is_positive() {
         assert!(loopback_mib_s(Duration::from_millis(1)).unwrap() > 0.0);
     }
 }

@@ -1,4 +1,5 @@
-//! `esker bench field-io --nodes`: Field I/O on pools over more and more nodes, and a model of still more.
+//! `esker bench field-io --nodes`: measures Field I/O on pools over increasing numbers of nodes, and models larger
+//! pools.
 mod link;
 mod model;
 
@@ -22,7 +23,7 @@ use std::time::Duration;
 const SMALL: &str = "4KiB";
 /// Operations of each process with these fields.
 const SMALL_OPS: &str = "500";
-/// For how long the link is measured.
+/// Duration of the measurement of the link.
 const LINK_TIME: Duration = Duration::from_secs(1);
 /// Most client processes that are modelled.
 const PROCS_MAX: u64 = 1 << 22;
@@ -58,12 +59,12 @@ pub struct ScalingPlan {
     /// Value of `ESKER_NODE` for the processes that measure.
     pub node: String,
     /// Systems to model.
-    pub beyond: Beyond,
+    pub beyond: ModelledSystems,
 }
 
 /// Systems to model.
 #[derive(Clone, Copy, Debug)]
-pub struct Beyond {
+pub struct ModelledSystems {
     /// Most server nodes.
     pub servers: u32,
     /// Client nodes for each server node.
@@ -117,15 +118,15 @@ pub struct Line {
 }
 
 impl ScalingPlan {
-    /// Measures, and models.
+    /// Measures the pools, then computes the model.
     ///
     /// # Errors
     /// If an option is invalid, a pool is not over nodes, a command fails, or this process receives a signal to end.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let room =
+        let capacity =
             Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
-        let work_dir = WorkDir::new(&self.launcher, &self.folder, &[], &room, note)?;
+        let work_dir = WorkDir::new(&self.launcher, &self.folder, &[], &capacity, note)?;
         let variables = vec![("ESKER_NODE".to_owned(), self.node.clone())];
         let runner = Runner { variables, ..work_dir.runner(&self.launcher) };
         let mut reports = Vec::new();
@@ -135,7 +136,7 @@ impl ScalingPlan {
         }
         reports.sort_by_key(|report| servers_of(&report.runs));
         let mut reports = reports.into_iter();
-        let Some(first) = reports.next() else { return Err(no_pools()) };
+        let Some(first) = reports.next() else { return Err(no_pools_error()) };
         if servers_of(&first.runs) == 0 {
             return Err(Error::new(
                 ErrorKind::Invalid,
@@ -194,14 +195,14 @@ impl ScalingPlan {
     fn line(&self, run: &Run, runs: &[Run], small: &[Run], link_mib_s: f64) -> Option<Line> {
         let parallel = run.parallel.as_deref()?;
         let mut costs = costs(run, small, link_mib_s)?;
-        let beside = match parallel.pattern.as_str() {
-            "B" => Some(runs.iter().find(|other| is_beside(run, other))?),
+        let concurrent = match parallel.pattern.as_str() {
+            "B" => Some(runs.iter().find(|other| is_concurrent(run, other))?),
             _ => None,
         };
-        if let Some(beside) = beside {
-            costs = costs.mean(self::costs(beside, small, link_mib_s)?);
+        if let Some(concurrent) = concurrent {
+            costs = costs.mean(self::costs(concurrent, small, link_mib_s)?);
         }
-        let share = if beside.is_some() { 0.5 } else { 1.0 };
+        let share = if concurrent.is_some() { 0.5 } else { 1.0 };
         let bandwidth = |system| rounded(costs.bandwidth(system, run.size_bytes) * share);
         let here = System {
             servers: parallel.server_nodes?,
@@ -246,9 +247,9 @@ impl ScalingPlan {
     fn check(&self) -> Result<()> {
         let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
         if self.pools.is_empty() {
-            return Err(no_pools());
+            return Err(no_pools_error());
         }
-        let Beyond { servers, clients, procs, link_mib_s } = self.beyond;
+        let ModelledSystems { servers, clients, procs, link_mib_s } = self.beyond;
         let all =
             u64::from(servers).saturating_mul(u64::from(clients)).saturating_mul(u64::from(procs));
         if !(1..=PROCS_MAX).contains(&all) {
@@ -280,13 +281,13 @@ impl Swept {
     }
 }
 
-impl Beyond {
+impl ModelledSystems {
     fn system(self, servers: u32) -> System {
         System { servers, clients: servers * self.clients, procs: self.procs }
     }
 }
 
-fn no_pools() -> Error {
+fn no_pools_error() -> Error {
     Error::new(ErrorKind::Invalid, "--nodes needs at least one pool")
 }
 
@@ -321,7 +322,8 @@ fn is_like(one: &Run, other: &Run) -> bool {
     kinds.0.is_some() && kinds.0 == kinds.1 && one.phase == other.phase
 }
 
-/// True if a small run shows what requests of the other cost. Segments have no contention, for they have no index.
+/// True if a run with small fields measures the cost of the requests of the other run. Segments have no contention, for
+/// they have no index.
 fn costs_alike(run: &Run, small: &Run) -> bool {
     let is_segments = run.parallel.as_deref().is_some_and(|parallel| parallel.contention.is_none());
     is_like(run, small) || is_segments && run.phase == small.phase
@@ -336,7 +338,7 @@ fn is_best(run: &Run, runs: &[Run]) -> bool {
 }
 
 /// True for the other phase of pattern B, which ran at the same time.
-fn is_beside(run: &Run, other: &Run) -> bool {
+fn is_concurrent(run: &Run, other: &Run) -> bool {
     let kinds = (run.parallel.as_deref().map(kind), other.parallel.as_deref().map(kind));
     kinds.0.is_some()
         && kinds.0 == kinds.1
@@ -361,8 +363,8 @@ fn costs(run: &Run, small: &[Run], link_mib_s: f64) -> Option<Costs> {
 /// Fields per second of all processes, those of the other phase of pattern B included.
 fn total_rate(run: &Run, runs: &[Run]) -> f64 {
     let is_b = run.parallel.as_deref().is_some_and(|parallel| parallel.pattern == "B");
-    let beside = runs.iter().find(|other| is_b && is_beside(run, other));
-    run.ops_per_s + beside.map_or(0.0, |other| other.ops_per_s)
+    let concurrent = runs.iter().find(|other| is_b && is_concurrent(run, other));
+    run.ops_per_s + concurrent.map_or(0.0, |other| other.ops_per_s)
 }
 
 #[cfg(test)]

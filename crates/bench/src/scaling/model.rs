@@ -1,9 +1,9 @@
-//! A model of engines and links: what Field I/O would give on more nodes than there are.
+//! A model of engines and links, which predicts Field I/O on more nodes than are available.
 //!
 //! It is a closed network of queues, solved by mean value analysis (Reiser and Lavenberg, 1980). The customers are the
-//! client processes, each with one field under way. A field visits one of the engines, one of the servers' links and its
-//! client's link; all of a kind are equally likely, as placement of class S1 makes them. Between these visits it waits
-//! for what does not queue. The network between the links is taken to have room for all of them.
+//! client processes, each with one field under way. A field visits one of the engines, one of the servers' links and
+//! its client's link; all of a kind are equally likely, as placement of class S1 makes them. Between these visits it
+//! waits for a time without queueing. The model assumes a network that sustains the bandwidth of all links.
 use serde::{Deserialize, Serialize};
 
 const MIB: f64 = (1u64 << 20) as f64;
@@ -17,7 +17,7 @@ pub struct Costs {
     pub engine_mib_s: f64,
     /// Time that an engine spends on the requests of a field, without its bytes, in microseconds.
     pub request_us: f64,
-    /// Time that a field waits for nothing of these, in microseconds.
+    /// Remaining time of a field, without queueing, in microseconds.
     pub wait_us: f64,
 }
 
@@ -41,7 +41,7 @@ struct Station {
 }
 
 impl Costs {
-    /// The mean of both: what the writes and reads of pattern B meet, half of the processes each.
+    /// Mean of both costs, for pattern B, in which half of the processes write and half read.
     #[must_use]
     pub fn mean(self, other: Self) -> Self {
         let mean = |of: fn(&Self) -> f64| f64::midpoint(of(&self), of(&other));
@@ -76,7 +76,7 @@ impl Costs {
 }
 
 impl Station {
-    /// How long a field that arrives is there: it finds as many as there are on average.
+    /// Residence time of an arriving field, which finds the average number of fields in the queue.
     fn time(&self) -> f64 {
         self.seconds * (1.0 + self.queued / self.count)
     }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn many_processes_fill_the_narrowest_part() {
+    fn many_processes_saturate_slowest_resource() {
         let busy = System { servers: 1, clients: 8, procs: 100 };
         near(COSTS.bandwidth(busy, 1 << 20), 1000.0);
         let one_client = System { servers: 8, clients: 1, procs: 800 };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_equals_is_the_same() {
+    fn mean_of_equal_costs_is_unchanged() {
         assert_eq!(COSTS.mean(COSTS), COSTS);
     }
 }

@@ -34,12 +34,12 @@ fn plan() -> ScalingPlan {
         sizes: "1MiB".to_owned(),
         ops: None,
         node: "none".to_owned(),
-        beyond: Beyond { servers: 12, clients: 2, procs: 36, link_mib_s: Some(1000.0) },
+        beyond: ModelledSystems { servers: 12, clients: 2, procs: 36, link_mib_s: Some(1000.0) },
     }
 }
 
 #[test]
-fn the_best_number_of_processes_gives_the_line() {
+fn line_uses_best_number_of_processes() {
     let runs = [("write", 2, 500.0), ("write", 4, 600.0), ("read", 2, 700.0), ("read", 4, 650.0)];
     let runs = runs.map(|(phase, procs, mib_s)| run(phase, "A", procs, 1 << 20, mib_s));
     let small = [("write", 2, 10.0), ("write", 4, 20.0), ("read", 2, 10.0), ("read", 4, 20.0)];
@@ -60,7 +60,7 @@ fn the_best_number_of_processes_gives_the_line() {
 }
 
 #[test]
-fn requests_of_segments_cost_what_those_of_fields_without_an_index_do() {
+fn segments_use_request_costs_of_fields_without_index() {
     let mut large = run("write", "A", 2, 1 << 20, 500.0);
     let parallel = large.parallel.as_deref_mut().unwrap();
     (parallel.mode, parallel.contention, parallel.class_kv) = ("own".to_owned(), None, None);
@@ -95,13 +95,13 @@ fn commands_can_be_run_by_hand() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_options_are_refused() {
     let beyond = plan().beyond;
     let wrong = [
         ScalingPlan { pools: Vec::new(), ..plan() },
-        ScalingPlan { beyond: Beyond { servers: 0, ..beyond }, ..plan() },
-        ScalingPlan { beyond: Beyond { procs: u32::MAX, ..beyond }, ..plan() },
-        ScalingPlan { beyond: Beyond { link_mib_s: Some(0.0), ..beyond }, ..plan() },
+        ScalingPlan { beyond: ModelledSystems { servers: 0, ..beyond }, ..plan() },
+        ScalingPlan { beyond: ModelledSystems { procs: u32::MAX, ..beyond }, ..plan() },
+        ScalingPlan { beyond: ModelledSystems { link_mib_s: Some(0.0), ..beyond }, ..plan() },
     ];
     for plan in wrong {
         assert_eq!(plan.check().unwrap_err().kind(), ErrorKind::Invalid);

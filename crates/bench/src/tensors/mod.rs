@@ -1,7 +1,7 @@
 //! The work of `tensors`: an array that many processes store together, and read slab by slab.
 //!
 //! Each process has some rows of a two-dimensional array of 32-bit integers, whose elements [`element`] computes from
-//! the seed, the round and their place. [`worker`] is one process on the tensor store, on a shared file and on the
+//! the seed, the round and their index. [`worker`] is one process on the tensor store, on a shared file and on the
 //! medium; `parallel_hdf5.c` does the same by parallel HDF5.
 mod session;
 pub mod worker;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_that_differs_is_named() {
+    fn error_names_differing_element() {
         let rows = |rank, round| Rows { part: Part { rows: 2, procs: 2 }, rank, seed: 7, round };
         let mut buffer = Buffer::new(2 * ROW_BYTES).unwrap();
         rows(1, 3).fill(&mut buffer);

@@ -42,11 +42,11 @@ struct job {
     char path[4096];
 };
 
-/* Time from the decision to start until the start, and the last part of it, in which ranks do not sleep. */
+/* Time between the choice of a start time and the start, and the final interval in which ranks poll the clock. */
 #define NOTICE_NS 5000000
 #define WATCH_NS 200000
 
-/* How long ranks sleep before they look for a step again. */
+/* Interval at which waiting ranks poll for the next step. */
 #define PAUSE_NS 2000000
 
 /* Rank 0 and the one that fails may both answer: the first line counts. */
@@ -83,7 +83,7 @@ static void rest(int64_t ns)
     nanosleep(&pause, NULL);
 }
 
-/* Data is there on all ranks: they agree on a start, and wait for it. */
+/* Once all ranks have their data, they agree on a start time and wait for it. */
 static void start_together(void)
 {
     int64_t start_ns;
@@ -320,7 +320,7 @@ int main(int argc, char **argv)
     job.written = touched(&job);
     job.found = touched(&job);
     MPI_Barrier(MPI_COMM_WORLD);
-    /* The first line only asks whether all are there. */
+    /* The first line only checks that all ranks have started. */
     if (job.rank == 0 && fgets(line, sizeof line, stdin))
         answer(times);
     serve(&job);

@@ -27,7 +27,7 @@ pub(super) struct Session {
     found: Buffer,
 }
 
-/// Notes the times of a step.
+/// Records the times of a step.
 struct Watch([f64; 4]);
 
 impl Watch {
@@ -43,7 +43,7 @@ impl Watch {
         self.0[2] = now_s();
     }
 
-    /// A step in which nothing was opened took that long to move.
+    /// Ends the step. If the transfer has no recorded end, it ends with the step.
     fn finish(mut self) -> Done {
         self.0[3] = now_s();
         self.0[2] = if self.0[2] <= self.0[1] { self.0[3] } else { self.0[2] };

@@ -35,7 +35,7 @@ pub enum Phase {
     Rest,
     /// Make the data of the round.
     Fill,
-    /// pwrite to the file of this process, all of which was written before.
+    /// pwrite to the file of this process, which has been written completely before.
     Pwrite,
     /// pread from it.
     Pread,
@@ -47,9 +47,9 @@ pub enum Phase {
     FileRemove,
     /// Begin a PUT.
     Begin,
-    /// Write the rows as a part of it.
+    /// Write the rows as a part of the PUT.
     Write,
-    /// Commit it.
+    /// Commit the PUT.
     Commit,
     /// Open the tensor and read the rows of the next process.
     Get,
@@ -75,7 +75,7 @@ pub struct Step {
 /// The reply of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// When the step began; when all was open; when all bytes were moved; when all was closed. In seconds of the
+    /// Start of the step, end of open, end of transfer and end of close. In seconds of the
     /// monotonic clock.
     pub times_s: [f64; 4],
     /// The token of the PUT that was begun.

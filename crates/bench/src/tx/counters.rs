@@ -15,7 +15,7 @@ use std::cell::Cell;
 pub(super) struct Counters {
     container: Container,
     kv: Kv,
-    /// Number of the Key-Value, and of the process in slots: the first that no process has.
+    /// Number of the Key-Value, and rank in its slots: the first that no process has.
     number: u32,
     payload: Payload,
     value_bytes: usize,
@@ -56,7 +56,7 @@ impl Counters {
         own.try_for_each(|counter| self.put(counter, 0, Access::Latest))
     }
 
-    /// Two counters at random, on different targets if there are such.
+    /// Chooses two counters at random, on different targets if possible.
     pub(super) fn draw(&self, random: &mut Rng) -> [u64; 2] {
         let (first, start) = (random.u64(..self.len()), random.u64(..self.len()));
         let is_other = |counter: &u64| match self.is_spread {

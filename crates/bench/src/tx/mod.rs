@@ -1,7 +1,7 @@
 //! The work of `esker bench tx`: transactions mixed with puts and gets, by several processes on one pool.
 //!
-//! Each process puts values under new keys of a Key-Value of its own and gets some of them, as in `kv`. Between them, it
-//! runs transactions on counters that all processes share: each reads two counters and increments both.
+//! Each process puts values under new keys of a Key-Value of its own and gets some of them, as in `kv`. Between them,
+//! it runs transactions on counters that all processes share: each reads two counters and increments both.
 mod counters;
 pub mod limits;
 pub mod worker;

@@ -82,7 +82,7 @@ impl Worker {
         Ok(TxDone { all, kinds, conflicts })
     }
 
-    /// Puts under a new key, or gets any value of the round, in turn.
+    /// Alternately puts a value under a new key and gets a random value of the round.
     fn put_or_get(&mut self, round: u32, number: u64) -> Result<Kind> {
         let slot = |op| Slot { rank: self.job.job.rank, round, op };
         if number.is_multiple_of(2) {

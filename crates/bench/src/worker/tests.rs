@@ -1,4 +1,4 @@
-//! A worker on a pool in memory, and one that talks.
+//! Tests of a worker on a pool in memory, and of its messages.
 use super::*;
 use crate::job::{Index, StoreJob, WARM_UP, Workload};
 use esker::backend::NewContainer;
@@ -97,7 +97,7 @@ fn reading_removed_or_absent_data_fails() {
 }
 
 #[test]
-fn other_data_than_was_written_is_found() {
+fn corrupted_data_fails_verification() {
     for workload in WORKLOADS {
         let pool = pool();
         worker(&pool, Job { seed: 2, ..job(workload) }).run(LoadStep::Write(1)).unwrap();
@@ -107,7 +107,7 @@ fn other_data_than_was_written_is_found() {
     }
 }
 
-fn talk(lines: &[String]) -> Vec<Answer<Measured>> {
+fn answers_of(lines: &[String]) -> Vec<Answer<Measured>> {
     let mut output = Vec::new();
     serve(lines.join("\n").as_bytes(), &mut output).unwrap();
     String::from_utf8(output).unwrap().lines().map(|line| parse(line).unwrap()).collect()
@@ -117,7 +117,7 @@ fn talk(lines: &[String]) -> Vec<Answer<Measured>> {
 fn a_worker_answers_line_by_line() {
     let job = Job { store: None, ..job(Workload::Kv) };
     let job = serde_json::to_string(&job).unwrap();
-    let answers = talk(&[job, r#""pwrite""#.to_owned(), r#"{"read":1}"#.to_owned()]);
+    let answers = answers_of(&[job, r#""pwrite""#.to_owned(), r#"{"read":1}"#.to_owned()]);
     let [Answer::Done(ready), Answer::Done(written), Answer::Failed(why)] = answers.as_slice()
     else {
         unreachable!("{answers:?}");
@@ -127,10 +127,10 @@ fn a_worker_answers_line_by_line() {
 }
 
 #[test]
-fn a_worker_says_why_it_cannot_begin() {
+fn worker_reports_failed_job() {
     let job = Job { folder: "/nowhere".into(), store: None, ..job(Workload::Kv) };
-    let answers = talk(&[serde_json::to_string(&job).unwrap()]);
+    let answers = answers_of(&[serde_json::to_string(&job).unwrap()]);
     assert!(matches!(&answers[..], [Answer::Failed(why)] if why.contains("/nowhere")));
-    assert!(talk(&[]).is_empty());
+    assert!(answers_of(&[]).is_empty());
     assert!(serve("no json\n".as_bytes(), Vec::new()).is_err());
 }

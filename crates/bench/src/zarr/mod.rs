@@ -1,6 +1,6 @@
 //! The work of `zarr`: arrays in `esker.zarr.Store`, and in the store that zarr has for directories.
 //!
-//! Its processes are Python, [`WORK`] is their program. Each has an array of its own, and reads that of the next process.
+//! Its processes run the Python program [`WORK`]. Each has an array of its own, and reads that of the next process.
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -37,7 +37,7 @@ class Work:
         return draws.integers(0, 256, self.size * self.count, dtype="u1")
 
     def prepare(self, step):
-        """Open the store, so that a phase begins with one that others may have changed."""
+        """Open the store again, so that a phase sees the changes of other processes."""
         self.folder = os.path.join(self.job["files"], f"{self.job['container']}-{step['round']}")
         self.place = f"{step['round']}/{self.job['rank']}"
         self.beside = f"{step['round']}/{self.next}"
@@ -55,7 +55,7 @@ class Work:
         return work[step["phase"]]()
 
     def write(self):
-        """Make an array and write it as a whole."""
+        """Create an array and write all of it."""
         meter = Meter()
         array = zarr.create_array(
             self.store,

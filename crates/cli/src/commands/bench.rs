@@ -371,7 +371,7 @@ impl Common {
     fn plan(&self, launcher: Launcher, sizes: &[Bytes], workload: Workload) -> Plan {
         Plan {
             launcher,
-            place: self.pool.place(),
+            pool: self.pool.place(),
             workload,
             sizes: sizes.iter().map(|size| size.0).collect(),
             procs: self.procs.clone(),

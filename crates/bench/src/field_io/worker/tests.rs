@@ -69,7 +69,7 @@ fn fields_are_read_as_another_process_wrote_them() {
 }
 
 #[test]
-fn containers_are_those_of_the_mode() {
+fn each_mode_creates_its_containers() {
     for (mode, contention, containers) in [
         (Mode::Full, Contention::Low, 1 + 2 * 2),
         (Mode::Full, Contention::High, 1 + 2),
@@ -88,7 +88,7 @@ fn containers_are_those_of_the_mode() {
 }
 
 #[test]
-fn rewriting_leaves_the_old_array_behind() {
+fn rewriting_field_keeps_old_array() {
     for (mode, arrays) in [(Mode::NoContainers, 3), (Mode::NoIndex, 1)] {
         let (pool, layout) = (pool(), layout(mode, Contention::Low));
         let mut writer = worker(&pool, 0, &layout, None);
@@ -112,7 +112,7 @@ fn objects(container: &esker::Container) -> Vec<esker_types::ObjectId> {
 }
 
 #[test]
-fn other_data_than_was_written_is_found() {
+fn corrupted_data_fails_verification() {
     each_layout(|layout| {
         let pool = pool();
         worker(&pool, 0, &layout, None).take(step(Kind::Write, Pattern::A, 0, 2)).unwrap();
@@ -124,7 +124,7 @@ fn other_data_than_was_written_is_found() {
 }
 
 #[test]
-fn a_field_that_was_never_written_is_named() {
+fn error_names_missing_field() {
     each_layout(|layout| {
         let pool = pool();
         worker(&pool, 0, &layout, None).take(step(Kind::Write, Pattern::A, 0, 1)).unwrap();

@@ -8,7 +8,7 @@ use esker_types::ErrorKind;
 
 const SHAPE: Shape = Shape { steps: 3, levels: 2, params: 2, members: 2, size_bytes: 5000 };
 
-/// A pool with the store of round 1, gone with the test.
+/// A pool with the store of round 1. Dropping this value removes the pool.
 struct Folder {
     folder: PathBuf,
     pool: Pool,
@@ -60,7 +60,7 @@ fn take(worker: &mut Worker, phase: Phase) -> Result<Done> {
 }
 
 #[test]
-fn every_phase_does_what_it_counts() {
+fn each_phase_does_the_operations_it_counts() {
     let place = Folder::new("phases");
     let mut workers = [place.worker(0), place.worker(1)];
     let phases = [
@@ -88,11 +88,11 @@ fn every_phase_does_what_it_counts() {
     let mut watcher = place.worker(2);
     watcher.take(Order::Prepare(step)).unwrap();
     let seen = watcher.take(Order::Begin { step, start_ns: 0 }).unwrap();
-    assert_eq!((seen.measured.ops, seen.moments.len()), (48, 48));
+    assert_eq!((seen.measured.ops, seen.event_times.len()), (48, 48));
 }
 
 #[test]
-fn a_damaged_and_a_missing_field_are_told_of() {
+fn damaged_and_missing_fields_are_reported() {
     let place = Folder::new("damage");
     let mut workers = [place.worker(0), place.worker(1)];
     for worker in &mut workers {

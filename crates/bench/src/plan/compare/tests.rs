@@ -56,7 +56,7 @@ fn ratios_are_those_of_each_round() {
 }
 
 #[test]
-fn a_comparison_is_a_result_file_too() {
+fn comparison_is_a_valid_report() {
     let comparison = comparison(&["native", "files"], Kind::Array(Vec::new()));
     let all =
         [(0, measured(100.0)), (1, measured(50.0)), (0, measured(300.0)), (1, measured(75.0))];
@@ -69,7 +69,7 @@ fn a_comparison_is_a_result_file_too() {
 }
 
 #[test]
-fn plain_files_stand_in_for_field_io_without_an_index() {
+fn plain_files_replace_field_io_without_index() {
     let options = ["--mode", "full", "--pattern", "A"].map(str::to_owned).to_vec();
     let comparison = comparison(&["native", "files"], Kind::FieldIo(options));
     let words = |store: &Store| comparison.words(store, "u", 8, 2).join(" ");

@@ -1,4 +1,4 @@
-//! `esker bench fields`: a field store beside its medium and beside one plain file per field.
+//! `esker bench fields`: compares a field store with its medium and with one plain file per field.
 mod outcome;
 mod show;
 mod workers;
@@ -10,7 +10,7 @@ use super::scratch::Scratch;
 use super::store::write_limit;
 use super::{BenchPool, Note, check};
 use crate::fields::grib::Messages;
-use crate::fields::worker::{Containers, Done, Job, Moment, label};
+use crate::fields::worker::{Containers, Done, EventTime, Job, label};
 use crate::fields::{Phase, Shape};
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
@@ -41,14 +41,14 @@ pub struct FieldsPlan {
     /// How to start processes.
     pub launcher: Launcher,
     /// The pool.
-    pub place: BenchPool,
+    pub pool: BenchPool,
     /// Processes at once, one set of runs for each.
     pub procs: Vec<u32>,
     /// The fields of each process.
     pub shape: Shape,
     /// Number of repetitions.
     pub repeats: u32,
-    /// Also read fields while they are archived, by as many additional processes.
+    /// Start as many watchers, which read fields while workers archive them.
     pub watch: bool,
     /// A Python with pyfdb, which does the same work on a real FDB; none to leave it out.
     pub peer: Option<PathBuf>,
@@ -81,7 +81,7 @@ struct Run<'p> {
     peer: Option<Workers>,
     /// Workers that read the store from Python.
     python: Option<Workers>,
-    /// There are messages to archive.
+    /// True if there are messages to archive.
     grib: bool,
     lines: Lines,
 }
@@ -101,11 +101,11 @@ impl FieldsPlan {
             notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
         }
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
-        let location = self.place.location(&self.launcher, || self.needs(longest), note)?;
-        let beside = Scratch::beside(&self.launcher, &location.folder)?;
+        let location = self.pool.open_or_create(&self.launcher, || self.needs(longest), note)?;
+        let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
         let measured = self.procs.iter().map(|&procs| {
             let lines =
-                self.measure(&location, beside.path(), procs, grib.as_ref(), python, note)?;
+                self.measure(&location, plain_files.path(), procs, grib.as_ref(), python, note)?;
             Ok(Case { procs, lines })
         });
         Ok(Outcome {
@@ -131,7 +131,7 @@ impl FieldsPlan {
         }
     }
 
-    /// The user's messages. Without ecCodes, which reads their keys, they are left out.
+    /// Opens the user's messages. They are omitted if ecCodes, which reads their keys, is missing.
     fn messages(&self) -> Result<(Option<Messages>, Vec<String>)> {
         let Some(path) = &self.grib else { return Ok((None, Vec::new())) };
         let messages = Messages::read(path)?;
@@ -154,7 +154,7 @@ impl FieldsPlan {
     fn measure(
         &self,
         location: &Location,
-        beside: &Path,
+        plain_files: &Path,
         procs: u32,
         grib: Option<&Messages>,
         python: Option<&Path>,
@@ -166,7 +166,7 @@ impl FieldsPlan {
             procs,
             cpu: None,
             pool: Containers { url: location.url.clone(), container: container.clone() },
-            files: beside.to_owned(),
+            files: plain_files.to_owned(),
             durable: location.durable,
             shape: self.shape,
             grib: self.grib.clone().filter(|_| grib.is_some()),
@@ -183,7 +183,7 @@ impl FieldsPlan {
         };
         let peer = by_python(self.peer.as_deref(), From::Pyfdb)?;
         let python = by_python(python, From::Esker)?;
-        let files = FilesUrl { folder: beside.to_owned(), fsync: location.durable };
+        let files = FilesUrl { folder: plain_files.to_owned(), fsync: location.durable };
         let mut run = Run {
             plan: self,
             location,
@@ -220,11 +220,11 @@ impl Run<'_> {
             _ => run.phases(round, note),
         })?;
         if round != WARM_UP && self.plan.watch {
-            self.say(round, "archiving while others read", note);
+            self.report_progress(round, "archiving while others read", note);
             self.within(WATCHED + round, |run| run.watched(round))?;
         }
         if round != WARM_UP && self.grib {
-            self.say(round, Phase::ArchiveGrib.name(), note);
+            self.report_progress(round, Phase::ArchiveGrib.name(), note);
             self.within(GRIB + round, |run| run.gribs(round))?;
         }
         Ok(())
@@ -250,7 +250,7 @@ impl Run<'_> {
         peer.map_or(Ok(()), |peer| peer.all(Phase::Archive, WARM_UP).map(|_| ()))
     }
 
-    fn say(&self, round: u32, what: &str, note: Note<'_>) {
+    fn report_progress(&self, round: u32, what: &str, note: Note<'_>) {
         note(&format!("repeat {round} of {}: {what}", self.plan.repeats));
     }
 
@@ -280,7 +280,7 @@ impl Run<'_> {
             if !own && self.python.is_none() {
                 continue;
             }
-            self.say(round, phase.name(), note);
+            self.report_progress(round, phase.name(), note);
             let workers = self.python.as_mut().filter(|_| !own).unwrap_or(&mut self.workers);
             let done = workers.all(phase, round)?;
             self.lines.add(system, phase, sample(round, &done));
@@ -290,7 +290,7 @@ impl Run<'_> {
             }
         }
         if self.plan.verify {
-            self.say(round, "verify", note);
+            self.report_progress(round, "verify", note);
             self.workers.all(Phase::Verify, round)?;
         }
         Ok(())
@@ -311,11 +311,12 @@ impl Run<'_> {
         }
     }
 
-    /// Latencies run from the start of a flush until a watcher sees a field of it.
+    /// A latency is the time from the start of a flush until a watcher sees one of its fields.
     fn watched(&mut self, round: u32) -> Result<()> {
         let (written, seen) = self.workers.watched(WATCHED + round)?;
-        let flushed: Vec<Moment> = written.iter().flat_map(|one| one.moments.clone()).collect();
-        let latency = delays(&flushed, seen.iter().flat_map(|one| &one.moments))?;
+        let flushed: Vec<EventTime> =
+            written.iter().flat_map(|one| one.event_times.clone()).collect();
+        let latency = delays(&flushed, seen.iter().flat_map(|one| &one.event_times))?;
         self.lines.add(ESKER, Phase::ArchiveWatched, sample(round, &written));
         let read = sample(round, &seen);
         let tally = Tally { latency, ..read.tally.clone() };
@@ -329,13 +330,18 @@ fn sample(round: u32, done: &[Done]) -> Sample {
     Sample::from_rounds(round, &[measured])
 }
 
-fn delays<'m>(flushed: &[Moment], seen: impl Iterator<Item = &'m Moment>) -> Result<Histogram> {
-    let flushed: HashMap<_, _> =
-        flushed.iter().map(|moment| ((moment.writer, moment.step), moment.ns)).collect();
+fn delays<'m>(
+    flushed: &[EventTime],
+    seen: impl Iterator<Item = &'m EventTime>,
+) -> Result<Histogram> {
+    let flushed: HashMap<_, _> = flushed
+        .iter()
+        .map(|event_time| ((event_time.writer, event_time.step), event_time.ns))
+        .collect();
     let mut latency = Histogram::default();
-    for moment in seen {
-        if let Some(begin) = flushed.get(&(moment.writer, moment.step)) {
-            latency.record(Duration::from_nanos(moment.ns.saturating_sub(*begin)))?;
+    for event_time in seen {
+        if let Some(begin) = flushed.get(&(event_time.writer, event_time.step)) {
+            latency.record(Duration::from_nanos(event_time.ns.saturating_sub(*begin)))?;
         }
     }
     Ok(latency)
@@ -346,10 +352,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_late_by_the_time_since_its_flush_began() {
-        let moment = |writer, step, ns| Moment { writer, step, ns };
-        let flushed = [moment(0, 0, 1000), moment(1, 0, 5000)];
-        let seen = [moment(0, 0, 4000), moment(1, 0, 6000), moment(7, 7, 9000)];
+    fn field_latency_counts_from_start_of_flush() {
+        let event_time = |writer, step, ns| EventTime { writer, step, ns };
+        let flushed = [event_time(0, 0, 1000), event_time(1, 0, 5000)];
+        let seen = [event_time(0, 0, 4000), event_time(1, 0, 6000), event_time(7, 7, 9000)];
         let latency = delays(&flushed, seen.iter()).unwrap();
         assert_eq!((latency.len(), latency.max_us()), (2, 3.0));
     }

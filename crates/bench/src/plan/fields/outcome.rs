@@ -7,7 +7,7 @@ use crate::plan::posix::{Line, Repeat, Repeated, Sample};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::units::rounded;
 
-/// Systems by number: the store, one plain file for each field, the medium, a real FDB.
+/// Indexes of the compared systems: the store, one plain file for each field, the medium, a real FDB.
 pub(super) const ESKER: usize = 0;
 pub(super) const FILES: usize = 1;
 pub(super) const MEDIUM: usize = 2;
@@ -70,8 +70,8 @@ fn base(phase: Phase) -> Option<Phase> {
 impl Lines {
     /// Adds a measurement of a system.
     pub(super) fn add(&mut self, system: usize, phase: Phase, sample: Sample) {
-        let beside = [FILES, MEDIUM].contains(&system).then(|| base(phase)).flatten();
-        let line = self.line(beside.unwrap_or(phase));
+        let compared = [FILES, MEDIUM].contains(&system).then(|| base(phase)).flatten();
+        let line = self.line(compared.unwrap_or(phase));
         if let Some(samples) = line.samples.get_mut(system) {
             samples.push(sample);
         }

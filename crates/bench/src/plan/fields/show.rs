@@ -66,14 +66,14 @@ fn row(procs: u32, phase: Phase, line: &Line, peer: bool) -> Vec<String> {
         or_dash((tally.bytes > 0).then(|| format!("{:.0}", tally.bandwidth_mib_s()))),
         or_dash(share(&tally, &line.tally(MEDIUM)).map(|share| format!("{share:.2}"))),
     ];
-    row.extend(beside(line, FILES));
-    row.extend(peer.then(|| beside(line, PEER)).into_iter().flatten());
+    row.extend(other_system(line, FILES));
+    row.extend(peer.then(|| other_system(line, PEER)).into_iter().flatten());
     row.extend([50.0, 99.0].map(|percent| format!("{:.1}", tally.latency.percentile_us(percent))));
     row
 }
 
 /// The rate of another system, and the ratio of the store to it.
-fn beside(line: &Line, other: usize) -> [String; 2] {
+fn other_system(line: &Line, other: usize) -> [String; 2] {
     let rate = Some(line.median(other)).filter(|rate| *rate > 0.0);
     let times = line.ratio(ESKER, other).map(|times| format!("{times:.2}"));
     [or_dash(rate.map(|rate| format!("{rate:.0}"))), or_dash(times)]

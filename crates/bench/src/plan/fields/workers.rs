@@ -69,7 +69,7 @@ impl Workers {
             job: one(job, rank, cpus),
             store,
             forecast: forecast.clone(),
-            messages: messages.clone().share(rank, job.procs).places(),
+            messages: messages.clone().share(rank, job.procs).ranges(),
         };
         let jobs: Vec<_> = (0..job.procs).map(told).collect();
         let workers = jobs.len() as u32;

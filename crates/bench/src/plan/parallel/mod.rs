@@ -40,7 +40,7 @@ pub enum Subject {
     Fields(Fields),
     /// IOR in segments mode.
     Segments {
-        /// How data lies in objects.
+        /// Assignment of data to objects.
         objects: Vec<Objects>,
         /// Parts of each process.
         count: u32,
@@ -68,7 +68,7 @@ pub struct ParallelPlan {
     /// How to start processes that work on the store.
     pub field_launcher: Launcher,
     /// The pool.
-    pub place: BenchPool,
+    pub pool: BenchPool,
     /// The benchmark.
     pub subject: Subject,
     /// Bytes of a field or part.
@@ -77,7 +77,7 @@ pub struct ParallelPlan {
     pub procs: Vec<u32>,
     /// Operations of each process in each repeat; chosen by size if not given.
     pub ops: Option<u32>,
-    /// How often each case is repeated.
+    /// Number of repeats of each case.
     pub repeat: u32,
     /// Classes of Arrays.
     pub classes_array: Vec<String>,
@@ -87,7 +87,7 @@ pub struct ParallelPlan {
     pub seed: u64,
     /// How processes are placed.
     pub pin: Pin,
-    /// Which rank this is.
+    /// Rank of this process.
     pub who: Rank,
     /// Directory through which ranks synchronize.
     pub rendezvous: Option<PathBuf>,
@@ -116,13 +116,13 @@ impl ParallelPlan {
         let mut meeting = Rendezvous::meet(self.who, self.rendezvous.as_deref())?;
         let report = self.run_with(&mut meeting, note);
         if let Err(error) = &report {
-            meeting.give_up(error);
+            meeting.report_error(error);
         }
         report
     }
 
     fn run_with(&self, meeting: &mut Rendezvous, note: Note<'_>) -> Result<Option<Report>> {
-        let location = self.place.location(&self.launcher, || self.needs(), note)?;
+        let location = self.pool.open_or_create(&self.launcher, || self.needs(), note)?;
         location.pool()?;
         let host = Host::for_folder(&location.folder)?;
         let nodes = meeting.gather(Node { node: self.node.clone(), host: host.clone() })?;
@@ -203,7 +203,7 @@ impl ParallelPlan {
         if matches!(self.subject, Subject::Segments { count: 0, .. }) {
             return refuse("each process needs at least one segment".to_owned());
         }
-        if self.who.ranks > 1 && matches!(self.place, BenchPool::Own(_)) {
+        if self.who.ranks > 1 && matches!(self.pool, BenchPool::Own(_)) {
             return refuse(
                 "several nodes need a pool that all of them can open: give --pool".to_owned(),
             );

@@ -18,7 +18,7 @@ use esker_types::Result;
 /// Size of a process's file for the limit: much larger than caches, so that memory is measured.
 const LIMIT_FILE_BYTES: u64 = 512 << 20;
 
-/// Additional notice of a start if other nodes have to see a file.
+/// Additional time before a start if other nodes have to see a file.
 const NOTICE_NODES_NS: u64 = 500_000_000;
 
 /// The state of one case.
@@ -34,7 +34,7 @@ pub(super) struct Stage<'p> {
 
 /// Time 0 of the traces of a repeat.
 #[derive(Clone, Copy)]
-struct Zero {
+struct TimeOrigin {
     unix_ns: u64,
     monotonic_ns: u64,
 }
@@ -82,7 +82,7 @@ impl Stage<'_> {
 
     fn create(&mut self, repeat: u32) -> Result<Layout> {
         let Self { location, case, meeting, .. } = self;
-        let container = meeting.tell(|| {
+        let container = meeting.broadcast(|| {
             let label = format!("esker-bench-{}-{repeat}", std::process::id());
             location.create_container(&label)?;
             Ok(label)
@@ -199,9 +199,9 @@ impl Stage<'_> {
     }
 
     /// Time 0 of a repeat, slightly in the future.
-    fn zero(&mut self) -> Result<Zero> {
+    fn zero(&mut self) -> Result<TimeOrigin> {
         let unix_ns = self.agree()?;
-        Ok(Zero { unix_ns, monotonic_ns: monotonic_of(unix_ns) })
+        Ok(TimeOrigin { unix_ns, monotonic_ns: monotonic_of(unix_ns) })
     }
 
     /// Rank 0 sets the start once all ranks are ready.
@@ -209,7 +209,7 @@ impl Stage<'_> {
         let nodes = if self.meeting.who().ranks > 1 { NOTICE_NODES_NS } else { 0 };
         let notice = notice_ns(u64::from(self.case.procs)) + nodes;
         self.meeting.barrier()?;
-        self.meeting.tell(|| Ok(unix_ns() + notice))
+        self.meeting.broadcast(|| Ok(unix_ns() + notice))
     }
 
     /// Makes the processes of all nodes begin at the same time. Segments do so in every iteration, as IOR has barriers
@@ -217,7 +217,7 @@ impl Stage<'_> {
     fn phase(
         &mut self,
         processes: &mut Processes,
-        zero: Zero,
+        zero: TimeOrigin,
         role: Role<'_>,
     ) -> Result<Vec<Trace>> {
         if self.case.objects.is_none() {
@@ -239,7 +239,7 @@ impl Stage<'_> {
     fn together(
         &mut self,
         processes: &mut Processes,
-        zero: Zero,
+        zero: TimeOrigin,
         role: Role<'_>,
     ) -> Result<Vec<Trace>> {
         let start = self.agree()?.max(zero.unix_ns);

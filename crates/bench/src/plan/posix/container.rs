@@ -1,9 +1,9 @@
 //! A container with a file system, for the duration of a benchmark.
 use super::super::Note;
+use super::super::location::write_buffer;
 use super::super::scratch::{OwnPool, Scratch};
 use super::super::served::Served;
-use super::super::system::write_buffer;
-use crate::posix::FilePlace;
+use crate::posix::FileLocation;
 use crate::processes::Launcher;
 use crate::units::Bytes;
 use dfs::{Dfs, NewDfs};
@@ -26,7 +26,7 @@ pub struct DfsSubject {
     pub new: NewDfs,
     /// Options of a new pool.
     pub own: OwnPool,
-    /// Reach a temporary pool through an engine only, as on another node.
+    /// Access a temporary pool through an engine only, as on another node.
     pub engine: bool,
     /// Bytes in the files of all processes together.
     pub bytes: u64,
@@ -71,9 +71,9 @@ impl OpenContainer {
         Ok((Self { pool, url, medium, label, made, _served: served }, scratch))
     }
 
-    pub(super) fn place(&self, folder: &str) -> FilePlace {
+    pub(super) fn location(&self, folder: &str) -> FileLocation {
         let (pool, container) = (self.url.clone(), self.label.clone());
-        FilePlace::Dfs { pool, container, folder: folder.trim_matches('/').to_owned() }
+        FileLocation::Dfs { pool, container, folder: folder.trim_matches('/').to_owned() }
     }
 
     /// Names of the pool and container on command lines.
@@ -90,7 +90,7 @@ impl OpenContainer {
         format!("container {label} in {url} ({targets} targets, {size} for data{buffer})")
     }
 
-    /// True if the pool has a write buffer; none for other than local pools.
+    /// True if the pool has a write buffer; none if the pool is not local.
     pub(super) fn write_buffer(&self) -> Option<bool> {
         write_buffer(&self.url).unwrap_or(None)
     }

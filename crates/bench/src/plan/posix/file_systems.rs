@@ -5,7 +5,7 @@ use super::container::{DfsSubject, OpenContainer};
 use super::through::Mounted;
 use crate::host::Host;
 use crate::mounts::{Media, Mount};
-use crate::posix::FilePlace;
+use crate::posix::FileLocation;
 use crate::processes::Launcher;
 use crate::report::Settings;
 use esker::names::NODE_VARIABLE;
@@ -29,7 +29,7 @@ pub enum Subject {
 
 /// The file systems it is compared with.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct Baselines {
     /// Compare with none.
     pub nothing: bool,
     /// A directory in memory; `/dev/shm` if not given.
@@ -46,7 +46,7 @@ pub struct FileSystem {
     /// Description.
     pub about: String,
     /// The location of files.
-    pub place: FilePlace,
+    pub location: FileLocation,
     /// How its processes are started.
     pub launcher: Launcher,
 }
@@ -75,7 +75,7 @@ impl FileSystems {
     pub fn new(
         launcher: &Launcher,
         subject: &Subject,
-        beside: &Beside,
+        beside: &Baselines,
         note: Note<'_>,
     ) -> Result<Self> {
         note("getting ready");
@@ -106,11 +106,11 @@ impl FileSystems {
 
     fn of_container(launcher: &Launcher, subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(launcher, subject, note)?;
-        let (place, about) = (container.place(&subject.folder), container.about());
+        let (location, about) = (container.location(&subject.folder), container.about());
         let through = subject.engine.then(|| (NODE_VARIABLE.to_owned(), "none".to_owned()));
         let mut launcher = launcher.clone();
         launcher.variables.extend(through);
-        let system = FileSystem { name: "DFS".to_owned(), about, place, launcher };
+        let system = FileSystem { name: "DFS".to_owned(), about, location, launcher };
         Ok(Self {
             all: vec![system],
             host: Host::for_folder(container.medium())?,
@@ -158,7 +158,7 @@ impl FileSystems {
 
     /// Adds a new directory in `within`, named by the type of the file system.
     fn add_folder(&mut self, launcher: &Launcher, within: &Path) -> Result<()> {
-        let scratch = Scratch::beside(launcher, within)?;
+        let scratch = Scratch::for_plain_files(launcher, within)?;
         let mut name = Mount::for_path(within)?.sort;
         if self.all.iter().any(|system| system.name == name) {
             name.push_str("-2");
@@ -174,7 +174,7 @@ fn posix_file_system(launcher: &Launcher, name: &str, folder: &Path) -> Result<F
     Ok(FileSystem {
         name: name.to_owned(),
         about: format!("{} ({}, {})", folder.display(), mount.sort, mount.media().name()),
-        place: FilePlace::Posix { folder: folder.to_owned() },
+        location: FileLocation::Posix { folder: folder.to_owned() },
         launcher: launcher.clone(),
     })
 }
@@ -186,17 +186,17 @@ fn make(folder: &Path) -> Result<()> {
 
 fn memory_folder() -> Option<PathBuf> {
     let usual = Path::new("/dev/shm");
-    lies_on(usual, Media::Memory).then(|| usual.to_owned())
+    is_on_medium(usual, Media::Memory).then(|| usual.to_owned())
 }
 
 /// The directory for temporary files if it is on a disk, else the current directory.
 fn disk_folder() -> Option<PathBuf> {
     let here = std::env::current_dir().ok();
     let candidates = [Some(std::env::temp_dir()), Some("/var/tmp".into()), here];
-    candidates.into_iter().flatten().find(|folder| lies_on(folder, Media::Block))
+    candidates.into_iter().flatten().find(|folder| is_on_medium(folder, Media::Block))
 }
 
-fn lies_on(folder: &Path, media: Media) -> bool {
+fn is_on_medium(folder: &Path, media: Media) -> bool {
     let writable = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
     writable && Mount::for_path(folder).is_ok_and(|mount| mount.media() == media)
 }

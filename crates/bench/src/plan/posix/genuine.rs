@@ -1,8 +1,8 @@
-//! The genuine `ior` and `mdtest`, if they are installed: the same work beside ours.
+//! The original `ior` and `mdtest`, if they are installed, which run the same work for comparison.
 use super::super::Note;
 use super::{FileSystem, IorPlan, Line, MdtestPlan, Outcome};
 use crate::metrics::Statistics;
-use crate::posix::FilePlace;
+use crate::posix::FileLocation;
 use crate::posix::mdtest::Kind;
 use crate::table::Table;
 use crate::units::rounded;
@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// File or directory that it works on, below the directory of a system.
+/// Test file or directory, below the directory of a file system.
 const NAME: &str = "genuine";
 
 /// The program, and `mpirun` for several processes.
@@ -42,13 +42,13 @@ impl Genuine {
 
     /// Runs the same work on each system that is a directory, once as warm-up and once measured. Adds the mean rates to
     /// the notes of the outcome, beside ours, and to the settings of its report.
-    pub fn beside(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
+    pub fn compare(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
         let program = self.program.display().to_string();
         let mut table = Table::new("Operation|on|>genuine|>ours|>ours x");
         let mut mean_rates = Map::new();
         for index in 0..outcome.systems.len() {
             let system = outcome.systems[index].clone();
-            let FilePlace::Posix { folder } = &system.place else { continue };
+            let FileLocation::Posix { folder } = &system.location else { continue };
             note(&format!("{program} on {}", system.name));
             let words = [arguments, &[folder.join(NAME).display().to_string()]].concat();
             let said = self.run(outcome.procs, &words);
@@ -141,7 +141,7 @@ fn options(valued: &[(&str, u64)], wanted: &[(&str, bool)]) -> Vec<String> {
 
 impl IorPlan {
     /// The options of the genuine program for the same work, up to the file name; none if files of another run are
-    /// read. They lack `-C`, which moves readers on by whole nodes and has no effect on one node.
+    /// read. They lack `-C`, which shifts readers by one node and has no effect on a single node.
     #[must_use]
     pub fn genuine(&self) -> Option<Vec<String>> {
         let work = &self.options;
@@ -227,7 +227,7 @@ write        1200.00     1000.00    1100.50       0.00
 ";
 
     #[test]
-    fn means_are_read_from_what_the_programs_print() {
+    fn means_are_parsed_from_program_output() {
         assert_eq!(mean_rate(MDTEST, "File creation"), Some(6996.044));
         assert_eq!(mean_rate(MDTEST, "File stat"), Some(91063.34));
         assert_eq!(mean_rate(MDTEST, "File read"), None);
@@ -237,7 +237,7 @@ write        1200.00     1000.00    1100.50       0.00
     }
 
     #[test]
-    fn a_program_that_is_missing_is_named() {
+    fn error_names_missing_benchmark_program() {
         let missing = Genuine::find("esker-no-such-program", None, 1).unwrap_err();
         assert!(missing.contains("esker-no-such-program is not on the PATH"), "{missing}");
         let given = Genuine::find("ior", Some(Path::new("/bin/false")), 1).unwrap();

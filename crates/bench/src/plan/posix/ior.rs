@@ -85,7 +85,7 @@ impl Run<'_> {
             (!plan.keep && plan.write, Access::Remove, "removing files"),
         ];
         for (_, access, what) in phases.into_iter().filter(|(wanted, ..)| *wanted) {
-            plan.setting.say(iteration, what, note);
+            plan.setting.report_progress(iteration, what, note);
             for system in 0..self.written.len() {
                 self.phase(system, iteration, access)?;
             }
@@ -97,11 +97,11 @@ impl Run<'_> {
         let seconds = self.plan.setting.stonewall_s;
         let seconds = seconds.filter(|_| matches!(access, Access::Write | Access::Read));
         let round = self.plan.round(iteration);
-        let whole = IorStep { access, round, open: true, first: 0, end: 0, seconds, close: true };
+        let total = IorStep { access, round, open: true, first: 0, end: 0, seconds, close: true };
         let parted = self.plan.barriers || (seconds.is_some() && self.plan.wear_out);
         let done = match parted && access != Access::Remove {
-            true => self.in_parts(system, &whole)?,
-            false => vec![self.ask(system, &self.ends(system, &whole))?],
+            true => self.in_parts(system, &total)?,
+            false => vec![self.ask(system, &self.ends(system, &total))?],
         };
         if access == Access::Write {
             self.written[system] = moved_by_process(&done);
@@ -133,18 +133,18 @@ impl Run<'_> {
     }
 
     /// Runs open, transfers, transfers after the stonewall, and close, with barriers in between.
-    fn in_parts(&mut self, system: usize, whole: &IorStep) -> Result<Vec<Vec<Done>>> {
-        let nothing = IorStep { open: false, close: false, seconds: None, ..*whole };
-        let all = self.ends(system, whole);
+    fn in_parts(&mut self, system: usize, total: &IorStep) -> Result<Vec<Vec<Done>>> {
+        let nothing = IorStep { open: false, close: false, seconds: None, ..*total };
+        let all = self.ends(system, total);
         let same = |step: IorStep| vec![step; all.len()];
         let opened = self.ask(system, &same(IorStep { open: true, ..nothing }))?;
         let walled: Vec<_> = all
             .iter()
-            .map(|step| IorStep { end: step.end, seconds: whole.seconds, ..nothing })
+            .map(|step| IorStep { end: step.end, seconds: total.seconds, ..nothing })
             .collect();
         let moved = self.ask(system, &walled)?;
         let mut done = vec![opened, moved];
-        if whole.seconds.is_some() && self.plan.wear_out {
+        if total.seconds.is_some() && self.plan.wear_out {
             let counts = moved_by_process(&done);
             let most = counts.iter().copied().max().unwrap_or(0);
             let rest = counts.iter().zip(&all);

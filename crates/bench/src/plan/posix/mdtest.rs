@@ -143,7 +143,7 @@ impl Run<'_> {
         let systems = self.files.len();
         self.top(iteration, Phase::TopCreate, self.plan.create)?;
         for phase in self.plan.phases() {
-            self.plan.setting.say(iteration, phase.title(), note);
+            self.plan.setting.report_progress(iteration, phase.title(), note);
             for system in 0..systems {
                 self.phase(system, iteration, phase)?;
             }

@@ -10,13 +10,13 @@ mod table;
 mod through;
 
 pub use container::DfsSubject;
-pub use file_systems::{Beside, FileSystem, FileSystems, Subject};
+pub use file_systems::{Baselines, FileSystem, FileSystems, Subject};
 pub use genuine::Genuine;
 pub(in crate::plan) use genuine::on_path;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};
-pub use table::{TablePlan, Tabled};
+pub use table::{TablePlan, TableResults};
 
 use super::{Note, together};
 use crate::pin::{Pin, cpu_of};
@@ -61,7 +61,7 @@ impl Setting {
     }
 
     /// Reports the progress of an iteration.
-    fn say(&self, iteration: u32, what: &str, note: Note<'_>) {
+    fn report_progress(&self, iteration: u32, what: &str, note: Note<'_>) {
         match iteration {
             WARM_UP => note(&format!("warming up: {what}")),
             _ => note(&format!("iteration {iteration} of {}: {what}", self.iterations)),
@@ -114,7 +114,7 @@ impl Workers {
                 rank,
                 procs: setting.procs,
                 cpu: cpu_of(&cpus, rank),
-                place: system.place.clone(),
+                location: system.location.clone(),
                 load: load.clone(),
                 seed: setting.seed,
             };

@@ -142,9 +142,9 @@ pub struct Repeated {
 /// One iteration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Repeat {
-    /// Its number, from 1.
+    /// Number of the iteration, from 1.
     pub repeat: u32,
-    /// In the unit.
+    /// Rate in `unit`.
     pub rate: f64,
     /// Operations of all processes.
     pub ops: u64,

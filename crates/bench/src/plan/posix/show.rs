@@ -1,4 +1,4 @@
-//! The tables of mdtest and ior, with the other file systems beside them.
+//! The tables of mdtest and ior, with columns for the other file systems.
 use super::outcome::mean_latency_s;
 use super::{Line, Outcome, Sample};
 use crate::metrics::Statistics;

@@ -1,7 +1,7 @@
-//! The container of a benchmark through the interception library and through a mount.
+//! Access to the container of a benchmark through the interception library and through a mount.
 use super::super::served::runner;
 use super::{FileSystem, FileSystems};
-use crate::posix::FilePlace;
+use crate::posix::FileLocation;
 use crate::processes::Launcher;
 use crate::runner::Runner;
 use esker_types::{Error, Result};
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Path of the container in intercepted processes.
-const SEEN_AT: &str = "/esker";
+const INTERCEPTED_PATH: &str = "/esker";
 
 /// A mount that is removed when this value is dropped.
 pub(super) struct Mounted {
@@ -25,8 +25,8 @@ impl Drop for Mounted {
 }
 
 impl FileSystems {
-    /// Adds the container through the interception library and, if `mounted`, through a mount, started as the first system
-    /// is. If either does not work here, it is reported as missing.
+    /// Adds the container through the interception library and, if `mounted`, through a mount, started as the first
+    /// system is. If either does not work here, it is reported as missing.
     pub(super) fn add_programs(&mut self, mounted: bool) {
         let Some(launcher) = self.all.first().map(|system| system.launcher.clone()) else { return };
         let launcher = &launcher;
@@ -44,15 +44,15 @@ impl FileSystems {
         };
         let program = launcher.program.display().to_string();
         let source = format!("{pool}/{container}");
-        let run = ["run", &source, "--mount", SEEN_AT, "--", &program];
+        let run = ["run", &source, "--mount", INTERCEPTED_PATH, "--", &program];
         let runner = runner(launcher);
         runner.run(&[&run[..], &["--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
         worker.extend(launcher.worker.iter().cloned());
         self.all.push(FileSystem {
             name: "run".to_owned(),
-            about: format!("the same container through esker run, at {SEEN_AT}"),
-            place: FilePlace::Posix { folder: Path::new(SEEN_AT).join("run") },
+            about: format!("the same container through esker run, at {INTERCEPTED_PATH}"),
+            location: FileLocation::Posix { folder: Path::new(INTERCEPTED_PATH).join("run") },
             launcher: Launcher { worker, ..launcher.clone() },
         });
         Ok(())
@@ -75,7 +75,7 @@ impl FileSystems {
         self.all.push(FileSystem {
             name: "mount".to_owned(),
             about: format!("the same container through esker mount, at {at}"),
-            place: FilePlace::Posix { folder: dir.join("mount") },
+            location: FileLocation::Posix { folder: dir.join("mount") },
             launcher: launcher.clone(),
         });
         self.mounted = Some(Mounted { runner, dir });

@@ -17,18 +17,18 @@ pub(super) const LAYOUTS: u32 = 3;
 const PAIRS: [(&str, &str); 2] =
     [("h5pcc.openmpi", "mpirun.openmpi"), ("h5pcc.mpich", "mpirun.mpich")];
 
-/// Names on machines with a single MPI.
+/// Compiler and mpirun on machines with a single MPI.
 const USUAL: [(&str, &str); 2] = [("h5pcc", "mpirun"), ("h5pcc", "mpiexec")];
 
-/// Settings of Open MPI: there may be more processes than cores, and the program places itself. Its files are in the
-/// directory of the program (`TMPDIR`), which goes even if it is killed.
+/// Settings of Open MPI: there may be more processes than cores, and the program pins itself. Its files are in the
+/// directory of the program (`TMPDIR`), which is removed even if the run is killed.
 const VARIABLES: [(&str, &str); 3] = [
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ("OMPI_MCA_hwloc_base_binding_policy", "none"),
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
 ];
 
-/// Directory of the memory that Open MPI ranks share. It is next to the file and removed even if the run is killed.
+/// Variables that set the directory of the memory that Open MPI ranks share. It is removed even if the run is killed.
 const MEMORY: [&str; 2] =
     ["OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"];
 
@@ -37,7 +37,7 @@ const ABSENT: &str = "there is no h5pcc with its mpirun on the PATH: install par
 const REFUSED: &str = "mpirun tells why on standard error; Open MPI refuses to work for root unless OMPI_ALLOW_RUN_AS_ROOT=1 and \
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set";
 
-/// How parallel HDF5 is found.
+/// Options to find parallel HDF5.
 #[derive(Clone, Debug, Default)]
 pub struct Hdf5 {
     /// Leave it out.
@@ -73,7 +73,7 @@ pub(super) enum PeerPhase {
 }
 
 impl Hdf5 {
-    /// The program, and the directory that it is in. If it cannot be compiled, the peer says why.
+    /// Returns the program and its directory. If it cannot be compiled, the peer contains the reason.
     ///
     /// # Errors
     /// If there is no directory for temporary files.
@@ -95,7 +95,7 @@ impl Hdf5 {
         let pair = |(compiler, mpirun): (&str, &str)| {
             Some((given(self.compiler.as_ref(), compiler)?, given(self.mpirun.as_ref(), mpirun)?))
         };
-        // A compiler of another name is of an MPI that nobody knows: its mpirun is the usual one.
+        // The MPI of a compiler with another name is unknown: use the default mpirun.
         let is_named = |(compiler, _): &(&str, &str)| {
             self.compiler.as_ref().is_none_or(|given| given.ends_with(compiler))
         };
@@ -197,14 +197,14 @@ impl Peer {
     ) -> Result<Option<Times>> {
         let Some(processes) = &mut self.processes else { return Ok(None) };
         let done: Vec<Done> = processes.ask(&[[phase as u32, round, layout]])?;
-        let done = done.into_iter().next().ok_or_else(silent)?;
+        let done = done.into_iter().next().ok_or_else(no_answer_error)?;
         self.about = done.about.or(self.about.take());
         Ok(Some(done.times_s))
     }
 }
 
 #[cold]
-fn silent() -> Error {
+fn no_answer_error() -> Error {
     Error::new(ErrorKind::Io, "parallel HDF5 gave no answer")
 }
 

@@ -1,4 +1,4 @@
-//! `esker bench tensors`: arrays that many processes store, beside parallel HDF5, a plain file and the medium.
+//! `esker bench tensors`: compares arrays that many processes store with parallel HDF5, a plain file and the medium.
 mod hdf5;
 mod outcome;
 mod show;
@@ -82,13 +82,14 @@ impl TensorsPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         let cases = self.cases()?;
         let own = OwnPool { durability: Some(Durability::Process), ..self.own.clone() };
-        let location = BenchPool::Own(own).location(&self.launcher, || needs(&cases), note)?;
-        let beside = Scratch::beside(&self.launcher, &location.folder)?;
+        let location =
+            BenchPool::Own(own).open_or_create(&self.launcher, || needs(&cases), note)?;
+        let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
         note("compiling the program for parallel HDF5");
         let (mut peer, _built) = self.hdf5.peer(&self.launcher)?;
         let mut measured = Vec::new();
         for (scaling, part) in cases {
-            let lines = self.measure(&location, beside.path(), part, &mut peer, note)?;
+            let lines = self.measure(&location, plain_files.path(), part, &mut peer, note)?;
             measured.push(Case { scaling, part, lines });
         }
         Ok(Outcome {
@@ -165,7 +166,7 @@ impl TensorsPlan {
     }
 }
 
-/// The rows of each of `procs` processes with `bytes` each, whole rows only.
+/// The rows of each of `procs` processes with `bytes` each, rounded down to complete rows.
 fn part(procs: u32, bytes: u64) -> Result<Part> {
     match (ROW_BYTES..=PART_BYTES_MAX).contains(&bytes) {
         true => Ok(Part { rows: bytes / ROW_BYTES, procs }),
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_whole_and_there_is_one_at_least() {
+    fn rows_are_rounded_down_to_at_least_one() {
         assert_eq!(part(2, 3 * ROW_BYTES + 1).unwrap(), Part { rows: 3, procs: 2 });
         for bytes in [0, ROW_BYTES - 1, PART_BYTES_MAX + 1] {
             assert!(part(2, bytes).unwrap_err().message().contains("--size"));
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_has_room_for_the_largest_array() {
+    fn pool_has_space_for_largest_array() {
         let case = |rows, procs| (Scaling::Weak(0), Part { rows, procs });
         let (bytes, entries) = needs(&[case(2048, 4), case(1, 16)]);
         assert_eq!((bytes, entries), (32 << 20, 16 * ENTRIES_PER_CHUNK + ENTRIES));

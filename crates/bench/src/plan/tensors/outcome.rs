@@ -12,7 +12,7 @@ use crate::units::rounded;
 use esker_types::Result;
 use std::time::Duration;
 
-/// Systems by number: the store, the layouts of parallel HDF5, a new plain file, and the medium.
+/// Indexes of the compared systems: the store, the layouts of parallel HDF5, a new plain file, and the medium.
 pub(super) const ESKER: usize = 0;
 pub(super) const HDF5: usize = 1;
 pub(super) const FILE: usize = 4;
@@ -100,7 +100,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Adds the times of PUT and GET of an array. Those of warm-ups are forgotten.
+    /// Adds the times of PUT and GET of an array. Ignores times of warm-ups.
     ///
     /// # Errors
     /// As [`Histogram::record`].

@@ -6,7 +6,7 @@ use crate::processes::{Launcher, Processes};
 use crate::tensors::worker::{Done, Job, Phase, Step};
 use esker_types::Result;
 
-/// When a step of all processes began, had opened, had moved and had closed, in seconds.
+/// Times of a step over all processes: start, end of open, end of transfer and end of close, in seconds.
 pub(super) type Times = [f64; 4];
 
 pub(super) struct Workers {
@@ -22,7 +22,7 @@ impl Workers {
         Ok(Self { processes: Processes::start(launcher, &jobs)?, procs })
     }
 
-    /// All processes take a step from the same moment on.
+    /// Makes all processes take a step at the same time.
     pub(super) fn all(&mut self, phase: Phase, round: u32) -> Result<Times> {
         let start_ns = self.start_ns();
         let step = Step { phase, round, token: None, start_ns };
@@ -30,13 +30,13 @@ impl Workers {
         self.processes.ask(&steps).map(|done: Vec<Done>| merged(&done))
     }
 
-    /// The first process takes a step.
+    /// Makes the first process take a step.
     pub(super) fn first(&mut self, phase: Phase, round: u32) -> Result<Done> {
         self.one(phase, round, 0)
     }
 
-    /// The first process begins a PUT, all write their parts, and the first commits when all are done. Messages pass the
-    /// token on and tell who is done; the time that they take counts.
+    /// The first process begins a PUT, all write their parts, and the first commits when all are done. Messages pass
+    /// the token on and report completion; their time is included.
     pub(super) fn put(&mut self, round: u32) -> Result<Times> {
         let start_ns = self.start_ns();
         let begun = self.one(Phase::Begin, round, start_ns)?;
@@ -62,7 +62,7 @@ impl Workers {
     }
 }
 
-/// From the first process that began, to the last at each of the other times.
+/// Earliest start, and latest of each of the other times, over all processes.
 fn merged(done: &[Done]) -> Times {
     let at = |index: usize| done.iter().map(move |one| one.times_s[index]);
     let last = |index| at(index).fold(f64::NEG_INFINITY, f64::max);

@@ -1,4 +1,4 @@
-//! `esker bench zarr`: `esker.zarr.Store` beside the store that zarr has for directories, on one medium.
+//! `esker bench zarr`: compares `esker.zarr.Store` with zarr's store for directories, on the same medium.
 mod outcome;
 mod show;
 
@@ -66,17 +66,17 @@ impl ZarrPlan {
     /// Runs the benchmark.
     ///
     /// # Errors
-    /// If an option is invalid, the pool cannot be created, the Python has no zarr or no esker, or an array that is read is
+    /// If an option is invalid, the pool cannot be created, the Python has no zarr or no esker, or an array read is
     /// not the one written.
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
-        let place = BenchPool::Own(self.own.clone());
-        let location = place.location(&self.launcher, || self.needs(), note)?;
-        let beside = Scratch::beside(&self.launcher, &location.folder)?;
+        let pool = BenchPool::Own(self.own.clone());
+        let location = pool.open_or_create(&self.launcher, || self.needs(), note)?;
+        let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
         let pairs =
             self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));
         let measured = pairs.map(|(procs, size_bytes)| {
-            let lines = self.measure(&location, beside.path(), procs, size_bytes, note)?;
+            let lines = self.measure(&location, plain_files.path(), procs, size_bytes, note)?;
             Ok(Case { procs, size_bytes, lines })
         });
         Ok(Outcome {
@@ -228,13 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_has_room_for_the_arrays_of_all_processes_twice() {
+    fn pool_has_space_for_arrays_of_all_processes_twice() {
         let (bytes, entries) = plan(&[1 << 20, 64 << 10], 64 << 20).needs();
         assert_eq!((bytes, entries), (256 << 20, 2 * 1024 * ENTRIES_PER_CHUNK));
     }
 
     #[test]
-    fn commits_are_those_of_the_program() {
+    fn commit_size_matches_python_program() {
         assert!(WORK.contains(&format!("\nCOMMIT_CHUNKS = {COMMIT_CHUNKS}\n")));
     }
 }

@@ -6,7 +6,7 @@ use crate::report::{Report, Run, RunName, Settings};
 use crate::units::rounded;
 use crate::zarr::Store;
 
-/// The stores by number.
+/// Indexes of the stores.
 pub(super) const SYSTEMS: [Store; 2] = [Store::Esker, Store::Local];
 pub(super) const ESKER: usize = 0;
 pub(super) const LOCAL: usize = 1;

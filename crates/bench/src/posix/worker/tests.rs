@@ -21,9 +21,15 @@ impl Drop for Folder {
 }
 
 fn workers(folder: &Path, load: &Load, procs: u32) -> Vec<Worker> {
-    let place = FilePlace::Posix { folder: folder.to_owned() };
-    let job =
-        |rank| Job { rank, procs, cpu: None, place: place.clone(), load: load.clone(), seed: 7 };
+    let location = FileLocation::Posix { folder: folder.to_owned() };
+    let job = |rank| Job {
+        rank,
+        procs,
+        cpu: None,
+        location: location.clone(),
+        load: load.clone(),
+        seed: 7,
+    };
     (0..procs).map(|rank| Worker::begin(job(rank)).unwrap()).collect()
 }
 
@@ -57,7 +63,7 @@ fn phase(phase: Phase, end: u64) -> PosixStep {
 }
 
 #[test]
-fn items_are_made_looked_at_read_and_removed() {
+fn items_are_created_examined_read_and_removed() {
     for unique in [false, true] {
         let folder = Folder::new(if unique { "own" } else { "common" });
         let options = mdtest::Options { unique, ..mdtest() };
@@ -84,7 +90,7 @@ fn items_are_made_looked_at_read_and_removed() {
 }
 
 #[test]
-fn a_file_that_is_not_as_it_was_written_is_found() {
+fn damaged_files_are_detected() {
     let folder = Folder::new("flipped-item");
     let mut workers = workers(&folder.0, &Load::Mdtest(mdtest()), 2);
     let create = Phase::Create(Kind::File);
@@ -139,8 +145,8 @@ fn transfers_are_written_read_and_compared() {
         assert_eq!(take(&mut workers, access(Access::Check, 12)).unwrap(), [12, 12, 12]);
         let name = if file_per_process { "f.00000001" } else { "f" };
         let path = folder.0.join(name);
-        let whole = std::fs::metadata(&path).unwrap().len();
-        assert_eq!(whole, if file_per_process { 12_000 } else { 36_000 });
+        let size = std::fs::metadata(&path).unwrap().len();
+        assert_eq!(size, if file_per_process { 12_000 } else { 36_000 });
         flip(&path, 5123);
         assert!(take(&mut workers, access(Access::Read, 12)).is_ok());
         let error = take(&mut workers, access(Access::Check, 12)).unwrap_err();
@@ -151,9 +157,9 @@ fn transfers_are_written_read_and_compared() {
     }
 }
 
-/// Data of another round at the right place is found too.
+/// Data of another round at the right location is found too.
 #[test]
-fn old_data_is_not_taken_for_new() {
+fn data_of_earlier_round_fails_check() {
     let folder = Folder::new("old");
     let mut workers = workers(&folder.0, &Load::Ior(ior(false)), 2);
     take(&mut workers, access(Access::Write, 12)).unwrap();
@@ -181,7 +187,7 @@ fn a_step_of_the_other_benchmark_is_refused() {
 }
 
 #[test]
-fn memory_is_read_from_the_kernel_s_status() {
+fn memory_use_is_parsed_from_process_status() {
     let status = "Name:\tx\nVmHWM:\t    2048 kB\nRssAnon:\t  12 kB\n";
     assert_eq!((bytes_in(status, "VmHWM"), bytes_in(status, "RssAnon")), (2 << 20, 12 << 10));
     assert_eq!(bytes_in(status, "VmSwap"), 0);

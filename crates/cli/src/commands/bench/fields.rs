@@ -107,7 +107,7 @@ impl Fields {
         self.json.check()?;
         let plan = FieldsPlan {
             launcher: launcher("fields-worker")?,
-            place: self.pool.place(),
+            pool: self.pool.place(),
             shape: Shape {
                 steps: self.steps,
                 levels: self.levels,

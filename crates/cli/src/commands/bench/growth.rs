@@ -59,7 +59,7 @@ impl Growth {
         self.json.check()?;
         let plan = GrowthPlan {
             launcher: launcher("growth-worker")?,
-            place: self.pool.place(),
+            pool: self.pool.place(),
             kinds: self.kind,
             entries: self.entries,
             value_bytes: self.value.0,

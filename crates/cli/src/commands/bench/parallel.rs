@@ -219,7 +219,7 @@ impl Common {
         let plan = ParallelPlan {
             launcher: launcher("worker")?,
             field_launcher: launcher("field-worker")?,
-            place: self.pool.place(),
+            pool: self.pool.place(),
             subject,
             sizes: sizes.iter().map(|size| size.0).collect(),
             ops,
@@ -245,7 +245,7 @@ impl Common {
         match (self.rank, self.ranks) {
             (Some(rank), Some(ranks)) => Rank { rank, ranks }.checked(),
             // The ranks of a batch job's variables may not be meant for this command.
-            _ if self.rendezvous.is_none() => match Rank::of_environment()? {
+            _ if self.rendezvous.is_none() => match Rank::from_environment()? {
                 Rank { ranks: 1, .. } => Ok(Rank::ALONE),
                 Rank { rank, ranks } => Err(Error::new(
                     ErrorKind::Invalid,
@@ -255,7 +255,7 @@ impl Common {
                     ),
                 )),
             },
-            _ => Rank::of_environment(),
+            _ => Rank::from_environment(),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::output::{Answer, with_spinner};
 use clap::Args;
 use esker::types::Result;
 use esker_bench::pin::Pin;
-use esker_bench::plan::posix::{Beside, TablePlan};
+use esker_bench::plan::posix::{Baselines, TablePlan};
 use esker_bench::units::Bytes;
 use std::path::PathBuf;
 
@@ -74,7 +74,7 @@ impl Posix {
         let plan = TablePlan {
             launcher: launcher("posix-worker")?,
             own: self.own.pool(),
-            beside: Beside { nothing: false, memory: self.tmpfs, disk: self.disk },
+            beside: Baselines { nothing: false, memory: self.tmpfs, disk: self.disk },
             engine: self.engine,
             only_dfs: self.only_dfs,
             procs: self.procs,

@@ -6,7 +6,7 @@ use crate::output::{Answer, with_spinner};
 use clap::Args;
 use esker::names::NODE_VARIABLE;
 use esker::types::Result;
-use esker_bench::scaling::{Beyond, ScalingPlan, Swept};
+use esker_bench::scaling::{ModelledSystems, ScalingPlan, Swept};
 use esker_bench::units::Bytes;
 use esker_plots::page::Page;
 use esker_plots::results::Results;
@@ -66,7 +66,7 @@ impl ScalingArgs {
             sizes: sweep.sizes,
             ops: sweep.ops,
             node: std::env::var(NODE_VARIABLE).unwrap_or_else(|_| "none".to_owned()),
-            beyond: Beyond {
+            beyond: ModelledSystems {
                 servers: self.model_nodes,
                 clients: self.model_clients,
                 procs: self.model_procs,

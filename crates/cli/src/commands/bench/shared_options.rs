@@ -1,4 +1,4 @@
-//! Options that `esker bench mdtest` and `esker bench ior` share, and options of the original programs that they refuse.
+//! What `esker bench mdtest` and `esker bench ior` share: options, and those of the original programs that are refused.
 use super::{JsonFile, OwnArgs, launcher};
 use crate::output::{Answer, Bar};
 use clap::error::ErrorKind;
@@ -9,7 +9,7 @@ use esker_bench::load::class_of;
 use esker_bench::pin::Pin;
 use esker_bench::plan::Note;
 use esker_bench::plan::posix::{
-    Beside, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject,
+    Baselines, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject,
 };
 use esker_bench::units::Bytes;
 use serde_json::json;
@@ -119,7 +119,7 @@ impl Common {
             ApiArg::Dfs => Subject::Dfs(self.dfs.subject(&work)?),
         };
         let beside =
-            Beside { nothing: self.alone, memory: self.tmpfs.clone(), disk: self.disk.clone() };
+            Baselines { nothing: self.alone, memory: self.tmpfs.clone(), disk: self.disk.clone() };
         let note: Note<'_> = &mut |what| bar.say(what);
         let sites = FileSystems::new(&launcher("posix-worker")?, &subject, &beside, note)?;
         let mut outcome = measure(&sites, note)?;
@@ -127,7 +127,7 @@ impl Common {
             && (self.genuine.is_some() || !self.alone)
         {
             match Genuine::find(name, self.genuine.as_deref(), outcome.procs) {
-                Ok(genuine) => genuine.beside(&mut outcome, options, note),
+                Ok(genuine) => genuine.compare(&mut outcome, options, note),
                 Err(why) => outcome.missing.push(why),
             }
         }
@@ -171,7 +171,7 @@ pub(super) trait Original {
     const REFUSED: &'static [(&'static str, &'static str)];
 }
 
-/// Arguments for options of the original program that are refused by name. The help does not show them.
+/// For clap: options of the original program that are known, hidden from the help, and refused by name.
 pub(super) struct Refused<O>(PhantomData<O>);
 
 impl<O: Original> Args for Refused<O> {

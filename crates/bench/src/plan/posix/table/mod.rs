@@ -2,7 +2,7 @@
 mod rows;
 
 use super::super::Note;
-use super::{Beside, DfsSubject, FileSystems, IorPlan, MdtestPlan, Outcome, Setting, Subject};
+use super::{Baselines, DfsSubject, FileSystems, IorPlan, MdtestPlan, Outcome, Setting, Subject};
 use crate::pin::Pin;
 use crate::plan::OwnPool;
 use crate::posix::ior::Options as IorOptions;
@@ -24,8 +24,8 @@ pub struct TablePlan {
     /// Options of the pool.
     pub own: OwnPool,
     /// The file systems it is compared with.
-    pub beside: Beside,
-    /// Reach the pool through an engine only, as on another node.
+    pub beside: Baselines,
+    /// Access the pool through an engine only, as on another node.
     pub engine: bool,
     /// Leave out `esker run` and `esker mount`.
     pub only_dfs: bool,
@@ -47,7 +47,7 @@ pub struct TablePlan {
 
 /// The complete table.
 #[derive(Clone, Debug)]
-pub struct Tabled {
+pub struct TableResults {
     /// By [`rows::ROWS`] and [`rows::LATENCIES`].
     outcomes: Vec<Outcome>,
     rows: Vec<Row>,
@@ -63,7 +63,7 @@ impl TablePlan {
     ///
     /// # Errors
     /// If there is no space, or an option is invalid; errors of the file systems.
-    pub fn run(&self, note: Note<'_>) -> Result<Tabled> {
+    pub fn run(&self, note: Note<'_>) -> Result<TableResults> {
         let mut systems = FileSystems::new(&self.launcher, &self.subject(), &self.beside, note)?;
         if !systems.all.iter().any(|system| system.name == rows::BASE) {
             let message = "ratios need a tmpfs: name a directory on one by --tmpfs";
@@ -81,7 +81,7 @@ impl TablePlan {
             self.transfers(1, SMALL, true).run(&systems, note)?,
         ];
         let rows = rows::all_rows(&outcomes, self.engine);
-        Ok(Tabled { outcomes, rows, engine: self.engine })
+        Ok(TableResults { outcomes, rows, engine: self.engine })
     }
 
     fn subject(&self) -> Subject {
@@ -169,7 +169,7 @@ impl TablePlan {
     }
 }
 
-impl Tabled {
+impl TableResults {
     /// All runs in one report, with the table as `table`.
     #[must_use]
     pub fn report(&self) -> Value {
@@ -190,7 +190,7 @@ const ABOUT_ENGINE: &str = "
 The pool is reached through one engine over TCP on loopback. The goals are five times what GekkoFS reached of tmpfs over \
 TCP on a machine of 2 cores: 0.02, 0.017, 0.005 and 0.1.";
 
-impl fmt::Display for Tabled {
+impl fmt::Display for TableResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.outcomes.first() else { return Ok(()) };
         let host = &first.host;
@@ -209,7 +209,7 @@ impl fmt::Display for Tabled {
     }
 }
 
-impl Tabled {
+impl TableResults {
     /// The systems other than the base, in order.
     fn systems(&self) -> Vec<&str> {
         let systems = self.outcomes.first().map_or(&[][..], |outcome| &outcome.systems);

@@ -4,7 +4,7 @@ use crate::units::rounded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The file system that ratios are to.
+/// The base of ratios.
 pub(super) const BASE: &str = "tmpfs";
 
 /// One line of the table.
@@ -28,7 +28,7 @@ pub(super) struct Row {
 /// Work that is compared by its rate: its name, the outcome and phase it is in, and the goals.
 struct Rate(&'static str, usize, &'static str, Goals);
 
-/// For `DFS` and `run`.
+/// Goals for `DFS` and `run`.
 type Goals = [f64; 2];
 
 const RATES: [Rate; 8] = [
@@ -51,13 +51,13 @@ const LATENCIES: [(&str, usize, &str); 5] = [
     ("8 KiB read, 1 process", 5, "read"),
 ];
 
-/// Half of the operations of one process are to take no longer.
+/// Goal for the median latency of one process.
 const LATENCY_GOAL_US: f64 = 10.0;
 
 /// Goal for a shared file: its rate over that of one file per process.
 const SHARED_GOAL: f64 = 0.9;
 
-/// Goals of `esker run` on a pool that is reached through one engine.
+/// Goals of `esker run` on a pool that clients access through one engine.
 const ENGINE_GOALS: [(&str, f64); 4] = [
     ("create, one directory", 0.1),
     ("stat", 0.085),
@@ -65,7 +65,7 @@ const ENGINE_GOALS: [(&str, f64); 4] = [
     ("1 MiB write, own file", 0.5),
 ];
 
-/// All rows. With `engine`, the pool was reached through one.
+/// Builds all rows. With `engine`, clients accessed the pool through an engine.
 pub(super) fn all_rows(outcomes: &[Outcome], engine: bool) -> Vec<Row> {
     let mut rows = of_local(outcomes);
     for row in rows.iter_mut().filter(|_| engine) {
@@ -96,7 +96,7 @@ fn goals(of: Goals) -> BTreeMap<String, f64> {
 }
 
 /// A number for each system.
-fn by_site(outcome: &Outcome, of: impl Fn(usize) -> Option<f64>) -> BTreeMap<String, f64> {
+fn by_system(outcome: &Outcome, of: impl Fn(usize) -> Option<f64>) -> BTreeMap<String, f64> {
     let systems = outcome.systems.iter().enumerate();
     systems.filter_map(|(index, system)| Some((system.name.clone(), rounded(of(index)?)))).collect()
 }
@@ -106,7 +106,7 @@ impl Rate {
         let Self(work, outcome, phase, aims) = *self;
         let outcome = outcomes.get(outcome)?;
         let (line, base) = (line(outcome, phase)?, base_of(outcome)?);
-        let mut systems = by_site(outcome, |system| line.ratio(system, base));
+        let mut systems = by_system(outcome, |system| line.ratio(system, base));
         systems.remove(BASE);
         Some(Row {
             work: work.to_owned(),
@@ -119,7 +119,7 @@ impl Rate {
     }
 }
 
-/// The rate into one file of all as a share of that into own files, by system.
+/// Rate of a shared file over the rate of one file per process, by system.
 fn shared(outcomes: &[Outcome]) -> Option<Row> {
     let (own, common) = (outcomes.get(1)?, outcomes.get(2)?);
     let (own_line, common_line) = (line(own, "write")?, line(common, "write")?);
@@ -127,7 +127,7 @@ fn shared(outcomes: &[Outcome]) -> Option<Row> {
         let own = own_line.median(system);
         (own > 0.0).then(|| common_line.median(system) / own)
     };
-    let mut systems = by_site(common, share);
+    let mut systems = by_system(common, share);
     Some(Row {
         work: "shared file over own files, 8 KiB write".to_owned(),
         unit: "ratio".to_owned(),
@@ -141,7 +141,7 @@ fn shared(outcomes: &[Outcome]) -> Option<Row> {
 fn latency(work: &str, outcome: &Outcome, phase: &str) -> Option<Row> {
     let line = line(outcome, phase)?;
     let median = |system| Some(line.tally(system).latency.percentile_us(50.0));
-    let mut systems = by_site(outcome, median);
+    let mut systems = by_system(outcome, median);
     Some(Row {
         work: work.to_owned(),
         unit: "us".to_owned(),
