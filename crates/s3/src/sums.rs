@@ -161,7 +161,7 @@ impl Expected {
             if given.len() != MD5_BYTES {
                 return Err(Fault::new(
                     S3ErrorCode::InvalidDigest,
-                    "Content-MD5 is no MD5 in base64",
+                    "Content-MD5 is not an MD5 in base64",
                 ));
             }
             same("md5", summed.md5.is_some_and(|md5| given == md5))?;

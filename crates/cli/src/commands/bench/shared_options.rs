@@ -1,4 +1,4 @@
-//! What `esker bench mdtest` and `esker bench ior` share: options, and those of the original programs that are refused.
+//! Options of `esker bench mdtest` and `esker bench ior`, and those of the original programs that are refused.
 use super::{JsonFile, OwnArgs, launcher};
 use crate::output::{Answer, Bar};
 use clap::error::ErrorKind;
