@@ -5,7 +5,7 @@
 //! store.
 //!
 //! The first use of fresh memory is ten times slower than its reuse. Memory is therefore touched before it is measured:
-//! the limit's file as well as the segments of the pool.
+//! the file that measures the medium's limit as well as the segments of the pool.
 //!
 //! [`field_io`] is the benchmark of the papers. Its processes record the time of every event ([`traces`]), [`metrics`]
 //! computes all figures from these times, and nodes synchronize through files ([`rendezvous`]).

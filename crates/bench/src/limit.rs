@@ -61,7 +61,9 @@ impl Limit {
         let mut buffer = Buffer::new(self.block_bytes)?;
         self.measure(until, |index| {
             let read = self.file.read_exact_at(&mut buffer, self.offset(index));
-            read.map_err(|error| Error::io("pread of the limit's file", &error))
+            read.map_err(|error| {
+                Error::io("pread of the file that measures the medium's limit", &error)
+            })
         })
     }
 
@@ -92,11 +94,15 @@ impl Limit {
 
     fn write(&self, index: u64) -> Result<()> {
         let written = self.file.write_all_at(self.block(index), self.offset(index));
-        written.map_err(|error| Error::io("pwrite of the limit's file", &error))
+        written.map_err(|error| {
+            Error::io("pwrite of the file that measures the medium's limit", &error)
+        })
     }
 
     fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io("sync of the limit's file", &error))
+        self.file
+            .sync_data()
+            .map_err(|error| Error::io("sync of the file that measures the medium's limit", &error))
     }
 }
 

@@ -67,6 +67,7 @@ impl Namespace {
         Ok(best)
     }
 
+    /// The I/O context of one of the connections to the cluster, created at first use.
     fn io_context_on(&self, index: usize) -> Result<IoContext> {
         let mut known = self.io_contexts[index].lock();
         match &*known {

@@ -1,7 +1,7 @@
-"""One process of `esker bench fields --peer pyfdb`: the work of a worker, on a real FDB, or, from Python as
-well, on the store that workers of Esker filled.
+"""One process of `esker bench fields --peer pyfdb`. It does the work of a worker on a real FDB, or reads the store
+that workers of Esker filled.
 
-Bytes are made once and are the same for all fields; lengths are checked, not contents.
+All fields have the same bytes, generated once. Readers check lengths, not contents.
 """
 import os
 import random
@@ -56,7 +56,7 @@ class Worker:
 
     def expected(self, count, procs):
         if count != self.fields * procs:
-            raise RuntimeError(f"{count} were found of {self.fields * procs} that were archived")
+            raise RuntimeError(f"found {count} of {self.fields * procs} archived fields")
         return count
 
 
@@ -169,7 +169,7 @@ class Fdb(Worker):
 
 
 class Esker(Worker):
-    """The store of the workers of Esker, which this one only reads."""
+    """The store that workers of Esker filled; read-only."""
 
     def __init__(self, job):
         import esker

@@ -39,7 +39,9 @@ impl Medium {
         let value_bytes = self.value_bytes();
         measure(Until::Ops(ops), value_bytes, |_| {
             let read = self.file.read_exact_at(&mut self.buffer, choose() * value_bytes);
-            read.map_err(|error| Error::io("pread of the limit's file", &error))
+            read.map_err(|error| {
+                Error::io("pread of the file that measures the medium's limit", &error)
+            })
         })
     }
 
@@ -47,7 +49,9 @@ impl Medium {
         let written = self.file.write_all_at(&self.buffer, index * self.value_bytes());
         let synced =
             written.and_then(|()| if self.durable { self.file.sync_data() } else { Ok(()) });
-        synced.map_err(|error| Error::io("pwrite of the limit's file", &error))
+        synced.map_err(|error| {
+            Error::io("pwrite of the file that measures the medium's limit", &error)
+        })
     }
 
     fn value_bytes(&self) -> u64 {

@@ -2,8 +2,8 @@
 
     python -c PROTOCOL WORK
 
-WORK is a program that imports this one as `esker_bench`, and calls `serve`. A job and steps come on standard
-input, answers go to standard output, a line of JSON each, as those of workers in Rust (worker.rs).
+WORK is a program that imports this one as `esker_bench`, and calls `serve`. The worker reads a job and steps from
+standard input, and writes answers to standard output. Each is a line of JSON, as for workers in Rust (worker.rs).
 """
 
 import json
@@ -52,7 +52,7 @@ def pin(cpu):
 
 
 def answer_to(worker, order):
-    """Prepare a step, or take it at the time that is given."""
+    """Prepare a step, or run it at its start time."""
     if "prepare" in order:
         worker.prepare(order["prepare"])
         return NOTHING
@@ -64,8 +64,8 @@ def answer_to(worker, order):
 
 
 def serve(make):
-    """Make a worker of the job, and let it take steps until the input ends."""
-    # What libraries print must not come between the answers.
+    """Create a worker for the job, and run its steps until the end of the input."""
+    # Redirect the output of libraries to standard error, so that standard output has answers only.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker = None

@@ -17,7 +17,7 @@ import esker.zarr
 
 # Chunks that a commit replaces.
 COMMIT_CHUNKS = 16
-# How often all keys of an array are listed.
+# Number of listings of all keys of an array.
 LISTINGS = 5
 
 
@@ -28,19 +28,19 @@ class Work:
         self.job = job
         pin(job["cpu"])
         self.size, self.count = job["size_bytes"], job["chunks"]
-        self.data, self.other = (self.made(job["rank"], salt) for salt in range(2))
+        self.data, self.other = (self.random_bytes(job["rank"], salt) for salt in range(2))
         self.next = (job["rank"] + 1) % job["procs"]
-        self.expected = self.made(self.next, 0)
+        self.expected = self.random_bytes(self.next, 0)
 
-    def made(self, rank, salt):
+    def random_bytes(self, rank, salt):
         draws = numpy.random.default_rng([self.job["seed"], rank, salt])
         return draws.integers(0, 256, self.size * self.count, dtype="u1")
 
     def prepare(self, step):
         """Open the store again, so that a phase sees the changes of other processes."""
         self.folder = os.path.join(self.job["files"], f"{self.job['container']}-{step['round']}")
-        self.place = f"{step['round']}/{self.job['rank']}"
-        self.beside = f"{step['round']}/{self.next}"
+        self.own_path = f"{step['round']}/{self.job['rank']}"
+        self.neighbour_path = f"{step['round']}/{self.next}"
         self.is_local = step["store"] == "local"
         self.store = LocalStore(self.folder) if self.is_local else esker.zarr.Store(self.job["url"])
 
@@ -59,7 +59,7 @@ class Work:
         meter = Meter()
         array = zarr.create_array(
             self.store,
-            name=self.place,
+            name=self.own_path,
             shape=self.data.shape,
             chunks=(self.size,),
             dtype="u1",
@@ -73,10 +73,10 @@ class Work:
     def read(self):
         """Read the array of the next process."""
         meter = Meter()
-        found = zarr.open_array(self.store, path=self.beside, mode="r")[:]
+        found = zarr.open_array(self.store, path=self.neighbour_path, mode="r")[:]
         meter.tick(self.count, found.nbytes)
         if not numpy.array_equal(found, self.expected):
-            raise RuntimeError(f"the array {self.beside} is not the one written")
+            raise RuntimeError(f"the array {self.neighbour_path} is not the one written")
         return meter.result()
 
     def list(self):
@@ -86,7 +86,7 @@ class Work:
     async def listings(self):
         meter = Meter()
         for _ in range(LISTINGS):
-            found = [key async for key in self.store.list_prefix(f"{self.beside}/")]
+            found = [key async for key in self.store.list_prefix(f"{self.neighbour_path}/")]
             meter.tick(len(found), 0)
             if len(found) != self.count + 1:
                 raise RuntimeError(f"{len(found)} keys were listed of {self.count + 1}")
@@ -106,14 +106,14 @@ class Work:
         return meter.result()
 
     def replace(self, store, part):
-        zarr.open_array(store, path=self.place, mode="r+")[part] = self.other[part]
+        zarr.open_array(store, path=self.own_path, mode="r+")[part] = self.other[part]
 
     def remove(self):
         """Remove the array and its versions; this is not measured."""
         if self.is_local:
-            shutil.rmtree(os.path.join(self.folder, self.place))
+            shutil.rmtree(os.path.join(self.folder, self.own_path))
         else:
-            asyncio.run(self.store.delete_dir(self.place))
+            asyncio.run(self.store.delete_dir(self.own_path))
             if self.job["rank"] == 0:
                 self.store.expire_snapshots(1)
         return NOTHING

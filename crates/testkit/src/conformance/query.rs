@@ -193,7 +193,7 @@ fn an_extent_needs_an_akey(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Strict for one dkey; dkeys on other targets may get the same epoch.
+/// One query of 50 objects finds for each what a query of that object finds: largest and smallest dkey, largest akey.
 fn many_objects_are_asked_at_once(store: &Store) -> Result<()> {
     let objects: Vec<Object> = (0..50).map(|_| object(store)).collect::<Result<_>>()?;
     for (number, object) in (0_u64..).zip(&objects).filter(|(number, _)| number % 3 > 0) {
@@ -212,6 +212,7 @@ fn many_objects_are_asked_at_once(store: &Store) -> Result<()> {
     opened.close().wait()
 }
 
+/// Each write to a dkey has a higher epoch than the one before; writes to dkeys on other targets may have the same.
 fn epochs_grow(store: &Store) -> Result<()> {
     let object = object(store)?;
     let epoch = || object.epoch(Access::Latest).wait();

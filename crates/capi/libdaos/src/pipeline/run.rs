@@ -111,7 +111,7 @@ impl Run {
         run.check_aggregates().map(|()| run)
     }
 
-    /// Each aggregation has a buffer for its result.
+    /// Fails unless the caller gave a buffer for the result of each aggregation.
     fn check_aggregates(&self) -> Result<()> {
         let wanted = self.results.len();
         if wanted == 0 {

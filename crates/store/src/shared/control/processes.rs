@@ -32,7 +32,7 @@ impl Control {
         self.file.get().and_then(|file| lock::ByteLock::take(file, byte)).map_err(lock_error)
     }
 
-    /// Takes the lock for moving space of a target; returns `None` if another process has it.
+    /// Takes the lock that lets one process at a time compact a target; returns `None` if another process has it.
     pub(crate) fn try_moving(&self, target: u32) -> Result<Option<lock::ByteLock<'_>>> {
         self.take(BYTE_MOVING + u64::from(target))
     }
