@@ -153,7 +153,7 @@ fn an_error_names_the_views_that_keep_a_pool_full() {
     });
     let error = error.expect("the pool is full of values with views");
     assert_eq!(error.kind(), ErrorKind::NoSpace);
-    assert!(error.message().contains("views keep"), "{error}");
+    assert!(error.message().contains("views prevent"), "{error}");
     assert!(views.iter().all(|view| is_all(view, 5)));
     drop(views);
     put(&kv, "room", 6).unwrap();

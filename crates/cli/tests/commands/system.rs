@@ -48,7 +48,7 @@ fn a_pool_on_a_file_system_for_reading_only_is_read() {
     let url = format!("esker:{}", site.dir.join("tank").display());
     let writer = esker::Pool::connect(&url, OpenMode::ReadWrite).unwrap();
     let (fine, said) = read_only(&site, "kv get tank run1 index key").unwrap();
-    assert!(!fine && said.contains("in use where it is mounted for writing"), "{said}");
+    assert!(!fine && said.contains("in use on a mount that is writable"), "{said}");
     drop(writer);
     std::fs::remove_file(large).unwrap();
 }

@@ -290,7 +290,7 @@ fn keys_that_could_not_be_found_again_are_refused() {
     assert!(refused("[a [b [c]]]", "a=1/2,b=1,c=1").contains("a=1/2: a field has one value"));
     assert!(schema("[a [b [grid: Grid]]]").split_to_archive(&key("a=1,b=1,grid=1/1")).is_ok());
     assert!(refused("[a? [b [c]]]", "b=1,c=1").contains("to name its database"));
-    assert!(refused("[a [b [c?]]]", "a=1,b=1").contains("to name it by"));
+    assert!(refused("[a [b [c?]]]", "a=1,b=1").contains("to name it"));
     assert!(schema("[a [b [c, x: Ignore]]]").split_to_archive(&key("a=1,b=1,c=1,x=1")).is_ok());
     assert!(schema("[a [b? [c]]]").split_to_archive(&key("a=1,c=1")).is_ok());
 }
