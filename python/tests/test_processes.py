@@ -296,6 +296,8 @@ assert len(kv) == 23 and len(files.listdir()) == 23
 
 
 def test_forks_among_threads_that_work(native, posix):
+    if posix.pool.name.startswith("daos:"):
+        pytest.skip("a child made by fork cannot use libdaos")
     run(FORK_AMONG_THREADS, native.pool.name, native.uuid, posix.uuid)
 
 

@@ -203,7 +203,7 @@ def test_the_death_of_a_process_ends_its_views(tmp_path):
             with subprocess.Popen(command, stdout=subprocess.PIPE) as viewer:
                 assert viewer.stdout.readline() == b"40\n"
                 kv.clear()
-                with pytest.raises(esker.NoSpace, match="views keep"):
+                with pytest.raises(esker.NoSpace, match="views prevent"):
                     churn(container)
                 viewer.kill()
             churn(container)

@@ -77,12 +77,21 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A thread that sleeps within a task of tokio, such as a server's, never gives control back to tokio. So the future must
-/// not count against the budget of that task: once it is used up, tokio's channels and semaphores wait until the task
-/// does.
+/// Exempts a future from the budget of the surrounding task of tokio. A thread that sleeps within such a task, as a server's
+/// does, never returns control to tokio. Once the budget is used up, tokio's channels and semaphores wait until it does.
+#[cfg(not(loom))]
+fn without_budget<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    tokio::task::unconstrained(future)
+}
+
+#[cfg(loom)]
+fn without_budget<F: Future>(future: F) -> F {
+    future
+}
+
 #[cold]
 fn park_until_ready<F: Future>(future: Pin<&mut F>) -> F::Output {
-    let mut future = pin!(tokio::task::unconstrained(future));
+    let mut future = pin!(without_budget(future));
     let unpark = Arc::new(Unpark::this_thread());
     let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
