@@ -114,7 +114,7 @@ a_container_destroyed_without_a_node() {
     esker_on h4 cont create tank brief && esker_on h4 kv put tank/brief first key value && kill_engine h2 KILL || return
     esker_on h4 cont destroy tank brief >"$work/destroyed" 2>&1
     grep -q "node h2 still has its data" "$work/destroyed" && restart_engine h2 &&
-        says "was destroyed while the node was away" esker_on h4 pool check tank &&
+        says "was destroyed while the node did not answer" esker_on h4 pool check tank &&
         prints "repaired on h2: container" esker_on h4 pool check tank --repair &&
         prints h3 esker_on h4 pool check tank
 }
@@ -129,13 +129,13 @@ a_node_whose_data_is_gone() {
     esker_on h4 cont create tank precious --type posix &&
         esker_on h4 run tank/precious -- sh -c 'cd /esker && for n in $(seq 40); do echo "$n" >"file-$n"; done' || return
     kill_engine h3 KILL && on h3 rm -rf "$dir/tank.2" || return
-    says "container precious is without what lies on h3" esker_on h4 pool check tank || return
+    says "container precious cannot read its data on h3" esker_on h4 pool check tank || return
     files=$(esker_on h4 fs check tank/precious --json 2>/dev/null | grep -o '"text": "/file-[0-9]*"' | wc -l)
     [[ $files -gt 0 && $files -le 40 ]] || { echo "$files files are lost" && return 1; }
-    says "has its part here" on h3 "$ESKER" engine run --map "$dir/tank.map" || return
+    says "has its pool on this machine" on h3 "$ESKER" engine run --map "$dir/tank.map" || return
     restart_engine h3 --node h3 --new-node-pool || return
     says "Input/output error" esker_on h4 run tank/precious -- sh -c 'cat /esker/file-*' || return
-    says "has lost what lay on it" esker_on h4 pool check tank &&
+    says "has lost the data that it stored" esker_on h4 pool check tank &&
         prints "container precious is missing" esker_on h4 pool check tank --repair &&
         prints h3 esker_on h4 pool check tank || return
     esker_on h4 fs check tank/precious --repair >"$work/mended" 2>&1
