@@ -135,7 +135,7 @@ impl View {
     }
 
     /// # Safety
-    /// As the buffer protocol requires: `buffer` is null or writable.
+    /// `buffer` is null or writable, as the buffer protocol requires.
     unsafe fn __getbuffer__(
         slf: &Bound<'_, Self>,
         buffer: *mut ffi::Py_buffer,

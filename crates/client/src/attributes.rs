@@ -64,7 +64,7 @@ impl Attributes {
     /// Sets one value.
     ///
     /// # Errors
-    /// Those of [`Attributes::change`].
+    /// The errors of [`Attributes::change`].
     pub async fn set(&self, name: &str, value: &[u8]) -> Result<()> {
         self.change(&[(name, Some(value))]).await
     }
@@ -72,7 +72,7 @@ impl Attributes {
     /// Removes one value. Removing a missing value is not an error.
     ///
     /// # Errors
-    /// Those of [`Attributes::change`].
+    /// The errors of [`Attributes::change`].
     pub async fn remove(&self, name: &str) -> Result<()> {
         self.change(&[(name, None)]).await
     }

@@ -296,7 +296,7 @@ impl Container {
     /// A read-only transaction. Its commit verifies that all its reads were consistent.
     ///
     /// # Errors
-    /// Those of [`Container::transaction`].
+    /// The errors of [`Container::transaction`].
     pub fn transaction_read_only(&self) -> Result<Transaction> {
         self.new_transaction(View::Latest, false)
     }
@@ -477,7 +477,7 @@ impl Container {
     /// reading again and then writing. Use a transaction if they must hold until the write.
     ///
     /// # Errors
-    /// Those of [`Container::write`], and [`ErrorKind::TxRestart`] if any of the data has changed.
+    /// The errors of [`Container::write`], and [`ErrorKind::TxRestart`] if any of the data has changed.
     pub async fn write_if(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
         let tokens = Some(proof.tokens());
         self.writable()?

@@ -67,7 +67,7 @@ impl Kv {
     /// the buffer is left unchanged.
     ///
     /// # Errors
-    /// Those of [`Kv::read`].
+    /// The errors of [`Kv::read`].
     pub async fn get_into(
         &self,
         key: &[u8],

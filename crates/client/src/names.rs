@@ -186,7 +186,7 @@ pub fn resolve(name: &str) -> Result<Named> {
 /// Directory of the native pool with this label, UUID or `esker:` URL.
 ///
 /// # Errors
-/// Those of [`resolve`]; `NotSupported` for a posix pool.
+/// The errors of [`resolve`]; `NotSupported` for a posix pool.
 pub fn find(name: &str) -> Result<PathBuf> {
     match resolve(name)? {
         Named::Native(path) => Ok(path),

@@ -217,7 +217,7 @@ impl Object {
     /// Reads akeys of several dkeys. Each dkey is read from one consistent state.
     ///
     /// # Errors
-    /// Those of [`Object::fetch`].
+    /// The errors of [`Object::fetch`].
     pub async fn fetch_dkeys(
         &self,
         dkeys: &mut [DkeyFetch<'_, '_>],

@@ -69,7 +69,7 @@ impl Container {
     /// Removes a recorded name, unless an object has it still.
     ///
     /// # Errors
-    /// Those of [`Container::record_name`].
+    /// The errors of [`Container::record_name`].
     pub async fn forget_name(&self, name: &str) -> Result<()> {
         if ObjectId::parse(name).is_some()
             || !self.objects_of(name, Access::Latest).await?.is_empty()

@@ -34,7 +34,7 @@ impl NewOid<'_> {
     /// The id with the caller's number. The caller makes sure that no two objects of the container share a number.
     ///
     /// # Errors
-    /// Those of [`Container::generate_oid`].
+    /// The errors of [`Container::generate_oid`].
     pub fn generate(self, number: u64) -> Result<ObjectId> {
         self.container.generate_oid(0, number, self.otype, self.class, self.hints)
     }
@@ -42,7 +42,7 @@ impl NewOid<'_> {
     /// The id with a number that no other client of the container gets.
     ///
     /// # Errors
-    /// Those of [`Container::generate_oid`] and [`Container::allocate_oids`].
+    /// The errors of [`Container::generate_oid`] and [`Container::allocate_oids`].
     pub async fn allocate(self) -> Result<ObjectId> {
         self.generate(self.container.allocate_oids(1).await?)
     }

@@ -109,7 +109,7 @@ impl Node {
     /// Creates a file; with a proof, on condition that it is valid.
     ///
     /// # Errors
-    /// As [`Node::create`], and `TxRestart` if the proof is not valid.
+    /// The errors of [`Node::create`], and `TxRestart` if the proof is not valid.
     pub(crate) fn insert_file(
         &self,
         name: &[u8],

@@ -53,7 +53,7 @@ impl DirectoryCache {
 /// The entry of this name, for a path that continues after it.
 ///
 /// # Errors
-/// As [`Node::lookup`].
+/// The errors of [`Node::lookup`].
 pub(crate) fn lookup(dir: &Node, name: &[u8]) -> Result<Node> {
     let mounted = dir.fs().mounted();
     let (cache, container) = (&mounted.directory_cache, mounted.container());

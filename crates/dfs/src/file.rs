@@ -123,7 +123,7 @@ impl File {
     /// Reads as [`File::read_at`] into several buffers in turn (POSIX: `preadv`).
     ///
     /// # Errors
-    /// As [`File::read_at`].
+    /// The errors of [`File::read_at`].
     pub fn read_vectored_at(&self, offset: u64, buffers: Vec<&mut [u8]>) -> Result<usize> {
         self.read_into(offset, Sink::Many(buffers)).wait()
     }
@@ -132,7 +132,7 @@ impl File {
     /// at the first poll.
     ///
     /// # Errors
-    /// As [`File::read_at`].
+    /// The errors of [`File::read_at`].
     pub async fn read_into(&self, offset: u64, sink: Sink<'_>) -> Result<usize> {
         self.check_readable()?;
         let sink = up_to_the_largest_size(offset, sink);
@@ -151,7 +151,7 @@ impl File {
     /// used again: drop it soon ([`View`]).
     ///
     /// # Errors
-    /// As [`File::read_at`].
+    /// The errors of [`File::read_at`].
     pub fn view_at(&self, offset: u64, len: u64) -> Result<Option<View>> {
         self.check_readable()?;
         let view = self.content.view(Extent::new(offset, len), false, self.node.fs().view());
@@ -178,7 +178,7 @@ impl File {
     /// Writes as [`File::write_at`] from several buffers in turn (POSIX: `pwritev`).
     ///
     /// # Errors
-    /// As [`File::write_at`].
+    /// The errors of [`File::write_at`].
     pub fn write_vectored_at(&self, offset: u64, data: &[&[u8]]) -> Result<usize> {
         let source = match data {
             [one] => Source::One(one),
@@ -191,7 +191,7 @@ impl File {
     /// ready at the first poll. If the caller drops the future earlier, each chunk is either written or unchanged.
     ///
     /// # Errors
-    /// As [`File::write_at`].
+    /// The errors of [`File::write_at`].
     pub async fn write_from(&self, offset: u64, source: Source<'_>) -> Result<usize> {
         self.check_writable()?;
         let len = source.len();
@@ -238,7 +238,7 @@ impl File {
     /// overwrite each other (POSIX: `O_APPEND`).
     ///
     /// # Errors
-    /// As [`File::write_at`].
+    /// The errors of [`File::write_at`].
     pub fn append(&self, data: &[u8]) -> Result<u64> {
         self.check_writable()?;
         if data.is_empty() {
@@ -305,7 +305,7 @@ impl File {
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
     ///
     /// # Errors
-    /// As [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it were
+    /// The errors of [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it were
     /// moved.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {

@@ -59,7 +59,7 @@ impl Node {
     /// At most `entries` names after `anchor`, which advances (DAOS: `dfs_readdir`). May be empty before the end.
     ///
     /// # Errors
-    /// As [`Node::read_dir`].
+    /// The errors of [`Node::read_dir`].
     pub fn read_names(&self, anchor: &mut Anchor, entries: usize) -> Result<KeyBatch> {
         let limit = ListLimit::entries(entries.max(1));
         let found = self.directory()?.list_dkeys(anchor, limit, self.fs().view()).wait()?;
@@ -72,7 +72,7 @@ impl Node {
     /// except on a backend that reads all names (`daos:`).
     ///
     /// # Errors
-    /// As [`Node::read_dir`].
+    /// The errors of [`Node::read_dir`].
     pub fn names_after(&self, after: &[u8], most: usize) -> Result<BTreeSet<Vec<u8>>> {
         let mut first = First { after, most: most.max(1), names: BTreeSet::new() };
         let mut anchor = Anchor::Start;
@@ -105,7 +105,7 @@ impl Node {
     /// True if this directory is empty.
     ///
     /// # Errors
-    /// As [`Node::read_dir`].
+    /// The errors of [`Node::read_dir`].
     pub fn is_empty(&self) -> Result<bool> {
         entry::is_empty(&self.directory()?, self.fs().view())
     }

@@ -134,7 +134,7 @@ impl Dfs {
     /// Opens the pool and the container with these names and mounts its file system.
     ///
     /// # Errors
-    /// As [`Pool::connect`], [`Pool::open_container`] and [`Dfs::mount`].
+    /// The errors of [`Pool::connect`], [`Pool::open_container`] and [`Dfs::mount`].
     pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Self> {
         let read_only = options.read_only || options.snapshot.is_some();
         let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };

@@ -162,7 +162,7 @@ impl Node {
     /// [`Node::lookup`] alone.
     ///
     /// # Errors
-    /// As [`Node::lookup`]; errors of the backend.
+    /// The errors of [`Node::lookup`]; errors of the backend.
     pub fn lookup_with_attr(&self, name: &[u8]) -> Result<(Self, Attr)> {
         let mut times = 1;
         loop {
@@ -268,7 +268,7 @@ impl Node {
     /// was moved or removed.
     ///
     /// # Errors
-    /// As [`Node::stored`].
+    /// The errors of [`Node::stored`].
     pub(crate) fn located(&self, access: Access<'_>) -> Result<(EntryLocation, Inode)> {
         let moved = || self.0.fs.mounted().moved_to(self.oid());
         for location in

@@ -53,7 +53,7 @@ impl Dfs {
     /// [`Dfs::resolve`] that returns the target of a path that leaves the file system.
     ///
     /// # Errors
-    /// As [`Dfs::resolve`].
+    /// The errors of [`Dfs::resolve`].
     pub fn resolve_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Resolved> {
         self.walk(Walk::new(self, base, path), follow, |walk| Ok(walk.node))
     }
@@ -62,7 +62,7 @@ impl Dfs {
     /// than [`Dfs::resolve_step`] and [`Node::attr`] if the last step was a lookup.
     ///
     /// # Errors
-    /// As [`Dfs::resolve`].
+    /// The errors of [`Dfs::resolve`].
     pub fn attr_step(&self, base: &Node, path: &[u8], follow: Follow) -> Result<Resolved<Attr>> {
         let attempt = || {
             let walk = Walk { with_size: true, ..Walk::new(self, base, path) };
@@ -109,7 +109,7 @@ impl Dfs {
     /// The parent directory of a path and its last name, to create, rename and remove entries.
     ///
     /// # Errors
-    /// As [`Dfs::resolve`]; [`ErrorKind::NotFound`] for an empty path and for links that lead out.
+    /// The errors of [`Dfs::resolve`]; [`ErrorKind::NotFound`] for an empty path and for links that lead out.
     pub fn resolve_parent<'p>(&self, base: &Node, path: &'p [u8]) -> Result<(Node, &'p [u8])> {
         let (above, name) = split_last(path)?;
         let dir = match self.resolve_step(base, above, Follow::All)? {
@@ -123,7 +123,7 @@ impl Dfs {
     /// [`Dfs::resolve_parent`] that returns the target of a path that leaves the file system.
     ///
     /// # Errors
-    /// As [`Dfs::resolve_parent`].
+    /// The errors of [`Dfs::resolve_parent`].
     pub fn resolve_parent_step(&self, base: &Node, path: &[u8]) -> Result<Parent> {
         let (above, name) = split_last(path)?;
         let must_be_directory = path.ends_with(b"/");

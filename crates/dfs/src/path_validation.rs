@@ -57,7 +57,7 @@ impl Dfs {
     /// resolves the path. `new` is called with the directory.
     ///
     /// # Errors
-    /// As [`Node::create`].
+    /// The errors of [`Node::create`].
     pub fn create_by_known_path(
         &self,
         base: &Node,

@@ -84,7 +84,7 @@ impl Prefetch {
     /// The entry of this name: the prefetched one, or else a fetched one.
     ///
     /// # Errors
-    /// As [`Node::lookup`].
+    /// The errors of [`Node::lookup`].
     pub(crate) fn lookup(&mut self, dir: &Node, name: &[u8]) -> Result<Node> {
         let step = self.take(dir.oid(), name);
         let was_cached = step.as_ref().is_some_and(|step| step.was_cached);

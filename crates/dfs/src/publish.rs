@@ -52,7 +52,7 @@ impl Publish<'_> {
     /// Publishes the file.
     ///
     /// # Errors
-    /// As [`crate::Node::rename`] and [`crate::Node::set_xattr`], and the error that the condition returns.
+    /// The errors of [`crate::Node::rename`] and [`crate::Node::set_xattr`], and the error that the condition returns.
     pub fn run(&self) -> Result<()> {
         self.rename.publish(self)
     }

@@ -25,7 +25,7 @@ impl Node {
     /// Removes as [`Node::unlink`], if `check` allows it: the transaction of the removal calls it with the entry.
     ///
     /// # Errors
-    /// As [`Node::unlink`], and the error that `check` returns.
+    /// The errors of [`Node::unlink`], and the error that `check` returns.
     pub fn unlink_if(&self, name: &[u8], check: Check<'_>) -> Result<()> {
         if entry::is_special(name) {
             return self.unlink(name);

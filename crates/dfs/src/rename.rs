@@ -67,7 +67,7 @@ impl Node {
 /// Renames files of one file system in one transaction: all of them or none. Each name occurs once.
 ///
 /// # Errors
-/// As [`Node::rename`]; [`ErrorKind::Invalid`] if a name occurs twice; [`ErrorKind::IsDirectory`].
+/// The errors of [`Node::rename`]; [`ErrorKind::Invalid`] if a name occurs twice; [`ErrorKind::IsDirectory`].
 pub fn rename_all(renames: &[Rename<'_>]) -> Result<()> {
     let Some(first) = renames.first() else { return Ok(()) };
     check_distinct(renames)?;

@@ -49,7 +49,7 @@ impl File {
     /// Punches a hole; the size stays (Linux: `fallocate` with `FALLOC_FL_PUNCH_HOLE`).
     ///
     /// # Errors
-    /// As [`File::set_len`]; [`ErrorKind::Invalid`] for no bytes.
+    /// The errors of [`File::set_len`]; [`ErrorKind::Invalid`] for no bytes.
     pub fn punch(&self, offset: u64, len: u64) -> Result<()> {
         self.check_range(offset, len)?;
         self.node().fs().transact(|access| self.punch_in(offset, len, access))?;
@@ -71,7 +71,7 @@ impl File {
     /// `FALLOC_FL_ZERO_RANGE`).
     ///
     /// # Errors
-    /// As [`File::punch`].
+    /// The errors of [`File::punch`].
     pub fn zero(&self, offset: u64, len: u64, keep_size: bool) -> Result<()> {
         self.punch(offset, len)?;
         self.allocate(offset, len, keep_size)
@@ -81,7 +81,7 @@ impl File {
     /// no space: a later write may still fail with [`ErrorKind::NoSpace`].
     ///
     /// # Errors
-    /// As [`File::punch`]; [`ErrorKind::NoSpace`] if the pool has less free space now.
+    /// The errors of [`File::punch`]; [`ErrorKind::NoSpace`] if the pool has less free space now.
     pub fn allocate(&self, offset: u64, len: u64, keep_size: bool) -> Result<()> {
         self.check_range(offset, len)?;
         // Backends for tests do not track their space.

@@ -52,7 +52,7 @@ impl Node {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// As `mode` says; [`ErrorKind::Truncated`] (ERANGE) for a bad name, [`ErrorKind::RecordTooBig`]
+    /// The errors that `mode` names; [`ErrorKind::Truncated`] (ERANGE) for a bad name, [`ErrorKind::RecordTooBig`]
     /// for a value beyond [`XATTR_VALUE_MAX`]; [`ErrorKind::NotFound`] if the entry is gone;
     /// [`ErrorKind::ReadOnly`].
     pub fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
@@ -109,7 +109,7 @@ impl Node {
     /// empty.
     ///
     /// # Errors
-    /// As [`Node::lookup`].
+    /// The errors of [`Node::lookup`].
     pub fn lookup_with_xattr(&self, name: &[u8], xattr: &[u8]) -> Result<(Self, Option<Vec<u8>>)> {
         if entry::is_special(name) || name.len() > NAME_MAX {
             return Ok((self.lookup(name)?, None));

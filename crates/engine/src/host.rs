@@ -8,14 +8,14 @@ pub trait Host: Send + Sync {
     /// the engine serves is destroyed before this returns.
     ///
     /// # Errors
-    /// Those of destroying a pool; the engine then continues to serve.
+    /// The errors of destroying a pool; the engine then continues to serve.
     fn shut_down(&self, remove: bool) -> Result<()>;
 
     /// Starts a check of the structures of the node's pool, unless one is running. Returns its result once it is
     /// finished, and `None` before.
     ///
     /// # Errors
-    /// Those of reading the node's pool.
+    /// The errors of reading the node's pool.
     fn check(&self) -> Result<Option<Check>>;
 
     /// Starts a maintenance of the node's pool, unless one with the same `number` is running. Returns its result once

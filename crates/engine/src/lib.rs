@@ -122,7 +122,7 @@ impl Engine {
     /// Serves only clients that speak TLS from now on.
     ///
     /// # Errors
-    /// Those of [`Acceptor::new`].
+    /// The errors of [`Acceptor::new`].
     pub fn require_tls(&self) -> Result<()> {
         let acceptor = Acceptor::new()?;
         self.0.tls.get_or_init(|| acceptor);

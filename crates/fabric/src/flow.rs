@@ -31,7 +31,7 @@ impl Flow {
     /// Creates the stream over an endpoint whose peer is not known yet. It is ready to receive a window of pieces.
     ///
     /// # Errors
-    /// Those of libfabric.
+    /// The errors of libfabric.
     pub(crate) fn new(endpoint: Endpoint, own: Identity) -> Result<Self> {
         let (incoming, outgoing) = (Incoming::new(own), Outgoing::new());
         let mut flow = Self { endpoint, incoming, outgoing, over: None };

@@ -124,7 +124,7 @@ pub async fn connect(
 /// Answers the client that has sent `frame`, and moves the connection to the fabric.
 ///
 /// # Errors
-/// Those of [`connect`].
+/// The errors of [`connect`].
 pub async fn accept(
     frame: &Frame,
     from: Receiver<impl AsyncRead + Unpin + Send + 'static>,

@@ -46,7 +46,7 @@ pub fn unmount(dir: &Path, when: When) -> Result<Mounted> {
 /// Detaches a mount.
 ///
 /// # Errors
-/// As for [`unmount`].
+/// The errors of [`unmount`].
 pub(crate) fn detach(dir: &Path, when: When) -> Result<()> {
     let flags = match when {
         When::Unused => UnmountFlags::NOFOLLOW,

@@ -112,7 +112,7 @@ impl<T: Send + Sync> PerProcess<T> {
     /// The value of this process; creates it if necessary.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     #[inline]
     pub fn get_or_make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.get() {

@@ -48,7 +48,7 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
 /// A random UUID (RFC 9562, version 4).
 ///
 /// # Errors
-/// Those of [`random_bytes`].
+/// The errors of [`random_bytes`].
 pub fn random_uuid() -> Result<Uuid> {
     random_bytes().map(Uuid::from_random)
 }

@@ -232,7 +232,7 @@ impl Write for WholeFile {
 /// Writes a file.
 ///
 /// # Errors
-/// Those of [`WholeFile::create`] and [`WholeFile::finish`].
+/// The errors of [`WholeFile::create`] and [`WholeFile::finish`].
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = WholeFile::create(path)?;
     file.write(bytes)?;
@@ -242,7 +242,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Checks that a file of this name can be written.
 ///
 /// # Errors
-/// Those of [`WholeFile::create`].
+/// The errors of [`WholeFile::create`].
 pub fn check(path: &Path) -> Result<()> {
     WholeFile::create(path).map(drop)
 }

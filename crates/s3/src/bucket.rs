@@ -85,7 +85,7 @@ impl Buckets {
     /// The bucket of this name, with files.
     ///
     /// # Errors
-    /// As [`Buckets::get`]; `InvalidBucketState` if the container holds no files.
+    /// The errors of [`Buckets::get`]; `InvalidBucketState` if the container holds no files.
     pub(crate) fn files(&self, name: &str) -> Outcome<Bucket> {
         match self.get(name)? {
             Opened::Files(bucket) => Ok(bucket),

@@ -34,7 +34,7 @@ struct Scope<'r> {
 /// Signs the URL of a presigned request again, if its region is not one that `s3s` reads. `None` if it is.
 ///
 /// # Errors
-/// As [`resign`].
+/// The errors of [`resign`].
 pub(crate) fn resign_url(
     method: &Method,
     uri: &Uri,

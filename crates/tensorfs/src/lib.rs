@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// Opens the pool and the container with these names, and mounts its file system or its tensors.
 ///
 /// # Errors
-/// As [`Pool::connect`] and [`mount`].
+/// The errors of [`Pool::connect`] and [`mount`].
 pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Dfs> {
     mount(&Pool::connect(pool, mode(options))?, container, options)
 }
@@ -35,7 +35,7 @@ pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Dfs> {
 /// Mounts the file system of a container, or its tensors as a read-only file system.
 ///
 /// # Errors
-/// As [`Pool::open_container`], [`Dfs::mount`] and [`TensorStore::open`]; [`ErrorKind::Invalid`] if it holds neither.
+/// The errors of [`Pool::open_container`], [`Dfs::mount`] and [`TensorStore::open`]; [`ErrorKind::Invalid`] if it holds neither.
 pub fn mount(pool: &Pool, label: &str, options: MountOptions) -> Result<Dfs> {
     let container = pool.open_container(label, mode(options)).wait()?;
     if !TensorStore::is_in(&container)? {

@@ -31,7 +31,7 @@ impl Parts {
     /// Opens the pools of all nodes, in order. `origin` must differ from that of all other clients.
     ///
     /// # Errors
-    /// Those of making and opening the container.
+    /// The errors of making and opening the container.
     pub fn open(pools: Vec<Arc<dyn Pool>>, origin: u64) -> Result<Self> {
         let nodes = pools.len() as u32;
         let targets = pools.first().map_or(1, |pool| pool.capabilities().targets);
@@ -134,7 +134,7 @@ impl Parts {
     /// Prepares the write of a number, which depends on the reads of `tokens`.
     ///
     /// # Errors
-    /// Those of [`OpenContainer::prepare`].
+    /// The errors of [`OpenContainer::prepare`].
     pub fn prepare_put(
         &self,
         commit: Commit,
@@ -151,7 +151,7 @@ impl Parts {
     /// Reads a number.
     ///
     /// # Errors
-    /// Those of reads.
+    /// The errors of reads.
     pub fn get(&self, node: usize, number: u64, at: ReadAt<'_>) -> Result<u64> {
         self.resolved(node, || self.try_get(node, number, at))
     }
@@ -159,7 +159,7 @@ impl Parts {
     /// Writes a number.
     ///
     /// # Errors
-    /// Those of writes.
+    /// The errors of writes.
     pub fn put(&self, node: usize, number: u64, value: u64) -> Result<Epoch> {
         self.resolved(node, || self.try_put(node, number, value))
     }
@@ -167,7 +167,7 @@ impl Parts {
     /// Runs `work` on a node, and again while a commit blocks it, which is resolved.
     ///
     /// # Errors
-    /// Those of `work`, and of resolving a commit.
+    /// The errors of `work`, and of resolving a commit.
     pub fn resolved<T>(&self, node: usize, work: impl Fn() -> Result<T>) -> Result<T> {
         for tried in 0.. {
             match work() {
@@ -184,7 +184,7 @@ impl Parts {
     /// Queries the decisions about all commits that are prepared on a node, and follows them.
     ///
     /// # Errors
-    /// Those of the pools.
+    /// The errors of the pools.
     pub fn resolve(&self, node: usize, decide: bool) -> Result<()> {
         let pool = &self.pools[node];
         for commit in pool.prepared().wait()? {
@@ -229,7 +229,7 @@ impl Parts {
     /// Moves `amount` from a number on node 0 to one on node 1, in a transaction that also sets a number on both.
     ///
     /// # Errors
-    /// Those of reads and commits.
+    /// The errors of reads and commits.
     pub fn transfer(&self, numbers: [u64; 2], amount: u64, mark: (u64, u64)) -> Result<Epoch> {
         loop {
             let tokens = [ReadTokens::default(), ReadTokens::default()];
@@ -259,7 +259,7 @@ impl Parts {
     /// Takes a snapshot of all nodes.
     ///
     /// # Errors
-    /// Those of commits.
+    /// The errors of commits.
     pub fn snapshot(&self, name: &str) -> Result<Epoch> {
         loop {
             let taken = self.commit(&|node, commit| {

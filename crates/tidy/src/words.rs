@@ -105,7 +105,8 @@ fn comments_of(file: &File) -> Vec<Finding> {
     let lines = || file.text.lines();
     let pairs = lines().zip(std::iter::once("").chain(lines())).zip(1..);
     let starts = pairs.filter(|((line, before), _)| {
-        let continues = comment(before).is_some_and(|text| !text.is_empty());
+        let continues =
+            comment(before).is_some_and(|text| !text.is_empty() && !text.starts_with('#'));
         !continues && comment(line).is_some_and(begins_with_clause)
     });
     let message = "the comment has no subject: name what it describes";
@@ -165,6 +166,7 @@ mod tests {
         );
         assert_eq!(count(comments_without_subject, "/// The body\n/// Of a task.\n"), 0);
         assert_eq!(count(comments_without_subject, "/// The body.\n///\n/// Where it is.\n"), 1);
+        assert_eq!(count(comments_without_subject, "/// # Errors\n/// Those of [`a`].\n"), 1);
         assert_eq!(count(comments_without_subject, "/// Offset of a byte.\n/// Whatever.\n"), 0);
     }
 

@@ -14,7 +14,7 @@ pub fn zeros(len: usize) -> Result<Vec<u8>> {
 /// Allocates capacity for `len` bytes.
 ///
 /// # Errors
-/// Those of [`zeros`].
+/// The errors of [`zeros`].
 pub fn room(len: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reserve(&mut bytes, len)?;
@@ -24,7 +24,7 @@ pub fn room(len: usize) -> Result<Vec<u8>> {
 /// Extends `bytes` with zeros to this length, or truncates them.
 ///
 /// # Errors
-/// Those of [`zeros`].
+/// The errors of [`zeros`].
 pub fn resize(bytes: &mut Vec<u8>, len: usize) -> Result<()> {
     reserve(bytes, len)?;
     bytes.resize(len, 0);

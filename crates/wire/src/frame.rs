@@ -284,7 +284,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     /// Receives the beginning of the next frame, with its length. [`Receiver::rest`] must follow.
     ///
     /// # Errors
-    /// Those of [`Receiver::receive`].
+    /// The errors of [`Receiver::receive`].
     pub async fn announced(&mut self, limits: Limits) -> Result<Option<Announced>> {
         if !self.gather(PREFIX_LEN).await? {
             return Ok(None);
@@ -306,7 +306,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     /// Receives the rest of a frame after its announcement.
     ///
     /// # Errors
-    /// Those of [`Receiver::receive`].
+    /// The errors of [`Receiver::receive`].
     pub async fn rest(&mut self, Announced(prefix): Announced) -> Result<Frame> {
         let message = self.part(prefix.message_len as usize, prefix.message_sum).await?;
         let bulk = self.part(prefix.bulk_len as usize, prefix.bulk_sum).await?;

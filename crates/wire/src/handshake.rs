@@ -223,7 +223,7 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
 /// Lets a client of `pool` in. Returns its session.
 ///
 /// # Errors
-/// Those of [`connect`]; the client was sent the reason.
+/// The errors of [`connect`]; the client was sent the reason.
 pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     from: &mut Receiver<R>,
     to: &mut Sender<W>,

@@ -64,7 +64,7 @@ impl Outbox {
     /// Adds a frame of a message that is encoded in place. Returns its length in bytes.
     ///
     /// # Errors
-    /// Those of [`Outbox::add`].
+    /// The errors of [`Outbox::add`].
     pub fn add_message(
         &mut self,
         head: (Kind, u64, u32),
@@ -77,7 +77,7 @@ impl Outbox {
     /// Adds a frame without its data, but with the length and checksum of that. The data must be sent next.
     ///
     /// # Errors
-    /// Those of [`Outbox::add`].
+    /// The errors of [`Outbox::add`].
     pub fn add_before(
         &mut self,
         head: (Kind, u64, u32),
@@ -166,7 +166,7 @@ impl Outbox {
     /// Sends everything, and then data that belongs to the last frame.
     ///
     /// # Errors
-    /// Those of [`Outbox::poll_send`].
+    /// The errors of [`Outbox::poll_send`].
     pub fn poll_send_with(
         &mut self,
         to: &mut (impl AsyncWrite + Unpin),

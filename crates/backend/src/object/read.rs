@@ -44,7 +44,7 @@ impl<P> Reader<'_, P> {
     /// The epoch of the last modification of the object, or of what is under a dkey.
     ///
     /// # Errors
-    /// Those of [`crate::OpenContainer::last_epoch`].
+    /// The errors of [`crate::OpenContainer::last_epoch`].
     pub fn epoch(&mut self, dkey: Option<&[u8]>) -> Result<Epoch> {
         let Some(dkey) = dkey else {
             self.note(Watched::Object(self.oid));
@@ -64,7 +64,7 @@ impl Reader<'_> {
     /// Reads akeys of a dkey.
     ///
     /// # Errors
-    /// Those of [`crate::OpenContainer::fetch`].
+    /// The errors of [`crate::OpenContainer::fetch`].
     pub fn fetch(&mut self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
         check_count("akeys", fetches.len(), AKEYS_PER_OP_MAX)?;
         check_keys(self.oid, dkey, None)?;

@@ -47,7 +47,7 @@ impl Map {
     /// The containers of the pool, as its first node lists them, within a tokio runtime.
     ///
     /// # Errors
-    /// Those of the node; `TimedOut` if it does not answer within [`QUERY_TIMEOUT`].
+    /// The errors of the node; `TimedOut` if it does not answer within [`QUERY_TIMEOUT`].
     pub async fn containers(&self) -> Result<Vec<ContainerInfo>> {
         let Some(first) = self.nodes.first() else { return Ok(Vec::new()) };
         ask_node(first, self.tcp(), &self.secret, QUERY_TIMEOUT, list).await

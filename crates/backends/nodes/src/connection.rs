@@ -139,7 +139,7 @@ impl Connection {
     /// the node.
     ///
     /// # Errors
-    /// Those of [`Connection::connect`] and [`esker_fabric::connect`].
+    /// The errors of [`Connection::connect`] and [`esker_fabric::connect`].
     pub async fn connect_by(fabric: Option<EndpointOptions>, to: Endpoint<'_>) -> Result<Self> {
         let stream = to.reach().await?;
         let local = stream.local_addr().ok().map(|local| local.ip());
@@ -163,7 +163,7 @@ impl Connection {
     /// Connects to an engine over TLS. An engine without it is refused.
     ///
     /// # Errors
-    /// Those of [`Connection::connect`]; `Corrupt` if the engine does not speak TLS.
+    /// The errors of [`Connection::connect`]; `Corrupt` if the engine does not speak TLS.
     pub async fn connect_tls(to: Endpoint<'_>) -> Result<Self> {
         let stream = to.reach().await?;
         to.in_time(async {
@@ -181,7 +181,7 @@ impl Connection {
     /// Connects to an engine over a stream, within a tokio runtime that continues to run.
     ///
     /// # Errors
-    /// Those of [`handshake::connect`].
+    /// The errors of [`handshake::connect`].
     pub async fn open<R, W>(to: Endpoint<'_>, reading: R, writing: W) -> Result<Self>
     where
         R: AsyncRead + Unpin + Send + 'static,

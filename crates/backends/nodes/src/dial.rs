@@ -35,7 +35,7 @@ impl Tcp {
     /// Connects to the engine of `node`, within a tokio runtime that continues to run.
     ///
     /// # Errors
-    /// Those of [`Connection::connect`] and [`Connection::connect_tls`].
+    /// The errors of [`Connection::connect`] and [`Connection::connect_tls`].
     pub(crate) async fn connect(
         self,
         node: &Node,

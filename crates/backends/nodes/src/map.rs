@@ -173,7 +173,7 @@ impl Map {
     /// Writes the map atomically, readable by its owner only. Replaces an older one.
     ///
     /// # Errors
-    /// Those of writing files.
+    /// The errors of writing files.
     pub fn write(&self, path: &Path) -> Result<()> {
         let failed = |error| Error::io(format_args!("writing {}", path.display()), &error);
         let unfinished = path.with_extension(format!("{}.new", std::process::id()));

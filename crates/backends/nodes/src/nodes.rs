@@ -141,7 +141,7 @@ impl Nodes {
     /// Opens the pool with other timeouts than the defaults.
     ///
     /// # Errors
-    /// Those of [`Nodes::open`].
+    /// The errors of [`Nodes::open`].
     pub fn open_with(
         map: &Map,
         path: &Path,
@@ -154,7 +154,7 @@ impl Nodes {
     /// Opens the pool with timeouts, and with connections that `dial` makes.
     ///
     /// # Errors
-    /// Those of [`Nodes::open`].
+    /// The errors of [`Nodes::open`].
     pub async fn open_by(
         map: &Map,
         path: &Path,

@@ -21,7 +21,7 @@ impl Remote {
     /// Opens the pool of a connection's engine.
     ///
     /// # Errors
-    /// Those of a request.
+    /// The errors of a request.
     pub async fn open(connection: Connection) -> Result<Self> {
         let request = Request::Pool(PoolRequest::Capabilities);
         let capabilities = ask(&connection, request, None, |reply| match reply {

@@ -66,7 +66,7 @@ impl Map {
     /// a tokio runtime.
     ///
     /// # Errors
-    /// Those of opening the container and of listing it.
+    /// The errors of opening the container and of listing it.
     pub async fn objects_on(&self, container: Uuid, lost: &[usize]) -> Result<HashSet<ObjectId>> {
         let placement =
             Placement::new(self.targets, Part { node: 0, nodes: self.nodes.len() as u32 });
@@ -90,7 +90,7 @@ impl Map {
     /// Creates empty containers on a node that lacks them, within a tokio runtime.
     ///
     /// # Errors
-    /// Those of creating a container.
+    /// The errors of creating a container.
     pub async fn create_missing(&self, node: usize, containers: &[&ContainerInfo]) -> Result<()> {
         let requests = containers.iter().map(|info| PoolRequest::Create {
             label: None,
@@ -105,7 +105,7 @@ impl Map {
     /// Removes containers from a node, within a tokio runtime.
     ///
     /// # Errors
-    /// Those of destroying a container.
+    /// The errors of destroying a container.
     pub async fn remove(&self, node: usize, containers: &[Uuid]) -> Result<()> {
         let destroy = |uuid: &Uuid| PoolRequest::Destroy(ContainerRef::Uuid(*uuid), true);
         self.send_all(node, containers.iter().map(destroy).collect()).await

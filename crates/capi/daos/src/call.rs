@@ -27,7 +27,7 @@ impl Calls {
     /// Calls that may take `seconds` each.
     ///
     /// # Errors
-    /// As [`system`].
+    /// The errors of [`system`].
     pub(crate) fn new(seconds: Option<u32>) -> Result<Self> {
         let time = Duration::from_secs(seconds.unwrap_or(limits::TIMEOUT_SECONDS).into());
         Ok(Self { system: system()?, time })

@@ -16,7 +16,7 @@ macro_rules! export {
     (@one ($name:ident) ($($arg:ident: $kind:ty),*) ($result:ty) ($next:ident) $before:block
         $body:block) => {
         /// # Safety
-        /// As for the function of this name in the C library: pointers must be valid.
+        /// The requirements of the function of this name in the C library: pointers must be valid.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $kind),*) -> $result {
             type Real = extern "C" fn($($kind),*) -> $result;

@@ -396,7 +396,7 @@ unsafe fn gather(
 macro_rules! listed {
     ($($name:ident $answer:ident;)*) => {$(
         /// # Safety
-        /// As for the function of this name in the C library.
+        /// The requirements of the function of this name in the C library.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name() {

@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 /// caller, which it identifies by the return address.
 ///
 /// # Safety
-/// As for the function of this name in the C library.
+/// The requirements of the function of this name in the C library.
 // SAFETY: the flags are kept over the call of `before`, and the stack is aligned for it.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
@@ -38,7 +38,7 @@ unsafe extern "C" fn dlopen() {
 /// caller, which it identifies by the return address.
 ///
 /// # Safety
-/// As for the function of this name in the C library.
+/// The requirements of the function of this name in the C library.
 // SAFETY: the flags and the return address are kept over the call of `before`.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(no_mangle)]

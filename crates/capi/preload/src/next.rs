@@ -124,28 +124,28 @@ unsafe fn call(number: c_long, with: [usize; 4]) -> c_int {
 }
 
 /// # Safety
-/// As for `stat` of the C library.
+/// The requirements of `stat` of the C library.
 unsafe extern "C" fn stat(path: *const c_char, out: *mut libc::stat) -> c_int {
     // SAFETY: the caller guarantees it.
     unsafe { fstatat(AT_FDCWD, path, out, 0) }
 }
 
 /// # Safety
-/// As for `lstat` of the C library.
+/// The requirements of `lstat` of the C library.
 unsafe extern "C" fn lstat(path: *const c_char, out: *mut libc::stat) -> c_int {
     // SAFETY: the caller guarantees it.
     unsafe { fstatat(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW) }
 }
 
 /// # Safety
-/// As for `fstat` of the C library.
+/// The requirements of `fstat` of the C library.
 unsafe extern "C" fn fstat(fd: c_int, out: *mut libc::stat) -> c_int {
     // SAFETY: the caller guarantees it; on 64-bit machines the structure of the kernel is that of C.
     unsafe { call(SYS_fstat, [fd as usize, out as usize, 0, 0]) }
 }
 
 /// # Safety
-/// As for `fstatat` of the C library.
+/// The requirements of `fstatat` of the C library.
 unsafe extern "C" fn fstatat(
     dir: c_int,
     path: *const c_char,
@@ -157,14 +157,14 @@ unsafe extern "C" fn fstatat(
 }
 
 /// # Safety
-/// As for `mknod` of the C library.
+/// The requirements of `mknod` of the C library.
 unsafe extern "C" fn mknod(path: *const c_char, mode: u32, device: u64) -> c_int {
     // SAFETY: the caller guarantees it.
     unsafe { mknodat(AT_FDCWD, path, mode, device) }
 }
 
 /// # Safety
-/// As for `mknodat` of the C library.
+/// The requirements of `mknodat` of the C library.
 unsafe extern "C" fn mknodat(dir: c_int, path: *const c_char, mode: u32, device: u64) -> c_int {
     // SAFETY: the caller guarantees it.
     unsafe { call(SYS_mknodat, [dir as usize, path as usize, mode as usize, device as usize]) }

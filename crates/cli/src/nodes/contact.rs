@@ -17,7 +17,7 @@ impl NodesPool {
     /// The pool over nodes of this name; `None` if the name is unknown or that of another kind of pool.
     ///
     /// # Errors
-    /// Those of reading a map.
+    /// The errors of reading a map.
     pub(crate) fn find(name: &str) -> Result<Option<Self>> {
         match names::resolve(name) {
             Ok(Named::Nodes(path)) => Self::read(path).map(Some),
@@ -51,7 +51,7 @@ impl NodesPool {
     /// Opens the pool for reading without the lost nodes.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// The errors of opening it.
     fn open_without(&self, lost: &[usize]) -> Result<SurvivingPool> {
         let nodes = || lost.iter().map(|number| (*number as u32, &self.map.nodes[*number].name));
         let absent = |(number, name): (u32, &String)| -> (u32, Arc<dyn esker::backend::Pool>) {

@@ -42,7 +42,7 @@ impl Array {
     /// Checks ranges as a write of `bytes` to them does, for callers that write them one by one.
     ///
     /// # Errors
-    /// As [`Array::write`].
+    /// The errors of [`Array::write`].
     pub fn check_ranges(&self, ranges: &[Extent], bytes: u64) -> Result<()> {
         self.layout.check(ranges, bytes)
     }
@@ -174,7 +174,7 @@ impl Array {
     /// Reads cells like [`Array::read`], but fills the complete sink: cells that do not exist read as zeros.
     ///
     /// # Errors
-    /// Those of [`Array::read`].
+    /// The errors of [`Array::read`].
     pub async fn read_or_zero(
         &self,
         ranges: &[Extent],

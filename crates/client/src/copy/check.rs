@@ -21,7 +21,7 @@ const AKEY: &[u8] = b"0";
 /// Scans a container without copying, and counts its objects and dkeys.
 ///
 /// # Errors
-/// Those that [`super::copy`] reports before it copies anything.
+/// The errors that [`super::copy`] reports before it copies anything.
 pub fn survey(from: &Container, pool: &Pool, options: &Options) -> Result<Summary> {
     let access = super::access(options.snapshot);
     let mut keys = 0;

@@ -79,7 +79,7 @@ impl<'a> Drain<'a> {
     /// objects are recorded in the target first.
     ///
     /// # Errors
-    /// Those of [`super::copy`]. No data is lost: the next round continues this one.
+    /// The errors of [`super::copy`]. No data is lost: the next round continues this one.
     pub fn round(&mut self) -> Result<Round> {
         let snapshot = state::new_snapshot(self.from, &self.to)?;
         let result = self.round_at(snapshot);

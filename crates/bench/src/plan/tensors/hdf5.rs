@@ -188,7 +188,7 @@ impl Peer {
     /// Makes its processes take a step. Returns its times; none if it is absent.
     ///
     /// # Errors
-    /// What the processes report: an operation of HDF5 that failed, or data that is not what was written.
+    /// The errors that the processes report: an operation of HDF5 that failed, or data that is not what was written.
     pub(super) fn take(
         &mut self,
         phase: PeerPhase,

@@ -103,7 +103,7 @@ impl Lines {
     /// Adds the times of PUT and GET of an array. Ignores times of warm-ups.
     ///
     /// # Errors
-    /// As [`Histogram::record`].
+    /// The errors of [`Histogram::record`].
     pub(super) fn add(
         &mut self,
         system: usize,

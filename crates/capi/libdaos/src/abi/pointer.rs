@@ -150,7 +150,7 @@ impl Bytes {
     /// `len` bytes to write, valid as long as the pointer is.
     ///
     /// # Errors
-    /// As [`Bytes::read`].
+    /// The errors of [`Bytes::read`].
     pub fn write<'a>(self, len: u64) -> Result<&'a mut [u8]> {
         let len = usize::try_from(len).map_err(|_| Code::INVAL)?;
         let bytes = self.cast::<u8>();

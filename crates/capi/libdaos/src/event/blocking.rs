@@ -19,7 +19,7 @@ const THREADS_MAX: usize = 4;
 /// a thread of its own kind.
 ///
 /// # Errors
-/// Those of the work; [`Code::MISC`] if it panics, [`Code::NOMEM`] if no thread can be started.
+/// The errors of the work; [`Code::MISC`] if it panics, [`Code::NOMEM`] if no thread can be started.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -45,7 +45,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 /// Drops a value whose end blocks, such as the last handle of a pool.
 ///
 /// # Errors
-/// As [`blocking`].
+/// The errors of [`blocking`].
 pub(crate) async fn drop_blocking<T: Send + 'static>(value: T) -> Result<()> {
     blocking(move || {
         drop(value);
