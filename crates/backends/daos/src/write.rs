@@ -85,13 +85,7 @@ impl Writer<'_> {
             WriteOp::Update { dkey, cond, updates } => {
                 let updates = updates.iter().map(prepared).collect::<Result<Vec<_>>>()?;
                 let updates: Vec<_> = updates.into_iter().flatten().collect();
-                match updates.is_empty() {
-                    true => check_dkey(&self.reader(&object, write.oid, tx), dkey, cond).await,
-                    false => {
-                        let reader = self.reader(&object, write.oid, tx);
-                        update(&reader, dkey, cond, updates).await
-                    }
-                }
+                update(&self.reader(&object, write.oid, tx), dkey, cond, updates).await
             }
             WriteOp::PunchObject { cond } => {
                 if is_checked_here(&write.op) {
@@ -123,8 +117,9 @@ fn is_checked_here(op: &WriteOp<'_>) -> bool {
     matches!(op, WriteOp::PunchObject { cond } if cond.has(Cond::PUNCH))
 }
 
-/// Updates akeys. Those of a transaction that have conditions are updated one by one: given several, libdaos checks them
-/// as one, and it ends the program if each has its own.
+/// Updates akeys. In a transaction, akeys with conditions are updated one by one: libdaos would check several conditions as
+/// one, and ends the program if each akey has its own. The condition on the dkey is checked here then, and also if there is
+/// no akey to update, for which DAOS would not check it.
 async fn update(
     reader: &Reader<'_>,
     dkey: &[u8],
@@ -132,7 +127,8 @@ async fn update(
     updates: Vec<AkeyUpdate>,
 ) -> Result<()> {
     let (object, tx) = (&reader.object, reader.tx());
-    if tx.is_none() || updates.iter().all(|update| update.cond == 0) {
+    let is_split = tx.is_some() && updates.iter().any(|update| update.cond != 0);
+    if !is_split && !updates.is_empty() {
         return object.update(tx, dkey, cond.bits(), updates).await;
     }
     check_dkey(reader, dkey, cond).await?;

@@ -5,24 +5,22 @@ use crate::failure::Request;
 use esker_types::ErrorKind;
 use std::ffi::c_int;
 
-/// A code with the requests that it answers, all if none are named.
+/// A code of DAOS with its kind of error. A code whose kind depends on the request has several rows.
 pub(crate) struct Row {
     pub(crate) code: c_int,
     pub(crate) name: &'static str,
-    pub(crate) requests: &'static [Request],
     pub(crate) kind: ErrorKind,
-    /// The cause, and what the user can do.
-    pub(crate) advice: &'static str,
+    pub(crate) causes: &'static [Cause],
 }
 
-const fn row(
-    code: c_int,
-    name: &'static str,
-    requests: &'static [Request],
-    kind: ErrorKind,
-    advice: &'static str,
-) -> Row {
-    Row { code, name, requests, kind, advice }
+/// The requests that fail so, and for them the cause and what the user can do.
+pub(crate) type Cause = (&'static [Request], &'static str);
+
+/// All requests.
+const ANY: &[Request] = &[];
+
+const fn row(code: c_int, name: &'static str, kind: ErrorKind, causes: &'static [Cause]) -> Row {
+    Row { code, name, kind, causes }
 }
 
 const NO_AGENT: &str = "no agent of DAOS answers on this machine: start daos_agent, or name the directory of its socket in \
@@ -36,7 +34,7 @@ const CERTIFICATE: &str =
 const LATER: &str = "the system is busy or elects a new leader: try again";
 const DEVICE: &str = "a device of an engine failed: `dmg storage query list-devices` shows which";
 
-/// The first row of a code that fits the request counts.
+/// The first cause of a code that fits the request counts.
 pub(crate) static TABLE: &[Row] = {
     use ErrorKind as K;
     use Request::{
@@ -47,415 +45,381 @@ pub(crate) static TABLE: &[Row] = {
         row(
             -1001,
             "DER_NO_PERM",
-            &[Start],
             K::NoPermission,
-            "this user may not write to the socket of the agent (daos_agent.sock in /var/run/daos_agent, or in \
-             DAOS_AGENT_DRPC_DIR): ask the administrator",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Connect],
-            K::NoPermission,
-            "the access control list of the pool does not let this user connect so: `daos pool get-acl` shows who \
-             may, `dmg pool update-acl` changes it",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Pool],
-            K::NoPermission,
-            "the pool is open for reading only, or its access control list does not allow it: `daos pool get-acl` \
-             shows who may do what",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Create],
-            K::NoPermission,
-            "the pool is open for reading only, or its access control list does not let this user create containers \
-             (c): `daos pool get-acl` shows who may",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Open],
-            K::NoPermission,
-            "the access control list of the container does not let this user open it so, or the pool is open for \
-             reading only: `daos container get-acl` shows who may do what, `daos container update-acl` changes it",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Destroy],
-            K::NoPermission,
-            "the pool is open for reading only, or neither its access control list nor that of the container lets \
-             this user delete it (d): `daos pool get-acl` and `daos container get-acl` show who may",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Query],
-            K::NoPermission,
-            "the access control list of the container does not let this user read that (t for properties, r for \
-             attributes): `daos container get-acl` shows who may",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Set],
-            K::NoPermission,
-            "the container is open for reading only, its access control list does not let this user change that (T \
-             for properties, w for attributes and snapshots), or DAOS fixes the property when a container is \
-             created: `daos container get-acl` shows who may do what",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Write, Punch],
-            K::NoPermission,
-            "the container is open for reading only; or the akey holds a single value and an array was written, or \
-             the reverse; or one update had several akeys of a Key-Value or an Array, which has one",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[Commit],
-            K::NoPermission,
-            "the transaction has ended or only reads: begin another",
-        ),
-        row(
-            -1001,
-            "DER_NO_PERM",
-            &[],
-            K::NoPermission,
-            "the container was opened without the right to do it: `daos container get-acl` shows who may do what",
+            &[
+                (
+                    &[Start],
+                    "this user may not write to the socket of the agent (daos_agent.sock in /var/run/daos_agent, or in \
+                     DAOS_AGENT_DRPC_DIR): ask the administrator",
+                ),
+                (
+                    &[Connect],
+                    "the access control list of the pool does not let this user connect so: `daos pool get-acl` shows \
+                     who may, `dmg pool update-acl` changes it",
+                ),
+                (
+                    &[Pool],
+                    "the pool is open for reading only, or its access control list does not allow it: `daos pool \
+                     get-acl` shows who may do what",
+                ),
+                (
+                    &[Create],
+                    "the pool is open for reading only, or its access control list does not let this user create \
+                     containers (c): `daos pool get-acl` shows who may",
+                ),
+                (
+                    &[Open],
+                    "the access control list of the container does not let this user open it so, or the pool is open \
+                     for reading only: `daos container get-acl` shows who may do what, `daos container update-acl` \
+                     changes it",
+                ),
+                (
+                    &[Destroy],
+                    "the pool is open for reading only, or neither its access control list nor that of the container \
+                     lets this user delete it (d): `daos pool get-acl` and `daos container get-acl` show who may",
+                ),
+                (
+                    &[Query],
+                    "the access control list of the container does not let this user read that (t for properties, r for \
+                     attributes): `daos container get-acl` shows who may",
+                ),
+                (
+                    &[Set],
+                    "the container is open for reading only, its access control list does not let this user change that \
+                     (T for properties, w for attributes and snapshots), or DAOS fixes the property when a container is \
+                     created: `daos container get-acl` shows who may do what",
+                ),
+                (
+                    &[Write, Punch],
+                    "the container is open for reading only; or the akey holds a single value and an array was written, \
+                     or the reverse; or one update had several akeys of a Key-Value or an Array, which has one",
+                ),
+                (&[Commit], "the transaction has ended or only reads: begin another"),
+                (
+                    ANY,
+                    "the container was opened without the right to do it: `daos container get-acl` shows who may do what",
+                ),
+            ],
         ),
         row(
             -1002,
             "DER_NO_HDL",
-            &[],
             K::NoHandle,
-            "the container was destroyed or its handle evicted: open it again",
+            &[(ANY, "the container was destroyed or its handle evicted: open it again")],
         ),
         row(
             -1003,
             "DER_INVAL",
-            &[Start],
             K::Invalid,
-            "the network settings of the agent and of the environment (D_PROVIDER, D_INTERFACE, D_DOMAIN, \
-             FI_OFI_RXM_USE_SRX) do not fit: unset them, and see `daos_agent net-scan`",
+            &[
+                (
+                    &[Start],
+                    "the network settings of the agent and of the environment (D_PROVIDER, D_INTERFACE, D_DOMAIN, \
+                     FI_OFI_RXM_USE_SRX) do not fit: unset them, and see `daos_agent net-scan`",
+                ),
+                (
+                    &[Connect],
+                    "the agent of this machine does not serve the system that `sys=` in the URL names: leave it out, or \
+                     give the name in daos_agent.yml",
+                ),
+                (
+                    &[Create],
+                    "a property of the new container is invalid: its label, its checksum, or a redundancy that the pool \
+                     does not have",
+                ),
+                (
+                    &[Open, Destroy],
+                    "the name is not a label or UUID of a container, or the pool has an older format, which `dmg pool \
+                     upgrade` renews",
+                ),
+                (
+                    &[Object],
+                    "the class of the object asks for more targets or more redundancy than the pool has: use another \
+                     class (`--class S1` fits every pool)",
+                ),
+                (
+                    &[List],
+                    "the listing has room for more than 128 extents, or is of the akeys of a Key-Value or an Array in a \
+                     transaction",
+                ),
+                (&[Punch], "an akey of a Key-Value or an Array is removed with its dkey only"),
+                (
+                    &[Read, Write],
+                    "the key, the record size, the extents or the condition is invalid; record numbers end at 2^63, and \
+                     an integer dkey has 8 bytes",
+                ),
+                (
+                    &[Query, Set],
+                    "the name or the value of a property or attribute, or the epoch of a snapshot, is invalid",
+                ),
+                (ANY, "an argument is invalid"),
+            ],
         ),
-        row(
-            -1003,
-            "DER_INVAL",
-            &[Connect],
-            K::Invalid,
-            "the agent of this machine does not serve the system that `sys=` in the URL names: leave it out, or give \
-             the name in daos_agent.yml",
-        ),
-        row(
-            -1003,
-            "DER_INVAL",
-            &[Create],
-            K::Invalid,
-            "a property of the new container is invalid: its label, its checksum, or a redundancy that the pool \
-             does not have",
-        ),
-        row(
-            -1003,
-            "DER_INVAL",
-            &[Open, Destroy],
-            K::Invalid,
-            "the name is not a label or UUID of a container, or the pool has an older format, which `dmg pool \
-             upgrade` renews",
-        ),
-        row(
-            -1003,
-            "DER_INVAL",
-            &[Object],
-            K::Invalid,
-            "the class of the object asks for more targets or more redundancy than the pool has: use another class \
-             (`--class S1` fits every pool)",
-        ),
-        row(
-            -1003,
-            "DER_INVAL",
-            &[List],
-            K::Invalid,
-            "the listing has room for more than 128 extents, or is of the akeys of a Key-Value or an Array in a \
-             transaction",
-        ),
-        row(
-            -1003,
-            "DER_INVAL",
-            &[Punch],
-            K::Invalid,
-            "an akey of a Key-Value or an Array is removed with its dkey only",
-        ),
-        row(
-            -1003,
-            "DER_INVAL",
-            &[Read, Write],
-            K::Invalid,
-            "the key, the record size, the extents or the condition is invalid; record numbers end at 2^63, and an \
-             integer dkey has 8 bytes",
-        ),
-        row(
-            -1003,
-            "DER_INVAL",
-            &[Query, Set],
-            K::Invalid,
-            "the name or the value of a property or attribute, or the epoch of a snapshot, is invalid",
-        ),
-        row(-1003, "DER_INVAL", &[], K::Invalid, "an argument is invalid"),
         row(
             -1004,
             "DER_EXIST",
-            &[Create, Set],
             K::Exists,
-            "the pool has a container with this label: choose another label",
+            &[
+                (&[Create, Set], "the pool has a container with this label: choose another label"),
+                (ANY, "it exists already"),
+            ],
         ),
-        row(-1004, "DER_EXIST", &[], K::Exists, "it exists already"),
-        row(-1005, "DER_NONEXIST", &[Start], K::TimedOut, NO_AGENT),
+        row(-1005, "DER_NONEXIST", K::TimedOut, &[(&[Start], NO_AGENT)]),
         row(
             -1005,
             "DER_NONEXIST",
-            &[Connect],
             K::NotFound,
-            "the system has no such pool: `daos pool list` lists those that this user may connect to",
+            &[
+                (
+                    &[Connect],
+                    "the system has no such pool: `daos pool list` lists those that this user may connect to",
+                ),
+                (
+                    &[Open, Destroy],
+                    "the pool has no such container: `esker cont list` lists those that it has",
+                ),
+                (ANY, "there is no such key or attribute, or the container was destroyed"),
+            ],
         ),
-        row(
-            -1005,
-            "DER_NONEXIST",
-            &[Open, Destroy],
-            K::NotFound,
-            "the pool has no such container: `esker cont list` lists those that it has",
-        ),
-        row(
-            -1005,
-            "DER_NONEXIST",
-            &[],
-            K::NotFound,
-            "there is no such key or attribute, or the container was destroyed",
-        ),
-        row(-1006, "DER_UNREACH", &[], K::TimedOut, SILENT),
+        row(-1006, "DER_UNREACH", K::TimedOut, &[(ANY, SILENT)]),
         row(
             -1007,
             "DER_NOSPACE",
-            &[],
             K::NoSpace,
-            "the DAOS pool is full, or the target that holds the key: `daos pool query` shows it; delete something, \
-             or extend the pool (`dmg pool extend`)",
+            &[(
+                ANY,
+                "the DAOS pool is full, or the target that holds the key: `daos pool query` shows it; delete something, \
+                 or extend the pool (`dmg pool extend`)",
+            )],
         ),
-        row(-1008, "DER_ALREADY", &[], K::Already, "it is done already"),
+        row(-1008, "DER_ALREADY", K::Already, &[(ANY, "it is done already")]),
         row(
             -1009,
             "DER_NOMEM",
-            &[],
             K::NoMemory,
-            "this process or an engine has no memory left: use smaller or fewer operations at a time",
+            &[(
+                ANY,
+                "this process or an engine has no memory left: use smaller or fewer operations at a time",
+            )],
         ),
-        row(-1010, "DER_NOSYS", &[], K::NotImplemented, OTHER_RELEASE),
-        row(-1011, "DER_TIMEDOUT", &[], K::TimedOut, SILENT),
+        row(-1010, "DER_NOSYS", K::NotImplemented, &[(ANY, OTHER_RELEASE)]),
+        row(-1011, "DER_TIMEDOUT", K::TimedOut, &[(ANY, SILENT)]),
         row(
             -1012,
             "DER_BUSY",
-            &[Connect, Open],
             K::Busy,
-            "another client has it open, and one of the two wants exclusive use: wait until it is closed",
+            &[
+                (
+                    &[Connect, Open],
+                    "another client has it open, and one of the two wants exclusive use: wait until it is closed",
+                ),
+                (&[Destroy], "a client has it open: close it, or destroy it with --force"),
+                (ANY, "a client has it open: try again when it is closed"),
+            ],
         ),
-        row(
-            -1012,
-            "DER_BUSY",
-            &[Destroy],
-            K::Busy,
-            "a client has it open: close it, or destroy it with --force",
-        ),
-        row(-1012, "DER_BUSY", &[], K::Busy, "a client has it open: try again when it is closed"),
-        row(-1013, "DER_AGAIN", &[], K::Again, LATER),
-        row(-1014, "DER_PROTO", &[], K::Incompatible, OTHER_RELEASE),
+        row(-1013, "DER_AGAIN", K::Again, &[(ANY, LATER)]),
+        row(-1014, "DER_PROTO", K::Incompatible, &[(ANY, OTHER_RELEASE)]),
         row(
             -1015,
             "DER_UNINIT",
-            &[],
             K::Uninitialised,
-            "libdaos was ended, since the process ends or another part of it called daos_fini: do this earlier",
+            &[(
+                ANY,
+                "libdaos was ended, since the process ends or another part of it called daos_fini: do this earlier",
+            )],
         ),
-        row(-1016, "DER_TRUNC", &[], K::Truncated, "a buffer is too short"),
-        row(-1017, "DER_OVERFLOW", &[], K::Overflow, "a number or a message is too large"),
-        row(-1018, "DER_CANCELED", &[], K::Canceled, SILENT),
-        row(-1019, "DER_OOG", &[], K::TimedOut, SILENT),
-        row(-1020, "DER_HG", &[], K::TimedOut, SILENT),
-        row(-1021, "DER_UNREG", &[], K::Incompatible, OTHER_RELEASE),
-        row(-1025, "DER_MISC", &[Start, Connect], K::TimedOut, NO_AGENT),
+        row(-1016, "DER_TRUNC", K::Truncated, &[(ANY, "a buffer is too short")]),
+        row(-1017, "DER_OVERFLOW", K::Overflow, &[(ANY, "a number or a message is too large")]),
+        row(-1018, "DER_CANCELED", K::Canceled, &[(ANY, SILENT)]),
+        row(-1019, "DER_OOG", K::TimedOut, &[(ANY, SILENT)]),
+        row(-1020, "DER_HG", K::TimedOut, &[(ANY, SILENT)]),
+        row(-1021, "DER_UNREG", K::Incompatible, &[(ANY, OTHER_RELEASE)]),
+        row(-1025, "DER_MISC", K::TimedOut, &[(&[Start, Connect], NO_AGENT)]),
         row(
             -1026,
             "DER_BADPATH",
-            &[],
             K::BadPath,
-            "the path of the agent's socket is invalid: see DAOS_AGENT_DRPC_DIR",
+            &[(ANY, "the path of the agent's socket is invalid: see DAOS_AGENT_DRPC_DIR")],
         ),
-        row(-1030, "DER_NOTATTACH", &[], K::TimedOut, SILENT),
-        row(-1031, "DER_MISMATCH", &[], K::Incompatible, OTHER_RELEASE),
+        row(-1030, "DER_NOTATTACH", K::TimedOut, &[(ANY, SILENT)]),
+        row(-1031, "DER_MISMATCH", K::Incompatible, &[(ANY, OTHER_RELEASE)]),
         row(
             -1032,
             "DER_EXCLUDED",
-            &[],
             K::TimedOut,
-            "an engine was excluded: `dmg system query` shows it, `dmg pool reintegrate` takes it in again",
+            &[(
+                ANY,
+                "an engine was excluded: `dmg system query` shows it, `dmg pool reintegrate` takes it in again",
+            )],
         ),
-        row(-1033, "DER_NOREPLY", &[], K::TimedOut, SILENT),
-        row(-1034, "DER_DOS", &[], K::Again, LATER),
-        row(-1036, "DER_GRPVER", &[], K::Again, LATER),
+        row(-1033, "DER_NOREPLY", K::TimedOut, &[(ANY, SILENT)]),
+        row(-1034, "DER_DOS", K::Again, &[(ANY, LATER)]),
+        row(-1036, "DER_GRPVER", K::Again, &[(ANY, LATER)]),
         row(
             -1045,
             "DER_HG_FATAL",
-            &[],
             K::TimedOut,
-            "the network of DAOS cannot be used from here: provider, interface and domain must be those of the \
-             servers (D_PROVIDER, D_INTERFACE, D_DOMAIN; `daos_agent net-scan`)",
+            &[(
+                ANY,
+                "the network of DAOS cannot be used from here: provider, interface and domain must be those of the \
+                 servers (D_PROVIDER, D_INTERFACE, D_DOMAIN; `daos_agent net-scan`)",
+            )],
         ),
         row(
             -1046,
             "DER_QUOTA_LIMIT",
-            &[],
             K::Again,
-            "this process has as many requests or buffers under way as D_QUOTA_RPCS and D_QUOTA_BULKS allow: try \
-             again, or raise them",
+            &[(
+                ANY,
+                "this process has as many requests or buffers under way as D_QUOTA_RPCS and D_QUOTA_BULKS allow: try \
+                 again, or raise them",
+            )],
         ),
-        row(-2001, "DER_IO", &[], K::Io, DEVICE),
-        row(-2003, "DER_ENOENT", &[], K::NotFound, "there is no such entry"),
-        row(-2007, "DER_STALE", &[], K::Again, LATER),
-        row(-2008, "DER_NOTLEADER", &[], K::Again, LATER),
+        row(-2001, "DER_IO", K::Io, &[(ANY, DEVICE)]),
+        row(-2003, "DER_ENOENT", K::NotFound, &[(ANY, "there is no such entry")]),
+        row(-2007, "DER_STALE", K::Again, &[(ANY, LATER)]),
+        row(-2008, "DER_NOTLEADER", K::Again, &[(ANY, LATER)]),
         row(
             -2010,
             "DER_EP_RO",
-            &[],
             K::NoPermission,
-            "the epoch can only be read: write to the latest state",
+            &[(ANY, "the epoch can only be read: write to the latest state")],
         ),
         row(
             -2011,
             "DER_EP_OLD",
-            &[],
             K::NotFound,
-            "DAOS does not keep this epoch any more, since no snapshot holds it: read the latest state or a \
-             snapshot",
+            &[(
+                ANY,
+                "DAOS does not keep this epoch any more, since no snapshot holds it: read the latest state or a \
+                 snapshot",
+            )],
         ),
         row(
             -2012,
             "DER_KEY2BIG",
-            &[],
             K::KeyTooBig,
-            "DAOS sorts keys of at most 100 bytes: use shorter ones, or an object with hashed keys",
+            &[(
+                ANY,
+                "DAOS sorts keys of at most 100 bytes: use shorter ones, or an object with hashed keys",
+            )],
         ),
-        row(-2013, "DER_REC2BIG", &[], K::RecordTooBig, "a value is longer than its buffer"),
+        row(-2013, "DER_REC2BIG", K::RecordTooBig, &[(ANY, "a value is longer than its buffer")]),
         row(
             -2014,
             "DER_IO_INVAL",
-            &[],
             K::Invalid,
-            "the record size or the length of the data does not fit what is stored",
+            &[(ANY, "the record size or the length of the data does not fit what is stored")],
         ),
-        row(-2017, "DER_SHUTDOWN", &[], K::TimedOut, SILENT),
-        row(-2018, "DER_INPROGRESS", &[], K::Again, LATER),
-        row(-2020, "DER_NOTREPLICA", &[], K::Again, LATER),
+        row(-2017, "DER_SHUTDOWN", K::TimedOut, &[(ANY, SILENT)]),
+        row(-2018, "DER_INPROGRESS", K::Again, &[(ANY, LATER)]),
+        row(-2020, "DER_NOTREPLICA", K::Again, &[(ANY, LATER)]),
         row(
             -2021,
             "DER_CSUM",
-            &[],
             K::Checksum,
-            "bytes do not match their checksum, and no replica had others: restore them from a copy",
+            &[(
+                ANY,
+                "bytes do not match their checksum, and no replica had others: restore them from a copy",
+            )],
         ),
         row(
             -2022,
             "DER_DF_INVAL",
-            &[],
             K::Corrupt,
-            "stored structures are damaged: see `dmg check`",
+            &[(ANY, "stored structures are damaged: see `dmg check`")],
         ),
         row(
             -2023,
             "DER_DF_INCOMPT",
-            &[],
             K::Incompatible,
-            "the pool or container has a format of another release: `dmg pool upgrade` renews it",
+            &[(
+                ANY,
+                "the pool or container has a format of another release: `dmg pool upgrade` renews it",
+            )],
         ),
         row(
             -2024,
             "DER_REC_SIZE",
-            &[],
             K::RecordSize,
-            "the array has records of another size: give the stored record size",
+            &[(ANY, "the array has records of another size: give the stored record size")],
         ),
         row(
             -2025,
             "DER_TX_RESTART",
-            &[],
             K::TxRestart,
-            "others have changed what the transaction has read: restart it",
+            &[(ANY, "others have changed what the transaction has read: restart it")],
         ),
         row(
             -2026,
             "DER_DATA_LOSS",
-            &[],
             K::DataLoss,
-            "all copies were on engines that are lost: `dmg pool query` shows them; restore the data from a copy",
+            &[(
+                ANY,
+                "all copies were on engines that are lost: `dmg pool query` shows them; restore the data from a copy",
+            )],
         ),
-        row(-2027, "DER_OP_CANCELED", &[], K::Canceled, "the operation was cancelled"),
+        row(-2027, "DER_OP_CANCELED", K::Canceled, &[(ANY, "the operation was cancelled")]),
         row(
             -2028,
             "DER_TX_BUSY",
-            &[],
             K::InDoubt,
-            "a commit of another client is not decided yet: try again",
+            &[(ANY, "a commit of another client is not decided yet: try again")],
         ),
-        row(-2029, "DER_AGENT_INCOMPAT", &[], K::Incompatible, OTHER_RELEASE),
+        row(-2029, "DER_AGENT_INCOMPAT", K::Incompatible, &[(ANY, OTHER_RELEASE)]),
         row(
             -2031,
             "DER_RF",
-            &[],
             K::DataLoss,
-            "more engines failed than the redundancy of the container covers: reintegrate them (`dmg pool \
-             reintegrate`), then `daos container set-prop` with status:healthy",
+            &[(
+                ANY,
+                "more engines failed than the redundancy of the container covers: reintegrate them (`dmg pool \
+                 reintegrate`), then `daos container set-prop` with status:healthy",
+            )],
         ),
         row(
             -2033,
             "DER_TX_UNCERTAIN",
-            &[],
             K::TxUncertain,
-            "the commit may have happened: read the data before it is repeated",
+            &[(ANY, "the commit may have happened: read the data before it is repeated")],
         ),
-        row(-2034, "DER_AGENT_COMM", &[], K::TimedOut, NO_AGENT),
+        row(-2034, "DER_AGENT_COMM", K::TimedOut, &[(ANY, NO_AGENT)]),
         row(
             -2037,
             "DER_NOTSUPPORTED",
-            &[],
             K::NotSupported,
-            "this release of DAOS does not support it",
+            &[(ANY, "this release of DAOS does not support it")],
         ),
-        row(-2038, "DER_CONTROL_INCOMPAT", &[], K::Incompatible, OTHER_RELEASE),
+        row(-2038, "DER_CONTROL_INCOMPAT", K::Incompatible, &[(ANY, OTHER_RELEASE)]),
         row(
             -2039,
             "DER_NO_SERVICE",
-            &[],
             K::TimedOut,
-            "the service of the pool has no majority of its replicas: `dmg system query` shows engines that are down",
+            &[(
+                ANY,
+                "the service of the pool has no majority of its replicas: `dmg system query` shows engines that are down",
+            )],
         ),
-        row(-2041, "DER_UPDATE_AGAIN", &[], K::Again, LATER),
-        row(-2042, "DER_NVME_IO", &[], K::Io, DEVICE),
-        row(-2043, "DER_NO_CERT", &[], K::NoPermission, CERTIFICATE),
-        row(-2044, "DER_BAD_CERT", &[], K::NoPermission, CERTIFICATE),
-        row(-2046, "DER_CHKPT_BUSY", &[], K::Again, LATER),
-        row(-2048, "DER_OVERLOAD_RETRY", &[], K::Again, LATER),
+        row(-2041, "DER_UPDATE_AGAIN", K::Again, &[(ANY, LATER)]),
+        row(-2042, "DER_NVME_IO", K::Io, &[(ANY, DEVICE)]),
+        row(-2043, "DER_NO_CERT", K::NoPermission, &[(ANY, CERTIFICATE)]),
+        row(-2044, "DER_BAD_CERT", K::NoPermission, &[(ANY, CERTIFICATE)]),
+        row(-2046, "DER_CHKPT_BUSY", K::Again, &[(ANY, LATER)]),
+        row(-2048, "DER_OVERLOAD_RETRY", K::Again, &[(ANY, LATER)]),
         row(
             -2050,
             "DER_CONT_NONEXIST",
-            &[],
             K::NotFound,
-            "the container does not exist any more: `esker cont list` lists those that the pool has",
+            &[(
+                ANY,
+                "the container does not exist any more: `esker cont list` lists those that the pool has",
+            )],
         ),
-        row(-2051, "DER_CONT_DESTROYING", &[], K::NotFound, "the container is being destroyed"),
+        row(
+            -2051,
+            "DER_CONT_DESTROYING",
+            K::NotFound,
+            &[(ANY, "the container is being destroyed")],
+        ),
     ]
 };

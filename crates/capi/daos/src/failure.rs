@@ -1,6 +1,6 @@
 //! Converts codes of libdaos to errors. [`TABLE`] gives for each code, and for the request that it answers, the kind of the
 //! error, its cause and the remedy.
-use crate::causes::{Row, TABLE};
+use crate::causes::{Cause, Row, TABLE};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 
@@ -64,7 +64,7 @@ pub(crate) fn check(code: c_int, doing: Doing<'_>) -> Result<()> {
 
 /// The kind of error of a code.
 pub(crate) fn kind_of(code: c_int, request: Request) -> ErrorKind {
-    find(code, request).map_or(ErrorKind::Io, |row| row.kind)
+    find(code, request).map_or(ErrorKind::Io, |(row, _)| row.kind)
 }
 
 /// The error for a negative code.
@@ -72,7 +72,7 @@ pub(crate) fn kind_of(code: c_int, request: Request) -> ErrorKind {
 pub(crate) fn error(code: c_int, doing: Doing<'_>) -> Error {
     let Doing { request, text } = doing;
     match find(code, request) {
-        Some(Row { name, kind, advice, .. }) => {
+        Some((Row { name, kind, .. }, (_, advice))) => {
             Error::new(*kind, format!("{text}: {advice} (DAOS: {name}, {code})"))
         }
         None => Error::new(
@@ -82,9 +82,10 @@ pub(crate) fn error(code: c_int, doing: Doing<'_>) -> Error {
     }
 }
 
-fn find(code: c_int, request: Request) -> Option<&'static Row> {
-    let fits = |row: &&Row| row.requests.is_empty() || row.requests.contains(&request);
-    TABLE.iter().filter(|row| row.code == code).find(fits)
+fn find(code: c_int, request: Request) -> Option<(&'static Row, &'static Cause)> {
+    let rows = TABLE.iter().filter(|row| row.code == code);
+    let mut causes = rows.flat_map(|row| row.causes.iter().map(move |cause| (row, cause)));
+    causes.find(|(_, (requests, _))| requests.is_empty() || requests.contains(&request))
 }
 
 #[cfg(test)]
@@ -117,13 +118,14 @@ mod tests {
         assert!(message(-9999, Request::Read).contains("D_LOG_FILE"), "an unknown code");
     }
 
-    /// A row after one of the same code that answers all requests would never be found.
+    /// A cause after one of the same code that fits all requests would never be found.
     #[test]
-    fn each_row_is_found() {
-        for (index, row) in TABLE.iter().enumerate() {
+    fn each_cause_is_found() {
+        let all = TABLE.iter().flat_map(|row| row.causes.iter().map(move |cause| (row, cause)));
+        for (row, cause) in all {
             let is_found =
-                |request| find(row.code, request).is_some_and(|it| std::ptr::eq(it, row));
-            assert!(REQUESTS.into_iter().any(is_found), "row {index}: {}", row.name);
+                |request| find(row.code, request).is_some_and(|(_, it)| std::ptr::eq(it, cause));
+            assert!(REQUESTS.into_iter().any(is_found), "{}: {}", row.name, cause.1);
         }
     }
 

@@ -56,7 +56,7 @@ pub fn treat_unnamed(
         Check::new(fs.container(), fs.superblock().clone(), fs.roots(), options, ignore);
     check.tree()?;
     if unnamed == Unnamed::Remove && check.names_lost {
-        return Err(names_lost());
+        return Err(names_lost_error());
     }
     let mut strays = check.strays(objects)?;
     if dir.is_some() {
@@ -152,7 +152,7 @@ impl Check<'_> {
 }
 
 #[cold]
-fn names_lost() -> Error {
+fn names_lost_error() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "the tree is damaged, so objects without a name may be lost files: none was removed; run `esker fs check --repair` first",
