@@ -1,7 +1,7 @@
 //! Counters of an engine. Counting takes a few atomic additions per request.
 use crate::kinds::RequestKind;
-use esker_metrics::{Counter, Latency};
 use esker_types::ErrorKind;
+use esker_types::metrics::{Counter, Latency};
 use esker_wire::frame::{Frame, PREFIX_LEN};
 use std::array::from_fn;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Metrics as text, in the exposition format of Prometheus (version 0.0.4).
 use crate::kinds::RequestKind;
 use crate::metrics::{Metrics, Refused};
-use esker_metrics::Page;
 use esker_types::ErrorKind;
+use esker_types::metrics::Page;
 
 /// Current values, beside the counters.
 pub(crate) struct Gauges {

@@ -1,5 +1,5 @@
 //! Metrics of the server.
-use esker_metrics::{Counter, Latency, Page};
+use esker::types::metrics::{Counter, Latency, Page};
 use hyper::StatusCode;
 use std::array::from_fn;
 use std::time::Duration;

@@ -13,6 +13,7 @@ mod key;
 mod label;
 pub mod limits;
 pub mod memory;
+pub mod metrics;
 mod oclass;
 mod oid;
 pub mod ops;

@@ -1,5 +1,5 @@
 //! Metrics as text, in the exposition format of Prometheus (version 0.0.4).
-use crate::{BUCKETS, Counter, Latency};
+use super::{BUCKETS, Counter, Latency};
 use std::fmt::Write;
 
 /// Text with one family of metrics after the other.
