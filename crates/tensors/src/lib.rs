@@ -8,6 +8,7 @@
 
 mod audit;
 mod dtype;
+pub mod filesystem;
 mod grid;
 pub mod hdf5;
 pub mod limits;

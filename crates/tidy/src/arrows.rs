@@ -36,17 +36,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
     ("esker-fields", &["esker-testing", "esker-types", "esker-eccodes", "esker-store", "esker"]),
-    ("esker-tensors", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
     (
-        "esker-tensorfs",
+        "esker-tensors",
         &[
             "esker-testing",
+            "esker-types",
             "esker-os",
+            "esker-store",
             "esker-backend",
             "esker-memory",
             "esker",
             "esker-dfs",
-            "esker-tensors",
         ],
     ),
     (
@@ -63,7 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "esker-preload",
-        &["esker-types", "esker-os", "esker-store", "esker", "esker-dfs", "esker-tensorfs"],
+        &["esker-types", "esker-os", "esker-store", "esker", "esker-dfs", "esker-tensors"],
     ),
     (
         "esker-python",
@@ -148,7 +148,6 @@ const CLI: &[&str] = &[
     "esker-dfs",
     "esker-fields",
     "esker-tensors",
-    "esker-tensorfs",
     "esker-fuse",
     "esker-bench",
     "esker-plots",

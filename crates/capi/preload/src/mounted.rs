@@ -49,7 +49,7 @@ fn open() -> Answer<Arc<Dfs>> {
     threads::watch();
     internal::choose_base();
     let options = MountOptions { read_only: config.read_only, ..MountOptions::default() };
-    match tensorfs::open(&config.pool, &config.container, options) {
+    match esker_tensors::filesystem::open(&config.pool, &config.container, options) {
         Ok(fs) => {
             fs.set_mount_point(&config.mount);
             let fs = Arc::new(fs);

@@ -165,7 +165,7 @@ impl MountCommand {
         let container = pool.open_container(label, mode).wait()?;
         let snapshot =
             self.snapshot.as_ref().map(|name| container.find_snapshot(name).wait()).transpose()?;
-        tensorfs::mount(&pool, label, MountOptions { read_only, snapshot })
+        esker_tensors::filesystem::mount(&pool, label, MountOptions { read_only, snapshot })
     }
 
     /// Runs this command again as the server, and waits until the mount is ready. Until then the server has our

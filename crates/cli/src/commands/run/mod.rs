@@ -127,7 +127,11 @@ impl Run {
             }
         }
         let options = MountOptions { read_only: self.read_only, ..MountOptions::default() };
-        let uuid = tensorfs::mount(&pool, label, options)?.container().info().uuid.to_string();
+        let uuid = esker_tensors::filesystem::mount(&pool, label, options)?
+            .container()
+            .info()
+            .uuid
+            .to_string();
         Ok((name.into_owned(), uuid, locks::folder(&pool)?))
     }
 }

@@ -1,12 +1,12 @@
 //! Directories and files, derived from the names of tensors.
-use crate::ids;
-use crate::places::{Place, Places};
+use crate::filesystem::ids;
+use crate::filesystem::places::{Place, Places};
+use crate::hdf5::Image;
+use crate::{Located, TensorStore};
 use dfs::limits::NAME_MAX;
 use dfs::{Inode, Kind, Time};
 use esker::types::{ErrorKind, KeyBatch, ObjectId, Result};
 use esker_os::ForkLock;
-use esker_tensors::hdf5::Image;
-use esker_tensors::{Located, TensorStore};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -19,7 +19,7 @@ impl Files {
     fn new() -> (Self, String) {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("esker-tensorfs-{}-{number}", std::process::id());
+        let name = format!("esker-tensors-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         PosixPool::create(&path, false).unwrap();
         let url = format!("posix:{}", path.display());
@@ -36,7 +36,7 @@ impl Drop for Files {
 /// Runs a test on a store in memory, and on one of files, whose pools have no transactions.
 fn each_kind(name: &str, test: impl Fn(&Pool, &TensorStore)) {
     let (_files, url) = Files::new();
-    for url in [&format!("memory:tensorfs-{name}"), &url] {
+    for url in [&format!("memory:tensors-{name}"), &url] {
         let pool = Pool::connect(url, OpenMode::ReadWrite).unwrap();
         test(&pool, &TensorStore::create(&pool, "t").unwrap());
     }
@@ -87,7 +87,7 @@ fn whole(file: &File) -> Vec<u8> {
 }
 
 fn mounted(pool: &Pool) -> Dfs {
-    tensorfs::mount(pool, "t", MountOptions::default()).unwrap()
+    esker_tensors::filesystem::mount(pool, "t", MountOptions::default()).unwrap()
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn an_open_file_stays_as_it_is() {
 
 #[test]
 fn a_store_is_shown_as_it_was_at_a_snapshot() {
-    let pool = Pool::connect("memory:tensorfs-snapshot", OpenMode::ReadWrite).unwrap();
+    let pool = Pool::connect("memory:tensors-snapshot", OpenMode::ReadWrite).unwrap();
     let store = TensorStore::create(&pool, "t").unwrap();
     put(&store, "a", 1, None);
     let old = exported(&store, "a");
@@ -216,7 +216,7 @@ fn a_store_is_shown_as_it_was_at_a_snapshot() {
     put(&store, "a", 2, None);
     put(&store, "b", 2, None);
     let options = MountOptions { read_only: false, snapshot: Some(epoch) };
-    let fs = tensorfs::mount(&pool, "t", options).unwrap();
+    let fs = esker_tensors::filesystem::mount(&pool, "t", options).unwrap();
     assert_eq!(names(&fs.root()), ["a.h5".to_owned()].into());
     let mut read = vec![0; old.len()];
     find(&fs, "/a.h5").open(Open::READ).unwrap().read_at(0, &mut read).unwrap();
@@ -226,7 +226,7 @@ fn a_store_is_shown_as_it_was_at_a_snapshot() {
 /// Many more than one batch of a listing; and what is removed while it is listed does not disturb it.
 #[test]
 fn large_directories_are_listed_in_parts() {
-    let pool = Pool::connect("memory:tensorfs-large", OpenMode::ReadWrite).unwrap();
+    let pool = Pool::connect("memory:tensors-large", OpenMode::ReadWrite).unwrap();
     let store = TensorStore::create(&pool, "t").unwrap();
     let new = NewTensor::new(DataType::parse("|u1").unwrap(), &[1]);
     let one = |name: &str| {
@@ -251,9 +251,10 @@ fn large_directories_are_listed_in_parts() {
 
 #[test]
 fn container_without_files_or_tensors_is_refused() {
-    let pool = Pool::connect("memory:tensorfs-neither", OpenMode::ReadWrite).unwrap();
+    let pool = Pool::connect("memory:tensors-neither", OpenMode::ReadWrite).unwrap();
     pool.create_container(&esker::backend::NewContainer::named("t")).wait().unwrap();
-    let error = tensorfs::mount(&pool, "t", MountOptions::default()).err().unwrap();
+    let error =
+        esker_tensors::filesystem::mount(&pool, "t", MountOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.message().contains("esker tensor put"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! The pool of a file system of tensors: a pool in memory that reports the space of the tensors' pool.
-use crate::container::ShownContainer;
-use crate::files::Files;
+use crate::filesystem::container::ShownContainer;
+use crate::filesystem::files::Files;
 use esker::types::info::{Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker::types::{Error, ErrorKind};
 use esker_backend::{Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply};

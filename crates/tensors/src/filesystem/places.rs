@@ -1,5 +1,5 @@
 //! Maps the recently issued object ids to directories and files.
-use crate::limits::{MISSING_SECONDS, PLACES_MAX};
+use crate::filesystem::limits::{MISSING_SECONDS, PLACES_MAX};
 use esker::types::{ObjectId, Uuid};
 use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;

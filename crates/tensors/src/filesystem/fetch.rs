@@ -1,10 +1,10 @@
 //! Answers the reads of a file system: inodes of directories, and chunks of files.
-use crate::files::Files;
+use crate::filesystem::files::Files;
+use crate::hdf5::Image;
 use dfs::{CHUNK_SIZE, INODE_AKEY, Inode};
 use esker::types::ops::{Cond, DkeyFetch, Edge, Fetch, KeyFound, KeyQuery, Sink, Wanted};
 use esker::types::{Error, ErrorKind, Extent, Result, key_to_u64};
 use esker_backend::object::read::note_found;
-use esker_tensors::hdf5::Image;
 
 /// Reads the entries of a directory.
 pub(crate) fn entries(

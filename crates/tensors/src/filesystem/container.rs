@@ -1,9 +1,9 @@
 //! The container of a file system of tensors. Objects of directories and files are computed from the tensor store.
 //! Other objects, such as the superblock, are in memory.
-use crate::fetch;
-use crate::files::Files;
-use crate::ids;
-use crate::pool::refusal;
+use crate::filesystem::fetch;
+use crate::filesystem::files::Files;
+use crate::filesystem::ids;
+use crate::filesystem::pool::refusal;
 use dfs::INODE_AKEY;
 use esker::types::info::{ContainerInfo, SnapshotInfo};
 use esker::types::ops::{

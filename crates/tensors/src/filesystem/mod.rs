@@ -3,7 +3,6 @@
 //! [`mount`] returns an ordinary read-only [`Dfs`], so the mount, the interception library and the command line show
 //! tensors too. Its container has a separate backend, which answers the reads of directories and files from the store.
 //! docs/decisions/0048-tensors-as-files.md gives the reasons.
-#![forbid(unsafe_code)]
 
 mod container;
 mod fetch;
@@ -13,13 +12,13 @@ pub mod limits;
 mod places;
 mod pool;
 
+use crate::TensorStore;
 use dfs::{Dfs, MountOptions, NewDfs};
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
 use esker_memory::Memory;
-use esker_tensors::TensorStore;
 use files::Files;
 use pool::Shown;
 use std::sync::Arc;
