@@ -7,11 +7,12 @@
 //!
 //! A [`FieldStore`] stores fields in a container. A [`FieldWriter`] archives and flushes them; readers list, find and
 //! read the flushed fields. [`grib`] finds GRIB messages and the keys of their fields.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod axes;
 mod cursor;
 mod date;
+pub mod eccodes;
 pub mod grib;
 mod key;
 mod kinds;

@@ -1,6 +1,6 @@
 //! Learned identities equal those of ecCodes, for messages that ecCodes makes.
-use esker_eccodes::{Draft, Library};
 use esker_fields::Key;
+use esker_fields::eccodes::{Draft, Library};
 use esker_fields::grib::{EcCodes, Identify, Learned, Messages};
 use esker_testing::Random;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Messages with several fields are split like ecCodes splits them.
 #![allow(clippy::unwrap_used)]
-use esker_eccodes::Library;
+use esker_fields::eccodes::Library;
 use esker_fields::grib::{EcCodes, Fields, Identify, Learned, Scan};
 use std::borrow::Cow;
 

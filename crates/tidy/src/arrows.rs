@@ -8,7 +8,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("esker-types", &[]),
     ("esker-testing", &[]),
     ("esker-os", &["esker-testing", "esker-types"]),
-    ("esker-eccodes", &["esker-testing", "esker-types"]),
     ("esker-daos-binding", &["esker-os", "esker-types"]),
     ("esker-librados", &["esker-os", "esker-types"]),
     ("esker-libfabric", &["esker-os", "esker-types"]),
@@ -35,7 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["esker-testing", "esker-types", "esker-os", "esker-backend", "esker-memory", "esker"],
     ),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),
-    ("esker-fields", &["esker-testing", "esker-types", "esker-eccodes", "esker-store", "esker"]),
+    ("esker-fields", &["esker-testing", "esker-types", "esker-store", "esker"]),
     (
         "esker-tensors",
         &[
@@ -67,15 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "esker-python",
-        &[
-            "esker-types",
-            "esker-store",
-            "esker",
-            "esker-dfs",
-            "esker-fields",
-            "esker-tensors",
-            "esker-eccodes",
-        ],
+        &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields", "esker-tensors"],
     ),
     ("esker-s3", &["esker-testing", "esker", "esker-dfs"]),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),

@@ -1,7 +1,7 @@
 //! Decoding and encoding of messages by ecCodes.
 use crate::call::call;
 use esker::types::{Error, ErrorKind, Result};
-use esker_eccodes::{Draft, Library};
+use esker_fields::eccodes::{Draft, Library};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMapping};
 

@@ -1,6 +1,6 @@
 //! Identifying the field of a message: by ecCodes, and with default labels.
 use crate::Key;
-use esker_eccodes::{Field, Library};
+use crate::eccodes::{Field, Library};
 use esker_types::{Error, ErrorKind, Result};
 
 /// Derives the key of a field from its message.

@@ -1,6 +1,6 @@
 //! Forks of a process whose threads are using ecCodes.
 #![allow(unsafe_code)]
-use esker_eccodes::Library;
+use esker_fields::eccodes::Library;
 use esker_types::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 

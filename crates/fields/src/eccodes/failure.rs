@@ -1,6 +1,6 @@
 //! Converts return codes and log messages of ecCodes to errors.
-use crate::api::{Context, Functions};
-use crate::limits::EXPLANATION_BYTES_MAX;
+use crate::eccodes::api::{Context, Functions};
+use crate::eccodes::limits::EXPLANATION_BYTES_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};

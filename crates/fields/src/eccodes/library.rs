@@ -1,7 +1,7 @@
 //! The loaded library. A lock lets one thread at a time call it, and no thread while the process forks, so that a child
 //! does not inherit ecCodes in the middle of a call.
-use crate::api::{Context, Functions, Handle};
-use crate::{Draft, Field, envelope, failure, search};
+use crate::eccodes::api::{Context, Functions, Handle};
+use crate::eccodes::{Draft, Field, envelope, failure, search};
 use esker_types::{Error, ErrorKind, Result};
 use libloading::os::unix;
 use std::cell::RefCell;

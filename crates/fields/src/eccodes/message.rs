@@ -1,8 +1,8 @@
 //! GRIB messages: [`Field`] reads one, [`Draft`] changes one.
-use crate::api::{Functions, Handle, Keys};
-use crate::library::c_string;
-use crate::limits::{KEYS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
-use crate::{Library, failure};
+use crate::eccodes::api::{Functions, Handle, Keys};
+use crate::eccodes::library::c_string;
+use crate::eccodes::limits::{KEYS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
+use crate::eccodes::{Library, failure};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Display;

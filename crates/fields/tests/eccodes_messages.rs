@@ -1,5 +1,5 @@
 //! Creates messages with ecCodes and reads them back. Without ecCodes each test reports that it is skipped.
-use esker_eccodes::Library;
+use esker_fields::eccodes::Library;
 use esker_types::ErrorKind;
 use std::path::Path;
 
