@@ -4,8 +4,8 @@ use super::piece::{Location, Piece, damaged, moved};
 use super::record;
 use super::space::Space;
 use crate::join_all;
+use crate::librados::WriteOp;
 use esker_backend::object::records::{Records, Stored};
-use esker_librados::WriteOp;
 use esker_os::executor::task;
 use esker_types::limits::{RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_PIECES_MAX};
 use esker_types::{Epoch, Extent, Result};
@@ -198,7 +198,7 @@ async fn write_blob(space: &Space, id: [u8; 16], bytes: &[u8]) -> Result<()> {
     let mut op = WriteOp::new()?;
     op.create_new().write_full(bytes);
     let done = space.io.write(&object, op).await;
-    done.map(drop).map_err(|code| esker_librados::IoContext::error(code, "writing", &object))
+    done.map(drop).map_err(|code| crate::librados::IoContext::error(code, "writing", &object))
 }
 
 /// The blobs that a value refers to.

@@ -5,11 +5,12 @@
 //! are omap entries of RADOS objects: one RADOS object per shard or, for arrays, one per chunk, which also holds the
 //! chunk's bytes. An operation on one RADOS object is a single atomic Ceph operation, guarded by comparisons with
 //! what was read before; an operation on several is a transaction (`transaction.rs`).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod backend;
 mod blobs;
 mod fetch;
+pub mod librados;
 mod list;
 mod loaded;
 mod names;

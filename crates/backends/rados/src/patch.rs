@@ -1,7 +1,7 @@
 //! Atomic changes to one RADOS object.
 use super::names::LOCK;
+use crate::librados::{Compare, WriteOp};
 use esker_backend::encoding::{Parts, put_bytes, put_u32};
-use esker_librados::{Compare, WriteOp};
 use esker_types::Result;
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
 //! The connection of this process. librados uses threads, which a child made by fork does not inherit: the child
 //! opens its own connection and leaves the inherited one alone.
 use super::url::RadosUrl;
-use esker_librados::{Cluster, IoContext, Usage};
+use crate::librados::{Cluster, IoContext, Usage};
 use esker_os::ForkLock;
 use esker_types::Result;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 use super::names::{self, LOCK};
 use super::patch::Patch;
 use super::transaction::Resolution;
-use esker_librados::{Compare, Entry, Found, IoContext, ReadOp};
+use crate::librados::{Compare, Entry, Found, IoContext, ReadOp};
 use esker_types::limits::{RADOS_PAGE, RADOS_TRIES_MAX};
 use esker_types::{Checksum, Error, ErrorKind, Result};
 
@@ -186,7 +186,7 @@ impl Space {
 
     /// Removes an object in any state.
     pub(super) async fn remove(&self, object: &str) -> Result<()> {
-        let mut op = esker_librados::WriteOp::new()?;
+        let mut op = crate::librados::WriteOp::new()?;
         op.remove();
         match self.io.write(object, op).await {
             Ok(_) | Err(ABSENT) => Ok(()),

@@ -1,5 +1,5 @@
 //! `rados:` URLs.
-use esker_librados::Settings;
+use crate::librados::Settings;
 use esker_types::limits::LABEL_MAX;
 use esker_types::{Error, ErrorKind, Result};
 use std::path::PathBuf;

@@ -12,7 +12,7 @@ use esker::types::ops::{Cond, Sink, Source};
 use esker::{
     Access, Array, ArrayAttributes, Container, Kv, Pool, RadosUrl, Wait, side_by_side, task,
 };
-use esker_librados::{Cluster, Plain};
+use esker_rados::librados::{Cluster, Plain};
 use esker_types::{Error, ErrorKind, Extent, ObjectClass, ObjectType, Result};
 use serde_json::json;
 
@@ -114,8 +114,8 @@ impl RadosPlan {
     }
 }
 
-fn removal() -> Result<esker_librados::WriteOp> {
-    let mut op = esker_librados::WriteOp::new()?;
+fn removal() -> Result<esker_rados::librados::WriteOp> {
+    let mut op = esker_rados::librados::WriteOp::new()?;
     op.remove();
     Ok(op)
 }

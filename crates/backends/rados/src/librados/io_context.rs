@@ -1,11 +1,11 @@
 //! I/O contexts: namespaces of Ceph pools.
-use crate::answer::Answer;
-use crate::cluster::Connection;
-use crate::failure::{check, error};
-use crate::library::c_string;
-use crate::library::{Functions, RawIoContext, RawList};
-use crate::read::{Found, ReadOp};
-use crate::write::WriteOp;
+use crate::librados::answer::Answer;
+use crate::librados::cluster::Connection;
+use crate::librados::failure::{check, error};
+use crate::librados::library::c_string;
+use crate::librados::library::{Functions, RawIoContext, RawList};
+use crate::librados::read::{Found, ReadOp};
+use crate::librados::write::WriteOp;
 use esker_types::Result;
 use std::ffi::{CStr, c_int};
 use std::ptr;

@@ -1,7 +1,7 @@
 //! Read operations: all parts see one state of the object.
-use crate::library::functions;
-use crate::library::{Functions, RawEntries, RawRead};
-use crate::write::{Compare, guard, starts};
+use crate::librados::library::functions;
+use crate::librados::library::{Functions, RawEntries, RawRead};
+use crate::librados::write::{Compare, guard, starts};
 use esker_types::Result;
 use std::ffi::{CString, c_char, c_int, c_uchar};
 use std::ptr;

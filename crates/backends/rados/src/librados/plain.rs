@@ -1,9 +1,9 @@
 //! Synchronous calls of librados, as hand-written programs use them: the baseline of benchmarks.
-use crate::failure::check;
-use crate::io_context::Context;
-use crate::library::c_string;
-use crate::write::start;
-use crate::{IoContext, ReadOp, WriteOp};
+use crate::librados::failure::check;
+use crate::librados::io_context::Context;
+use crate::librados::library::c_string;
+use crate::librados::write::start;
+use crate::librados::{IoContext, ReadOp, WriteOp};
 use esker_types::{ErrorKind, Result};
 use std::ffi::c_char;
 use std::ptr;

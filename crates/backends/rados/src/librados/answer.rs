@@ -1,7 +1,7 @@
 //! Answers to operations. An answer is a future that a callback of librados completes. If the thread has nothing else
 //! to do, the answer blocks it instead: a callback runs on another thread, and that switch costs as much as a small
 //! operation.
-use crate::library::{Functions, RawCompletion};
+use crate::librados::library::{Functions, RawCompletion};
 use esker_os::executor::may_block;
 use std::ffi::{c_int, c_void};
 use std::future::Future;

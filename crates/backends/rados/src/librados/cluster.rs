@@ -1,9 +1,9 @@
 //! Connections to a cluster.
-use crate::IoContext;
-use crate::failure::check;
-use crate::library::{Functions, RawCluster, RawIoContext, RawUsage};
-use crate::library::{c_string, functions};
-use crate::limits::{BYTES_MAX, OPERATIONS_MAX, SETTING_MAX, TIMEOUT_SECONDS};
+use crate::librados::IoContext;
+use crate::librados::failure::check;
+use crate::librados::library::{Functions, RawCluster, RawIoContext, RawUsage};
+use crate::librados::library::{c_string, functions};
+use crate::librados::limits::{BYTES_MAX, OPERATIONS_MAX, SETTING_MAX, TIMEOUT_SECONDS};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::PathBuf;

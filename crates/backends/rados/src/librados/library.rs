@@ -1,5 +1,5 @@
 //! The loaded library: its functions, with the types of its header.
-use crate::VARIABLE;
+use crate::librados::VARIABLE;
 use esker_types::{Error, ErrorKind, Result};
 use libloading::Library;
 use std::ffi::{CString, OsString, c_char, c_int, c_uchar, c_void};

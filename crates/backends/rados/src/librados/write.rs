@@ -1,6 +1,6 @@
 //! Write operations: all parts are applied, or none.
-use crate::library::functions;
-use crate::library::{Bytes, Functions, Guard, RawWrite};
+use crate::librados::library::functions;
+use crate::librados::library::{Bytes, Functions, Guard, RawWrite};
 use esker_types::Result;
 use std::ffi::{c_char, c_int};
 use std::ptr;
