@@ -6,6 +6,7 @@ use crate::{Finding, Tree};
 /// The only product code with unsafe blocks: code that accesses mapped memory and sockets, forks and signals, the
 /// allocator, the C interface, and the memory of Python objects.
 const UNSAFE_PATHS: &[&str] = &[
+    "crates/backends/daos/src/binding/",
     "crates/backends/rados/src/librados/",
     "crates/backends/nodes/src/socket.rs",
     "crates/store/src/index/lmdb.rs",

@@ -2,9 +2,9 @@
 use super::names::shown_label;
 use super::oids::Numbers;
 use super::url::DaosUrl;
+use crate::binding::{Listed, Pool as Connection, PoolState};
 use esker_backend::handles::{Handled, Handles, Table};
 use esker_backend::leases::Leases;
-use esker_daos_binding::{Listed, Pool as Connection, PoolState};
 use esker_os::ForkLock;
 use esker_os::executor::block_on;
 use esker_types::info::{

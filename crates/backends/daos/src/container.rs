@@ -5,10 +5,10 @@ use super::read::Reader;
 use super::snapshots::Snapshots;
 use super::write::Writer;
 use super::{JOIN_MAX, listing, metadata, names, objects, pending, snapshots};
+use crate::binding;
+use crate::binding::{ContainerMode, Tx};
 use esker_backend::handles::{Handled, gone};
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
-use esker_daos_binding as binding;
-use esker_daos_binding::{ContainerMode, Tx};
 use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, OpenMode, SnapshotInfo};
 use esker_types::ops::{

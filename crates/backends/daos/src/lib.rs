@@ -4,9 +4,10 @@
 //!
 //! docs/decisions/0050-daos-backend.md maps the operations of the backend traits to functions of DAOS, and names those without
 //! a counterpart.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod backend;
+pub mod binding;
 mod container;
 mod fetch;
 mod listing;

@@ -1,7 +1,7 @@
 //! Metadata as attributes of DAOS. What DAOS keeps as a property of a file system, its tools see there as well.
 use super::names::{shown_name, shown_value, stored_name, stored_value};
+use crate::binding::{Attributes, Container, Opened};
 use esker_backend::MetadataChanges;
-use esker_daos_binding::{Attributes, Container, Opened};
 use esker_types::{ErrorKind, Result};
 
 /// Properties of a file system.

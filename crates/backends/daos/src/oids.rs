@@ -1,6 +1,6 @@
 //! Numbers for object ids, of which a process claims a block at a time.
+use crate::binding::Container;
 use esker_backend::block::{Block, end_of_claim};
-use esker_daos_binding::Container;
 use esker_os::ForkLock;
 use esker_types::{Error, ErrorKind, Result};
 

@@ -3,12 +3,12 @@ use super::backend::{Daos, Shared, checksum_number};
 use super::container::Opened;
 use super::names::{CREATED, check_shown, stored_name, stored_value};
 use super::{metadata, pending};
+use crate::binding;
+use crate::binding::ContainerMode;
 use esker_backend::handles::Handled;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
-use esker_daos_binding as binding;
-use esker_daos_binding::ContainerMode;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use super::container::Opened;
 use super::fetch::{Got, Want};
 use super::read::Reader;
+use crate::binding::Tx;
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
-use esker_daos_binding::Tx;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Edge, KeyFound, KeyQuery, ListLimit, StoredExtent, View,
 };

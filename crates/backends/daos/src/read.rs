@@ -1,7 +1,7 @@
 //! Readers of one object, at the latest state, in a snapshot, or in a transaction of DAOS that verifies what was read.
 use super::container::Opened;
 use super::proof::{Digest, Read};
-use esker_daos_binding::{Object, Tx};
+use crate::binding::{Object, Tx};
 use esker_types::ops::{KeyQuery, ReadTokens, View};
 use esker_types::{Epoch, ObjectId, Result};
 

@@ -1,7 +1,7 @@
 //! Snapshots are DAOS's. Their names, which it does not keep, are attributes.
 use super::container::Opened;
 use super::names;
-use esker_daos_binding::Container;
+use crate::binding::Container;
 use esker_os::ForkLock;
 use esker_types::info::SnapshotInfo;
 use esker_types::{Epoch, Error, ErrorKind, Result};

@@ -315,7 +315,7 @@ __attribute__((destructor)) static void release(void) { is_gone = 1; usleep(1000
 /// A library with all functions of libdaos that Esker uses. All succeed and do nothing, so no call that was launched ever
 /// ends; but the one with this name returns `code`.
 fn silent_library(site: &Site, failing: &str, code: i32) -> String {
-    let rest = esker_daos_binding::SYMBOLS.iter().filter(|name| !POLLED.contains(*name));
+    let rest = esker_daos::binding::SYMBOLS.iter().filter(|name| !POLLED.contains(*name));
     let code_of = |name: &str| if name == failing { code } else { 0 };
     let function = |name: &&str| format!("int {name}(void) {{ return {}; }}\n", code_of(name));
     let rest: String = rest.map(function).collect();

@@ -1,15 +1,15 @@
 //! Listings: keys of an object, extents of an akey, objects of a snapshot. Each reads all there is, page by page, up to a
 //! limit of the caller.
-use crate::container::{Container, ContainerHandle};
-use crate::failure::{self, Request};
-use crate::layout::{
+use crate::binding::container::{Container, ContainerHandle};
+use crate::binding::failure::{self, Request};
+use crate::binding::layout::{
     RawAnchor, RawEpochs, RawHandle, RawIov, RawKeyDescription, RawOid, RawRecx, RawSgl,
 };
-use crate::library;
-use crate::library::{Ev, Functions};
-use crate::limits::{EXTENTS_PAGE, PAGE, PAGE_BYTES};
-use crate::object::Object;
-use crate::transaction::{Tx, handle_of};
+use crate::binding::library;
+use crate::binding::library::{Ev, Functions};
+use crate::binding::limits::{EXTENTS_PAGE, PAGE, PAGE_BYTES};
+use crate::binding::object::Object;
+use crate::binding::transaction::{Tx, handle_of};
 use esker_types::limits::KEY_MAX;
 use esker_types::{Error, ErrorKind, Extent, ObjectId, Result};
 use std::ffi::c_int;
@@ -86,14 +86,15 @@ struct OidPage {
 
 /// The open object id table of a snapshot.
 struct Table {
-    calls: crate::call::Calls,
+    calls: crate::binding::call::Calls,
     handle: RawHandle,
     _container: Arc<ContainerHandle>,
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.calls.leave(self.handle, |functions| functions.daos_oit_close as crate::call::End);
+        self.calls
+            .leave(self.handle, |functions| functions.daos_oit_close as crate::binding::call::End);
     }
 }
 

@@ -1,5 +1,5 @@
 //! The loaded library: its functions, with the types of its headers.
-use crate::layout::{
+use crate::binding::layout::{
     RawAnchor, RawContainerInfo, RawEpochs, RawEvent, RawHandle, RawIod, RawIom, RawIov,
     RawKeyDescription, RawListed, RawNamed, RawOid, RawPoolInfo, RawProperties, RawRecx, RawSgl,
 };

@@ -1,7 +1,7 @@
 //! The codes of DAOS with their causes and remedies, as its sources have them: `include/daos_errno.h` has the codes,
 //! `mgmt/cli_mgmt.c` what the agent answers, `container/srv_container.c` what an access control list refuses,
 //! `vos/vos_io.c` and `vos/vos_tree.c` what a write to an object breaks.
-use crate::failure::Request;
+use crate::binding::failure::Request;
 use esker_types::ErrorKind;
 use std::ffi::c_int;
 

@@ -1,8 +1,8 @@
 //! Attributes of pools and containers.
-use crate::call::Calls;
-use crate::failure::{self, Request};
-use crate::layout::RawHandle;
-use crate::library::{Ev, Functions, Names, c_string};
+use crate::binding::call::Calls;
+use crate::binding::failure::{self, Request};
+use crate::binding::layout::RawHandle;
+use crate::binding::library::{Ev, Functions, Names, c_string};
 use esker_types::{ErrorKind, Result};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;

@@ -1,13 +1,13 @@
 //! Open containers: properties, object ids, snapshots.
-use crate::attributes::{Attributes, Owner, Table};
-use crate::call::{Calls, End};
-use crate::failure::{self, Request};
-use crate::layout::{
+use crate::binding::attributes::{Attributes, Owner, Table};
+use crate::binding::call::{Calls, End};
+use crate::binding::failure::{self, Request};
+use crate::binding::layout::{
     ALLOCATED, CHECKSUM, LABEL, LAYOUT_TYPE, RawAnchor, RawContainerInfo, RawEpochs, RawHandle,
 };
-use crate::library::{Ev, Functions, c_string};
-use crate::pool::{Connection, flag};
-use crate::property::{Asked, Setting};
+use crate::binding::library::{Ev, Functions, c_string};
+use crate::binding::pool::{Connection, flag};
+use crate::binding::property::{Asked, Setting};
 use esker_types::info::OpenMode;
 use esker_types::{ErrorKind, Result, Uuid};
 use std::ffi::{CString, c_int};

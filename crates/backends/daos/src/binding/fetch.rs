@@ -1,9 +1,9 @@
 //! Reading values.
-use crate::failure::{self, Doing, Request};
-use crate::layout::{ARRAY, DETAIL, RawIod, RawIom, RawIov, RawRecx, RawSgl, SINGLE};
-use crate::library::{Ev, Functions};
-use crate::object::{Object, flags_of};
-use crate::transaction::{Tx, handle_of};
+use crate::binding::failure::{self, Doing, Request};
+use crate::binding::layout::{ARRAY, DETAIL, RawIod, RawIom, RawIov, RawRecx, RawSgl, SINGLE};
+use crate::binding::library::{Ev, Functions};
+use crate::binding::object::{Object, flags_of};
+use crate::binding::transaction::{Tx, handle_of};
 use esker_types::{Extent, Result};
 use std::ffi::c_int;
 use std::ptr;

@@ -1,6 +1,6 @@
 //! Converts codes of libdaos to errors. [`TABLE`] gives for each code, and for the request that it answers, the kind of the
 //! error, its cause and the remedy.
-use crate::causes::{Cause, Row, TABLE};
+use crate::binding::causes::{Cause, Row, TABLE};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 

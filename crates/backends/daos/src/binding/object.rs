@@ -1,11 +1,11 @@
 //! Objects: opening them, and changes.
-use crate::call::Calls;
-use crate::container::{Container, ContainerHandle};
-use crate::failure::{self, Request};
-use crate::layout::{ARRAY, RawHandle, RawIod, RawIov, RawRecx, RawSgl, SINGLE};
-use crate::library::{Ev, Functions};
-use crate::system::check_process;
-use crate::transaction::{Tx, handle_of};
+use crate::binding::call::Calls;
+use crate::binding::container::{Container, ContainerHandle};
+use crate::binding::failure::{self, Request};
+use crate::binding::layout::{ARRAY, RawHandle, RawIod, RawIov, RawRecx, RawSgl, SINGLE};
+use crate::binding::library::{Ev, Functions};
+use crate::binding::system::check_process;
+use crate::binding::transaction::{Tx, handle_of};
 use esker_types::{Extent, ObjectId, Result};
 use std::ptr;
 use std::sync::Arc;

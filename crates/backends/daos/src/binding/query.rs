@@ -1,9 +1,9 @@
 //! Queries of objects: the first and last of integer dkeys with an extent, the epoch of the last change.
-use crate::failure::Request;
-use crate::layout::{RawIov, RawRecx};
-use crate::library::{Ev, Functions};
-use crate::object::Object;
-use crate::transaction::{Tx, handle_of};
+use crate::binding::failure::Request;
+use crate::binding::layout::{RawIov, RawRecx};
+use crate::binding::library::{Ev, Functions};
+use crate::binding::object::Object;
+use crate::binding::transaction::{Tx, handle_of};
 use esker_types::ops::Edge;
 use esker_types::{Extent, Result};
 

@@ -4,11 +4,11 @@
 //! use it still. So the thread is stopped first, after the calls that close handles; then the queue and the library are
 //! ended. If a connection is open or a call under way even so, they are left open: other threads may be in the library.
 //! The agent closes what a process leaves.
-use crate::failure::{self, Request};
-use crate::layout::RawHandle;
-use crate::library::{Functions, load};
-use crate::limits::{BYTES_MAX, END_SECONDS, EVENTS, OPERATIONS_MAX};
-use crate::queue::{Alarm, finish_any};
+use crate::binding::failure::{self, Request};
+use crate::binding::layout::RawHandle;
+use crate::binding::library::{Functions, load};
+use crate::binding::limits::{BYTES_MAX, END_SECONDS, EVENTS, OPERATIONS_MAX};
+use crate::binding::queue::{Alarm, finish_any};
 use esker_os::without_signals;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::VecDeque;

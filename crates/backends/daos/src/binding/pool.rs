@@ -1,14 +1,14 @@
 //! Connections to pools.
-use crate::attributes::{Attributes, Owner, Table};
-use crate::call::{Calls, End};
-use crate::container::{Container, ContainerMode};
-use crate::failure::{self, Request};
-use crate::layout::{
+use crate::binding::attributes::{Attributes, Owner, Table};
+use crate::binding::call::{Calls, End};
+use crate::binding::container::{Container, ContainerMode};
+use crate::binding::failure::{self, Request};
+use crate::binding::layout::{
     POOL_LABEL, RawContainerInfo, RawHandle, RawListed, RawNamed, RawPoolInfo, WITH_SPACE,
 };
-use crate::library;
-use crate::library::{Ev, Functions, c_string};
-use crate::property::{Asked, NewContainer, Setting};
+use crate::binding::library;
+use crate::binding::library::{Ev, Functions, c_string};
+use crate::binding::property::{Asked, NewContainer, Setting};
 use esker_types::info::OpenMode;
 use esker_types::{ErrorKind, Result, Uuid};
 use std::ffi::{CString, c_int, c_uint};

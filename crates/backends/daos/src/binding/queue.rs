@@ -1,6 +1,6 @@
 //! Operations that wait in the event queue: an operation owns its event and its arguments until libdaos is done with them.
-use crate::layout::RawEvent;
-use crate::library::{Ev, Functions};
+use crate::binding::layout::RawEvent;
+use crate::binding::library::{Ev, Functions};
 use std::ffi::c_int;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
 //! Properties of pools and containers, as lists of libdaos.
-use crate::layout::{
+use crate::binding::layout::{
     ALLOCATED, CHECKSUM, LABEL, LAYOUT_TYPE, POOL_LABEL, ROOTS, RawProperties, RawProperty,
     RawValue,
 };
-use crate::library::{Functions, c_string};
+use crate::binding::library::{Functions, c_string};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString};
 use std::ptr;

@@ -1,10 +1,10 @@
 //! Transactions, and views of snapshots.
-use crate::call::Calls;
-use crate::container::{Container, ContainerHandle};
-use crate::failure::{self, Request};
-use crate::layout::RawHandle;
-use crate::library::{Ev, Functions};
-use crate::system::check_process;
+use crate::binding::call::Calls;
+use crate::binding::container::{Container, ContainerHandle};
+use crate::binding::failure::{self, Request};
+use crate::binding::layout::RawHandle;
+use crate::binding::library::{Ev, Functions};
+use crate::binding::system::check_process;
 use esker_types::Result;
 use std::ptr;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Calls of libdaos that leave the machine: launched with an event, bounded, with a time-out.
-use crate::failure::{self, Doing};
-use crate::layout::RawHandle;
-use crate::library::{Ev, Functions};
-use crate::limits;
-use crate::queue::{Alarm, Answer, Operation};
-use crate::system::{System, check_process, system};
+use crate::binding::failure::{self, Doing};
+use crate::binding::layout::RawHandle;
+use crate::binding::library::{Ev, Functions};
+use crate::binding::limits;
+use crate::binding::queue::{Alarm, Answer, Operation};
+use crate::binding::system::{System, check_process, system};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 use std::future::{Future, poll_fn};
