@@ -5,8 +5,8 @@ use crate::handshakes::Slot;
 use crate::life::Phase;
 use crate::limits::CLIENTS_MAX;
 use crate::{Engine, HANDSHAKE_TIMEOUT, Shared};
-use esker_fabric::Frames;
 use esker_types::{Error, ErrorKind, Result};
+use esker_wire::fabric::Frames;
 use esker_wire::frame::{Announced, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
 use std::net::IpAddr;
@@ -101,7 +101,7 @@ impl Engine {
         let met = async {
             let _share = self.0.memory.take(offer.memory()).await;
             let offer = from.rest(offer).await?;
-            esker_fabric::accept(&offer, from, to, local).await
+            esker_wire::fabric::accept(&offer, from, to, local).await
         };
         tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| fabric_timeout_error())?
     }

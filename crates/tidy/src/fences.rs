@@ -17,8 +17,10 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/os/src/fork.rs",
     "crates/os/src/memory.rs",
     "crates/os/src/signals.rs",
-    "crates/capi/",
+    "crates/capi/libdaos/",
+    "crates/capi/preload/",
     "crates/fields/src/eccodes/",
+    "crates/wire/src/fabric/libfabric/",
     "python/src/buffer.rs",
 ];
 

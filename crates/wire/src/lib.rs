@@ -1,7 +1,8 @@
 //! The protocol between clients and engines: frames, the handshake, requests and replies. `docs/wire.md` draws its bytes.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod borrowed;
+pub mod fabric;
 pub mod frame;
 pub mod handshake;
 pub mod message;

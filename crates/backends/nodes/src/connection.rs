@@ -2,8 +2,8 @@
 use crate::receiving::Receiving;
 use crate::sending::{AT_ONCE, Data, Sending};
 use bytes::Bytes;
-use esker_fabric::EndpointOptions;
 use esker_types::{Error, ErrorKind, Result, Uuid};
+use esker_wire::fabric::EndpointOptions;
 use esker_wire::frame::{BULK_MAX, Bulk, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
 use esker_wire::message::{Failure, Request, Response, decode};
@@ -139,7 +139,7 @@ impl Connection {
     /// the node.
     ///
     /// # Errors
-    /// The errors of [`Connection::connect`] and [`esker_fabric::connect`].
+    /// The errors of [`Connection::connect`] and [`esker_wire::fabric::connect`].
     pub async fn connect_by(fabric: Option<EndpointOptions>, to: Endpoint<'_>) -> Result<Self> {
         let stream = to.reach().await?;
         let local = stream.local_addr().ok().map(|local| local.ip());
@@ -152,7 +152,7 @@ impl Connection {
                 Some(options) => {
                     let Shaken { from, to: sender, spare } = shaken;
                     let options = EndpointOptions { local, ..options };
-                    let (from, sender) = esker_fabric::connect(from, sender, options).await?;
+                    let (from, sender) = esker_wire::fabric::connect(from, sender, options).await?;
                     Ok(Self::begin(to.name, Shaken { from, to: sender, spare }, None))
                 }
             }

@@ -2,9 +2,9 @@
 use crate::connection::Connection;
 use crate::map::{Map, Node, Transport};
 use crate::runtime::{on_runtime, pause};
-use esker_fabric::EndpointOptions;
 use esker_os::executor::{Task, task};
 use esker_types::Result;
+use esker_wire::fabric::EndpointOptions;
 use esker_wire::handshake::Secret;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl Dial for Fabric {
     ) -> Task<'a, Result<Connection>> {
         let options = || EndpointOptions { provider: self.provider.clone(), local: None };
         let (fabric, node, secret) =
-            (esker_fabric::is_usable().then(options), node.clone(), secret.clone());
+            (esker_wire::fabric::is_usable().then(options), node.clone(), secret.clone());
         task(on_runtime(async move {
             Connection::connect_by(fabric, node.endpoint(&secret, session)).await
         }))

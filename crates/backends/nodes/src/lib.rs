@@ -31,7 +31,7 @@ pub use admin::{DESTROY_TIMEOUT, QUERY_TIMEOUT};
 pub use commit::{DOUBT_TIMEOUT, UNDECIDED_TIMEOUT};
 pub use connection::{CONNECT_TIMEOUT, Connection, Endpoint, REQUEST_TIMEOUT, REQUESTS_MAX};
 pub use dial::{Dial, Fabric, Tcp};
-pub use esker_fabric::EndpointOptions;
+pub use esker_wire::fabric::EndpointOptions;
 pub use map::{MAP_SUFFIX, MAP_VERSION, Map, Node, Transport, parse_secret, secret_text};
 pub use nodes::{Nodes, Timeouts};
 pub use peer::RECONNECT_TIMEOUT;

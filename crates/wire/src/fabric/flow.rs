@@ -1,11 +1,11 @@
 //! The stream over an endpoint: cuts it into pieces, orders those that arrive, and keeps to the windows of both sides.
 //! The caller holds the lock; no function here waits.
-use crate::incoming::{Arrived, Incoming};
-use crate::outgoing::Outgoing;
-use crate::piece::{HEADER_LEN, Header, Kind, refused};
-use crate::setup::Identity;
-use crate::window::{Size, Window, slots};
-use esker_libfabric::{Done, Endpoint};
+use crate::fabric::incoming::{Arrived, Incoming};
+use crate::fabric::libfabric::{Done, Endpoint};
+use crate::fabric::outgoing::Outgoing;
+use crate::fabric::piece::{HEADER_LEN, Header, Kind, refused};
+use crate::fabric::setup::Identity;
+use crate::fabric::window::{Size, Window, slots};
 use esker_types::{Error, ErrorKind, Result};
 use std::io::IoSlice;
 

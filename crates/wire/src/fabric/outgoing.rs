@@ -1,7 +1,7 @@
 //! Pieces that are sent: the credits for them, and their slots.
-use crate::piece::{HEADER_LEN, Kind};
-use crate::setup::Identity;
-use crate::window::{Size, Window, slots};
+use crate::fabric::piece::{HEADER_LEN, Kind};
+use crate::fabric::setup::Identity;
+use crate::fabric::window::{Size, Window, slots};
 use std::collections::VecDeque;
 
 /// The stream to the peer.

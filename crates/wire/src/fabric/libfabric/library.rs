@@ -1,6 +1,6 @@
 //! The loaded library: the few functions that it exports. All others are reached through the objects that it makes.
-use crate::VARIABLE;
-use crate::layout::{FabricAttributes, Fid, Info};
+use crate::fabric::libfabric::VARIABLE;
+use crate::fabric::libfabric::layout::{FabricAttributes, Fid, Info};
 use esker_types::{Error, ErrorKind, Result};
 use libloading::Library;
 use std::ffi::{OsString, c_char, c_int, c_void};

@@ -1,5 +1,5 @@
 //! Pieces: the messages of the fabric.
-use crate::window::Size;
+use crate::fabric::window::Size;
 use esker_types::{Checksum, Error, ErrorKind, Result};
 
 /// Bytes in front of the data of each piece.

@@ -3,11 +3,11 @@
 //!
 //! Both sides send the same stream of frames. It is cut into *pieces*, each a message of libfabric with a header of its
 //! own. `docs/wire.md` draws them.
-#![forbid(unsafe_code)]
 
 mod driver;
 mod flow;
 mod incoming;
+mod libfabric;
 mod limits;
 mod outgoing;
 mod piece;
@@ -16,7 +16,7 @@ mod stream;
 mod window;
 
 pub use driver::LINGER;
-pub use esker_libfabric::is_usable;
+pub use libfabric::is_usable;
 pub use limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
 pub use setup::{EndpointOptions, Frames, accept, connect};
 pub use stream::{Reading, Writing};

@@ -1,11 +1,11 @@
 //! Streams over the providers that every machine with libfabric has. Skipped without it.
 use bytes::Bytes;
-use esker_fabric::{
+use esker_testing::{Random, seed, skip};
+use esker_types::{Error, ErrorKind, Result};
+use esker_wire::fabric::{
     EndpointOptions, LONG_COUNT, LONG_LEN, Reading, SHORT_COUNT, SHORT_LEN, Writing, accept,
     connect,
 };
-use esker_testing::{Random, seed, skip};
-use esker_types::{Error, ErrorKind, Result};
 use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;

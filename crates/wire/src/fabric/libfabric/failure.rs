@@ -1,5 +1,5 @@
 //! Converts codes of libfabric to errors.
-use crate::library::Functions;
+use crate::fabric::libfabric::library::Functions;
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_int};
 

@@ -1,10 +1,10 @@
 //! An endpoint: sends to one peer and receives, in slots of registered memory.
-use crate::failure::{check, error};
-use crate::hints::{InfoList, choose};
-use crate::layout::*;
-use crate::library::{Functions, enter, functions, is_usable};
-use crate::memory::Memory;
-use crate::objects::Objects;
+use crate::fabric::libfabric::failure::{check, error};
+use crate::fabric::libfabric::hints::{InfoList, choose};
+use crate::fabric::libfabric::layout::*;
+use crate::fabric::libfabric::library::{Functions, enter, functions, is_usable};
+use crate::fabric::libfabric::memory::Memory;
+use crate::fabric::libfabric::objects::Objects;
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_void;
 use std::net::IpAddr;

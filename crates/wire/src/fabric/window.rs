@@ -1,5 +1,5 @@
 //! Number and lengths of the pieces that may be under way. A receiver has a slot of registered memory ready for each.
-use crate::limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
+use crate::fabric::limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +51,7 @@ impl Window {
 /// The numbers of the slots: first those that receive, then those that send; of each, first the short ones.
 pub(crate) mod slots {
     use super::Size;
-    use crate::limits::{LONG_COUNT, SHORT_COUNT};
+    use crate::fabric::limits::{LONG_COUNT, SHORT_COUNT};
     use std::ops::Range;
 
     const SHORT: usize = SHORT_COUNT as usize;

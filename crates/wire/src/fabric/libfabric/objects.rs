@@ -1,9 +1,9 @@
 //! Objects of libfabric, each closed when it is dropped.
-use crate::failure::check;
-use crate::hints::InfoList;
-use crate::layout::*;
-use crate::library::Functions;
-use crate::memory::Memory;
+use crate::fabric::libfabric::failure::check;
+use crate::fabric::libfabric::hints::InfoList;
+use crate::fabric::libfabric::layout::*;
+use crate::fabric::libfabric::library::Functions;
+use crate::fabric::libfabric::memory::Memory;
 use esker_types::Result;
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
@@ -26,7 +26,7 @@ impl Object {
         check(functions, make(&raw mut raw), doing)?;
         match NonNull::new(raw) {
             Some(raw) => Ok(Self(raw)),
-            None => Err(crate::failure::error(functions, libc::ENOMEM, doing)),
+            None => Err(crate::fabric::libfabric::failure::error(functions, libc::ENOMEM, doing)),
         }
     }
 

@@ -1,5 +1,5 @@
 //! Reading and writing a connection as asynchronous streams.
-use crate::flow::Flow;
+use crate::fabric::flow::Flow;
 use esker_types::Error;
 use std::io::{self, IoSlice};
 use std::pin::Pin;

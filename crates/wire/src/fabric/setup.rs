@@ -1,13 +1,13 @@
 //! Setup of the fabric: over the authenticated connection, each side tells the other the address of its endpoint and
 //! the identity of its pieces.
-use crate::driver;
-use crate::flow::Flow;
-use crate::stream::{Reading, Shared, Writing};
-use crate::window::{Size, Window};
-use esker_libfabric::{Endpoint, Settings};
+use crate::fabric::driver;
+use crate::fabric::flow::Flow;
+use crate::fabric::libfabric::{Endpoint, Settings};
+use crate::fabric::stream::{Reading, Shared, Writing};
+use crate::fabric::window::{Size, Window};
+use crate::frame::{Frame, Kind, Limits, Receiver, Sender};
+use crate::message::{decode, encode};
 use esker_types::{Error, ErrorKind, Result};
-use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
-use esker_wire::message::{decode, encode};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Pieces that arrive: their order, and the slots that may receive again.
-use crate::piece::{Kind, refused};
-use crate::setup::Identity;
-use crate::window::{Size, Window, slots};
+use crate::fabric::piece::{Kind, refused};
+use crate::fabric::setup::Identity;
+use crate::fabric::window::{Size, Window, slots};
 use esker_types::Result;
 use std::collections::{HashMap, VecDeque};
 

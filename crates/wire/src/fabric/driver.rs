@@ -3,7 +3,7 @@
 //!
 //! A provider without a descriptor to wait for, shared memory for example, cannot wake a task. Then the peer *rings*:
 //! it sends one byte over TCP with the number of pieces that it has sent.
-use crate::stream::Shared;
+use crate::fabric::stream::Shared;
 use esker_types::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::pin::pin;

@@ -1,7 +1,7 @@
 //! Choice of provider and interface: the first that libfabric offers for the given hints.
-use crate::failure::check;
-use crate::layout::*;
-use crate::library::Functions;
+use crate::fabric::libfabric::failure::check;
+use crate::fabric::libfabric::layout::*;
+use crate::fabric::libfabric::library::Functions;
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString, c_char};
 use std::net::IpAddr;
