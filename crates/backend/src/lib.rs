@@ -1,4 +1,4 @@
-//! The traits that a storage backend implements, and code that backends share.
+//! The traits that a storage backend implements, code that backends share, and the backend in memory, which is the reference.
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -7,6 +7,7 @@ mod container;
 pub mod encoding;
 pub mod handles;
 pub mod leases;
+pub mod memory;
 mod merge;
 pub mod object;
 mod owned;

@@ -262,7 +262,7 @@ fn unknown(name: &str) -> Error {
 pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
     #[cfg(feature = "memory")]
     if let Some(name) = name.strip_prefix("memory:") {
-        return Ok(Arc::new(esker_memory::Memory::named(name)));
+        return Ok(Arc::new(esker_backend::memory::Memory::named(name)));
     }
     #[cfg(feature = "rados")]
     if let Some(url) = crate::RadosUrl::parse(name)? {

@@ -1,10 +1,10 @@
 //! Arrays: one test for each documented rule.
+use esker::backend::memory::Memory;
 use esker::types::info::OpenMode;
 use esker::types::ops::{AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker::types::{ErrorKind, Extent, ObjectId, ObjectType, Result};
 use esker::{Access, Array, ArrayAttributes, ArrayRead, Container, Pool, Wait};
 use esker_backend::NewContainer;
-use esker_memory::Memory;
 use std::sync::Arc;
 
 const SHAPE: ArrayAttributes = ArrayAttributes { cell_size: 2, chunk_size: 10 };

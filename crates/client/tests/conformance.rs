@@ -1,6 +1,6 @@
 //! The conformance suite on every backend. Adding a backend takes one line at the end.
+use esker::backend::memory::Memory;
 use esker_backend::Pool;
-use esker_memory::Memory;
 use std::sync::Arc;
 
 /// One test per topic, on the backend that the expression creates.

@@ -2,12 +2,12 @@
 mod content;
 
 use content::{Folder, all, container, fill, holey, oid};
+use esker::backend::memory::Memory;
 use esker::copy::{Options, Progress, Summary, copy};
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Source, Update, Value};
 use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
-use esker_memory::Memory;
 use esker_testkit::faulty::{Fault, Faulty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

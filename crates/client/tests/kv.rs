@@ -1,10 +1,10 @@
 //! Key-Values: one test for each documented rule.
+use esker::backend::memory::Memory;
 use esker::types::info::OpenMode;
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink};
 use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_backend::NewContainer;
-use esker_memory::Memory;
 use std::sync::Arc;
 
 fn container() -> Container {

@@ -1,7 +1,7 @@
 //! Random operations, executed on every backend and on the reference side by side.
 
+use esker::backend::memory::Memory;
 use esker_backend::Pool;
-use esker_memory::Memory;
 use esker_testkit::faulty::{Fault, Faulty};
 use esker_testkit::model;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! Transactions: their limits and states, beyond the conformance suite.
 
+use esker::backend::memory::Memory;
 use esker::types::info::OpenMode;
 use esker::types::limits::{SINGLE_VALUE_MAX, TX_BYTES_MAX, TX_OPS_MAX};
 use esker::types::ops::Cond;
 use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_backend::NewContainer;
-use esker_memory::Memory;
 use esker_testkit::faulty::{Fault, Faulty};
 use std::pin::pin;
 use std::sync::Arc;

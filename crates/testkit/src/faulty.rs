@@ -4,8 +4,8 @@
 use crate::between::{Interceptor, PoolBetween};
 use esker::types::ops::{Anchor, Change, DkeyFetch, FetchReply, ReadAt, Sink, View};
 use esker::types::{Epoch, ErrorKind, ObjectId};
+use esker_backend::memory::Memory;
 use esker_backend::{Capabilities, OpenContainer, Pool, Reply};
-use esker_memory::Memory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;

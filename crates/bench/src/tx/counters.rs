@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::job::{Job, Workload};
     use esker::backend::NewContainer;
-    use esker_memory::Memory;
+    use esker::backend::memory::Memory;
     use std::sync::Arc;
 
     fn counters() -> Counters {

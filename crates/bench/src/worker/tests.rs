@@ -2,9 +2,9 @@
 use super::*;
 use crate::job::{Index, StoreJob, WARM_UP, Workload};
 use esker::backend::NewContainer;
+use esker::backend::memory::Memory;
 use esker::types::info::OpenMode;
 use esker::{Pool, Wait};
-use esker_memory::Memory;
 use std::sync::Arc;
 
 fn job(workload: Workload) -> Job {

@@ -1,13 +1,13 @@
 //! Sweeps of commit decisions. All clients die between commit and forget: the engines of these pools remove no decision
 //! by themselves, and store few.
 use super::{NO_TIMEOUTS, NODES, RUNTIME, one_on_each, open_new, served};
+use esker::backend::memory::Memory;
 use esker::types::ErrorKind;
 use esker::types::info::{ContainerRef, OpenMode, Part};
 use esker::types::ops::{Change, Commit, CommitId, Cond, Outcome, Preparation};
 use esker::types::{Epoch, Result, Uuid};
 use esker::{Access, Container, Kv, Wait};
 use esker_backend::Pool;
-use esker_memory::Memory;
 use esker_nodes::{Map, Node, Nodes};
 use esker_testkit::faulty::{Fault, Faulty};
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Commits over several nodes: the topic of the conformance suite, on all backends that can be the pool of one node,
 //! and through engines.
+use esker::backend::memory::Memory;
 use esker::{Native, Posix, PosixPool, PosixUrl};
 use esker_backend::Pool;
 use esker_engine::Engine;
-use esker_memory::Memory;
 use esker_nodes::{Connection, Endpoint, Remote};
 use esker_store::PoolSpec;
 use esker_testkit::conformance::{commits, takes_no_part};

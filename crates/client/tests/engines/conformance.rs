@@ -1,7 +1,7 @@
 //! The conformance suite through an engine: over a stream in memory, and over TCP on loopback.
+use esker::backend::memory::Memory;
 use esker_backend::Pool;
 use esker_engine::Engine;
-use esker_memory::Memory;
 use esker_nodes::{Connection, Endpoint, Remote};
 use esker_testkit::conformance;
 use esker_types::Uuid;

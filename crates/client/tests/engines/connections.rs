@@ -1,9 +1,9 @@
 //! Guarantees of a connection to an engine beside the operations: leases end with it, failures name the node,
 //! unauthenticated clients get no service, and oversized requests are refused.
 
+use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_engine::Engine;
-use esker_memory::Memory;
 use esker_nodes::{Connection, Endpoint, Remote};
 use esker_os::executor::{block_on, side_by_side, task};
 use esker_testing::wait_for;

@@ -1,8 +1,8 @@
 //! The life of an engine: clients that connect without a handshake, or begin requests without an end, do not exhaust
 //! it. It counts its work and drains in good order. Time is simulated.
 use bytes::Bytes;
+use esker::backend::memory::Memory;
 use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase};
-use esker_memory::Memory;
 use esker_nodes::{Connection, Endpoint};
 use esker_types::{ErrorKind, Result, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, PREFIX_LEN, Receiver, Sender};

@@ -1,8 +1,8 @@
 //! TLS between clients and engines: an attacker in between can neither read nor change messages, and no client or
 //! engine works without TLS if the map of the pool requires it.
+use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, Pool};
 use esker_engine::Engine;
-use esker_memory::Memory;
 use esker_nodes::{Connection, Endpoint, Map, Node, Nodes, Remote};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};

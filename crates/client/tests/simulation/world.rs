@@ -2,8 +2,8 @@
 use crate::accounts::{self, ACCOUNTS, Ledger};
 use crate::clock::pass;
 use crate::network::{Network, Wires};
+use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, OpenContainer, Pool};
-use esker_memory::Memory;
 use esker_nodes::{Map, Node, Nodes, Timeouts};
 use esker_testing::Random;
 use esker_testing::linear::{Action, Operation};

@@ -18,7 +18,7 @@ use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
-use esker_memory::Memory;
+use esker_backend::memory::Memory;
 use files::Files;
 use pool::Shown;
 use std::sync::Arc;

@@ -3,8 +3,8 @@ use crate::filesystem::container::ShownContainer;
 use crate::filesystem::files::Files;
 use esker::types::info::{Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker::types::{Error, ErrorKind};
+use esker_backend::memory::Memory;
 use esker_backend::{Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply};
-use esker_memory::Memory;
 use std::sync::Arc;
 
 /// A pool with one container.

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use esker_backend::Pool;
-//! use esker_memory::Memory;
+//! use esker_backend::memory::Memory;
 //! use esker_testkit::conformance;
 //! use std::sync::Arc;
 //!

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use esker_backend::Pool;
-//! use esker_memory::Memory;
+//! use esker_backend::memory::Memory;
 //! use esker_testkit::model;
 //! use std::sync::Arc;
 //!

@@ -4,9 +4,9 @@ use crate::field_io::Contention;
 use crate::field_io::segments::Objects;
 use crate::field_io::session;
 use esker::backend::NewContainer;
+use esker::backend::memory::Memory;
 use esker::types::info::OpenMode;
 use esker::{Pool, Wait};
-use esker_memory::Memory;
 use std::sync::Arc;
 
 const BYTES: u64 = 3000;

@@ -3,7 +3,7 @@ use super::*;
 use crate::job::{Job, LoadStep, StoreJob, Workload};
 use esker::Wait;
 use esker::backend::NewContainer;
-use esker_memory::Memory;
+use esker::backend::memory::Memory;
 use esker_types::ErrorKind;
 use std::sync::Arc;
 

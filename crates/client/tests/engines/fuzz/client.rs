@@ -1,8 +1,8 @@
 //! Fuzz test of a client: an authenticated engine sends it arbitrary responses.
 use super::draw::Draw;
 use bytes::Bytes;
+use esker::backend::memory::Memory;
 use esker_backend::{OpenContainer, Pool};
-use esker_memory::Memory;
 use esker_nodes::{Connection, Endpoint, Remote};
 use esker_testing::{Random, fuzz, seed};
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};

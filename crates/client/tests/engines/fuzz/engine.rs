@@ -2,9 +2,9 @@
 use super::draw::Draw;
 use bytes::Bytes;
 use esker::Native;
+use esker::backend::memory::Memory;
 use esker_backend::Pool;
 use esker_engine::Engine;
-use esker_memory::Memory;
 use esker_testing::{Random, fuzz, seed};
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::{Checksum, Uuid};

@@ -1,7 +1,7 @@
 //! Requests beyond the limits of one client are refused; the engine continues to serve.
 use super::engine::Served;
+use esker::backend::memory::Memory;
 use esker_engine::{FETCHES_MAX, HANDLES_MAX};
-use esker_memory::Memory;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::limits::TX_OPS_MAX;
 use esker_types::ops::{Cond, View};

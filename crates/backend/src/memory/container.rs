@@ -1,8 +1,8 @@
 //! Containers.
-use esker_backend::NewContainer;
-use esker_backend::leases::Leases;
-use esker_backend::object::history::Snapshots;
-use esker_backend::object::tree::Tree;
+use crate::NewContainer;
+use crate::leases::Leases;
+use crate::object::history::Snapshots;
+use crate::object::tree::Tree;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::limits::SNAPSHOTS_MAX;
 use esker_types::ops::View;

@@ -1,15 +1,12 @@
 //! A backend that keeps everything in memory under one lock: the simple reference that tests compare other backends
 //! with, and a backend for data that need not outlive the process.
-#![forbid(unsafe_code)]
 
 mod commits;
 mod container;
 mod state;
 
-use esker_backend::leases::Leases;
-use esker_backend::{
-    Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
-};
+use crate::leases::Leases;
+use crate::{Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };

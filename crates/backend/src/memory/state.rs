@@ -1,13 +1,13 @@
 //! The state of a pool: containers, metadata, the clock, and the versions of data that transactions have read.
 use super::commits::Commits;
 use super::container::{Container, Metadata};
-use esker_backend::leases::Leases;
-use esker_backend::object::conflicts::{Conflicts, Watched};
-use esker_backend::object::overlay::Overlay;
-use esker_backend::object::read::Reader;
-use esker_backend::object::records::Stored;
-use esker_backend::object::tree::{AkeyPath, encode_dkey};
-use esker_backend::{MetadataChanges, NewContainer};
+use crate::leases::Leases;
+use crate::object::conflicts::{Conflicts, Watched};
+use crate::object::overlay::Overlay;
+use crate::object::read::Reader;
+use crate::object::records::Stored;
+use crate::object::tree::{AkeyPath, encode_dkey};
+use crate::{MetadataChanges, NewContainer};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, Durability, Medium, OpenMode, Part, PoolInfo, Space,
 };
