@@ -4,7 +4,7 @@ use crate::rust::{self, Source};
 use crate::{Finding, Tree};
 
 /// The only product code with unsafe blocks: code that accesses mapped memory and sockets, forks and signals, the
-/// allocator, the C interface, and the memory of Python objects.
+/// allocator, the C interface, bindings to C libraries, and the memory of Python objects.
 const UNSAFE_PATHS: &[&str] = &[
     "crates/backends/daos/src/binding/",
     "crates/backends/rados/src/librados/",
@@ -38,6 +38,34 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     let (sources, _) = rust::sources(tree);
     let fenced = sources.iter().filter(|source| !may_be_unsafe(&source.file.path));
     fenced.flat_map(openings).collect()
+}
+
+/// Roots of crates that do not fence unsafe code: each forbids it, or denies it if a listed module of the crate has some.
+pub fn unfenced_crates(tree: &Tree) -> Vec<Finding> {
+    let (sources, _) = rust::sources(tree);
+    let roots = sources.iter().filter(|source| is_root(&source.file.path));
+    roots
+        .filter_map(|root| {
+            let level = level_owed(&root.file.path)?;
+            let attribute = format!("#![{level}(unsafe_code)]");
+            let has = root.file.text.lines().any(|line| line == attribute);
+            (!has).then(|| root.file.finding(1, format!("needs `{attribute}`")))
+        })
+        .collect()
+}
+
+fn is_root(path: &str) -> bool {
+    path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")
+}
+
+/// The lint level that the root of a crate sets; none for a crate that is listed as a whole.
+fn level_owed(root: &str) -> Option<&'static str> {
+    let (sources, _) = root.rsplit_once('/')?;
+    match UNSAFE_PATHS.iter().any(|allowed| allowed.starts_with(sources)) {
+        _ if may_be_unsafe(root) => None,
+        true => Some("deny"),
+        false => Some("forbid"),
+    }
 }
 
 /// Product code that prints by a macro, which panics if standard output or standard error is closed.
@@ -91,6 +119,23 @@ mod tests {
         assert_eq!(lines("crates/store/src/io/map.rs", text), NONE);
         assert_eq!(lines("crates/store/tests/fork.rs", text), NONE);
         assert_eq!(lines("crates/capi/libdaos/src/kv.rs", text), NONE);
+    }
+
+    #[test]
+    fn crates_forbid_unsafe_code_or_deny_it_around_listed_modules() {
+        let found =
+            |path: &str, text: &str| unfenced_crates(&Tree::of_texts(&[(path, text)])).len();
+        let (forbid, deny) = ("#![forbid(unsafe_code)]", "#![deny(unsafe_code)]");
+        assert_eq!(
+            (found("crates/dfs/src/lib.rs", forbid), found("crates/dfs/src/lib.rs", deny)),
+            (0, 1)
+        );
+        assert_eq!(
+            (found("crates/wire/src/lib.rs", deny), found("crates/wire/src/lib.rs", "")),
+            (0, 1)
+        );
+        assert_eq!(found("crates/capi/libdaos/src/lib.rs", ""), 0);
+        assert_eq!(found("crates/dfs/src/check/mod.rs", ""), 0);
     }
 
     #[test]

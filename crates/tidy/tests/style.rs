@@ -35,6 +35,7 @@ fn modules_of_the_store_use_lower_layers_only() {
 #[test]
 fn unsafe_code_is_limited_to_listed_files() {
     demand(fences::unsafe_code);
+    demand(fences::unfenced_crates);
 }
 
 #[test]
