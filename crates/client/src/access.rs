@@ -1,9 +1,8 @@
 //! State of a container that an operation works on: the latest, a snapshot, or that of a transaction.
 use crate::container::Container;
-use crate::transaction::{Attempt, Transaction};
-use esker_types::ops::{ReadAt, View};
-use esker_types::{Epoch, Result};
-use std::sync::Arc;
+use crate::transaction::{Reading, Transaction};
+use esker_types::ops::{Anchor, Change, View, Write};
+use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 
 /// State that an operation reads, and destination of its writes (DAOS: the `th` argument).
 #[derive(Clone, Copy, Default)]
@@ -35,16 +34,65 @@ impl Access<'_> {
     }
 }
 
-/// One read: its view, and the attempt of the transaction that records it.
-pub(crate) struct Reading {
-    pub(crate) view: View,
-    pub(crate) attempt: Option<Arc<Attempt>>,
-}
+/// Reads and writes of a container as a whole.
+impl Container {
+    /// The view of an existing snapshot.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is none at `epoch`.
+    pub async fn at(&self, epoch: Epoch) -> Result<Access<'static>> {
+        self.check_snapshot(epoch).await?;
+        Ok(Access::Snapshot(epoch))
+    }
 
-impl Reading {
-    /// The form that the backend takes.
-    pub(crate) fn at(&self) -> ReadAt<'_> {
-        let tokens = self.attempt.as_deref().map(Attempt::tokens);
-        ReadAt { view: self.view, tokens }
+    /// At most `entries` objects after `anchor`, which is advanced, of the latest state or a snapshot.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] in a transaction that does not read a snapshot, because its commit could not
+    /// verify that no object was added or removed; errors of the backend.
+    pub async fn list_objects(
+        &self,
+        anchor: &mut Anchor,
+        entries: usize,
+        access: Access<'_>,
+    ) -> Result<Vec<ObjectId>> {
+        let reading = access.reading(self)?;
+        if reading.attempt.is_some() {
+            return Err(Error::new(
+                ErrorKind::NotSupported,
+                "objects cannot be listed in a transaction; use a snapshot",
+            ));
+        }
+        self.opened()?.list_objects(anchor, entries, reading.at()).await
+    }
+
+    /// Applies `writes`, to any objects of the container, at one epoch and all or none. In a transaction they are
+    /// buffered until its commit.
+    ///
+    /// # Errors
+    /// Errors of the operations; [`ErrorKind::NoPermission`] for a snapshot and if the container is open read-only.
+    pub async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
+        self.apply(Change::from_writes(writes), access).await
+    }
+
+    /// Applies writes. On a pool over nodes, each node applies its own atomically, independent of the others.
+    pub(crate) async fn write_by_node(
+        &self,
+        writes: &[Write<'_>],
+        access: Access<'_>,
+    ) -> Result<()> {
+        self.apply(Change { one_by_one: true, ..Change::from_writes(writes) }, access).await
+    }
+
+    async fn apply(&self, change: Change<'_>, access: Access<'_>) -> Result<()> {
+        let opened = self.writable()?;
+        match access {
+            Access::Latest => opened.write(change).await.map(drop),
+            Access::Tx(transaction) => transaction.buffer(self, change.writes),
+            Access::Snapshot(_) => Err(Error::new(
+                ErrorKind::NoPermission,
+                "a snapshot is read-only: write to the latest state",
+            )),
+        }
     }
 }

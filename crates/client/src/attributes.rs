@@ -1,7 +1,9 @@
 //! Attributes and properties: named values of a pool or container.
+use crate::access::Access;
 use crate::container::Container;
 use esker_backend::{Metadata, Pool};
 use esker_types::limits::{ATTR_NAME_MAX, ATTR_VALUE_MAX};
+use esker_types::ops::Anchor;
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -119,6 +121,53 @@ impl Attributes {
             ));
         }
         Ok(format!("{}{name}", self.prefix))
+    }
+}
+
+/// Attributes and properties of a container.
+impl Container {
+    /// Its user attributes.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        self.metadata(USER)
+    }
+
+    /// Its properties.
+    #[must_use]
+    pub fn properties(&self) -> Attributes {
+        self.metadata(PROPERTY)
+    }
+
+    /// Sets a property even if the container is open read-only. Meant for records about the container, such as the
+    /// time it was last opened.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHandle`] if it is closed; errors of the backend.
+    pub async fn note_property(&self, name: &str, value: &[u8]) -> Result<()> {
+        self.opened()?;
+        Attributes::of_container(self, PROPERTY, true).set(name, value).await
+    }
+
+    /// True if it has no objects, and no property of a layout: any layout can then be created in it.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub async fn holds_nothing(&self) -> Result<bool> {
+        let properties = self.properties().list().await?;
+        if properties.iter().any(|name| LAYOUTS.contains(&name.as_str())) {
+            return Ok(false);
+        }
+        let mut anchor = Anchor::Start;
+        while !anchor.is_end() {
+            if !self.list_objects(&mut anchor, 1, Access::Latest).await?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn metadata(&self, prefix: &'static str) -> Attributes {
+        Attributes::of_container(self, prefix, self.is_writable())
     }
 }
 

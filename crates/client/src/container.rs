@@ -1,16 +1,10 @@
 //! Containers: sets of objects with their own snapshots and transactions.
-use crate::access::Access;
-use crate::array::Array;
-use crate::attributes::{self, Attributes};
-use crate::kv::Kv;
-use crate::lease::Lease;
-use crate::object::Object;
-use crate::transaction::{Proof, Transaction};
+use crate::proof::Proof;
 use esker_backend::{self as backend, Capabilities, OpenContainer};
 use esker_os::executor::Wait;
+use esker_types::check_label;
 use esker_types::info::{ContainerId, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
-use esker_types::ops::{Anchor, Change, View, Write};
-use esker_types::{ArrayAttributes, check_label};
+use esker_types::ops::{Change, Write};
 use esker_types::{ClassError, Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -109,28 +103,6 @@ impl Container {
         self.writable()?.rename(label).await
     }
 
-    /// Its user attributes.
-    #[must_use]
-    pub fn attributes(&self) -> Attributes {
-        self.metadata(attributes::USER)
-    }
-
-    /// Its properties.
-    #[must_use]
-    pub fn properties(&self) -> Attributes {
-        self.metadata(attributes::PROPERTY)
-    }
-
-    /// Sets a property even if the container is open read-only. Meant for records about the container, such as the
-    /// time it was last opened.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoHandle`] if it is closed; errors of the backend.
-    pub async fn note_property(&self, name: &str, value: &[u8]) -> Result<()> {
-        self.opened()?;
-        Attributes::of_container(self, attributes::PROPERTY, true).set(name, value).await
-    }
-
     /// Takes a lease on the data of a proof: none of it changes for the returned time, counted from before this call. A
     /// writer that changes it waits until then. The returned proof covers the same data and renews the lease. `None` if
     /// some of it has changed, if changes have had to wait lately, or if the backend grants no leases
@@ -157,15 +129,6 @@ impl Container {
     #[must_use]
     pub fn is_unchanged(&self, proof: &Proof) -> Option<bool> {
         self.opened().map_or(Some(false), |opened| opened.is_unchanged(proof.tokens()))
-    }
-
-    /// Takes a lease on each of several objects, as [`crate::Object::lease`] does, in as few messages as possible.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoHandle`] if the container is closed; errors of the backend.
-    pub async fn lease_each(&self, oids: &[ObjectId]) -> Result<Vec<Lease>> {
-        self.opened()?;
-        Lease::take_each(self, oids).await
     }
 
     /// The number of the node that stores a dkey of an object; 0 in a pool on one node. Changes on one node need one
@@ -215,114 +178,6 @@ impl Container {
         generate_oid(self.capabilities(), (hi, lo), otype, class, hints)
     }
 
-    /// An object. Nothing is read or written: an object exists while it has a key.
-    #[must_use]
-    pub fn object(&self, oid: ObjectId) -> Object {
-        Object::new(self.clone(), oid)
-    }
-
-    /// A Key-Value. Nothing is read or written.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if the type of `oid` is not a Key-Value type.
-    pub fn kv(&self, oid: ObjectId) -> Result<Kv> {
-        Kv::new(self.object(oid))
-    }
-
-    /// Creates an array and stores its attributes with it; `oid` may have any array type.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`]; [`ErrorKind::Invalid`] if the type is not an array type or a size is 0;
-    /// [`ErrorKind::NoPermission`] if the container is open read-only. In a transaction, `Exists` is reported by the
-    /// commit.
-    pub async fn create_array(
-        &self,
-        oid: ObjectId,
-        attributes: ArrayAttributes,
-        access: Access<'_>,
-    ) -> Result<Array> {
-        Array::create(self.object(oid), attributes, access).await
-    }
-
-    /// Opens an array created by [`Container::create_array`].
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if the type is not [`ObjectType::Array`], [`ErrorKind::NotFound`],
-    /// [`ErrorKind::NoPermission`] if the stored attributes are not those of an array.
-    pub async fn open_array(&self, oid: ObjectId, access: Access<'_>) -> Result<Array> {
-        Array::open(self.object(oid), access).await
-    }
-
-    /// An array whose attributes are kept by the caller. Nothing is read or written.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if the type is neither [`ObjectType::ArrayAttr`] nor
-    /// [`ObjectType::ArrayByte`], or a size is 0.
-    pub fn open_array_with_attributes(
-        &self,
-        oid: ObjectId,
-        attributes: ArrayAttributes,
-    ) -> Result<Array> {
-        Array::with_attributes(self.object(oid), attributes)
-    }
-
-    /// A transaction that reads and writes.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotSupported`] if the backend has no transactions, [`ErrorKind::NoHandle`] if the container is
-    /// closed.
-    pub fn transaction(&self) -> Result<Transaction> {
-        self.new_transaction(View::Latest, true)
-    }
-
-    /// Runs `work` in a transaction and commits it. Repeats both after conflicts, at most `most` times in all.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Again`] if each attempt met a conflict; those of `work` and of [`Container::transaction`].
-    pub fn transact<T>(&self, most: u32, work: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
-        let transaction = self.transaction()?;
-        for _ in 0..most {
-            let result = work(&transaction)?;
-            match transaction.commit().wait() {
-                Ok(()) => return Ok(result),
-                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
-                Err(error) => return Err(error),
-            }
-        }
-        let text = format!("others were in the way {most} times (RESTARTS_MAX): try again");
-        Err(Error::new(ErrorKind::Again, text))
-    }
-
-    /// A read-only transaction. Its commit verifies that all its reads were consistent.
-    ///
-    /// # Errors
-    /// The errors of [`Container::transaction`].
-    pub fn transaction_read_only(&self) -> Result<Transaction> {
-        self.new_transaction(View::Latest, false)
-    }
-
-    /// A transaction that reads a snapshot (DAOS: `daos_tx_open_snap`).
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`] if there is no snapshot at `epoch`.
-    pub async fn transaction_at(&self, epoch: Epoch) -> Result<Transaction> {
-        self.check_snapshot(epoch).await?;
-        Ok(Transaction::new(self.clone(), View::Snapshot(epoch), false))
-    }
-
-    fn new_transaction(&self, view: View, writable: bool) -> Result<Transaction> {
-        self.opened()?;
-        if !self.capabilities().transactions {
-            let message = format!(
-                "container {} is on a pool without transactions: copy it to one made with `esker pool create`, or \
-                 to one on Ceph (`esker cont copy`)",
-                self.info().label
-            );
-            return Err(Error::new(ErrorKind::NotSupported, message));
-        }
-        Ok(Transaction::new(self.clone(), view, writable))
-    }
-
     /// Takes a snapshot of the container. The name may be empty.
     ///
     /// # Errors
@@ -349,16 +204,7 @@ impl Container {
         self.writable()?.destroy_snapshot(epoch).await
     }
 
-    /// The view of an existing snapshot.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`] if there is none at `epoch`.
-    pub async fn at(&self, epoch: Epoch) -> Result<Access<'static>> {
-        self.check_snapshot(epoch).await?;
-        Ok(Access::Snapshot(epoch))
-    }
-
-    async fn check_snapshot(&self, epoch: Epoch) -> Result<()> {
+    pub(crate) async fn check_snapshot(&self, epoch: Epoch) -> Result<()> {
         let known = self.snapshots().await?.iter().any(|snapshot| snapshot.epoch == epoch);
         known.then_some(()).ok_or_else(|| {
             let message = format!(
@@ -368,49 +214,6 @@ impl Container {
             );
             Error::new(ErrorKind::NotFound, message)
         })
-    }
-
-    /// At most `entries` objects after `anchor`, which is advanced, of the latest state or a snapshot.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotSupported`] in a transaction that does not read a snapshot, because its commit could not
-    /// verify that no object was added or removed; errors of the backend.
-    pub async fn list_objects(
-        &self,
-        anchor: &mut Anchor,
-        entries: usize,
-        access: Access<'_>,
-    ) -> Result<Vec<ObjectId>> {
-        let reading = access.reading(self)?;
-        if reading.attempt.is_some() {
-            return Err(Error::new(
-                ErrorKind::NotSupported,
-                "objects cannot be listed in a transaction; use a snapshot",
-            ));
-        }
-        self.opened()?.list_objects(anchor, entries, reading.at()).await
-    }
-
-    /// True if it has no objects, and no property of a layout: any layout can then be created in it.
-    ///
-    /// # Errors
-    /// Errors of the backend.
-    pub async fn holds_nothing(&self) -> Result<bool> {
-        let properties = self.properties().list().await?;
-        if properties.iter().any(|name| crate::LAYOUTS.contains(&name.as_str())) {
-            return Ok(false);
-        }
-        let mut anchor = Anchor::Start;
-        while !anchor.is_end() {
-            if !self.list_objects(&mut anchor, 1, Access::Latest).await?.is_empty() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn metadata(&self, prefix: &'static str) -> Attributes {
-        Attributes::of_container(self, prefix, self.is_writable())
     }
 }
 
@@ -440,7 +243,7 @@ impl Container {
     }
 
     /// The backend's open container, if it may be modified.
-    fn writable(&self) -> Result<&dyn OpenContainer> {
+    pub(crate) fn writable(&self) -> Result<&dyn OpenContainer> {
         match self.is_writable() {
             true => self.opened(),
             false => Err(Error::new(
@@ -450,7 +253,7 @@ impl Container {
         }
     }
 
-    fn is_writable(&self) -> bool {
+    pub(crate) fn is_writable(&self) -> bool {
         self.0.mode != OpenMode::ReadOnly
     }
 
@@ -462,15 +265,6 @@ impl Container {
     /// True if both are the same container, even if opened separately.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0.pool, &other.0.pool) && self.id() == other.id()
-    }
-
-    /// Applies `writes`, to any objects of the container, at one epoch and all or none. In a transaction they are
-    /// buffered until its commit.
-    ///
-    /// # Errors
-    /// Errors of the operations; [`ErrorKind::NoPermission`] for a snapshot and if the container is open read-only.
-    pub async fn write(&self, writes: &[Write<'_>], access: Access<'_>) -> Result<()> {
-        self.apply(Change::from_writes(writes), access).await
     }
 
     /// Applies writes on condition that the reads of a proof still hold at one moment after the call. This is like
@@ -490,27 +284,6 @@ impl Container {
     pub(crate) async fn write_with(&self, writes: &[Write<'_>], proof: &Proof) -> Result<()> {
         let tokens = Some(proof.tokens());
         self.writable()?.write(Change { tokens, ..Change::from_writes(writes) }).await.map(drop)
-    }
-
-    /// Applies writes. On a pool over nodes, each node applies its own atomically, independent of the others.
-    pub(crate) async fn write_by_node(
-        &self,
-        writes: &[Write<'_>],
-        access: Access<'_>,
-    ) -> Result<()> {
-        self.apply(Change { one_by_one: true, ..Change::from_writes(writes) }, access).await
-    }
-
-    async fn apply(&self, change: Change<'_>, access: Access<'_>) -> Result<()> {
-        let opened = self.writable()?;
-        match access {
-            Access::Latest => opened.write(change).await.map(drop),
-            Access::Tx(transaction) => transaction.buffer(self, change.writes),
-            Access::Snapshot(_) => Err(Error::new(
-                ErrorKind::NoPermission,
-                "a snapshot is read-only: write to the latest state",
-            )),
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Key-Values: one value of arbitrary bytes per key.
 use crate::access::Access;
+use crate::container::Container;
 use crate::object::Object;
 use crate::view::View;
 use esker_types::limits::INLINE_MAX;
@@ -16,6 +17,17 @@ const AKEY: &[u8] = b"0";
 /// that all operations share. Values have up to [`esker_types::limits::SINGLE_VALUE_MAX`] bytes and may be empty.
 #[derive(Clone)]
 pub struct Kv(Object);
+
+/// Key-Values of a container.
+impl Container {
+    /// A Key-Value. Nothing is read or written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the type of `oid` is not a Key-Value type.
+    pub fn kv(&self, oid: ObjectId) -> Result<Kv> {
+        Kv::new(self.object(oid))
+    }
+}
 
 impl Kv {
     /// The key must not exist (DAOS: `DAOS_COND_KEY_INSERT`).

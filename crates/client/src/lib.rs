@@ -58,6 +58,7 @@ mod object_names;
 mod oid;
 mod pool;
 pub mod prelude;
+mod proof;
 mod transaction;
 mod view;
 
@@ -85,7 +86,8 @@ pub use object::Object;
 pub use object_names::{ObjectNames, is_name_catalog};
 pub use oid::NewOid;
 pub use pool::Pool;
-pub use transaction::{Proof, Transaction};
+pub use proof::Proof;
+pub use transaction::Transaction;
 pub use view::View;
 
 /// The how-to for Rust, whose code is compiled as a test.

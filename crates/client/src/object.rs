@@ -21,6 +21,15 @@ pub struct Object {
     writable: bool,
 }
 
+/// Objects of a container.
+impl Container {
+    /// An object. Nothing is read or written: an object exists while it has a key.
+    #[must_use]
+    pub fn object(&self, oid: ObjectId) -> Object {
+        Object::new(self.clone(), oid)
+    }
+}
+
 impl Object {
     pub(crate) fn new(container: Container, oid: ObjectId) -> Self {
         Self { container, oid, writable: true }

@@ -1,9 +1,9 @@
 //! Transactions: buffered writes and verified reads that commit together.
-
-use crate::access::Reading;
 use crate::container::Container;
+use crate::proof::Proof;
 use esker_backend::OwnedWrites;
-use esker_types::ops::{Change, ReadTokens, View, Write};
+use esker_os::executor::Wait;
+use esker_types::ops::{Change, ReadAt, ReadTokens, View, Write};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,17 +53,63 @@ impl Attempt {
     }
 }
 
-/// Proof of a transaction's reads: [`Container::write_if`] writes on condition that they still hold.
-#[derive(Debug, Default)]
-pub struct Proof(ReadTokens);
-
-impl Proof {
-    pub(crate) fn from_tokens(tokens: ReadTokens) -> Self {
-        Self(tokens)
+/// Transactions of a container.
+impl Container {
+    /// A transaction that reads and writes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] if the backend has no transactions, [`ErrorKind::NoHandle`] if the container is
+    /// closed.
+    pub fn transaction(&self) -> Result<Transaction> {
+        self.new_transaction(View::Latest, true)
     }
 
-    pub(crate) fn tokens(&self) -> &ReadTokens {
-        &self.0
+    /// Runs `work` in a transaction and commits it. Repeats both after conflicts, at most `most` times in all.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Again`] if each attempt met a conflict; those of `work` and of [`Container::transaction`].
+    pub fn transact<T>(&self, most: u32, work: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
+        let transaction = self.transaction()?;
+        for _ in 0..most {
+            let result = work(&transaction)?;
+            match transaction.commit().wait() {
+                Ok(()) => return Ok(result),
+                Err(error) if error.kind() == ErrorKind::TxRestart => transaction.restart()?,
+                Err(error) => return Err(error),
+            }
+        }
+        let text = format!("others were in the way {most} times (RESTARTS_MAX): try again");
+        Err(Error::new(ErrorKind::Again, text))
+    }
+
+    /// A read-only transaction. Its commit verifies that all its reads were consistent.
+    ///
+    /// # Errors
+    /// The errors of [`Container::transaction`].
+    pub fn transaction_read_only(&self) -> Result<Transaction> {
+        self.new_transaction(View::Latest, false)
+    }
+
+    /// A transaction that reads a snapshot (DAOS: `daos_tx_open_snap`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if there is no snapshot at `epoch`.
+    pub async fn transaction_at(&self, epoch: Epoch) -> Result<Transaction> {
+        self.check_snapshot(epoch).await?;
+        Ok(Transaction::new(self.clone(), View::Snapshot(epoch), false))
+    }
+
+    fn new_transaction(&self, view: View, writable: bool) -> Result<Transaction> {
+        self.opened()?;
+        if !self.capabilities().transactions {
+            let message = format!(
+                "container {} is on a pool without transactions: copy it to one made with `esker pool create`, or \
+                 to one on Ceph (`esker cont copy`)",
+                self.info().label
+            );
+            return Err(Error::new(ErrorKind::NotSupported, message));
+        }
+        Ok(Transaction::new(self.clone(), view, writable))
     }
 }
 
@@ -186,7 +232,7 @@ impl Transaction {
     /// [`ErrorKind::NoPermission`] if it has ended.
     pub fn proof(&self) -> Result<Proof> {
         let proof = Proof::default();
-        self.open_attempt(&self.container)?.tokens.map(|token| proof.0.add(token));
+        self.open_attempt(&self.container)?.tokens.map(|token| proof.tokens().add(token));
         Ok(proof)
     }
 
@@ -228,6 +274,20 @@ impl Transaction {
 
     fn state(&self) -> MutexGuard<'_, TransactionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One read: its view, and the attempt of the transaction that records it.
+pub(crate) struct Reading {
+    pub(crate) view: View,
+    pub(crate) attempt: Option<Arc<Attempt>>,
+}
+
+impl Reading {
+    /// The form that the backend takes.
+    pub(crate) fn at(&self) -> ReadAt<'_> {
+        let tokens = self.attempt.as_deref().map(Attempt::tokens);
+        ReadAt { view: self.view, tokens }
     }
 }
 

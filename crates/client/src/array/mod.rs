@@ -8,6 +8,7 @@ mod seek;
 pub use io::ArrayRead;
 
 use crate::access::Access;
+use crate::container::Container;
 use crate::object::Object;
 use cells::Layout;
 use esker_types::ops::{
@@ -47,6 +48,46 @@ pub struct Array {
     object: Object,
     layout: Layout,
     bytes: bool,
+}
+
+/// Arrays of a container.
+impl Container {
+    /// Creates an array and stores its attributes with it; `oid` may have any array type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`]; [`ErrorKind::Invalid`] if the type is not an array type or a size is 0;
+    /// [`ErrorKind::NoPermission`] if the container is open read-only. In a transaction, `Exists` is reported by the
+    /// commit.
+    pub async fn create_array(
+        &self,
+        oid: ObjectId,
+        attributes: ArrayAttributes,
+        access: Access<'_>,
+    ) -> Result<Array> {
+        Array::create(self.object(oid), attributes, access).await
+    }
+
+    /// Opens an array created by [`Container::create_array`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the type is not [`ObjectType::Array`], [`ErrorKind::NotFound`],
+    /// [`ErrorKind::NoPermission`] if the stored attributes are not those of an array.
+    pub async fn open_array(&self, oid: ObjectId, access: Access<'_>) -> Result<Array> {
+        Array::open(self.object(oid), access).await
+    }
+
+    /// An array whose attributes are kept by the caller. Nothing is read or written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the type is neither [`ObjectType::ArrayAttr`] nor
+    /// [`ObjectType::ArrayByte`], or a size is 0.
+    pub fn open_array_with_attributes(
+        &self,
+        oid: ObjectId,
+        attributes: ArrayAttributes,
+    ) -> Result<Array> {
+        Array::with_attributes(self.object(oid), attributes)
+    }
 }
 
 impl Array {

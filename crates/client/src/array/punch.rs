@@ -3,7 +3,7 @@ use super::cells::{Chunk, Piece, chunks};
 use super::{AKEY, Array};
 use crate::access::Access;
 use crate::limits::PUNCH_TRIES_MAX;
-use crate::transaction::Proof;
+use crate::proof::Proof;
 use esker_types::ops::{Anchor, Cond, ListLimit, Update, Value};
 use esker_types::{Error, ErrorKind, Extent, Result, key_to_u64};
 
