@@ -1,15 +1,12 @@
 //! New entries: files, directories, symbolic links.
-use crate::attr::object_type;
 use crate::entry::{self, INODE_EXTENT};
-use crate::inode::Time;
-use crate::inode::{Inode, Kind, MODE_MASK};
-use crate::limits::{CHUNK_BYTES, PATH_MAX};
+use crate::inode::{Inode, Kind, MODE_MASK, Time, object_type, process_owner};
+use crate::limits::PATH_MAX;
 use crate::node::Node;
-use crate::superblock::pick;
+use crate::superblock::{check_chunk_size, pick};
 use esker::types::ops::{Cond, Update, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, Result};
 use esker::{Access, Proof, Wait};
-use rustix::process::{getegid, geteuid};
 
 /// Attributes of a new entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,21 +30,6 @@ impl Create {
     #[must_use]
     pub fn with_mode(mode: u32) -> Self {
         Self { mode, ..Self::default() }
-    }
-}
-
-/// Checks a chunk size.
-pub(crate) fn check_chunk_size(size: u64) -> Result<()> {
-    match CHUNK_BYTES.contains(&size) {
-        true => Ok(()),
-        false => Err(Error::new(
-            ErrorKind::Invalid,
-            format!(
-                "a chunk size of {size} bytes: it must be {} to {} (CHUNK_BYTES)",
-                CHUNK_BYTES.start(),
-                CHUNK_BYTES.end()
-            ),
-        )),
     }
 }
 
@@ -130,8 +112,9 @@ impl Node {
         self.directory()?;
         self.check_new(name, kind, new)?;
         let class = self.class_of_new(kind, new);
+        let mounted = self.fs().mounted();
         let lease = match new.open && kind == Kind::File {
-            true => self.fs().mounted().new_file_leases.acquire(self.fs(), class)?,
+            true => mounted.new_file_leases.acquire(self.fs().container(), &mounted.oids, class)?,
             false => None,
         };
         let oid = match &lease {
@@ -144,9 +127,11 @@ impl Node {
         }
         match self.write_entry(name, &inode, target, proof) {
             Ok(()) => {
-                self.fs().mounted().times.touch(self)?;
+                self.note_entries_changed()?;
                 let made = self.child_with(name, inode, lease)?;
-                self.fs().mounted().entry_hints.record_created(&made);
+                if mounted.is_slow() {
+                    mounted.entry_hints.record(made.location(), *made.inode());
+                }
                 Ok(made)
             }
             Err(error) => {
@@ -154,7 +139,7 @@ impl Node {
                 if let Some(lease) = lease
                     && matches!(error.kind(), ErrorKind::Exists | ErrorKind::TxRestart)
                 {
-                    self.fs().mounted().new_file_leases.put_back(class, lease);
+                    mounted.new_file_leases.put_back(class, lease);
                 }
                 if kind == Kind::Directory {
                     let made = self.fs().container().object(inode.oid);
@@ -262,9 +247,4 @@ impl Node {
 
 fn pick_code(special: u32, general: u32) -> u32 {
     if special != 0 { special } else { general }
-}
-
-/// User and group of this process. Miri lacks the system calls.
-pub(crate) fn process_owner() -> (u32, u32) {
-    if cfg!(miri) { (0, 0) } else { (geteuid().as_raw(), getegid().as_raw()) }
 }

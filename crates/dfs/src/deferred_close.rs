@@ -5,14 +5,11 @@
 //! they remove it, this process frees its content, as for a file that was removed while it was open.
 use crate::inode::Inode;
 use crate::limits::DEFERRED_CLOSES_MAX;
-use crate::mount::{Dfs, Mounted};
-use crate::orphans;
 use esker::types::{ObjectId, Result};
 use esker::{Lease, Wait};
-use esker_os::{ForkLock, PerProcess, later};
+use esker_os::{ForkLock, PerProcess};
 use std::convert::Infallible;
-use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Leases to release later. A forked child starts without any.
 pub(crate) struct DeferredCloses {
@@ -36,21 +33,22 @@ impl DeferredCloses {
     }
 
     /// Adds the lease of a closed file, and returns the number of leases held.
-    fn add(&self, lease: Lease, inode: Inode) -> usize {
+    pub(crate) fn add(&self, lease: Lease, inode: Inode) -> usize {
         let mut leases = self.leases.lock();
         leases.push((lease, inode));
         leases.len()
     }
 
-    fn contains(&self, oid: ObjectId) -> bool {
+    pub(crate) fn contains(&self, oid: ObjectId) -> bool {
         self.leases.lock().iter().any(|(lease, _)| lease.oid() == oid)
     }
 
-    /// Releases all leases, and frees the removed files that no other process has open. If `fs` returns `None`, the
-    /// file system was unmounted, and the thread that unmounted it frees them.
-    fn release_all<M: Deref<Target = Mounted>>(
+    /// Releases all leases, and frees the removed files that no other process has open, by `free`. If `fs` returns
+    /// `None`, the file system was unmounted, and the thread that unmounted it frees them.
+    pub(crate) fn release_all<M>(
         &self,
         fs: impl FnOnce() -> Option<M>,
+        free: impl Fn(&M, &Inode) -> Result<()>,
     ) -> Result<()> {
         let Ok(removed) = self.removed.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
         let mut removed = removed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,41 +62,10 @@ impl DeferredCloses {
             return Ok(());
         }
         let Some(fs) = fs() else { return Ok(()) };
-        let freed =
-            std::iter::from_fn(|| removed.pop()).try_for_each(|inode| orphans::bury(&fs, &inode));
+        let freed = std::iter::from_fn(|| removed.pop()).try_for_each(|inode| free(&fs, &inode));
         // If this is the last reference to the file system, its drop releases the leases of files closed since.
         drop(removed);
         drop(fs);
         freed
-    }
-}
-
-impl Dfs {
-    /// Releases the lease of a closed file a moment later.
-    pub(crate) fn release_later(&self, lease: Lease, inode: Inode) -> Result<()> {
-        let closes = &self.mounted().deferred_closes;
-        match closes.add(lease, inode) {
-            DEFERRED_CLOSES_MAX.. => return self.mounted().release_closed(),
-            1 => {}
-            _ => return Ok(()),
-        }
-        // The thread holds a weak reference, so that it does not delay an unmount.
-        let (closes, mounted) = (Arc::clone(closes), self.downgrade());
-        later(move || {
-            let _ = closes.release_all(|| mounted.upgrade());
-        });
-        Ok(())
-    }
-}
-
-impl Mounted {
-    /// Releases the leases of all closed files, and frees those that other processes have removed.
-    pub(crate) fn release_closed(&self) -> Result<()> {
-        self.deferred_closes.release_all(|| Some(self))
-    }
-
-    /// Releases all deferred leases, if one of them is on this file.
-    pub(crate) fn release_if_closed(&self, oid: ObjectId) -> Result<()> {
-        if self.deferred_closes.contains(oid) { self.release_closed() } else { Ok(()) }
     }
 }

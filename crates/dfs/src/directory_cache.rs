@@ -5,7 +5,6 @@
 use crate::entry::EntryLocation;
 use crate::inode::{Inode, Kind};
 use crate::limits::DIRECTORY_CACHE_MAX;
-use crate::node::Node;
 use esker::types::{ObjectId, Result};
 use esker::{Access, Container, Proof, Wait};
 use esker_os::ForkLock;
@@ -34,6 +33,46 @@ struct Directory {
 }
 
 impl DirectoryCache {
+    /// The inode of a directory by its parent and its name, in the latest state. `None` if there is no directory of this
+    /// name.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub(crate) fn directory(
+        &self,
+        container: &Container,
+        (dir, name): (ObjectId, &[u8]),
+    ) -> Result<Option<Inode>> {
+        if self.is_unsupported.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match self.get(dir, name) {
+            Some(found) if container.is_unchanged(&found.proof) == Some(true) => {
+                Ok(Some(found.inode))
+            }
+            _ => self.read_and_cache(container, EntryLocation { dir, name: name.into() }),
+        }
+    }
+
+    #[cold]
+    fn read_and_cache(
+        &self,
+        container: &Container,
+        location: EntryLocation,
+    ) -> Result<Option<Inode>> {
+        let transaction = container.transaction_read_only()?;
+        let found = location.inode(container, Access::Tx(&transaction)).wait()?;
+        let Some(inode) = found.filter(|inode| inode.kind == Kind::Directory) else {
+            return Ok(None);
+        };
+        let proof = transaction.proof()?;
+        match container.is_unchanged(&proof) {
+            None => self.is_unsupported.store(true, Ordering::Relaxed),
+            Some(_) => self.put(location, Directory { inode, proof }),
+        }
+        Ok(Some(inode))
+    }
+
     fn get(&self, dir: ObjectId, name: &[u8]) -> Option<Arc<Directory>> {
         self.directories.lock().found.get(&dir)?.get(name).cloned()
     }
@@ -48,43 +87,4 @@ impl DirectoryCache {
         let before = names.insert(location.name, Arc::new(directory));
         all.count += usize::from(before.is_none());
     }
-}
-
-/// The entry of this name, for a path that continues after it.
-///
-/// # Errors
-/// The errors of [`Node::lookup`].
-pub(crate) fn lookup(dir: &Node, name: &[u8]) -> Result<Node> {
-    let mounted = dir.fs().mounted();
-    let (cache, container) = (&mounted.directory_cache, mounted.container());
-    if cache.is_unsupported.load(Ordering::Relaxed) || !matches!(dir.fs().view(), Access::Latest) {
-        return dir.lookup(name);
-    }
-    match cache.get(dir.oid(), name) {
-        Some(found) if container.is_unchanged(&found.proof) == Some(true) => {
-            dir.child(name, found.inode)
-        }
-        _ => read_and_cache(cache, container, dir, name),
-    }
-}
-
-#[cold]
-fn read_and_cache(
-    cache: &DirectoryCache,
-    container: &Container,
-    dir: &Node,
-    name: &[u8],
-) -> Result<Node> {
-    let location = EntryLocation { dir: dir.oid(), name: name.into() };
-    let transaction = container.transaction_read_only()?;
-    let found = location.inode(container, Access::Tx(&transaction)).wait()?;
-    let Some(inode) = found.filter(|inode| inode.kind == Kind::Directory) else {
-        return dir.lookup(name);
-    };
-    let proof = transaction.proof()?;
-    match container.is_unchanged(&proof) {
-        None => cache.is_unsupported.store(true, Ordering::Relaxed),
-        Some(_) => cache.put(location, Directory { inode, proof }),
-    }
-    dir.child(name, inode)
 }

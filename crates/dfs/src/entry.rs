@@ -22,6 +22,8 @@ pub(crate) const XATTR_PREFIX: &[u8] = b"x:";
 pub(crate) const MARK: &[u8] = b"/";
 /// The akey under the mark.
 const MARK_AKEY: &[u8] = b"DFS_DIRECTORY";
+/// The upper word of the id of the object that stores files without a name; the lower one is 0.
+pub(crate) const ORPHANS_HI: u64 = 2;
 /// Records of an inode: its bytes.
 pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
 /// Akeys of one entry that are listed at a time.
@@ -43,6 +45,11 @@ impl EntryLocation {
     /// The inode of the entry.
     pub(crate) async fn inode(&self, in_: &Container, access: Access<'_>) -> Result<Option<Inode>> {
         fetch(&in_.object(self.dir), &self.name, access).await
+    }
+
+    /// True for the inode of a file without a name.
+    pub(crate) fn is_orphans(&self) -> bool {
+        (self.dir.hi as u32, self.dir.lo) == (ORPHANS_HI as u32, 0)
     }
 
     #[cold]

@@ -2,14 +2,11 @@
 //!
 //! Entries that were read together share one lease. A lookup after its end renews it. The renewal fails if one of the
 //! entries has changed.
-use crate::attr;
-use crate::entry::{self, EntryLocation};
-use crate::inode::{Inode, Kind};
-use crate::limits::{ENTRY_CACHE_MAX, STEPS_MAX};
-use crate::mount::{Dfs, Mounted};
-use crate::node::Node;
-use esker::types::{ObjectId, Result};
-use esker::{Access, Array, Proof, Wait, side_by_side, task};
+use crate::entry::EntryLocation;
+use crate::inode::Inode;
+use crate::limits::ENTRY_CACHE_MAX;
+use esker::types::ObjectId;
+use esker::{Container, Proof, Wait};
 use esker_os::{ForkLock, uptime};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,25 +37,25 @@ struct Batch {
 
 impl Batch {
     /// `None` if no lease is granted.
-    fn leased(fs: &Mounted, proof: Proof) -> Option<Arc<Self>> {
+    fn leased(container: &Container, proof: Proof) -> Option<Arc<Self>> {
         let batch = Self { until: AtomicU64::new(0), proof: ForkLock::default() };
         *batch.proof.lock() = Some(Arc::new(proof));
-        batch.is_valid(fs).then(|| Arc::new(batch))
+        batch.is_valid(container).then(|| Arc::new(batch))
     }
 
     /// True if no entry of the batch has changed: the lease lasts, or was renewed.
-    fn is_valid(&self, fs: &Mounted) -> bool {
+    fn is_valid(&self, container: &Container) -> bool {
         let now = uptime();
         let until = self.until.load(Ordering::Acquire);
-        now < until || (until == 0 || now - until < TERM_MAX) && self.renew(fs, now)
+        now < until || (until == 0 || now - until < TERM_MAX) && self.renew(container, now)
     }
 
     /// Renews the lease, which lasts from the time `asked` before the request. An error counts as a refusal: the caller
     /// then fetches the entry, and that fetch returns the error.
     #[cold]
-    fn renew(&self, fs: &Mounted, asked: u64) -> bool {
+    fn renew(&self, container: &Container, asked: u64) -> bool {
         let Some(proof) = self.proof.lock().clone() else { return false };
-        let lease = fs.container().lease_reads(&proof).wait().ok().flatten();
+        let lease = container.lease_reads(&proof).wait().ok().flatten();
         let (term, proof) =
             lease.map_or((Duration::ZERO, None), |(term, proof)| (term, Some(proof)));
         let is_leased = proof.is_some();
@@ -71,9 +68,9 @@ impl Batch {
 
 impl EntryCache {
     /// The inode of an entry, if it is cached.
-    pub(crate) fn inode(&self, fs: &Mounted, location: &EntryLocation) -> Option<Inode> {
+    pub(crate) fn inode(&self, container: &Container, location: &EntryLocation) -> Option<Inode> {
         let (inode, batch) = self.0.lock().inodes.get(location).cloned()?;
-        if batch.is_valid(fs) {
+        if batch.is_valid(container) {
             return Some(inode);
         }
         self.0.lock().inodes.remove(location);
@@ -81,9 +78,9 @@ impl EntryCache {
     }
 
     /// The size of the file with this object, if it is cached.
-    pub(crate) fn size(&self, fs: &Mounted, oid: ObjectId) -> Option<u64> {
+    pub(crate) fn size(&self, container: &Container, oid: ObjectId) -> Option<u64> {
         let (size, batch) = self.0.lock().sizes.get(&oid).cloned()?;
-        if batch.is_valid(fs) {
+        if batch.is_valid(container) {
             return Some(size);
         }
         self.0.lock().sizes.remove(&oid);
@@ -91,8 +88,8 @@ impl EntryCache {
     }
 
     /// Caches a batch of entries, if the backend grants a lease on it.
-    fn insert(&self, fs: &Mounted, read: &mut ReadEntries, proof: Proof) {
-        let Some(batch) = Batch::leased(fs, proof) else { return };
+    pub(crate) fn insert(&self, container: &Container, read: &mut ReadEntries, proof: Proof) {
+        let Some(batch) = Batch::leased(container, proof) else { return };
         read.is_cached = true;
         let mut cached = self.0.lock();
         // Sizes of removed files stay in the cache until it is full.
@@ -113,85 +110,6 @@ impl EntryCache {
 #[derive(Default)]
 pub(crate) struct ReadEntries {
     pub(crate) inodes: Vec<(EntryLocation, Inode)>,
-    sizes: Vec<(ObjectId, u64)>,
+    pub(crate) sizes: Vec<(ObjectId, u64)>,
     pub(crate) is_cached: bool,
-}
-
-/// Reads these entries of a directory. Caches them and the entries on the path to the directory, if the backend grants
-/// leases on them.
-///
-/// # Errors
-/// Errors of the backend.
-pub(crate) fn read_and_lease(dir: &Node, names: &[&[u8]]) -> Result<ReadEntries> {
-    let fs = dir.fs();
-    if !fs.mounted().grants_leases() {
-        return entries(dir, names, fs.view(), false);
-    }
-    let read = read_in_lease(fs, |access| entries(dir, names, access, true))?;
-    if path_locations(dir)
-        .iter()
-        .any(|step| fs.mounted().entry_cache.inode(fs.mounted(), step).is_none())
-    {
-        read_in_lease(fs, |access| path_entries(dir, access))?;
-    }
-    Ok(read)
-}
-
-/// Runs `read` in a transaction, and caches its entries if the backend grants a lease on them.
-fn read_in_lease(
-    fs: &Dfs,
-    read: impl FnOnce(Access<'_>) -> Result<ReadEntries>,
-) -> Result<ReadEntries> {
-    let transaction = fs.container().transaction_read_only()?;
-    let mut read = read(Access::Tx(&transaction))?;
-    fs.mounted().entry_cache.insert(fs.mounted(), &mut read, transaction.proof()?);
-    Ok(read)
-}
-
-fn entries(
-    dir: &Node,
-    names: &[&[u8]],
-    access: Access<'_>,
-    with_sizes: bool,
-) -> Result<ReadEntries> {
-    let inodes = entry::fetch_all(&dir.directory()?, names, access).wait()?;
-    let location = |name: &&[u8]| EntryLocation { dir: dir.oid(), name: (*name).into() };
-    let inodes: Vec<_> = std::iter::zip(names, inodes)
-        .filter_map(|(name, inode)| Some((location(name), inode?)))
-        .collect();
-    let sizes = if with_sizes { sizes(dir.fs(), &inodes, access)? } else { Vec::new() };
-    Ok(ReadEntries { inodes, sizes, is_cached: false })
-}
-
-/// The sizes of the files among entries.
-fn sizes(
-    fs: &Dfs,
-    inodes: &[(EntryLocation, Inode)],
-    access: Access<'_>,
-) -> Result<Vec<(ObjectId, u64)>> {
-    let files = inodes.iter().filter(|(_, inode)| inode.kind == Kind::File);
-    let contents = files.map(|(_, inode)| attr::content(fs.mounted(), inode));
-    let contents = contents.collect::<Result<Vec<Array>>>()?;
-    let sizes = Array::sizes(&contents, access).wait()?;
-    Ok(contents.iter().map(Array::oid).zip(sizes).collect())
-}
-
-/// Locations of the entries on the path to a directory.
-fn path_locations(dir: &Node) -> Vec<EntryLocation> {
-    let below_root = |node: &&Node| node.parent().is_some();
-    std::iter::successors(Some(dir), |node| node.parent())
-        .take_while(below_root)
-        .map(Node::location)
-        .collect()
-}
-
-fn path_entries(dir: &Node, access: Access<'_>) -> Result<ReadEntries> {
-    let fs = dir.fs();
-    let locations = path_locations(dir);
-    let asked = locations.iter().map(|location| task(location.inode(fs.container(), access)));
-    let found = side_by_side(asked.collect(), STEPS_MAX).wait();
-    let inodes = found.into_iter().collect::<Result<Vec<_>>>()?;
-    let inodes =
-        std::iter::zip(locations, inodes).filter_map(|(location, inode)| Some((location, inode?)));
-    Ok(ReadEntries { inodes: inodes.collect(), ..ReadEntries::default() })
 }

@@ -3,16 +3,13 @@
 //!
 //! A process that looks up many entries of a directory will look up more of them, and the same ones again. So after
 //! some cache misses the process reads ahead: it fetches the missed entries again together with the next ones of the
-//! directory, and caches them all ([`crate::entry_cache`]). Without read leases it only fetches the next entries, after
+//! directory, and caches them all ([`crate::read_ahead`]). Without read leases it only fetches the next entries, after
 //! some that it had never seen.
 use crate::entry::EntryLocation;
-use crate::entry_cache;
 use crate::inode::Inode;
 use crate::limits::{ENTRY_HINTS_MAX, LIST_BATCH, READ_AHEAD_MAX};
-use crate::list::DirEntry;
-use crate::node::Node;
+use esker::types::ObjectId;
 use esker::types::ops::Anchor;
-use esker::types::{ObjectId, Result};
 use esker_os::ForkLock;
 use std::collections::HashMap;
 
@@ -44,11 +41,12 @@ struct Directory {
 }
 
 /// A read-ahead of a directory.
-struct ReadAhead {
-    again: Vec<Box<[u8]>>,
+pub(crate) struct ReadAhead {
+    /// Missed names that this process had seen before.
+    pub(crate) again: Vec<Box<[u8]>>,
     /// The next entries in the listing: start and number.
-    next: Anchor,
-    entries: usize,
+    pub(crate) next: Anchor,
+    pub(crate) entries: usize,
 }
 
 impl Default for Directory {
@@ -89,41 +87,8 @@ impl EntryHints {
         self.inodes.lock().get(location).copied()
     }
 
-    /// Records the entry of a node that this process created.
-    pub(crate) fn record_created(&self, node: &Node) {
-        if node.fs().mounted().is_slow() {
-            self.record(node.location(), *node.inode());
-        }
-    }
-
-    /// Records the entry of a node after a lookup, which missed the cache. Reads the directory ahead if that is due.
-    pub(crate) fn record_lookup(&self, node: &Node) {
-        if !node.fs().mounted().is_slow() {
-            return;
-        }
-        let is_new = self.record(node.location(), *node.inode());
-        if let Some(dir) = node.parent()
-            && (is_new || node.fs().mounted().grants_leases())
-            && let Some(due) = self.count_miss(dir.oid(), node.name(), is_new)
-        {
-            // A failed read-ahead only makes later lookups slower.
-            let _ = self.read_ahead(dir, due);
-        }
-    }
-
-    /// Records entries of a listing.
-    pub(crate) fn record_listing(&self, dir: &Node, entries: &[DirEntry]) {
-        if !dir.fs().mounted().is_slow() {
-            return;
-        }
-        for DirEntry { name, inode } in entries {
-            let location = EntryLocation { dir: dir.oid(), name: name.as_slice().into() };
-            self.record(location, *inode);
-        }
-    }
-
     /// Records an entry; returns true if it is new to this process.
-    fn record(&self, location: EntryLocation, inode: Inode) -> bool {
+    pub(crate) fn record(&self, location: EntryLocation, inode: Inode) -> bool {
         let mut inodes = self.inodes.lock();
         if inodes.len() >= ENTRY_HINTS_MAX {
             inodes.clear();
@@ -132,7 +97,7 @@ impl EntryHints {
     }
 
     /// Counts a cache miss in a directory. Returns a read-ahead if it is due.
-    fn count_miss(&self, dir: ObjectId, name: &[u8], is_new: bool) -> Option<ReadAhead> {
+    pub(crate) fn count_miss(&self, dir: ObjectId, name: &[u8], is_new: bool) -> Option<ReadAhead> {
         let mut directories = self.directories.lock();
         if directories.len() >= READ_AHEAD_MAX {
             directories.clear();
@@ -140,19 +105,11 @@ impl EntryHints {
         directories.entry(dir).or_default().count_miss(name, is_new)
     }
 
-    fn read_ahead(&self, dir: &Node, due: ReadAhead) -> Result<()> {
-        let ReadAhead { again, mut next, entries } = due;
-        let names = dir.read_names(&mut next, entries)?;
-        let names: Vec<&[u8]> = again.iter().map(|name| &**name).chain(names.iter()).collect();
-        let read = entry_cache::read_and_lease(dir, &names)?;
-        let in_vain = dir.fs().mounted().grants_leases() && !read.is_cached;
-        if let Some(directory) = self.directories.lock().get_mut(&dir.oid()) {
+    /// Records a read-ahead of a directory that ended at `next`; `in_vain` if none of its entries could be cached.
+    pub(crate) fn record_read(&self, dir: ObjectId, next: Anchor, in_vain: bool) {
+        if let Some(directory) = self.directories.lock().get_mut(&dir) {
             directory.record_read(next, in_vain);
         }
-        for (location, inode) in read.inodes {
-            self.record(location, inode);
-        }
-        Ok(())
     }
 }
 

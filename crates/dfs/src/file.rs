@@ -6,6 +6,7 @@ use crate::limits::{CHUNKS_MAX, FILE_SIZE_MAX, RETRIES_MAX};
 use crate::node::Node;
 use crate::open::Closed;
 use crate::orphans;
+use crate::set_attr;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
 use esker::{Access, Array, Proof, View, Wait, side_by_side, task};
@@ -67,7 +68,7 @@ impl Node {
         }
         let content = attr::content(self.fs().mounted(), self.inode())?;
         let is_new = self.has_lease();
-        self.fs().mounted().open_files.open(self)?;
+        self.fs().mounted().open_files.open(self.oid(), self.new_open_file())?;
         let file = File { node: self.clone(), open, content, closed: false };
         if is_new {
             return Ok(file);
@@ -318,7 +319,7 @@ impl File {
                 found => found,
             };
             let Some((location, _)) = found else { break };
-            match attr::store(fs, &location, oid, set) {
+            match set_attr::store(fs, &location, oid, set) {
                 // The entry was just moved or removed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 stored => return stored.map(|attr| attr.at(&location)),
@@ -332,8 +333,8 @@ impl File {
     /// # Errors
     /// Errors of the backend.
     pub fn sync(&self) -> Result<()> {
-        let mounted = self.node.fs().mounted();
-        mounted.open_files.store_time(mounted, self.node.oid())
+        let fs = self.node.fs();
+        fs.mounted().open_files.store_time(fs.container(), self.node.oid())
     }
 
     /// In a forked child, takes a lease of its own on the file. Until then, or until the child writes to it, only the
@@ -343,7 +344,7 @@ impl File {
     /// [`ErrorKind::NotFound`] if it was removed, and no process had a lease on it any more.
     pub fn inherit(&self) -> Result<()> {
         let fs = self.node.fs();
-        fs.mounted().open_files.open(&self.node)?;
+        fs.mounted().open_files.open(self.node.oid(), self.node.new_open_file())?;
         // A read-only backend that presents other objects as files does not track files without a name.
         match fs.is_read_only() || self.stored()?.is_some() {
             true => Ok(()),
@@ -386,7 +387,8 @@ impl File {
 
     /// The location of its entry, as far as this process knows.
     fn location(&self) -> Option<EntryLocation> {
-        self.node.fs().mounted().open_files.location(&self.node)
+        let open_files = &self.node.fs().mounted().open_files;
+        open_files.location(self.node.oid(), || self.node.location())
     }
 
     /// Its inode and the location of its entry, even if another process moved or removed it.
@@ -409,7 +411,8 @@ impl File {
 
     /// Records that its content changed now.
     pub(crate) async fn note_write(&self) -> Result<()> {
-        self.node.fs().mounted().open_files.note_write(&self.node).await
+        let (fs, oid, new) = (self.node.fs(), self.node.oid(), self.node.new_open_file());
+        fs.mounted().open_files.note_write(fs.container(), oid, new).await
     }
 
     fn check_readable(&self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Inodes: the 88 bytes that DFS stores for each file, directory and symbolic link.
-use esker::types::{Error, ErrorKind, ObjectId, Result};
+use esker::types::{Error, ErrorKind, ObjectId, ObjectType, Result};
+use rustix::process::{getegid, geteuid};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
@@ -207,6 +208,19 @@ impl Time {
         let between = (nanos(self) - nanos(other)).unsigned_abs().min(u128::from(u64::MAX));
         Duration::from_nanos(between as u64)
     }
+}
+
+/// The type of the object that holds the content of a kind.
+pub(crate) const fn object_type(kind: Kind) -> ObjectType {
+    match kind {
+        Kind::File => ObjectType::ArrayByte,
+        Kind::Directory | Kind::Symlink => ObjectType::MultiHashed,
+    }
+}
+
+/// User and group of this process. Miri lacks the system calls.
+pub(crate) fn process_owner() -> (u32, u32) {
+    if cfg!(miri) { (0, 0) } else { (geteuid().as_raw(), getegid().as_raw()) }
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@
 use crate::entry::EntryLocation;
 use crate::inode::Time;
 use crate::limits::PENDING_TIMES_MAX;
-use crate::mount::{Attempts, Mounted};
-use crate::node::Node;
+use crate::retry::Attempts;
 use esker::types::{ObjectId, Result};
-use esker::{Access, Wait};
+use esker::{Access, Container, Wait};
 use esker_os::{ForkGuard, ForkLock};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,15 +21,15 @@ pub(crate) const GRAIN: Duration = Duration::from_millis(4);
 /// Stores `time` as the modification time of the entry at `location`, unless it names another object by now or has
 /// changed later.
 pub(crate) async fn store(
-    mounted: &Mounted,
+    container: &Container,
     location: &EntryLocation,
     oid: ObjectId,
     time: Time,
 ) -> Result<()> {
     let mut attempts = Attempts::default();
     loop {
-        let transaction = mounted.container().transaction()?;
-        let mut stored = store_in(mounted, location, (oid, time), Access::Tx(&transaction)).await;
+        let transaction = container.transaction()?;
+        let mut stored = store_in(container, location, (oid, time), Access::Tx(&transaction)).await;
         if stored.is_ok() {
             stored = transaction.commit().await;
         }
@@ -41,12 +40,11 @@ pub(crate) async fn store(
 }
 
 async fn store_in(
-    mounted: &Mounted,
+    container: &Container,
     location: &EntryLocation,
     (oid, time): (ObjectId, Time),
     access: Access<'_>,
 ) -> Result<()> {
-    let container = mounted.container();
     let found = location.inode(container, access).await?;
     let Some(mut inode) = found.filter(|inode| inode.oid == oid) else { return Ok(()) };
     if inode.ctime >= time {
@@ -68,18 +66,28 @@ struct Pending {
 }
 
 impl DirectoryTimes {
-    /// Records that an entry of `dir` was added or removed.
-    pub(crate) fn touch(&self, dir: &Node) -> Result<()> {
-        let due = self.note(dir, Time::now());
-        let store = |(location, time)| store(dir.fs().mounted(), &location, dir.oid(), time).wait();
-        due.map_or(Ok(()), store)
+    /// Records that an entry of a directory was added or removed. `mtime` is the time that is stored for it, as far as
+    /// the caller knows, and `location` finds its entry.
+    pub(crate) fn touch(
+        &self,
+        container: &Container,
+        (oid, mtime): (ObjectId, Time),
+        location: impl FnOnce() -> EntryLocation,
+    ) -> Result<()> {
+        let due = self.note((oid, mtime), location, Time::now());
+        due.map_or(Ok(()), |(location, time)| store(container, &location, oid, time).wait())
     }
 
-    /// Records a change of `dir`. Returns the time to store at once, if it is due.
-    fn note(&self, dir: &Node, now: Time) -> Option<(EntryLocation, Time)> {
+    /// Records a change of a directory. Returns the time to store at once, if it is due.
+    fn note(
+        &self,
+        (oid, mtime): (ObjectId, Time),
+        location: impl FnOnce() -> EntryLocation,
+        now: Time,
+    ) -> Option<(EntryLocation, Time)> {
         let mut pending = self.lock();
         let full = pending.len() >= PENDING_TIMES_MAX;
-        if let Some(entry) = pending.get_mut(&dir.oid()) {
+        if let Some(entry) = pending.get_mut(&oid) {
             entry.changed = Some(now);
             if now.apart(entry.stored) < LAG_MAX {
                 return None;
@@ -87,13 +95,13 @@ impl DirectoryTimes {
             entry.stored = now;
             return Some((entry.location.clone(), now));
         }
-        let (location, stored) = (dir.location(), dir.inode().mtime);
-        let due = now.apart(stored) >= LAG_MAX || full;
-        let stored = if due { now } else { stored };
+        let location = location();
+        let due = now.apart(mtime) >= LAG_MAX || full;
+        let stored = if due { now } else { mtime };
         let entry = Pending { location, stored, changed: Some(now) };
         let due = due.then(|| (entry.location.clone(), now));
         if !full {
-            pending.insert(dir.oid(), entry);
+            pending.insert(oid, entry);
         }
         due
     }
@@ -122,12 +130,12 @@ impl DirectoryTimes {
     }
 
     /// Stores all pending times.
-    pub(crate) fn store_all(&self, mounted: &Mounted) -> Result<()> {
+    pub(crate) fn store_all(&self, container: &Container) -> Result<()> {
         let all = std::mem::take(&mut *self.lock());
         let due = |entry: &Pending| entry.changed.filter(|time| time.apart(entry.stored) >= GRAIN);
         let mut due =
             all.into_iter().filter_map(|(oid, entry)| Some((oid, due(&entry)?, entry.location)));
-        due.try_for_each(|(oid, time, location)| store(mounted, &location, oid, time).wait())
+        due.try_for_each(|(oid, time, location)| store(container, &location, oid, time).wait())
     }
 
     fn lock(&self) -> ForkGuard<'_, HashMap<ObjectId, Pending>> {

@@ -3,12 +3,11 @@
 //! A process that creates a file and opens it would wait for three replies: the entry, a lease, and a second lookup of
 //! the entry. But it can lease a new object before any entry names it, and many objects in one message. The file then
 //! cannot lose its content after its creation.
-use crate::attr::object_type;
-use crate::inode::Kind;
+use crate::inode::{Kind, object_type};
 use crate::limits::NEW_FILE_LEASES_MAX;
-use crate::mount::Dfs;
+use crate::oids::Oids;
 use esker::types::{ObjectClass, Result};
-use esker::{Lease, Wait};
+use esker::{Container, Lease, Wait};
 use esker_os::ForkLock;
 use std::collections::HashMap;
 
@@ -24,8 +23,13 @@ struct Leases {
 
 impl NewFileLeases {
     /// A lease on a new object for a file of this class; `None` on a local pool, where a lease costs no round trip.
-    pub(crate) fn acquire(&self, fs: &Dfs, class: Option<ObjectClass>) -> Result<Option<Lease>> {
-        if !fs.mounted().is_slow() {
+    pub(crate) fn acquire(
+        &self,
+        container: &Container,
+        oids: &Oids,
+        class: Option<ObjectClass>,
+    ) -> Result<Option<Lease>> {
+        if !container.capabilities().asynchronous {
             return Ok(None);
         }
         let count = {
@@ -39,7 +43,7 @@ impl NewFileLeases {
             leases.last_count
         };
         // The lock is not held while the request is under way.
-        let mut acquired = lease_new_objects(fs, class, count)?;
+        let mut acquired = lease_new_objects(container, oids, class, count)?;
         let lease = acquired.pop();
         self.0.lock().entry(class).or_default().free.append(&mut acquired);
         Ok(lease)
@@ -51,9 +55,13 @@ impl NewFileLeases {
     }
 }
 
-fn lease_new_objects(fs: &Dfs, class: Option<ObjectClass>, count: usize) -> Result<Vec<Lease>> {
-    let (mounted, container) = (fs.mounted(), fs.container());
-    let oid = |_| mounted.oids.next(container, object_type(Kind::File), class);
+fn lease_new_objects(
+    container: &Container,
+    oids: &Oids,
+    class: Option<ObjectClass>,
+    count: usize,
+) -> Result<Vec<Lease>> {
+    let oid = |_| oids.next(container, object_type(Kind::File), class);
     let oids = (0..count).map(oid).collect::<Result<Vec<_>>>()?;
     container.lease_each(&oids).wait()
 }

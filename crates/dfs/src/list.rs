@@ -1,5 +1,5 @@
 //! Listing directories.
-use crate::entry;
+use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
 use crate::limits::{LIST_BATCH, NAME_MAX};
 use crate::node::Node;
@@ -52,8 +52,20 @@ impl Node {
                 found.extend(std::iter::zip(names, inodes).filter_map(entry));
             }
         }
-        self.fs().mounted().entry_hints.record_listing(self, &found);
+        self.record_hints(&found);
         Ok(found)
+    }
+
+    /// Over the network, records entries of this directory for later lookups.
+    fn record_hints(&self, entries: &[DirEntry]) {
+        let mounted = self.fs().mounted();
+        if !mounted.is_slow() {
+            return;
+        }
+        for DirEntry { name, inode } in entries {
+            let location = EntryLocation { dir: self.oid(), name: name.as_slice().into() };
+            mounted.entry_hints.record(location, *inode);
+        }
     }
 
     /// At most `entries` names after `anchor`, which advances (DAOS: `dfs_readdir`). May be empty before the end.

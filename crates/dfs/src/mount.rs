@@ -1,25 +1,21 @@
 //! Mounted file systems.
-use crate::attr::Attr;
 use crate::deferred_close::DeferredCloses;
 use crate::directory_cache::DirectoryCache;
-use crate::entry;
+use crate::entry::EntryLocation;
 use crate::entry_cache::EntryCache;
 use crate::entry_hints::EntryHints;
-use crate::inode::{Inode, Kind};
+use crate::inode::{Inode, Kind, Time};
 use crate::lazy::DirectoryTimes;
 use crate::lease_on_create::NewFileLeases;
-use crate::limits::RETRIES_MAX;
-use crate::node::Node;
+use crate::moves::Moves;
 use crate::oids::Oids;
 use crate::open::OpenFiles;
-use crate::orphans;
-use crate::path_validation::ValidatedPaths;
-use crate::rename::Moves;
-use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
-use esker::backend::NewContainer;
-use esker::types::info::{ContainerInfo, OpenMode, Space};
-use esker::types::{Epoch, Error, ErrorKind, Result};
-use esker::{Access, Container, Pool, Wait};
+use crate::retry::Attempts;
+use crate::superblock::{Roots, Superblock};
+use crate::validated_paths::ValidatedPaths;
+use esker::types::info::Space;
+use esker::types::{Epoch, Error, ErrorKind, ObjectId, Result};
+use esker::{Access, Container, Wait};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 /// Mount options.
@@ -78,121 +74,7 @@ const BLOCK_SIZE: u64 = 4096;
 /// Approximate bytes of the index per file: its entry and its share of pages.
 const INDEX_BYTES_PER_FILE: u64 = 512;
 
-/// Creates the container, declared a file system where that cannot be done later.
-fn declare(pool: &Pool, container: &NewContainer<'_>, new: &NewDfs) -> Result<ContainerInfo> {
-    if !pool.capabilities().fixed_layouts {
-        return pool.create_container(container).wait();
-    }
-    let properties = superblock::properties(Roots::for_new_container(pool, &new.superblock()?)?);
-    let properties = properties.map(|(name, value)| (format!("prop:{name}"), value));
-    let mut metadata = container.metadata.to_vec();
-    metadata.extend(properties.iter().map(|(name, value)| (name.as_str(), value.as_slice())));
-    pool.create_container(&container.clone().with_metadata(&metadata)).wait()
-}
-
 impl Dfs {
-    /// Creates a container with a file system (DAOS: `dfs_cont_create`).
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] if the label is taken, [`ErrorKind::Invalid`] for invalid sizes or
-    /// classes, [`ErrorKind::NotSupported`] if the pool has no transactions.
-    pub fn create_container(
-        pool: &Pool,
-        container: &NewContainer<'_>,
-        new: &NewDfs,
-    ) -> Result<ContainerInfo> {
-        let info = declare(pool, container, new)?;
-        let name = info.uuid.to_string();
-        let format = || {
-            let container = pool.open_container(&name, OpenMode::ReadWrite).wait()?;
-            Self::format(&container, new)?;
-            container.close().wait()
-        };
-        match format() {
-            Ok(()) => Ok(info),
-            Err(error) => {
-                let _ = pool.destroy_container(&name, true).wait();
-                Err(error)
-            }
-        }
-    }
-
-    /// Creates a file system in a container that has none.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; else as
-    /// [`Dfs::create_container`].
-    pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
-        container.transaction().map(drop).map_err(explain_no_transactions)?;
-        let roots = superblock::format(container, new)?;
-        let properties = superblock::properties(roots);
-        let changes: Vec<_> =
-            properties.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
-        container.properties().change(&changes).wait()
-    }
-
-    /// Opens the pool and the container with these names and mounts its file system.
-    ///
-    /// # Errors
-    /// The errors of [`Pool::connect`], [`Pool::open_container`] and [`Dfs::mount`].
-    pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Self> {
-        let read_only = options.read_only || options.snapshot.is_some();
-        let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let container = Pool::connect(pool, mode)?.open_container(container, mode).wait()?;
-        Self::mount(container, options)
-    }
-
-    /// Mounts the file system of an open container (DAOS: `dfs_mount`).
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if the container holds none, [`ErrorKind::NotFound`] for an unknown
-    /// snapshot, or if its superblock or the entry of the root was removed, [`ErrorKind::NotSupported`] if the backend has no transactions.
-    pub fn mount(container: Container, options: MountOptions) -> Result<Self> {
-        container.transaction_read_only().map(drop).map_err(explain_no_transactions)?;
-        let view = match options.snapshot {
-            Some(epoch) => container.at(epoch).wait()?,
-            None => Access::Latest,
-        };
-        let superblock = Superblock::read(&container, view)?;
-        let roots = Roots::from_superblock(&container, &superblock)?;
-        let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view).wait()?;
-        let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root_error)?;
-        let roots = roots.with_root(root.oid);
-        let read_only = options.read_only
-            || options.snapshot.is_some()
-            || container.mode() == OpenMode::ReadOnly;
-        let mounted = Mounted {
-            container,
-            superblock,
-            roots,
-            view,
-            read_only,
-            root: RwLock::new(root),
-            mount_point: OnceLock::new(),
-            oids: Oids::default(),
-            new_file_leases: NewFileLeases::default(),
-            open_files: OpenFiles::default(),
-            deferred_closes: Arc::default(),
-            times: DirectoryTimes::default(),
-            moves: Moves::default(),
-            entry_hints: EntryHints::default(),
-            entry_cache: EntryCache::default(),
-            validated_paths: ValidatedPaths::default(),
-            directory_cache: DirectoryCache::default(),
-        };
-        let fs = Self(Arc::new(mounted));
-        if !read_only {
-            orphans::sweep(&fs)?;
-        }
-        Ok(fs)
-    }
-
-    /// The root directory, with the inode that this process last read; [`Node::refresh`] reads it again.
-    #[must_use]
-    pub fn root(&self) -> Node {
-        Node::root(self, *self.0.root.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// The superblock.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
@@ -236,14 +118,6 @@ impl Dfs {
         self.0.view
     }
 
-    /// Attributes for an inode that was just read; fetches the size of a file.
-    ///
-    /// # Errors
-    /// Errors of the backend.
-    pub fn attr_of(&self, inode: &Inode) -> Result<Attr> {
-        Attr::fetch(self, inode)
-    }
-
     /// Space (DAOS: `dfs_query`, POSIX: `statvfs`).
     ///
     /// # Errors
@@ -264,20 +138,14 @@ impl Dfs {
             files_free: entries(Space::entries_free),
         })
     }
-
-    /// Stores the pending times of files and directories, and releases the leases of closed files.
-    ///
-    /// # Errors
-    /// Errors of the backend.
-    pub fn flush(&self) -> Result<()> {
-        self.0.release_closed()?;
-        self.0.open_files.store_times(&self.0)?;
-        self.0.times.store_all(&self.0)
-    }
 }
 
 /// Methods for other modules.
 impl Dfs {
+    pub(crate) fn new(mounted: Mounted) -> Self {
+        Self(Arc::new(mounted))
+    }
+
     pub(crate) fn mounted(&self) -> &Mounted {
         &self.0
     }
@@ -302,6 +170,33 @@ impl Dfs {
 }
 
 impl Mounted {
+    pub(crate) fn new(
+        container: Container,
+        (superblock, roots): (Superblock, Roots),
+        (view, read_only): (Access<'static>, bool),
+        root: Inode,
+    ) -> Self {
+        Self {
+            container,
+            superblock,
+            roots,
+            view,
+            read_only,
+            root: RwLock::new(root),
+            mount_point: OnceLock::new(),
+            oids: Oids::default(),
+            new_file_leases: NewFileLeases::default(),
+            open_files: OpenFiles::default(),
+            deferred_closes: Arc::default(),
+            times: DirectoryTimes::default(),
+            moves: Moves::default(),
+            entry_hints: EntryHints::default(),
+            entry_cache: EntryCache::default(),
+            validated_paths: ValidatedPaths::default(),
+            directory_cache: DirectoryCache::default(),
+        }
+    }
+
     pub(crate) fn container(&self) -> &Container {
         &self.container
     }
@@ -324,6 +219,11 @@ impl Mounted {
         self.roots
     }
 
+    /// The inode of the root when this process last read it.
+    pub(crate) fn root_inode(&self) -> Inode {
+        *self.root.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Records the current inode of the root.
     pub(crate) fn set_root(&self, inode: &Inode) {
         *self.root.write().unwrap_or_else(PoisonError::into_inner) = *inode;
@@ -343,52 +243,52 @@ impl Mounted {
     }
 }
 
-/// Counts the attempts at a transaction that conflicts with others.
-#[derive(Default)]
-pub(crate) struct Attempts(u32);
+/// State of files that this process has not stored yet.
+impl Mounted {
+    /// Time when the content changed, if it is not stored yet. A later stored time wins: another process may have set
+    /// it.
+    pub(crate) fn pending_time(&self, inode: &Inode) -> Option<Time> {
+        let changed = match inode.kind {
+            Kind::File => self.open_files.written(inode.oid),
+            Kind::Directory => self.times.last(inode.oid),
+            Kind::Symlink => None,
+        };
+        changed.filter(|time| *time > inode.ctime)
+    }
 
-impl Attempts {
-    /// The result of an attempt; `None` if it met a conflict and the caller tries the transaction again.
-    pub(crate) fn resolve<T>(&mut self, result: Result<T>) -> Option<Result<T>> {
-        match result {
-            Err(error) if error.kind() == ErrorKind::TxRestart => self.again().err().map(Err),
-            result => Some(result),
+    /// Sets the times of an inode that the caller is about to store: `ctime` to now, `mtime` to a pending time.
+    pub(crate) fn stamp(&self, inode: &mut Inode) {
+        inode.mtime = self.pending_time(inode).unwrap_or(inode.mtime);
+        inode.ctime = Time::now();
+    }
+
+    /// Records that the attributes of the entry at `location` were stored.
+    pub(crate) fn note_attributes(&self, location: &EntryLocation, inode: &Inode) {
+        if inode.oid == self.roots.root {
+            self.set_root(inode);
+        }
+        match inode.kind {
+            Kind::Directory => self.times.set(inode.oid, location, inode.mtime),
+            _ => self.open_files.note_stored(inode.oid, inode.mtime),
         }
     }
 
-    fn again(&mut self) -> Result<()> {
-        self.0 += 1;
-        if self.0 < RETRIES_MAX {
-            std::thread::yield_now();
-            return Ok(());
+    /// Records the new location of an entry.
+    pub(crate) fn note_move(&self, inode: &Inode, location: &EntryLocation) {
+        self.times.note_move(inode.oid, location);
+        if inode.kind == Kind::Directory {
+            self.moves.note(inode.oid, location);
         }
-        Err(Error::new(
-            ErrorKind::Again,
-            format!("{RETRIES_MAX} attempts met conflicts (RETRIES_MAX); try again later"),
-        ))
+        self.open_files.note_location(inode.oid, Some(location.clone()));
     }
-}
 
-impl Drop for Mounted {
-    /// Pending times are lost only if storing them fails, which a drop cannot report.
-    fn drop(&mut self) {
-        let _ = self.release_closed();
-        let _ = self.times.store_all(self);
+    /// Records that a file lost its name.
+    pub(crate) fn note_removal(&self, oid: ObjectId) {
+        self.open_files.note_location(oid, None);
     }
-}
 
-fn explain_no_transactions(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::NotSupported => Error::new(
-            ErrorKind::NotSupported,
-            "a file system needs transactions, which this pool does not have; use a native pool",
-        ),
-        _ => error,
+    /// The new location of a directory, or an open file, that this process moved.
+    pub(crate) fn moved_to(&self, oid: ObjectId) -> Option<EntryLocation> {
+        self.moves.location(oid).or_else(|| self.open_files.open_file_location(oid))
     }
-}
-
-#[cold]
-fn no_root_error() -> Error {
-    let message = "the file system has no root directory; run `esker fs check --repair`";
-    Error::new(ErrorKind::NotFound, message)
 }

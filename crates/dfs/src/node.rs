@@ -1,12 +1,9 @@
 //! Nodes: files, directories and symbolic links of the tree, each found by its parent and its name.
-use crate::attr::Attr;
-use crate::entry;
-use crate::entry::EntryLocation;
+use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
-use crate::limits::{DEPTH_MAX, NAME_MAX, SAME_MAX};
+use crate::limits::{DEPTH_MAX, NAME_MAX};
 use crate::mount::Dfs;
-use crate::orphans;
-use crate::prefetch::Prefetch;
+use crate::open::OpenFile;
 use crate::superblock::ROOT_NAME;
 use esker::types::{Error, ErrorKind, ObjectId, Result};
 use esker::{Access, Lease, Object, Wait};
@@ -21,25 +18,22 @@ pub const IDENTITY_ATTRIBUTE: &str = "esker.identity";
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);
 
-struct Inner {
-    fs: Dfs,
+/// State that the clones of a node share.
+pub(crate) struct Inner {
+    pub(crate) fs: Dfs,
     parent: Option<Node>,
     name: Box<[u8]>,
     depth: u32,
-    inode: Inode,
+    pub(crate) inode: Inode,
     /// Lease of a file that was created to be opened, until the caller opens it.
-    lease: ForkLock<Option<Lease>>,
+    pub(crate) lease: ForkLock<Option<Lease>>,
 }
 
-impl Drop for Inner {
-    /// Releases the lease of a file that was created to be opened, and was not. Frees the content if another process
-    /// has removed the file, and this was the last lease.
-    fn drop(&mut self) {
-        let Some(lease) = self.lease.lock().take() else { return };
-        if lease.release().wait().is_ok_and(|is_last| is_last) {
-            // After an error, the next mount frees it.
-            let _ = orphans::bury(self.fs.mounted(), &self.inode);
-        }
+impl Dfs {
+    /// The root directory, with the inode that this process last read; [`Node::refresh`] reads it again.
+    #[must_use]
+    pub fn root(&self) -> Node {
+        Node::root(self, self.mounted().root_inode())
     }
 }
 
@@ -157,64 +151,6 @@ impl Node {
         let inode = self.find(name, self.0.fs.view())?.ok_or_else(|| self.no_entry_error(name))?;
         self.child(name, inode)
     }
-
-    /// The entry of this name in this directory, and its attributes. Over the network this is often as fast as
-    /// [`Node::lookup`] alone.
-    ///
-    /// # Errors
-    /// The errors of [`Node::lookup`]; errors of the backend.
-    pub fn lookup_with_attr(&self, name: &[u8]) -> Result<(Self, Attr)> {
-        let mut times = 1;
-        loop {
-            let mut prefetch = Prefetch::fetch(self, std::iter::once(name), true);
-            let found = prefetch.lookup(self, name)?;
-            match prefetch.attr_of(&found) {
-                Ok(attr) => return Ok((found, attr)),
-                // Another process may have replaced the entry between the lookup and the read of the size.
-                Err(error) if error.kind() == ErrorKind::NotFound && times < SAME_MAX => times += 1,
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// The same node with its current inode.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`] if the entry is gone or names something else.
-    pub fn refresh(&self) -> Result<Self> {
-        let inode = self.stored(self.0.fs.view())?;
-        match &self.0.parent {
-            Some(parent) => parent.child(&self.0.name, inode),
-            None => {
-                self.0.fs.mounted().set_root(&inode);
-                Ok(Self::root(&self.0.fs, inode))
-            }
-        }
-    }
-
-    /// Its current attributes (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup with the
-    /// current size, and link count 0 if it was removed.
-    ///
-    /// # Errors
-    /// Errors of the backend.
-    pub fn attr(&self) -> Result<Attr> {
-        match self.located(self.0.fs.view()) {
-            Ok((location, inode)) => Ok(Attr::fetch(&self.0.fs, &inode)?.at(&location)),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let attr = Attr::fetch(&self.0.fs, &self.0.inode)?;
-                Ok(Attr { nlink: 0, ..attr })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Its attributes at the lookup with the current size: one read less than [`Node::attr`], right after a lookup.
-    ///
-    /// # Errors
-    /// Errors of the backend.
-    pub fn attr_as_found(&self) -> Result<Attr> {
-        self.0.fs.attr_of(&self.0.inode)
-    }
 }
 
 /// Methods for other modules.
@@ -256,35 +192,34 @@ impl Node {
         }
     }
 
-    /// Its inode as currently stored.
+    /// The root, with its inode as stored.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if the entry is gone or names something else.
-    pub(crate) fn stored(&self, access: Access<'_>) -> Result<Inode> {
-        Ok(self.located(access)?.1)
+    /// [`ErrorKind::NotFound`] if its entry is gone.
+    pub(crate) fn refresh_root(&self) -> Result<Self> {
+        let (fs, location) = (self.fs(), self.location());
+        let inode = self.inode_at(&location, fs.view())?.ok_or_else(|| self.gone_error())?;
+        fs.mounted().set_root(&inode);
+        Ok(Self::root(fs, inode))
     }
 
-    /// The current location of its entry, and its inode: even if this process moved it, or if it is an open file that
-    /// was moved or removed.
-    ///
-    /// # Errors
-    /// The errors of [`Node::stored`].
-    pub(crate) fn located(&self, access: Access<'_>) -> Result<(EntryLocation, Inode)> {
-        let moved = || self.0.fs.mounted().moved_to(self.oid());
-        for location in
-            std::iter::once(self.location()).chain(std::iter::once_with(moved).flatten())
-        {
-            if let Some(inode) = self.inode_at(&location, access)? {
-                return Ok((location, inode));
-            }
-        }
-        let found = match self.kind() {
-            Kind::File => orphans::find_used(&self.0.fs, self.oid(), access)?,
-            Kind::Directory | Kind::Symlink => None,
+    /// Its record among the open files, with a lease on it.
+    pub(crate) async fn new_open_file(&self) -> Result<OpenFile> {
+        let deferred = || self.fs().mounted().deferred_closes.take(self.oid());
+        let lease = match self.take_lease().or_else(deferred) {
+            Some(lease) => lease,
+            None => self.object().lease().await?,
         };
-        found.ok_or_else(|| self.gone_error())
+        Ok(OpenFile::new(lease, self.location(), self.inode().mtime))
     }
 
+    /// Records that an entry of this directory was added or removed.
+    pub(crate) fn note_entries_changed(&self) -> Result<()> {
+        let (times, container) = (&self.fs().mounted().times, self.fs().container());
+        times.touch(container, (self.oid(), self.inode().mtime), || self.location())
+    }
+
+    /// The inode of its entry at this location; `None` if the location names something else.
     pub(crate) fn inode_at(
         &self,
         location: &EntryLocation,

@@ -1,12 +1,9 @@
 //! Files that this process has open: the location of their entries, and their pending times.
 use crate::entry::EntryLocation;
 use crate::inode::Time;
-use crate::inode::{Inode, Kind};
 use crate::lazy::{self, GRAIN, LAG_MAX};
-use crate::mount::Mounted;
-use crate::node::Node;
 use esker::types::{ObjectId, Result};
-use esker::{Lease, Wait};
+use esker::{Container, Lease, Wait};
 use esker_os::ForkLock;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +13,7 @@ use std::collections::hash_map::Entry;
 pub(crate) struct OpenFiles(ForkLock<HashMap<ObjectId, OpenFile>>);
 
 /// An open file with all its handles.
-struct OpenFile {
+pub(crate) struct OpenFile {
     handles: usize,
     /// Lease by which other processes see that the file is in use.
     lease: Lease,
@@ -36,14 +33,9 @@ pub(crate) struct Closed {
 }
 
 impl OpenFile {
-    async fn new(node: &Node) -> Result<Self> {
-        let deferred = || node.fs().mounted().deferred_closes.take(node.oid());
-        let lease = match node.take_lease().or_else(deferred) {
-            Some(lease) => lease,
-            None => node.object().lease().await?,
-        };
-        let location = Some(node.location());
-        Ok(Self { handles: 0, lease, location, written: None, stored: node.inode().mtime })
+    /// A file without handles. `stored` is its modification time as stored.
+    pub(crate) fn new(lease: Lease, location: EntryLocation, stored: Time) -> Self {
+        Self { handles: 0, lease, location: Some(location), written: None, stored }
     }
 
     /// If `due`, records `time` as stored, and returns it with the location where the caller stores it.
@@ -58,9 +50,14 @@ impl OpenFile {
 }
 
 impl OpenFiles {
-    /// Counts a handle of the file that `node` names; a forked child counts an inherited one.
-    pub(crate) fn open(&self, node: &Node) -> Result<()> {
-        self.with(node, |file| file.handles += 1).wait()
+    /// Counts a handle of a file; a forked child counts an inherited one. `new` makes the record of a file that is not
+    /// open yet.
+    pub(crate) fn open(
+        &self,
+        oid: ObjectId,
+        new: impl Future<Output = Result<OpenFile>>,
+    ) -> Result<()> {
+        self.with(oid, new, |file| file.handles += 1).wait()
     }
 
     /// Decrements the count of handles. After the last one, the caller releases the lease.
@@ -75,12 +72,13 @@ impl OpenFiles {
         Some(Closed { lease: file.lease, has_name: file.location.is_some() })
     }
 
-    /// The location of a file's entry, as far as this process knows.
-    pub(crate) fn location(&self, node: &Node) -> Option<EntryLocation> {
-        self.0
-            .lock()
-            .get(&node.oid())
-            .map_or_else(|| Some(node.location()), |file| file.location.clone())
+    /// The location of a file's entry, as far as this process knows: `found` if it is not open here.
+    pub(crate) fn location(
+        &self,
+        oid: ObjectId,
+        found: impl FnOnce() -> EntryLocation,
+    ) -> Option<EntryLocation> {
+        self.0.lock().get(&oid).map_or_else(|| Some(found()), |file| file.location.clone())
     }
 
     /// The location of the entry of a file that is open here.
@@ -89,44 +87,69 @@ impl OpenFiles {
     }
 
     /// Records a write, and stores the time if the stored one is too old.
-    pub(crate) async fn note_write(&self, node: &Node) -> Result<()> {
+    pub(crate) async fn note_write(
+        &self,
+        container: &Container,
+        oid: ObjectId,
+        new: impl Future<Output = Result<OpenFile>>,
+    ) -> Result<()> {
         let now = Time::now();
         let written = |file: &mut OpenFile| {
             file.written = Some(now);
             file.take_due(now, now.apart(file.stored) >= LAG_MAX)
         };
-        let due = self.with(node, written).await?;
-        store(node.fs().mounted(), node.oid(), due).await
+        let due = self.with(oid, new, written).await?;
+        store(container, oid, due).await
     }
 
     /// Stores the time of the last write to a file, if it differs from the stored one.
-    pub(crate) fn store_time(&self, mounted: &Mounted, oid: ObjectId) -> Result<()> {
+    pub(crate) fn store_time(&self, container: &Container, oid: ObjectId) -> Result<()> {
         let due = self.0.lock().get_mut(&oid).and_then(|file| {
             let time = file.written?;
             file.take_due(time, time.apart(file.stored) >= GRAIN)
         });
-        store(mounted, oid, due).wait()
+        store(container, oid, due).wait()
     }
 
     /// Stores the times of all files.
-    pub(crate) fn store_times(&self, mounted: &Mounted) -> Result<()> {
+    pub(crate) fn store_times(&self, container: &Container) -> Result<()> {
         let files: Vec<_> = self.0.lock().keys().copied().collect();
-        files.into_iter().try_for_each(|oid| self.store_time(mounted, oid))
+        files.into_iter().try_for_each(|oid| self.store_time(container, oid))
     }
 
     /// Runs `work` on the record of a file, which is added if missing.
-    async fn with<T>(&self, node: &Node, work: impl FnOnce(&mut OpenFile) -> T) -> Result<T> {
-        if let Some(file) = self.0.lock().get_mut(&node.oid()) {
+    async fn with<T>(
+        &self,
+        oid: ObjectId,
+        new: impl Future<Output = Result<OpenFile>>,
+        work: impl FnOnce(&mut OpenFile) -> T,
+    ) -> Result<T> {
+        if let Some(file) = self.0.lock().get_mut(&oid) {
             return Ok(work(file));
         }
         // The lock is not held while the lease is acquired, which may take long.
-        let new = OpenFile::new(node).await?;
-        let (result, spare) = match self.0.lock().entry(node.oid()) {
+        let new = new.await?;
+        let (result, spare) = match self.0.lock().entry(oid) {
             Entry::Vacant(free) => return Ok(work(free.insert(new))),
             Entry::Occupied(mut file) => (work(file.get_mut()), new.lease),
         };
         spare.release().await?;
         Ok(result)
+    }
+
+    /// Time of the last write to an open file, if it is not stored yet.
+    pub(crate) fn written(&self, oid: ObjectId) -> Option<Time> {
+        self.0.lock().get(&oid)?.written
+    }
+
+    /// Records that the times of a file were stored.
+    pub(crate) fn note_stored(&self, oid: ObjectId, mtime: Time) {
+        self.change(oid, |file| (file.written, file.stored) = (None, mtime));
+    }
+
+    /// Records the new location of a file's entry; `None` if the file lost its name.
+    pub(crate) fn note_location(&self, oid: ObjectId, location: Option<EntryLocation>) {
+        self.change(oid, |file| file.location = location);
     }
 
     fn change(&self, oid: ObjectId, work: impl FnOnce(&mut OpenFile)) {
@@ -136,56 +159,13 @@ impl OpenFiles {
     }
 }
 
-async fn store(mounted: &Mounted, oid: ObjectId, due: Option<(EntryLocation, Time)>) -> Result<()> {
+async fn store(
+    container: &Container,
+    oid: ObjectId,
+    due: Option<(EntryLocation, Time)>,
+) -> Result<()> {
     match due {
-        Some((location, time)) => lazy::store(mounted, &location, oid, time).await,
+        Some((location, time)) => lazy::store(container, &location, oid, time).await,
         None => Ok(()),
-    }
-}
-
-/// State of files that this process has not stored yet.
-impl Mounted {
-    /// Time when the content changed, if it is not stored yet. A later stored time wins: another process may have set
-    /// it.
-    pub(crate) fn pending_time(&self, inode: &Inode) -> Option<Time> {
-        let changed = match inode.kind {
-            Kind::File => self.open_files.0.lock().get(&inode.oid)?.written,
-            Kind::Directory => self.times.last(inode.oid),
-            Kind::Symlink => None,
-        };
-        changed.filter(|time| *time > inode.ctime)
-    }
-
-    /// Sets the times of an inode that the caller is about to store: `ctime` to now, `mtime` to a pending time.
-    pub(crate) fn stamp(&self, inode: &mut Inode) {
-        inode.mtime = self.pending_time(inode).unwrap_or(inode.mtime);
-        inode.ctime = Time::now();
-    }
-
-    /// Records that the attributes of the entry at `location` were stored.
-    pub(crate) fn note_attributes(&self, location: &EntryLocation, inode: &Inode) {
-        if inode.oid == self.roots().root {
-            self.set_root(inode);
-        }
-        match inode.kind {
-            Kind::Directory => self.times.set(inode.oid, location, inode.mtime),
-            _ => self.open_files.change(inode.oid, |file| {
-                (file.written, file.stored) = (None, inode.mtime);
-            }),
-        }
-    }
-
-    /// Records the new location of an entry.
-    pub(crate) fn note_move(&self, inode: &Inode, location: &EntryLocation) {
-        self.times.note_move(inode.oid, location);
-        if inode.kind == Kind::Directory {
-            self.moves.note(inode.oid, location);
-        }
-        self.open_files.change(inode.oid, |file| file.location = Some(location.clone()));
-    }
-
-    /// Records that a file lost its name.
-    pub(crate) fn note_removal(&self, oid: ObjectId) {
-        self.open_files.change(oid, |file| file.location = None);
     }
 }

@@ -4,19 +4,18 @@
 //! For a renamed file, it stores an entry that leads to the new name. The next mount removes the orphans of killed
 //! processes.
 use crate::attr;
-use crate::entry::EntryLocation;
-use crate::entry::{self, FullEntry, LINK_AKEY};
+use crate::entry::{self, EntryLocation, FullEntry, LINK_AKEY, ORPHANS_HI};
 use crate::inode::{Inode, Kind};
-use crate::limits::{LIST_BATCH, LOOKS_MAX};
+use crate::limits::{DEFERRED_CLOSES_MAX, LIST_BATCH, LOOKS_MAX};
 use crate::mount::{Dfs, Mounted};
-use crate::node::Node;
+use crate::node::{Inner, Node};
 use crate::path::Follow;
 use esker::types::ops::{Anchor, Cond, ListLimit, Source, Update, Value};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
-use esker::{Access, Container, Object, Wait};
+use esker::{Access, Container, Lease, Object, Wait};
+use esker_os::later;
+use std::sync::Arc;
 
-/// The upper word of the object's id; the lower one is 0.
-const HI: u64 = 2;
 /// Suffix of an orphan whose content is being freed.
 const GOING: &[u8] = b".going";
 /// Suffix of an entry that leads to the new path of a renamed file, as a symbolic link does.
@@ -27,7 +26,13 @@ const LOCATION_AKEY: &[u8] = b"DFS_LOCATION";
 /// The object of the orphans.
 pub(crate) fn object(container: &Container) -> Result<Object> {
     let class = Some(ObjectClass::S1);
-    Ok(container.object(container.generate_oid(HI, 0, ObjectType::MultiHashed, class, 0)?))
+    Ok(container.object(container.generate_oid(
+        ORPHANS_HI,
+        0,
+        ObjectType::MultiHashed,
+        class,
+        0,
+    )?))
 }
 
 /// In the transaction that removes a file's name: stores its entry as an orphan if a process has the file open.
@@ -286,6 +291,48 @@ fn free(fs: &Mounted, inode: &Inode) -> Result<()> {
     }
 }
 
+impl Dfs {
+    /// Releases the lease of a closed file a moment later.
+    pub(crate) fn release_later(&self, lease: Lease, inode: Inode) -> Result<()> {
+        let closes = &self.mounted().deferred_closes;
+        match closes.add(lease, inode) {
+            DEFERRED_CLOSES_MAX.. => return self.mounted().release_closed(),
+            1 => {}
+            _ => return Ok(()),
+        }
+        // The thread holds a weak reference, so that it does not delay an unmount.
+        let (closes, mounted) = (Arc::clone(closes), self.downgrade());
+        later(move || {
+            let _ = closes.release_all(|| mounted.upgrade(), |fs, inode| bury(fs, inode));
+        });
+        Ok(())
+    }
+}
+
+impl Mounted {
+    /// Releases the leases of all closed files, and frees those that other processes have removed.
+    pub(crate) fn release_closed(&self) -> Result<()> {
+        self.deferred_closes.release_all(|| Some(self), |fs, inode| bury(fs, inode))
+    }
+
+    /// Releases all deferred leases, if one of them is on this file.
+    pub(crate) fn release_if_closed(&self, oid: ObjectId) -> Result<()> {
+        if self.deferred_closes.contains(oid) { self.release_closed() } else { Ok(()) }
+    }
+}
+
+impl Drop for Inner {
+    /// Releases the lease of a file that was created to be opened, and was not. Frees the content if another process
+    /// has removed the file, and this was the last lease.
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.lock().take() else { return };
+        if lease.release().wait().is_ok_and(|is_last| is_last) {
+            // After an error, the next mount frees it.
+            let _ = bury(self.fs.mounted(), &self.inode);
+        }
+    }
+}
+
 fn name(oid: ObjectId) -> Vec<u8> {
     oid.to_string().into_bytes()
 }
@@ -296,13 +343,6 @@ fn going(oid: ObjectId) -> Vec<u8> {
 
 fn moved(oid: ObjectId) -> Vec<u8> {
     [&name(oid), MOVED].concat()
-}
-
-impl EntryLocation {
-    /// True for the inode of a file without a name.
-    pub(crate) fn is_orphans(&self) -> bool {
-        (self.dir.hi as u32, self.dir.lo) == (HI as u32, 0)
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Path resolution.
 use crate::attr::Attr;
-use crate::directory_cache;
 use crate::inode::Kind;
 use crate::limits::{LINKS_MAX, PATH_MAX, RETRIES_MAX, SAME_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
 use crate::prefetch::Prefetch;
+use esker::Access;
 use esker::types::{Error, ErrorKind, Result};
 
 /// Whether to follow a symbolic link at the end of a path. Others are always followed.
@@ -217,7 +217,7 @@ impl<'a> Walk<'a> {
 
     /// The node reached. No lookup leads to the root, so its inode is read again.
     fn end(self) -> Result<Node> {
-        if self.node.parent().is_none() { self.node.refresh() } else { Ok(self.node) }
+        if self.node.parent().is_none() { self.node.refresh_root() } else { Ok(self.node) }
     }
 
     fn push(&mut self, path: &[u8]) {
@@ -252,7 +252,7 @@ impl<'a> Walk<'a> {
     fn find(&mut self, name: &[u8]) -> Result<Node> {
         let continues = !self.names.is_empty() || self.path.ends_with(b"/");
         match continues && !self.fs.mounted().is_slow() {
-            true => directory_cache::lookup(&self.node, name),
+            true => lookup_directory(&self.node, name),
             false => self.prefetch.lookup(&self.node, name),
         }
     }
@@ -309,6 +309,19 @@ impl<'a> Walk<'a> {
         }
         Some(self.names.iter().rev().flat_map(|name| [b"/", name.as_slice()].concat()).collect())
     }
+}
+
+/// The entry of this name, for a path that continues after it.
+///
+/// # Errors
+/// The errors of [`Node::lookup`].
+fn lookup_directory(dir: &Node, name: &[u8]) -> Result<Node> {
+    let (fs, cache) = (dir.fs(), &dir.fs().mounted().directory_cache);
+    let found = match fs.view() {
+        Access::Latest => cache.directory(fs.container(), (dir.oid(), name))?,
+        _ => None,
+    };
+    found.map_or_else(|| dir.lookup(name), |inode| dir.child(name, inode))
 }
 
 /// Finds a node by its path and runs `work` on it. If the node lost its name in between, tries again with the node that

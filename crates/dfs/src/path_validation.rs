@@ -6,50 +6,15 @@
 use crate::create::Create;
 use crate::entry::{self, EntryLocation, MARK};
 use crate::inode::{Inode, Kind};
-use crate::limits::{NAME_MAX, STEPS_MAX, VALIDATED_PATHS_MAX};
+use crate::limits::{NAME_MAX, STEPS_MAX};
 use crate::mount::Dfs;
 use crate::node::Node;
 use crate::path::split_last;
 use crate::prefetch;
+use crate::validated_paths::{PathKey, ValidatedDirectory};
 use esker::types::{ErrorKind, ObjectId, Result};
-use esker::{Access, Proof, Wait, side_by_side, task};
-use esker_os::ForkLock;
-use std::collections::HashMap;
+use esker::{Access, Wait, side_by_side, task};
 use std::sync::Arc;
-
-/// The directory at which a path starts, and the path.
-type PathKey = (ObjectId, Box<[u8]>);
-
-/// Directories by the paths that lead to them, with proofs.
-#[derive(Default)]
-pub(crate) struct ValidatedPaths(ForkLock<HashMap<PathKey, Arc<Directory>>>);
-
-/// A directory, to which the path still leads if its proof is valid.
-struct Directory {
-    /// The entries that lead to it.
-    steps: Vec<(EntryLocation, Inode)>,
-    proof: Proof,
-    /// The node that stores all of them.
-    storage_node: u32,
-}
-
-impl ValidatedPaths {
-    fn get(&self, path: &PathKey) -> Option<Arc<Directory>> {
-        self.0.lock().get(path).cloned()
-    }
-
-    fn put(&self, path: PathKey, dir: Arc<Directory>) {
-        let mut paths = self.0.lock();
-        if paths.len() >= VALIDATED_PATHS_MAX {
-            paths.clear();
-        }
-        paths.insert(path, dir);
-    }
-
-    fn remove(&self, path: &PathKey) {
-        self.0.lock().remove(path);
-    }
-}
 
 impl Dfs {
     /// Creates a file by its path in a single message. That works if this process has read all directories of the path
@@ -93,7 +58,7 @@ impl Dfs {
     }
 
     /// The directory to which a path leads, with its proof; `None` if the path cannot be validated.
-    fn validated_directory(&self, path: &PathKey) -> Result<Option<Arc<Directory>>> {
+    fn validated_directory(&self, path: &PathKey) -> Result<Option<Arc<ValidatedDirectory>>> {
         if let Some(cached) = self.mounted().validated_paths.get(path) {
             return Ok(Some(cached));
         }
@@ -103,7 +68,7 @@ impl Dfs {
     }
 
     /// Reads the entries of a path at their predicted locations, if one node stores them all.
-    fn read_path(&self, (from, path): &PathKey) -> Result<Option<Directory>> {
+    fn read_path(&self, (from, path): &PathKey) -> Result<Option<ValidatedDirectory>> {
         let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
         let (locations, end) = prefetch::predict_path(self, *from, names);
         let node =
@@ -123,7 +88,7 @@ impl Dfs {
         let Some(inodes) = found else { return Ok(None) };
         let steps: Vec<_> = std::iter::zip(locations, inodes).collect();
         let proof = transaction.proof()?;
-        Ok(is_path(*from, &steps).then_some(Directory { steps, proof, storage_node }))
+        Ok(is_path(*from, &steps).then_some(ValidatedDirectory { steps, proof, storage_node }))
     }
 }
 
@@ -136,7 +101,7 @@ fn is_path(from: ObjectId, steps: &[(EntryLocation, Inode)]) -> bool {
     dirs.zip(steps).all(is_step)
 }
 
-impl Directory {
+impl ValidatedDirectory {
     /// The node of the directory, if its storage node also stores a new entry of this name, and no hint says that one
     /// exists.
     fn node_for_new_entry(&self, from: &Node, name: &[u8]) -> Result<Option<Node>> {

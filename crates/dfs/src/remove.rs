@@ -1,10 +1,10 @@
 //! Removing entries.
 use crate::entry::{self, FullEntry};
+use crate::existing::{Check, Existing};
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
 use crate::node::Node;
 use crate::orphans;
-use crate::publish::{Check, Existing};
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
@@ -120,7 +120,7 @@ impl Node {
             dir.punch_dkey(name, Cond::NONE, access).wait()?;
             Ok((inode, is_orphan))
         })?;
-        self.fs().mounted().times.touch(self)?;
+        self.note_entries_changed()?;
         self.free_content(&inode, is_orphan)
     }
 

@@ -1,16 +1,14 @@
 //! Renaming entries.
 use crate::entry::{self, EntryLocation, FullEntry};
+use crate::existing::{Check, Existing};
 use crate::inode::{Inode, Kind};
-use crate::limits::MOVES_MAX;
-use crate::mount::Mounted;
 use crate::node::Node;
 use crate::orphans;
-use crate::publish::{Existing, Publish};
+use crate::xattr::{self, Xattrs};
 use esker::types::ops::Cond;
-use esker::types::{Error, ErrorKind, ObjectId, Result};
+use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Wait};
-use esker_os::ForkLock;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Treatment of an existing entry of the new name (Linux: the flags of `renameat2`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +35,13 @@ pub struct Rename<'a> {
     pub new_name: &'a [u8],
     /// Treatment of an existing entry of the new name.
     pub mode: RenameMode,
+}
+
+/// Condition of a rename, and the extended attributes that the file gets.
+#[derive(Clone, Copy)]
+pub(crate) struct Conditions<'a> {
+    pub(crate) xattrs: &'a dyn Fn(&Inode) -> Xattrs,
+    pub(crate) check: Check<'a>,
 }
 
 /// The result of a rename: the entry that moved, and the one that was replaced or exchanged.
@@ -100,7 +105,7 @@ impl Rename<'_> {
     }
 
     /// Renames as [`Node::rename`], on a condition and with extended attributes.
-    pub(crate) fn publish(&self, with: &Publish<'_>) -> Result<()> {
+    pub(crate) fn run_if(&self, with: Conditions<'_>) -> Result<()> {
         self.check()?;
         let moved = self.from.fs().transact(|access| self.attempt(access, Some(with)))?;
         moved.map_or(Ok(()), |moved| self.note_done(&moved))
@@ -122,7 +127,7 @@ impl Rename<'_> {
         self.from.fs().check_writable()
     }
 
-    fn attempt(&self, access: Access<'_>, with: Option<&Publish<'_>>) -> Result<Option<Moved>> {
+    fn attempt(&self, access: Access<'_>, with: Option<Conditions<'_>>) -> Result<Option<Moved>> {
         let (from, to) = (self.from.directory()?, self.to.directory()?);
         let source = FullEntry::read(&from, self.name, access)?;
         let mut source = source.ok_or_else(|| self.from.no_entry_error(self.name))?;
@@ -144,7 +149,10 @@ impl Rename<'_> {
         }
         let fs = self.from.fs();
         fs.mounted().stamp(&mut source.inode);
-        with.map_or(Ok(()), |with| with.add_xattrs(&mut source))?;
+        if let Some(with) = with {
+            let xattrs = (with.xattrs)(&source.inode);
+            xattr::set_all(&mut source, xattrs)?;
+        }
         match (self.mode, target) {
             (RenameMode::Exchange, Some(mut target)) => {
                 self.check_descent(&target.inode, self.from, access)?;
@@ -236,9 +244,9 @@ impl Rename<'_> {
         let location =
             |dir: &Node, name: &[u8]| EntryLocation { dir: dir.oid(), name: name.into() };
         mounted.note_move(&moved.inode, &location(self.to, self.new_name));
-        mounted.times.touch(self.from)?;
+        self.from.note_entries_changed()?;
         if self.from.oid() != self.to.oid() {
-            mounted.times.touch(self.to)?;
+            self.to.note_entries_changed()?;
         }
         match (self.mode, &moved.other) {
             (RenameMode::Exchange, Some(other)) => {
@@ -248,28 +256,5 @@ impl Rename<'_> {
             (_, Some(other)) => self.to.free_content(other, moved.is_orphan),
             (_, None) => Ok(()),
         }
-    }
-}
-
-/// New locations of the directories that this process renamed, by which open ones find their entry. Cleared at
-/// [`MOVES_MAX`].
-#[derive(Default)]
-pub(crate) struct Moves(ForkLock<HashMap<ObjectId, EntryLocation>>);
-
-impl Moves {
-    pub(crate) fn note(&self, oid: ObjectId, location: &EntryLocation) {
-        let mut moves = self.0.lock();
-        if moves.len() >= MOVES_MAX {
-            moves.clear();
-        }
-        moves.insert(oid, location.clone());
-    }
-}
-
-impl Mounted {
-    /// The new location of a directory, or an open file, that this process moved.
-    pub(crate) fn moved_to(&self, oid: ObjectId) -> Option<EntryLocation> {
-        let moved = self.moves.0.lock().get(&oid).cloned();
-        moved.or_else(|| self.open_files.open_file_location(oid))
     }
 }

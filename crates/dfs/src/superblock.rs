@@ -1,8 +1,6 @@
 //! The superblock: the parameters of a container's file system.
-use crate::create::process_owner;
 use crate::entry;
-use crate::inode::Time;
-use crate::inode::{Inode, Kind, MODE_MASK};
+use crate::inode::{Inode, Kind, MODE_MASK, Time, process_owner};
 use crate::limits::CHUNK_BYTES;
 use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
@@ -138,6 +136,21 @@ fn superblock_oid(container: &Container) -> Result<ObjectId> {
 pub(crate) fn pick(special: u32, general: u32) -> Option<ObjectClass> {
     let code = if special != 0 { special } else { general };
     (code != 0).then(|| ObjectClass::from_code(code))
+}
+
+/// Checks a chunk size.
+pub(crate) fn check_chunk_size(size: u64) -> Result<()> {
+    match CHUNK_BYTES.contains(&size) {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "a chunk size of {size} bytes: it must be {} to {} (CHUNK_BYTES)",
+                CHUNK_BYTES.start(),
+                CHUNK_BYTES.end()
+            ),
+        )),
+    }
 }
 
 /// Properties that identify the container as a file system.

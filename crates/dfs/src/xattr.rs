@@ -1,6 +1,5 @@
 //! Extended attributes, and the targets of symbolic links.
-use crate::entry::EntryLocation;
-use crate::entry::{self, LINK_AKEY, WithXattr, XATTR_PREFIX};
+use crate::entry::{self, EntryLocation, FullEntry, LINK_AKEY, WithXattr, XATTR_PREFIX};
 use crate::inode::Kind;
 use crate::limits::{NAME_MAX, RETRIES_MAX, XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use crate::node::Node;
@@ -19,6 +18,9 @@ pub enum XattrMode {
     /// It must: [`ErrorKind::NoAttribute`].
     Replace,
 }
+
+/// The names and values of the extended attributes that a file gets.
+pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Node {
     /// The target of this symbolic link (POSIX: `readlink`).
@@ -160,11 +162,23 @@ impl Node {
     }
 }
 
+/// Sets extended attributes in an entry that is about to be written.
+///
+/// # Errors
+/// The errors of [`Node::set_xattr`] for names and values.
+pub(crate) fn set_all(entry: &mut FullEntry, xattrs: Xattrs) -> Result<()> {
+    for (name, value) in xattrs {
+        check_value(&value)?;
+        entry.set(akey(&name)?, value);
+    }
+    Ok(())
+}
+
 /// Refuses a value that is too long.
 ///
 /// # Errors
 /// [`ErrorKind::RecordTooBig`].
-pub(crate) fn check_value(value: &[u8]) -> Result<()> {
+fn check_value(value: &[u8]) -> Result<()> {
     match value.len() {
         0..=XATTR_VALUE_MAX => Ok(()),
         len => Err(Error::new(

@@ -28,7 +28,7 @@ fn dependencies_point_downwards() {
 }
 
 #[test]
-fn modules_of_the_store_use_lower_layers_only() {
+fn modules_use_lower_layers_only() {
     demand(layers::violations);
 }
 

@@ -1,8 +1,7 @@
 //! Checks all entries of the tree.
 use super::{Check, Trouble, is_damage};
-use crate::attr::object_type;
 use crate::entry::{self, LINK_AKEY, MARK, XATTR_PREFIX};
-use crate::inode::{Inode, Kind};
+use crate::inode::{Inode, Kind, object_type};
 use crate::limits::LIST_BATCH;
 use esker::types::ops::{Anchor, Cond, ListLimit, Sink};
 use esker::types::{Error, Extent, ObjectId, Result};

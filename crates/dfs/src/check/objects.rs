@@ -1,9 +1,8 @@
 //! Finds objects of the container that no entry names.
 use super::{Check, Leftovers, Trouble, is_damage};
-use crate::create::{Create, process_owner};
+use crate::create::Create;
 use crate::entry::{self, MARK};
-use crate::inode::Time;
-use crate::inode::{Inode, Kind};
+use crate::inode::{Inode, Kind, Time, process_owner};
 use crate::limits::LIST_BATCH;
 use crate::mount::{Dfs, MountOptions};
 use crate::node::Node;

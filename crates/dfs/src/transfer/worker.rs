@@ -6,7 +6,7 @@ use super::tree::{Child, Meta, Tree};
 use super::walk::OpenDir;
 use super::{BUFFER_BYTES, Options};
 use crate::Kind;
-use crate::create::process_owner;
+use crate::inode::process_owner;
 use esker::types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 

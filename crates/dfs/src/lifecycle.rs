@@ -1,0 +1,136 @@
+//! Creation, mount, flush and unmount of file systems.
+use crate::entry;
+use crate::inode::Kind;
+use crate::mount::{Dfs, MountOptions, Mounted};
+use crate::orphans;
+use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
+use esker::backend::NewContainer;
+use esker::types::info::{ContainerInfo, OpenMode};
+use esker::types::{Error, ErrorKind, Result};
+use esker::{Access, Container, Pool, Wait};
+
+/// Creates the container, declared a file system where that cannot be done later.
+fn declare(pool: &Pool, container: &NewContainer<'_>, new: &NewDfs) -> Result<ContainerInfo> {
+    if !pool.capabilities().fixed_layouts {
+        return pool.create_container(container).wait();
+    }
+    let properties = superblock::properties(Roots::for_new_container(pool, &new.superblock()?)?);
+    let properties = properties.map(|(name, value)| (format!("prop:{name}"), value));
+    let mut metadata = container.metadata.to_vec();
+    metadata.extend(properties.iter().map(|(name, value)| (name.as_str(), value.as_slice())));
+    pool.create_container(&container.clone().with_metadata(&metadata)).wait()
+}
+
+impl Dfs {
+    /// Creates a container with a file system (DAOS: `dfs_cont_create`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if the label is taken, [`ErrorKind::Invalid`] for invalid sizes or
+    /// classes, [`ErrorKind::NotSupported`] if the pool has no transactions.
+    pub fn create_container(
+        pool: &Pool,
+        container: &NewContainer<'_>,
+        new: &NewDfs,
+    ) -> Result<ContainerInfo> {
+        let info = declare(pool, container, new)?;
+        let name = info.uuid.to_string();
+        let format = || {
+            let container = pool.open_container(&name, OpenMode::ReadWrite).wait()?;
+            Self::format(&container, new)?;
+            container.close().wait()
+        };
+        match format() {
+            Ok(()) => Ok(info),
+            Err(error) => {
+                let _ = pool.destroy_container(&name, true).wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates a file system in a container that has none.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; else as
+    /// [`Dfs::create_container`].
+    pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
+        container.transaction().map(drop).map_err(explain_no_transactions)?;
+        let roots = superblock::format(container, new)?;
+        let properties = superblock::properties(roots);
+        let changes: Vec<_> =
+            properties.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
+        container.properties().change(&changes).wait()
+    }
+
+    /// Opens the pool and the container with these names and mounts its file system.
+    ///
+    /// # Errors
+    /// The errors of [`Pool::connect`], [`Pool::open_container`] and [`Dfs::mount`].
+    pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Self> {
+        let read_only = options.read_only || options.snapshot.is_some();
+        let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        let container = Pool::connect(pool, mode)?.open_container(container, mode).wait()?;
+        Self::mount(container, options)
+    }
+
+    /// Mounts the file system of an open container (DAOS: `dfs_mount`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the container holds none, [`ErrorKind::NotFound`] for an unknown
+    /// snapshot, or if its superblock or the entry of the root was removed, [`ErrorKind::NotSupported`] if the backend has no transactions.
+    pub fn mount(container: Container, options: MountOptions) -> Result<Self> {
+        container.transaction_read_only().map(drop).map_err(explain_no_transactions)?;
+        let view = match options.snapshot {
+            Some(epoch) => container.at(epoch).wait()?,
+            None => Access::Latest,
+        };
+        let superblock = Superblock::read(&container, view)?;
+        let roots = Roots::from_superblock(&container, &superblock)?;
+        let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view).wait()?;
+        let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root_error)?;
+        let roots = roots.with_root(root.oid);
+        let read_only = options.read_only
+            || options.snapshot.is_some()
+            || container.mode() == OpenMode::ReadOnly;
+        let fs = Self::new(Mounted::new(container, (superblock, roots), (view, read_only), root));
+        if !read_only {
+            orphans::sweep(&fs)?;
+        }
+        Ok(fs)
+    }
+
+    /// Stores the pending times of files and directories, and releases the leases of closed files.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn flush(&self) -> Result<()> {
+        let mounted = self.mounted();
+        mounted.release_closed()?;
+        mounted.open_files.store_times(mounted.container())?;
+        mounted.times.store_all(mounted.container())
+    }
+}
+
+impl Drop for Mounted {
+    /// Pending times are lost only if storing them fails, which a drop cannot report.
+    fn drop(&mut self) {
+        let _ = self.release_closed();
+        let _ = self.times.store_all(self.container());
+    }
+}
+
+fn explain_no_transactions(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotSupported => Error::new(
+            ErrorKind::NotSupported,
+            "a file system needs transactions, which this pool does not have; use a native pool",
+        ),
+        _ => error,
+    }
+}
+
+#[cold]
+fn no_root_error() -> Error {
+    let message = "the file system has no root directory; run `esker fs check --repair`";
+    Error::new(ErrorKind::NotFound, message)
+}

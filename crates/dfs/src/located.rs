@@ -1,0 +1,74 @@
+//! Current entries of nodes: where an entry is now, and what it stores, even after a move or removal.
+use crate::attr::Attr;
+use crate::entry::EntryLocation;
+use crate::inode::{Inode, Kind};
+use crate::node::Node;
+use crate::orphans;
+use esker::Access;
+use esker::types::{ErrorKind, Result};
+
+impl Node {
+    /// The same node with its current inode.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the entry is gone or names something else.
+    pub fn refresh(&self) -> Result<Self> {
+        match self.parent() {
+            Some(parent) => parent.child(self.name(), self.stored(self.fs().view())?),
+            None => self.refresh_root(),
+        }
+    }
+
+    /// Its current attributes (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup with the
+    /// current size, and link count 0 if it was removed.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn attr(&self) -> Result<Attr> {
+        match self.located(self.fs().view()) {
+            Ok((location, inode)) => Ok(Attr::fetch(self.fs(), &inode)?.at(&location)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let attr = Attr::fetch(self.fs(), self.inode())?;
+                Ok(Attr { nlink: 0, ..attr })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Its attributes at the lookup with the current size: one read less than [`Node::attr`], right after a lookup.
+    ///
+    /// # Errors
+    /// Errors of the backend.
+    pub fn attr_as_found(&self) -> Result<Attr> {
+        self.fs().attr_of(self.inode())
+    }
+
+    /// Its inode as currently stored.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the entry is gone or names something else.
+    pub(crate) fn stored(&self, access: Access<'_>) -> Result<Inode> {
+        Ok(self.located(access)?.1)
+    }
+
+    /// The current location of its entry, and its inode: even if this process moved it, or if it is an open file that
+    /// was moved or removed.
+    ///
+    /// # Errors
+    /// The errors of [`Node::stored`].
+    pub(crate) fn located(&self, access: Access<'_>) -> Result<(EntryLocation, Inode)> {
+        let moved = || self.fs().mounted().moved_to(self.oid());
+        for location in
+            std::iter::once(self.location()).chain(std::iter::once_with(moved).flatten())
+        {
+            if let Some(inode) = self.inode_at(&location, access)? {
+                return Ok((location, inode));
+            }
+        }
+        let found = match self.kind() {
+            Kind::File => orphans::find_used(self.fs(), self.oid(), access)?,
+            Kind::Directory | Kind::Symlink => None,
+        };
+        found.ok_or_else(|| self.gone_error())
+    }
+}
