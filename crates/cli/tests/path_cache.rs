@@ -5,7 +5,7 @@ use esker::types::info::OpenMode;
 use esker::types::ops::{ReadLease, ReadTokens};
 use esker::types::{ErrorKind, Result, Uuid};
 use esker::{Native, Pool};
-use esker_nodes::{MAP_VERSION, Map, Nodes};
+use esker_nodes::{MAP_VERSION, Map, ShardedPool};
 use esker_store::PoolSpec;
 use esker_testing::wait_for;
 use esker_testkit::between::{Interceptor, PoolBetween};
@@ -53,7 +53,7 @@ fn mounts(
                      "targets": 2, "nodes": [node]});
     let map = Map::parse(&map.to_string()).unwrap();
     let path = Map::path(&folder.0, "pool");
-    let nodes = Nodes::open(&map, &path, vec![(0, Arc::new(native))]).unwrap();
+    let nodes = ShardedPool::open(&map, &path, vec![(0, Arc::new(native))]).unwrap();
     let pool = Pool::from_backend(before(Arc::new(nodes)), OpenMode::ReadWrite);
     assert!(pool.backend().capabilities().asynchronous);
     Dfs::create_container(&pool, &NewContainer::named("c"), &NewDfs::default()).unwrap();

@@ -13,7 +13,7 @@
 use esker_backend::Pool;
 use esker_native::Native;
 #[cfg(feature = "nodes")]
-use esker_nodes::{Map, Nodes};
+use esker_nodes::{Map, ShardedPool};
 #[cfg(feature = "posix")]
 use esker_posix::{Posix, PosixPool, PosixUrl};
 use esker_store::Superblock;
@@ -313,7 +313,7 @@ pub fn read_map(path: &Path) -> Result<(PathBuf, Map)> {
 }
 
 #[cfg(feature = "nodes")]
-fn open_nodes(path: &Path, mode: OpenMode) -> Result<Nodes> {
+fn open_nodes(path: &Path, mode: OpenMode) -> Result<ShardedPool> {
     if mode == OpenMode::Exclusive {
         let message = "a pool over nodes cannot be opened exclusively: its engines have it open";
         return Err(Error::new(ErrorKind::NotSupported, message));
@@ -327,7 +327,7 @@ fn open_nodes(path: &Path, mode: OpenMode) -> Result<Nodes> {
             own.push((number as u32, Arc::new(Native::open(&node.directory, mode)?)));
         }
     }
-    Nodes::open(&map, &path, own)
+    ShardedPool::open(&map, &path, own)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use esker::types::ops::Cond;
 use esker::types::{ObjectClass, ObjectType};
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_backend::NewContainer;
-use esker_nodes::{Fabric, Map, Nodes, Timeouts, Transport};
+use esker_nodes::{Fabric, Map, ShardedPool, Timeouts, Transport};
 use esker_types::Result;
 use served::Folder;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,8 @@ const LENGTHS: [usize; 2] = [10, 300_000];
 fn open(map: &Map) -> Result<Pool> {
     let dial = Arc::new(Fabric { provider: Some(PROVIDER.to_owned()) });
     let timeouts = Timeouts::default();
-    let pool = Nodes::open_by(map, Path::new("none.map"), Vec::new(), timeouts, dial).wait()?;
+    let pool =
+        ShardedPool::open_by(map, Path::new("none.map"), Vec::new(), timeouts, dial).wait()?;
     Ok(Pool::from_backend(Arc::new(pool), OpenMode::ReadWrite))
 }
 

@@ -7,7 +7,7 @@ use esker::types::info::OpenMode;
 use esker::types::ops::Cond;
 use esker::{Access, Wait};
 use esker_backend::{NewContainer, Pool};
-use esker_nodes::{Fabric, Map, Nodes, Timeouts, Transport};
+use esker_nodes::{Fabric, Map, ShardedPool, Timeouts, Transport};
 use esker_testkit::{conformance, model};
 use esker_types::ObjectType;
 use served::Folder;
@@ -27,7 +27,8 @@ fn map(folder: &Path, last: &Runtime) -> Map {
 fn open(map: &Map, provider: &str) -> esker_types::Result<Arc<dyn Pool>> {
     let dial = Arc::new(Fabric { provider: Some(provider.to_owned()) });
     let timeouts = Timeouts { reconnect: Duration::ZERO, ..Timeouts::default() };
-    let pool = Nodes::open_by(map, Path::new("none.map"), Vec::new(), timeouts, dial).wait()?;
+    let pool =
+        ShardedPool::open_by(map, Path::new("none.map"), Vec::new(), timeouts, dial).wait()?;
     Ok(Arc::new(pool))
 }
 

@@ -10,7 +10,7 @@ use esker::types::ops::{
 use esker::types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker::{Access, Container, Kv, Native, Wait, names};
 use esker_backend::{NewContainer, Placement, Pool};
-use esker_nodes::{Map, Node, Nodes, Timeouts};
+use esker_nodes::{Map, Node, ShardedPool, Timeouts};
 use esker_testkit::{conformance, model, place};
 use served::Folder;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn map(folder: &Path) -> Map {
 /// A pool over nodes, none of which is this one.
 fn away(folder: &Path) -> Arc<dyn Pool> {
     let map = map(folder);
-    Arc::new(Nodes::open(&map, &Map::path(folder, &map.label), Vec::new()).expect("the pool"))
+    Arc::new(ShardedPool::open(&map, &Map::path(folder, &map.label), Vec::new()).expect("the pool"))
 }
 
 /// A pool over nodes, the second of which is this one.
@@ -54,7 +54,7 @@ fn own(folder: &Path) -> Arc<dyn Pool> {
     let part: Arc<dyn Pool> =
         Arc::new(Native::open(&map.nodes[1].directory, OpenMode::ReadWrite).expect("the part"));
     let path = Map::path(folder, &map.label);
-    Arc::new(Nodes::open(&map, &path, vec![(1, part)]).expect("the pool"))
+    Arc::new(ShardedPool::open(&map, &path, vec![(1, part)]).expect("the pool"))
 }
 
 /// One test per topic.
@@ -129,7 +129,7 @@ const NO_TIMEOUTS: Timeouts = Timeouts { reconnect: Duration::ZERO, undecided: D
 
 /// The pool of a map, as a process on none of its nodes has it, and a new container.
 fn open_new(map: &Map, timeouts: Timeouts) -> (esker::Pool, Container) {
-    let backend = Nodes::open_with(map, Path::new("none.map"), Vec::new(), timeouts);
+    let backend = ShardedPool::open_with(map, Path::new("none.map"), Vec::new(), timeouts);
     let backend = Arc::new(backend.expect("the pool"));
     let pool = esker::Pool::from_backend(backend, OpenMode::ReadWrite);
     pool.create_container(&NewContainer::named("c")).wait().expect("a container");
@@ -187,7 +187,7 @@ fn a_pool_with_another_uuid_than_in_the_map_is_refused() {
     let part = Part { node: 2, nodes: NODES };
     map.nodes[2].address = served::start(&elsewhere.0, &map.label, part, &RUNTIME).address;
     let path = Map::path(&folder.0, &map.label);
-    let backend = Nodes::open(&map, &path, Vec::new()).expect("the pool");
+    let backend = ShardedPool::open(&map, &path, Vec::new()).expect("the pool");
     let refused = backend.create_container(&NewContainer::named("c")).wait().expect_err("refused");
     let message = refused.message();
     assert!(message.contains("node n2") && message.contains("another pool"), "{refused:?}");

@@ -8,7 +8,7 @@ use crate::{Finding, Tree};
 const UNSAFE_PATHS: &[&str] = &[
     "crates/backends/daos/src/binding/",
     "crates/backends/rados/src/librados/",
-    "crates/backends/nodes/src/socket.rs",
+    "crates/backends/nodes/src/connection/socket.rs",
     "crates/store/src/index/lmdb.rs",
     "crates/store/src/index/txn.rs",
     "crates/store/src/io/",

@@ -9,7 +9,7 @@ use crate::measure::{Measured, Meter};
 use crate::payload::Payload;
 use esker::types::info::OpenMode;
 use esker::{Container, Pool, Wait, side_by_side, task};
-use esker_nodes::{Connection, Endpoint, EndpointOptions, Remote};
+use esker_nodes::{Connection, Endpoint, EndpointOptions, RemotePool};
 use esker_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ impl Client {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::io("starting the thread of a client", &error))?;
-        let remote = runtime.block_on(async { Remote::open(connect(&job).await?).await })?;
+        let remote = runtime.block_on(async { RemotePool::open(connect(&job).await?).await })?;
         let pool = Pool::from_backend(Arc::new(remote), OpenMode::ReadWrite);
         let container = pool.open_container(&job.container, OpenMode::ReadWrite).wait()?;
         let payload = Payload::new(job.seed, job.size_bytes)?;

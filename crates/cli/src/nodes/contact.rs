@@ -3,7 +3,7 @@ use esker::Pool;
 use esker::names::{self, Named};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use esker_nodes::{Absent, Map, Nodes};
+use esker_nodes::{AbsentPool, Map, ShardedPool};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,9 +55,9 @@ impl NodesPool {
     fn open_without(&self, lost: &[usize]) -> Result<SurvivingPool> {
         let nodes = || lost.iter().map(|number| (*number as u32, &self.map.nodes[*number].name));
         let absent = |(number, name): (u32, &String)| -> (u32, Arc<dyn esker::backend::Pool>) {
-            (number, Arc::new(Absent::new(name, self.map.targets)))
+            (number, Arc::new(AbsentPool::new(name, self.map.targets)))
         };
-        let left = Nodes::open(&self.map, &self.path, nodes().map(absent).collect())?;
+        let left = ShardedPool::open(&self.map, &self.path, nodes().map(absent).collect())?;
         let pool = Pool::from_backend(Arc::new(left), OpenMode::ReadOnly);
         Ok(SurvivingPool { pool, lost: nodes().map(|(_, name)| name.clone()).collect() })
     }

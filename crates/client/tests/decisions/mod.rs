@@ -8,7 +8,7 @@ use esker::types::ops::{Change, Commit, CommitId, Cond, Outcome, Preparation};
 use esker::types::{Epoch, Result, Uuid};
 use esker::{Access, Container, Kv, Wait};
 use esker_backend::Pool;
-use esker_nodes::{Map, Node, Nodes};
+use esker_nodes::{Map, Node, ShardedPool};
 use esker_testkit::faulty::{Fault, Faulty};
 use std::path::Path;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn decisions_of_dead_clients_are_swept() {
     assert_eq!(unknown.kind(), ErrorKind::TxUncertain, "{unknown}");
     assert_eq!(parts[0].outcome(lost, true).wait().expect("asked"), Outcome::Unknown);
     // A client without a known clock is accepted all the same.
-    let backend = Nodes::open_with(&map, Path::new("none.map"), Vec::new(), NO_TIMEOUTS);
+    let backend = ShardedPool::open_with(&map, Path::new("none.map"), Vec::new(), NO_TIMEOUTS);
     let pool = esker::Pool::from_backend(Arc::new(backend.expect("open")), OpenMode::ReadWrite);
     let another = pool.open_container("c", OpenMode::ReadWrite).wait().expect("the container");
     put(&another, &one_on_each(&another), 7).expect("a commit");

@@ -4,7 +4,7 @@ use esker::backend::memory::Memory;
 use esker::{Native, Posix, PosixPool, PosixUrl};
 use esker_backend::Pool;
 use esker_engine::Engine;
-use esker_nodes::{Connection, Endpoint, Remote};
+use esker_nodes::{Connection, Endpoint, RemotePool};
 use esker_store::PoolSpec;
 use esker_testkit::conformance::{commits, takes_no_part};
 use esker_types::Uuid;
@@ -68,7 +68,7 @@ fn through_engine(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
         )
         .await
         .expect("a connection");
-        Arc::new(Remote::open(link).await.expect("the pool"))
+        Arc::new(RemotePool::open(link).await.expect("the pool"))
     })
 }
 

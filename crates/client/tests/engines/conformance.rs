@@ -2,7 +2,7 @@
 use esker::backend::memory::Memory;
 use esker_backend::Pool;
 use esker_engine::Engine;
-use esker_nodes::{Connection, Endpoint, Remote};
+use esker_nodes::{Connection, Endpoint, RemotePool};
 use esker_testkit::conformance;
 use esker_types::Uuid;
 use esker_wire::handshake::Secret;
@@ -43,7 +43,7 @@ fn in_memory(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
         });
         let (from, to) = tokio::io::split(client);
         let link = Connection::open(endpoint("", &secret()), from, to).await.expect("a connection");
-        Arc::new(Remote::open(link).await.expect("the pool"))
+        Arc::new(RemotePool::open(link).await.expect("the pool"))
     })
 }
 
@@ -56,7 +56,7 @@ fn over_tcp(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
         tokio::spawn(async move { engine.listen(listener).await });
         let address = address.to_string();
         let link = Connection::connect(endpoint(&address, &secret())).await.expect("a connection");
-        Arc::new(Remote::open(link).await.expect("the pool"))
+        Arc::new(RemotePool::open(link).await.expect("the pool"))
     })
 }
 

@@ -4,7 +4,7 @@
 use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, OpenContainer, Pool};
 use esker_engine::Engine;
-use esker_nodes::{Connection, Endpoint, Remote};
+use esker_nodes::{Connection, Endpoint, RemotePool};
 use esker_os::executor::{block_on, side_by_side, task};
 use esker_testing::wait_for;
 use esker_testkit::faulty::{Fault, Faulty};
@@ -60,9 +60,9 @@ fn client() -> Runtime {
     builder.worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-async fn connect(node: &Node, secret: &Secret) -> Result<Remote> {
+async fn connect(node: &Node, secret: &Secret) -> Result<RemotePool> {
     let address = &node.address;
-    Remote::open(
+    RemotePool::open(
         Connection::connect(Endpoint { name: "n7", address, secret, pool: POOL, session: 1 })
             .await?,
     )

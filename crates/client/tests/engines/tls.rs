@@ -3,7 +3,7 @@
 use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, Pool};
 use esker_engine::Engine;
-use esker_nodes::{Connection, Endpoint, Map, Node, Nodes, Remote};
+use esker_nodes::{Connection, Endpoint, Map, Node, RemotePool, ShardedPool};
 use esker_testing::wait_for;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -76,7 +76,7 @@ fn metric(engine: &Engine, name: &str) -> u64 {
 /// Stores a long text by a connection, and reads it again.
 async fn work(link: Connection) -> Result<()> {
     let text = TEXT.repeat(TEXTS);
-    let pool = Remote::open(link).await?;
+    let pool = RemotePool::open(link).await?;
     pool.create_container(&NewContainer::named("c")).await?;
     let container = pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).await?;
     let oid = ObjectId::generate(0, 5, ObjectType::MultiHashed, ObjectClass::S1);
@@ -244,7 +244,7 @@ fn a_map_with_tls_opens_no_pool_without() {
         let map = Map { tls: true, ..Map::new("tank", POOL, secret(), 4, nodes) };
         let asked = runtime.block_on(map.query());
         assert_eq!(asked[0].is_ok(), opens, "{asked:?}");
-        let opened = Nodes::open(&map, Path::new("/none/tank.map"), Vec::new());
+        let opened = ShardedPool::open(&map, Path::new("/none/tank.map"), Vec::new());
         assert_eq!(opened.is_ok(), opens, "{:?}", opened.err());
     }
 }

@@ -4,7 +4,7 @@ use crate::clock::pass;
 use crate::network::{Network, Wires};
 use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, OpenContainer, Pool};
-use esker_nodes::{Map, Node, Nodes, Timeouts};
+use esker_nodes::{Map, Node, ShardedPool, Timeouts};
 use esker_testing::Random;
 use esker_testing::linear::{Action, Operation};
 use esker_testkit::faulty::{Fault, Faulty};
@@ -203,10 +203,10 @@ impl World {
         self.history.lock().expect("no panic")
     }
 
-    async fn pool(&self) -> Result<Nodes> {
+    async fn pool(&self) -> Result<ShardedPool> {
         let dial = Arc::new(Wires(Arc::clone(&self.network)));
         let path = Path::new("/pool.map");
-        Nodes::open_by(&self.map, path, Vec::new(), Timeouts::default(), dial).await
+        ShardedPool::open_by(&self.map, path, Vec::new(), Timeouts::default(), dial).await
     }
 
     async fn create(&self) -> Result<()> {

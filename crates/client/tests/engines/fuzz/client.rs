@@ -3,7 +3,7 @@ use super::draw::Draw;
 use bytes::Bytes;
 use esker::backend::memory::Memory;
 use esker_backend::{OpenContainer, Pool};
-use esker_nodes::{Connection, Endpoint, Remote};
+use esker_nodes::{Connection, Endpoint, RemotePool};
 use esker_testing::{Random, fuzz, seed};
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
 use esker_types::ops::{
@@ -70,7 +70,7 @@ async fn connect(script: &Script) -> Result<Box<dyn OpenContainer>> {
     let to_engine = Endpoint { name: "n1", address: "", secret: &secret, pool: POOL, session: 1 };
     let link = Connection::open(to_engine, from, to).await?;
     *script.lock().expect("the script") = message(capabilities());
-    let pool = Remote::open(link).await?;
+    let pool = RemotePool::open(link).await?;
     *script.lock().expect("the script") = message(opened());
     pool.open_container(ContainerRef::Label("c"), OpenMode::ReadWrite).await
 }

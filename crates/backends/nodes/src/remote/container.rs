@@ -1,8 +1,8 @@
 //! An open container on another node.
+use super::{change, fetch};
 use crate::connection::Connection;
-use crate::pool::{Call, ask, done_reply, exchange, names, value};
-use crate::sending::Data;
-use crate::{change, fetch};
+use crate::connection::Data;
+use crate::remote::pool::{Call, ask, done_reply, exchange, names, value};
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
@@ -14,13 +14,13 @@ use esker_wire::message::{self, At, ContainerRequest, Handle, MetadataRequest, R
 use std::sync::Arc;
 
 /// A container that this process has open on another node.
-pub(crate) struct Opened {
+pub(crate) struct RemoteContainer {
     pub(crate) connection: Arc<Connection>,
     pub(crate) handle: Handle,
     pub(crate) info: ContainerInfo,
 }
 
-impl Opened {
+impl RemoteContainer {
     fn ask<'a, T: 'a>(
         &'a self,
         request: ContainerRequest<'a>,
@@ -95,7 +95,7 @@ fn flag(reply: message::Reply) -> Option<bool> {
     }
 }
 
-impl Metadata for Opened {
+impl Metadata for RemoteContainer {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
         self.ask(ContainerRequest::Metadata(MetadataRequest::Get(name)), value)
     }
@@ -109,7 +109,7 @@ impl Metadata for Opened {
     }
 }
 
-impl OpenContainer for Opened {
+impl OpenContainer for RemoteContainer {
     fn info(&self) -> &ContainerInfo {
         &self.info
     }

@@ -1,9 +1,9 @@
 //! An open container of a pool over nodes.
-use crate::commit::{Doubt, Share, Work, commit};
-use crate::nodes::{MemberAccess, SIDE_BY_SIDE, Shared, resolved};
-use crate::peer_container::PeerContainer;
-use crate::spread::{Listing, batches, batches_mut};
-use crate::tagged::{Tagged, add_tagged, by_node};
+use crate::reconnecting::container::ReconnectingContainer;
+use crate::sharded::commit::{Doubt, Share, Work, commit};
+use crate::sharded::pool::{MemberAccess, SIDE_BY_SIDE, Shared, resolved};
+use crate::sharded::spread::{Listing, batches, batches_mut};
+use crate::sharded::tagged::{Tagged, add_tagged, by_node};
 use bytes::Bytes;
 use esker_backend::block::{BLOCK, Block};
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply, merge_objects, outermost};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An open container: on the catalog, and on every other node from its first use there.
-pub(crate) struct NodesContainer {
+pub(crate) struct ShardedContainer {
     shared: Arc<Shared>,
     parts: Vec<Box<dyn OpenContainer>>,
     oids: ForkLock<Block>,
@@ -86,7 +86,7 @@ macro_rules! read_one {
     }};
 }
 
-impl NodesContainer {
+impl ShardedContainer {
     /// Opens a container of the catalog.
     pub(crate) async fn open(
         shared: &Arc<Shared>,
@@ -95,7 +95,9 @@ impl NodesContainer {
     ) -> Result<Self> {
         let first: Box<dyn OpenContainer> = match &shared.members[0].access {
             MemberAccess::Own(pool) => pool.open_container(name, mode).await?,
-            MemberAccess::Away(peer) => Box::new(PeerContainer::open(peer, name, mode).await?),
+            MemberAccess::Away(peer) => {
+                Box::new(ReconnectingContainer::open(peer, name, mode).await?)
+            }
         };
         // The catalog alone grants exclusive use.
         let elsewhere = if mode == OpenMode::ReadOnly { mode } else { OpenMode::ReadWrite };
@@ -555,7 +557,7 @@ async fn close_all(parts: &[Box<dyn OpenContainer>]) -> Result<()> {
     side_by_side(tasks.collect(), SIDE_BY_SIDE).await.into_iter().collect()
 }
 
-impl Metadata for NodesContainer {
+impl Metadata for ShardedContainer {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
         one_node!(self, 0, part => part.get_metadata(name))
     }
@@ -569,7 +571,7 @@ impl Metadata for NodesContainer {
     }
 }
 
-impl OpenContainer for NodesContainer {
+impl OpenContainer for ShardedContainer {
     fn info(&self) -> &ContainerInfo {
         self.catalog().info()
     }

@@ -1,5 +1,5 @@
 //! Encodes changes: keys in the message, values in the bulk. Long values are sent without a copy.
-use crate::sending::Data;
+use crate::connection::Data;
 use esker_types::ObjectId;
 use esker_types::checksum::Crc32c;
 use esker_types::ops::{Change, Source, Update, Value, WriteOp};

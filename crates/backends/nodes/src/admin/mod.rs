@@ -1,8 +1,10 @@
 //! Administration of a pool over nodes: requests to its engines.
+pub(crate) mod survey;
+
 use crate::connection::{Connection, REQUEST_TIMEOUT};
 use crate::dial::Tcp;
 use crate::map::{Map, Node};
-use crate::pool::{ask, done_reply};
+use crate::remote::pool::{ask, done_reply};
 use esker_types::info::{ContainerInfo, PoolInfo};
 use esker_types::{Error, ErrorKind, Result};
 use esker_wire::handshake::Secret;

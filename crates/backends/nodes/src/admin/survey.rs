@@ -1,7 +1,7 @@
 //! Survey of the containers on the nodes of a pool, for administration: missing, orphaned and lost ones.
 use crate::admin::{Answer, ask_node};
 use crate::map::Map;
-use crate::pool::{Remote, ask, done_reply};
+use crate::remote::pool::{RemotePool, ask, done_reply};
 use esker_backend::{Placement, Pool};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part};
 use esker_types::ops::{Anchor, ReadAt};
@@ -79,7 +79,9 @@ impl Map {
                 continue;
             }
             let list = |connection| -> Answer<Vec<ObjectId>> {
-                Box::pin(async move { objects(Remote::open(connection).await?, container).await })
+                Box::pin(
+                    async move { objects(RemotePool::open(connection).await?, container).await },
+                )
             };
             let known = ask_node(node, self.tcp(), &self.secret, Duration::MAX, list).await?;
             found.extend(known.into_iter().filter(is_there));
@@ -132,7 +134,7 @@ impl Map {
 }
 
 /// Lists all objects of a container on a node.
-async fn objects(pool: Remote, container: Uuid) -> Result<Vec<ObjectId>> {
+async fn objects(pool: RemotePool, container: Uuid) -> Result<Vec<ObjectId>> {
     let opened = pool.open_container(ContainerRef::Uuid(container), OpenMode::ReadOnly).await?;
     let (mut anchor, mut all) = (Anchor::Start, Vec::new());
     while !anchor.is_end() {

@@ -1,11 +1,11 @@
 //! A pool over nodes: it has targets on all of them, and its list of containers on the first.
-use crate::commit::{Doubt, UNDECIDED_TIMEOUT};
 use crate::dial::{Dial, dial_by};
 use crate::map::Map;
-use crate::nodes_container::NodesContainer;
-use crate::peer::{Peer, RECONNECT_TIMEOUT};
-use crate::peer_container::PeerContainer;
-use crate::sweep::KnownClock;
+use crate::reconnecting::container::{ReconnectingContainer, without_container};
+use crate::reconnecting::pool::{RECONNECT_TIMEOUT, ReconnectingPool};
+use crate::sharded::commit::{Doubt, UNDECIDED_TIMEOUT};
+use crate::sharded::container::ShardedContainer;
+use crate::sharded::sweep::KnownClock;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
 };
@@ -23,7 +23,7 @@ pub(crate) const SIDE_BY_SIDE: usize = 64;
 ///
 /// The first node is the **catalog**: it lists containers, their names, attributes and snapshots, and allocates object
 /// ids. Every other node identifies containers by their UUID.
-pub struct Nodes(Arc<Shared>);
+pub struct ShardedPool(Arc<Shared>);
 
 /// State that a pool and its open containers share.
 pub(crate) struct Shared {
@@ -64,7 +64,7 @@ pub(crate) enum MemberAccess {
     /// The process is on the node, and works on its targets directly.
     Own(Arc<dyn Pool>),
     /// Through the engine of the node.
-    Away(Arc<Peer>),
+    Away(Arc<ReconnectingPool>),
 }
 
 impl Member {
@@ -87,22 +87,10 @@ impl Member {
                 opened.map_err(|error| without_container(&self.name, info, error))
             }
             MemberAccess::Away(peer) => {
-                Ok(Box::new(PeerContainer::new(Arc::clone(peer), info.clone(), mode)))
+                Ok(Box::new(ReconnectingContainer::new(Arc::clone(peer), info.clone(), mode)))
             }
         }
     }
-}
-
-/// Explains the error of a node that does not have a container of the catalog.
-pub(crate) fn without_container(node: &str, info: &ContainerInfo, error: Error) -> Error {
-    if error.kind() != ErrorKind::NotFound {
-        return error;
-    }
-    let message = format!(
-        "node {node} does not have container {}: it was destroyed, or the node has lost its pool",
-        info.uuid
-    );
-    Error::new(ErrorKind::DataLoss, message)
 }
 
 /// Prefixes an error with the name of the node, unless it has one.
@@ -128,7 +116,7 @@ fn capabilities(targets: u32) -> Capabilities {
     }
 }
 
-impl Nodes {
+impl ShardedPool {
     /// Opens the pool of a map. `own` are the nodes' pools, by number, on which this process can work directly. It
     /// connects to the other engines at their first use, and to the catalog now.
     ///
@@ -141,7 +129,7 @@ impl Nodes {
     /// Opens the pool with other timeouts than the defaults.
     ///
     /// # Errors
-    /// The errors of [`Nodes::open`].
+    /// The errors of [`ShardedPool::open`].
     pub fn open_with(
         map: &Map,
         path: &Path,
@@ -154,7 +142,7 @@ impl Nodes {
     /// Opens the pool with timeouts, and with connections that `dial` makes.
     ///
     /// # Errors
-    /// The errors of [`Nodes::open`].
+    /// The errors of [`ShardedPool::open`].
     pub async fn open_by(
         map: &Map,
         path: &Path,
@@ -167,7 +155,8 @@ impl Nodes {
         let away = |node: &crate::map::Node| {
             let capabilities = capabilities(map.targets);
             let (secret, dial) = (map.secret.clone(), Arc::clone(&dial));
-            let peer = Peer::new(node.clone(), secret, capabilities, timeouts.reconnect, dial);
+            let peer =
+                ReconnectingPool::new(node.clone(), secret, capabilities, timeouts.reconnect, dial);
             let access = MemberAccess::Away(Arc::new(peer));
             Member { name: node.name.clone(), access, clock: KnownClock::default() }
         };
@@ -304,7 +293,7 @@ macro_rules! resolved {
 }
 pub(crate) use resolved;
 
-impl Metadata for Nodes {
+impl Metadata for ShardedPool {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
         Reply::Pending(Box::pin(async move {
             resolved!(&self.0, 0, self.0.catalog().get_metadata(name).await)
@@ -324,7 +313,7 @@ impl Metadata for Nodes {
     }
 }
 
-impl Pool for Nodes {
+impl Pool for ShardedPool {
     fn capabilities(&self) -> Capabilities {
         capabilities(self.0.placement.targets())
     }
@@ -343,7 +332,7 @@ impl Pool for Nodes {
         mode: OpenMode,
     ) -> Reply<'a, Box<dyn OpenContainer>> {
         Reply::Pending(Box::pin(async move {
-            let opened = resolved!(&self.0, 0, NodesContainer::open(&self.0, name, mode).await)?;
+            let opened = resolved!(&self.0, 0, ShardedContainer::open(&self.0, name, mode).await)?;
             Ok(Box::new(opened) as Box<dyn OpenContainer>)
         }))
     }

@@ -1,6 +1,6 @@
 //! Receiving side of a connection to an engine. A thread that waits for a reply polls for it itself, because waking it
 //! would take longer than many replies do. For all other callers, a task of the connection receives.
-use crate::socket::POLLING;
+use crate::connection::socket::POLLING;
 use esker_os::executor::{Hits, Polled, spin_on};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::{Future, poll_fn};

@@ -1,7 +1,7 @@
 //! A pool on another node.
 use crate::connection::Connection;
-use crate::container::Opened;
-use crate::sending::Data;
+use crate::connection::Data;
+use crate::remote::container::RemoteContainer;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
@@ -12,12 +12,12 @@ use esker_wire::message::{self, MetadataRequest, PoolRequest, Request};
 use std::sync::Arc;
 
 /// A pool on another node, accessed through its engine.
-pub struct Remote {
+pub struct RemotePool {
     pub(crate) connection: Arc<Connection>,
     capabilities: Capabilities,
 }
 
-impl Remote {
+impl RemotePool {
     /// Opens the pool of a connection's engine.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ pub(crate) fn names(reply: message::Reply) -> Option<Vec<String>> {
     }
 }
 
-impl Metadata for Remote {
+impl Metadata for RemotePool {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
         self.ask(PoolRequest::Metadata(MetadataRequest::Get(name)), value)
     }
@@ -117,7 +117,7 @@ impl Metadata for Remote {
     }
 }
 
-impl Pool for Remote {
+impl Pool for RemotePool {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
@@ -155,8 +155,9 @@ impl Pool for Remote {
     ) -> Reply<'a, Box<dyn OpenContainer>> {
         let connection = Arc::clone(&self.connection);
         self.ask(PoolRequest::Open(name, mode), |reply| match reply {
-            message::Reply::Opened(handle, info) => {
-                Some(Box::new(Opened { connection, handle, info }) as Box<dyn OpenContainer>)
+            message::Reply::RemoteContainer(handle, info) => {
+                Some(Box::new(RemoteContainer { connection, handle, info })
+                    as Box<dyn OpenContainer>)
             }
             _ => None,
         })

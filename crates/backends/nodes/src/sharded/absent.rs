@@ -14,12 +14,12 @@ use esker_types::{Checksum, Epoch, Error, ErrorKind, KeyBatch, ObjectId, Uuid};
 
 /// The lost pool of a node.
 #[derive(Clone, Debug)]
-pub struct Absent {
+pub struct AbsentPool {
     name: String,
     targets: u32,
 }
 
-impl Absent {
+impl AbsentPool {
     /// The pool of the node called `name`, which had `targets` targets.
     #[must_use]
     pub fn new(name: &str, targets: u32) -> Self {
@@ -35,7 +35,7 @@ impl Absent {
 
 /// A container in the lost pool of a node.
 struct AbsentContainer {
-    part: Absent,
+    part: AbsentPool,
     info: ContainerInfo,
 }
 
@@ -58,10 +58,10 @@ macro_rules! without_metadata {
     };
 }
 
-without_metadata!(Absent, self => self);
+without_metadata!(AbsentPool, self => self);
 without_metadata!(AbsentContainer, self => self.part);
 
-impl Pool for Absent {
+impl Pool for AbsentPool {
     fn capabilities(&self) -> Capabilities {
         Capabilities::all(self.targets)
     }

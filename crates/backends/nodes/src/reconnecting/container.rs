@@ -1,7 +1,6 @@
 //! A container on another node. It is opened there at its first use.
-use crate::nodes::without_container;
-use crate::peer::{Peer, resent};
-use crate::pool::Remote;
+use crate::reconnecting::pool::{ReconnectingPool, resent};
+use crate::remote::pool::RemotePool;
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Pool, Reply};
 use esker_os::PerProcess;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
@@ -15,15 +14,15 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 
 /// A container on another node. It is opened there at its first use.
-pub(crate) struct PeerContainer {
-    peer: Arc<Peer>,
+pub(crate) struct ReconnectingContainer {
+    peer: Arc<ReconnectingPool>,
     info: ContainerInfo,
     mode: OpenMode,
     opened: PerProcess<Opened>,
 }
 
 /// An open container, and the connection it belongs to.
-type Current = (Arc<Remote>, Arc<dyn OpenContainer>);
+type Current = (Arc<RemotePool>, Arc<dyn OpenContainer>);
 
 /// Open container and leases of this process.
 #[derive(Default)]
@@ -33,15 +32,15 @@ struct Opened {
     leases: std::sync::Mutex<HashMap<ObjectId, u32>>,
 }
 
-impl PeerContainer {
+impl ReconnectingContainer {
     /// The container with the UUID of `info`.
-    pub(crate) fn new(peer: Arc<Peer>, info: ContainerInfo, mode: OpenMode) -> Self {
+    pub(crate) fn new(peer: Arc<ReconnectingPool>, info: ContainerInfo, mode: OpenMode) -> Self {
         Self { peer, info, mode, opened: PerProcess::empty() }
     }
 
     /// Opens a container by its name.
     pub(crate) async fn open(
-        peer: &Arc<Peer>,
+        peer: &Arc<ReconnectingPool>,
         name: ContainerRef<'_>,
         mode: OpenMode,
     ) -> Result<Self> {
@@ -60,7 +59,7 @@ impl PeerContainer {
     }
 
     /// The container, open on this connection.
-    async fn on(&self, remote: &Arc<Remote>) -> Result<Arc<dyn OpenContainer>> {
+    async fn on(&self, remote: &Arc<RemotePool>) -> Result<Arc<dyn OpenContainer>> {
         let opened = self.opened()?;
         let mut current = opened.current.lock().await;
         if let Some((known, container)) = &*current
@@ -113,7 +112,19 @@ macro_rules! within {
     };
 }
 
-impl Metadata for PeerContainer {
+/// Explains the error of a node that does not have a container of the catalog.
+pub(crate) fn without_container(node: &str, info: &ContainerInfo, error: Error) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return error;
+    }
+    let message = format!(
+        "node {node} does not have container {}: it was destroyed, or the node has lost its pool",
+        info.uuid
+    );
+    Error::new(ErrorKind::DataLoss, message)
+}
+
+impl Metadata for ReconnectingContainer {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
         within!(self, container => container.get_metadata(name).await)
     }
@@ -127,7 +138,7 @@ impl Metadata for PeerContainer {
     }
 }
 
-impl OpenContainer for PeerContainer {
+impl OpenContainer for ReconnectingContainer {
     fn info(&self) -> &ContainerInfo {
         &self.info
     }

@@ -4,8 +4,8 @@
 //! commits never wait for each other. The first node is the coordinator: its commit decides. Then the others commit
 //! concurrently. No other process takes part. If the client dies, the next client that meets prepared data asks the
 //! coordinator for the decision, and commits or aborts in its place.
-use crate::nodes::{Member, SIDE_BY_SIDE, Shared, resolved};
-use crate::sweep::renew;
+use crate::sharded::pool::{Member, SIDE_BY_SIDE, Shared, resolved};
+use crate::sharded::sweep::renew;
 use esker_backend::{OpenContainer, Reply};
 use esker_os::executor::{side_by_side, task};
 use esker_types::ops::{Change, Commit, CommitId, Outcome, Preparation, ReadTokens, Write};

@@ -3,8 +3,8 @@
 //! Engines do not communicate, so a client that a full node refuses sweeps it. The client lists the oldest decisions,
 //! then asks all other nodes for their prepared commits. A commit was prepared on all its nodes before it was decided:
 //! a node that does not list it has followed the decision.
-use crate::commit::Doubt;
-use crate::nodes::{Member, SIDE_BY_SIDE, Shared};
+use crate::sharded::commit::Doubt;
+use crate::sharded::pool::{Member, SIDE_BY_SIDE, Shared};
 use esker_os::executor::{side_by_side, task};
 use esker_types::limits::DECISIONS_SWEPT_MAX;
 use esker_types::ops::{CommitId, Decided};

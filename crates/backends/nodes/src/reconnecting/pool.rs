@@ -1,8 +1,8 @@
 //! The pool of another node. A lost connection is made again, and repeated requests are applied once.
 use crate::dial::Dial;
 use crate::map::Node;
-use crate::pool::Remote;
-use crate::slots::Slots;
+use crate::reconnecting::slots::Slots;
+use crate::remote::pool::RemotePool;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
 };
@@ -28,7 +28,7 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 const SENT_MAX: u32 = 4;
 
 /// The pool of another node.
-pub(crate) struct Peer {
+pub(crate) struct ReconnectingPool {
     node: Node,
     secret: Secret,
     capabilities: Capabilities,
@@ -41,7 +41,7 @@ pub(crate) struct Peer {
 /// The connection of this process.
 struct PeerConnection {
     slots: Slots,
-    current: Mutex<Option<Arc<Remote>>>,
+    current: Mutex<Option<Arc<RemotePool>>>,
     /// Held by the operation that connects. The time and error of the last failure.
     connecting: tokio::sync::Mutex<Option<(Instant, Error)>>,
 }
@@ -52,16 +52,16 @@ impl PeerConnection {
         Ok(Self { slots: Slots::new()?, current, connecting })
     }
 
-    fn current(&self) -> MutexGuard<'_, Option<Arc<Remote>>> {
+    fn current(&self) -> MutexGuard<'_, Option<Arc<RemotePool>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn usable(&self) -> Option<Arc<Remote>> {
+    fn usable(&self) -> Option<Arc<RemotePool>> {
         self.current().as_ref().filter(|remote| !remote.is_over()).cloned()
     }
 }
 
-impl Peer {
+impl ReconnectingPool {
     /// The pool of `node`. Connects at its first use.
     pub(crate) fn new(
         node: Node,
@@ -98,7 +98,7 @@ impl Peer {
     ///
     /// # Errors
     /// The error for which the node cannot be reached.
-    pub(crate) async fn remote(&self) -> Result<Arc<Remote>> {
+    pub(crate) async fn remote(&self) -> Result<Arc<RemotePool>> {
         let connection = self.connection()?;
         if let Some(remote) = connection.usable() {
             return Ok(remote);
@@ -130,11 +130,11 @@ impl Peer {
     }
 
     /// Tries to connect until the timeout, and at least once.
-    async fn connect(&self, session: u64, reconnect_timeout: Duration) -> Result<Arc<Remote>> {
+    async fn connect(&self, session: u64, reconnect_timeout: Duration) -> Result<Arc<RemotePool>> {
         let until = Instant::now() + reconnect_timeout;
         loop {
             let connected = match self.dial.dial(&self.node, &self.secret, session).await {
-                Ok(opened) => Remote::open(opened).await,
+                Ok(opened) => RemotePool::open(opened).await,
                 Err(error) => Err(error),
             };
             match connected {
@@ -148,7 +148,7 @@ impl Peer {
     }
 }
 
-impl Peer {
+impl ReconnectingPool {
     /// Adds the name of the node to an error.
     fn with_node_name(&self, error: Error) -> Error {
         let name = &self.node.name;
@@ -170,7 +170,7 @@ pub(crate) struct Attempts(u32);
 
 impl Attempts {
     /// True if the operation must be sent again: its connection was lost.
-    pub(crate) fn again<T>(&mut self, remote: &Remote, result: &Result<T>) -> bool {
+    pub(crate) fn again<T>(&mut self, remote: &RemotePool, result: &Result<T>) -> bool {
         self.0 += 1;
         result.is_err() && remote.is_over() && self.0 < SENT_MAX
     }
@@ -189,7 +189,7 @@ macro_rules! resent {
     };
     ($peer:expr, $remote:ident, $attempts:ident => $call:expr) => {
         Reply::Pending(Box::pin(async move {
-            let mut $attempts = $crate::peer::Attempts::default();
+            let mut $attempts = $crate::reconnecting::pool::Attempts::default();
             loop {
                 let $remote = $peer.remote().await?;
                 let result = $call;
@@ -202,7 +202,7 @@ macro_rules! resent {
 }
 pub(crate) use resent;
 
-impl Metadata for Peer {
+impl Metadata for ReconnectingPool {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
         resent!(self, remote => remote.get_metadata(name).await)
     }
@@ -216,7 +216,7 @@ impl Metadata for Peer {
     }
 }
 
-impl Peer {
+impl ReconnectingPool {
     /// Finds a container that an attempt created whose reply was lost.
     async fn created(&self, uuid: Option<Uuid>) -> Result<ContainerInfo> {
         let all = self.list_containers().await?;
@@ -225,7 +225,7 @@ impl Peer {
     }
 }
 
-impl Pool for Peer {
+impl Pool for ReconnectingPool {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
     }

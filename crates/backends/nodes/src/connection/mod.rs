@@ -1,6 +1,12 @@
 //! A connection to an engine: many requests under way at a time, each with a deadline.
-use crate::receiving::Receiving;
-use crate::sending::{AT_ONCE, Data, Sending};
+mod receiving;
+mod sending;
+mod socket;
+
+pub(crate) use sending::Data;
+
+use crate::connection::receiving::Receiving;
+use crate::connection::sending::{AT_ONCE, Data, Sending};
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::fabric::EndpointOptions;
@@ -144,7 +150,7 @@ impl Connection {
         let stream = to.reach().await?;
         let local = stream.local_addr().ok().map(|local| local.ip());
         to.in_time(async {
-            let (reading, writing) = crate::socket::split(stream)?;
+            let (reading, writing) = crate::connection::socket::split(stream)?;
             let socket = reading.socket();
             let shaken = to.shake(reading, writing, to.secret).await?;
             match fabric {
@@ -167,7 +173,7 @@ impl Connection {
     pub async fn connect_tls(to: Endpoint<'_>) -> Result<Self> {
         let stream = to.reach().await?;
         to.in_time(async {
-            let (reading, writing) = crate::socket::split(stream)?;
+            let (reading, writing) = crate::connection::socket::split(stream)?;
             let socket = reading.socket();
             let secured = tls::connect(join(reading, writing)).await;
             let (stream, binding) = secured.map_err(|error| of_node(to.name, &error))?;
@@ -454,7 +460,7 @@ async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::POLLING;
+    use crate::connection::socket::POLLING;
     use std::task::Context;
 
     fn replies(count: u64) -> Vec<u8> {
