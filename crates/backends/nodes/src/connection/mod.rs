@@ -5,8 +5,6 @@ mod socket;
 
 pub(crate) use sending::Data;
 
-use crate::connection::receiving::Receiving;
-use crate::connection::sending::{AT_ONCE, Data, Sending};
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::fabric::EndpointOptions;
@@ -15,6 +13,8 @@ use esker_wire::handshake::{self, Secret};
 use esker_wire::message::{Failure, Request, Response, decode};
 use esker_wire::spare::Spare;
 use esker_wire::tls;
+use receiving::Receiving;
+use sending::{AT_ONCE, Sending};
 use std::collections::HashMap;
 use std::future::{Future as _, poll_fn};
 use std::os::fd::OwnedFd;

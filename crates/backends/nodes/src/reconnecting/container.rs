@@ -8,7 +8,7 @@ use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
     Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent,
 };
-use esker_types::{Epoch, ErrorKind, KeyBatch, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;

@@ -155,7 +155,7 @@ impl Pool for RemotePool {
     ) -> Reply<'a, Box<dyn OpenContainer>> {
         let connection = Arc::clone(&self.connection);
         self.ask(PoolRequest::Open(name, mode), |reply| match reply {
-            message::Reply::RemoteContainer(handle, info) => {
+            message::Reply::Opened(handle, info) => {
                 Some(Box::new(RemoteContainer { connection, handle, info })
                     as Box<dyn OpenContainer>)
             }

@@ -19,26 +19,26 @@ const ADDRESS_MAX: usize = 256;
 
 /// Options of an endpoint.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Name of the provider; else the first that libfabric offers, which FI_PROVIDER decides.
-    pub provider: Option<String>,
+    pub(crate) provider: Option<String>,
     /// Address of the interface, for providers that use internet addresses.
-    pub local: Option<IpAddr>,
+    pub(crate) local: Option<IpAddr>,
     /// Lengths of the slots in bytes.
-    pub slots: Vec<usize>,
+    pub(crate) slots: Vec<usize>,
 }
 
 /// A completed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub(crate) struct Done {
     /// The slot that is free again.
-    pub slot: usize,
+    pub(crate) slot: usize,
     /// Bytes of the received message, if the slot received one.
-    pub len: usize,
+    pub(crate) len: usize,
 }
 
 /// Sends and receives messages.
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     functions: &'static Functions,
     chosen: InfoList,
     objects: Option<Objects>,
@@ -66,7 +66,7 @@ impl Endpoint {
     /// # Errors
     /// `NotSupported` if libfabric is not installed, must not be used in this process, or has no such provider; errors
     /// of libfabric.
-    pub fn open(settings: &Settings) -> Result<Self> {
+    pub(crate) fn open(settings: &Settings) -> Result<Self> {
         if !is_usable() {
             return Err(inherited());
         }
@@ -101,7 +101,7 @@ impl Endpoint {
 
     /// Name of the provider.
     #[must_use]
-    pub fn provider(&self) -> String {
+    pub(crate) fn provider(&self) -> String {
         self.chosen.provider()
     }
 
@@ -109,7 +109,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Errors of libfabric.
-    pub fn address(&self) -> Result<Vec<u8>> {
+    pub(crate) fn address(&self) -> Result<Vec<u8>> {
         let _entered = enter()?;
         let endpoint = &self.objects()?.endpoint;
         let (mut address, mut len) = (vec![0; ADDRESS_MAX], ADDRESS_MAX);
@@ -128,7 +128,7 @@ impl Endpoint {
     /// # Errors
     /// `Invalid` for an address of another provider, or if a peer is already set; `NotSupported` for shared memory
     /// within one process; errors of libfabric.
-    pub fn set_peer(&mut self, address: &[u8]) -> Result<()> {
+    pub(crate) fn set_peer(&mut self, address: &[u8]) -> Result<()> {
         if self.peer.is_some() || !self.is_address(address) {
             return Err(Error::new(ErrorKind::Invalid, "not the address of an endpoint"));
         }
@@ -170,7 +170,7 @@ impl Endpoint {
 
     /// True if the provider has a descriptor to wait for.
     #[must_use]
-    pub fn has_descriptor(&self) -> bool {
+    pub(crate) fn has_descriptor(&self) -> bool {
         self.waits
     }
 
@@ -179,7 +179,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// `Io` if it cannot be registered.
-    pub fn descriptor(&self) -> Result<Option<AsyncFd<OwnedFd>>> {
+    pub(crate) fn descriptor(&self) -> Result<Option<AsyncFd<OwnedFd>>> {
         let _entered = enter()?;
         let Some(raw) = self.objects()?.queue.wait_descriptor().filter(|_| self.waits) else {
             return Ok(None);
@@ -197,7 +197,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Errors of libfabric.
-    pub fn may_wait(&mut self) -> Result<bool> {
+    pub(crate) fn may_wait(&mut self) -> Result<bool> {
         let _entered = enter()?;
         let objects = self.objects()?;
         let Some(descriptor) = objects.queue.wait_descriptor().filter(|_| self.waits) else {
@@ -220,7 +220,7 @@ impl Endpoint {
 
     /// The bytes of a slot; `None` while the network uses it.
     #[must_use]
-    pub fn bytes(&self, slot: usize) -> Option<&[u8]> {
+    pub(crate) fn bytes(&self, slot: usize) -> Option<&[u8]> {
         let (start, len) = self.memory.slot(slot).filter(|_| !self.busy[slot])?;
         // SAFETY: the memory is zeroed at first and lives as long as `self`; the network does not use the slot.
         Some(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) })
@@ -228,7 +228,7 @@ impl Endpoint {
 
     /// The bytes of a slot, to be changed; `None` while the network uses it.
     #[must_use]
-    pub fn bytes_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
+    pub(crate) fn bytes_mut(&mut self, slot: usize) -> Option<&mut [u8]> {
         let (start, len) = self.memory.slot(slot).filter(|_| !self.busy[slot])?;
         // SAFETY: as in `bytes`; slots do not overlap.
         Some(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
@@ -238,7 +238,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// `Invalid` for a slot that is in use; errors of libfabric.
-    pub fn receive(&mut self, slot: usize, tag: u64) -> Result<bool> {
+    pub(crate) fn receive(&mut self, slot: usize, tag: u64) -> Result<bool> {
         let _entered = enter()?;
         let (start, len) = self.idle(slot)?;
         let objects = self.objects()?;
@@ -257,7 +257,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// `Invalid` for a slot that is in use or too short, or without a peer; errors of libfabric.
-    pub fn send(&mut self, slot: usize, len: usize, tag: u64) -> Result<bool> {
+    pub(crate) fn send(&mut self, slot: usize, len: usize, tag: u64) -> Result<bool> {
         let _entered = enter()?;
         let (start, room) = self.idle(slot)?;
         let (Some(peer), true) = (self.peer, len <= room) else { return Err(wrong_slot()) };
@@ -290,7 +290,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The cause of a failed operation. The peer is then unreachable.
-    pub fn poll(&mut self) -> Result<Option<Done>> {
+    pub(crate) fn poll(&mut self) -> Result<Option<Done>> {
         let _entered = enter()?;
         let objects = self.objects()?;
         let mut done = CqMessage { context: null_mut(), flags: 0, len: 0 };

@@ -18,8 +18,8 @@ mod library;
 mod memory;
 mod objects;
 
-pub use endpoint::{Done, Endpoint, Settings};
+pub(crate) use endpoint::{Done, Endpoint, Settings};
 pub use library::is_usable;
 
 /// Environment variable that names the file of libfabric.
-pub const VARIABLE: &str = "ESKER_LIBFABRIC";
+pub(crate) const VARIABLE: &str = "ESKER_LIBFABRIC";
