@@ -314,7 +314,7 @@ pub(crate) fn describe<'py>(py: Python<'py>, info: &ContainerInfo) -> PyResult<B
 fn named(name: &str, error: Error) -> Error {
     let text = match error.kind() {
         ErrorKind::NotFound => format!("array {name:?} does not exist"),
-        ErrorKind::Exists => format!("array {name:?} already exists"),
+        ErrorKind::Exists => format!("array {name:?} already exists: exist_ok=True opens it"),
         kind => return Error::new(kind, format!("array {name:?}: {}", error.message())),
     };
     Error::new(error.kind(), text)

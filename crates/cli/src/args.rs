@@ -21,7 +21,7 @@ Labels and UUIDs are looked up in the directories of ESKER_POOLS (separated by c
 esker/pools in the user's data directory (XDG_DATA_HOME, ~/.local/share).
 
 A CONTAINER is named by its pool and its label or UUID. Every command takes both as two arguments, `POOL CONT`, \
-or as one: POOL/CONT, daos://POOL/CONT, rados:CEPH_POOL/CONT?conf=FILE, daos:POOL/CONT.";
+or as one: POOL/CONT, daos://POOL/CONT, esker://POOL/CONT, rados:CEPH_POOL/CONT?conf=FILE, daos:POOL/CONT.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -44,13 +44,15 @@ fn explain_usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
-/// The message of a usage error in one line. Help that is shown in place of a missing command has none.
+/// The message of a usage error in one line, with the arguments or values that it lists. Help that is shown in place
+/// of a missing command has none.
 fn first_line(error: &clap::Error) -> String {
     if error.kind() == UsageKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "name a command: --help lists them".to_owned();
     }
     let text = error.render().to_string();
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned()
 }
 
 fn usage_as_json(message: &str) -> ExitCode {

@@ -108,7 +108,7 @@ impl SnapshotArg {
 /// # Errors
 /// [`ErrorKind::Invalid`] for anything else.
 pub(crate) fn split(name: &str) -> Result<(Cow<'_, str>, &str)> {
-    let plain = name.strip_prefix("daos://").unwrap_or(name);
+    let plain = without_scheme(name);
     let parts = match plain.split_once('?').filter(|(path, options)| are_last(path, options)) {
         Some((path, options)) => path
             .rsplit_once('/')
@@ -120,6 +120,21 @@ pub(crate) fn split(name: &str) -> Result<(Cow<'_, str>, &str)> {
             format!("{name:?} names no container: write POOL/CONT, for example tank/home");
         Error::new(ErrorKind::Invalid, message)
     })
+}
+
+/// `POOL/CONT` of the URLs `daos://POOL/CONT`, which tools of DAOS write, and `esker://POOL/CONT`, which Python writes. A
+/// path after `esker://` leads to a pool instead if there is one.
+fn without_scheme(name: &str) -> &str {
+    if let Some(plain) = name.strip_prefix("daos://") {
+        return plain;
+    }
+    let plain = name.strip_prefix("esker://").filter(|plain| {
+        let is_pair = plain.split_once('/').is_some_and(|(pool, container)| {
+            !pool.is_empty() && !container.is_empty() && !container.contains('/')
+        });
+        is_pair && !is_pool(name) && !is_pool(name.rsplit_once('/').unwrap_or_default().0)
+    });
+    plain.unwrap_or(name)
 }
 
 /// True if the options of a URL are its end, so that the container stands before them. The options of `rados:` name
@@ -138,6 +153,7 @@ fn are_last(path: &str, options: &str) -> bool {
 pub(crate) fn as_one(name: &str) -> Option<(String, &str)> {
     let (pool, container) = split(name).ok()?;
     let is_both = match name.split_once(':') {
+        _ if without_scheme(name) != name => true,
         Some(("esker" | "posix", _)) => is_pool(&pool) && !is_pool(name),
         // A map is a file: what seems to be in it is the container.
         Some(("nodes", _)) => names::resolve(&pool).is_ok_and(|named| named.path().is_file()),
@@ -164,6 +180,8 @@ mod tests {
         for (name, pool, container) in [
             ("tank/home", "tank", "home"),
             ("daos://tank/home", "tank", "home"),
+            ("esker://tank/home", "tank", "home"),
+            ("esker:///p/tank/home", "esker:///p/tank", "home"),
             ("esker:/p/tank/home", "esker:/p/tank", "home"),
             ("posix:/p/tank/home?fsync=on", "posix:/p/tank?fsync=on", "home"),
             ("posix:/p/tank?fsync=on/home", "posix:/p/tank?fsync=on", "home"),
@@ -198,6 +216,7 @@ mod tests {
         assert_eq!(as_one(&url("nodes", "tank.map")), None);
         std::fs::remove_dir_all(dir).unwrap();
         assert_eq!(as_one("tank/home"), Some(("tank".to_owned(), "home")));
+        assert_eq!(as_one("esker://tank/home"), Some(("tank".to_owned(), "home")));
         assert_eq!(as_one("rados:data/home"), Some(("rados:data".to_owned(), "home")));
         assert_eq!(as_one("rados:data?conf=/etc/c.conf"), None);
         assert_eq!(as_one("daos:prod/home"), Some(("daos:prod".to_owned(), "home")));

@@ -289,7 +289,7 @@ impl Container {
 
 #[cold]
 fn closed() -> Error {
-    Error::new(ErrorKind::NoHandle, "the container is closed")
+    Error::new(ErrorKind::NoHandle, "the container is closed: open it again")
 }
 
 /// Generates an object ID like [`Container::generate_oid`], for containers of a pool with these capabilities.

@@ -42,7 +42,10 @@ impl Kv {
             Some(otype) if otype.is_kv() => Ok(Self(object)),
             _ => Err(Error::new(
                 ErrorKind::Invalid,
-                format!("object {} does not have a Key-Value type", object.oid()),
+                format!(
+                    "object {} does not have a Key-Value type: generate its ID with one, such as KvHashed",
+                    object.oid()
+                ),
             )),
         }
     }

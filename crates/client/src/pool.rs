@@ -116,7 +116,7 @@ impl Pool {
         }
         let pool = self.info().await.map_or_else(|_| String::new(), |info| info.label);
         let message = format!(
-            "pool {pool} has no container {name:?}: `esker cont list` lists its containers"
+            "pool {pool} has no container {name:?}: `esker cont list POOL` lists its containers"
         );
         Error::new(ErrorKind::NotFound, message)
     }

@@ -98,6 +98,24 @@ fn two_levels(store: &FieldStore) {
     writer.flush().unwrap();
 }
 
+#[test]
+fn empty_store_is_named_as_the_reason() {
+    let (_place, store) = store();
+    let error = store.retrieve(&select(&store, "class=od")).err().unwrap();
+    let wanted = "no field has class=od: no field of the store has a class";
+    assert_eq!((error.kind(), error.message()), (ErrorKind::NotFound, wanted));
+}
+
+#[test]
+fn unknown_name_error_names_the_container_once() {
+    let (place, _) = store();
+    let opened = FieldStore::open(&place.pool(), &place.label, OpenMode::ReadOnly).unwrap();
+    let today = Date::new(2024, 6, 15).unwrap();
+    let error = Request::parse("clas=od").unwrap().expand(opened.schema(), today).err().unwrap();
+    let begin = format!("the schema of container {} has no name clas", place.label);
+    assert!(error.message().starts_with(&begin), "{error}");
+}
+
 /// This holds also if the request omits names, so that its combinations are unknown.
 #[test]
 fn each_listed_value_is_found_or_named_as_missing() {

@@ -47,7 +47,10 @@ impl S3Route for Front {
         if let Some(admission) = req.extensions.get::<Admission>() {
             admission.admit().await;
         }
-        let failed = |error| S3Error::with_source(S3ErrorCode::InternalError, error);
+        let failed = |error: StdError| {
+            tracing::error!(%error, "failed");
+            S3Error::with_source(S3ErrorCode::InternalError, error)
+        };
         let answer = self.0.call(rewrite(req)?).await;
         let (parts, body) = answer.map_err(|error| failed(StdError::from(error)))?.into_parts();
         let mut answer = S3Response::new(body);

@@ -44,7 +44,13 @@ impl Keys {
         let shown = path.display();
         let failed =
             |error: std::io::Error| Error::io(format_args!("reading the keys in {shown}"), &error);
-        let file = File::open(path).map_err(failed)?;
+        let file = File::open(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                let message = format!("there is no file of keys {shown}: --new-key creates it");
+                Error::new(ErrorKind::NotFound, message)
+            }
+            _ => failed(error),
+        })?;
         let mode = file.metadata().map_err(failed)?.mode();
         if mode & OTHERS != 0 {
             let message = format!("others may use {shown}, which has secrets: `chmod 600 {shown}`");
@@ -153,6 +159,8 @@ mod tests {
     fn a_file_that_others_may_read_is_refused() {
         let path = std::env::temp_dir().join(format!("esker-s3-keys-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
+        let missing = Keys::read(&path).err().unwrap();
+        assert!(missing.message().contains("--new-key"), "{missing}");
         Keys::create(&path).unwrap();
         assert_eq!(Keys::create(&path).unwrap_err().kind(), ErrorKind::Exists);
         assert_eq!(Keys::read(&path).unwrap().count(), 1);

@@ -47,6 +47,9 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+/// Answer to operations that are not offered.
+const NOT_IMPLEMENTED: hyper::StatusCode = hyper::StatusCode::NOT_IMPLEMENTED;
+
 /// The header with the number of a request, which the log has, too.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
@@ -337,6 +340,9 @@ impl Server {
         if status >= 400 {
             name_request(&mut response, &id);
         }
+        if response.status().is_server_error() && response.status() != NOT_IMPLEMENTED {
+            tracing::error!(id, %method, path, status, error = text_of(&response), "failed");
+        }
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
@@ -358,12 +364,32 @@ impl Server {
     }
 }
 
-/// Names the request in the XML of an error, as S3 does.
+/// The body of an answer if it is in memory, as that of an error is.
+fn text_of(response: &Response<Body>) -> Option<String> {
+    String::from_utf8(response.body().bytes()?.to_vec()).ok()
+}
+
+/// The message for the XML of an error that has none. A client shows it to its user.
+fn missing_message(error: &str) -> Option<&'static str> {
+    let has_code = |code: &str| error.contains(&format!("<Code>{code}</Code>"));
+    match error.contains("<Message>") {
+        false if has_code("SignatureDoesNotMatch") => Some(
+            "the signature does not match the request: check the secret of the access key, and sign what is sent",
+        ),
+        false if has_code("InvalidAccessKeyId") => {
+            Some("the server does not know the access key: use one of its file of keys (--keys)")
+        }
+        _ => None,
+    }
+}
+
+/// Names the request in the XML of an error, as S3 does. Adds a message if `s3s` gave none.
 fn name_request(response: &mut Response<Body>, id: &str) {
-    let Some(bytes) = response.body().bytes() else { return };
-    let text = std::str::from_utf8(&bytes).ok();
-    if let Some(error) = text.and_then(|text| text.strip_suffix("</Error>")) {
-        let named = format!("{error}<RequestId>{id}</RequestId></Error>");
+    let text = text_of(response);
+    if let Some(error) = text.as_deref().and_then(|text| text.strip_suffix("</Error>")) {
+        let message = missing_message(error)
+            .map_or_else(String::new, |message| format!("<Message>{message}</Message>"));
+        let named = format!("{error}{message}<RequestId>{id}</RequestId></Error>");
         response.headers_mut().remove(CONTENT_LENGTH);
         *response.body_mut() = Body::from(named);
     }

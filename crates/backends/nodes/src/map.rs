@@ -118,7 +118,16 @@ impl Map {
     /// `Incompatible` for another version.
     pub fn read(path: &Path) -> Result<Self> {
         let failed = |error| Error::io(format_args!("reading {}", path.display()), &error);
-        let file = File::open(path).map_err(failed)?;
+        let file = File::open(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                let shown = path.display();
+                let message = format!(
+                    "there is no map {shown}: copy the map of the pool there from one of its nodes, or name another"
+                );
+                Error::new(ErrorKind::NotFound, message)
+            }
+            _ => failed(error),
+        })?;
         let mode = file.metadata().map_err(failed)?.permissions().mode();
         if mode & 0o077 != 0 {
             let message = format!(

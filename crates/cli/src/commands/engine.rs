@@ -119,7 +119,8 @@ impl Run {
             detach()?;
         }
         let served = self.service().and_then(|service| service.run(print_ready));
-        if let Err(error) = &served {
+        // Without a file of the log, the command prints the error where the log would.
+        if let (Err(error), Some(_)) = (&served, &self.log) {
             tracing::error!(%error, "failed");
         }
         served.map(|()| Answer::new(serde_json::Value::Null, ""))

@@ -151,7 +151,10 @@ fn explain(error: Error, key: &str, named: &ObjectArg, kv: &Kv, access: Access<'
         }
         ErrorKind::NotFound if is_empty(kv, access) => return named.not_found_error("Key-Value"),
         ErrorKind::NotFound => {
-            format!("{object} has no key {key:?}: `esker kv list` shows its keys")
+            let (pool, container) = (&named.container.pool.pool, &named.container.container);
+            format!(
+                "{object} has no key {key:?}: `esker kv list {pool} {container} {object}` shows its keys"
+            )
         }
         _ => return error,
     };

@@ -33,7 +33,8 @@ pub(crate) struct Destroy {
     /// Destroy the containers of the pool too, without a question
     #[arg(long, short)]
     recursive: bool,
-    /// Destroy the pool with its containers even if processes use it or nodes do not answer
+    /// Destroy the pool with its containers even if processes use it or nodes do not answer. Processes that use it are
+    /// not stopped: what they write afterwards is lost
     #[arg(long, short)]
     force: bool,
 }

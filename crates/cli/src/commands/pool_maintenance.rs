@@ -1,6 +1,6 @@
 //! `esker pool check`, `scrub` and `compact` of pools over nodes: each engine works on the pool of its node. The containers
 //! of the nodes are compared with the pool's list of containers.
-use super::pool_over_nodes::refuse_used;
+use super::pool_over_nodes::{refuse_used, start_remedy};
 use crate::nodes::{NodesPool, talk};
 use crate::output::{Answer, Bar, Table};
 use crate::shapes::{self, count};
@@ -139,7 +139,7 @@ fn answer(pool: &NodesPool, found: &[Found], lost: &[Lost<'_>]) -> Answer {
     let parts = nodes().map(|(number, (node, found))| found.response(number, node));
     let lost: Vec<_> = lost.iter().map(|lost| lost.response(pool)).collect();
     let response = json!({"nodes": parts.collect::<Vec<_>>(), "lost": lost});
-    let trouble = nodes().find_map(|(_, (node, found))| found.trouble(node, pool));
+    let trouble = nodes().find_map(|(number, (node, found))| found.trouble((number, node), pool));
     let text = format!(
         "{}{}",
         table.text(),
@@ -174,8 +174,12 @@ impl Found {
         response
     }
 
-    fn trouble(&self, node: &Node, pool: &NodesPool) -> Option<Error> {
+    fn trouble(&self, (number, node): (usize, &Node), pool: &NodesPool) -> Option<Error> {
         match &self.checked {
+            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut) => {
+                let message = format!("{}; {}", error.message(), start_remedy(pool, number));
+                Some(Error::new(error.kind(), message))
+            }
             Err(error) => Some(error.clone()),
             Ok(found) => found.problems.first().map(|problem| {
                 let label = &pool.map.label;

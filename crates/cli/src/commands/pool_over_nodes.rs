@@ -24,6 +24,14 @@ fn network(map: &Map) -> &'static str {
     }
 }
 
+/// The remedy for a node that cannot be reached.
+pub(super) fn start_remedy(pool: &NodesPool, number: usize) -> String {
+    format!(
+        "remedy: `esker engine run --map {} --node {number}` on the node starts its engine again",
+        pool.path.display()
+    )
+}
+
 impl Asked {
     /// Asks the nodes of a pool.
     pub(super) fn ask(pool: NodesPool) -> Result<Self> {
@@ -100,11 +108,7 @@ impl Asked {
             0 => String::new(),
             others => format!(", and {others} more do not answer"),
         };
-        let message = format!(
-            "{}{others}; remedy: `esker engine run --map {} --node {number}` on the node starts its engine again",
-            first.message(),
-            self.pool.path.display()
-        );
+        let message = format!("{}{others}; {}", first.message(), start_remedy(&self.pool, number));
         Some(Error::new(first.kind(), message))
     }
 

@@ -68,9 +68,15 @@ fn properties(container: &Container) -> Result<Map<String, Value>> {
     Ok(all)
 }
 
-fn readable(value: &Value) -> &str {
-    let stored = value.get("text").or(value.get("hex")).unwrap_or(value);
-    stored.as_str().unwrap_or_default()
+/// A value as text, or in hexadecimal digits if it is not text that a terminal can show.
+fn readable(value: &Value) -> String {
+    match value.get("hex").and_then(Value::as_str) {
+        Some(digits) => format!("0x{digits}"),
+        None => {
+            let text = value.get("text").unwrap_or(value).as_str().unwrap_or_default();
+            shapes::readable(text.as_bytes())
+        }
+    }
 }
 
 impl SetProp {
@@ -86,5 +92,17 @@ impl SetProp {
         let container = self.container.open(OpenMode::ReadWrite)?;
         container.rename(Some(label).filter(|label| !label.is_empty())).wait()?;
         Ok(Answer::new(json!({"label": label}), ""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_in_hexadecimal_digits() {
+        assert_eq!(readable(&shapes::bytes(b"\x01\0\0\0")), "0x01000000");
+        assert_eq!(readable(&shapes::bytes(b"\xff\xfe")), "0xfffe");
+        assert_eq!(readable(&shapes::bytes(b"text")), "text");
     }
 }

@@ -128,7 +128,8 @@ impl S3 {
     fn run(self) -> Result<Answer> {
         log_to(self.log.as_deref())?;
         let served = self.serve();
-        if let Err(error) = &served {
+        // Without a file of the log, the command prints the error where the log would.
+        if let (Err(error), Some(_)) = (&served, &self.log) {
             tracing::error!(%error, "failed");
         }
         served.map(|()| Answer::new(serde_json::Value::Null, ""))

@@ -1,7 +1,7 @@
 //! The pools in the pool directories, and leftovers.
 use super::Finding;
 use esker::types::ErrorKind;
-use esker::types::info::OpenMode;
+use esker::types::info::{OpenMode, Part};
 use esker::{Pool, names};
 use esker_store::Superblock;
 use std::path::{Path, PathBuf};
@@ -56,8 +56,17 @@ fn check_entry(path: &Path) -> Option<Finding> {
 
 fn check_pool(path: &Path) -> Finding {
     let url = format!("esker:{}", path.display());
-    let opened = Superblock::read(path).and_then(|_| Pool::connect(&url, OpenMode::ReadOnly));
-    match opened {
+    let superblock = Superblock::read(path);
+    if let Ok(Superblock { part: part @ Part { node, nodes }, .. }) = superblock
+        && part != Part::WHOLE
+    {
+        let what = format!(
+            "{} is the pool of node {node} of {nodes}: `esker pool check POOL` checks the pool over nodes",
+            path.display()
+        );
+        return Finding::fine(CHECK, what);
+    }
+    match superblock.and_then(|_| Pool::connect(&url, OpenMode::ReadOnly)) {
         Ok(_) => Finding::fine(CHECK, format!("{} opens", path.display())),
         Err(error) if error.kind() == ErrorKind::Busy => {
             Finding::fine(CHECK, format!("{} is in exclusive use", path.display()))

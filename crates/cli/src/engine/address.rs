@@ -68,7 +68,19 @@ impl Address {
             }
             Err(_) => self.listen_everywhere().await,
         };
-        bound.map_err(|error| Error::io(format_args!("listening on {self}"), &error))
+        bound.map_err(|error| self.listen_error(&error))
+    }
+
+    #[cold]
+    fn listen_error(&self, cause: &std::io::Error) -> Error {
+        let error = Error::io(format_args!("listening on {self}"), cause);
+        match cause.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                let remedy = "end the program that uses the port, or choose another port";
+                Error::new(error.kind(), format!("{}: {remedy}", error.message()))
+            }
+            _ => error,
+        }
     }
 
     /// Listens on all addresses of this node: by IPv6 and IPv4, or by IPv4 alone on a node without IPv6.
@@ -129,5 +141,13 @@ mod tests {
     fn address_of_loopback_is_found_and_unknown_interface_is_not() {
         assert!(interface_address("lo").unwrap().is_loopback());
         assert_eq!(interface_address("none").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
+    async fn used_port_is_reported_with_its_remedy() {
+        let address = Address::on_loopback(0);
+        let listener = address.listen().await.unwrap();
+        let error = address.bound(&listener).unwrap().listen().await.unwrap_err();
+        assert!(error.message().contains("choose another port"), "{error}");
     }
 }

@@ -136,6 +136,7 @@ fn pool_of_another_user_is_reported_as_not_accessible() {
     match said {
         Ok(said) if said.contains("esker: ") => {
             assert!(said.contains("/tank") && said.contains("Permission denied"), "{said}");
+            assert!(said.contains("--group"), "{said}");
         }
         _ => esker_testing::skip("this needs to be root, and setpriv"),
     }
@@ -158,7 +159,7 @@ fn missing_container_error_names_pool_and_remedy() {
     let says = |arguments: &[&str]| {
         let envelope = site.failure(arguments);
         let message = envelope["error"]["message"].as_str().unwrap().to_owned();
-        let names = ["pool tank has no container \"nothing\"", "`esker cont list`"];
+        let names = ["pool tank has no container \"nothing\"", "`esker cont list POOL`"];
         assert!(names.iter().all(|name| message.contains(name)), "{arguments:?}: {message}");
         message
     };

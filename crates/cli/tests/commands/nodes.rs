@@ -138,6 +138,9 @@ fn a_pool_over_nodes_is_made_asked_and_removed() {
         let mode = private.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{}", private.display());
     }
+    let findings = site.json(&["doctor"]);
+    let is_pool = |finding: &&Value| finding["check"] == "pool";
+    assert_eq!(findings.as_array().unwrap().iter().filter(is_pool).count(), 3, "{findings}");
     let info = site.json(&["pool", "query", "tank"]);
     assert_eq!((states(&info), &info["targets"]), (vec!["up".to_owned(); 3], &json!(6)));
     let url = format!("nodes:{}", nodes.map().canonicalize().unwrap().display());
@@ -181,6 +184,8 @@ fn a_killed_engine_is_named_and_starts_again() {
     assert_eq!(states(&info), ["up", "down", "up"]);
     assert!(message.contains("localhost.1") && message.contains("--node 1"), "{message}");
     assert_eq!(trouble(site, &["pool", "list"]).0[0]["nodes"][1]["state"], json!("down"));
+    let (_, message) = trouble(site, &["pool", "check", "tank"]);
+    assert!(message.contains("localhost.1") && message.contains("--node 1"), "{message}");
     let (_, message) = trouble(site, &["pool", "destroy", "tank"]);
     assert!(message.contains("--force"), "{message}");
 

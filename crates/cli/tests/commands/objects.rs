@@ -93,6 +93,28 @@ fn a_name_is_found_whatever_its_class() {
 }
 
 #[test]
+fn missing_key_error_names_a_complete_command() {
+    let site = Site::with_container();
+    site.ok(&["kv", "put", "tank", "run1", "index", "a", "1"]);
+    for arguments in
+        [["kv", "get", "tank/run1", "index", "b"], ["kv", "rm", "tank/run1", "index", "b"]]
+    {
+        let message = site.message(&arguments);
+        assert!(message.contains("`esker kv list tank run1 index`"), "{message}");
+    }
+}
+
+#[test]
+fn url_of_python_names_a_container() {
+    let site = Site::with_container();
+    site.ok(&["kv", "put", "esker://tank/run1", "index", "a", "1"]);
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "a"]), "1");
+    site.ok(&["cont", "create", "esker://tank/home", "--type", "posix"]);
+    site.ok(&["fs", "mkdir", "esker://tank/home/dir"]);
+    assert_eq!(site.ok(&["fs", "ls", "esker://tank/home"]), "dir\n");
+}
+
+#[test]
 fn files_come_back_from_arrays() {
     let site = Site::with_container();
     let output = site.dir.join("output").display().to_string();

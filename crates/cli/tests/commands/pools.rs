@@ -517,3 +517,28 @@ fn a_refused_destruction_changes_nothing() {
     assert_eq!(site.ok(&["kv", "get", "tank", "run1", "index", "key"]), "value");
     is_whole_and_alone(&site, 0);
 }
+
+#[test]
+fn url_of_something_else_is_named_as_not_a_pool() {
+    let site = Site::in_memory();
+    let (directory, file) = (site.dir.display().to_string(), site.file("file", b"text"));
+    for path in [directory, file] {
+        let message = site.message(&["cont", "list", &format!("esker:{path}")]);
+        let is_named = message.contains("is not a pool") && message.contains("`esker pool list`");
+        assert!(is_named, "{message}");
+    }
+    let message = site.message(&["cont", "list", "nodes:/no/such.map"]);
+    assert!(message.contains("copy the map"), "{message}");
+}
+
+#[test]
+fn least_size_of_a_pool_is_enough() {
+    let site = Site::in_memory();
+    for targets in ["1", "2", "5"] {
+        let create = ["pool", "create", "tank", "--targets", targets, "--size"];
+        let message = site.message(&[&create[..], &["4096"]].concat());
+        let least = message.split("at least ").nth(1).and_then(|rest| rest.split(' ').next());
+        site.ok(&[&create[..], &[least.unwrap()]].concat());
+        site.ok(&["pool", "destroy", "tank"]);
+    }
+}

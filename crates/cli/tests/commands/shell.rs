@@ -17,6 +17,10 @@ fn usage_errors_have_exit_status_2() {
     let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&envelope["status"], &envelope["response"]), (&json!(-1003), &Value::Null));
     assert!(envelope["error"]["message"].as_str().unwrap().contains("lots"));
+    let output = site.run(&["--json", "kv", "get", "tank"]);
+    let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(message.ends_with("<CONT> <OBJECT> <KEY>"), "{message}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl KeyType {
                 Self::Param | Self::ParamId => nearest(value, params::short_names()),
                 _ => String::new(),
             };
-            let message = format!("{value}: not a {self}: {}{more}", self.examples());
+            let message = format!("{value}: not a {self}, such as {}{more}", self.examples());
             Error::new(ErrorKind::Invalid, message)
         })
     }

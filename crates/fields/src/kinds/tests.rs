@@ -89,7 +89,7 @@ fn an_error_shows_value_type_and_remedy() {
     let said = |kind: KeyType, value, today| {
         kind.canonical(value, today).expect_err("refused").message().to_owned()
     };
-    let date = "notadate: not a Date: 20200131, 2020-01-31";
+    let date = "notadate: not a Date, such as 20200131, 2020-01-31";
     assert_eq!(said(KeyType::Date, "notadate", None), date);
     assert_eq!(said(KeyType::Date, "notadate", today()), format!("{date}, 0, -1"));
     assert!(said(KeyType::Param, "2tt", None).contains("did you mean"));

@@ -133,8 +133,8 @@ fn months_and_years_have_ranges() {
 #[test]
 fn expansion_errors_name_the_invalid_value() {
     for (text, said) in [
-        ("date=notadate", "date=notadate: not a Date: 20200131, 2020-01-31, 0, -1"),
-        ("param=nosuchparam", "param=nosuchparam: not a Param: 167, 167.128, 2t"),
+        ("date=notadate", "date=notadate: not a Date, such as 20200131, 2020-01-31, 0, -1"),
+        ("param=nosuchparam", "param=nosuchparam: not a Param, such as 167, 167.128, 2t"),
         ("stpe=1", "the schema default has no name stpe (did you mean step?); it has "),
         ("area=75/-15/30/42.5", "area asks for processing: fields come as they were archived"),
         ("step=all/0", "step: all stands alone"),

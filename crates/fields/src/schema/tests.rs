@@ -169,7 +169,7 @@ fn errors_name_missing_and_invalid_values() {
     let schema = schema("date: Date; [a, date [b=x/y [c, d?]]] [e [f=!g [h]]]");
     let said = |text: &str| refusal(schema.split(&key(text)));
     let date = said("a=1,date=notadate,b=x,c=1");
-    assert_eq!(date, "date=notadate: not a Date: 20200131, 2020-01-31");
+    assert_eq!(date, "date=notadate: not a Date, such as 20200131, 2020-01-31");
     let value = said("a=1,date=20200101,b=z,c=1");
     assert!(
         value.contains("b=z is none of x/y. Nearest rule, line 1: [a, date: Date [b=x/y"),

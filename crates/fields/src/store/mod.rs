@@ -101,7 +101,8 @@ impl FieldStore {
             Error::new(ErrorKind::Incompatible, text)
         })?;
         let text = about(layout::SCHEMA)?;
-        let schema = Schema::of_store(&text, &format!("schema of container {label}"))?;
+        let schema = Schema::of_store(&text, &format!("of container {label}"))
+            .map_err(|error| Error::new(error.kind(), format!("schema {}", error.message())))?;
         Self::from_container(container, version, schema)
     }
 

@@ -284,7 +284,10 @@ impl FieldStore {
             let some: Vec<&str> = there.by_ref().take(MISSING_NAMED).collect();
             let more = if there.next().is_some() { "/..." } else { "" };
             let (wanted, some) = (values.join("/"), some.join("/"));
-            let text = format!("no field has {name}={wanted}: there is {some}{more}");
+            let text = match some.is_empty() {
+                true => format!("no field has {name}={wanted}: no field of the store has a {name}"),
+                false => format!("no field has {name}={wanted}: there is {some}{more}"),
+            };
             return Ok(Error::new(ErrorKind::NotFound, text));
         }
         let text = "no field matches all of the request: `esker fields list` and `axes` show what there is";

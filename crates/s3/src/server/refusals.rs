@@ -457,6 +457,16 @@ fn copies_come_from_every_bucket() {
     expect(&door, &copy.by_header(), (501, "NotImplemented"));
 }
 
+#[test]
+fn refused_signature_tells_its_remedy() {
+    let door = Door::new("s3-remedies");
+    let get = Ask::new("GET", "/b/k", "");
+    let wrong = altered(&get, "Signature=", "Signature=0");
+    expect(&door, &wrong, (403, "check the secret of the access key"));
+    let unknown = altered(&get, ACCESS, "NOBODY");
+    expect(&door, &unknown, (403, "use one of its file of keys"));
+}
+
 /// Regions are names that client and server agree on; other servers accept these.
 #[test]
 fn every_region_is_accepted() {

@@ -510,7 +510,8 @@ pub(super) fn plan_layout(spec: &PoolSpec, medium: Medium, growing: bool) -> Res
         )));
     }
     if segments < SEGMENTS_MIN {
-        let least = (SEGMENTS_MIN * segment_bytes + index_bytes) * u64::from(targets);
+        let firsts = blocks_of(SEGMENTS_MIN) * PAGE as u64;
+        let least = (SEGMENTS_MIN * segment_bytes + firsts + index_bytes) * u64::from(targets);
         return Err(invalid(format!(
             "a pool of {} bytes is too small for {targets} targets: give it at least {least} bytes, or \
              fewer targets",

@@ -93,6 +93,35 @@ pub fn record_clean_exit() {
     });
 }
 
+/// Adds the remedy to the error of opening the directory of a pool.
+#[cold]
+fn closed_directory_error(path: &Path, cause: Error) -> Error {
+    match cause.kind() {
+        ErrorKind::NoPermission => {
+            let remedy =
+                "ask its owner for a pool that your group may use (`esker pool create --group`)";
+            Error::new(ErrorKind::NoPermission, format!("{}: {remedy}", cause.message()))
+        }
+        _ if !path.is_dir() => not_a_pool_error(path),
+        _ => cause,
+    }
+}
+
+/// Names the directory if it has no superblock.
+#[cold]
+fn no_superblock_error(path: &Path, cause: Error) -> Error {
+    if cause.kind() == ErrorKind::NotFound { not_a_pool_error(path) } else { cause }
+}
+
+#[cold]
+fn not_a_pool_error(path: &Path) -> Error {
+    let message = format!(
+        "{} is not a pool: `esker pool list` lists the pools in the known directories",
+        path.display()
+    );
+    Error::new(ErrorKind::NotFound, message)
+}
+
 #[cold]
 fn no_pool_error(path: &Path, cause: Error) -> Error {
     if cause.kind() == ErrorKind::NoPermission {
@@ -173,8 +202,9 @@ impl OpenPool {
     }
 
     fn open(path: &Path, purpose: Purpose) -> Result<Self> {
-        let folder = Folder::open(path)?;
-        let superblock = Superblock::read_in(&folder)?;
+        let folder = Folder::open(path).map_err(|error| closed_directory_error(path, error))?;
+        let superblock =
+            Superblock::read_in(&folder).map_err(|error| no_superblock_error(path, error))?;
         let control = Arc::new(Control::open(&folder, &superblock)?);
         // A remaining record would look like another copy of this library when its address is reused.
         let targets = setup::set_up(&folder, &superblock, &control, purpose)

@@ -132,8 +132,11 @@ impl Target {
             return Ok(());
         }
         if reply.size > reply.sink.len() {
-            let message =
-                format!("a value of {} bytes for a buffer of {}", reply.size, reply.sink.len());
+            let message = format!(
+                "a value of {} bytes for a buffer of {}: pass a buffer of that size",
+                reply.size,
+                reply.sink.len()
+            );
             return Err(Error::new(ErrorKind::RecordTooBig, message).with_needed(reply.size));
         }
         reply.filled_bytes = reply.size;

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 /// The forms of PATH: the end of the help of commands that take one.
 pub(super) const NAMING: &str = "\
-A PATH is POOL/CONT:/path or daos://POOL/CONT/path. POOL/CONT: is the root directory. POOL is a label, a UUID or a URL: \
-esker:/path/to/pool/CONT:/path, rados:CEPH_POOL/CONT?conf=FILE:/path. If a command takes paths of the host as well, \
-a path of the host is one that begins with / or ., or that has no colon before a slash.";
+A PATH is POOL/CONT:/path, daos://POOL/CONT/path or esker://POOL/CONT/path. POOL/CONT: is the root directory. POOL is \
+a label, a UUID or a URL: esker:/path/to/pool/CONT:/path, rados:CEPH_POOL/CONT?conf=FILE:/path. If a command takes \
+paths of the host as well, a path of the host is one that begins with / or ., or that has no colon before a slash.";
 
 /// A path in the file system of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +54,12 @@ fn refused(text: &OsStr) -> String {
 impl FsPath {
     /// Reads a path; `POOL/CONT` is a root as well.
     pub(super) fn parse(text: &OsStr) -> Option<Self> {
-        let whole =
-            || Self::from_names(text.as_bytes(), b"/").filter(|path| !path.pool.ends_with(':'));
+        // Without a scheme, the pool is a label or a UUID. The error for a path to it names the URL.
+        let names_pool = |path: &Self| match path.pool.split_once(':') {
+            Some((_, rest)) => !rest.is_empty(),
+            None => path.pool.starts_with('/') || !path.pool.contains('/'),
+        };
+        let whole = || Self::from_names(text.as_bytes(), b"/").filter(names_pool);
         let is_url = text.as_bytes().starts_with(b"daos://");
         Self::parse_full(text).or_else(|| whole().filter(|_| !is_url))
     }
@@ -63,7 +67,9 @@ impl FsPath {
     /// Reads a path that is told from one of the host by its colon or its scheme.
     pub(super) fn parse_full(text: &OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
-        if let Some(rest) = bytes.strip_prefix(b"daos://") {
+        let of_python = bytes.strip_prefix(b"esker://").filter(|rest| !rest.starts_with(b"/"));
+        let of_python = of_python.filter(|rest| !rest.contains(&b':'));
+        if let Some(rest) = bytes.strip_prefix(b"daos://").or(of_python) {
             let mut parts = rest.splitn(3, |byte| *byte == b'/');
             let (pool, container) = (parts.next()?, parts.next()?);
             let path = [b"/", parts.next().unwrap_or_default()].concat();
@@ -193,12 +199,13 @@ mod tests {
             ("rados:data?conf=/etc/c/run1:/a", "rados:data?conf=/etc/c", "run1", "/a"),
             ("memory:x/run1:/a", "memory:x", "run1", "/a"),
             ("daos://tank/run1/a/b", "tank", "run1", "/a/b"),
+            ("esker://tank/run1/a/b", "tank", "run1", "/a/b"),
             ("daos://tank/run1", "tank", "run1", "/"),
         ] {
             let wanted = Some((pool.to_owned(), container.to_owned(), path.to_owned()));
             assert_eq!(parsed(text), wanted, "{text}");
         }
-        for text in ["", "tank", "tank:", "/", "tank/:/a", "daos://tank", ":/a"] {
+        for text in ["", "tank", "tank:", "/", "tank/:/a", "daos://tank", ":/a", "tank/run1/a"] {
             assert_eq!(parsed(text), None, "{text}");
         }
     }
