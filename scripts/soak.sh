@@ -129,7 +129,7 @@ skip() {
 passed=0 failed=0 skipped=0
 
 # Modules without system calls, because Miri does not support mapped files. Modules that parse or encode bytes belong
-# here, except those of the field store, which has no unsafe code.
+# here, except those of the field store, whose only unsafe code calls ecCodes.
 in_store=(record:: superblock:: keys:: segment::header segment::table commit::intent)
 in_client=(bytes:: array:: naming:: native::placement posix::bundle posix::meta posix::name rados:: copy::state memory::)
 # The C functions on a pool in memory. C programs keep pointers where Rust would use borrows, and own returned memory.

@@ -4,7 +4,6 @@
 //! for [`esker_os::LATER`], and releases several in one message. Until then other processes find the file in use. If
 //! they remove it, this process frees its content, as for a file that was removed while it was open.
 use crate::inode::Inode;
-use crate::limits::DEFERRED_CLOSES_MAX;
 use esker::types::{ObjectId, Result};
 use esker::{Lease, Wait};
 use esker_os::{ForkLock, PerProcess};

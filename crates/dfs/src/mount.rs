@@ -279,7 +279,7 @@ impl Mounted {
         if inode.kind == Kind::Directory {
             self.moves.note(inode.oid, location);
         }
-        self.open_files.note_location(inode.oid, Some(location.clone()));
+        self.open_files.note_location(inode.oid, Some(location));
     }
 
     /// Records that a file lost its name.

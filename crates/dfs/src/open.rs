@@ -148,8 +148,8 @@ impl OpenFiles {
     }
 
     /// Records the new location of a file's entry; `None` if the file lost its name.
-    pub(crate) fn note_location(&self, oid: ObjectId, location: Option<EntryLocation>) {
-        self.change(oid, |file| file.location = location);
+    pub(crate) fn note_location(&self, oid: ObjectId, location: Option<&EntryLocation>) {
+        self.change(oid, |file| file.location = location.cloned());
     }
 
     fn change(&self, oid: ObjectId, work: impl FnOnce(&mut OpenFile)) {
