@@ -97,6 +97,6 @@ def main(name, path="forecast.png", degrees=2.0):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3, 4):
+    if len(sys.argv) not in (2, 3, 4) or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -60,6 +60,6 @@ def main(name, path="live.png"):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     main(*sys.argv[1:])
