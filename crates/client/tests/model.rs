@@ -1,9 +1,9 @@
 //! Random operations, executed on every backend and on the reference side by side.
 
 use esker_backend::Pool;
+use esker_conformance::faulty::{Fault, Faulty};
+use esker_conformance::model;
 use esker_memory::Memory;
-use esker_testkit::faulty::{Fault, Faulty};
-use esker_testkit::model;
 use std::sync::Arc;
 
 const STEPS: u64 = 3000;

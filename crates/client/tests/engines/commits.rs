@@ -2,11 +2,11 @@
 //! and through engines.
 use esker::{Native, Posix, PosixPool, PosixUrl};
 use esker_backend::Pool;
+use esker_conformance::topics::{commits, takes_no_part};
 use esker_engine::Engine;
 use esker_memory::Memory;
 use esker_nodes::{Connection, Endpoint, Remote};
 use esker_store::PoolSpec;
-use esker_testkit::conformance::{commits, takes_no_part};
 use esker_types::Uuid;
 use esker_types::info::{Durability, OpenMode, Part};
 use esker_wire::handshake::Secret;
