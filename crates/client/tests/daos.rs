@@ -32,7 +32,7 @@ fn found() -> Result<System, String> {
 
 /// The pool for tests; `None` if there is none, which is reported.
 fn system() -> Option<System> {
-    found().inspect_err(esker_testing::skip).ok()
+    found().inspect_err(|reason| esker_testing::skip(reason)).ok()
 }
 
 impl System {

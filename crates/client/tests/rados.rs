@@ -27,7 +27,7 @@ fn found() -> Result<Cluster, String> {
 
 /// The Ceph pool for tests; `None` if there is none, which is reported.
 fn cluster() -> Option<Cluster> {
-    found().inspect_err(esker_testing::skip).ok()
+    found().inspect_err(|reason| esker_testing::skip(reason)).ok()
 }
 
 impl Cluster {
