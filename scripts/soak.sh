@@ -45,7 +45,7 @@ tests() {
 }
 
 torture() {
-    tests -p esker-torture
+    tests -p esker-testing
 }
 
 model() {
@@ -100,7 +100,7 @@ kills() {
 # Every stop of each kind of change, and 40 killed writers of each kind.
 explore() {
     once explore env ESKER_EXPLORE="${ESKER_EXPLORE:-all}" ESKER_TORTURE_ROUNDS="${ESKER_TORTURE_ROUNDS:-4000}" \
-        cargo test --quiet -p esker-torture --test torture -- --nocapture explore::
+        cargo test --quiet -p esker-testing --test torture -- --nocapture explore::
 }
 
 memory() {

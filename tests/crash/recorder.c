@@ -1,5 +1,5 @@
 /* Records what a process does to files below a directory. Preloaded into it, it appends every write
- * and sync to a log, in order, with the bytes. From the log, crates/torture builds the possible
+ * and sync to a log, in order, with the bytes. From the log, crates/testing/tests/torture builds the possible
  * contents of a disk after a power failure at any time.
  *
  * RECORD_ROOT: the directory whose files are recorded. RECORD_LOG: the log. A record is one line of

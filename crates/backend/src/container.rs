@@ -118,13 +118,16 @@ pub trait OpenContainer: Metadata {
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>>;
 
-    /// The smallest or largest key or extent, `None` if there is none.
+    /// The smallest or largest key or extent, `None` if there is none. The default implementation lists the keys; a
+    /// backend that stores them in order answers sooner.
     fn query_key<'a>(
         &'a self,
         oid: ObjectId,
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
-    ) -> Reply<'a, Option<KeyFound>>;
+    ) -> Reply<'a, Option<KeyFound>> {
+        Reply::Pending(Box::pin(crate::query::query_by_listing(self, oid, query, at)))
+    }
 
     /// The same query for each of several objects.
     fn query_keys<'a>(

@@ -3,7 +3,7 @@ use crate::container::OpenContainer;
 use crate::reply::Reply;
 use esker_types::info::{Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::ops::{Commit, CommitId, Decisions, Outcome};
-use esker_types::{Checksum, Epoch, Error, ErrorKind, Uuid};
+use esker_types::{Checksum, Epoch, Error, ErrorKind, Result, Uuid};
 
 /// Parameters of a new container.
 ///
@@ -64,6 +64,14 @@ impl<'a> NewContainer<'a> {
     #[must_use]
     pub fn with_metadata(self, metadata: &'a [(&'a str, &'a [u8])]) -> Self {
         Self { metadata, ..self }
+    }
+
+    /// The UUID that was asked for, or else a random one.
+    ///
+    /// # Errors
+    /// If the operating system has no random numbers.
+    pub fn uuid_or_random(&self) -> Result<Uuid> {
+        self.uuid.map_or_else(esker_os::random_uuid, Ok)
     }
 
     /// Sets the first object id that [`OpenContainer::allocate_oids`] returns.

@@ -8,7 +8,7 @@ use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Source, Update, Value};
 use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
-use esker_testkit::faulty::{Fault, Faulty};
+use esker_conformance::faulty::{Fault, Faulty};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -9,7 +9,7 @@ use esker::types::info::{ContainerRef, OpenMode};
 use esker::types::ops::{Anchor, Cond, ListLimit, Update, Value};
 use esker::types::{ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Daos, DaosUrl, Pool, Wait};
-use esker_testkit::{conformance, model};
+use esker_conformance::{model, suite};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The URL of a DAOS pool for tests, such as `daos:test`; tests are skipped if it is not set. Everything in it is destroyed.
@@ -21,15 +21,18 @@ struct System {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// The pool for tests; `None`, after printing a message, if there is none.
-fn system() -> Option<System> {
+/// The pool for tests, or the reason why there is none.
+fn found() -> Result<System, String> {
     static ALONE: Mutex<()> = Mutex::new(());
-    let Ok(url) = std::env::var(VARIABLE) else {
-        esker_testing::skip(format_args!("{VARIABLE} names no DAOS pool (scripts/daos.sh)"));
-        return None;
-    };
+    let url = std::env::var(VARIABLE)
+        .map_err(|_| format!("{VARIABLE} names no DAOS pool (scripts/daos.sh)"))?;
     let url = DaosUrl::parse(&url).expect("a URL").expect("a daos URL");
-    Some(System { url, _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner) })
+    Ok(System { url, _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner) })
+}
+
+/// The pool for tests; `None` if there is none, which is reported.
+fn system() -> Option<System> {
+    found().inspect_err(|reason| esker_testing::skip(reason)).ok()
 }
 
 impl System {
@@ -48,20 +51,7 @@ impl System {
     }
 }
 
-/// One test per topic.
-macro_rules! conformance {
-    ($($topic:ident)+) => {
-        $(#[test]
-        fn $topic() {
-            if let Some(system) = system() {
-                conformance::$topic(&|| system.pool());
-            }
-        })+
-    };
-}
-
-conformance!(containers metadata single_values arrays conditions punch listing long_keys query snapshots
-    transactions oids leases replies threads);
+suite!(topics, found().map(|system| move || system.pool()));
 
 fn compare(seed: u64, steps: u64) {
     if let Some(system) = system() {

@@ -2,8 +2,8 @@
 
 use esker::backend::memory::Memory;
 use esker_backend::Pool;
-use esker_testkit::faulty::{Fault, Faulty};
-use esker_testkit::model;
+use esker_conformance::faulty::{Fault, Faulty};
+use esker_conformance::model;
 use std::sync::Arc;
 
 const STEPS: u64 = 3000;

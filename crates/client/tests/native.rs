@@ -6,8 +6,8 @@ use esker::types::ops::Cond;
 use esker::types::{ErrorKind, ObjectType};
 use esker::{Access, Native, Wait};
 use esker_backend::NewContainer;
+use esker_conformance::{model, suite};
 use esker_store::{Pool, PoolSpec};
-use esker_testkit::{conformance, model};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,29 +57,16 @@ fn pool(folder: &Folder, sort: Sort, targets: u32) -> Arc<dyn esker_backend::Poo
     Arc::new(Native::open(&folder.0.join(label), OpenMode::ReadWrite).expect("opening the pool"))
 }
 
-/// One test per topic.
-macro_rules! conformance {
-    ($name:ident, $sort:expr, $targets:expr) => {
-        conformance!(@ $name, $sort, $targets, containers metadata single_values arrays conditions
-            punch listing long_keys query snapshots transactions oids leases replies threads);
-    };
-    (@ $name:ident, $sort:expr, $targets:expr, $($topic:ident)+) => {
-        mod $name {
-            use super::*;
-            $(#[test]
-            fn $topic() {
-                let folder = Folder::new($sort);
-                conformance::$topic(&|| pool(&folder, $sort, $targets));
-            })+
-        }
-    };
+fn pools(sort: Sort, targets: u32) -> impl Fn() -> Arc<dyn esker_backend::Pool> {
+    let folder = Folder::new(sort);
+    move || pool(&folder, sort, targets)
 }
 
-conformance!(memory, Sort::Memory, 3);
-conformance!(memory_of_one_target, Sort::Memory, 1);
-conformance!(unbuffered, Sort::Unbuffered, 2);
-conformance!(disk, Sort::Disk(Durability::Process), 2);
-conformance!(durable, Sort::Disk(Durability::Commit), 2);
+suite!(memory, pools(Sort::Memory, 3));
+suite!(memory_of_one_target, pools(Sort::Memory, 1));
+suite!(unbuffered, pools(Sort::Unbuffered, 2));
+suite!(disk, pools(Sort::Disk(Durability::Process), 2));
+suite!(durable, pools(Sort::Disk(Durability::Commit), 2));
 
 fn compare(seed: u64, steps: u64, sort: Sort, targets: u32) {
     let folder = Folder::new(sort);

@@ -7,8 +7,8 @@ use esker::types::info::OpenMode;
 use esker::types::ops::Cond;
 use esker::{Access, Wait};
 use esker_backend::{NewContainer, Pool};
+use esker_conformance::{model, suite};
 use esker_nodes::{Fabric, Map, ShardedPool, Timeouts, Transport};
-use esker_testkit::{conformance, model};
 use esker_types::ObjectType;
 use served::Folder;
 use std::path::Path;
@@ -32,57 +32,36 @@ fn open(map: &Map, provider: &str) -> esker_types::Result<Arc<dyn Pool>> {
     Ok(Arc::new(pool))
 }
 
-fn is_missing(provider: &str) -> bool {
+/// Pools that are reached by this provider, or the reason why there are none.
+fn pools(provider: &str) -> Result<impl Fn() -> Arc<dyn Pool>, String> {
     let folder = Folder::new();
     match open(&map(&folder.0, &RUNTIME), provider) {
         Err(error) if error.message().contains("cannot be loaded") => {
-            esker_testing::skip(format_args!("{provider}: {}", error.message()));
-            true
+            Err(format!("{provider}: {}", error.message()))
         }
-        _ => false,
+        _ => Ok(move || open(&map(&folder.0, &RUNTIME), provider).expect("the pool")),
     }
 }
 
-/// One test per topic.
-macro_rules! conformance {
-    ($name:ident, $provider:literal) => {
-        conformance!(@ $name, $provider, containers metadata single_values arrays conditions
-            punch listing long_keys query snapshots transactions oids leases replies threads);
-    };
-    (@ $name:ident, $provider:literal, $($topic:ident)+) => {
-        mod $name {
-            use super::*;
-            $(#[test]
-            fn $topic() {
-                if is_missing($provider) {
-                    return;
-                }
-                let folder = Folder::new();
-                let new = || open(&map(&folder.0, &RUNTIME), $provider).expect("the pool");
-                conformance::$topic(&new);
-            })+
+const TCP: &str = "tcp;ofi_rxm";
 
-            #[test]
-            fn it_agrees_with_the_model() {
-                if is_missing($provider) {
-                    return;
-                }
-                let folder = Folder::new();
-                let new = || open(&map(&folder.0, &RUNTIME), $provider).expect("the pool");
-                model::run(esker_testing::seed(), esker_testing::rounds(500), &new);
-            }
+suite!(over_tcp, pools(TCP));
 
-            #[test]
-            fn error_names_the_lost_node() {
-                if !is_missing($provider) {
-                    lose_a_node($provider);
-                }
-            }
-        }
-    };
+#[test]
+fn a_pool_over_the_fabric_agrees_with_the_model() {
+    match pools(TCP) {
+        Ok(new) => model::run(esker_testing::seed(), esker_testing::rounds(500), &new),
+        Err(reason) => esker_testing::skip(reason),
+    }
 }
 
-conformance!(over_tcp, "tcp;ofi_rxm");
+#[test]
+fn error_names_the_lost_node() {
+    match pools(TCP) {
+        Ok(_) => lose_a_node(TCP),
+        Err(reason) => esker_testing::skip(reason),
+    }
+}
 
 /// The second node's engine ends as if its process were killed.
 fn lose_a_node(provider: &str) {

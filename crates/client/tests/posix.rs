@@ -2,7 +2,7 @@
 use esker::types::info::OpenMode;
 use esker::{Posix, PosixPool, PosixUrl};
 use esker_backend::Pool;
-use esker_testkit::{conformance, model};
+use esker_conformance::{model, suite};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,23 +34,13 @@ impl Drop for Folder {
     }
 }
 
-/// One test per topic.
-macro_rules! conformance {
-    ($name:ident, $fsync:expr, $($topic:ident)+) => {
-        mod $name {
-            use super::*;
-            $(#[test]
-            fn $topic() {
-                let folder = Folder::new();
-                conformance::$topic(&|| folder.pool($fsync));
-            })+
-        }
-    };
+fn pools(fsync: bool) -> impl Fn() -> Arc<dyn Pool> {
+    let folder = Folder::new();
+    move || folder.pool(fsync)
 }
 
-conformance!(plain, false, containers metadata single_values arrays conditions punch listing long_keys query
-    snapshots transactions oids leases replies threads);
-conformance!(synced, true, containers metadata conditions punch query oids);
+suite!(plain, pools(false));
+suite!(synced, pools(true), [containers metadata conditions punch query oids]);
 
 fn compare(seed: u64, steps: u64) {
     let folder = Folder::new();

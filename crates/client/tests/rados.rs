@@ -5,7 +5,7 @@ use esker::types::ops::{Anchor, Cond, ListLimit, Sink, Source, Update, Value, Wr
 use esker::types::{Extent, ObjectClass, ObjectType};
 use esker::{Access, ArrayAttributes, Pool, Rados, RadosUrl, Wait};
 use esker_backend::NewContainer;
-use esker_testkit::{conformance, model};
+use esker_conformance::{model, suite};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -18,15 +18,16 @@ struct Cluster {
     made: Mutex<Vec<Arc<dyn esker_backend::Pool>>>,
 }
 
-/// The Ceph pool for tests; `None`, after printing a message, if there is none.
+/// The Ceph pool for tests, or the reason why there is none.
+fn found() -> Result<Cluster, String> {
+    let url = std::env::var(VARIABLE)
+        .map_err(|_| format!("{VARIABLE} names no Ceph pool (make ceph-up prints one)"))?;
+    Ok(Cluster { url, made: Mutex::default() })
+}
+
+/// The Ceph pool for tests; `None` if there is none, which is reported.
 fn cluster() -> Option<Cluster> {
-    let url = std::env::var(VARIABLE).ok();
-    if url.is_none() {
-        esker_testing::skip(format_args!(
-            "{VARIABLE} names no Ceph pool (make ceph-up prints one)"
-        ));
-    }
-    url.map(|url| Cluster { url, made: Mutex::default() })
+    found().inspect_err(|reason| esker_testing::skip(reason)).ok()
 }
 
 impl Cluster {
@@ -60,20 +61,7 @@ impl Drop for Cluster {
     }
 }
 
-/// One test per topic.
-macro_rules! conformance {
-    ($($topic:ident)+) => {
-        $(#[test]
-        fn $topic() {
-            if let Some(cluster) = cluster() {
-                conformance::$topic(&|| cluster.pool());
-            }
-        })+
-    };
-}
-
-conformance!(containers metadata single_values arrays conditions punch listing long_keys query snapshots
-    transactions oids leases replies threads);
+suite!(topics, found().map(|cluster| move || cluster.pool()));
 
 fn compare(seed: u64, steps: u64) {
     if let Some(cluster) = cluster() {

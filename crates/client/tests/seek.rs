@@ -7,7 +7,7 @@ use esker::types::ops::Source;
 use esker::types::{Extent, ObjectType};
 use esker::{Access, Array, ArrayAttributes, Pool, Wait};
 use esker_backend::NewContainer;
-use esker_testkit::faulty::{Fault, Faulty};
+use esker_conformance::faulty::{Fault, Faulty};
 use std::sync::Arc;
 
 const CHUNK: u64 = 64;

@@ -7,7 +7,7 @@ use esker::types::ops::Cond;
 use esker::types::{ErrorKind, ObjectType, Result};
 use esker::{Access, Container, Kv, Pool, Wait};
 use esker_backend::NewContainer;
-use esker_testkit::faulty::{Fault, Faulty};
+use esker_conformance::faulty::{Fault, Faulty};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};

@@ -18,7 +18,7 @@ struct Place {
 
 impl Place {
     fn new(name: &str) -> Self {
-        let place = esker_testkit::place::Place::new(name);
+        let place = esker_conformance::place::Place::new(name);
         let (pool, label) = (place.pool(), place.label);
         Dfs::create_container(&pool, &NewContainer::named(&label), &NewDfs::default()).unwrap();
         let container = pool.open_container(&label, OpenMode::ReadWrite).wait().unwrap();

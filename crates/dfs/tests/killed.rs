@@ -5,7 +5,7 @@ use dfs::{Create, Dfs, MountOptions, NewDfs, Node, Open, RenameMode, SetAttr, Xa
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::{Container, Pool, Wait};
-use esker_testkit::place::nodes;
+use esker_conformance::place::nodes;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,8 @@ impl Place {
         let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
         let dir = base.join(format!("esker-dfs-killed-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let esker_testkit::place::Place { url, label } = esker_testkit::place::Place::new("killed");
+        let esker_conformance::place::Place { url, label } =
+            esker_conformance::place::Place::new("killed");
         let url = if nodes().is_some() { url } else { native(&dir) };
         let place = Self { dir, url, label };
         let pool = Pool::connect(&place.url, OpenMode::ReadWrite).unwrap();

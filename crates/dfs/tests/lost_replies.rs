@@ -4,7 +4,7 @@ use esker::backend::NewContainer;
 use esker::types::ErrorKind;
 use esker::types::info::OpenMode;
 use esker::{Pool, Wait};
-use esker_testkit::faulty::{Fault, Faulty};
+use esker_conformance::faulty::{Fault, Faulty};
 use std::collections::HashSet;
 use std::sync::Arc;
 

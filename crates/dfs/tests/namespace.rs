@@ -8,7 +8,7 @@ use dfs::{
 use esker::backend::NewContainer;
 use esker::types::{Epoch, ErrorKind, ObjectClass};
 use esker::{Access, Wait};
-use esker_testkit::place::Place;
+use esker_conformance::place::Place;
 
 const FILE: Create = Create {
     mode: 0o644,

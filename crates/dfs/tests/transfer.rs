@@ -118,7 +118,7 @@ fn complete_files_are_skipped_and_incomplete_ones_copied_again() {
 /// A part for each hole of this size would take years.
 #[test]
 fn holes_of_any_size_are_passed_over() {
-    let place = esker_testkit::place::Place::new("sparse");
+    let place = esker_conformance::place::Place::new("sparse");
     let label = NewContainer::named(&place.label);
     Dfs::create_container(&place.pool(), &label, &NewDfs::default()).unwrap();
     let fs = Dfs::open(&place.url, &place.label, MountOptions::default()).unwrap();

@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::{Access, Wait};
+use esker_conformance::place::Place;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Checked, Date, FieldStore, Holder, Key, Schema};
-use esker_testkit::place::Place;
 use esker_types::ObjectId;
 use esker_types::ops::Cond;
 

@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::Pool;
+use esker_conformance::place::nodes;
 use esker_fields::request::Selection;
 use esker_fields::{FieldStore, Key, Schema, Watch};
 use esker_testing::{pause, wait_for};
-use esker_testkit::place::nodes;
 use esker_types::info::OpenMode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! Names on several levels of a schema: their fields are listed, found, kept by a purge and wiped like other fields.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
+use esker_conformance::place::Place;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
-use esker_testkit::place::Place;
 use std::time::Duration;
 
 fn store(name: &str, schema: &Schema) -> FieldStore {

@@ -4,10 +4,10 @@
 
 mod support;
 
+use esker_conformance::place::Place;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_testing::Random;
-use esker_testkit::place::Place;
 use std::collections::{BTreeMap, BTreeSet};
 use support::for_random;
 

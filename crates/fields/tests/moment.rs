@@ -2,9 +2,9 @@
 //! all.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
+use esker_conformance::place::Place;
 use esker_fields::request::Request;
 use esker_fields::{Date, Field, FieldStore, Key, Schema};
-use esker_testkit::place::Place;
 use esker_types::info::OpenMode;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,8 +1,8 @@
 //! Moves of fields to another store.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
+use esker_conformance::place::Place;
 use esker_fields::{FieldStore, Key, Moving, Schema, Selection};
-use esker_testkit::place::Place;
 use esker_types::ErrorKind;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
 //! Names that a request omits are free, also those that only some fields have.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
+use esker_conformance::place::Place;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
-use esker_testkit::place::Place;
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
 

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 use esker::{Pool, Wait};
+use esker_conformance::place::Place;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_testing::HANG;
-use esker_testkit::place::Place;
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
 use std::cell::Cell;

@@ -1,9 +1,9 @@
 //! Many fields, read by several threads: into one buffer, and ahead of their use.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
+use esker_conformance::place::Place;
 use esker_fields::request::Request;
 use esker_fields::{Date, Field, FieldStore, Key, Schema, bytes_of, read_ahead, read_together};
-use esker_testkit::place::Place;
 use esker_types::{Error, ErrorKind};
 
 const STEPS: usize = 40;

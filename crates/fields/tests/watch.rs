@@ -3,10 +3,10 @@
 
 mod support;
 
+use esker_conformance::place::Place;
 use esker_fields::request::{Request, Selection};
 use esker_fields::{Date, FieldStore, Key, Schema, Watch};
 use esker_testing::Random;
-use esker_testkit::place::Place;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

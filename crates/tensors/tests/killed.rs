@@ -6,9 +6,9 @@
 mod support;
 
 use esker::{PosixPool, Wait};
+use esker_conformance::place::nodes;
 use esker_tensors::{DataType, NewTensor, Slab, Strided, Tensor, TensorStore};
 use esker_testing::{Random, pause, wait_for};
-use esker_testkit::place::nodes;
 use esker_types::ErrorKind;
 use esker_types::info::{OpenMode, Space};
 use std::path::Path;

@@ -90,6 +90,22 @@ impl Capabilities {
         }
     }
 
+    /// No capability and no restriction of its own, on `targets` targets of one fault domain: a backend sets those that
+    /// it has.
+    #[must_use]
+    pub const fn minimal(targets: u32) -> Self {
+        Self {
+            snapshots: false,
+            transactions: false,
+            any_akeys: false,
+            holes: false,
+            atomic_arrays: false,
+            shared_leases: false,
+            change_ids: false,
+            ..Self::all(targets)
+        }
+    }
+
     /// The exceptions of the backend: name of the field, and a sentence for users.
     ///
     /// ```

@@ -77,18 +77,18 @@ impl Memory {
 
 impl Metadata for Memory {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.with(|state| Ok(state.metadata.get(name).cloned()))
+        self.with(|state| Ok(state.metadata.get(name)))
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
         self.with(|state| {
-            state::change_metadata(&mut state.metadata, changes);
+            state.metadata.change(changes);
             Ok(())
         })
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.with(|state| Ok(state::names(&state.metadata, prefix)))
+        self.with(|state| Ok(state.metadata.list(prefix)))
     }
 }
 
@@ -118,11 +118,11 @@ impl Pool for Memory {
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        self.with(|state| state.destroy_container(name, force))
+        self.with(|state| state.containers.destroy(name, force))
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
-        self.with(|state| Ok(state.list_containers()))
+        self.with(|state| Ok(state.containers.list()))
     }
 
     fn commit(&self, commit: Commit, epoch: Epoch) -> Reply<'_, ()> {
@@ -167,18 +167,18 @@ struct Opened {
 
 impl Metadata for Opened {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
-        self.pool.with(|state| Ok(state.container(self.id)?.metadata.get(name).cloned()))
+        self.pool.with(|state| Ok(state.containers.get(self.id)?.metadata.get(name)))
     }
 
     fn set_metadata<'a>(&'a self, changes: &'a MetadataChanges<'a>) -> Reply<'a, ()> {
         self.pool.with(|state| {
-            state::change_metadata(&mut state.container(self.id)?.metadata, changes);
+            state.containers.get_mut(self.id)?.metadata.change(changes);
             Ok(())
         })
     }
 
     fn list_metadata<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<String>> {
-        self.pool.with(|state| Ok(state::names(&state.container(self.id)?.metadata, prefix)))
+        self.pool.with(|state| Ok(state.containers.get(self.id)?.metadata.list(prefix)))
     }
 }
 
@@ -189,21 +189,17 @@ impl OpenContainer for Opened {
 
     fn close(&self) -> Reply<'_, ()> {
         self.pool.with(|state| {
-            state.close_container(self.id);
+            state.containers.close(self.id);
             Ok(())
         })
     }
 
     fn rename<'a>(&'a self, label: Option<&'a str>) -> Reply<'a, ()> {
-        self.pool.with(|state| state.rename_container(self.id, label))
+        self.pool.with(|state| state.containers.rename(self.id, label))
     }
 
     fn allocate_oids(&self, count: u64) -> Reply<'_, u64> {
-        self.pool.with(|state| state.container(self.id)?.allocate_oids(count))
-    }
-
-    fn next_oid(&self) -> Reply<'_, u64> {
-        self.pool.with(|state| Ok(state.container(self.id)?.next_oid))
+        self.pool.with(|state| state.containers.get_mut(self.id)?.allocate_oids(count))
     }
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {

@@ -1,19 +1,20 @@
 //! The state of a pool: containers, metadata, the clock, and the versions of data that transactions have read.
 use super::commits::Commits;
-use super::container::{Container, Metadata};
+use super::container::Content;
+use crate::NewContainer;
+use crate::containers::{Containers, Names};
 use crate::leases::Leases;
-use crate::object::conflicts::{Conflicts, Watched};
+use crate::object::conflicts::{Conflicts, Written};
 use crate::object::overlay::Overlay;
 use crate::object::read::Reader;
 use crate::object::records::Stored;
-use crate::object::tree::{AkeyPath, encode_dkey};
-use crate::{MetadataChanges, NewContainer};
+use crate::object::tree::AkeyPath;
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, Durability, Medium, OpenMode, Part, PoolInfo, Space,
 };
 use esker_types::limits::CHANGE_IDS_MAX;
-use esker_types::ops::{Change, ChangeId, ReadAt, View, Write, WriteOp};
-use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};
+use esker_types::ops::{Change, ChangeId, ReadAt, View};
+use esker_types::{Epoch, ObjectId, Result, Uuid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,9 +23,8 @@ pub(super) struct PoolState {
     uuid: Uuid,
     targets: u32,
     clock: Epoch,
-    last_container: u32,
-    pub(super) metadata: Metadata,
-    containers: BTreeMap<ContainerId, Container>,
+    pub(super) metadata: Names,
+    pub(super) containers: Containers<Content>,
     conflicts: Conflicts,
     replies: Replies,
     /// Commits over several nodes.
@@ -67,9 +67,8 @@ impl PoolState {
             uuid: random_uuid(),
             targets,
             clock: Epoch::default(),
-            last_container: 0,
-            metadata: Metadata::new(),
-            containers: BTreeMap::new(),
+            metadata: Names::default(),
+            containers: Containers::default(),
             conflicts: Conflicts::default(),
             replies: Replies::default(),
             commits: Commits::new(part),
@@ -108,23 +107,9 @@ impl PoolState {
     }
 
     pub(super) fn create_container(&mut self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
+        let now = self.tick();
         let uuid = new.uuid.unwrap_or_else(random_uuid);
-        let label = new.label.map(ContainerRef::Label);
-        let taken = [Some(ContainerRef::Uuid(uuid)), label];
-        taken.into_iter().flatten().try_for_each(|name| self.check_free(name))?;
-        self.last_container += 1;
-        let id = ContainerId(self.last_container);
-        let container = Container::new(id, uuid, new, self.tick());
-        let info = container.info.clone();
-        self.containers.insert(id, container);
-        Ok(info)
-    }
-
-    fn check_free(&self, name: ContainerRef<'_>) -> Result<()> {
-        match self.containers.values().any(|container| container.is(name)) {
-            true => Err(Error::new(ErrorKind::Exists, format!("container {name:?} exists"))),
-            false => Ok(()),
-        }
+        self.containers.create(&new.clone().with_uuid(uuid), now, Content::default())
     }
 
     pub(super) fn open_container(
@@ -132,54 +117,12 @@ impl PoolState {
         name: ContainerRef<'_>,
         mode: OpenMode,
     ) -> Result<(ContainerInfo, Arc<Leases>)> {
-        let container = self.find(name)?;
-        Ok((container.open(mode)?, Arc::clone(&container.leases)))
+        let container = self.containers.open(name, mode)?;
+        Ok((container.info().clone(), Arc::clone(&container.content.leases)))
     }
 
-    fn find(&mut self, name: ContainerRef<'_>) -> Result<&mut Container> {
-        let found = self.containers.values_mut().find(|container| container.is(name));
-        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no container {name:?}")))
-    }
-
-    /// Closing a destroyed container is not an error.
-    pub(super) fn close_container(&mut self, id: ContainerId) {
-        if let Some(container) = self.containers.get_mut(&id) {
-            container.close();
-        }
-    }
-
-    pub(super) fn destroy_container(&mut self, name: ContainerRef<'_>, force: bool) -> Result<()> {
-        let container = self.find(name)?;
-        if !force {
-            container.check_unused()?;
-        }
-        let id = container.info.id;
-        self.containers.remove(&id);
-        Ok(())
-    }
-
-    pub(super) fn list_containers(&self) -> Vec<ContainerInfo> {
-        let mut infos: Vec<_> = self.containers.values().map(|c| c.info.clone()).collect();
-        infos.sort_by(|a, b| (&a.label, a.id).cmp(&(&b.label, b.id)));
-        infos
-    }
-
-    pub(super) fn rename_container(&mut self, id: ContainerId, label: Option<&str>) -> Result<()> {
-        let same =
-            label.is_some_and(|label| self.container_ref(id).is_ok_and(|c| c.info.label == label));
-        if let (Some(label), false) = (label, same) {
-            self.check_free(ContainerRef::Label(label))?;
-        }
-        self.container(id)?.info.label = label.unwrap_or_default().to_owned();
-        Ok(())
-    }
-
-    pub(super) fn container(&mut self, id: ContainerId) -> Result<&mut Container> {
-        self.containers.get_mut(&id).ok_or_else(destroyed)
-    }
-
-    fn container_ref(&self, id: ContainerId) -> Result<&Container> {
-        self.containers.get(&id).ok_or_else(destroyed)
+    pub(super) fn container(&mut self, id: ContainerId) -> Result<&mut Content> {
+        Ok(&mut self.containers.get_mut(id)?.content)
     }
 
     pub(super) fn create_snapshot(&mut self, id: ContainerId, name: &str) -> Result<Epoch> {
@@ -196,7 +139,7 @@ impl PoolState {
         at: ReadAt<'a>,
     ) -> Result<Reader<'a>> {
         self.commits.expect_resolved()?;
-        let container = self.containers.get(&id).ok_or_else(destroyed)?;
+        let container = &self.containers.get(id)?.content;
         Ok(Reader {
             id,
             oid,
@@ -226,10 +169,10 @@ impl PoolState {
         self.resolved()?;
         change.tokens.map_or(Ok(()), |tokens| self.conflicts.check(tokens))?;
         let epoch = self.tick();
-        let mut overlay = Overlay::new(&self.container_ref(id)?.tree, epoch);
+        let mut overlay = Overlay::new(&self.containers.get(id)?.content.tree, epoch);
         change.writes.iter().try_for_each(|write| overlay.write(write))?;
-        let touched = change.writes.iter().map(touched).collect::<Result<_>>()?;
-        Ok(Edits { epoch, values: overlay.finish(), touched })
+        let written = change.writes.iter().map(Written::by).collect::<Result<_>>()?;
+        Ok(Edits { epoch, values: overlay.finish(), written })
     }
 
     pub(super) fn apply(&mut self, id: ContainerId, edits: Edits) -> Result<()> {
@@ -237,14 +180,7 @@ impl PoolState {
         for (path, value) in edits.values {
             container.tree.put(path, edits.epoch, value, &container.snapshots);
         }
-        for (oid, dkey) in edits.touched {
-            self.conflicts.changed(id, Watched::Objects);
-            self.conflicts.changed(id, Watched::Object(oid));
-            match dkey {
-                None => self.conflicts.punched(id, oid),
-                Some(dkey) => self.conflicts.changed(id, Watched::Dkey(oid, dkey)),
-            }
-        }
+        edits.written.into_iter().for_each(|written| self.conflicts.written(id, written));
         Ok(())
     }
 }
@@ -254,38 +190,7 @@ pub(super) struct Edits {
     pub(super) epoch: Epoch,
     /// New values; `None` for removed ones.
     values: BTreeMap<AkeyPath, Option<Stored>>,
-    /// Objects that change, and their changed dkey; `None` for all dkeys.
-    touched: Vec<(ObjectId, Option<Vec<u8>>)>,
-}
-
-/// The object that a write changes, and the encoded dkey if it changes only one.
-fn touched(write: &Write<'_>) -> Result<(ObjectId, Option<Vec<u8>>)> {
-    let oid = write.oid;
-    let dkey = match write.op {
-        WriteOp::PunchObject { .. } => None,
-        WriteOp::Update { dkey, .. }
-        | WriteOp::PunchDkey { dkey, .. }
-        | WriteOp::PunchAkeys { dkey, .. } => Some(encode_dkey(oid, dkey)?),
-    };
-    Ok((oid, dkey))
-}
-
-pub(super) fn change_metadata(metadata: &mut Metadata, changes: &MetadataChanges<'_>) {
-    for (name, value) in changes {
-        match value {
-            Some(value) => metadata.insert((*name).to_owned(), value.to_vec()),
-            None => metadata.remove(*name),
-        };
-    }
-}
-
-fn destroyed() -> Error {
-    Error::new(ErrorKind::NoHandle, "the container was destroyed")
-}
-
-/// The names in `metadata` that start with `prefix`, sorted.
-pub(super) fn names(metadata: &Metadata, prefix: &str) -> Vec<String> {
-    metadata.keys().filter(|name| name.starts_with(prefix)).cloned().collect()
+    written: Vec<Written>,
 }
 
 /// UUIDs of pools in memory need only be unique within the process, so a counter replaces missing randomness.

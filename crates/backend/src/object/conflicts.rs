@@ -1,6 +1,7 @@
 //! Detects whether data that a transaction has read was written since.
+use super::tree::encode_dkey;
 use esker_types::info::ContainerId;
-use esker_types::ops::ReadTokens;
+use esker_types::ops::{ReadTokens, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeMap;
 
@@ -13,6 +14,31 @@ pub enum Watched {
     Object(ObjectId),
     /// A dkey, encoded, with all its akeys.
     Dkey(ObjectId, Vec<u8>),
+}
+
+/// The data that a write changes.
+#[derive(Clone, Debug)]
+pub struct Written {
+    oid: ObjectId,
+    /// Encoded; `None` for all dkeys.
+    dkey: Option<Vec<u8>>,
+}
+
+impl Written {
+    /// The data that `write` changes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a dkey of another kind.
+    pub fn by(write: &Write<'_>) -> Result<Self> {
+        let oid = write.oid;
+        let dkey = match write.op {
+            WriteOp::PunchObject { .. } => None,
+            WriteOp::Update { dkey, .. }
+            | WriteOp::PunchDkey { dkey, .. }
+            | WriteOp::PunchAkeys { dkey, .. } => Some(encode_dkey(oid, dkey)?),
+        };
+        Ok(Self { oid, dkey })
+    }
 }
 
 /// Format of a token: a slot (4 bytes) and its version (8 bytes), little-endian.
@@ -59,7 +85,18 @@ impl Conflicts {
         known.is_some_and(|known| version == known.to_le_bytes())
     }
 
-    /// Records a write.
+    /// Records what a write has changed: the objects of the container, the object, and one dkey of it or all.
+    pub fn written(&mut self, container: ContainerId, written: Written) {
+        let Written { oid, dkey } = written;
+        self.changed(container, Watched::Objects);
+        self.changed(container, Watched::Object(oid));
+        match dkey {
+            None => self.punched(container, oid),
+            Some(dkey) => self.changed(container, Watched::Dkey(oid, dkey)),
+        }
+    }
+
+    /// Records that something was written.
     pub fn changed(&mut self, container: ContainerId, watched: Watched) {
         if let Some(slot) = self.slots.get(&(container, watched)) {
             self.versions[*slot as usize] += 1;

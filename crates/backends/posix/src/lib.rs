@@ -125,25 +125,7 @@ impl Metadata for Posix {
 
 impl Pool for Posix {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            snapshots: false,
-            transactions: false,
-            any_akeys: false,
-            holes: false,
-            atomic_arrays: false,
-            shared_leases: false,
-            change_ids: false,
-            asynchronous: false,
-            read_leases: false,
-            assigns_uuids: false,
-            proves_by_value: false,
-            half_range: false,
-            fitting_classes: false,
-            short_lexical_keys: false,
-            fixed_layouts: false,
-            targets: TARGETS,
-            domains: 1,
-        }
+        Capabilities::minimal(TARGETS)
     }
 
     fn info(&self) -> Reply<'_, PoolInfo> {

@@ -3,10 +3,10 @@
 use esker::backend::memory::Memory;
 use esker::{Native, Posix, PosixPool, PosixUrl};
 use esker_backend::Pool;
+use esker_conformance::topics::{commits, takes_no_part};
 use esker_engine::Engine;
 use esker_nodes::{Connection, Endpoint, RemotePool};
 use esker_store::PoolSpec;
-use esker_testkit::conformance::{commits, takes_no_part};
 use esker_types::Uuid;
 use esker_types::info::{Durability, OpenMode, Part};
 use esker_wire::handshake::Secret;

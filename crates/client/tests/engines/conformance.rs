@@ -1,9 +1,9 @@
 //! The conformance suite through an engine: over a stream in memory, and over TCP on loopback.
 use esker::backend::memory::Memory;
 use esker_backend::Pool;
+use esker_conformance::suite;
 use esker_engine::Engine;
 use esker_nodes::{Connection, Endpoint, RemotePool};
-use esker_testkit::conformance;
 use esker_types::Uuid;
 use esker_wire::handshake::Secret;
 use std::sync::{Arc, LazyLock};
@@ -60,22 +60,10 @@ fn over_tcp(pool: Arc<dyn Pool>) -> Arc<dyn Pool> {
     })
 }
 
-/// One test per topic.
-macro_rules! conformance {
-    ($name:ident, $make:expr) => {
-        conformance!(@ $name, $make, containers metadata single_values arrays conditions punch
-            listing long_keys query snapshots transactions oids leases replies threads);
-    };
-    (@ $name:ident, $make:expr, $($topic:ident)+) => {
-        mod $name {
-            use super::*;
-            $(#[test]
-            fn $topic() {
-                conformance::$topic(&|| $make(Arc::new(Memory::new(4))));
-            })+
-        }
-    };
+/// Pools in memory behind an engine, which `connect` reaches.
+fn pools(connect: fn(Arc<dyn Pool>) -> Arc<dyn Pool>) -> impl Fn() -> Arc<dyn Pool> {
+    move || connect(Arc::new(Memory::new(4)))
 }
 
-conformance!(stream, in_memory);
-conformance!(tcp, over_tcp);
+suite!(stream, pools(in_memory));
+suite!(tcp, pools(over_tcp));

@@ -3,11 +3,11 @@
 
 use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, OpenContainer, Pool};
+use esker_conformance::faulty::{Fault, Faulty};
 use esker_engine::Engine;
 use esker_nodes::{Connection, Endpoint, RemotePool};
 use esker_os::executor::{block_on, side_by_side, task};
 use esker_testing::wait_for;
-use esker_testkit::faulty::{Fault, Faulty};
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
     Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,

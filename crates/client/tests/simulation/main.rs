@@ -7,8 +7,8 @@ mod clock;
 mod network;
 mod world;
 
+use esker_conformance::faulty::Fault;
 use esker_testing::{Random, linear, seed};
-use esker_testkit::faulty::Fault;
 use esker_types::limits::DECISIONS_MAX;
 use world::{Plan, Register, simulate};
 

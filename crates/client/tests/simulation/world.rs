@@ -4,10 +4,10 @@ use crate::clock::pass;
 use crate::network::{Network, Wires};
 use esker::backend::memory::Memory;
 use esker_backend::{NewContainer, OpenContainer, Pool};
+use esker_conformance::faulty::{Fault, Faulty};
 use esker_nodes::{Map, Node, ShardedPool, Timeouts};
 use esker_testing::Random;
 use esker_testing::linear::{Action, Operation};
-use esker_testkit::faulty::{Fault, Faulty};
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::limits::DECISIONS_MAX;
 use esker_types::ops::{

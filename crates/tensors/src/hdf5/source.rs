@@ -311,7 +311,7 @@ pub(super) fn wrong(what: &str, error: hdf5_reader::error::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use esker_testkit::faulty::{Fault, Faulty};
+    use esker_conformance::faulty::{Fault, Faulty};
     use esker_types::info::OpenMode;
     use std::sync::Arc;
 

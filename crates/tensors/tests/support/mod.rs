@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use esker::{Pool, PosixPool, Wait};
+use esker_conformance::place::{Place, nodes};
 use esker_tensors::TensorStore;
-use esker_testkit::place::{Place, nodes};
 use esker_types::info::OpenMode;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

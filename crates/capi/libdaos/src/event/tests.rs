@@ -13,7 +13,7 @@ use ::dfs::NewDfs;
 use esker::Pool;
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
-use esker_testkit::gate::{Gate, Gated};
+use esker_conformance::gate::{Gate, Gated};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Many more than there are threads, so that they would never end if each kept one.
