@@ -5,7 +5,7 @@ use crate::handles::{self, Entry, Opened, kind};
 use crate::{boundary, convert, list, object};
 use esker::types::ErrorKind;
 use esker::types::limits::{KEY_MAX, SINGLE_VALUE_MAX};
-use esker::types::ops::{Cond, Sink};
+use esker::types::ops::Sink;
 use esker::{Access, Kv};
 use std::ffi::c_int;
 
