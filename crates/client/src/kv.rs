@@ -8,10 +8,7 @@ use esker_types::memory::resize;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Wanted, WriteOp,
 };
-use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
-
-/// The akey that holds the value of each key (the dkey).
-const AKEY: &[u8] = b"0";
+use esker_types::{Error, ErrorKind, FLAT_AKEY, KeyBatch, ObjectId, Result};
 
 /// A Key-Value: an object of type `KvHashed`, `KvInteger` or `KvLexical`. [`Object`] documents keys and the errors
 /// that all operations share. Values have up to [`esker_types::limits::SINGLE_VALUE_MAX`] bytes and may be empty.
@@ -34,6 +31,8 @@ impl Kv {
     pub const INSERT: Cond = Cond::DKEY_INSERT;
     /// The key must exist (DAOS: `DAOS_COND_KEY_UPDATE`).
     pub const UPDATE: Cond = Cond::DKEY_UPDATE;
+    /// A key to be read must exist (DAOS: `DAOS_COND_KEY_GET`).
+    pub const GET: Cond = Cond::DKEY_FETCH;
     /// A key to be removed must exist (DAOS: `DAOS_COND_KEY_REMOVE`).
     pub const REMOVE: Cond = Cond::PUNCH;
 
@@ -90,7 +89,7 @@ impl Kv {
         access: Access<'_>,
     ) -> Result<Option<u64>> {
         loop {
-            match self.fetch(key, Sink::One(buffer), Cond::AKEY_FETCH, access).await {
+            match self.fetch(key, Sink::One(buffer), Self::GET, access).await {
                 Ok(len) => return Ok(Some(len)),
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 Err(_) if self.is_missing(key, access).await? => return Ok(None),
@@ -137,7 +136,7 @@ impl Kv {
         may_copy: bool,
         access: Access<'_>,
     ) -> Result<Option<View>> {
-        let akey = AkeyRef { dkey: key, akey: AKEY };
+        let akey = AkeyRef { dkey: key, akey: FLAT_AKEY };
         if let Some(view) = self.0.view(akey, Wanted::Single, access).await? {
             return Ok(Some(view));
         }
@@ -159,22 +158,28 @@ impl Kv {
     }
 
     async fn empty_or_missing(&self, key: &[u8], access: Access<'_>) -> Result<Option<u64>> {
-        match self.fetch(key, Sink::None, Cond::AKEY_FETCH, access).await {
+        match self.fetch(key, Sink::None, Self::GET, access).await {
             Ok(len) => Ok(Some(len)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn fetch(
+    /// [`Kv::read`] with a condition: [`Kv::GET`] or none.
+    ///
+    /// # Errors
+    /// The errors of [`Kv::read`]; [`ErrorKind::NotFound`] if the condition fails.
+    pub async fn fetch(
         &self,
         key: &[u8],
         sink: Sink<'_>,
         cond: Cond,
         access: Access<'_>,
     ) -> Result<u64> {
-        let mut fetch = Fetch::single(AKEY, sink);
-        fetch.request.cond = cond;
+        let mut fetch = Fetch::single(FLAT_AKEY, sink);
+        if cond.has(Self::GET) {
+            fetch.request.cond = Cond::AKEY_FETCH;
+        }
         self.0.fetch(key, Cond::NONE, std::slice::from_mut(&mut fetch), access).await?;
         Ok(fetch.reply.size)
     }
@@ -192,7 +197,7 @@ impl Kv {
         access: Access<'_>,
     ) -> Result<()> {
         let value = Value::Single(Source::One(value));
-        let updates = [Update { akey: AKEY, value, cond: Cond::NONE }];
+        let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
         self.0.write(WriteOp::Update { dkey: key, cond, updates: &updates }, access).await
     }
 

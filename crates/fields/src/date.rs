@@ -20,7 +20,7 @@ impl Date {
     /// Today in UTC, by the clock of this machine.
     #[must_use]
     pub fn today() -> Self {
-        Self::from_civil(Timestamp::now().to_zoned(TimeZone::UTC).date()).unwrap_or(Self(EPOCH))
+        Self::from_civil(TimeZone::UTC.to_datetime(Timestamp::now()).date()).unwrap_or(Self(EPOCH))
     }
 
     /// The day `days` days after 1970-01-01.

@@ -1,95 +1,10 @@
-//! One error type for all of Esker. Its kind tells the caller what to do; the table in
-//! [`ErrorKind::codes`] maps each kind to its DAOS code, errno and Python exception.
+//! One error type for all of Esker. Its kind tells the caller what to do; one table
+//! (`error_kinds!`) maps each kind to its DAOS code, errno and Python exception.
 use std::fmt;
 use std::sync::Arc;
 
 /// Result with Esker's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// Kind of an error: it says what the caller can do about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The user or the handle has no permission; ask for access.
-    NoPermission,
-    /// The handle is unknown, closed, or of another sort; fix the program.
-    NoHandle,
-    /// An argument is wrong; fix the input.
-    Invalid,
-    /// The thing exists already.
-    Exists,
-    /// The thing does not exist.
-    NotFound,
-    /// The pool is full; delete something or make a larger pool.
-    NoSpace,
-    /// The operation was done already; nothing is left to do.
-    Already,
-    /// Out of memory, or beyond a memory limit.
-    NoMemory,
-    /// This release does not implement the function.
-    NotImplemented,
-    /// This backend does not support it; see its capabilities.
-    NotSupported,
-    /// It took longer than allowed; retry later.
-    TimedOut,
-    /// Another handle or process uses it; retry when it is free.
-    Busy,
-    /// A temporary shortage; retry now.
-    Again,
-    /// The library is not initialised.
-    Uninitialised,
-    /// The caller's buffer is too short.
-    Truncated,
-    /// A number does not fit, or a table is full.
-    Overflow,
-    /// The operation was cancelled.
-    Canceled,
-    /// A key exceeds a limit or the caller's buffer.
-    KeyTooBig,
-    /// A record exceeds a limit or the caller's buffer.
-    RecordTooBig,
-    /// The record size differs from the stored one.
-    RecordSize,
-    /// The medium failed; check the device.
-    Io,
-    /// Stored bytes do not match their checksum; restore them.
-    Checksum,
-    /// Structures on the medium are damaged; run `esker pool check`.
-    Corrupt,
-    /// The format is of a version this release cannot read.
-    Incompatible,
-    /// A transaction met a conflict; restart it.
-    TxRestart,
-    /// A commit over several nodes is not decided yet; ask its coordinator, or retry.
-    InDoubt,
-    /// A path or URL does not lead to a pool.
-    BadPath,
-    /// The mode bits of a file forbid it; ask its owner.
-    AccessDenied,
-    /// A component of a path is not a directory.
-    NotDirectory,
-    /// The operation does not apply to directories.
-    IsDirectory,
-    /// The directory has entries; remove them first.
-    NotEmpty,
-    /// A path leads through too many symbolic links.
-    Loop,
-    /// A name or path of a file is too long.
-    NameTooLong,
-    /// The file has no such attribute.
-    NoAttribute,
-    /// The file system is mounted read-only.
-    ReadOnly,
-    /// The position lies past the end of the file.
-    PastEnd,
-    /// A file would exceed the largest size.
-    FileTooBig,
-    /// Data was lost with the node that stored it; restore it, or remove what remains of it.
-    DataLoss,
-    /// A commit may or may not have taken effect; read the data before the change is repeated.
-    TxUncertain,
-}
 
 /// Representation of a kind in each API: DAOS error code (negative), errno (positive), Python exceptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,104 +17,112 @@ pub struct Codes {
     pub python: &'static [&'static str],
 }
 
-const fn codes(der: i32, errno: i32, python: &'static [&'static str]) -> Codes {
-    Codes { der, errno, python }
+/// Defines the kinds of errors from one table: a kind, its DAOS code, its errno and its Python exceptions in each row.
+macro_rules! error_kinds {
+    ($($(#[$doc:meta])+ $kind:ident: $der:literal, $errno:literal, [$($python:literal),*];)*) => {
+        /// Kind of an error: it says what the caller can do about it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $($(#[$doc])+ $kind,)*
+        }
+
+        impl ErrorKind {
+            /// Every kind.
+            pub const ALL: [Self; [$(Self::$kind),*].len()] = [$(Self::$kind),*];
+
+            /// Maps a kind to the codes of each API (DAOS: `daos_errno.h`).
+            #[must_use]
+            pub const fn codes(self) -> Codes {
+                match self {
+                    $(Self::$kind => Codes { der: $der, errno: $errno, python: &[$($python),*] },)*
+                }
+            }
+        }
+    };
 }
 
-impl ErrorKind {
-    /// Every kind.
-    pub const ALL: [Self; 39] = {
-        use ErrorKind::*;
-        [
-            NoPermission,
-            NoHandle,
-            Invalid,
-            Exists,
-            NotFound,
-            NoSpace,
-            Already,
-            NoMemory,
-            NotImplemented,
-            NotSupported,
-            TimedOut,
-            Busy,
-            Again,
-            Uninitialised,
-            Truncated,
-            Overflow,
-            Canceled,
-            KeyTooBig,
-            RecordTooBig,
-            RecordSize,
-            Io,
-            Checksum,
-            Corrupt,
-            Incompatible,
-            TxRestart,
-            InDoubt,
-            BadPath,
-            AccessDenied,
-            NotDirectory,
-            IsDirectory,
-            NotEmpty,
-            Loop,
-            NameTooLong,
-            NoAttribute,
-            ReadOnly,
-            PastEnd,
-            FileTooBig,
-            DataLoss,
-            TxUncertain,
-        ]
-    };
-
-    /// Maps a kind to the codes of each API (DAOS: `daos_errno.h`).
-    #[must_use]
-    pub const fn codes(self) -> Codes {
-        use ErrorKind::*;
-        match self {
-            NoPermission => codes(-1001, 1, &["PermissionError"]),
-            NoHandle => codes(-1002, 9, &["ValueError"]),
-            Invalid => codes(-1003, 22, &["ValueError"]),
-            Exists => codes(-1004, 17, &["FileExistsError"]),
-            NotFound => codes(-1005, 2, &["KeyError", "FileNotFoundError"]),
-            NoSpace => codes(-1007, 28, &["OSError"]),
-            Already => codes(-1008, 114, &["RuntimeError"]),
-            NoMemory => codes(-1009, 12, &["MemoryError"]),
-            NotImplemented => codes(-1010, 38, &["NotImplementedError"]),
-            TimedOut => codes(-1011, 110, &["TimeoutError"]),
-            Busy => codes(-1012, 16, &["BlockingIOError"]),
-            Again => codes(-1013, 11, &["BlockingIOError"]),
-            Uninitialised => codes(-1015, 22, &["RuntimeError"]),
-            Truncated => codes(-1016, 34, &["BufferError"]),
-            Overflow => codes(-1017, 75, &["OverflowError"]),
-            Canceled => codes(-1018, 125, &["InterruptedError"]),
-            BadPath => codes(-1026, 2, &["FileNotFoundError"]),
-            Io => codes(-2001, 5, &["OSError"]),
-            KeyTooBig => codes(-2012, 7, &["ValueError"]),
-            RecordTooBig => codes(-2013, 7, &["ValueError"]),
-            Checksum => codes(-2021, 84, &["OSError"]),
-            Corrupt => codes(-2022, 117, &["OSError"]),
-            Incompatible => codes(-2023, 22, &["OSError"]),
-            RecordSize => codes(-2024, 22, &["ValueError"]),
-            TxRestart => codes(-2025, 85, &["BlockingIOError"]),
-            InDoubt => codes(-2028, 16, &["BlockingIOError"]),
-            TxUncertain => codes(-2033, 5, &["OSError"]),
-            NotSupported => codes(-2037, 95, &["NotImplementedError"]),
-            // DAOS has no codes for errors that only file systems have.
-            AccessDenied => codes(-1001, 13, &["PermissionError"]),
-            NotDirectory => codes(-1003, 20, &["NotADirectoryError"]),
-            IsDirectory => codes(-1003, 21, &["IsADirectoryError"]),
-            NotEmpty => codes(-1012, 39, &["OSError"]),
-            Loop => codes(-1003, 40, &["OSError"]),
-            NameTooLong => codes(-1003, 36, &["OSError"]),
-            NoAttribute => codes(-1005, 61, &["OSError"]),
-            ReadOnly => codes(-1001, 30, &["OSError"]),
-            PastEnd => codes(-1005, 6, &["OSError"]),
-            FileTooBig => codes(-1017, 27, &["OSError"]),
-            DataLoss => codes(-2026, 5, &["OSError"]),
-        }
-    }
+// DAOS has no codes for errors that only file systems have: such kinds share one.
+error_kinds! {
+    /// The user or the handle has no permission; ask for access.
+    NoPermission: -1001, 1, ["PermissionError"];
+    /// The handle is unknown, closed, or of another sort; fix the program.
+    NoHandle: -1002, 9, ["ValueError"];
+    /// An argument is wrong; fix the input.
+    Invalid: -1003, 22, ["ValueError"];
+    /// The thing exists already.
+    Exists: -1004, 17, ["FileExistsError"];
+    /// The thing does not exist.
+    NotFound: -1005, 2, ["KeyError", "FileNotFoundError"];
+    /// The pool is full; delete something or make a larger pool.
+    NoSpace: -1007, 28, ["OSError"];
+    /// The operation was done already; nothing is left to do.
+    Already: -1008, 114, ["RuntimeError"];
+    /// Out of memory, or beyond a memory limit.
+    NoMemory: -1009, 12, ["MemoryError"];
+    /// This release does not implement the function.
+    NotImplemented: -1010, 38, ["NotImplementedError"];
+    /// This backend does not support it; see its capabilities.
+    NotSupported: -2037, 95, ["NotImplementedError"];
+    /// It took longer than allowed; retry later.
+    TimedOut: -1011, 110, ["TimeoutError"];
+    /// Another handle or process uses it; retry when it is free.
+    Busy: -1012, 16, ["BlockingIOError"];
+    /// A temporary shortage; retry now.
+    Again: -1013, 11, ["BlockingIOError"];
+    /// The library is not initialised.
+    Uninitialised: -1015, 22, ["RuntimeError"];
+    /// The caller's buffer is too short.
+    Truncated: -1016, 34, ["BufferError"];
+    /// A number does not fit, or a table is full.
+    Overflow: -1017, 75, ["OverflowError"];
+    /// The operation was cancelled.
+    Canceled: -1018, 125, ["InterruptedError"];
+    /// A key exceeds a limit or the caller's buffer.
+    KeyTooBig: -2012, 7, ["ValueError"];
+    /// A record exceeds a limit or the caller's buffer.
+    RecordTooBig: -2013, 7, ["ValueError"];
+    /// The record size differs from the stored one.
+    RecordSize: -2024, 22, ["ValueError"];
+    /// The medium failed; check the device.
+    Io: -2001, 5, ["OSError"];
+    /// Stored bytes do not match their checksum; restore them.
+    Checksum: -2021, 84, ["OSError"];
+    /// Structures on the medium are damaged; run `esker pool check`.
+    Corrupt: -2022, 117, ["OSError"];
+    /// The format is of a version this release cannot read.
+    Incompatible: -2023, 22, ["OSError"];
+    /// A transaction met a conflict; restart it.
+    TxRestart: -2025, 85, ["BlockingIOError"];
+    /// A commit over several nodes is not decided yet; ask its coordinator, or retry.
+    InDoubt: -2028, 16, ["BlockingIOError"];
+    /// A path or URL does not lead to a pool.
+    BadPath: -1026, 2, ["FileNotFoundError"];
+    /// The mode bits of a file forbid it; ask its owner.
+    AccessDenied: -1001, 13, ["PermissionError"];
+    /// A component of a path is not a directory.
+    NotDirectory: -1003, 20, ["NotADirectoryError"];
+    /// The operation does not apply to directories.
+    IsDirectory: -1003, 21, ["IsADirectoryError"];
+    /// The directory has entries; remove them first.
+    NotEmpty: -1012, 39, ["OSError"];
+    /// A path leads through too many symbolic links.
+    Loop: -1003, 40, ["OSError"];
+    /// A name or path of a file is too long.
+    NameTooLong: -1003, 36, ["OSError"];
+    /// The file has no such attribute.
+    NoAttribute: -1005, 61, ["OSError"];
+    /// The file system is mounted read-only.
+    ReadOnly: -1001, 30, ["OSError"];
+    /// The position lies past the end of the file.
+    PastEnd: -1005, 6, ["OSError"];
+    /// A file would exceed the largest size.
+    FileTooBig: -1017, 27, ["OSError"];
+    /// Data was lost with the node that stored it; restore it, or remove what remains of it.
+    DataLoss: -2026, 5, ["OSError"];
+    /// A commit may or may not have taken effect; read the data before the change is repeated.
+    TxUncertain: -2033, 5, ["OSError"];
 }
 
 /// An error of Esker: a kind for the program, a message for the user.

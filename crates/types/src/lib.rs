@@ -30,5 +30,5 @@ pub use key::{
 };
 pub use label::{check_label, check_pool_label};
 pub use oclass::{ClassError, ObjectClass, Redundancy};
-pub use oid::{ObjectId, ObjectType};
+pub use oid::{FLAT_AKEY, ObjectId, ObjectType};
 pub use uuid::Uuid;

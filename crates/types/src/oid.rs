@@ -101,6 +101,10 @@ impl fmt::Display for ObjectId {
     }
 }
 
+/// The akey of flat objects ([`ObjectType::is_flat`]). It has the value of a key of a Key-Value, or the cells of a chunk of
+/// an Array.
+pub const FLAT_AKEY: &[u8] = b"0";
+
 /// The type of an object, which determines how its keys compare (DAOS: `enum daos_otype_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -9,7 +9,7 @@ use crate::message::{decode, encode};
 use crate::tls::Binding;
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result, Uuid};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use tokio::io::{AsyncRead, AsyncWrite};

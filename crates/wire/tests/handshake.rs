@@ -5,7 +5,7 @@ use esker_types::{ErrorKind, Result, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::handshake::{self, Refusal, Secret, VERSION};
 use esker_wire::message::{decode, encode};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::future::Future;
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};

@@ -3,7 +3,7 @@
 use super::or_empty;
 use super::proof::{Digest, Read};
 use super::read::Reader;
-use super::rules::{FLAT_AKEY, is_flat, is_foreign};
+use super::rules::{is_flat, is_foreign};
 use crate::binding::{AkeyFetch, ListedExtent};
 use esker_backend::check::check_keys;
 use esker_backend::object::list::after;
@@ -11,8 +11,8 @@ use esker_os::ForkLock;
 use esker_types::limits::DAOS_LISTING_BYTES_MAX;
 use esker_types::ops::{AkeyRef, Anchor, Cond, KeyScope, ListLimit, StoredExtent, View};
 use esker_types::{
-    Epoch, ErrorKind, Extent, KeyBatch, KeyKind, ObjectId, ObjectType, Result, decode_key,
-    encode_key,
+    Epoch, ErrorKind, Extent, FLAT_AKEY, KeyBatch, KeyKind, ObjectId, ObjectType, Result,
+    decode_key, encode_key,
 };
 use std::sync::Arc;
 

@@ -2,10 +2,7 @@
 //! (docs/internals/daos.md lists the rules with their places in DAOS).
 use esker_types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker_types::ops::{Write, WriteOp};
-use esker_types::{Error, ErrorKind, ObjectId, ObjectType, Result};
-
-/// The only akey of a flat object.
-pub(super) const FLAT_AKEY: &[u8] = b"0";
+use esker_types::{Error, ErrorKind, FLAT_AKEY, ObjectId, ObjectType, Result};
 
 /// True for an object that DAOS stores flat: a dkey has one akey, the name of which is not stored.
 pub(super) fn is_flat(oid: ObjectId) -> bool {

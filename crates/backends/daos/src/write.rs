@@ -5,12 +5,12 @@ use super::container::Opened;
 use super::fetch::{are_apart, contended};
 use super::proof::{Holds, holds};
 use super::read::Reader;
-use super::rules::{self, FLAT_AKEY};
+use super::rules;
 use crate::binding::{AkeyUpdate, Content, Object, Tx};
 use esker_backend::check::check_write;
 use esker_types::limits::DAOS_TRIES_MAX;
 use esker_types::ops::{Change, Cond, Update, Value, View, Write, WriteOp};
-use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, Extent, FLAT_AKEY, ObjectId, Result};
 
 /// Applies changes.
 pub(super) struct Writer<'a> {

@@ -3,8 +3,8 @@ use super::chunk::{Chunk, Header};
 use super::container::destroyed;
 use super::files;
 use super::form::{
-    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost,
-    sorted, unsupported,
+    Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
+    unsupported,
 };
 use esker_backend::handles::gone;
 use esker_backend::object::list::page_of_keys;
@@ -15,7 +15,9 @@ use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, FetchReply, KeyFound, KeyQuery, KeyScope, ListLimit, Sink,
     Source, StoredExtent, Update, Value, Wanted, WriteOp,
 };
-use esker_types::{Epoch, Error, ErrorKind, Extent, KeyBatch, KeyKind, Result, key_to_u64};
+use esker_types::{
+    Epoch, Error, ErrorKind, Extent, FLAT_AKEY, KeyBatch, KeyKind, Result, key_to_u64,
+};
 use std::fs;
 use std::path::PathBuf;
 
@@ -58,7 +60,7 @@ impl ArrayFiles<'_> {
     fn update(&self, dkey: u64, cond: Cond, updates: &[Update<'_>]) -> Result<()> {
         let update = match updates {
             [] => return Ok(()),
-            [update] if update.akey == AKEY => update,
+            [update] if update.akey == FLAT_AKEY => update,
             _ => return Err(self.refused("akeys other than \"0\"")),
         };
         let inserts = cond.has(Cond::DKEY_INSERT) || update.cond.has(Cond::AKEY_INSERT);
@@ -169,8 +171,8 @@ impl ArrayFiles<'_> {
     }
 
     fn punch_akeys(&self, dkey: u64, akeys: &[&[u8]], cond: Cond) -> Result<()> {
-        let others = akeys.iter().any(|akey| *akey != AKEY);
-        match akeys.contains(&AKEY) {
+        let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);
+        match akeys.contains(&FLAT_AKEY) {
             _ if others && cond.has(Cond::PUNCH) => Err(missing_key_error("akey")),
             true => self.punch_dkey(dkey, cond),
             false => Ok(()),
@@ -275,7 +277,7 @@ fn copy(reply: &mut FetchReply<'_>, part: Extent, offset: u64, chunk: &Chunk) ->
 /// Performs one fetch. A value of the other kind counts as missing.
 fn fill(fetch: &mut Fetch<'_>, dkey: u64, chunk: Option<&Chunk>) -> Result<()> {
     fetch.reply.reset();
-    let is_content = fetch.request.akey == AKEY;
+    let is_content = fetch.request.akey == FLAT_AKEY;
     match (fetch.request.wanted, chunk) {
         (Wanted::Single, Some(chunk)) if is_content && dkey == ATTRIBUTES => {
             let value = chunk.header.value.as_deref();
@@ -310,7 +312,7 @@ impl Form for ArrayFiles<'_> {
         if (cond.has(Cond::DKEY_FETCH) || fetches.iter().any(demands)) && !self.has(number)? {
             return Err(missing_key_error("dkey"));
         }
-        if fetches.iter().any(|fetch| demands(fetch) && fetch.request.akey != AKEY) {
+        if fetches.iter().any(|fetch| demands(fetch) && fetch.request.akey != FLAT_AKEY) {
             return Err(missing_key_error("akey"));
         }
         let results = fetches.iter_mut().map(|fetch| fill(fetch, number, chunk.as_ref()));
@@ -330,7 +332,7 @@ impl Form for ArrayFiles<'_> {
             }
             KeyScope::Akeys(dkey) => {
                 let there = self.has(key_to_u64(dkey)?)?;
-                (KeyKind::Bytes, Vec::from_iter(there.then(|| AKEY.to_vec())))
+                (KeyKind::Bytes, Vec::from_iter(there.then(|| FLAT_AKEY.to_vec())))
             }
         };
         page_of_keys(kind, sorted(kind, keys)?, anchor, limit)
@@ -350,7 +352,7 @@ impl Form for ArrayFiles<'_> {
         }
         *anchor = Anchor::End;
         let dkey = key_to_u64(key.dkey)?;
-        let chunk = self.open(dkey, false)?.filter(|_| key.akey == AKEY && dkey != ATTRIBUTES);
+        let chunk = self.open(dkey, false)?.filter(|_| key.akey == FLAT_AKEY && dkey != ATTRIBUTES);
         let Some(chunk) = chunk else { return Ok(Vec::new()) };
         let rest = Extent::new(from, u64::MAX - from);
         let left = Extent::new(0, chunk.records()?).intersect(rest);

@@ -8,15 +8,12 @@ use esker_types::ops::{
     WriteOp,
 };
 use esker_types::{
-    Epoch, Error, ErrorKind, KeyBatch, KeyKind, ObjectId, ObjectType, Result, encode_key,
+    Epoch, Error, ErrorKind, FLAT_AKEY, KeyBatch, KeyKind, ObjectId, ObjectType, Result, encode_key,
 };
 use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
-
-/// The akey of the content of Key-Values and Arrays.
-pub(super) const AKEY: &[u8] = b"0";
 
 /// An object and its path.
 pub(super) struct Object<'a> {
@@ -88,15 +85,15 @@ pub(super) fn found(
     extent: Option<esker_types::Extent>,
 ) -> KeyFound {
     let wanted = query.want_akey || query.akey.is_some();
-    KeyFound { dkey, akey: if wanted { AKEY.to_vec() } else { Vec::new() }, extent }
+    KeyFound { dkey, akey: if wanted { FLAT_AKEY.to_vec() } else { Vec::new() }, extent }
 }
 
-/// Checks a query on an object that only has the akey [`AKEY`]; false if the query asks for another akey.
+/// Checks a query on an object that only has the akey [`FLAT_AKEY`]; false if the query asks for another akey.
 pub(super) fn asks_for_the_akey(query: &KeyQuery<'_>) -> Result<bool> {
     if query.want_extent && query.akey.is_none() && !query.want_akey {
         return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
     }
-    Ok(query.akey.is_none_or(|akey| akey == AKEY))
+    Ok(query.akey.is_none_or(|akey| akey == FLAT_AKEY))
 }
 
 /// The smallest or largest of `keys`, in their order.

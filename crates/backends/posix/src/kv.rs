@@ -2,8 +2,8 @@
 use super::container::destroyed;
 use super::files::{self, io_error, none_if_missing, while_stale};
 use super::form::{
-    AKEY, Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost,
-    sorted, unsupported,
+    Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
+    unsupported,
 };
 use super::name::{Decoded, Name, decode, encode};
 use esker_backend::object::list::page_of_keys;
@@ -14,7 +14,7 @@ use esker_types::ops::{
     AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, Sink, Source,
     StoredExtent, Update, Value, Wanted, WriteOp,
 };
-use esker_types::{Epoch, Error, ErrorKind, KeyBatch, KeyKind, Result, decode_key};
+use esker_types::{Epoch, Error, ErrorKind, FLAT_AKEY, KeyBatch, KeyKind, Result, decode_key};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -65,7 +65,7 @@ impl KvDirectory<'_> {
     fn update(&self, dkey: &[u8], cond: Cond, updates: &[Update<'_>]) -> Result<()> {
         let update = match updates {
             [] => return Ok(()),
-            [update] if update.akey == AKEY => update,
+            [update] if update.akey == FLAT_AKEY => update,
             _ => return Err(self.refused("akeys other than \"0\"")),
         };
         let Value::Single(data) = update.value else { return Err(self.refused("arrays")) };
@@ -132,8 +132,8 @@ impl KvDirectory<'_> {
     }
 
     fn punch_akeys(&self, dkey: &[u8], akeys: &[&[u8]], cond: Cond) -> Result<()> {
-        let others = akeys.iter().any(|akey| *akey != AKEY);
-        match akeys.contains(&AKEY) {
+        let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);
+        match akeys.contains(&FLAT_AKEY) {
             _ if others && cond.has(Cond::PUNCH) => Err(missing_key_error("akey")),
             true => self.remove(dkey, cond),
             false => Ok(()),
@@ -222,7 +222,7 @@ fn same_sum(path: &Path) -> Error {
 fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
     let (request, reply) = (&fetch.request, &mut fetch.reply);
     reply.reset();
-    let wanted = request.akey == AKEY && matches!(request.wanted, Wanted::Single);
+    let wanted = request.akey == FLAT_AKEY && matches!(request.wanted, Wanted::Single);
     let Some(stored) = stored.filter(|_| wanted) else { return Ok(()) };
     reply.size = stored.len;
     let Some(file) = stored.file.as_ref().filter(|_| !matches!(reply.sink, Sink::None)) else {
@@ -260,7 +260,7 @@ impl Form for KvDirectory<'_> {
         }
         let lacks = |fetch: &Fetch<'_>| {
             fetch.request.cond.has(Cond::AKEY_FETCH)
-                && (stored.is_none() || fetch.request.akey != AKEY)
+                && (stored.is_none() || fetch.request.akey != FLAT_AKEY)
         };
         if fetches.iter().any(lacks) {
             return Err(missing_key_error("akey"));
@@ -278,7 +278,7 @@ impl Form for KvDirectory<'_> {
         let (kind, keys) = match scope {
             KeyScope::Dkeys => (self.kind(), self.keys()?),
             KeyScope::Akeys(dkey) => {
-                let akey = self.stored(dkey, false)?.map(|_| AKEY.to_vec());
+                let akey = self.stored(dkey, false)?.map(|_| FLAT_AKEY.to_vec());
                 (self.0.oid.akey_kind(), akey.into_iter().collect())
             }
         };

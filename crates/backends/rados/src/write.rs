@@ -15,11 +15,8 @@ use esker_backend::object::records::{Records, Stored};
 use esker_backend::object::tree::{AkeyPath, encode_akey, encode_dkey};
 use esker_types::limits::{RADOS_INLINE_MAX, RADOS_PIECE_INLINE_MAX, RADOS_TRIES_MAX};
 use esker_types::ops::{Change, Cond, ReadTokens, Source, Update, Value, Write, WriteOp};
-use esker_types::{Epoch, Error, ErrorKind, Extent, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, Extent, FLAT_AKEY, ObjectId, Result};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The akey of the records of arrays.
-const AKEY: &[u8] = b"0";
 
 /// A container and the writes to apply to it.
 pub(super) struct Writer<'a> {
@@ -65,7 +62,8 @@ impl Writer<'_> {
                 self.put(write.oid, dkey, update, data).await
             }
             Value::Array { record_size, extents: &[extent], data } => {
-                let fits = update.cond == Cond::NONE && update.akey == AKEY && !extent.is_empty();
+                let fits =
+                    update.cond == Cond::NONE && update.akey == FLAT_AKEY && !extent.is_empty();
                 match fits && data.len() > RADOS_PIECE_INLINE_MAX as u64 {
                     true => self.append(write.oid, dkey, (record_size, extent), data).await,
                     false => Ok(None),
@@ -119,7 +117,7 @@ impl Writer<'_> {
             }
             self.record_chunks(oid, &[chunk]).await?;
         }
-        let (dkey, akey) = (encode_dkey(oid, dkey)?, encode_akey(oid, AKEY)?);
+        let (dkey, akey) = (encode_dkey(oid, dkey)?, encode_akey(oid, FLAT_AKEY)?);
         let key = names::entry(&dkey, &akey);
         let epoch = Epoch::now();
         // A copy, because the caller's buffer may change between computing the checksum and sending.
@@ -364,7 +362,7 @@ impl<'a> Work<'a> {
 
 /// True if the bytes of an akey may be stored in the data of the object that has its record.
 fn is_of_array(path: &AkeyPath) -> Result<bool> {
-    Ok(names::is_array(path.oid) && path.akey == encode_akey(path.oid, AKEY)?)
+    Ok(names::is_array(path.oid) && path.akey == encode_akey(path.oid, FLAT_AKEY)?)
 }
 
 #[cold]

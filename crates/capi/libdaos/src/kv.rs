@@ -5,7 +5,7 @@ use crate::handles::{self, Entry, Opened, kind};
 use crate::{boundary, convert, list, object};
 use esker::types::ErrorKind;
 use esker::types::limits::{KEY_MAX, SINGLE_VALUE_MAX};
-use esker::types::ops::{Cond, Fetch, Sink};
+use esker::types::ops::Sink;
 use esker::{Access, Kv};
 use std::ffi::c_int;
 
@@ -101,18 +101,16 @@ async fn get(
     let room = if buf.is_null() { 0 } else { size.get()? };
     let sink = if room == 0 { Sink::None } else { Sink::One(buf.write(room)?) };
     size.needed()?;
-    let cond = convert::cond(flags, Cond::DKEY_FETCH);
-    let mut fetch = Fetch::single(object::AKEY, sink);
-    let fetches = std::slice::from_mut(&mut fetch);
-    let fetched = kv.object().fetch(key, cond, fetches, access).await;
-    match fetched {
-        Ok(()) => size.set(fetch.reply.size),
-        Err(ref error) if error.kind() == ErrorKind::RecordTooBig => {
-            size.set(error.needed().unwrap_or(fetch.reply.size));
+    let fetched = kv.fetch(key, sink, convert::cond(flags, Kv::GET), access).await;
+    match &fetched {
+        Ok(len) => size.set(*len),
+        Err(error) if error.kind() == ErrorKind::RecordTooBig => {
+            size.set(error.needed().unwrap_or_default());
         }
         Err(_) => {}
     }
-    Ok(fetched?)
+    fetched?;
+    Ok(())
 }
 
 /// Removes a key.

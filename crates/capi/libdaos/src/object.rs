@@ -14,9 +14,6 @@ use esker::types::{Extent, KeyKind, ObjectClass, ObjectType};
 use esker::{Access, Object};
 use std::ffi::{c_int, c_void};
 
-/// The akey under which Key-Values and Arrays store their values.
-pub(crate) const AKEY: &[u8] = b"0";
-
 /// The object behind a handle that can be listed, and the positions of its listings.
 pub(crate) fn listed(entry: &Entry) -> Result<(&Object, &StoredPositions)> {
     entry.object().zip(entry.positions()).ok_or(Code::NO_HDL)

@@ -1,5 +1,5 @@
 //! Changing attributes: modes, owners, times, sizes, space.
-use crate::answer::{Answer, refuse};
+use crate::answer::{Answer, Fail, refuse};
 use crate::edge::{In, Text, export};
 use crate::maps;
 use crate::open;
@@ -119,13 +119,14 @@ fn truncate_path(path: &MountPath<'_>, length: i64) -> Answer<c_int> {
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let file = file.open()?;
-    let to_invalid = |_| crate::answer::Fail::Errno(libc::EINVAL);
-    let cut = |content: &dfs::File| Ok(content.set_len(length).map(|()| 0)?);
-    file.file(|content| maps::cut(file.oid(), length, || cut(content))).map_err(|error| match error
-    {
-        crate::answer::Fail::Errno(libc::EBADF | libc::EISDIR) => to_invalid(()),
-        error => error,
-    })
+    let cut = || {
+        let content = file.file()?;
+        maps::cut(file.oid(), length, || Ok(content.set_len(length).map(|()| 0)?))
+    };
+    match cut() {
+        Err(Fail::Errno(libc::EBADF | libc::EISDIR)) => refuse(libc::EINVAL),
+        answer => answer,
+    }
 }
 
 /// POSIX: `posix_fallocate`; Linux: `fallocate`.
@@ -141,17 +142,16 @@ fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_
     const ZERO_KEEP: c_int = ZERO | KEEP;
     let zeroed = offset..offset.saturating_add(length);
     let oid = file.oid();
-    file.for_writing(|file| {
-        match mode {
-            0 => file.allocate(offset, length, false)?,
-            KEEP => file.allocate(offset, length, true)?,
-            PUNCH => maps::zero(oid, zeroed, || file.punch(offset, length))?,
-            ZERO => maps::zero(oid, zeroed, || file.zero(offset, length, false))?,
-            ZERO_KEEP => maps::zero(oid, zeroed, || file.zero(offset, length, true))?,
-            _ => return refuse(libc::EOPNOTSUPP),
-        }
-        Ok(0)
-    })
+    let file = file.for_writing()?;
+    match mode {
+        0 => file.allocate(offset, length, false)?,
+        KEEP => file.allocate(offset, length, true)?,
+        PUNCH => maps::zero(oid, zeroed, || file.punch(offset, length))?,
+        ZERO => maps::zero(oid, zeroed, || file.zero(offset, length, false))?,
+        ZERO_KEEP => maps::zero(oid, zeroed, || file.zero(offset, length, true))?,
+        _ => return refuse(libc::EOPNOTSUPP),
+    }
+    Ok(0)
 }
 
 /// Returns the error instead of setting errno, as `posix_fallocate` does.

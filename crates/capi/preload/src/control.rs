@@ -102,7 +102,7 @@ fn device_control(fd: c_int, request: c_ulong, argument: usize) -> Answer<c_int>
         FIONREAD => {
             let open = descriptors::get(fd)?;
             let at = open.position.seek(fd, 0, libc::SEEK_CUR)?;
-            let left = open.file(|file| Ok(file.size()? as i64))? - at;
+            let left = open.file()?.size()? as i64 - at;
             Out::<c_int>::at(argument).set(left.clamp(0, i64::from(c_int::MAX)) as c_int);
             Ok(0)
         }

@@ -1,5 +1,7 @@
 //! The dynamic section of an ELF file: the libraries that a library or program needs from the loader.
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, FileHeader64, PT_LOAD};
+use object::elf::{
+    DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, DynamicTag, FileHeader64, PT_LOAD,
+};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache, ReadRef};
 use std::fs::File;
@@ -30,8 +32,8 @@ fn parse<'a>(file: impl ReadRef<'a>) -> Option<Dynamic> {
     let endian = header.endian().ok()?;
     let segments = header.program_headers(endian, file).ok()?;
     let entries = segments.iter().find_map(|segment| segment.dynamic(endian, file).ok()?)?;
-    let values = |tag: u32| {
-        let of_tag = entries.iter().filter(move |entry| entry.tag32(endian) == Some(tag));
+    let values = |tag: DynamicTag| {
+        let of_tag = entries.iter().filter(move |entry| entry.d_tag(endian) == tag);
         of_tag.map(move |entry| entry.d_val(endian))
     };
     let (start, length) = (values(DT_STRTAB).next()?, values(DT_STRSZ).next()?);
@@ -82,17 +84,17 @@ mod tests {
         let dynamic = HEADER + 2 * SEGMENT;
         let table = dynamic + 7 * ENTRY;
         let entries = words(&[
-            u64::from(DT_NEEDED),
+            DT_NEEDED.0 as u64,
             at(b"libm"),
-            u64::from(DT_NEEDED),
+            DT_NEEDED.0 as u64,
             at(b"libesker"),
-            u64::from(DT_RPATH),
+            DT_RPATH.0 as u64,
             at(b"/opt"),
-            u64::from(DT_RUNPATH),
+            DT_RUNPATH.0 as u64,
             at(b"$ORIGIN"),
-            u64::from(DT_STRTAB),
+            DT_STRTAB.0 as u64,
             BASE + table as u64,
-            u64::from(DT_STRSZ),
+            DT_STRSZ.0 as u64,
             names.len() as u64,
             0,
             0,
@@ -109,8 +111,8 @@ mod tests {
             &words(&[0, HEADER as u64, 0]),
             &0_u32.to_le_bytes(),
             &halves(&[HEADER as u16, SEGMENT as u16, 2, 0, 0, 0]),
-            &segment(PT_LOAD, 0, whole),
-            &segment(object::elf::PT_DYNAMIC, dynamic, 7 * ENTRY),
+            &segment(PT_LOAD.0, 0, whole),
+            &segment(object::elf::PT_DYNAMIC.0, dynamic, 7 * ENTRY),
             &entries,
             names,
         ]

@@ -94,7 +94,7 @@ pub(crate) fn write_vector2(
         return match buffers(vector, count) {
             Some(parts) => {
                 let parts = shared(&parts);
-                file.file(|content| Ok(file.append_parts(content, &parts)?.1 as isize))
+                Ok(file.append_parts(&*file.file()?, &parts)?.1 as isize)
             }
             None => refuse(libc::EINVAL),
         };

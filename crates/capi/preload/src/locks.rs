@@ -371,7 +371,7 @@ pub(crate) fn range(
     let origin = match c_int::from(lock.l_whence) {
         libc::SEEK_SET => 0,
         libc::SEEK_CUR => file.position.seek(fd, 0, libc::SEEK_CUR)?,
-        libc::SEEK_END => file.file(|file| Ok(file.size()? as i64))?,
+        libc::SEEK_END => file.file()?.size()? as i64,
         _ => return refuse(libc::EINVAL),
     };
     let start = origin.checked_add(lock.l_start).map_or(refuse(libc::EOVERFLOW), Ok)?;

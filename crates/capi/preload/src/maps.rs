@@ -60,22 +60,19 @@ impl Region {
     }
 
     fn write_changes(&mut self) -> Answer<()> {
-        let Some(mut copy) = self.copy.take() else { return Ok(()) };
-        let result = self.file.whole(|file| {
-            // Bytes past the end of the file are not written, as in Linux.
-            let size = file.size()?.saturating_sub(self.offset).min(self.length as u64) as usize;
-            for start in (0..size).step_by(PAGE) {
-                let end = (start + PAGE).min(size);
-                let now = &self.view.bytes()[start..end];
-                if *now != copy[start..end] {
-                    copy[start..end].copy_from_slice(now);
-                    file.write_at(self.offset + start as u64, &copy[start..end])?;
-                }
+        let Some(copy) = &mut self.copy else { return Ok(()) };
+        let file = self.file.stored_file()?;
+        // Bytes past the end of the file are not written, as in Linux.
+        let size = file.size()?.saturating_sub(self.offset).min(self.length as u64) as usize;
+        for start in (0..size).step_by(PAGE) {
+            let end = (start + PAGE).min(size);
+            let now = &self.view.bytes()[start..end];
+            if *now != copy[start..end] {
+                copy[start..end].copy_from_slice(now);
+                file.write_at(self.offset + start as u64, &copy[start..end])?;
             }
-            Ok(())
-        });
-        self.copy = Some(copy);
-        result
+        }
+        Ok(())
     }
 
     /// The part of it from `start` to `end`.
@@ -326,10 +323,8 @@ fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
     // SAFETY: the memory is new, has this length, and nothing else uses it yet.
     let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, length) };
-    file.whole(|file| {
-        file.read_at(offset, memory)?;
-        Ok(())
-    })
+    file.stored_file()?.read_at(offset, memory)?;
+    Ok(())
 }
 
 /// Records a shared mapping.

@@ -24,9 +24,10 @@ pub(crate) struct OpenFile {
 }
 
 /// The kind of an open file.
+#[derive(Clone)]
 pub(crate) enum Content {
     /// A regular file.
-    File(File),
+    File(Arc<File>),
     /// A directory, or anything opened with `O_PATH`.
     Node(Node),
 }
@@ -45,14 +46,8 @@ impl Content {
             let now = Some(Time::now());
             node.set_attr(&SetAttr { size: Some(0), mtime: now, ..SetAttr::default() })?;
         }
-        Ok(Self::File(node.open(Open { read, write, truncate: truncate && write })?))
-    }
-
-    fn node(&self) -> Node {
-        match self {
-            Self::File(file) => file.node().clone(),
-            Self::Node(node) => node.clone(),
-        }
+        let file = node.open(Open { read, write, truncate: truncate && write })?;
+        Ok(Self::File(Arc::new(file)))
     }
 }
 
@@ -135,11 +130,11 @@ impl OpenFile {
         if self.identity.flags & libc::O_PATH == 0 { Ok(self) } else { refuse(libc::EBADF) }
     }
 
-    fn content(&self) -> Answer<Arc<Content>> {
-        match self.content.load_full() {
+    fn content(&self) -> Answer<Content> {
+        match &*self.content.load() {
             Some(content) => {
-                self.inherit(&content)?;
-                Ok(content)
+                self.inherit(content)?;
+                Ok(Content::clone(content))
             }
             None => self.reopen(),
         }
@@ -163,7 +158,7 @@ impl OpenFile {
     }
 
     #[cold]
-    fn reopen(&self) -> Answer<Arc<Content>> {
+    fn reopen(&self) -> Answer<Content> {
         let fs = mounted::get()?;
         let node = fs.resolve(&fs.root(), &self.identity.path, Follow::AllButLast);
         let node = match node {
@@ -171,47 +166,53 @@ impl OpenFile {
             // The file was removed or moved since, and another process still has it open.
             _ => fs.file_in_use(self.identity.oid).or_else(|_| refuse(libc::ESTALE))?,
         };
-        let content = Arc::new(Content::open(node, self.identity.flags)?);
-        self.content.store(Some(content.clone()));
+        let content = Content::open(node, self.identity.flags)?;
+        self.content.store(Some(Arc::new(content.clone())));
         Ok(content)
     }
 
     /// The node of the file.
     pub(crate) fn node(&self) -> Answer<Node> {
-        self.content().map(|content| content.node())
+        match self.content()? {
+            Content::File(file) => Ok(file.node().clone()),
+            Content::Node(node) => Ok(node),
+        }
     }
 
-    /// Runs `work` on a regular file, after writing back changes to its mappings.
+    /// The regular file, after writing back changes to its mappings.
     ///
     /// # Errors
     /// `EISDIR` for a directory, `EBADF` for a file opened with `O_PATH`.
-    pub(crate) fn file<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
+    pub(crate) fn file(&self) -> Answer<Arc<File>> {
         maps::write_back_of(self.identity.oid);
-        self.whole(work)
+        self.stored_file()
     }
 
-    /// Runs `work` on a regular file.
-    pub(crate) fn whole<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
-        match &*self.content()? {
-            Content::File(file) => work(file),
+    /// The regular file, as the store has it: changes to its mappings may not be written back yet.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory, `EBADF` for a file opened with `O_PATH`.
+    pub(crate) fn stored_file(&self) -> Answer<Arc<File>> {
+        match self.content()? {
+            Content::File(file) => Ok(file),
             Content::Node(_) if self.is_listable() => refuse(libc::EISDIR),
             Content::Node(_) => refuse(libc::EBADF),
         }
     }
 
-    /// Runs `work`, which changes the content, on a regular file. Directories cannot be opened for writing.
+    /// The regular file, for a change of its content. Directories cannot be opened for writing.
     ///
     /// # Errors
     /// `EBADF` for a directory, and for a file opened with `O_PATH`.
-    pub(crate) fn for_writing<T>(&self, work: impl FnOnce(&File) -> Answer<T>) -> Answer<T> {
-        match self.file(work) {
+    pub(crate) fn for_writing(&self) -> Answer<Arc<File>> {
+        match self.file() {
             Err(Fail::Errno(libc::EISDIR)) => refuse(libc::EBADF),
             answer => answer,
         }
     }
 
     pub(crate) fn attr(&self) -> Answer<Attr> {
-        match &*self.content()? {
+        match self.content()? {
             Content::File(file) => Ok(file.attr()?),
             Content::Node(node) => Ok(node.attr()?),
         }
@@ -219,7 +220,7 @@ impl OpenFile {
 
     /// Stores pending changes (POSIX: `fsync`).
     pub(crate) fn sync(&self) -> Answer<c_int> {
-        match &*self.open()?.content()? {
+        match self.open()?.content()? {
             Content::File(file) => {
                 maps::write_back_of(self.identity.oid);
                 file.sync()?;
@@ -231,7 +232,7 @@ impl OpenFile {
 
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`).
     pub(crate) fn set_attr(&self, change: &SetAttr) -> Answer<c_int> {
-        match &*self.content()? {
+        match self.content()? {
             Content::File(file) => file.set_attr(change)?,
             Content::Node(node) => node.set_attr(change)?,
         };
@@ -243,9 +244,8 @@ impl OpenFile {
     pub(crate) fn read(&self, fd: c_int, buffer: &mut [u8]) -> Answer<isize> {
         self.refuse_mode(libc::O_WRONLY)?;
         let length = buffer.len().min(TRANSFER_MAX);
-        self.file(|file| {
-            self.advance_by(fd, length, |offset| Ok(file.read_at(offset, &mut buffer[..length])?))
-        })
+        let file = self.file()?;
+        self.advance_by(fd, length, |offset| Ok(file.read_at(offset, &mut buffer[..length])?))
     }
 
     /// Reads at the offset of `fd` into several buffers. For a directory, only empty buffers are accepted, as in Linux.
@@ -255,21 +255,19 @@ impl OpenFile {
         if length == 0 && self.is_listable() {
             return Ok(0);
         }
-        self.file(|file| {
-            self.advance_by(fd, length, |offset| Ok(file.read_vectored_at(offset, buffers)?))
-        })
+        let file = self.file()?;
+        self.advance_by(fd, length, |offset| Ok(file.read_vectored_at(offset, buffers)?))
     }
 
     /// Writes at the offset of `fd`, or at the end of the file, and advances the offset.
     pub(crate) fn write(&self, fd: c_int, parts: &[&[u8]]) -> Answer<isize> {
         self.refuse_mode(libc::O_RDONLY)?;
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        self.for_writing(|file| {
-            if self.position.appends(fd) {
-                return self.append(file, fd, parts, length);
-            }
-            self.advance_by(fd, length, |offset| self.put(file, offset, parts))
-        })
+        let file = self.for_writing()?;
+        match self.position.appends(fd) {
+            true => self.append(&file, fd, parts, length),
+            false => self.advance_by(fd, length, |offset| self.put(&file, offset, parts)),
+        }
     }
 
     fn append(&self, file: &File, fd: c_int, parts: &[&[u8]], length: usize) -> Answer<isize> {
@@ -310,10 +308,11 @@ impl OpenFile {
     /// Writes at an offset; with `O_APPEND` at the end, as Linux does.
     pub(crate) fn write_at(&self, fd: c_int, parts: &[&[u8]], offset: i64) -> Answer<isize> {
         let offset = self.start(libc::O_RDONLY, offset, parts.iter().map(|part| part.len()))?;
-        self.for_writing(|file| match self.position.appends(fd) {
-            true => self.append_parts(file, parts).map(|(_, length)| length as isize),
-            false => Ok(self.put(file, offset, parts)? as isize),
-        })
+        let file = self.for_writing()?;
+        match self.position.appends(fd) {
+            true => self.append_parts(&file, parts).map(|(_, length)| length as isize),
+            false => Ok(self.put(&file, offset, parts)? as isize),
+        }
     }
 
     /// Fails with `EBADF` for a file opened in this mode, or with `O_PATH`.
@@ -345,7 +344,7 @@ impl OpenFile {
     /// Reads at an offset, into one buffer.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: i64) -> Answer<isize> {
         let offset = self.start(libc::O_WRONLY, offset, [buffer.len()].into_iter())?;
-        self.file(|file| Ok(file.read_at(offset, buffer)? as isize))
+        Ok(self.file()?.read_at(offset, buffer)? as isize)
     }
 
     /// Reads at an offset into several buffers. For a directory, only empty buffers are accepted, as in Linux.
@@ -355,7 +354,7 @@ impl OpenFile {
         if self.is_listable() && buffers.iter().all(|buffer| buffer.is_empty()) {
             return Ok(0);
         }
-        self.file(|file| Ok(file.read_vectored_at(offset, buffers)? as isize))
+        Ok(self.file()?.read_vectored_at(offset, buffers)? as isize)
     }
 
     /// Moves the offset of `fd` (POSIX: `lseek`).
@@ -365,14 +364,15 @@ impl OpenFile {
             return self.position.seek(fd, offset, whence);
         }
         let from = |offset: i64| u64::try_from(offset).or_else(|_| refuse(libc::ENXIO));
-        let to = self.file(|file| match whence {
+        let file = self.file()?;
+        let to = match whence {
             libc::SEEK_END => {
-                (file.size()? as i64).checked_add(offset).map_or(refuse(libc::EINVAL), Ok)
+                (file.size()? as i64).checked_add(offset).map_or(refuse(libc::EINVAL), Ok)?
             }
-            libc::SEEK_DATA => Ok(file.seek_data(from(offset)?)? as i64),
-            libc::SEEK_HOLE => Ok(file.seek_hole(from(offset)?)? as i64),
-            _ => refuse(libc::EINVAL),
-        })?;
+            libc::SEEK_DATA => file.seek_data(from(offset)?)? as i64,
+            libc::SEEK_HOLE => file.seek_hole(from(offset)?)? as i64,
+            _ => return refuse(libc::EINVAL),
+        };
         if to < 0 {
             return refuse(libc::EINVAL);
         }

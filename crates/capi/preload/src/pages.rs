@@ -125,7 +125,7 @@ impl Pages {
             }
             // Sets the size last: a process that is killed before leaves at most part of a page, which no process has
             // mapped.
-            file.whole(|file| self.copy(file, start / PAGE * PAGE, end))?;
+            self.copy(&*file.stored_file()?, start / PAGE * PAGE, end)?;
             raw::resize(self.descriptor(), end as i64)
         })
     }

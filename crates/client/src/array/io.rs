@@ -1,13 +1,13 @@
 //! Reading and writing ranges of cells.
+use super::Array;
 use super::cells::{Chunk, Part, Piece, chunks, holes};
-use super::{AKEY, Array};
 use crate::access::Access;
 use crate::view::View;
 use esker_os::{HUGE_PAGE, lacks_huge_pages, want_huge_pages};
 use esker_types::ops::{
     AkeyRef, Cond, DkeyFetch, Fetch, FetchReply, Sink, Source, Update, Value, Wanted,
 };
-use esker_types::{Error, ErrorKind, Extent, Result};
+use esker_types::{Error, ErrorKind, Extent, FLAT_AKEY, Result};
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Array {
 
     fn update<'a>(&self, extents: &'a [Extent], data: Source<'a>) -> Update<'a> {
         let value = Value::Array { record_size: self.layout.cell_size(), extents, data };
-        Update { akey: AKEY, value, cond: Cond::NONE }
+        Update { akey: FLAT_AKEY, value, cond: Cond::NONE }
     }
 
     /// Views the cells of `range` without a copy if possible. Otherwise it is a copy if `may_copy`, with zeros for
@@ -121,7 +121,7 @@ impl Array {
         let bytes = self.bytes_of(range.count)?;
         if let Some(piece) = self.layout.only_piece(&[range]) {
             let (dkey, extents) = (piece.dkey.to_ne_bytes(), [piece.extent]);
-            let akey = AkeyRef { dkey: &dkey, akey: AKEY };
+            let akey = AkeyRef { dkey: &dkey, akey: FLAT_AKEY };
             let view = self.object.view(akey, Wanted::Array(&extents), access).await?;
             // The read rejects records of another size.
             if let Some(view) = view.filter(|view| view.len() == bytes) {
@@ -243,7 +243,7 @@ impl Read<'_> {
     }
 
     fn fetch_of<'b>(&self, extents: &'b [Extent], sink: Sink<'b>) -> Fetch<'b> {
-        let mut fetch = Fetch::array(AKEY, self.array.layout.cell_size(), extents, sink);
+        let mut fetch = Fetch::array(FLAT_AKEY, self.array.layout.cell_size(), extents, sink);
         fetch.request.want_filled = self.holes != Holes::Left;
         fetch
     }

@@ -14,10 +14,10 @@ use cells::Layout;
 use esker_types::ops::{
     Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Source, Update, Value, Write, WriteOp,
 };
-use esker_types::{ArrayAttributes, Epoch, Error, ErrorKind, ObjectId, ObjectType, Result};
+use esker_types::{
+    ArrayAttributes, Epoch, Error, ErrorKind, FLAT_AKEY, ObjectId, ObjectType, Result,
+};
 
-/// The akey that holds the cells of a chunk, and the attributes under dkey 0.
-const AKEY: &[u8] = b"0";
 /// The dkey of the attributes. Chunk `n` has dkey `n + 1`.
 pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
 /// Arrays whose sizes are asked for in one message.
@@ -27,7 +27,7 @@ const LAST_CELL: KeyQuery<'_> = KeyQuery {
     edge: Edge::Max,
     dkey: None,
     after: None,
-    akey: Some(AKEY),
+    akey: Some(FLAT_AKEY),
     want_akey: false,
     want_extent: true,
 };
@@ -100,7 +100,7 @@ impl Array {
         attributes.check()?;
         let stored = attributes.to_bytes();
         let value = Value::Single(Source::One(&stored));
-        let updates = [Update { akey: AKEY, value, cond: Cond::AKEY_INSERT }];
+        let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::AKEY_INSERT }];
         object.update(&ATTRIBUTES_DKEY, Cond::DKEY_INSERT, &updates, access).await?;
         Ok(Self::new(object, attributes))
     }
@@ -108,7 +108,7 @@ impl Array {
     pub(crate) async fn open(object: Object, access: Access<'_>) -> Result<Self> {
         check_type(&object, |otype| otype == ObjectType::Array)?;
         let mut stored = [0; ArrayAttributes::STORED_BYTES];
-        let mut fetch = Fetch::single(AKEY, Sink::One(&mut stored));
+        let mut fetch = Fetch::single(FLAT_AKEY, Sink::One(&mut stored));
         let fetches = std::slice::from_mut(&mut fetch);
         let fetched = object.fetch(&ATTRIBUTES_DKEY, Cond::NONE, fetches, access).await;
         match (fetch.reply.size as usize, fetched) {

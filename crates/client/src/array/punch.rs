@@ -1,11 +1,11 @@
 //! Removing cells.
+use super::Array;
 use super::cells::{Chunk, Piece, chunks};
-use super::{AKEY, Array};
 use crate::access::Access;
 use crate::limits::PUNCH_TRIES_MAX;
 use crate::proof::Proof;
 use esker_types::ops::{Anchor, Cond, ListLimit, Update, Value};
-use esker_types::{Error, ErrorKind, Extent, Result, key_to_u64};
+use esker_types::{Error, ErrorKind, Extent, FLAT_AKEY, Result, key_to_u64};
 
 /// Chunks that a punch names, whether they exist or not. For longer ranges it lists the chunks that exist.
 const PUNCH_CHUNKS_MAX: u64 = 8192;
@@ -97,7 +97,7 @@ impl Array {
 }
 
 pub(super) fn punch_update(extents: &[Extent]) -> Update<'_> {
-    Update { akey: AKEY, value: Value::PunchExtents(extents), cond: Cond::NONE }
+    Update { akey: FLAT_AKEY, value: Value::PunchExtents(extents), cond: Cond::NONE }
 }
 
 /// The same cells as sorted ranges without overlaps.

@@ -1,11 +1,11 @@
 //! Changing the size of an array.
 use super::punch::punch_update;
-use super::{AKEY, ATTRIBUTES_DKEY, Array};
+use super::{ATTRIBUTES_DKEY, Array};
 use crate::access::Access;
 use esker_types::ops::{
     Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
 };
-use esker_types::{Extent, ObjectType, Result, key_to_u64};
+use esker_types::{Extent, FLAT_AKEY, ObjectType, Result, key_to_u64};
 
 /// Number of dkeys that are listed and removed per step.
 const DKEYS_PER_STEP: usize = 1024;
@@ -55,7 +55,7 @@ impl Array {
     /// # Errors
     /// Errors of the backend.
     pub async fn touch_stored(&self, access: Access<'_>) -> Result<()> {
-        let mut stored = Fetch::single(AKEY, Sink::None);
+        let mut stored = Fetch::single(FLAT_AKEY, Sink::None);
         let fetches = std::slice::from_mut(&mut stored);
         self.object.fetch(&ATTRIBUTES_DKEY, Cond::NONE, fetches, access).await?;
         if stored.reply.size == 0 { Ok(()) } else { self.put_attributes(access).await }
@@ -64,7 +64,7 @@ impl Array {
     async fn put_attributes(&self, access: Access<'_>) -> Result<()> {
         let stored = self.attributes().to_bytes();
         let value = Value::Single(Source::One(&stored));
-        let updates = [Update { akey: AKEY, value, cond: Cond::NONE }];
+        let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
         self.object.update(&ATTRIBUTES_DKEY, Cond::NONE, &updates, access).await
     }
 
@@ -82,7 +82,7 @@ impl Array {
         let last = [Extent::new(last, 1)];
         let data = Source::One(&zeros);
         let value = Value::Array { record_size: self.layout.cell_size(), extents: &last, data };
-        let zero = [Update { akey: AKEY, value, cond: Cond::NONE }];
+        let zero = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
         let writes = [self.write_op(&dkey, &punch), self.write_op(&dkey, &zero)];
         let count = if present { 1 } else { 2 };
         self.object.container().write(&writes[..count], access).await
@@ -92,7 +92,7 @@ impl Array {
         let extents = [Extent::new(record, 1)];
         let mut cell = vec![0; self.layout.cell_size() as usize];
         let sink = Sink::One(&mut cell);
-        let mut fetch = Fetch::array(AKEY, self.layout.cell_size(), &extents, sink);
+        let mut fetch = Fetch::array(FLAT_AKEY, self.layout.cell_size(), &extents, sink);
         fetch.request.want_filled = true;
         let fetches = std::slice::from_mut(&mut fetch);
         self.object.fetch(dkey, Cond::NONE, fetches, access).await?;

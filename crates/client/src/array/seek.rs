@@ -1,8 +1,8 @@
 //! Finding data and holes.
-use super::{AKEY, Array};
+use super::Array;
 use crate::access::Access;
 use esker_types::ops::{AkeyRef, Anchor, Edge, KeyQuery, StoredExtent};
-use esker_types::{Result, key_to_u64};
+use esker_types::{FLAT_AKEY, Result, key_to_u64};
 
 /// Number of extents of a chunk to list at a time.
 const EXTENTS_PER_STEP_MAX: usize = 256;
@@ -50,7 +50,7 @@ impl Array {
             edge: Edge::Min,
             dkey: None,
             after: Some(&before.to_ne_bytes()),
-            akey: Some(AKEY),
+            akey: Some(FLAT_AKEY),
             want_akey: false,
             want_extent: true,
         };
@@ -101,7 +101,7 @@ impl Array {
         entries: usize,
         access: Access<'_>,
     ) -> Result<Vec<StoredExtent>> {
-        let key = AkeyRef { dkey: &dkey.to_ne_bytes(), akey: AKEY };
+        let key = AkeyRef { dkey: &dkey.to_ne_bytes(), akey: FLAT_AKEY };
         self.object.list_extents(key, anchor, entries, access).await
     }
 }

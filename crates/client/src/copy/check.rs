@@ -10,13 +10,10 @@ use crate::pool::Pool;
 use esker_backend::Capabilities;
 use esker_os::executor::Wait;
 use esker_types::ops::{AkeyRef, Anchor, ListLimit};
-use esker_types::{Error, ErrorKind, ObjectId, ObjectType, Result};
+use esker_types::{Error, ErrorKind, FLAT_AKEY, ObjectId, ObjectType, Result};
 
 /// Keys or extents to list at a time.
 const ENTRIES: usize = 1024;
-
-/// The only akey of Key-Values and arrays, on backends that support no others.
-const AKEY: &[u8] = b"0";
 
 /// Scans a container without copying, and counts its objects and dkeys.
 ///
@@ -138,7 +135,7 @@ impl Survey<'_> {
         while !anchor.is_end() {
             let limit = ListLimit::entries(ENTRIES);
             let akeys = self.object.list_akeys(dkey, &mut anchor, limit, self.access).wait()?;
-            if akeys.iter().any(|akey| akey != AKEY) {
+            if akeys.iter().any(|akey| akey != FLAT_AKEY) {
                 return Err(self.refuse(
                     "has akeys that Key-Values and Arrays do not have, which are all that the target supports",
                 ));
@@ -154,7 +151,7 @@ impl Survey<'_> {
         }
         let (mut anchor, mut next) = (Anchor::Start, 0);
         while !anchor.is_end() {
-            let key = AkeyRef { dkey, akey: AKEY };
+            let key = AkeyRef { dkey, akey: FLAT_AKEY };
             let found = self.object.list_extents(key, &mut anchor, ENTRIES, self.access).wait()?;
             for stored in found {
                 if stored.extent.start > next {

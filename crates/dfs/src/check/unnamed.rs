@@ -9,11 +9,8 @@ use crate::node::Node;
 use crate::orphans;
 use esker::types::info::OpenMode;
 use esker::types::ops::{Anchor, Cond, Edge, KeyQuery, ListLimit};
-use esker::types::{Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker::types::{Error, ErrorKind, Extent, FLAT_AKEY, ObjectId, ObjectType, Result};
 use esker::{Access, Wait, is_name_catalog};
-
-/// The akey of a chunk.
-const CHUNK_AKEY: &[u8] = b"0";
 
 /// Treatment of the objects that no entry names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +135,7 @@ impl Check<'_> {
                 let last = KeyQuery {
                     edge: Edge::Max,
                     dkey: Some(dkey),
-                    akey: Some(CHUNK_AKEY),
+                    akey: Some(FLAT_AKEY),
                     want_extent: true,
                     ..KeyQuery::FIRST_DKEY
                 };
