@@ -280,9 +280,30 @@ impl Node {
         }
         let found = match self.kind() {
             Kind::File => orphans::find_used(&self.0.fs, self.oid(), access)?,
-            Kind::Directory | Kind::Symlink => None,
+            Kind::Directory => orphans::find_directory(&self.0.fs, self.oid(), access)?,
+            Kind::Symlink => None,
         };
         found.ok_or_else(|| self.gone_error())
+    }
+
+    /// Fails if this directory was removed. It does so by reading the entry of the directory, without a mark: the
+    /// transaction that reads it conflicts with a removal.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`].
+    pub(crate) fn check_exists(&self, access: Access<'_>) -> Result<()> {
+        let (fs, oid) = (&self.0.fs, self.oid());
+        if self.parent().is_none() || self.location().oid(fs.container(), access)? == Some(oid) {
+            return Ok(());
+        }
+        match self.located(access) {
+            // Another program moved it: only an empty directory can be removed.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let is_empty = entry::is_empty(&self.object(), access)?;
+                if is_empty { Err(error) } else { Ok(()) }
+            }
+            located => located.map(drop),
+        }
     }
 
     pub(crate) fn inode_at(
