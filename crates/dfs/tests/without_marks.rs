@@ -208,7 +208,10 @@ fn directory_renamed_by_a_program_of_daos_takes_entries_while_it_has_some() {
         object.update(b"moved", Cond::NONE, &[update], Access::Latest).wait().unwrap();
         object.punch_dkey(b"dir", Cond::NONE, Access::Latest).wait().unwrap();
         dir.mkdir(b"below", &DIR).unwrap();
-        assert_eq!(root.lookup(b"moved").unwrap().lookup(b"below").unwrap().kind(), Kind::Directory);
+        assert_eq!(
+            root.lookup(b"moved").unwrap().lookup(b"below").unwrap().kind(),
+            Kind::Directory
+        );
     });
 }
 
