@@ -286,8 +286,8 @@ impl Node {
         found.ok_or_else(|| self.gone_error())
     }
 
-    /// Fails if this directory was removed. It does so by reading the entry of the directory, without a mark: the
-    /// transaction that reads it conflicts with a removal.
+    /// Fails if this directory, which has no mark, was removed. The transaction reads the entry of the directory, so it
+    /// conflicts with a removal.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`].

@@ -25,10 +25,10 @@ const DIRECTORY: u32 = 0o040_000;
 /// Upper half of the user's bits and lower word of the object of orphans, which names no directories of the tree.
 const ORPHANS: (u32, u64) = (2, 0);
 
-/// What a copy does with marks.
+/// Treatment of marks in a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// Copies them as they are.
+    /// They are copied as they are.
     #[default]
     Copy,
     LeaveOut,

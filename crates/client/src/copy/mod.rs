@@ -1,10 +1,11 @@
 //! Copies whole containers between any two backends.
 //!
 //! A copy keeps everything in a container as it is: objects with their ids (hence types and classes), dkeys, akeys,
-//! single values, records, holes, attributes, properties, and the next number for object ids. The marks of directories
-//! of a file system are left out or added, as the target has them. A copy does not include the container's snapshots. If the source supports snapshots, the copy is of one point in time, held by a snapshot
-//! until the copy is done; otherwise each object is copied when it is reached, and the container should not be
-//! written meanwhile.
+//! single values, records, holes, attributes, properties, and the next number for object ids. The marks of the
+//! directories of a file system are left out or added, as the target needs them. A copy does not include the
+//! container's snapshots. If the source supports snapshots, the copy is of one point in time, held by a snapshot until
+//! the copy is done; otherwise each object is copied when it is reached, and the container should not be written
+//! meanwhile.
 //!
 //! A copy in progress has the label of the target with [`UNFINISHED`] appended; it gets its own label when it is
 //! complete. Its progress is recorded in a property, after the data up to that point was copied: calling again
