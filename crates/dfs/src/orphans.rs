@@ -4,8 +4,8 @@
 //! For a renamed file, it stores an entry that leads to the new name. The next mount removes the orphans of killed
 //! processes.
 //!
-//! Where directories have no marks, it also stores an entry for each renamed directory, for an hour: by it, a process
-//! that has found the directory under its former name finds its entry.
+//! On pools whose directories have no marks, it also stores an entry for each renamed directory, for an hour: by it, a
+//! process that has found the directory under its former name finds its entry.
 use crate::attr;
 use crate::entry::EntryLocation;
 use crate::entry::{self, FullEntry, LINK_AKEY};

@@ -215,7 +215,7 @@ fn directory_renamed_by_a_program_of_daos_takes_entries_while_it_has_some() {
     });
 }
 
-/// Of two processes, one creates an entry in a directory, and the other removes the directory.
+/// One process creates an entry in a directory, while another one removes the directory.
 #[test]
 fn either_creation_or_removal_of_the_directory_succeeds() {
     on_each(|pool| {
