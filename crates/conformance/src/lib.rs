@@ -7,10 +7,11 @@
 //!
 //! The other modules are for Esker's own tests. [`gate`] is a backend whose operations wait, for tests of waiting.
 //! [`faulty`] is a backend with a fault, and [`between`] is the code that both share. [`parts`] is a client of all
-//! nodes of a pool over nodes. [`place`] selects the containers of tests.
+//! nodes of a pool over nodes. [`place`] selects the containers of tests, and [`declaring`] is a backend with other capabilities.
 #![forbid(unsafe_code)]
 
 pub mod between;
+pub mod declaring;
 pub mod faulty;
 pub mod gate;
 pub mod model;

@@ -1,8 +1,8 @@
 //! The suite itself: a topic is skipped if its capability is not declared.
+use esker_backend::memory::Memory;
 use esker_backend::{Capabilities, Pool, Reply};
 use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::{Outcome, Setup, TOPICS};
-use esker_backend::memory::Memory;
 use std::sync::Arc;
 
 /// Declares no optional capability.

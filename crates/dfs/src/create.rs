@@ -141,7 +141,7 @@ impl Node {
                 {
                     mounted.new_file_leases.put_back(class, lease);
                 }
-                if kind == Kind::Directory {
+                if kind == Kind::Directory && entry::has_marks(self.fs().container()) {
                     let made = self.fs().container().object(inode.oid);
                     let _ = made.punch(Cond::NONE, Access::Latest).wait();
                 }
@@ -215,8 +215,16 @@ impl Node {
         let op = WriteOp::Update { dkey: name, cond: Cond::DKEY_INSERT, updates };
         let writes = [entry::require_mark(self.oid()), Write { oid: self.oid(), op }];
         let container = self.fs().container();
+        let has_marks = entry::has_marks(container);
         if let Some(proof) = proof {
-            return container.write_if(&writes, proof).wait();
+            // Without marks, the directory exists if its entry, which the proof covers, has not changed.
+            return container.write_if(&writes[usize::from(!has_marks)..], proof).wait();
+        }
+        if !has_marks {
+            return self.fs().transact(|access| {
+                self.check_exists(access)?;
+                self.object().update(name, Cond::DKEY_INSERT, updates, access).wait()
+            });
         }
         loop {
             match container.write(&writes, Access::Latest).wait() {

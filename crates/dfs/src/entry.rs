@@ -2,7 +2,8 @@
 //!
 //! A name is a dkey. Its akey `DFS_INODE` holds the inode, `DFS_SLINK` the target of a symbolic link,
 //! `x:NAME` an extended attribute. The dkey `/` is not a name: it marks a directory that exists, so that
-//! no process creates an entry in a removed one.
+//! no process creates an entry in a removed one. Pools whose file systems programs of DAOS list have no
+//! marks ([`has_marks`]): there, a new entry depends on the entry of its directory.
 use crate::inode::{INODE_BYTES, Inode};
 use crate::limits::NAME_MAX;
 use esker::types::limits::{INLINE_MAX, SINGLE_VALUE_MAX};
@@ -24,6 +25,8 @@ pub(crate) const MARK: &[u8] = b"/";
 const MARK_AKEY: &[u8] = b"DFS_DIRECTORY";
 /// The upper word of the id of the object that stores files without a name; the lower one is 0.
 pub(crate) const ORPHANS_HI: u64 = 2;
+/// Bytes of an inode with the id of its object.
+const OID_EXTENT: Extent = Extent::new(4, 16);
 /// Records of an inode: its bytes.
 pub(crate) const INODE_EXTENT: Extent = Extent::new(0, INODE_BYTES as u64);
 /// Akeys of one entry that are listed at a time.
@@ -50,6 +53,19 @@ impl EntryLocation {
     /// True for the inode of a file without a name.
     pub(crate) fn is_orphans(&self) -> bool {
         (self.dir.hi as u32, self.dir.lo) == (ORPHANS_HI as u32, 0)
+    }
+
+    /// The object that the entry names; `None` if the entry does not exist. A transaction that has read it does not
+    /// conflict with changes of the other attributes.
+    pub(crate) fn oid(&self, in_: &Container, access: Access<'_>) -> Result<Option<ObjectId>> {
+        let mut words = [[0; 8]; 2];
+        let extent = [OID_EXTENT];
+        let mut fetch = Fetch::array(INODE_AKEY, 1, &extent, Sink::One(words.as_flattened_mut()));
+        let fetches = std::slice::from_mut(&mut fetch);
+        in_.object(self.dir).fetch(&self.name, Cond::NONE, fetches, access).wait()?;
+        let exists = fetch.reply.size != 0;
+        let [lo, hi] = words.map(u64::from_le_bytes);
+        Ok(exists.then_some(ObjectId { hi, lo }))
     }
 
     #[cold]
@@ -188,6 +204,11 @@ fn fetch_short(
     std::iter::zip(found, sizes).map(entry).collect()
 }
 
+/// True if directories of a container have marks. Programs of DAOS would list a mark as a file.
+pub(crate) fn has_marks(container: &Container) -> bool {
+    !container.capabilities().fixed_layouts
+}
+
 /// True if the directory has its mark.
 pub(crate) fn is_marked(dir: &Object, access: Access<'_>) -> Result<bool> {
     let mut fetch = Fetch::single(MARK_AKEY, Sink::None);
@@ -199,9 +220,12 @@ pub(crate) fn is_marked(dir: &Object, access: Access<'_>) -> Result<bool> {
     }
 }
 
-/// Sets the mark of a directory.
+/// Sets the mark of a directory, where directories have marks.
 pub(crate) fn mark(dir: &Object, access: Access<'_>) -> Result<()> {
-    dir.update(MARK, Cond::NONE, &[mark_update()], access).wait()
+    match has_marks(dir.container()) {
+        true => dir.update(MARK, Cond::NONE, &[mark_update()], access).wait(),
+        false => Ok(()),
+    }
 }
 
 /// The update that sets the mark.
@@ -322,7 +346,7 @@ pub(crate) fn akeys(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Vec
     Ok(akeys)
 }
 
-/// True if the directory stores only the mark.
+/// True if the directory stores nothing but a mark.
 pub(crate) fn is_empty(dir: &Object, access: Access<'_>) -> Result<bool> {
     let mut anchor = Anchor::Start;
     while !anchor.is_end() {

@@ -57,6 +57,10 @@ pub const PENDING_TIMES_MAX: usize = 1024;
 /// Directories whose new location a process remembers after it moved them.
 pub const MOVES_MAX: usize = 1024;
 
+/// Seconds for which the new location of a renamed directory is stored, on pools whose directories have no marks
+/// (`daos:`).
+pub const MOVED_DIRECTORY_SECONDS: u64 = 3600;
+
 /// Attempts of a transaction that meets conflicts; then the call fails with `ErrorKind::Again`.
 pub const RETRIES_MAX: u32 = 10_000;
 

@@ -1,6 +1,6 @@
 //! Current entries of nodes: where an entry is now, and what it stores, even after a move or removal.
 use crate::attr::Attr;
-use crate::entry::EntryLocation;
+use crate::entry::{self, EntryLocation};
 use crate::inode::{Inode, Kind};
 use crate::node::Node;
 use crate::orphans;
@@ -67,8 +67,29 @@ impl Node {
         }
         let found = match self.kind() {
             Kind::File => orphans::find_used(self.fs(), self.oid(), access)?,
-            Kind::Directory | Kind::Symlink => None,
+            Kind::Directory => orphans::find_directory(self.fs(), self.oid(), access)?,
+            Kind::Symlink => None,
         };
         found.ok_or_else(|| self.gone_error())
+    }
+
+    /// Fails if this directory, which has no mark, was removed. The transaction reads the entry of the directory, so it
+    /// conflicts with a removal.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`].
+    pub(crate) fn check_exists(&self, access: Access<'_>) -> Result<()> {
+        let container = self.fs().container();
+        if self.parent().is_none() || self.location().oid(container, access)? == Some(self.oid()) {
+            return Ok(());
+        }
+        match self.located(access) {
+            // Another program moved it: only an empty directory can be removed.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let is_empty = entry::is_empty(&self.object(), access)?;
+                if is_empty { Err(error) } else { Ok(()) }
+            }
+            located => located.map(drop),
+        }
     }
 }

@@ -3,10 +3,13 @@
 //! A separate object stores their inodes, by object id, until the last process closes the file and frees the content.
 //! For a renamed file, it stores an entry that leads to the new name. The next mount removes the orphans of killed
 //! processes.
+//!
+//! On pools whose directories have no marks, it also stores an entry for each renamed directory, for an hour: by it, a
+//! process that has found the directory under its former name finds its entry.
 use crate::attr;
 use crate::entry::{self, EntryLocation, FullEntry, LINK_AKEY, ORPHANS_HI};
-use crate::inode::{Inode, Kind};
-use crate::limits::{DEFERRED_CLOSES_MAX, LIST_BATCH, LOOKS_MAX};
+use crate::inode::{Inode, Kind, Time};
+use crate::limits::{DEFERRED_CLOSES_MAX, LIST_BATCH, LOOKS_MAX, MOVED_DIRECTORY_SECONDS};
 use crate::mount::{Dfs, Mounted};
 use crate::node::{Inner, Node};
 use crate::path::Follow;
@@ -53,14 +56,20 @@ pub(crate) fn store_if_open(
     Ok(true)
 }
 
-/// In the transaction that renames an open file to `name` in `dir`: stores an entry that leads to the new name.
+/// In the transaction that renames an open file to `name` in `dir`, or a directory without a mark: stores an entry that
+/// leads to the new name.
 pub(crate) fn store_new_location(
     fs: &Dfs,
     inode: &Inode,
     (dir, name): (&Node, &[u8]),
     access: Access<'_>,
 ) -> Result<()> {
-    if inode.kind != Kind::File || !is_used(fs.mounted(), inode.oid)? {
+    let is_needed = match inode.kind {
+        Kind::File => is_used(fs.mounted(), inode.oid)?,
+        Kind::Directory => !entry::has_marks(fs.container()),
+        Kind::Symlink => false,
+    };
+    if !is_needed {
         return Ok(());
     }
     let (extent, bytes, path) = ([entry::INODE_EXTENT], inode.to_bytes(), dir.path_of(name));
@@ -204,6 +213,19 @@ pub(crate) fn find(
     Ok(inode.map(|inode| (node.location(), inode)))
 }
 
+/// The location and inode of a renamed directory without a mark, for [`MOVED_DIRECTORY_SECONDS`] after the
+/// rename.
+pub(crate) fn find_directory(
+    fs: &Dfs,
+    oid: ObjectId,
+    access: Access<'_>,
+) -> Result<Option<(EntryLocation, Inode)>> {
+    match entry::has_marks(fs.container()) {
+        true => Ok(None),
+        false => find_by_new_location(fs, oid, access),
+    }
+}
+
 /// [`find`] that retries: if the entry of an open file has just vanished, waits until the remover stored it as an
 /// orphan.
 pub(crate) fn find_used(
@@ -230,7 +252,7 @@ fn while_used<T>(
     Ok(None)
 }
 
-/// A renamed file, by its new location.
+/// A renamed file or directory, by its new location.
 fn find_by_new_location(
     fs: &Dfs,
     oid: ObjectId,
@@ -273,6 +295,7 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
                 continue;
             }
             match () {
+                () if is_recent_directory(&inode) => {}
                 () if name.ends_with(GOING) => free_orphan(fs.mounted(), &inode)?,
                 () if name.ends_with(MOVED) => remove_entry(fs.mounted(), name)?,
                 () => bury(fs.mounted(), &inode)?,
@@ -280,6 +303,11 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn is_recent_directory(inode: &Inode) -> bool {
+    let age = inode.ctime.apart(Time::now());
+    inode.kind == Kind::Directory && age.as_secs() < MOVED_DIRECTORY_SECONDS
 }
 
 /// Frees the content of a file. Most removed files are empty, and reading the size is cheaper than a write.

@@ -109,7 +109,7 @@ impl ValidatedDirectory {
         let (fs, new) = (from.fs(), EntryLocation { dir: *dir, name: name.into() });
         let is_stored_there = |name| fs.container().node_of(*dir, name) == self.storage_node;
         if fs.mounted().entry_hints.inode(&new).is_some()
-            || !is_stored_there(MARK)
+            || entry::has_marks(fs.container()) && !is_stored_there(MARK)
             || !is_stored_there(name)
         {
             return Ok(None);

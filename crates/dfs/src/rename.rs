@@ -132,7 +132,7 @@ impl Rename<'_> {
         let source = FullEntry::read(&from, self.name, access)?;
         let mut source = source.ok_or_else(|| self.from.no_entry_error(self.name))?;
         let target = FullEntry::read(&to, self.new_name, access)?;
-        self.check_mark(access)?;
+        self.check_target(access)?;
         with.map_or(Ok(()), |with| (with.check)(target.as_ref().map(Existing::new)))?;
         match (self.mode, &target) {
             (RenameMode::NoReplace, Some(_)) => {
@@ -188,7 +188,10 @@ impl Rename<'_> {
     }
 
     /// Refuses to move into a removed directory.
-    fn check_mark(&self, access: Access<'_>) -> Result<()> {
+    fn check_target(&self, access: Access<'_>) -> Result<()> {
+        if !entry::has_marks(self.to.fs().container()) {
+            return self.to.check_exists(access);
+        }
         if entry::is_marked(&self.to.directory()?, access)? {
             return Ok(());
         }

@@ -216,7 +216,8 @@ pub(crate) fn format(container: &Container, new: &NewDfs) -> Result<Roots> {
         write(roots.superblock, ROOT_NAME, Cond::NONE, &inode),
         write(roots.root, entry::MARK, Cond::NONE, &mark),
     ];
-    container.write(&writes, Access::Latest).wait()?;
+    let count = if entry::has_marks(container) { 3 } else { 2 };
+    container.write(&writes[..count], Access::Latest).wait()?;
     Ok(roots)
 }
 

@@ -57,6 +57,7 @@ pub struct Capabilities {
     #[cfg_attr(feature = "serde", serde(skip))]
     pub short_lexical_keys: bool,
     /// A container holds a file system only if it was created so: with the metadata `prop:layout_type` and `prop:roots`.
+    /// Programs of DAOS read it, so that each dkey of a directory must be a name.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub fixed_layouts: bool,
     /// Number of targets over which an object class can spread.

@@ -4,11 +4,15 @@
 use crate::code::{Code, Result};
 use crate::list::Level;
 use crate::mgmt::SYSTEM;
+use ::dfs::limits::NAME_MAX;
 use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker::types::ops::{AkeyRef, Anchor, Cond, ListLimit};
 use esker::types::{ErrorKind, ObjectId, ObjectType};
-use esker::{Access, Container, Object};
+use esker::{Access, Container, FILES_LAYOUT, Object};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// First byte of the property of a container that holds a file system: `DAOS_PROP_CO_LAYOUT_POSIX`.
+const LAYOUT_POSIX: u8 = 1;
 
 /// Entries of a listing without a buffer for keys.
 const ENTRIES_MAX: usize = 128;
@@ -78,7 +82,8 @@ pub(crate) fn check_akey_punch(oid: ObjectId) -> Result<()> {
     rule(|| !is_flat(oid), Code::INVAL)
 }
 
-/// Refuses long keys in sorted objects, and a second akey under a dkey of a flat object. DAOS replaces the first akey
+/// Refuses long keys in sorted objects, dkeys of directories that programs of DAOS could not list, and a second akey
+/// under a dkey of a flat object. DAOS replaces the first akey
 /// by the second, and no program should rely on that.
 pub(crate) async fn check_update(
     object: &Object,
@@ -97,11 +102,30 @@ pub(crate) async fn check_update(
     if is_long(sorts_dkeys, dkey.len()) || is_long(sorts_akeys, longest.unwrap_or(0)) {
         return Err(Code::KEY2BIG);
     }
+    check_name(object, dkey).await?;
     match akeys {
         [akey] if is_flat(oid) => check_only(object, dkey, akey, access).await,
         [_, _, ..] if is_flat(oid) => Err(Code::NO_PERM),
         _ => Ok(()),
     }
+}
+
+/// The dkeys of a directory are names of files. DAOS stores others, and its file system fails to list the directory.
+async fn check_name(object: &Object, dkey: &[u8]) -> Result<()> {
+    let oid = object.oid();
+    let is_superblock = (oid.hi as u32, oid.lo) == (0, 0);
+    let is_directory = oid.object_type() == Some(ObjectType::MultiHashed) && !is_superblock;
+    if !is_directory || is_name(dkey) {
+        return Ok(());
+    }
+    let layout = object.container().properties().get(FILES_LAYOUT).await?;
+    let holds_files = layout.is_some_and(|layout| layout.first() == Some(&LAYOUT_POSIX));
+    rule(|| !holds_files, Code::INVAL)
+}
+
+fn is_name(dkey: &[u8]) -> bool {
+    let is_special = matches!(dkey, b"" | b"." | b"..");
+    !is_special && dkey.len() <= NAME_MAX && dkey.iter().all(|byte| !matches!(byte, b'/' | 0))
 }
 
 async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>) -> Result<()> {

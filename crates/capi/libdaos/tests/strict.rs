@@ -6,6 +6,9 @@ mod common;
 
 use common::*;
 use daos::abi::{EpochRange, Handle, IOD_SINGLE, Iod, KeyDesc, ObjId, Ptr, Recx};
+use daos::container::daos_cont_close;
+use daos::dfs::create::dfs_cont_create_with_label;
+use daos::dfs::mount::dfs_umount;
 use daos::list::{daos_obj_list_akey, daos_obj_list_recx};
 use daos::object::*;
 use daos::pool::{daos_pool_connect2, daos_pool_disconnect};
@@ -19,6 +22,7 @@ const COND_PER_AKEY: u64 = 0x80;
 /// The classes `OC_TINY`, which DAOS names but does not have, and `OC_S1`.
 const TINY: u64 = 51 << 32;
 const S1: u64 = 0x0001_0001 << 32;
+const SMALL: u32 = common::S1;
 
 fn opened(store: &Store, otype: u32) -> Handle {
     let mut oh = NONE;
@@ -133,4 +137,31 @@ fn library_refuses_what_daos_refuses() {
         daos_obj_open(store.coh, oid, OBJ_RW, at(&mut oh), WAIT)
     };
     assert_eq!((open(S1), open(TINY)), (0, INVAL));
+
+    directories_have_names_only(&store);
+}
+
+/// Programs of DAOS cannot list a directory with another dkey. The superblock has the dkey `/`.
+fn directories_have_names_only(store: &Store) {
+    let (label, mut coh) = (text(c"files"), NONE);
+    let (none, mut dfs) = (Ptr::null(), Ptr::null());
+    let made =
+        dfs_cont_create_with_label(store.poh, label, none, Ptr::null(), at(&mut coh), at(&mut dfs));
+    assert_eq!(made, 0);
+    let open = |hi: u64, otype: u32, class| {
+        let (mut oid, mut oh) = (ObjId { hi, lo: hi }, NONE);
+        assert_eq!(daos_obj_generate_oid2(coh, at(&mut oid), otype, class, 0, 0), 0);
+        assert_eq!(daos_obj_open(coh, oid, OBJ_RW, at(&mut oh), WAIT), 0);
+        oh
+    };
+    let directory = open(20, MULTI_HASHED, SX);
+    assert_eq!(put(directory, &[b'n'; 255], &[b"DFS_INODE"]), 0);
+    for dkey in [&b"/"[..], b"a/b", b"a\0", b".", b"..", &[b'n'; 256]] {
+        assert_eq!(put(directory, dkey, &[b"DFS_INODE"]), INVAL, "{dkey:?}");
+    }
+    assert_eq!(put(open(0, MULTI_HASHED, SMALL), b"/", &[b"x:user.a"]), 0);
+    assert_eq!(put(open(21, KV_HASHED, SX), b"/", &[b"0"]), 0);
+    assert_eq!(put(opened(store, MULTI_HASHED), b"/", &[b"a"]), 0);
+    assert_eq!(dfs_umount(dfs), 0);
+    assert_eq!(daos_cont_close(coh, WAIT), 0);
 }

@@ -1,4 +1,5 @@
 //! Draining: copies new data of one container to another, and removes it from the first.
+use super::marks::Marks;
 use super::progress::add;
 use super::state::{self, DrainState};
 use super::stride::{Stride, Walk};
@@ -91,7 +92,8 @@ impl<'a> Drain<'a> {
     fn round_at(&mut self, snapshot: Epoch) -> Result<Round> {
         let access = Access::Snapshot(snapshot);
         let (from, to, options, progress) = (self.from, &self.to, self.options, self.progress);
-        let walk = Walk { from, to, options, progress, access };
+        let marks = Marks::between(from, to)?;
+        let walk = Walk { from, to, options, progress, marks, access };
         // An earlier round may have drained the data of an apparent hole; a true hole is filled with zeros.
         let (able, zeros) = (to.capabilities(), Options { zeros: true, ..options.clone() });
         let (mut round, mut stride) = (Round::default(), Stride::default());

@@ -1,6 +1,7 @@
 //! Reading the content of a dkey, of any kind, piece by piece.
 use super::BUFFER_BYTES;
 use super::batch::{Batch, Kind, Piece};
+use super::marks::Marks;
 use crate::access::Access;
 use crate::object::Object;
 use esker_os::executor::Wait;
@@ -17,6 +18,7 @@ const TRIES: usize = 8;
 pub(super) struct Loader<'a> {
     pub(super) object: &'a Object,
     pub(super) access: Access<'a>,
+    pub(super) marks: Marks,
 }
 
 /// Takes the batch when it is full, and empties it.
@@ -29,6 +31,7 @@ impl Loader<'_> {
         while !anchor.is_end() {
             let limit = ListLimit::entries(ENTRIES);
             let akeys = self.object.list_akeys(dkey, &mut anchor, limit, self.access).wait()?;
+            let akeys = self.marks.copied(self.object.oid(), dkey, akeys);
             self.akeys(dkey, &akeys, batch, flush)?;
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! Copies whole containers between any two backends.
 //!
 //! A copy keeps everything in a container as it is: objects with their ids (hence types and classes), dkeys, akeys,
-//! single values, records, holes, attributes, properties, and the next number for object ids. It does not include the
-//! container's snapshots. If the source supports snapshots, the copy is of one point in time, held by a snapshot
-//! until the copy is done; otherwise each object is copied when it is reached, and the container should not be
-//! written meanwhile.
+//! single values, records, holes, attributes, properties, and the next number for object ids. The marks of the
+//! directories of a file system are left out or added, as the target needs them. A copy does not include the
+//! container's snapshots. If the source supports snapshots, the copy is of one point in time, held by a snapshot until
+//! the copy is done; otherwise each object is copied when it is reached, and the container should not be written
+//! meanwhile.
 //!
 //! A copy in progress has the label of the target with [`UNFINISHED`] appended; it gets its own label when it is
 //! complete. Its progress is recorded in a property, after the data up to that point was copied: calling again
@@ -18,6 +19,7 @@ mod batch;
 mod check;
 mod drain;
 mod load;
+mod marks;
 mod progress;
 mod salvage;
 mod state;
@@ -37,6 +39,7 @@ use esker_types::check_label;
 use esker_types::info::OpenMode;
 use esker_types::limits::LABEL_MAX;
 use esker_types::{Epoch, Error, ErrorKind, Result};
+use marks::Marks;
 use state::{CopyPosition, CopyState};
 use stride::Walk;
 
@@ -103,7 +106,8 @@ pub fn copy(
     check::can_hold(from, pool, options)?;
     let (to, mut state) = state::begin(from, pool, label, options)?;
     if state.position != CopyPosition::End {
-        let walk = Walk { from, to: &to, options, progress, access: state.access() };
+        let marks = Marks::between(from, &to)?;
+        let walk = Walk { from, to: &to, options, progress, marks, access: state.access() };
         walk.run(&mut state)?;
     }
     finish(from, &to, label, &state)?;

@@ -1,5 +1,6 @@
 //! Copies the readable data of a damaged pool to another pool.
 use super::batch::{Batch, Kind, Piece};
+use super::marks::Marks;
 use super::progress::{Progress, Summary, add};
 use super::store::Storer;
 use crate::container::Container;
@@ -150,7 +151,8 @@ impl Writer<'_> {
     fn flush(&mut self) -> Result<()> {
         let Some((id, oid)) = self.current else { return Ok(()) };
         let Some(rescued) = self.containers.get(&id) else { return Ok(()) };
-        let storer = Storer { to: &rescued.container, oid, verify: true, progress: self.progress };
+        let (to, progress, marks) = (&rescued.container, self.progress, Marks::default());
+        let storer = Storer { to, oid, verify: true, progress, marks };
         storer.store(&mut self.batch, &mut self.scratch)
     }
 

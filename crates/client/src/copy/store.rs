@@ -1,5 +1,6 @@
 //! Writes the data that was read, and reads it back.
 use super::batch::{Batch, Kind, PIECES_MAX, Piece};
+use super::marks::Marks;
 use super::progress::{Progress, add};
 use crate::access::Access;
 use crate::container::Container;
@@ -13,6 +14,7 @@ pub(super) struct Storer<'a> {
     pub(super) oid: ObjectId,
     pub(super) verify: bool,
     pub(super) progress: &'a Progress,
+    pub(super) marks: Marks,
 }
 
 impl Storer<'_> {
@@ -43,7 +45,7 @@ impl Storer<'_> {
             .iter()
             .map(|(_, pieces)| pieces.iter().map(|piece| update(piece, &batch.bytes)).collect())
             .collect();
-        let writes: Vec<Write<'_>> = batch
+        let mut writes: Vec<Write<'_>> = batch
             .dkeys
             .iter()
             .zip(&updates)
@@ -52,6 +54,7 @@ impl Storer<'_> {
                 op: WriteOp::Update { dkey, cond: Cond::NONE, updates },
             })
             .collect();
+        writes.extend(self.marks.for_batch(self.oid, batch));
         let is_array = self.oid.object_type().is_some_and(|otype| otype.is_array());
         if self.to.capabilities().transactions && !is_array {
             return self.to.write(&writes, Access::Latest).wait();

@@ -2,6 +2,7 @@
 use super::Options;
 use super::batch::Batch;
 use super::load::Loader;
+use super::marks::Marks;
 use super::progress::{Progress, add};
 use super::state::{CopyPosition, CopyState};
 use super::store::Storer;
@@ -37,6 +38,7 @@ pub(super) struct Walk<'a> {
     pub(super) to: &'a Container,
     pub(super) options: &'a Options,
     pub(super) progress: &'a Progress,
+    pub(super) marks: Marks,
     pub(super) access: Access<'a>,
 }
 
@@ -137,9 +139,9 @@ impl Walk<'_> {
 
     fn part(&self, part: &Part, (batch, scratch): &mut (Batch, Vec<u8>)) -> Result<()> {
         let (oid, verify, progress) = (part.oid, self.options.verify, self.progress);
-        let storer = Storer { to: self.to, oid, verify, progress };
+        let storer = Storer { to: self.to, oid, verify, progress, marks: self.marks };
         let object = self.from.object(oid);
-        let loader = Loader { object: &object, access: self.access };
+        let loader = Loader { object: &object, access: self.access, marks: self.marks };
         batch.clear();
         for dkey in part.dkeys.iter() {
             loader.dkey(dkey, batch, &mut |batch| storer.store(batch, scratch))?;

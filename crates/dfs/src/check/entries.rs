@@ -158,6 +158,9 @@ impl Check<'_> {
 
     /// Damage of a directory itself, apart from its entries.
     fn directory_trouble(&self, oid: ObjectId) -> Result<Option<Damage>> {
+        if !entry::has_marks(self.container) {
+            return Ok(None);
+        }
         match entry::is_marked(&self.object(oid), Access::Latest) {
             Ok(marked) => Ok((!marked).then_some(Damage::Mark(oid))),
             Err(error) if is_damage(&error) => {
