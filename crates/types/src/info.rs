@@ -59,6 +59,10 @@ pub struct Capabilities {
     /// A container holds a file system only if it was created so: with the metadata `prop:layout_type` and `prop:roots`.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub fixed_layouts: bool,
+    /// An akey that was removed keeps its kind of value and its record size for a time: a write of the other kind fails
+    /// with [`crate::ErrorKind::NoPermission`], and one of another record size with [`crate::ErrorKind::Invalid`].
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub lasting_kinds: bool,
     /// Number of targets over which an object class can spread.
     pub targets: u32,
     /// Number of fault domains among them.
@@ -85,6 +89,7 @@ impl Capabilities {
             fitting_classes: false,
             short_lexical_keys: false,
             fixed_layouts: false,
+            lasting_kinds: false,
             targets,
             domains: 1,
         }
@@ -132,6 +137,11 @@ impl Capabilities {
                 self.fixed_layouts,
                 "fixed_layouts",
                 "a container is a file system for programs of DAOS only if it was created as one",
+            ),
+            (
+                self.lasting_kinds,
+                "lasting_kinds",
+                "an akey that was removed takes the same kind of value and the same record size only",
             ),
         ];
         all.into_iter().filter(|(differs, ..)| *differs).map(|(_, name, text)| (name, text))

@@ -8,6 +8,7 @@
 
 mod backend;
 mod container;
+mod earlier;
 mod fetch;
 mod listing;
 mod metadata;

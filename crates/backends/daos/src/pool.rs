@@ -40,6 +40,7 @@ impl Pool for Daos {
             fitting_classes: true,
             short_lexical_keys: true,
             fixed_layouts: true,
+            lasting_kinds: true,
             domains: self.0.domains,
             ..Capabilities::all(self.0.targets)
         }

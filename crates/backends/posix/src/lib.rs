@@ -141,6 +141,7 @@ impl Pool for Posix {
             fitting_classes: false,
             short_lexical_keys: false,
             fixed_layouts: false,
+            lasting_kinds: false,
             targets: TARGETS,
             domains: 1,
         }

@@ -143,6 +143,7 @@ impl Pool for Rados {
             fitting_classes: false,
             short_lexical_keys: false,
             fixed_layouts: false,
+            lasting_kinds: false,
             targets: TARGETS,
             domains: TARGETS,
         }

@@ -1,6 +1,8 @@
 //! Rules of DAOS that Esker does not have, for tests. Once [`esker_libdaos_be_strict`] is called, as by a `daos:` pool if the
 //! environment has `ESKER_DAOS_STRICT=1`, this library refuses what DAOS refuses, so that it can stand in for DAOS's own.
 //! docs/internals/daos.md has each rule with its place in DAOS.
+pub(crate) mod akeys;
+
 use crate::code::{Code, Result};
 use crate::list::Level;
 use crate::mgmt::SYSTEM;
@@ -23,6 +25,11 @@ pub extern "C" fn esker_libdaos_be_strict() {
 
 fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
+}
+
+/// The result of `make` in strict mode.
+pub(crate) fn if_on<T>(make: impl FnOnce() -> T) -> Option<T> {
+    is_on().then(make)
 }
 
 /// Fails with `code` if a rule is broken.
@@ -78,18 +85,29 @@ pub(crate) fn check_akey_punch(oid: ObjectId) -> Result<()> {
     rule(|| !is_flat(oid), Code::INVAL)
 }
 
-/// Refuses long keys in sorted objects, and a second akey under a dkey of a flat object. DAOS replaces the first akey
-/// by the second, and no program should rely on that.
-pub(crate) async fn check_update(
+/// Updates akeys of a dkey. Refuses long keys in sorted objects, a second akey under a dkey of a flat object, and what
+/// [`akeys`] refuses. DAOS replaces the first akey by the second, and no program should rely on that.
+pub(crate) async fn update(
     object: &Object,
     dkey: &[u8],
-    akeys: &[&[u8]],
+    changes: Option<Vec<akeys::Change<'_>>>,
+    access: Access<'_>,
+    apply: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    let Some(changes) = changes else { return apply.await };
+    check_update(object, dkey, &changes, access).await?;
+    akeys::check(object, dkey, &changes, access).await?;
+    apply.await?;
+    akeys::finish(object, dkey, &changes, access).await
+}
+
+async fn check_update(
+    object: &Object,
+    dkey: &[u8],
+    changes: &[akeys::Change<'_>],
     access: Access<'_>,
 ) -> Result<()> {
-    if !is_on() {
-        return Ok(());
-    }
-    let (oid, longest) = (object.oid(), akeys.iter().map(|akey| akey.len()).max());
+    let (oid, longest) = (object.oid(), changes.iter().map(|change| change.akey.len()).max());
     let sorts = |is_so: fn(ObjectType) -> bool| oid.object_type().is_some_and(is_so);
     let sorts_dkeys = sorts(ObjectType::has_lexical_dkeys);
     let sorts_akeys = sorts(ObjectType::has_lexical_akeys);
@@ -97,8 +115,8 @@ pub(crate) async fn check_update(
     if is_long(sorts_dkeys, dkey.len()) || is_long(sorts_akeys, longest.unwrap_or(0)) {
         return Err(Code::KEY2BIG);
     }
-    match akeys {
-        [akey] if is_flat(oid) => check_only(object, dkey, akey, access).await,
+    match changes {
+        [change] if is_flat(oid) => check_only(object, dkey, change.akey, access).await,
         [_, _, ..] if is_flat(oid) => Err(Code::NO_PERM),
         _ => Ok(()),
     }
@@ -113,6 +131,7 @@ async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_
 
 /// Punches an object. One that does not exist is punched whatever the condition.
 pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Result<()> {
+    akeys::note_punch(object, None, None, access);
     match object.punch(cond, access).await {
         Err(error) if is_on() && error.kind() == ErrorKind::NotFound => Ok(()),
         outcome => Ok(outcome?),
