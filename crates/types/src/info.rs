@@ -63,6 +63,10 @@ pub struct Capabilities {
     /// with [`crate::ErrorKind::NoPermission`], and one of another record size with [`crate::ErrorKind::Invalid`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub lasting_kinds: bool,
+    /// The epoch of an object in a snapshot may be later than its last change there, if the object has changed since. It is
+    /// never later than the snapshot.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub late_epochs: bool,
     /// Number of targets over which an object class can spread.
     pub targets: u32,
     /// Number of fault domains among them.
@@ -90,6 +94,7 @@ impl Capabilities {
             short_lexical_keys: false,
             fixed_layouts: false,
             lasting_kinds: false,
+            late_epochs: false,
             targets,
             domains: 1,
         }
@@ -142,6 +147,11 @@ impl Capabilities {
                 self.lasting_kinds,
                 "lasting_kinds",
                 "an akey that was removed takes the same kind of value and the same record size only",
+            ),
+            (
+                self.late_epochs,
+                "late_epochs",
+                "the time of the last change of an object in a snapshot may be that of the snapshot",
             ),
         ];
         all.into_iter().filter(|(differs, ..)| *differs).map(|(_, name, text)| (name, text))

@@ -41,6 +41,7 @@ impl Pool for Daos {
             short_lexical_keys: true,
             fixed_layouts: true,
             lasting_kinds: true,
+            late_epochs: true,
             domains: self.0.domains,
             ..Capabilities::all(self.0.targets)
         }

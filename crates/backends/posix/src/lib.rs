@@ -142,6 +142,7 @@ impl Pool for Posix {
             short_lexical_keys: false,
             fixed_layouts: false,
             lasting_kinds: false,
+            late_epochs: false,
             targets: TARGETS,
             domains: 1,
         }

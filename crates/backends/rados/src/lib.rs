@@ -144,6 +144,7 @@ impl Pool for Rados {
             short_lexical_keys: false,
             fixed_layouts: false,
             lasting_kinds: false,
+            late_epochs: false,
             targets: TARGETS,
             domains: TARGETS,
         }

@@ -559,7 +559,7 @@ pub extern "C" fn daos_obj_query_max_epoch(
     boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move {
-            epoch.needed()?.set(object.epoch(via.access()).await?.0);
+            epoch.needed()?.set(strict::epoch(&object, via.access()).await?.0);
             Ok(())
         })
     })

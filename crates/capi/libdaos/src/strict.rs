@@ -8,7 +8,7 @@ use crate::list::Level;
 use crate::mgmt::SYSTEM;
 use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker::types::ops::{AkeyRef, Anchor, Cond, ListLimit};
-use esker::types::{ErrorKind, ObjectId, ObjectType};
+use esker::types::{Epoch, ErrorKind, ObjectId, ObjectType};
 use esker::{Access, Container, Object};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -136,6 +136,21 @@ pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Re
         Err(error) if is_on() && error.kind() == ErrorKind::NotFound => Ok(()),
         outcome => Ok(outcome?),
     }
+}
+
+/// The epoch of the last change of an object. DAOS tells the latest, also to one who reads a snapshot that has the object.
+pub(crate) async fn epoch(object: &Object, access: Access<'_>) -> Result<Epoch> {
+    let epoch = object.epoch(access).await?;
+    let is_snapshot = match access {
+        Access::Latest => false,
+        Access::Snapshot(_) => true,
+        // An open transaction has an epoch only if it reads a snapshot.
+        Access::Tx(tx) => tx.is_open() && tx.epoch().is_some(),
+    };
+    if !is_on() || !is_snapshot || epoch == Epoch::default() {
+        return Ok(epoch);
+    }
+    Ok(epoch.max(object.epoch(Access::Latest).await?))
 }
 
 fn is_flat(oid: ObjectId) -> bool {

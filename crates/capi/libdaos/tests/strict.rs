@@ -9,7 +9,8 @@ use daos::abi::{EpochRange, Handle, IOD_ARRAY, IOD_SINGLE, Iod, KeyDesc, ObjId, 
 use daos::list::{daos_obj_list_akey, daos_obj_list_recx};
 use daos::object::*;
 use daos::pool::{daos_pool_connect2, daos_pool_disconnect};
-use daos::tx::{daos_tx_close, daos_tx_commit, daos_tx_open};
+use daos::snapshot::daos_cont_create_snap;
+use daos::tx::{daos_tx_close, daos_tx_commit, daos_tx_open, daos_tx_open_snap};
 use std::ffi::{CStr, c_int};
 
 /// `DAOS_OT_MULTI_LEXICAL`, `DAOS_COND_PUNCH`, and `DAOS_COND_PER_AKEY`.
@@ -81,6 +82,19 @@ fn check_akeys(store: &Store) {
         assert_eq!(daos_tx_commit(th, WAIT), if is_right { 0 } else { INVAL });
         assert_eq!(daos_tx_close(th, WAIT), 0);
     }
+}
+
+/// The latest change of an object is told to readers of a snapshot too.
+fn check_epoch(store: &Store) {
+    let oh = opened(store, MULTI_HASHED);
+    assert_eq!(put(oh, b"d", &[b"a"]), 0);
+    let (mut taken, mut th, mut epoch) = (0, NONE, 0);
+    assert_eq!(daos_cont_create_snap(store.coh, at(&mut taken), Ptr::null(), WAIT), 0);
+    assert_eq!(put(oh, b"d", &[b"a"]), 0);
+    assert_eq!(daos_tx_open_snap(store.coh, taken, at(&mut th), WAIT), 0);
+    assert_eq!(daos_obj_query_max_epoch(oh, th, at(&mut epoch), WAIT), 0);
+    assert!(epoch > taken);
+    assert_eq!(daos_tx_close(th, WAIT), 0);
 }
 
 fn list_records(oh: Handle, akey: &[u8], room: usize) -> c_int {
@@ -158,6 +172,7 @@ fn library_refuses_what_daos_refuses() {
     assert_eq!((connect(c"daos_server"), connect(c"other")), (0, INVAL));
 
     check_akeys(&store);
+    check_epoch(&store);
 
     let absent = opened(&store, MULTI_HASHED);
     assert_eq!(daos_obj_punch(absent, NONE, COND_PUNCH, WAIT), 0);
