@@ -283,10 +283,18 @@ pub struct ContainerInfo {
     pub label: String,
     /// Checksum over its data.
     pub checksum: Checksum,
-    /// When it was created.
+    /// When it was created; zero if that is not known.
     pub created: Epoch,
     /// Open handles of all processes (best effort: of another process any number counts as one).
     pub handles: u32,
+}
+
+impl ContainerInfo {
+    /// When it was created, if that is known.
+    #[must_use]
+    pub fn creation(&self) -> Option<Epoch> {
+        (self.created != Epoch::default()).then_some(self.created)
+    }
 }
 
 /// Position of a node's pool within a pool over nodes.
