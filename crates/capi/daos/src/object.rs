@@ -4,7 +4,7 @@ use crate::container::{Container, ContainerHandle};
 use crate::failure::{self, Request};
 use crate::layout::{ARRAY, RawHandle, RawIod, RawIov, RawRecx, RawSgl, SINGLE};
 use crate::library::{Ev, Functions};
-use crate::system::check_process;
+use crate::start::check_process;
 use crate::transaction::{Tx, handle_of};
 use esker_types::{Extent, ObjectId, Result};
 use std::ptr;

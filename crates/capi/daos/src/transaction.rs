@@ -4,7 +4,7 @@ use crate::container::{Container, ContainerHandle};
 use crate::failure::{self, Request};
 use crate::layout::RawHandle;
 use crate::library::{Ev, Functions};
-use crate::system::check_process;
+use crate::start::check_process;
 use esker_types::Result;
 use std::ptr;
 use std::sync::Arc;

@@ -10,10 +10,18 @@ use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker::types::ops::{AkeyRef, Anchor, Cond, ListLimit};
 use esker::types::{Epoch, ErrorKind, ObjectId, ObjectType};
 use esker::{Access, Container, Object};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Entries of a listing without a buffer for keys.
 const ENTRIES_MAX: usize = 128;
+
+/// Environment variable that names the file of an agent: `daos_init` waits until it exists, as for an agent that hangs.
+const AGENT_VARIABLE: &str = "ESKER_DAOS_AGENT";
+
+/// Time between two looks for that file.
+const LOOK: Duration = Duration::from_millis(2);
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -35,6 +43,14 @@ pub(crate) fn if_on<T>(make: impl FnOnce() -> T) -> Option<T> {
 /// Fails with `code` if a rule is broken.
 fn rule(holds: impl FnOnce() -> bool, code: Code) -> Result<()> {
     if is_on() && !holds() { Err(code) } else { Ok(()) }
+}
+
+/// DAOS's library asks the agent, and waits for its answer however long that takes.
+pub(crate) fn wait_for_agent() {
+    let file = std::env::var_os(AGENT_VARIABLE).filter(|_| is_on()).map(PathBuf::from);
+    while file.as_ref().is_some_and(|file| !file.exists()) {
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// The agent serves one system. A name that is not given is that of the system.

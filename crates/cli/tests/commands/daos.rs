@@ -102,6 +102,18 @@ fn a_pool_of_daos_is_used_like_others() {
     standin.ok(&["cont", "destroy", "daos:standin/run1"]);
 }
 
+/// The agent of DAOS hangs: the command ends, although libdaos waits.
+#[test]
+fn silent_agent_is_an_error_that_names_its_socket() {
+    let Some(standin) = Standin::new("16M") else { return };
+    let mut command = standin.command(&["cont", "list", "daos:standin?timeout=1"]);
+    command.env("ESKER_DAOS_AGENT", standin.site.dir.join("never"));
+    let output = command.env("DAOS_AGENT_DRPC_DIR", "/somewhere").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("/somewhere/daos_agent.sock") && said.contains("within 1 s"), "{said}");
+}
+
 /// A listing shows when a container was created, also after its metadata has changed. DAOS does not tell, so it is not
 /// known of a container that a tool of DAOS made.
 #[test]
