@@ -8,7 +8,7 @@ use crate::convert::{Data, Extents};
 use crate::handles::{Entry, Opened, kind};
 use crate::list::StoredPositions;
 use crate::strict::akeys::{Change, Content};
-use crate::{boundary, convert, handles, memory, strict};
+use crate::{boundary, conditions, convert, handles, memory, strict};
 use esker::types::limits::AKEYS_PER_OP_MAX;
 use esker::types::ops::{Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Update, Value};
 use esker::types::{Extent, KeyKind, ObjectClass, ObjectType};
@@ -219,6 +219,7 @@ async fn apply(
     updates: &mut [Update<'_>],
     access: Access<'_>,
 ) -> Result<()> {
+    let cond = conditions::check_update(object, dkey, cond, updates, access).await?;
     Ok(object.update(dkey, cond, updates, access).await?)
 }
 
@@ -249,6 +250,7 @@ pub extern "C" fn daos_obj_punch_dkeys(
                 return Err(Code::INVAL);
             }
             let (cond, dkey) = (convert::cond(flags, Cond::PUNCH), convert::key(dkeys)?);
+            let cond = conditions::check_punch(&object, dkey, &[], cond, via.access()).await?;
             strict::akeys::note_punch(&object, Some(dkey), None, via.access());
             Ok(object.punch_dkey(dkey, cond, via.access()).await?)
         })
@@ -274,6 +276,7 @@ pub extern "C" fn daos_obj_punch_akeys(
             let akeys = akeys.list(check_count(nr)?)?;
             let akeys = akeys.iter().map(convert::key_in).collect::<Result<Vec<_>>>()?;
             let cond = convert::cond(flags, Cond::PUNCH);
+            let cond = conditions::check_punch(&object, dkey, &akeys, cond, via.access()).await?;
             strict::akeys::note_punch(&object, Some(dkey), Some(&akeys), via.access());
             Ok(object.punch_akeys(dkey, &akeys, cond, via.access()).await?)
         })
