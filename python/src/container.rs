@@ -98,7 +98,7 @@ impl Container {
         text::mode_name(self.container.mode())
     }
 
-    /// Its description: label, uuid, checksum, created (seconds since 1970), handles.
+    /// Its description: label, uuid, checksum, created (seconds since 1970, None if not known), handles.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         describe(py, &call(py, || self.container.query().wait())?)
     }
@@ -305,7 +305,8 @@ pub(crate) fn describe<'py>(py: Python<'py>, info: &ContainerInfo) -> PyResult<B
     shown.set_item("label", &info.label)?;
     shown.set_item("uuid", info.uuid.to_string())?;
     shown.set_item("checksum", text::checksum_name(info.checksum))?;
-    shown.set_item("created", info.created.unix_time().as_secs_f64())?;
+    let created = info.creation().map(|created| created.unix_time().as_secs_f64());
+    shown.set_item("created", created)?;
     shown.set_item("handles", info.handles)?;
     Ok(shown)
 }

@@ -114,9 +114,14 @@ pub(crate) fn container(info: &ContainerInfo) -> Value {
         "uuid": info.uuid.to_string(),
         "label": info.label,
         "checksum": checksum(info.checksum),
-        "created": utc(info.created),
+        "created": info.creation().map(utc),
         "handles": info.handles,
     })
+}
+
+/// When a container was created, for people.
+pub(crate) fn created(info: &ContainerInfo) -> String {
+    info.creation().map_or_else(|| "unknown".to_owned(), utc)
 }
 
 /// A container as people know it.

@@ -2,8 +2,8 @@
 use crate::between::{Interceptor, PoolBetween};
 use esker::Pool;
 use esker::types::info::OpenMode;
+use esker_backend::memory::Memory;
 use esker_backend::{Capabilities, Reply};
-use esker_memory::Memory;
 use std::sync::Arc;
 
 /// The change of the capabilities.

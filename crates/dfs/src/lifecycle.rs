@@ -21,6 +21,20 @@ fn declare(pool: &Pool, container: &NewContainer<'_>, new: &NewDfs) -> Result<Co
     pool.create_container(&container.clone().with_metadata(&metadata)).wait()
 }
 
+/// Refuses a container that was not created as this file system, where that cannot be done later.
+fn check_declared(container: &Container, new: &NewDfs) -> Result<()> {
+    if !container.capabilities().fixed_layouts {
+        return Ok(());
+    }
+    let roots = Roots::from_superblock(container, &new.superblock()?)?;
+    for (name, value) in superblock::properties(roots) {
+        if container.properties().get(name).wait()?.as_deref() != Some(&value) {
+            return Err(fixed_layout_error(container));
+        }
+    }
+    Ok(())
+}
+
 impl Dfs {
     /// Creates a container with a file system (DAOS: `dfs_cont_create`).
     ///
@@ -51,10 +65,11 @@ impl Dfs {
     /// Creates a file system in a container that has none.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; else as
-    /// [`Dfs::create_container`].
+    /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; [`ErrorKind::NotSupported`] if the pool takes the
+    /// layout of a container only when it creates it; else as [`Dfs::create_container`].
     pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
         container.transaction().map(drop).map_err(explain_no_transactions)?;
+        check_declared(container, new)?;
         let roots = superblock::format(container, new)?;
         let properties = superblock::properties(roots);
         let changes: Vec<_> =
@@ -127,6 +142,17 @@ fn explain_no_transactions(error: Error) -> Error {
         ),
         _ => error,
     }
+}
+
+#[cold]
+fn fixed_layout_error(container: &Container) -> Error {
+    let info = container.info();
+    let name = if info.label.is_empty() { info.uuid.to_string() } else { info.label.clone() };
+    let message = format!(
+        "container {name:?} was not created as this file system, and the layout of a container of DAOS cannot be set \
+         later: create another with `esker cont create --type posix`"
+    );
+    Error::new(ErrorKind::NotSupported, message)
 }
 
 #[cold]

@@ -10,7 +10,7 @@ use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker::types::{ErrorKind, Extent, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
-use esker_testkit::{declaring, place};
+use esker_conformance::{declaring, place};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of races in a test.

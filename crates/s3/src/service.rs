@@ -5,6 +5,7 @@ use crate::list::has_keys;
 use crate::metrics::Metrics;
 use crate::sums::Etags;
 use esker::Pool;
+use esker::types::Epoch;
 use esker::types::info::ContainerInfo;
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
@@ -42,7 +43,8 @@ impl Service {
 
 /// A bucket in the list of buckets.
 fn shown(container: ContainerInfo) -> s3s::dto::Bucket {
-    let created = SystemTime::UNIX_EPOCH.checked_add(container.created.unix_time());
+    let time = |created: Epoch| SystemTime::UNIX_EPOCH.checked_add(created.unix_time());
+    let created = container.creation().and_then(time);
     s3s::dto::Bucket {
         name: Some(container.label),
         creation_date: created.map(Timestamp::from),

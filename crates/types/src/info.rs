@@ -60,6 +60,14 @@ pub struct Capabilities {
     /// Programs of DAOS read it, so that each dkey of a directory must be a name.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub fixed_layouts: bool,
+    /// An akey that was removed keeps its kind of value and its record size for a time: a write of the other kind fails
+    /// with [`crate::ErrorKind::NoPermission`], and one of another record size with [`crate::ErrorKind::Invalid`].
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub lasting_kinds: bool,
+    /// The epoch of an object in a snapshot may be later than its last change there, if the object has changed since. It is
+    /// never later than the snapshot.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub late_epochs: bool,
     /// Number of targets over which an object class can spread.
     pub targets: u32,
     /// Number of fault domains among them.
@@ -86,6 +94,8 @@ impl Capabilities {
             fitting_classes: false,
             short_lexical_keys: false,
             fixed_layouts: false,
+            lasting_kinds: false,
+            late_epochs: false,
             targets,
             domains: 1,
         }
@@ -149,6 +159,16 @@ impl Capabilities {
                 self.fixed_layouts,
                 "fixed_layouts",
                 "a container is a file system for programs of DAOS only if it was created as one",
+            ),
+            (
+                self.lasting_kinds,
+                "lasting_kinds",
+                "an akey that was removed takes the same kind of value and the same record size only",
+            ),
+            (
+                self.late_epochs,
+                "late_epochs",
+                "the time of the last change of an object in a snapshot may be that of the snapshot",
             ),
         ];
         all.into_iter().filter(|(differs, ..)| *differs).map(|(_, name, text)| (name, text))
@@ -280,10 +300,18 @@ pub struct ContainerInfo {
     pub label: String,
     /// Checksum over its data.
     pub checksum: Checksum,
-    /// When it was created.
+    /// When it was created; zero if that is not known.
     pub created: Epoch,
     /// Open handles of all processes (best effort: of another process any number counts as one).
     pub handles: u32,
+}
+
+impl ContainerInfo {
+    /// When it was created, if that is known.
+    #[must_use]
+    pub fn creation(&self) -> Option<Epoch> {
+        (self.created != Epoch::default()).then_some(self.created)
+    }
 }
 
 /// Position of a node's pool within a pool over nodes.

@@ -1,12 +1,13 @@
 //! Pools of DAOS: opening them, and the containers that this process has opened or listed.
-use super::names::shown_label;
+use super::JOIN_MAX;
+use super::names::{CREATED, shown_label};
 use super::oids::Numbers;
 use super::url::DaosUrl;
-use crate::binding::{Listed, Pool as Connection, PoolState};
+use crate::binding::{Container, ContainerMode, Listed, Pool as Connection, PoolState};
 use esker_backend::handles::{Handled, Handles, Table};
 use esker_backend::leases::Leases;
 use esker_os::ForkLock;
-use esker_os::executor::block_on;
+use esker_os::executor::{block_on, side_by_side, task};
 use esker_types::info::{
     ContainerId, ContainerInfo, Durability, Medium, OpenMode, PoolInfo, Space,
 };
@@ -110,12 +111,22 @@ impl Shared {
         })
     }
 
-    /// Description of a container in a listing. A listing opens no container, so the checksum is known only if this process
-    /// has opened it.
-    pub(super) fn described(&self, listed: &Listed) -> ContainerInfo {
+    /// Descriptions of containers in a listing.
+    pub(super) async fn describe(&self, listed: &[Listed]) -> Vec<ContainerInfo> {
+        let each = listed.iter().map(|listed| task(self.described(listed)));
+        side_by_side(each.collect(), JOIN_MAX).await
+    }
+
+    /// Description of a container in a listing. Its checksum and its time of creation are read once. Both are not known
+    /// of a container that this user may not open, or that is open for exclusive use.
+    async fn described(&self, listed: &Listed) -> ContainerInfo {
         let known = self.note(listed.uuid);
         let about = *known.about.lock();
-        let (checksum, created) = about.unwrap_or((Checksum::default(), Epoch(listed.changed)));
+        let about = match about {
+            Some(about) => Some(about),
+            None => self.look(listed.uuid, &known).await.ok(),
+        };
+        let (checksum, created) = about.unwrap_or_default();
         ContainerInfo {
             id: known.id,
             uuid: listed.uuid,
@@ -125,6 +136,22 @@ impl Shared {
             handles: listed.handles,
         }
     }
+
+    /// Opens a container to read its checksum and its time of creation.
+    async fn look(&self, uuid: Uuid, known: &Known) -> Result<(Checksum, Epoch)> {
+        let container = self.connection.open(&uuid.to_string(), ContainerMode::Look).await?;
+        let about = (checksum_of(container.query().await?.checksum), created(&container).await?);
+        container.close().await?;
+        *known.about.lock() = Some(about);
+        Ok(about)
+    }
+}
+
+/// When a container was created. DAOS does not tell: zero for one that Esker did not create.
+pub(super) async fn created(container: &Container) -> Result<Epoch> {
+    let stored = container.attributes().get(CREATED).await?;
+    let number = stored.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    Ok(number.map(Epoch).unwrap_or_default())
 }
 
 /// Numbers of checksums (`DAOS_PROP_CO_CSUM_*`).

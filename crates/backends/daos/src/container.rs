@@ -1,6 +1,6 @@
 //! The backend trait of open containers.
-use super::backend::{Known, Shared, checksum_of};
-use super::names::{CREATED, shown_label, unnamed};
+use super::backend::{Known, Shared, checksum_of, created};
+use super::names::{shown_label, unnamed};
 use super::read::Reader;
 use super::snapshots::Snapshots;
 use super::write::Writer;
@@ -39,10 +39,7 @@ impl Opened {
         pool.check_mode(mode)?;
         let container = pool.connection.open(name, ContainerMode::Use(mode)).await?;
         let state = container.query().await?;
-        let created = container.attributes().get(CREATED).await?;
-        let created = created.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
-        let (checksum, created) =
-            (checksum_of(state.checksum), Epoch(created.unwrap_or(state.changed)));
+        let (checksum, created) = (checksum_of(state.checksum), created(&container).await?);
         let known = pool.note(state.uuid);
         *known.about.lock() = Some((checksum, created));
         let info = ContainerInfo {

@@ -9,6 +9,7 @@
 mod backend;
 pub mod binding;
 mod container;
+mod earlier;
 mod fetch;
 mod listing;
 mod metadata;

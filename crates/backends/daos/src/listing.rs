@@ -1,5 +1,6 @@
 //! Listings of keys and extents. DAOS lists keys in an order of its own and continues only where it has stopped itself; so
 //! a listing is read as a whole, sorted, and handed out page by page.
+use super::earlier::without;
 use super::or_empty;
 use super::proof::{Digest, Read};
 use super::read::Reader;
@@ -43,6 +44,16 @@ impl Recent {
     }
 }
 
+/// The stored records of an akey that a punch leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Survivors {
+    /// The akey does not exist.
+    Absent,
+    /// It exists, and no record is left: it may have a single value.
+    None,
+    Some,
+}
+
 impl Reader<'_> {
     /// True if the object has a key.
     pub(super) async fn exists(&self) -> Result<bool> {
@@ -64,9 +75,12 @@ impl Reader<'_> {
         if is_flat(self.oid) {
             return Ok(akey == FLAT_AKEY && self.has_flat(dkey).await?);
         }
-        let most = DAOS_LISTING_BYTES_MAX;
-        let keys = self.object.keys(self.tx(), Some(dkey), false, most).await;
-        Ok(or_empty(keys)?.iter().any(|key| key == akey))
+        Ok(self.stored_akeys(dkey).await?.iter().any(|key| key == akey))
+    }
+
+    /// The akeys of a dkey of an object that is not flat, in the order of DAOS.
+    pub(super) async fn stored_akeys(&self, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
+        or_empty(self.object.keys(self.tx(), Some(dkey), false, DAOS_LISTING_BYTES_MAX).await)
     }
 
     /// True if a flat object has a dkey. Its akeys are not listed: DAOS does not store their names, and its engine ends
@@ -192,6 +206,30 @@ impl Reader<'_> {
             }
             outcome => outcome,
         }
+    }
+
+    /// The stored records that are left without those of `punched`. Extents are listed until one is found.
+    pub(super) async fn survivors(
+        &self,
+        (dkey, akey): (&[u8], &[u8]),
+        punched: &[Extent],
+    ) -> Result<Survivors> {
+        let survives = |extent: Extent| !without(vec![extent], punched).is_empty();
+        let found = self.object.has_extent(self.tx(), (dkey, akey), survives).await;
+        match found {
+            Ok(true) => Ok(Survivors::Some),
+            Ok(false) => self.survivors_of_none(dkey, akey).await,
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Survivors::Absent),
+            Err(error) if error.kind() == ErrorKind::NoHandle && is_flat(self.oid) => {
+                self.survivors_of_none(dkey, akey).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn survivors_of_none(&self, dkey: &[u8], akey: &[u8]) -> Result<Survivors> {
+        let exists = self.has_akey(dkey, akey).await?;
+        Ok(if exists { Survivors::None } else { Survivors::Absent })
     }
 
     pub(super) async fn page_of_extents(

@@ -40,6 +40,8 @@ impl Pool for Daos {
             fitting_classes: true,
             short_lexical_keys: true,
             fixed_layouts: true,
+            lasting_kinds: true,
+            late_epochs: true,
             domains: self.0.domains,
             ..Capabilities::all(self.0.targets)
         }
@@ -75,7 +77,7 @@ impl Pool for Daos {
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
         pending(async move {
             let all = self.0.connection.containers().await?;
-            let mut all: Vec<_> = all.iter().map(|listed| self.0.described(listed)).collect();
+            let mut all = self.0.describe(&all).await;
             all.sort_by(|a, b| (&a.label, a.uuid).cmp(&(&b.label, b.uuid)));
             Ok(all)
         })

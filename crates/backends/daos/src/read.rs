@@ -34,7 +34,8 @@ impl Reader<'_> {
     }
 
     /// The epoch of the object's last modification; zero if it has no key, or not the dkey that is asked for: DAOS does not
-    /// tell when that changed. In a snapshot it is at most the epoch of the snapshot.
+    /// tell when that changed. In a snapshot DAOS tells the latest modification of all, so it is at most the epoch of the
+    /// snapshot.
     pub(super) async fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
         if dkey.is_some() && self.query(KeyQuery { dkey, ..KeyQuery::FIRST_DKEY }).await?.is_none()
         {

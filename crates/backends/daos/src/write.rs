@@ -2,7 +2,9 @@
 //! read, are transactions of DAOS.
 use super::RECORDS_END;
 use super::container::Opened;
+use super::earlier::Earlier;
 use super::fetch::{are_apart, contended};
+use super::listing::Survivors;
 use super::proof::{Holds, holds};
 use super::read::Reader;
 use super::rules;
@@ -28,7 +30,8 @@ impl Writer<'_> {
         change.writes.iter().try_for_each(rules::check)?;
         match change.writes {
             [write] if change.tokens.is_none() && !is_checked_here(&write.op) => {
-                self.apply(None, write).await?;
+                let earlier = Earlier { oid: write.oid, writes: &[] };
+                self.apply(None, write, earlier).await?;
                 Ok(Epoch::now())
             }
             [] if change.tokens.is_none() => Ok(Epoch::now()),
@@ -61,8 +64,9 @@ impl Writer<'_> {
                 }
             }
         }
-        for write in change.writes {
-            self.apply(Some(tx), write).await?;
+        for (index, write) in change.writes.iter().enumerate() {
+            let earlier = Earlier { oid: write.oid, writes: &change.writes[..index] };
+            self.apply(Some(tx), write, earlier).await?;
         }
         tx.commit().await.map(Some)
     }
@@ -79,13 +83,12 @@ impl Writer<'_> {
         }
     }
 
-    async fn apply(&self, tx: Option<&Tx>, write: &Write<'_>) -> Result<()> {
+    async fn apply(&self, tx: Option<&Tx>, write: &Write<'_>, earlier: Earlier<'_>) -> Result<()> {
         let object = self.opened.container.object(write.oid, true)?;
+        let reader = self.reader(&object, write.oid, tx);
         match write.op {
             WriteOp::Update { dkey, cond, updates } => {
-                let updates = updates.iter().map(prepared).collect::<Result<Vec<_>>>()?;
-                let updates: Vec<_> = updates.into_iter().flatten().collect();
-                update(&self.reader(&object, write.oid, tx), dkey, cond, updates).await
+                update(&reader, earlier, dkey, cond, updates).await
             }
             WriteOp::PunchObject { cond } => {
                 if is_checked_here(&write.op) {
@@ -93,34 +96,137 @@ impl Writer<'_> {
                 }
                 object.punch(tx, cond.bits()).await
             }
-            WriteOp::PunchDkey { dkey, cond } => object.punch_dkey(tx, dkey, cond.bits()).await,
+            WriteOp::PunchDkey { dkey, cond } => punch_dkey(&reader, earlier, dkey, cond).await,
             WriteOp::PunchAkeys { akeys: [], .. } => Ok(()),
             WriteOp::PunchAkeys { dkey, akeys, cond } if rules::is_flat(write.oid) => {
                 match (akeys.contains(&FLAT_AKEY), cond.has(Cond::PUNCH)) {
                     (_, true) if akeys.iter().any(|akey| *akey != FLAT_AKEY) => {
                         Err(Error::new(ErrorKind::NotFound, "an akey does not exist"))
                     }
-                    (true, _) => object.punch_dkey(tx, dkey, cond.bits()).await,
+                    (true, _) => punch_dkey(&reader, earlier, dkey, cond).await,
                     (false, _) => Ok(()),
                 }
             }
             WriteOp::PunchAkeys { dkey, akeys, cond } => {
-                let akeys = akeys.iter().map(|akey| akey.to_vec()).collect();
-                object.punch_akeys(tx, dkey, akeys, cond.bits()).await
+                punch_akeys(&reader, earlier, dkey, akeys, cond).await
             }
         }
     }
 }
 
-/// True for a change whose condition DAOS does not check: the punch of an object that is not there succeeds.
+/// True for a change that takes a look first, in the transaction that makes it. The punch of an object that is not there
+/// succeeds, whatever its condition. An akey whose records were all punched stays, so its last punch must remove it.
 fn is_checked_here(op: &WriteOp<'_>) -> bool {
-    matches!(op, WriteOp::PunchObject { cond } if cond.has(Cond::PUNCH))
+    match op {
+        WriteOp::PunchObject { cond } => cond.has(Cond::PUNCH),
+        WriteOp::Update { updates, .. } => has_punch(updates),
+        WriteOp::PunchDkey { .. } | WriteOp::PunchAkeys { .. } => false,
+    }
 }
 
-/// Updates akeys. In a transaction, akeys with conditions are updated one by one: libdaos would check several conditions as
-/// one, and ends the program if each akey has its own. The condition on the dkey is checked here then, and also if there is
-/// no akey to update, for which DAOS would not check it.
+fn has_punch(updates: &[Update<'_>]) -> bool {
+    updates.iter().any(|update| matches!(update.value, Value::PunchExtents(_)))
+}
+
+async fn punch_dkey(
+    reader: &Reader<'_>,
+    earlier: Earlier<'_>,
+    dkey: &[u8],
+    cond: Cond,
+) -> Result<()> {
+    let is_checked = cond.has(Cond::PUNCH) && earlier.concern(dkey);
+    if is_checked && !reader.has_dkey_after(earlier, dkey).await? {
+        return Err(Error::new(ErrorKind::NotFound, "the dkey does not exist"));
+    }
+    let cond = if is_checked { Cond::NONE } else { cond };
+    reader.object.punch_dkey(reader.tx(), dkey, cond.bits()).await
+}
+
+async fn punch_akeys(
+    reader: &Reader<'_>,
+    earlier: Earlier<'_>,
+    dkey: &[u8],
+    akeys: &[&[u8]],
+    cond: Cond,
+) -> Result<()> {
+    let is_checked = cond.has(Cond::PUNCH) && earlier.concern(dkey);
+    for akey in akeys.iter().filter(|_| is_checked) {
+        if !reader.has_akey_after(earlier, dkey, akey).await? {
+            return Err(Error::new(ErrorKind::NotFound, "an akey does not exist"));
+        }
+    }
+    let cond = if is_checked { Cond::NONE } else { cond };
+    let akeys = akeys.iter().map(|akey| akey.to_vec()).collect();
+    reader.object.punch_akeys(reader.tx(), dkey, akeys, cond.bits()).await
+}
+
+/// Updates akeys. DAOS checks the conditions, unless they depend on earlier writes of the change.
 async fn update(
+    reader: &Reader<'_>,
+    earlier: Earlier<'_>,
+    dkey: &[u8],
+    cond: Cond,
+    updates: &[Update<'_>],
+) -> Result<()> {
+    let mut wanted = updates.iter().map(prepared).collect::<Result<Vec<_>>>()?;
+    let (mut cond, mut emptied) = (cond, Vec::new());
+    if reader.is_transaction() && (has_punch(updates) || earlier.concern(dkey)) {
+        check_conditions(reader, earlier, dkey, cond, updates).await?;
+        wanted.iter_mut().flatten().for_each(|update| update.cond = 0);
+        cond = Cond::NONE;
+        emptied = leave_out_absent(reader, earlier, dkey, &mut wanted).await?;
+    }
+    let wanted: Vec<_> = wanted.into_iter().flatten().collect();
+    send(reader, dkey, cond, wanted).await?;
+    match emptied.is_empty() {
+        true => Ok(()),
+        false if rules::is_flat(reader.oid) => reader.object.punch_dkey(reader.tx(), dkey, 0).await,
+        false => reader.object.punch_akeys(reader.tx(), dkey, emptied, 0).await,
+    }
+}
+
+async fn check_conditions(
+    reader: &Reader<'_>,
+    earlier: Earlier<'_>,
+    dkey: &[u8],
+    cond: Cond,
+    updates: &[Update<'_>],
+) -> Result<()> {
+    check_dkey(reader, earlier, dkey, cond).await?;
+    let (insert, change) = (Cond::AKEY_INSERT, Cond::AKEY_UPDATE);
+    for update in updates.iter().filter(|it| it.cond.intersects(insert.union(change))) {
+        let exists = reader.has_akey_after(earlier, dkey, update.akey).await?;
+        check_existence("akey", exists, update.cond.has(insert), update.cond.has(change))?;
+    }
+    Ok(())
+}
+
+/// Leaves out punches of records of akeys that do not exist, for which DAOS would make them. Returns the akeys without
+/// any record after the update.
+async fn leave_out_absent(
+    reader: &Reader<'_>,
+    earlier: Earlier<'_>,
+    dkey: &[u8],
+    updates: &mut [Option<AkeyUpdate>],
+) -> Result<Vec<Vec<u8>>> {
+    let mut emptied = Vec::new();
+    for wanted in updates {
+        let Some(AkeyUpdate { akey, content: Content::Punch(extents), .. }) = wanted else {
+            continue;
+        };
+        match reader.survivors_after(earlier, (dkey, akey), extents).await? {
+            Survivors::Some => {}
+            Survivors::None => emptied.push(akey.clone()),
+            Survivors::Absent => *wanted = None,
+        }
+    }
+    Ok(emptied)
+}
+
+/// Sends an update. In a transaction, akeys with conditions are updated one by one: libdaos would check several conditions
+/// as one, and ends the program if each akey has its own. The condition on the dkey is checked here then, and also if
+/// no akey is updated, for which DAOS would not check it.
+async fn send(
     reader: &Reader<'_>,
     dkey: &[u8],
     cond: Cond,
@@ -131,7 +237,7 @@ async fn update(
     if !is_split && !updates.is_empty() {
         return object.update(tx, dkey, cond.bits(), updates).await;
     }
-    check_dkey(reader, dkey, cond).await?;
+    check_dkey(reader, Earlier { oid: reader.oid, writes: &[] }, dkey, cond).await?;
     for update in updates {
         object.update(tx, dkey, 0, vec![update]).await?;
     }
@@ -139,16 +245,26 @@ async fn update(
 }
 
 /// Checks a condition of an update that DAOS does not check.
-async fn check_dkey(reader: &Reader<'_>, dkey: &[u8], cond: Cond) -> Result<()> {
-    if !cond.intersects(Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE)) {
+async fn check_dkey(
+    reader: &Reader<'_>,
+    earlier: Earlier<'_>,
+    dkey: &[u8],
+    cond: Cond,
+) -> Result<()> {
+    let (insert, change) = (Cond::DKEY_INSERT, Cond::DKEY_UPDATE);
+    if !cond.intersects(insert.union(change)) {
         return Ok(());
     }
-    let exists = reader.has_akeys(dkey).await?;
-    let refuse = |kind, text: &str| Err(Error::new(kind, text));
+    let exists = reader.has_dkey_after(earlier, dkey).await?;
+    check_existence("dkey", exists, cond.has(insert), cond.has(change))
+}
+
+/// Checks the conditions that something must not exist (`inserts`), or must exist (`changes`).
+fn check_existence(what: &str, exists: bool, inserts: bool, changes: bool) -> Result<()> {
     match exists {
-        true if cond.has(Cond::DKEY_INSERT) => refuse(ErrorKind::Exists, "the dkey exists"),
-        false if cond.has(Cond::DKEY_UPDATE) => {
-            refuse(ErrorKind::NotFound, "the dkey does not exist")
+        true if inserts => Err(Error::new(ErrorKind::Exists, format!("the {what} exists"))),
+        false if changes => {
+            Err(Error::new(ErrorKind::NotFound, format!("the {what} does not exist")))
         }
         _ => Ok(()),
     }

@@ -129,23 +129,13 @@ impl Metadata for Rados {
 impl Pool for Rados {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            snapshots: false,
             transactions: true,
             any_akeys: true,
             holes: true,
             atomic_arrays: true,
-            shared_leases: false,
-            change_ids: false,
             asynchronous: true,
-            read_leases: false,
-            assigns_uuids: false,
-            proves_by_value: false,
-            half_range: false,
-            fitting_classes: false,
-            short_lexical_keys: false,
-            fixed_layouts: false,
-            targets: TARGETS,
             domains: TARGETS,
+            ..Capabilities::minimal(TARGETS)
         }
     }
 

@@ -3,7 +3,7 @@ use crate::abi::{Ptr, Timespec};
 use crate::boundary::guard;
 use crate::code::{self, Code};
 use crate::per_process::PerProcess;
-use crate::{event, handles};
+use crate::{event, handles, strict};
 use esker::types::Epoch;
 use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
@@ -24,6 +24,7 @@ static INIT_LOCK: PerProcess<Mutex<()>> = PerProcess::new();
 /// Initialises the library. Calls are counted.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_init() -> c_int {
+    strict::wait_for_agent();
     let lock = INIT_LOCK.get();
     let _locked = lock.lock();
     let before = USERS.fetch_add(1, Ordering::AcqRel);

@@ -2,7 +2,7 @@
 use crate::abi::{Anchor, Bytes, Event, Handle, KeyDesc, ObjId, Ptr, Sgl, Str};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, Opened, kind};
-use crate::{boundary, convert, list, object};
+use crate::{boundary, conditions, convert, list, object};
 use esker::types::ErrorKind;
 use esker::types::limits::{KEY_MAX, SINGLE_VALUE_MAX};
 use esker::types::ops::Sink;
@@ -68,7 +68,9 @@ pub extern "C" fn daos_kv_put(
         Ok(async move {
             let (key, cond) = (key(name)?, convert::cond(flags, Kv::INSERT.union(Kv::UPDATE)));
             let value = buf.read_at_most(size, SINGLE_VALUE_MAX, Code::REC2BIG)?;
-            Ok(kv.put(key, value, cond, via.access()).await?)
+            let (object, access) = (kv.object(), via.access());
+            let cond = conditions::check_update(object, key, cond, &mut [], access).await?;
+            Ok(kv.put(key, value, cond, access).await?)
         })
     })
 }
@@ -125,8 +127,10 @@ pub extern "C" fn daos_kv_remove(
     boundary::drive(ev, || {
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(async move {
-            let cond = convert::cond(flags, Kv::REMOVE);
-            Ok(kv.remove(key(name)?, cond, via.access()).await?)
+            let (key, cond) = (key(name)?, convert::cond(flags, Kv::REMOVE));
+            let (object, access) = (kv.object(), via.access());
+            let cond = conditions::check_punch(object, key, &[], cond, access).await?;
+            Ok(kv.remove(key, cond, access).await?)
         })
     })
 }

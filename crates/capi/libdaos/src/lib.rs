@@ -10,6 +10,7 @@ pub mod array;
 pub mod attribute;
 mod boundary;
 pub mod code;
+mod conditions;
 pub mod container;
 mod convert;
 pub mod dfs;

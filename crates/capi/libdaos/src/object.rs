@@ -7,7 +7,8 @@ use crate::code::{Code, Result};
 use crate::convert::{Data, Extents};
 use crate::handles::{Entry, Opened, kind};
 use crate::list::StoredPositions;
-use crate::{boundary, convert, handles, memory, strict};
+use crate::strict::akeys::{Change, Content};
+use crate::{boundary, conditions, convert, handles, memory, strict};
 use esker::types::limits::AKEYS_PER_OP_MAX;
 use esker::types::ops::{Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Update, Value};
 use esker::types::{Extent, KeyKind, ObjectClass, ObjectType};
@@ -150,6 +151,15 @@ impl<'a> UpdatePart<'a> {
         };
         Update { akey: self.akey, value, cond: akey_cond(flags, &self.iod, AKEY_CONDITIONS) }
     }
+
+    fn change(&self) -> Change<'a> {
+        let content = match (self.iod.kind, self.iod.size) {
+            (IOD_SINGLE, _) => Content::Single,
+            (_, 0) => Content::Punch,
+            (_, size) => Content::Records(size),
+        };
+        Change { akey: self.akey, content }
+    }
 }
 
 /// Writes values under a dkey, all or none.
@@ -186,15 +196,28 @@ async fn update(
     let cond = convert::cond(flags, Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE));
     if count == 1 {
         let part = UpdatePart::new(iods, sgls, 0)?;
-        strict::check_update(object, dkey, &[part.akey], access).await?;
-        return Ok(object.update(dkey, cond, &[part.update(flags)], access).await?);
+        let mut updates = [part.update(flags)];
+        let apply = apply(object, dkey, cond, &mut updates, access);
+        let changes = strict::if_on(|| vec![part.change()]);
+        return strict::update(object, dkey, changes, access, apply).await;
     }
     let parts = (0..count).map(|index| UpdatePart::new(iods, sgls, index));
     let parts = parts.collect::<Result<Vec<_>>>()?;
-    let updates: Vec<_> = parts.iter().map(|part| part.update(flags)).collect();
-    let akeys: Vec<_> = parts.iter().map(|part| part.akey).collect();
-    strict::check_update(object, dkey, &akeys, access).await?;
-    Ok(object.update(dkey, cond, &updates, access).await?)
+    let mut updates: Vec<_> = parts.iter().map(|part| part.update(flags)).collect();
+    let apply = apply(object, dkey, cond, &mut updates, access);
+    let changes = strict::if_on(|| parts.iter().map(UpdatePart::change).collect());
+    strict::update(object, dkey, changes, access, apply).await
+}
+
+async fn apply(
+    object: &Object,
+    dkey: &[u8],
+    cond: Cond,
+    updates: &mut [Update<'_>],
+    access: Access<'_>,
+) -> Result<()> {
+    let cond = conditions::check_update(object, dkey, cond, updates, access).await?;
+    Ok(object.update(dkey, cond, updates, access).await?)
 }
 
 /// Punches an object.
@@ -223,8 +246,10 @@ pub extern "C" fn daos_obj_punch_dkeys(
             if nr != 1 {
                 return Err(Code::INVAL);
             }
-            let cond = convert::cond(flags, Cond::PUNCH);
-            Ok(object.punch_dkey(convert::key(dkeys)?, cond, via.access()).await?)
+            let (cond, dkey) = (convert::cond(flags, Cond::PUNCH), convert::key(dkeys)?);
+            let cond = conditions::check_punch(&object, dkey, &[], cond, via.access()).await?;
+            strict::akeys::note_punch(&object, Some(dkey), None, via.access());
+            Ok(object.punch_dkey(dkey, cond, via.access()).await?)
         })
     })
 }
@@ -248,6 +273,8 @@ pub extern "C" fn daos_obj_punch_akeys(
             let akeys = akeys.list(check_count(nr)?)?;
             let akeys = akeys.iter().map(convert::key_in).collect::<Result<Vec<_>>>()?;
             let cond = convert::cond(flags, Cond::PUNCH);
+            let cond = conditions::check_punch(&object, dkey, &akeys, cond, via.access()).await?;
+            strict::akeys::note_punch(&object, Some(dkey), Some(&akeys), via.access());
             Ok(object.punch_akeys(dkey, &akeys, cond, via.access()).await?)
         })
     })
@@ -532,7 +559,7 @@ pub extern "C" fn daos_obj_query_max_epoch(
     boundary::drive(ev, || {
         let (object, via) = (handles::object(oh)?, handles::via(th)?);
         Ok(async move {
-            epoch.needed()?.set(object.epoch(via.access()).await?.0);
+            epoch.needed()?.set(strict::epoch(&object, via.access()).await?.0);
             Ok(())
         })
     })

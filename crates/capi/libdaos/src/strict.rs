@@ -1,21 +1,31 @@
 //! Rules of DAOS that Esker does not have, for tests. Once [`esker_libdaos_be_strict`] is called, as by a `daos:` pool if the
 //! environment has `ESKER_DAOS_STRICT=1`, this library refuses what DAOS refuses, so that it can stand in for DAOS's own.
 //! docs/internals/daos.md has each rule with its place in DAOS.
+pub(crate) mod akeys;
+
 use crate::code::{Code, Result};
 use crate::list::Level;
 use crate::mgmt::SYSTEM;
 use ::dfs::limits::NAME_MAX;
 use esker::types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker::types::ops::{AkeyRef, Anchor, Cond, ListLimit};
-use esker::types::{ErrorKind, ObjectId, ObjectType};
+use esker::types::{Epoch, ErrorKind, ObjectId, ObjectType};
 use esker::{Access, Container, FILES_LAYOUT, Object};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// First byte of the property of a container that holds a file system: `DAOS_PROP_CO_LAYOUT_POSIX`.
 const LAYOUT_POSIX: u8 = 1;
 
 /// Entries of a listing without a buffer for keys.
 const ENTRIES_MAX: usize = 128;
+
+/// Environment variable that names the file of an agent: `daos_init` waits until it exists, as for an agent that hangs.
+const AGENT_VARIABLE: &str = "ESKER_DAOS_AGENT";
+
+/// Time between two looks for that file.
+const LOOK: Duration = Duration::from_millis(2);
 
 static ON: AtomicBool = AtomicBool::new(false);
 
@@ -29,9 +39,22 @@ fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
+/// The result of `make` in strict mode.
+pub(crate) fn if_on<T>(make: impl FnOnce() -> T) -> Option<T> {
+    is_on().then(make)
+}
+
 /// Fails with `code` if a rule is broken.
 fn rule(holds: impl FnOnce() -> bool, code: Code) -> Result<()> {
     if is_on() && !holds() { Err(code) } else { Ok(()) }
+}
+
+/// DAOS's library asks the agent, and waits for its answer however long that takes.
+pub(crate) fn wait_for_agent() {
+    let file = std::env::var_os(AGENT_VARIABLE).filter(|_| is_on()).map(PathBuf::from);
+    while file.as_ref().is_some_and(|file| !file.exists()) {
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// The agent serves one system. A name that is not given is that of the system.
@@ -82,19 +105,30 @@ pub(crate) fn check_akey_punch(oid: ObjectId) -> Result<()> {
     rule(|| !is_flat(oid), Code::INVAL)
 }
 
-/// Refuses long keys in sorted objects, dkeys of directories that programs of DAOS could not list, and a second akey
-/// under a dkey of a flat object. DAOS replaces the first akey
-/// by the second, and no program should rely on that.
-pub(crate) async fn check_update(
+/// Updates akeys of a dkey. Refuses long keys in sorted objects, dkeys of directories that programs of DAOS could not list,
+/// a second akey under a dkey of a flat object, and what [`akeys`] refuses. DAOS replaces the first akey by the second, and
+/// no program should rely on that.
+pub(crate) async fn update(
     object: &Object,
     dkey: &[u8],
-    akeys: &[&[u8]],
+    changes: Option<Vec<akeys::Change<'_>>>,
+    access: Access<'_>,
+    apply: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    let Some(changes) = changes else { return apply.await };
+    check_update(object, dkey, &changes, access).await?;
+    akeys::check(object, dkey, &changes, access).await?;
+    apply.await?;
+    akeys::finish(object, dkey, &changes, access).await
+}
+
+async fn check_update(
+    object: &Object,
+    dkey: &[u8],
+    changes: &[akeys::Change<'_>],
     access: Access<'_>,
 ) -> Result<()> {
-    if !is_on() {
-        return Ok(());
-    }
-    let (oid, longest) = (object.oid(), akeys.iter().map(|akey| akey.len()).max());
+    let (oid, longest) = (object.oid(), changes.iter().map(|change| change.akey.len()).max());
     let sorts = |is_so: fn(ObjectType) -> bool| oid.object_type().is_some_and(is_so);
     let sorts_dkeys = sorts(ObjectType::has_lexical_dkeys);
     let sorts_akeys = sorts(ObjectType::has_lexical_akeys);
@@ -103,8 +137,8 @@ pub(crate) async fn check_update(
         return Err(Code::KEY2BIG);
     }
     check_name(object, dkey).await?;
-    match akeys {
-        [akey] if is_flat(oid) => check_only(object, dkey, akey, access).await,
+    match changes {
+        [change] if is_flat(oid) => check_only(object, dkey, change.akey, access).await,
         [_, _, ..] if is_flat(oid) => Err(Code::NO_PERM),
         _ => Ok(()),
     }
@@ -137,10 +171,26 @@ async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_
 
 /// Punches an object. One that does not exist is punched whatever the condition.
 pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Result<()> {
+    akeys::note_punch(object, None, None, access);
     match object.punch(cond, access).await {
         Err(error) if is_on() && error.kind() == ErrorKind::NotFound => Ok(()),
         outcome => Ok(outcome?),
     }
+}
+
+/// The epoch of the last change of an object. DAOS tells the latest, also to one who reads a snapshot that has the object.
+pub(crate) async fn epoch(object: &Object, access: Access<'_>) -> Result<Epoch> {
+    let epoch = object.epoch(access).await?;
+    let is_snapshot = match access {
+        Access::Latest => false,
+        Access::Snapshot(_) => true,
+        // An open transaction has an epoch only if it reads a snapshot.
+        Access::Tx(tx) => tx.is_open() && tx.epoch().is_some(),
+    };
+    if !is_on() || !is_snapshot || epoch == Epoch::default() {
+        return Ok(epoch);
+    }
+    Ok(epoch.max(object.epoch(Access::Latest).await?))
 }
 
 fn is_flat(oid: ObjectId) -> bool {

@@ -3,6 +3,7 @@ use crate::abi::{Event, Handle, Ptr};
 use crate::boundary;
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, kind};
+use crate::strict;
 use esker::Transaction;
 use esker::types::Epoch;
 use std::ffi::c_int;
@@ -59,26 +60,43 @@ pub extern "C" fn daos_tx_open_snap(
 pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
     boundary::drive(ev, || {
         let transaction = handles::transaction(th)?;
-        Ok(async move { Ok(transaction.commit().await?) })
+        Ok(async move {
+            let buffered = strict::akeys::take(&transaction);
+            transaction.commit().await?;
+            strict::akeys::check_committed(transaction.container(), buffered).await
+        })
     })
 }
 
 /// Aborts a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_abort(th: Handle, ev: Ptr<Event>) -> c_int {
-    boundary::complete_now(ev, || Ok(handles::transaction(th)?.abort()?))
+    boundary::complete_now(ev, || {
+        let transaction = handles::transaction(th)?;
+        strict::akeys::take(&transaction);
+        Ok(transaction.abort()?)
+    })
 }
 
 /// Closes a transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_close(th: Handle, ev: Ptr<Event>) -> c_int {
-    boundary::complete_now(ev, || handles::close(th.cookie, &[kind::TX]).map(drop))
+    boundary::complete_now(ev, || {
+        if let Ok(transaction) = handles::transaction(th) {
+            strict::akeys::take(&transaction);
+        }
+        handles::close(th.cookie, &[kind::TX]).map(drop)
+    })
 }
 
 /// Restarts a transaction after a conflict.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_restart(th: Handle, ev: Ptr<Event>) -> c_int {
-    boundary::complete_now(ev, || Ok(handles::transaction(th)?.restart()?))
+    boundary::complete_now(ev, || {
+        let transaction = handles::transaction(th)?;
+        strict::akeys::take(&transaction);
+        Ok(transaction.restart()?)
+    })
 }
 
 /// Returns the epoch of a transaction.

@@ -5,14 +5,15 @@
 mod common;
 
 use common::*;
-use daos::abi::{EpochRange, Handle, IOD_SINGLE, Iod, KeyDesc, ObjId, Ptr, Recx};
+use daos::abi::{EpochRange, Handle, IOD_ARRAY, IOD_SINGLE, Iod, KeyDesc, ObjId, Ptr, Recx};
 use daos::container::daos_cont_close;
 use daos::dfs::create::dfs_cont_create_with_label;
 use daos::dfs::mount::dfs_umount;
 use daos::list::{daos_obj_list_akey, daos_obj_list_recx};
 use daos::object::*;
 use daos::pool::{daos_pool_connect2, daos_pool_disconnect};
-use daos::tx::{daos_tx_close, daos_tx_open};
+use daos::snapshot::daos_cont_create_snap;
+use daos::tx::{daos_tx_close, daos_tx_commit, daos_tx_open, daos_tx_open_snap};
 use std::ffi::{CStr, c_int};
 
 /// `DAOS_OT_MULTI_LEXICAL`, `DAOS_COND_PUNCH`, and `DAOS_COND_PER_AKEY`.
@@ -49,6 +50,55 @@ fn put_in(oh: Handle, th: Handle, flags: u64, dkey: &[u8], akeys: &[&[u8]]) -> c
     let mut sgls: Vec<_> = iovs.chunks_mut(1).map(sgl).collect();
     let (mut dkey, nr) = (iov(dkey), akeys.len() as u32);
     daos_obj_update(oh, th, flags, at(&mut dkey), nr, list(&mut iods), list(&mut sgls), WAIT)
+}
+
+/// Writes records of `size` bytes, or removes them if `size` is 0.
+fn put_records(oh: Handle, th: Handle, akey: &[u8], recx: Recx, size: u64) -> c_int {
+    let (mut dkey, mut recxs, data) = (iov(b"d"), [recx], [7; 64]);
+    let (kind, recxs) = (IOD_ARRAY, list(&mut recxs));
+    let mut iods = [Iod { name: iov(akey), kind, size, flags: 0, nr: 1, recxs }];
+    let mut iovs = [iov(&data[..(recx.nr * size) as usize])];
+    let mut sgls = [sgl(&mut iovs)];
+    let sgls = if size == 0 { Ptr::null() } else { list(&mut sgls) };
+    daos_obj_update(oh, th, 0, at(&mut dkey), 1, list(&mut iods), sgls, WAIT)
+}
+
+/// An akey keeps its kind of value and its record size when it is removed. A punch of records neither leaves nor makes an
+/// akey without records, as it does in DAOS.
+fn check_akeys(store: &Store) {
+    let oh = opened(store, MULTI_HASHED);
+    let (all, some) = (Recx { idx: 0, nr: 8 }, Recx { idx: 0, nr: 3 });
+    let (mut dkey, mut akey) = (iov(b"d"), iov(b"a"));
+    let mut punch = |th| daos_obj_punch_akeys(oh, th, 0, at(&mut dkey), 1, at(&mut akey), WAIT);
+    assert_eq!(put_records(oh, NONE, b"a", all, 2), 0);
+    assert_eq!(put_records(oh, NONE, b"a", some, 0), 0);
+    assert_eq!(punch(NONE), 0);
+    assert_eq!((put(oh, b"d", &[b"a"]), put_records(oh, NONE, b"a", all, 4)), (NO_PERM, INVAL));
+    assert_eq!(put_records(oh, NONE, b"a", all, 2), 0);
+    assert_eq!(put_records(oh, NONE, b"absent", some, 0), INVAL);
+    assert_eq!(put_records(oh, NONE, b"a", all, 0), INVAL, "it leaves an akey without records");
+    for is_right in [true, false] {
+        assert_eq!(put_records(oh, NONE, b"a", all, 2), 0);
+        let mut th = NONE;
+        assert_eq!(daos_tx_open(store.coh, at(&mut th), 0, WAIT), 0);
+        assert_eq!(put_records(oh, th, b"a", all, 0), 0);
+        assert_eq!(if is_right { punch(th) } else { 0 }, 0);
+        assert_eq!(daos_tx_commit(th, WAIT), if is_right { 0 } else { INVAL });
+        assert_eq!(daos_tx_close(th, WAIT), 0);
+    }
+}
+
+/// The latest change of an object is told to readers of a snapshot too.
+fn check_epoch(store: &Store) {
+    let oh = opened(store, MULTI_HASHED);
+    assert_eq!(put(oh, b"d", &[b"a"]), 0);
+    let (mut taken, mut th, mut epoch) = (0, NONE, 0);
+    assert_eq!(daos_cont_create_snap(store.coh, at(&mut taken), Ptr::null(), WAIT), 0);
+    assert_eq!(put(oh, b"d", &[b"a"]), 0);
+    assert_eq!(daos_tx_open_snap(store.coh, taken, at(&mut th), WAIT), 0);
+    assert_eq!(daos_obj_query_max_epoch(oh, th, at(&mut epoch), WAIT), 0);
+    assert!(epoch > taken);
+    assert_eq!(daos_tx_close(th, WAIT), 0);
 }
 
 fn list_records(oh: Handle, akey: &[u8], room: usize) -> c_int {
@@ -124,6 +174,9 @@ fn library_refuses_what_daos_refuses() {
         }
     };
     assert_eq!((connect(c"daos_server"), connect(c"other")), (0, INVAL));
+
+    check_akeys(&store);
+    check_epoch(&store);
 
     let absent = opened(&store, MULTI_HASHED);
     assert_eq!(daos_obj_punch(absent, NONE, COND_PUNCH, WAIT), 0);

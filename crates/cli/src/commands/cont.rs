@@ -177,7 +177,7 @@ impl List {
         let containers = self.pool.open(OpenMode::ReadOnly)?.containers().wait()?;
         let mut table = Table::new(&["uuid", "created", ">handles", "label"]);
         for info in &containers {
-            let (uuid, created) = (info.uuid.to_string(), shapes::utc(info.created));
+            let (uuid, created) = (info.uuid.to_string(), shapes::created(info));
             table.row([uuid, created, info.handles.to_string(), info.label.clone()]);
         }
         let response: Vec<_> = containers.iter().map(shapes::container).collect();
@@ -202,7 +202,7 @@ fn describe(info: &ContainerInfo, snapshots: usize) -> String {
         info.label,
         info.uuid,
         shapes::checksum(info.checksum),
-        shapes::utc(info.created),
+        shapes::created(info),
         info.handles,
     )
 }

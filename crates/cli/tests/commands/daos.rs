@@ -1,5 +1,6 @@
 //! The tool on pools of DAOS. Esker's own libdaos stands in for that of a DAOS system, on a pool of its own.
-use crate::support::{Site, noise, wait_for};
+use crate::support::{Site, noise, wait_for, with_json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,6 +50,12 @@ impl Standin {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// The response of a command.
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.ok(&with_json(arguments));
+        serde_json::from_str::<Value>(&output).unwrap()["response"].clone()
+    }
+
     /// Output of a command that fails.
     fn fails(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
@@ -93,6 +100,36 @@ fn a_pool_of_daos_is_used_like_others() {
     standin.ok(&["cont", "snapshot", "create", "daos:standin/run1", "monday"]);
     assert!(standin.ok(&["cont", "snapshot", "list", "daos:standin/run1"]).contains("monday"));
     standin.ok(&["cont", "destroy", "daos:standin/run1"]);
+}
+
+/// The agent of DAOS hangs: the command ends, although libdaos waits.
+#[test]
+fn silent_agent_is_an_error_that_names_its_socket() {
+    let Some(standin) = Standin::new("16M") else { return };
+    let mut command = standin.command(&["cont", "list", "daos:standin?timeout=1"]);
+    command.env("ESKER_DAOS_AGENT", standin.site.dir.join("never"));
+    let output = command.env("DAOS_AGENT_DRPC_DIR", "/somewhere").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("/somewhere/daos_agent.sock") && said.contains("within 1 s"), "{said}");
+}
+
+/// A listing shows when a container was created, also after its metadata has changed. DAOS does not tell, so it is not
+/// known of a container that a tool of DAOS made.
+#[test]
+fn listing_shows_when_containers_were_created() {
+    let Some(standin) = Standin::new("16M") else { return };
+    standin.ok(&["cont", "create", "daos:standin/mine", "--type", "posix"]);
+    standin.site.ok(&["cont", "create", "standin/theirs"]);
+    let queried = standin.json(&["cont", "query", "daos:standin/mine"]);
+    let listed = standin.json(&["cont", "list", POOL]);
+    let find = |label| {
+        let mut all = listed.as_array().unwrap().iter();
+        &all.find(|info| info["label"] == label).unwrap()["created"]
+    };
+    assert!(find("mine").is_string());
+    assert_eq!((find("mine"), find("theirs")), (&queried["created"], &Value::Null));
+    assert!(standin.ok(&["cont", "list", POOL]).contains("unknown"));
 }
 
 /// Copies to DAOS and back, and kills each copy on the way until it has nothing left to do.

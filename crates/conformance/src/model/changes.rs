@@ -10,6 +10,7 @@ const RECORD_SIZES: [u64; 4] = [1, 1, 8, 100];
 
 /// A buffer of `count` random writes.
 pub(super) fn changes(random: &mut Random, space: &Space, count: u64) -> Result<OwnedWrites> {
+    let lasts = space.lasting_kinds;
     let mut buffer = OwnedWrites::default();
     for _ in 0..count {
         let oid = space.oid(random);
@@ -17,7 +18,7 @@ pub(super) fn changes(random: &mut Random, space: &Space, count: u64) -> Result<
             0 => punch_object(random, oid, count == 1, &mut buffer)?,
             1 | 2 => punch_dkey(random, oid, &mut buffer)?,
             3 | 4 => punch_akeys(random, oid, &mut buffer)?,
-            _ => update(random, oid, &mut buffer)?,
+            _ => update(random, oid, lasts, &mut buffer)?,
         }
     }
     Ok(buffer)
@@ -62,23 +63,26 @@ enum Content {
 }
 
 impl Content {
-    /// An akey holds an array or a single value, and rarely changes its kind.
-    fn random(random: &mut Random, akey: &[u8]) -> Self {
+    /// An akey holds an array or a single value, and rarely changes its kind: never if that `lasts` after it was removed.
+    fn random(random: &mut Random, akey: &[u8], lasts: bool) -> Self {
         let kind = akey.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte));
-        let is_array = kind % 2 == 0 && !random.one_in(30) || random.one_in(30);
+        let is_usual = kind % 2 == 0;
+        let is_array = is_usual && !random.one_in(30) || random.one_in(30);
+        let is_array = if lasts { is_usual } else { is_array };
         match (is_array, random.one_in(5)) {
             (false, _) => {
                 let len = value_len(random);
                 Self::Single(random.bytes(len as usize))
             }
             (true, true) => Self::Punch(extents_apart(random)),
-            (true, false) => Self::array(random, kind),
+            (true, false) => Self::array(random, kind, lasts),
         }
     }
 
-    fn array(random: &mut Random, kind: u8) -> Self {
+    fn array(random: &mut Random, kind: u8, lasts: bool) -> Self {
         let usual = RECORD_SIZES[usize::from(kind / 2) % RECORD_SIZES.len()];
-        let record_size = if random.one_in(30) { *pick(random, &RECORD_SIZES) } else { usual };
+        let other = if random.one_in(30) { *pick(random, &RECORD_SIZES) } else { usual };
+        let record_size = if lasts { usual } else { other };
         let extents = extents_apart(random);
         let records: u64 = extents.iter().map(|extent| extent.count).sum();
         Self::Array { record_size, extents, data: random.bytes((records * record_size) as usize) }
@@ -95,10 +99,10 @@ impl Content {
     }
 }
 
-fn update(random: &mut Random, oid: ObjectId, buffer: &mut OwnedWrites) -> Result<()> {
+fn update(random: &mut Random, oid: ObjectId, lasts: bool, buffer: &mut OwnedWrites) -> Result<()> {
     let (dkey, akeys) = (dkey(random, oid), akeys(random, oid));
     let cond = condition(random, &[Cond::DKEY_INSERT, Cond::DKEY_UPDATE]);
-    let contents: Vec<_> = akeys.iter().map(|akey| Content::random(random, akey)).collect();
+    let contents: Vec<_> = akeys.iter().map(|akey| Content::random(random, akey, lasts)).collect();
     let mut updates = Vec::new();
     for (akey, content) in akeys.iter().zip(&contents) {
         let cond = condition(random, &[Cond::AKEY_INSERT, Cond::AKEY_UPDATE]);

@@ -22,6 +22,8 @@ const TYPES: [ObjectType; 6] = [
 #[derive(Clone)]
 pub(super) struct Space {
     pub(super) oids: Vec<ObjectId>,
+    /// An akey that was removed keeps its kind of value.
+    pub(super) lasting_kinds: bool,
 }
 
 impl Space {
@@ -33,12 +35,12 @@ impl Space {
         let ids = types.zip(1..).flat_map(|(otype, number)| {
             classes.iter().map(move |class| ObjectId::generate(0, number, *otype, *class))
         });
-        Self { oids: ids.collect() }
+        Self { oids: ids.collect(), lasting_kinds: able.lasting_kinds }
     }
 
     /// Two objects, possibly the same.
     pub(super) fn focus(&self, random: &mut Random) -> Self {
-        Self { oids: vec![self.oid(random), self.oid(random)] }
+        Self { oids: vec![self.oid(random), self.oid(random)], ..*self }
     }
 
     pub(super) fn oid(&self, random: &mut Random) -> ObjectId {

@@ -1,11 +1,11 @@
 //! Arrays under an akey: overlapping, unaligned, sparse and overwriting extents, exact to the byte.
 use super::extents::{Twin, UNTOUCHED};
-use super::store::{Store, checks, refused, run};
+use super::store::{Store, akeys, checks, dkeys, refused, run, single};
 use super::{Make, Outcome};
 use esker::{Access, ArrayAttributes, Wait};
 use esker_testing::Random;
 use esker_types::limits::{EXTENT_BYTES_MAX, RECORD_SIZE_MAX};
-use esker_types::ops::{Sink, Source, Value};
+use esker_types::ops::{Cond, Sink, Source, Update, Value};
 use esker_types::{ErrorKind, Extent, ObjectType, Result};
 
 /// Checks arrays.
@@ -27,6 +27,7 @@ pub fn arrays(make: Make<'_>) -> Outcome {
             many_small_extents,
             punched_records_are_gone,
             an_array_without_records_does_not_exist,
+            punches_see_earlier_writes,
             the_record_size_is_fixed,
             sizes_must_fit,
             lengths_must_match,
@@ -142,6 +143,7 @@ fn punched_records_are_gone(store: &Store) -> Result<()> {
     let mut twin = Twin::new(store, 4)?;
     twin.punch(&[extent(0, 100)])?;
     twin.compare()?;
+    assert!(dkeys(&twin.object, 10, Access::Latest)?.is_empty(), "a punch makes no key");
     twin.write(&[extent(10, 100)], &Random::new(1, 0).bytes(400))?;
     twin.punch(&[extent(20, 5), extent(0, 11), extent(108, 50), extent(300, 0)])?;
     twin.compare()?;
@@ -151,10 +153,50 @@ fn punched_records_are_gone(store: &Store) -> Result<()> {
 
 fn an_array_without_records_does_not_exist(store: &Store) -> Result<()> {
     let mut twin = Twin::new(store, 4)?;
-    twin.write(&[extent(10, 10)], &Random::new(1, 0).bytes(40))?;
+    twin.write(&[extent(10, 10), extent(40, 2)], &Random::new(1, 0).bytes(48))?;
+    twin.punch(&[extent(10, 10)])?;
+    assert_eq!(dkeys(&twin.object, 10, Access::Latest)?.len(), 1);
     twin.punch(&[extent(0, 1000)])?;
     twin.compare()?;
-    twin.update(Value::Single(Source::One(b"another kind")))?;
+    assert!(dkeys(&twin.object, 10, Access::Latest)?.is_empty());
+    if store.pool.capabilities().lasting_kinds {
+        twin.refuses(Value::Single(Source::One(b"another kind")), ErrorKind::NoPermission);
+    } else {
+        twin.update(Value::Single(Source::One(b"another kind")))?;
+    }
+    Ok(())
+}
+
+/// A punch of records depends on the earlier writes of its transaction.
+fn punches_see_earlier_writes(store: &Store) -> Result<()> {
+    if !store.pool.capabilities().transactions {
+        return Ok(());
+    }
+    let object = store.object()?;
+    let (extents, rest) = ([extent(0, 10)], [extent(5, 100)]);
+    let write = Value::Array { record_size: 1, extents: &extents, data: Source::One(&[7; 10]) };
+    let set = |akey, value: Value<'_>, access: Access<'_>| {
+        let update = Update { akey, value, cond: Cond::NONE };
+        object.update(b"d", Cond::NONE, &[update], access).wait()
+    };
+    object.update(b"d", Cond::NONE, &[single(b"kept", b"v")], Access::Latest).wait()?;
+    for akey in [b"emptied".as_slice(), b"again"] {
+        set(akey, write, Access::Latest)?;
+    }
+    let transaction = store.container.transaction()?;
+    let access = Access::Tx(&transaction);
+    for akey in [b"partly".as_slice(), b"emptied", b"again", b"never"] {
+        set(akey, write, access)?;
+        set(akey, Value::PunchExtents(&rest), access)?;
+    }
+    set(b"again", Value::PunchExtents(&[extent(0, 5)]), access)?;
+    set(b"again", write, access)?;
+    set(b"emptied", Value::PunchExtents(&[extent(0, 5)]), access)?;
+    set(b"never", Value::PunchExtents(&[extent(0, 50)]), access)?;
+    transaction.commit().wait()?;
+    let mut left = akeys(&object, b"d", 10)?;
+    left.sort();
+    assert_eq!(left, [b"again".as_slice(), b"kept", b"partly"]);
     Ok(())
 }
 

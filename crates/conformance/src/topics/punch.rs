@@ -2,8 +2,8 @@
 use super::store::{Store, checks, dkeys, get, objects, put, run};
 use super::{Make, Outcome};
 use esker::{Access, Wait};
-use esker_types::ops::Cond;
-use esker_types::{Epoch, Result};
+use esker_types::ops::{Cond, Source, Update, Value};
+use esker_types::{Epoch, ErrorKind, Extent, Result};
 
 /// Checks punches.
 ///
@@ -20,6 +20,7 @@ pub fn punch(make: Make<'_>) -> Outcome {
             punching_an_object_removes_its_dkeys,
             removing_the_last_akey_removes_dkey_and_object,
             punched_values_can_be_written_again,
+            removed_akeys_take_another_kind,
         ],
     )
 }
@@ -93,6 +94,30 @@ fn punched_values_can_be_written_again(store: &Store) -> Result<()> {
         assert_eq!(get(&object, b"d", b"a")?, Some(vec![round; 2000]));
         object.punch(Cond::PUNCH, Access::Latest).wait()?;
         assert_eq!(get(&object, b"d", b"a")?, None);
+    }
+    Ok(())
+}
+
+/// Backends that declare it refuse another kind of value for a time.
+fn removed_akeys_take_another_kind(store: &Store) -> Result<()> {
+    let object = store.object()?;
+    let extents = [Extent::new(0, 4)];
+    let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(b"abcd") };
+    let array = [Update { akey: b"a", value, cond: Cond::NONE }];
+    let keeps = store.pool.capabilities().lasting_kinds;
+    let removals: [&dyn Fn() -> Result<()>; 3] = [
+        &|| object.punch_akeys(b"d", &[b"a"], Cond::NONE, Access::Latest).wait(),
+        &|| object.punch_dkey(b"d", Cond::NONE, Access::Latest).wait(),
+        &|| object.punch(Cond::NONE, Access::Latest).wait(),
+    ];
+    for remove in removals {
+        put(&object, b"d", b"a", b"v")?;
+        remove()?;
+        match object.update(b"d", Cond::NONE, &array, Access::Latest).wait() {
+            Err(error) if keeps => assert_eq!(error.kind(), ErrorKind::NoPermission),
+            outcome => outcome?,
+        }
+        remove()?;
     }
     Ok(())
 }

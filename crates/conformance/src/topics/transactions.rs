@@ -5,7 +5,7 @@ use super::store::{
 };
 use super::{Make, Outcome};
 use esker::{Access, Object, Proof, Transaction, Wait};
-use esker_types::ops::{Anchor, Cond, ListLimit, Write, WriteOp};
+use esker_types::ops::{Anchor, Cond, ListLimit, Update, Write, WriteOp};
 use esker_types::{ErrorKind, Result};
 
 /// Checks transactions, if the backend supports them.
@@ -25,6 +25,7 @@ pub fn transactions(make: Make<'_>) -> Outcome {
             writes_take_effect_in_order,
             an_aborted_transaction_does_nothing,
             a_failed_condition_undoes_all_writes,
+            conditions_see_earlier_writes,
             many_objects_change_together,
             a_changed_value_is_a_conflict,
             a_new_value_is_a_conflict,
@@ -118,6 +119,42 @@ fn a_failed_condition_undoes_all_writes(store: &Store) -> Result<()> {
     refused(transaction.commit().wait(), ErrorKind::Exists);
     assert_eq!(dkeys(&other, 10, Access::Latest)?.len(), 0);
     assert_eq!(get(&object, b"d", b"a")?.as_deref(), Some(b"v".as_slice()));
+    Ok(())
+}
+
+fn conditions_see_earlier_writes(store: &Store) -> Result<()> {
+    type Step<'a> = &'a dyn Fn(Access<'_>) -> Result<()>;
+    let object = store.object()?;
+    let with = |dkey: &'static [u8], on_dkey, on_akey, access: Access<'_>| {
+        let update = Update { cond: on_akey, ..single(b"a", b"v") };
+        object.update(dkey, on_dkey, &[update], access).wait()
+    };
+    let write: Step<'_> = &|access| with(b"new", Cond::NONE, Cond::NONE, access);
+    let insert: Step<'_> = &|access| with(b"new", Cond::DKEY_INSERT, Cond::NONE, access);
+    let change: Step<'_> = &|access| with(b"new", Cond::DKEY_UPDATE, Cond::AKEY_UPDATE, access);
+    let remove: Step<'_> = &|access| object.punch_dkey(b"new", Cond::PUNCH, access).wait();
+    let remove_akey: Step<'_> =
+        &|access| object.punch_akeys(b"new", &[b"a"], Cond::PUNCH, access).wait();
+    let punch: Step<'_> = &|access| object.punch(Cond::NONE, access).wait();
+    let (exists, missing) = (Some(ErrorKind::Exists), Some(ErrorKind::NotFound));
+    let cases: [(&[Step<'_>], Option<ErrorKind>); 9] = [
+        (&[write, insert], exists),
+        (&[insert, remove, insert, change], None),
+        (&[write, remove_akey, insert], None),
+        (&[write, remove_akey, change], missing),
+        (&[write, remove], None),
+        (&[write, remove_akey], None),
+        (&[write, remove, remove], missing),
+        (&[write, remove_akey, remove_akey], missing),
+        (&[write, punch, change], missing),
+    ];
+    for (index, (steps, expected)) in cases.into_iter().enumerate() {
+        let transaction = open(store)?;
+        steps.iter().try_for_each(|step| step(Access::Tx(&transaction)))?;
+        let outcome = transaction.commit().wait().err().map(|error| error.kind());
+        assert_eq!(outcome, expected, "case {index}");
+        punch(Access::Latest)?;
+    }
     Ok(())
 }
 

@@ -1,20 +1,26 @@
 //! Calls of libdaos that leave the machine: launched with an event, bounded, with a time-out.
-use crate::binding::failure::{self, Doing};
+use crate::binding::failure::{self, Doing, Request};
 use crate::binding::layout::RawHandle;
 use crate::binding::library::{Ev, Functions};
 use crate::binding::limits;
 use crate::binding::queue::{Alarm, Answer, Operation};
-use crate::binding::system::{System, check_process, system};
+use crate::binding::start::{check_process, silent_agent_error, system};
+use crate::binding::system::System;
+use esker_os::executor::block_on;
+use esker_os::without_signals;
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Name of a thread that makes one call.
+const CALLER: &str = "esker-daos-call";
 
 /// How calls are made: through the system of the process, with a time for each.
 #[derive(Clone, Copy)]
@@ -27,10 +33,10 @@ impl Calls {
     /// Calls that may take `seconds` each.
     ///
     /// # Errors
-    /// The errors of [`system`].
+    /// The errors of [`system`], which waits that long as well.
     pub(crate) fn new(seconds: Option<u32>) -> Result<Self> {
         let time = Duration::from_secs(seconds.unwrap_or(limits::TIMEOUT_SECONDS).into());
-        Ok(Self { system: system()?, time })
+        Ok(Self { system: system(time)?, time })
     }
 
     pub(crate) fn functions(self) -> &'static Functions {
@@ -82,6 +88,40 @@ impl Calls {
     ) -> Result<T> {
         let (code, owned) = self.run(doing, 0, owned, launch).await?;
         failure::check(code, doing).map(|()| owned)
+    }
+
+    /// Runs a call like [`Calls::run_checked`], on a thread of its own: it may wait for the agent before it is launched.
+    ///
+    /// # Errors
+    /// `TimedOut` then as well, with the agent named.
+    pub(crate) async fn run_apart<T: Send + 'static>(
+        self,
+        (request, text): (Request, &str),
+        owned: T,
+        launch: impl FnOnce(&Functions, &mut T, Ev) -> c_int + Send + 'static,
+    ) -> Result<T> {
+        check_process()?;
+        let alarm = self.system.alarm(self.time);
+        let (answer, is_launched) = (Arc::new(Answer::default()), Arc::new(AtomicBool::new(false)));
+        let (own_answer, own_is_launched) = (Arc::clone(&answer), Arc::clone(&is_launched));
+        let doing = text.to_owned();
+        let work = move || {
+            let launch = |functions: &Functions, owned: &mut T, event: Ev| {
+                let code = launch(functions, owned, event);
+                own_is_launched.store(true, Ordering::Release);
+                code
+            };
+            let outcome = block_on(self.run_checked(request.doing(&doing), owned, launch));
+            own_answer.complete(0, outcome);
+        };
+        let thread = std::thread::Builder::new().name(CALLER.into());
+        let spawned = without_signals(|| thread.spawn(work));
+        spawned.map_err(|cause| Error::io("starting a thread for a call of libdaos", &cause))?;
+        match answer.wait(&alarm).await {
+            Some((_, outcome)) => outcome,
+            None if is_launched.load(Ordering::Acquire) => Err(self.late(request.doing(text))),
+            None => Err(silent_agent_error(text, self.time)),
+        }
     }
 
     /// Launches the end of a handle and does not wait for it. If too much is under way, the handle ends with the process.

@@ -91,10 +91,14 @@ pub(crate) static TABLE: &[Row] = {
                 ),
                 (
                     &[Write, Punch],
-                    "the container is open for reading only; or the akey holds a single value and an array was written, \
-                     or the reverse; or one update had several akeys of a Key-Value or an Array, which has one",
+                    "the container is open for reading only; or the akey holds, or held before it was removed, a single \
+                     value and an array was written, or the reverse; or one update had several akeys of a Key-Value or an Array, which has one",
                 ),
-                (&[Commit], "the transaction has ended or only reads: begin another"),
+                (
+                    &[Commit],
+                    "the transaction has ended or only reads, or an akey that it writes holds the other kind of value, \
+                     or held it before it was removed: begin another",
+                ),
                 (
                     ANY,
                     "the container was opened without the right to do it: `daos container get-acl` shows who may do what",

@@ -216,6 +216,28 @@ impl Object {
         Ok(all)
     }
 
+    /// True if an array has an extent that `is_wanted` accepts.
+    ///
+    /// # Errors
+    /// Errors of DAOS.
+    pub async fn has_extent(
+        &self,
+        tx: Option<&Tx>,
+        (dkey, akey): (&[u8], &[u8]),
+        is_wanted: impl Fn(Extent) -> bool,
+    ) -> Result<bool> {
+        let mut anchor = RawAnchor::START;
+        while !anchor.is_end() {
+            let page = self.extent_page(tx, dkey, akey, anchor).await?;
+            let mut found = page.recxs.iter().take(page.count as usize);
+            if found.any(|recx| is_wanted((*recx).into())) {
+                return Ok(true);
+            }
+            anchor = page.anchor;
+        }
+        Ok(false)
+    }
+
     async fn extent_page(
         &self,
         tx: Option<&Tx>,

@@ -25,6 +25,7 @@ mod pool;
 mod property;
 mod query;
 mod queue;
+mod start;
 mod system;
 mod transaction;
 

@@ -4,7 +4,7 @@ use crate::binding::container::{Container, ContainerHandle};
 use crate::binding::failure::{self, Request};
 use crate::binding::layout::{ARRAY, RawHandle, RawIod, RawIov, RawRecx, RawSgl, SINGLE};
 use crate::binding::library::{Ev, Functions};
-use crate::binding::system::check_process;
+use crate::binding::start::check_process;
 use crate::binding::transaction::{Tx, handle_of};
 use esker_types::{Extent, ObjectId, Result};
 use std::ptr;

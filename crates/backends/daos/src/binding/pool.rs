@@ -120,14 +120,14 @@ impl Pool {
         let (flags, of, system) = (flag(mode), system, system.map(c_string).transpose()?);
         let owned = Connecting { name: c_string(name)?, system, handle: RawHandle::NONE };
         // SAFETY: the arguments live until the call is done, which sets the handle.
-        let launch = |functions: &Functions, it: &mut Connecting, event: Ev| unsafe {
+        let launch = move |functions: &Functions, it: &mut Connecting, event: Ev| unsafe {
             let system = it.system.as_ref().map_or(ptr::null(), |system| system.as_ptr());
             let connect = functions.daos_pool_connect2;
             connect(it.name.as_ptr(), system, flags, &raw mut it.handle, ptr::null_mut(), event)
         };
         let of = of.map(|system| format!(" of system {system:?}")).unwrap_or_default();
         let doing = format!("connecting to the DAOS pool {name:?}{of}");
-        let connected = calls.run_checked(Request::Connect.doing(&doing), owned, launch).await?;
+        let connected = calls.run_apart((Request::Connect, &doing), owned, launch).await?;
         calls.counts_connection(true);
         Ok(Self(Arc::new(Connection { calls, handle: connected.handle })))
     }

@@ -89,7 +89,7 @@ impl<T> Answer<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn complete(&self, code: c_int, owned: T) {
+    pub(crate) fn complete(&self, code: c_int, owned: T) {
         let waker = {
             let mut state = self.state();
             state.outcome = Some((code, owned));

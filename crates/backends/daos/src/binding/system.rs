@@ -6,16 +6,16 @@
 //! The agent closes what a process leaves.
 use crate::binding::failure::{self, Request};
 use crate::binding::layout::RawHandle;
-use crate::binding::library::{Functions, load};
+use crate::binding::library::Functions;
 use crate::binding::limits::{BYTES_MAX, END_SECONDS, EVENTS, OPERATIONS_MAX};
 use crate::binding::queue::{Alarm, finish_any};
-use esker_os::without_signals;
-use esker_types::{Error, ErrorKind, Result};
+use crate::binding::start::{THREAD, check_process};
+use esker_types::Result;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
@@ -28,13 +28,8 @@ const WAIT_US: i64 = 20_000;
 /// How long the end of the process waits for calls under way.
 const END: Duration = Duration::from_secs(END_SECONDS);
 
-/// Name of the thread that takes events.
-const THREAD: &str = "esker-daos";
-
-/// The process that has initialised the library; 0 if none has.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
-
-static STARTED: Mutex<Option<&'static System>> = Mutex::new(None);
+/// The system of this process, once it is started.
+static STARTED: OnceLock<&'static System> = OnceLock::new();
 
 pub(crate) struct System {
     pub(crate) functions: &'static Functions,
@@ -67,68 +62,11 @@ enum Phase {
     Stopped,
 }
 
-/// The system of this process, which the first call starts.
-///
-/// # Errors
-/// `NotSupported` if the library is not there, and in a forked child of a process that uses it; `TimedOut` if no agent
-/// of DAOS answers.
-pub(crate) fn system() -> Result<&'static System> {
-    check_process()?;
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(system) = *started {
-        return Ok(system);
-    }
-    let system = start()?;
-    *started = Some(system);
-    Ok(system)
-}
-
-/// Refuses a forked child, which lacks the threads of libdaos.
-pub(crate) fn check_process() -> Result<()> {
-    match PROCESS.load(Ordering::Acquire) {
-        0 => Ok(()),
-        process if process == std::process::id() => Ok(()),
-        _ => Err(Error::new(
-            ErrorKind::NotSupported,
-            "a forked child of a process that uses DAOS cannot use it: start a new program (exec), or fork before the \
-             pool is opened",
-        )),
-    }
-}
-
-fn start() -> Result<&'static System> {
-    let functions = load()?;
-    // SAFETY: initialisation takes no argument and may be repeated.
-    let code = unsafe { (functions.daos_init)() };
-    failure::check(code, Request::Start.doing("starting libdaos"))?;
-    let mut queue = RawHandle::NONE;
-    // SAFETY: the call sets `queue`.
-    let code = unsafe { (functions.daos_eq_create)(&raw mut queue) };
-    failure::check(code, Request::Start.doing("making an event queue of libdaos"))?;
-    let system: &'static System = Box::leak(Box::new(System {
-        functions,
-        queue,
-        operations: Arc::new(Semaphore::new(OPERATIONS_MAX)),
-        bytes: Arc::new(Semaphore::new(BYTES_MAX / UNIT)),
-        connections: AtomicUsize::new(0),
-        work: Mutex::default(),
-        changed: Condvar::new(),
-    }));
-    PROCESS.store(std::process::id(), Ordering::Release);
-    let thread = std::thread::Builder::new().name(THREAD.into());
-    let spawned = without_signals(|| thread.spawn(|| system.take_events()));
-    spawned.map_err(|cause| Error::io("starting the thread for events of libdaos", &cause))?;
-    // SAFETY: the function may run at any time, and does not unwind.
-    unsafe { libc::atexit(end) };
-    Ok(system)
-}
-
 /// Runs before the work of libdaos and its libraries at the end of the process.
 extern "C" fn end() {
-    // A child does not use the library, and lacks the thread. A lock that is held is of a thread that starts it.
+    // A child does not use the library, and lacks the thread.
     if check_process().is_ok()
-        && let Ok(started) = STARTED.try_lock()
-        && let Some(system) = *started
+        && let Some(system) = STARTED.get()
         && std::thread::current().name() != Some(THREAD)
     {
         system.end();
@@ -136,6 +74,26 @@ extern "C" fn end() {
 }
 
 impl System {
+    /// Makes the event queue of a library that is initialised.
+    pub(crate) fn start(functions: &'static Functions) -> Result<&'static Self> {
+        let mut queue = RawHandle::NONE;
+        // SAFETY: the call sets `queue`.
+        let code = unsafe { (functions.daos_eq_create)(&raw mut queue) };
+        failure::check(code, Request::Start.doing("making an event queue of libdaos"))?;
+        let system: &'static Self = Box::leak(Box::new(Self {
+            functions,
+            queue,
+            operations: Arc::new(Semaphore::new(OPERATIONS_MAX)),
+            bytes: Arc::new(Semaphore::new(BYTES_MAX / UNIT)),
+            connections: AtomicUsize::new(0),
+            work: Mutex::default(),
+            changed: Condvar::new(),
+        }));
+        // SAFETY: the function may run at any time, and does not unwind.
+        unsafe { libc::atexit(end) };
+        Ok(STARTED.get_or_init(|| system))
+    }
+
     fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,7 +170,8 @@ impl System {
         due.iter().for_each(|alarm| alarm.go_off());
     }
 
-    fn take_events(&self) {
+    /// Takes events from the queue until the process ends.
+    pub(crate) fn take_events(&self) {
         let mut events = [ptr::null_mut(); EVENTS];
         while self.wait_for_work() {
             // SAFETY: the array has room for as many events; nobody else polls this queue.

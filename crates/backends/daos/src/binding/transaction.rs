@@ -4,7 +4,7 @@ use crate::binding::container::{Container, ContainerHandle};
 use crate::binding::failure::{self, Request};
 use crate::binding::layout::RawHandle;
 use crate::binding::library::{Ev, Functions};
-use crate::binding::system::check_process;
+use crate::binding::start::check_process;
 use esker_types::Result;
 use std::ptr;
 use std::sync::Arc;

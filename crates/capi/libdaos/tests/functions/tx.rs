@@ -104,6 +104,31 @@ fn a_read_only_transaction_does_not_write() {
     }
 }
 
+/// A read checks them, as in DAOS: the transaction's own writes do not count, and later changes of others are a conflict.
+#[test]
+fn conditions_are_checked_at_the_call() {
+    const INSERT: u64 = 0x2;
+    const UPDATE: u64 = 0x4;
+    const REMOVE: u64 = 0x1;
+    let store = Store::new();
+    let oh = open_kv(&store);
+    let put_if = |th, flags, key| daos_kv_put(oh, th, flags, text(key), 1, bytes(b"v"), WAIT);
+    let remove_if = |th, key| daos_kv_remove(oh, th, REMOVE, text(key), WAIT);
+    put(oh, NONE, c"a", b"1");
+    let th = begin(&store, 0);
+    assert_eq!((put_if(th, INSERT, c"a"), put_if(th, UPDATE, c"b")), (EXIST, NONEXIST));
+    assert_eq!((put_if(th, UPDATE, c"a"), put_if(th, INSERT, c"b")), (0, 0));
+    assert_eq!((put_if(th, INSERT, c"b"), put_if(th, UPDATE, c"b")), (0, NONEXIST));
+    assert_eq!((remove_if(th, c"b"), remove_if(th, c"a")), (NONEXIST, 0));
+    assert_eq!(daos_tx_commit(th, WAIT), 0);
+    assert_eq!((size(oh, NONE, c"a"), size(oh, NONE, c"b")), (0, 1));
+    let th = begin(&store, 0);
+    assert_eq!(put_if(th, INSERT, c"c"), 0);
+    put(oh, NONE, c"c", b"1");
+    assert_eq!(daos_tx_commit(th, WAIT), TX_RESTART);
+    daos_tx_close(th, WAIT);
+}
+
 fn snapshot(store: &Store, opts: u32) -> u64 {
     let mut epoch = 0;
     let none = Ptr::null();

@@ -138,7 +138,7 @@ impl Drop for Site {
     }
 }
 
-fn with_json<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn with_json<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["--json"], arguments].concat()
 }
 

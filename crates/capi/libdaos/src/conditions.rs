@@ -1,0 +1,76 @@
+//! Conditions of writes in a transaction. DAOS checks them when the function is called, and not at the commit
+//! (`dc_tx_check_existence_task` and `dc_tx_add_update` in its `src/object/obj_tx.c`): it reads, so the transaction's own
+//! writes do not count, and the commit fails if others have changed since what was read.
+use crate::code::{Code, Result};
+use esker::types::ErrorKind;
+use esker::types::ops::{Cond, Fetch, Sink, Update};
+use esker::{Access, Object};
+
+/// Checks the conditions of an update of a dkey in a transaction, which needs none after that. Returns the condition on the
+/// dkey that is left.
+pub(crate) async fn check_update(
+    object: &Object,
+    dkey: &[u8],
+    cond: Cond,
+    updates: &mut [Update<'_>],
+    access: Access<'_>,
+) -> Result<Cond> {
+    let Access::Tx(_) = access else { return Ok(cond) };
+    let (insert, change) = (Cond::DKEY_INSERT, Cond::DKEY_UPDATE);
+    if cond.intersects(insert.union(change)) {
+        let exists = has_dkey(object, dkey, access).await?;
+        check(exists, cond.has(insert), cond.has(change))?;
+    }
+    let (insert, change) = (Cond::AKEY_INSERT, Cond::AKEY_UPDATE);
+    for update in updates.iter_mut().filter(|it| it.cond.intersects(insert.union(change))) {
+        let exists = has_akey(object, dkey, update.akey, access).await?;
+        check(exists, update.cond.has(insert), update.cond.has(change))?;
+        update.cond = Cond::NONE;
+    }
+    Ok(Cond::NONE)
+}
+
+/// Checks the condition of a punch of a dkey, or of some of its akeys. Returns the condition that is left.
+pub(crate) async fn check_punch(
+    object: &Object,
+    dkey: &[u8],
+    akeys: &[&[u8]],
+    cond: Cond,
+    access: Access<'_>,
+) -> Result<Cond> {
+    let (Access::Tx(_), true) = (access, cond.has(Cond::PUNCH)) else { return Ok(cond) };
+    if akeys.is_empty() {
+        check(has_dkey(object, dkey, access).await?, false, true)?;
+    }
+    for akey in akeys {
+        check(has_akey(object, dkey, akey, access).await?, false, true)?;
+    }
+    Ok(Cond::NONE)
+}
+
+fn check(exists: bool, inserts: bool, changes: bool) -> Result<()> {
+    match exists {
+        true if inserts => Err(Code::EXIST),
+        false if changes => Err(Code::NONEXIST),
+        _ => Ok(()),
+    }
+}
+
+async fn has_dkey(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<bool> {
+    found(object.fetch(dkey, Cond::DKEY_FETCH, &mut [], access).await)
+}
+
+async fn has_akey(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>) -> Result<bool> {
+    let mut fetch = Fetch::single(akey, Sink::None);
+    fetch.request.cond = Cond::AKEY_FETCH;
+    let fetches = std::slice::from_mut(&mut fetch);
+    found(object.fetch(dkey, Cond::NONE, fetches, access).await)
+}
+
+/// False if a condition does not hold.
+fn found(fetched: esker::types::Result<()>) -> Result<bool> {
+    match fetched {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        fetched => Ok(fetched.map(|()| true)?),
+    }
+}

@@ -1,0 +1,209 @@
+//! Akeys in strict mode. DAOS keeps the kind of value and the record size of an akey that was removed, and an akey whose
+//! records were all punched.
+use super::{is_flat, is_on};
+use crate::code::{Code, Result};
+use esker::types::ops::{Anchor, ListLimit};
+use esker::types::{FLAT_AKEY, ObjectId, Uuid};
+use esker::{Access, Container, Object, Transaction};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Change of an akey.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change<'a> {
+    pub(crate) akey: &'a [u8],
+    pub(crate) content: Content,
+}
+
+/// New content of an akey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Single,
+    /// Records of this size.
+    Records(u64),
+    /// Records are removed.
+    Punch,
+}
+
+/// Kind of value of an akey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Single,
+    /// Records of this size; 0 if records were only punched.
+    Array(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    container: [u8; 16],
+    oid: ObjectId,
+    dkey: Vec<u8>,
+    /// Empty in flat objects.
+    akey: Vec<u8>,
+}
+
+/// Kinds of the akeys that this process has written.
+static KINDS: Mutex<BTreeMap<Name, Kind>> = Mutex::new(BTreeMap::new());
+
+/// Changes of open transactions, by the address of each.
+static BUFFERED: Mutex<BTreeMap<usize, Buffered>> = Mutex::new(BTreeMap::new());
+
+/// Akeys that a transaction is about to change.
+#[derive(Default)]
+pub(crate) struct Buffered {
+    written: BTreeSet<Name>,
+    punched: BTreeSet<Name>,
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn address(tx: &Transaction) -> usize {
+    std::ptr::from_ref(tx) as usize
+}
+
+fn name(container: Uuid, oid: ObjectId, dkey: &[u8], akey: &[u8]) -> Name {
+    let akey = if is_flat(oid) { Vec::new() } else { akey.to_vec() };
+    Name { container: container.0, oid, dkey: dkey.to_vec(), akey }
+}
+
+fn name_in(object: &Object, dkey: &[u8], akey: &[u8]) -> Name {
+    name(object.container().info().uuid, object.oid(), dkey, akey)
+}
+
+impl Kind {
+    /// Refuses another kind of value, or another record size.
+    fn check(self, content: Content) -> Result<()> {
+        match (self, content) {
+            (Self::Single, Content::Single)
+            | (Self::Array(_), Content::Punch)
+            | (Self::Array(0), Content::Records(_)) => Ok(()),
+            (Self::Array(stored), Content::Records(size)) if stored == size => Ok(()),
+            (Self::Array(_), Content::Records(_)) => Err(Code::INVAL),
+            _ => Err(Code::NO_PERM),
+        }
+    }
+
+    fn after(before: Option<Self>, content: Content) -> Self {
+        match (before, content) {
+            (_, Content::Single) => Self::Single,
+            (_, Content::Records(size)) => Self::Array(size),
+            (before, Content::Punch) => before.unwrap_or(Self::Array(0)),
+        }
+    }
+}
+
+/// Refuses another kind of value than an akey had, and a punch of records of an akey that does not exist. DAOS makes the
+/// akey then, and no program should rely on that.
+pub(crate) async fn check(
+    object: &Object,
+    dkey: &[u8],
+    changes: &[Change<'_>],
+    access: Access<'_>,
+) -> Result<()> {
+    for change in changes {
+        let name = name_in(object, dkey, change.akey);
+        let kind = locked(&KINDS).get(&name).copied();
+        kind.map_or(Ok(()), |kind| kind.check(change.content))?;
+        let is_made = change.content == Content::Punch
+            && !is_buffered(&name, access)
+            && !exists(object, dkey, change.akey).await?;
+        if is_made {
+            return Err(Code::INVAL);
+        }
+    }
+    Ok(())
+}
+
+/// Notes the kinds of akeys that were changed. Refuses an update after which an akey has no records: DAOS keeps it.
+pub(crate) async fn finish(
+    object: &Object,
+    dkey: &[u8],
+    changes: &[Change<'_>],
+    access: Access<'_>,
+) -> Result<()> {
+    for change in changes {
+        let name = name_in(object, dkey, change.akey);
+        note_kind(&name, change.content);
+        match (access, change.content) {
+            (Access::Tx(tx), content) => buffer(tx, name, content),
+            (_, Content::Punch) => expect_exists(object, dkey, change.akey).await?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn note_kind(name: &Name, content: Content) {
+    let mut kinds = locked(&KINDS);
+    let kind = Kind::after(kinds.get(name).copied(), content);
+    kinds.insert(name.clone(), kind);
+}
+
+fn is_buffered(name: &Name, access: Access<'_>) -> bool {
+    let Access::Tx(tx) = access else { return false };
+    locked(&BUFFERED).get(&address(tx)).is_some_and(|buffered| buffered.written.contains(name))
+}
+
+fn buffer(tx: &Transaction, name: Name, content: Content) {
+    let mut all = locked(&BUFFERED);
+    let buffered = all.entry(address(tx)).or_default();
+    match content {
+        Content::Punch => buffered.punched.insert(name),
+        _ => buffered.written.insert(name),
+    };
+}
+
+/// Notes that a transaction is about to remove an object, a dkey, or akeys.
+pub(crate) fn note_punch(
+    object: &Object,
+    dkey: Option<&[u8]>,
+    akeys: Option<&[&[u8]]>,
+    access: Access<'_>,
+) {
+    let Access::Tx(tx) = access else { return };
+    let oid = object.oid();
+    let is_removed = |name: &Name| {
+        name.oid == oid
+            && dkey.is_none_or(|dkey| name.dkey == dkey)
+            && akeys.is_none_or(|akeys| akeys.contains(&name.akey.as_slice()))
+    };
+    if let Some(buffered) = locked(&BUFFERED).get_mut(&address(tx)) {
+        buffered.punched.retain(|name| !is_removed(name));
+        buffered.written.retain(|name| !is_removed(name));
+    }
+}
+
+/// Takes the notes of a transaction that ends or begins again.
+pub(crate) fn take(tx: &Transaction) -> Option<Buffered> {
+    if is_on() { locked(&BUFFERED).remove(&address(tx)) } else { None }
+}
+
+/// Refuses a commit after which an akey has no records, but was not removed: DAOS keeps it.
+pub(crate) async fn check_committed(
+    container: &Container,
+    buffered: Option<Buffered>,
+) -> Result<()> {
+    for name in buffered.into_iter().flat_map(|buffered| buffered.punched) {
+        let akey = if is_flat(name.oid) { FLAT_AKEY } else { &name.akey };
+        expect_exists(&container.object(name.oid), &name.dkey, akey).await?;
+    }
+    Ok(())
+}
+
+async fn expect_exists(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<()> {
+    if exists(object, dkey, akey).await? { Ok(()) } else { Err(Code::INVAL) }
+}
+
+/// True if an akey is stored.
+async fn exists(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<bool> {
+    let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(1000));
+    while !anchor.is_end() {
+        let page = object.list_akeys(dkey, &mut anchor, limit, Access::Latest).await?;
+        if page.iter().any(|other| other == akey) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
