@@ -128,7 +128,7 @@ impl Table {
     /// A table with these headings. Columns whose heading begins with `>` are aligned right.
     pub(crate) fn new(headings: &[&str]) -> Self {
         let mut table = comfy_table::Table::new();
-        table.load_preset(presets::NOTHING);
+        table.load_style(presets::NOTHING);
         table.set_header(headings.iter().map(|heading| heading.trim_start_matches('>')));
         for (column, heading) in table.column_iter_mut().zip(headings) {
             column.set_padding((0, 2));

@@ -1,7 +1,6 @@
 //! Containers: sets of objects with their own snapshots and transactions.
 use crate::proof::Proof;
 use esker_backend::{self as backend, Capabilities, OpenContainer};
-use esker_os::executor::Wait;
 use esker_types::check_label;
 use esker_types::info::{ContainerId, ContainerInfo, OpenMode, PoolInfo, SnapshotInfo};
 use esker_types::ops::{Change, Write};

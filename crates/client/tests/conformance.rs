@@ -1,5 +1,6 @@
 //! The conformance suite on the reference backend.
 use esker_backend::Pool;
+use esker_backend::memory::Memory;
 use std::sync::Arc;
 
 fn pools(targets: u32) -> impl Fn() -> Arc<dyn Pool> {

@@ -22,7 +22,7 @@ struct System {
 }
 
 /// The pool for tests, or the reason why there is none.
-fn found() -> Result<System, String> {
+fn found() -> std::result::Result<System, String> {
     static ALONE: Mutex<()> = Mutex::new(());
     let url = std::env::var(VARIABLE)
         .map_err(|_| format!("{VARIABLE} names no DAOS pool (scripts/daos.sh)"))?;
