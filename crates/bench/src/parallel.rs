@@ -3,7 +3,7 @@
 //! Bandwidths are in MiB per second, times in seconds. The definitions are those of [`crate::metrics`].
 use crate::latency::Histogram;
 use crate::metrics::Statistics;
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

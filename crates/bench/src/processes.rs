@@ -19,12 +19,26 @@ use std::time::Duration;
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
+    /// The command `esker`, for pools over nodes, mounts and other benchmarks.
+    pub esker: PathBuf,
     /// Arguments that make it call [`crate::worker::serve`] on its standard input and output.
     pub worker: Vec<OsString>,
     /// Arguments that make it call [`serve_janitor`]; the directory follows them.
     pub janitor: Vec<OsString>,
     /// Environment variables that its processes get in addition.
     pub variables: Vec<(String, String)>,
+}
+
+/// The command `esker`: the one that started this program, else the one beside it or on PATH.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`], with the remedy.
+pub fn esker_program() -> Result<PathBuf> {
+    let given = std::env::var_os("ESKER").map(PathBuf::from);
+    given.or_else(|| esker_cli::programs::companion("esker")).ok_or_else(|| {
+        let message = "the command esker is neither beside esker-bench nor on PATH: install both, or name it in the variable ESKER";
+        Error::new(ErrorKind::NotFound, message)
+    })
 }
 
 impl Launcher {
@@ -207,6 +221,7 @@ mod tests {
         let worker = ["-c", script].map(OsString::from).to_vec();
         Launcher {
             program: "/bin/sh".into(),
+            esker: PathBuf::new(),
             worker,
             janitor: Vec::new(),
             variables: vec![("SAID".to_owned(), "6".to_owned())],

@@ -15,7 +15,7 @@ use crate::measure::Tally;
 use crate::parallel::Parallel;
 use crate::plan::posix::Repeated;
 use crate::scaling::Model;
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{SystemTime, UNIX_EPOCH};

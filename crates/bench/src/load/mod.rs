@@ -56,18 +56,6 @@ pub fn load_in(pool: &Pool, job: &Job, store: &StoreJob) -> Result<Box<dyn Load>
     })
 }
 
-/// The class of this name, with or without `OC_`.
-///
-/// # Errors
-/// [`ErrorKind::Invalid`].
-pub fn class_of(name: &str) -> Result<ObjectClass> {
-    ObjectClass::from_name(name.strip_prefix("OC_").unwrap_or(name)).ok_or_else(|| {
-        let message =
-            format!("{name:?} is not an object class: write S1, S2, SX or another class of DAOS");
-        Error::new(ErrorKind::Invalid, message)
-    })
-}
-
 /// Key-Values: one per process, or one for all.
 struct KeyValues(Vec<esker::Kv>);
 

@@ -1,7 +1,6 @@
 //! `esker bench placement`: simulates the placement of objects on the targets of pools of any size.
 //!
-//! Members of the report named `perfect_*` are those of an ideal hash. No data is moved. The simulation counts dkeys:
-//! each object is an Array of some chunks or a Key-Value of some keys.
+//! No data is moved. The simulation counts dkeys: each object is an Array of some chunks or a Key-Value of some keys.
 mod count;
 mod ideal_hash;
 mod ids;
@@ -10,11 +9,11 @@ mod show;
 pub use ids::Ids;
 
 use crate::host::Host;
-use crate::load::class_of;
 use crate::report::{SCHEMA, Settings};
-use crate::units::rounded;
 use count::{Counts, Work};
 use esker::backend::Placement;
+use esker_cli::class_of;
+use esker_cli::units::rounded;
 use esker_types::info::Part;
 use esker_types::limits::{NODES_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, ObjectClass, Result};
@@ -137,11 +136,13 @@ pub struct Evenness {
     /// Greatest count over the mean.
     pub max_over_mean: f64,
     /// Greatest count over the mean that an ideal hash does not exceed with a probability of 1%, and of 99%.
-    pub perfect_max_over_mean: [f64; 2],
+    #[serde(rename = "perfect_max_over_mean")]
+    pub ideal_max_over_mean: [f64; 2],
     /// Standard deviation of the counts.
     pub stddev: f64,
     /// Standard deviation of the counts of an ideal hash.
-    pub perfect_stddev: f64,
+    #[serde(rename = "perfect_stddev")]
+    pub ideal_stddev: f64,
     /// Distance between both in standard deviations of the results of ideal hashes; above 0 if counts are less even.
     /// None if all counts must be equal.
     pub score: Option<f64>,
@@ -160,9 +161,9 @@ impl Evenness {
             min: counts.iter().copied().min().unwrap_or(0),
             max,
             max_over_mean: fine(max as f64 / mean),
-            perfect_max_over_mean: BAND.map(|probability| fine(ideal.fullest(probability))),
+            ideal_max_over_mean: BAND.map(|probability| fine(ideal.fullest(probability))),
             stddev: rounded((squares / bins).sqrt()),
-            perfect_stddev: rounded(ideal.stddev()),
+            ideal_stddev: rounded(ideal.stddev()),
             score: ideal.score(squares).map(rounded),
             counts: keep.then_some(counts),
         }

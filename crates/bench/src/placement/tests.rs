@@ -26,7 +26,7 @@ fn ids_are_spread_as_by_ideal_hash() {
         let counts = placed.over_targets.counts.as_ref().unwrap();
         assert_eq!(counts.iter().sum::<u64>(), 160_000);
     }
-    assert!(report.to_string().ends_with("96 placements: all as even as by a perfect hash"));
+    assert!(report.to_string().ends_with("96 placements: all as even as by an ideal hash"));
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl GrowthPlan {
 
     fn check(&self) -> Result<()> {
         let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
-        crate::load::class_of(&self.class)?;
+        esker_cli::class_of(&self.class)?;
         if self.value_bytes == 0 || self.ops == 0 || self.kinds.is_empty() {
             return refuse("sizes of values and operations must be at least 1".to_owned());
         }

@@ -1,8 +1,8 @@
 //! A pool that exists for one benchmark only.
 use super::Note;
 use crate::processes::Launcher;
-use crate::units::Bytes;
 use esker::types::info::Durability;
+use esker_cli::units::Bytes;
 use esker_store::{Pool, PoolSpec};
 use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};

@@ -108,7 +108,7 @@ impl Plan {
 
     pub(super) fn check(&self) -> Result<()> {
         check(&self.sizes, &self.procs)?;
-        crate::load::class_of(&self.class)?;
+        esker_cli::class_of(&self.class)?;
         if self.rounds == 0 || self.ops == Some(0) {
             return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
         }

@@ -15,7 +15,13 @@ const REMOVE_CURRENT_DIR: &str =
 pub(crate) fn launcher(python: &Path, work: &str) -> Launcher {
     let worker =
         ["-c", &format!("{REMOVE_CURRENT_DIR}{PROTOCOL}"), work].map(OsString::from).to_vec();
-    Launcher { program: python.to_owned(), worker, janitor: Vec::new(), variables: Vec::new() }
+    Launcher {
+        program: python.to_owned(),
+        esker: PathBuf::new(),
+        worker,
+        janitor: Vec::new(),
+        variables: Vec::new(),
+    }
 }
 
 /// True if this Python can import `import`.

@@ -5,7 +5,7 @@ use crate::measure::Tally;
 use crate::metrics::Statistics;
 use crate::plan::posix::{Line, Repeat, Repeated, Sample};
 use crate::report::{Report, Run, RunName, Settings};
-use crate::units::rounded;
+use esker_cli::units::rounded;
 
 /// Indexes of the compared systems: the store, one plain file for each field, the medium, a real FDB.
 pub(super) const ESKER: usize = 0;

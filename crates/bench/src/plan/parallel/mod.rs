@@ -191,7 +191,7 @@ impl ParallelPlan {
             Subject::Segments { .. } => &[],
         };
         for class in self.classes_array.iter().chain(classes_kv) {
-            crate::load::class_of(class)?;
+            esker_cli::class_of(class)?;
         }
         let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
         if !(1..=REPEATS_MAX).contains(&self.repeat) {

@@ -4,7 +4,7 @@ use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::measure::Measured;
 use crate::posix::mdtest::{Kind, MdtestStep, Options, Phase};
 use crate::posix::worker::{Done, Load, PosixStep};
-use crate::units::Bytes;
+use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;
 

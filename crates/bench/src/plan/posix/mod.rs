@@ -12,7 +12,6 @@ mod through;
 pub use container::DfsSubject;
 pub use file_systems::{Baselines, FileSystem, FileSystems, Subject};
 pub use genuine::Genuine;
-pub(in crate::plan) use genuine::on_path;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};

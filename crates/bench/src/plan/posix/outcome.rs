@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::measure::{Measured, Tally};
 use crate::metrics::Statistics;
 use crate::report::{Report, Run, RunName, Settings};
-use crate::units::{per_second, rounded};
+use esker_cli::units::{per_second, rounded};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

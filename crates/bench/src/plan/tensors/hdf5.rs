@@ -1,10 +1,10 @@
 //! Parallel HDF5: a program in C that is compiled here and runs under mpirun, if both are installed.
-use super::super::posix::on_path;
 use super::super::scratch::Scratch;
 use super::workers::Times;
 use crate::processes::{Launcher, Processes};
 use crate::tensors::worker::{Done, Job};
 use crate::tensors::{COLUMNS, PEER};
+use esker_cli::programs::on_path;
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -138,6 +138,7 @@ impl Program {
         worker.extend(numbers.map(OsString::from));
         Launcher {
             program: self.mpirun.clone(),
+            esker: PathBuf::new(),
             worker,
             janitor: Vec::new(),
             variables: self.variables(&job.files),

@@ -8,7 +8,7 @@ use crate::metrics::Statistics;
 use crate::plan::posix::{Line, Repeat, Repeated, Sample};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::tensors::Part;
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use esker_types::Result;
 use std::time::Duration;
 

@@ -3,8 +3,8 @@ use crate::host::Host;
 use crate::metrics::Statistics;
 use crate::plan::posix::{Line, Repeat, Repeated};
 use crate::report::{Report, Run, RunName, Settings};
-use crate::units::rounded;
 use crate::zarr::Store;
+use esker_cli::units::rounded;
 
 /// Indexes of the stores.
 pub(super) const SYSTEMS: [Store; 2] = [Store::Esker, Store::Local];

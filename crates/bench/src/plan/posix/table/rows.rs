@@ -1,6 +1,6 @@
 //! The rows of the table: work, values by system, and goals.
 use super::super::{Line, Outcome};
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
