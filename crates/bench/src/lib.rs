@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+pub mod client_server;
 pub mod clock;
 pub mod engine;
 pub mod field_io;

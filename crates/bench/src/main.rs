@@ -31,3 +31,21 @@ fn whole_command() -> clap::Command {
     esker_cli::command()
         .mut_subcommand("bench", |_| bench().subcommand_required(true).arg_required_else_help(true))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Bench::command().debug_assert();
+        whole_command().debug_assert();
+    }
+
+    #[test]
+    fn every_benchmark_and_argument_is_explained() {
+        let unexplained = esker_cli::shell::unexplained(&whole_command());
+        assert!(unexplained.is_empty(), "{unexplained:?}");
+    }
+}

@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// How to start this program as a worker or janitor of a benchmark.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
@@ -85,12 +85,41 @@ impl Processes {
         processes.ask::<IgnoredAny>(jobs).map(|_| processes)
     }
 
+    /// Starts a process for each rank.
+    ///
+    /// # Errors
+    /// Same as [`Processes::start`].
+    pub fn start_ranks<J: Serialize>(
+        launcher: &Launcher,
+        procs: u32,
+        job: impl Fn(u32) -> J,
+    ) -> Result<Self> {
+        Self::start(launcher, &(0..procs).map(job).collect::<Vec<_>>())
+    }
+
+    /// Number of processes.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Sends all processes the same message. Returns one reply per process.
+    ///
+    /// # Errors
+    /// The first error that a process reports.
+    pub fn ask_all<D: DeserializeOwned>(
+        &mut self,
+        message: impl Serialize + Clone,
+    ) -> Result<Vec<D>> {
+        self.ask(&vec![message; self.workers.len()])
+    }
+
     /// Makes all processes take a step at the same time. Returns one entry per process.
     ///
     /// # Errors
     /// The first error that a process reports.
     pub fn step(&mut self, step: LoadStep) -> Result<Vec<Measured>> {
-        self.ask(&vec![step; self.workers.len()])
+        self.ask_all(step)
     }
 
     /// Sends each process its message, then waits for all answers. Returns one answer per process.

@@ -123,13 +123,16 @@ pub struct Run {
     /// Further members of field-io and segments.
     #[serde(flatten)]
     pub parallel: Option<Box<Parallel>>,
+    /// Object class, which readers take from the settings of the report if there is no [`Parallel`].
+    #[serde(skip)]
+    pub class: Option<String>,
     /// Further members of mdtest, ior and fields.
     #[serde(flatten)]
     pub repeated: Option<Box<Repeated>>,
 }
 
 /// Latencies in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The median.
     pub p50: f64,
@@ -168,6 +171,7 @@ impl Run {
             },
             entries: None,
             conflicts: None,
+            class: None,
             parallel: None,
             repeated: None,
         }

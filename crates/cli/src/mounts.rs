@@ -1,5 +1,5 @@
 //! Finds the file system and the medium of a path.
-use esker_types::{Error, Result};
+use esker::types::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// A mounted file system.

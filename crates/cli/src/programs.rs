@@ -1,4 +1,4 @@
-//! Other programs: where they are.
+//! Locations of other programs.
 use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 

@@ -61,6 +61,18 @@ impl Man {
     }
 }
 
+/// Commands and arguments below `whole` that have no help, for tests.
+#[must_use]
+pub fn unexplained(whole: &Command) -> Vec<String> {
+    let own = whole.get_about().is_none().then(|| whole.get_name().to_owned());
+    // Hidden arguments exist only to be refused with a message.
+    let shown = whole.get_arguments().filter(|argument| !argument.is_hide_set());
+    let arguments = shown.filter(|argument| argument.get_help().is_none());
+    let arguments = arguments.map(|argument| format!("{} {argument}", whole.get_name()));
+    let below = whole.get_subcommands().flat_map(unexplained);
+    own.into_iter().chain(arguments).chain(below).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::args::command;
@@ -72,19 +84,7 @@ mod tests {
 
     #[test]
     fn every_command_and_argument_is_explained() {
-        let mut unexplained = Vec::new();
-        visit(&command(), &mut unexplained);
+        let unexplained = super::unexplained(&command());
         assert!(unexplained.is_empty(), "{unexplained:?}");
-    }
-
-    fn visit(command: &clap::Command, unexplained: &mut Vec<String>) {
-        if command.get_about().is_none() {
-            unexplained.push(command.get_name().to_owned());
-        }
-        // Hidden arguments exist only to be refused with a message.
-        let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
-        let arguments = shown.filter(|argument| argument.get_help().is_none());
-        unexplained.extend(arguments.map(|argument| format!("{} {argument}", command.get_name())));
-        command.get_subcommands().for_each(|command| visit(command, unexplained));
     }
 }

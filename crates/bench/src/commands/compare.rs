@@ -1,13 +1,14 @@
 //! `esker bench compare`: several stores, which alternate.
-use super::{JsonFile, PathArg, launcher};
+use super::{JsonFile, launcher};
 use clap::{Args, ValueEnum};
 use esker::types::Result;
-use esker_bench::plan::Comparison;
 use esker_bench::plan::compare::Kind;
 use esker_bench::plan::work_dir::Store;
+use esker_bench::plan::{Comparison, memory_or_temporary};
 use esker_cli::DurabilityArg;
 use esker_cli::output::{Answer, with_spinner};
 use esker_cli::units::Bytes;
+use std::path::PathBuf;
 
 const METHOD: &str = "\
 The stores alternate (A B A B) in each round, so other load on the machine affects all of them alike. The limit is \
@@ -76,8 +77,10 @@ pub(crate) struct CompareCommand {
     /// Compare what is read with what was written, in an unmeasured phase
     #[arg(long)]
     verify: bool,
-    #[command(flatten)]
-    path: PathArg,
+    /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
+    #[arg(long = "path", value_name = "DIR")]
+    #[arg(default_value_os_t = memory_or_temporary(), hide_default_value = true)]
+    folder: PathBuf,
     #[command(flatten)]
     json: JsonFile,
 }
@@ -98,7 +101,7 @@ impl CompareCommand {
         self.json.check()?;
         let plan = Comparison {
             launcher: launcher("worker")?,
-            folder: self.path.folder(),
+            folder: self.folder.clone(),
             kind: self.kind(),
             stores: self.stores,
             sizes: self.size.iter().map(|size| size.0).collect(),

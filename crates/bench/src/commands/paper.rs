@@ -3,12 +3,13 @@ use super::launcher;
 use clap::Args;
 use esker::types::Result;
 use esker_bench::paper::PaperPlan;
+use esker_bench::plan::memory_or_temporary;
 use esker_bench::plots::paper::{PaperStep, page};
 use esker_bench::plots::results::Results;
 use esker_cli::output::{Answer, with_spinner};
 use esker_os::whole;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const METHOD: &str = "\
 Runs `esker bench segments` and `esker bench field-io` on a pool of this machine and on a pool of plain files, and \
@@ -41,10 +42,7 @@ pub(crate) struct PaperCommand {
 impl PaperCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         whole::check(&self.output)?;
-        let memory = Path::new("/dev/shm");
-        let folder = self.dir.unwrap_or_else(|| {
-            if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
-        });
+        let folder = self.dir.unwrap_or_else(memory_or_temporary);
         let plan = PaperPlan { launcher: launcher("worker")?, folder, quick: self.quick };
         let measured = with_spinner(|note| plan.run(note))?;
         let steps = measured.reports.iter().map(|report| {

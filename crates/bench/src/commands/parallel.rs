@@ -1,12 +1,12 @@
 //! `esker bench field-io` and `esker bench segments`: the benchmarks of two papers on DAOS.
 use super::scaling::{ScalingArgs, Sweep};
-use super::{JsonFile, PoolChoice, launcher};
+use super::{JsonFile, launcher};
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
 use esker_bench::field_io::segments::Objects;
 use esker_bench::field_io::{Contention, Mode, Pattern};
 use esker_bench::pin::Pin;
-use esker_bench::plan::{Fields, ParallelPlan, Subject};
+use esker_bench::plan::{BenchPool, Fields, ParallelPlan, Subject};
 use esker_bench::rendezvous::Rank;
 use esker_bench::scaling::Swept;
 use esker_cli::output::{Answer, with_spinner};
@@ -108,7 +108,7 @@ pub(crate) struct Segments {
 #[derive(Args)]
 struct Common {
     #[command(flatten)]
-    pool: PoolChoice,
+    pool: BenchPool,
     /// Number of processes on each node, or several numbers, separated by commas
     #[arg(long, value_name = "N", default_value = "2", value_delimiter = ',')]
     procs: Vec<u32>,
@@ -219,7 +219,7 @@ impl Common {
         let plan = ParallelPlan {
             launcher: launcher("worker")?,
             field_launcher: launcher("field-worker")?,
-            pool: self.pool.bench_pool(),
+            pool: self.pool.clone(),
             subject,
             sizes: sizes.iter().map(|size| size.0).collect(),
             ops,

@@ -1,11 +1,12 @@
 //! Options of `esker bench mdtest` and `esker bench ior`, and those of the original programs that are refused.
-use super::{JsonFile, OwnArgs, launcher};
+use super::{JsonFile, launcher};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use dfs::NewDfs;
 use esker::types::{Error, Result};
 use esker_bench::pin::Pin;
 use esker_bench::plan::Note;
+use esker_bench::plan::OwnPool;
 use esker_bench::plan::posix::{
     Baselines, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject,
 };
@@ -31,14 +32,10 @@ pub(super) struct Common {
     /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
     #[arg(long, value_name = "HOW", default_value = "sockets")]
     pin: Pin,
-    /// Directory in memory for the comparison [default: /dev/shm]
-    #[arg(long, value_name = "DIR")]
-    tmpfs: Option<PathBuf>,
-    /// Directory on a disk for the comparison [default: the directory for temporary files]
-    #[arg(long, value_name = "DIR")]
-    disk: Option<PathBuf>,
+    #[command(flatten)]
+    beside: Baselines,
     /// Do not compare with other file systems
-    #[arg(long, conflicts_with_all = ["tmpfs", "disk"])]
+    #[arg(long, conflicts_with_all = ["memory", "disk"])]
     alone: bool,
     /// The genuine ior or mdtest, to do the same work beside ours [default: the one on the PATH]
     #[arg(long, value_name = "PROGRAM")]
@@ -68,7 +65,7 @@ struct DfsArgs {
     #[arg(long = "dfs.dir_oclass", value_name = "CLASS")]
     dir_class: Option<String>,
     #[command(flatten)]
-    own: OwnArgs,
+    own: OwnPool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -118,8 +115,7 @@ impl Common {
             ApiArg::Posix => Subject::Posix { folder: work.folder.clone(), cleared: work.cleared },
             ApiArg::Dfs => Subject::Dfs(self.dfs.subject(&work)?),
         };
-        let beside =
-            Baselines { nothing: self.alone, memory: self.tmpfs.clone(), disk: self.disk.clone() };
+        let beside = Baselines { nothing: self.alone, ..self.beside.clone() };
         let note: Note<'_> = &mut |what| bar.say(what);
         let systems = FileSystems::new(&launcher("posix-worker")?, &subject, &beside, note)?;
         let mut outcome = measure(&systems, note)?;
@@ -151,7 +147,7 @@ impl DfsArgs {
             container: self.container.clone(),
             folder: work.folder.to_string_lossy().into_owned(),
             new,
-            own: self.own.pool(),
+            own: self.own.clone(),
             bytes: work.bytes,
             entries: work.entries,
         })

@@ -7,6 +7,7 @@ use array::Arrays;
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Sink};
 use esker::{Access, Container, Kv, Pool, Wait};
+use esker_cli::class_of;
 use esker_types::{Error, ErrorKind, ObjectClass, Result};
 
 /// One kind of data, stored and read slot by slot.

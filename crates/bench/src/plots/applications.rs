@@ -3,9 +3,9 @@
 use crate::plots::chart::{Axis, Chart, Palette, Panel, Point, Series};
 use crate::plots::page::{Finding, Section};
 use crate::plots::paper::{Bound, PaperStep, judged};
-use crate::plots::results::Measurement;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
+use crate::report::Run;
 use esker_types::Result;
 
 pub(crate) const ABOUT: &str = "2023, applications: L. Logan, J. Lofstead, X.-H. Sun and A. Kougkas, An Evaluation of DAOS for Simulation \
@@ -163,8 +163,7 @@ impl Item {
     /// Bars of the ratios to each of the kernel's file systems; none if nothing was measured.
     fn figure(&self, figures: &mut Figures, steps: &[PaperStep]) -> Result<Option<Figure>> {
         let runs: Vec<_> = self.phases().map(|phase| run(steps, phase)).collect();
-        let mut others: Vec<&str> =
-            runs.iter().flatten().flat_map(|run| run.ratio_to.keys()).map(String::as_str).collect();
+        let mut others: Vec<&str> = runs.iter().flatten().flat_map(|run| others_of(run)).collect();
         others.sort_unstable();
         others.dedup();
         if others.is_empty() {
@@ -172,7 +171,7 @@ impl Item {
         }
         let mut palette = Palette::default();
         let series = |other: &&str| {
-            let ratio = |run: &Option<&Measurement>| run.as_ref()?.ratio_to.get(*other).copied();
+            let ratio = |run: &Option<&Run>| run.as_ref()?.ratio_to(other);
             let numbered = runs.iter().enumerate();
             let points = numbered.filter_map(|(x, run)| Some(Point::single(x as f64, ratio(run)?)));
             let label = format!("times {other}");
@@ -203,7 +202,7 @@ impl Item {
     fn rates(&self, steps: &[PaperStep]) -> String {
         let rate = |phase: &Phase| {
             let run = run(steps, phase)?;
-            let median = run.rate?.median?;
+            let median = run.rate()?.median;
             let unit = if run.workload == "ior" { "MiB/s" } else { "/s" };
             Some(format!("{} {} {unit}", phase.2, short(median)))
         };
@@ -212,8 +211,13 @@ impl Item {
     }
 }
 
-/// Measurement of a phase in the file system of a container.
-fn run<'s>(steps: &'s [PaperStep], (step, phase, _): &Phase) -> Option<&'s Measurement> {
+/// The stores that a run is compared with.
+fn others_of(run: &Run) -> impl Iterator<Item = &str> {
+    run.repeated.iter().flat_map(|repeated| repeated.ratio_to.keys()).map(String::as_str)
+}
+
+/// Run of a phase in the file system of a container.
+fn run<'s>(steps: &'s [PaperStep], (step, phase, _): &Phase) -> Option<&'s Run> {
     let step = steps.iter().find(|one| one.name == *step)?;
     step.results.runs.iter().find(|run| run.store == STORE && run.phase == *phase)
 }
@@ -223,9 +227,7 @@ impl Claim {
         let (numbers, bound, compared) = match self.decided {
             Decided::Cannot(why) => (Err(why.to_owned()), 0.0, None),
             Decided::ByRatio(phases, least) => {
-                let ratio = |phase: &Phase| {
-                    Some((phase.2, run(steps, phase)?.ratio_to.get("tmpfs").copied()?))
-                };
+                let ratio = |phase: &Phase| Some((phase.2, run(steps, phase)?.ratio_to("tmpfs")?));
                 let numbers = phases.iter().filter_map(ratio).collect();
                 (Ok(numbers), least, Some("Compared: the file system in a container with tmpfs."))
             }

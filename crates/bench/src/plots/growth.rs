@@ -1,17 +1,16 @@
 //! Charts of `esker bench growth`: what an operation costs at each number of entries.
 use crate::plots::chart::{Axis, Chart, LIMIT, Panel, Point, Series};
-use crate::plots::results::{Measurement, Results};
+use crate::plots::results::Results;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
+use crate::report::Run;
 use esker_types::Result;
 
 /// The median, or the 99th percentile, in microseconds.
-type Cost = fn(&Measurement) -> Option<f64>;
+type Cost = fn(&Run) -> f64;
 
-const COSTS: [(&str, Cost); 2] = [
-    ("median", |run| Some(run.latency_us?.p50)),
-    ("99th percentile", |run| Some(run.latency_us?.p99)),
-];
+const COSTS: [(&str, Cost); 2] =
+    [("median", |run| run.latency_us.p50), ("99th percentile", |run| run.latency_us.p99)];
 
 impl Figures {
     /// Two charts for each kind of entries of a file: operations, and opening the pool. None if it has other measurements.
@@ -24,7 +23,7 @@ impl Figures {
         kinds.flat_map(|runs| [self.operations(runs), self.opening(runs)]).collect()
     }
 
-    fn operations(&mut self, runs: &[&Measurement]) -> Result<Figure> {
+    fn operations(&mut self, runs: &[&Run]) -> Result<Figure> {
         let panels = [("put", "pwrite"), ("get", "pread")].map(|(phase, limit)| {
             let mut series = self.lines(&runs_of_phase(runs, phase), 1.0);
             let label = "median of pwrite and pread of a file as large".to_owned();
@@ -36,13 +35,13 @@ impl Figures {
         self.grown(runs, title, "microseconds", panels.to_vec())
     }
 
-    fn opening(&mut self, runs: &[&Measurement]) -> Result<Figure> {
+    fn opening(&mut self, runs: &[&Run]) -> Result<Figure> {
         let series = self.lines(&runs_of_phase(runs, "open"), 1e-3);
         let panel = Panel { title: "open and get one entry".to_owned(), series };
         self.grown(runs, "Opening a pool against entries", "milliseconds", vec![panel])
     }
 
-    fn lines(&mut self, runs: &[&Measurement], scale: f64) -> Vec<Series> {
+    fn lines(&mut self, runs: &[&Run], scale: f64) -> Vec<Series> {
         let line = |(label, cost): (&str, Cost)| Series {
             label: label.to_owned(),
             style: self.palette.style(label),
@@ -53,7 +52,7 @@ impl Figures {
 
     fn grown(
         &mut self,
-        runs: &[&Measurement],
+        runs: &[&Run],
         title: &str,
         unit: &str,
         panels: Vec<Panel>,
@@ -75,12 +74,12 @@ impl Figures {
     }
 }
 
-fn runs_of_phase<'r>(runs: &[&'r Measurement], phase: &str) -> Vec<&'r Measurement> {
+fn runs_of_phase<'r>(runs: &[&'r Run], phase: &str) -> Vec<&'r Run> {
     runs.iter().copied().filter(|run| run.phase == phase).collect()
 }
 
-fn points(runs: &[&Measurement], cost: Cost, scale: f64) -> Vec<Point> {
-    let point = |run: &&Measurement| Some(Point::single(run.entries? as f64, cost(run)? * scale));
+fn points(runs: &[&Run], cost: Cost, scale: f64) -> Vec<Point> {
+    let point = |run: &&Run| Some(Point::single(run.entries? as f64, cost(run) * scale));
     runs.iter().filter_map(point).collect()
 }
 

@@ -1,20 +1,21 @@
 //! How I/O is distributed over a phase: the papers' offsets as shares of its wall-clock time.
 use crate::plots::chart::{Axis, Chart, Panel, Point, Series};
-use crate::plots::results::{Measurement, Results};
+use crate::plots::results::Results;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
+use crate::report::Run;
 use esker_types::Result;
 
 /// Most runs in one chart.
 const RUNS_MAX: usize = 12;
 
-type Offset = (&'static str, fn(&Measurement) -> Option<f64>);
+type Offset = (&'static str, fn(&Run) -> Option<f64>);
 
 const OFFSETS: [Offset; 4] = [
-    ("off_0: last first start - first start", |run| run.off_0),
-    ("off_f: last end - first last end", |run| run.off_f),
-    ("po_0: between starts of the phases", |run| run.po_0),
-    ("po_f: between ends of the phases", |run| run.po_f),
+    ("off_0: last first start - first start", |run| Some(run.parallel.as_ref()?.off_0)),
+    ("off_f: last end - first last end", |run| Some(run.parallel.as_ref()?.off_f)),
+    ("po_0: between starts of the phases", |run| run.parallel.as_ref()?.po_0),
+    ("po_f: between ends of the phases", |run| run.parallel.as_ref()?.po_f),
 ];
 
 impl Figures {
@@ -25,7 +26,7 @@ impl Figures {
     pub fn offsets(&mut self, files: &[Results]) -> Result<Option<Figure>> {
         let runs = files.iter().flat_map(|file| &file.runs);
         let runs: Vec<_> =
-            runs.filter(|run| run.off_0.is_some() && run.wall_clock_s() > 0.0).collect();
+            runs.filter(|run| run.parallel.is_some() && run.wall_clock_s() > 0.0).collect();
         let mut labels: Vec<String> = Vec::new();
         for label in runs.iter().map(|run| run.label()) {
             if labels.len() < RUNS_MAX && !labels.contains(&label) {
@@ -57,7 +58,7 @@ impl Figures {
         }))
     }
 
-    fn offset_panel(&mut self, phase: &str, labels: &[String], runs: &[&Measurement]) -> Panel {
+    fn offset_panel(&mut self, phase: &str, labels: &[String], runs: &[&Run]) -> Panel {
         let series = OFFSETS.iter().filter_map(|(name, of)| {
             let point = |(index, label): (usize, &String)| {
                 let run = runs.iter().find(|run| run.phase == phase && run.label() == *label)?;

@@ -2,10 +2,12 @@
 //!
 //! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
 //! template.
-use crate::plots::results::{Measurement, Results};
-use crate::plots::words::{bytes, short};
+use crate::plots::results::Results;
+use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
 use crate::plots::{placement, scaling};
+use crate::report::Run;
+use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use jiff::Timestamp;
 use minijinja::value::Serde;
@@ -172,7 +174,7 @@ fn columns(text: &'static str) -> Vec<(&'static str, &'static str)> {
 
 /// Tables with all numbers of a file.
 fn tables(file: &Results) -> Vec<Table> {
-    let of = |name: &str, text, is_in: fn(&Measurement) -> bool| {
+    let of = |name: &str, text, is_in: fn(&Run) -> bool| {
         let columns = columns(text);
         let headings: Vec<_> = columns.iter().map(|(_, heading)| *heading).collect();
         let runs = file.runs.iter().filter(|run| is_in(run));
@@ -184,14 +186,15 @@ fn tables(file: &Results) -> Vec<Table> {
         scaling::table(file),
         of("bandwidth and rate", BANDWIDTHS, |_| true),
         of("repeats", SPREADS, |run| run.spread().is_some()),
-        of("latency and offsets", TIMES, |run| run.latency_us.is_some()),
+        of("latency and offsets", TIMES, |_| true),
     ];
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-fn row(run: &Measurement, columns: &[(&str, &str)]) -> Vec<String> {
+fn row(run: &Run, columns: &[(&str, &str)]) -> Vec<String> {
     let mut members = json!(run);
     members["label"] = json!(run.label());
+    members["class_array"] = json!(run.class_array());
     members["mib_s"] = json!(run.bandwidth());
     members["spread"] = json!(run.spread());
     members["wall_clock_s"] = json!(run.wall_clock_s());
@@ -233,7 +236,7 @@ fn shown(name: &str, value: &Value) -> String {
             members.collect::<Vec<_>>().join(" ")
         }
         Value::Number(number) => match (number.as_u64(), number.as_f64()) {
-            (Some(count), _) if name.ends_with("_bytes") => bytes(count),
+            (Some(count), _) if name.ends_with("_bytes") => Bytes(count).to_string(),
             (Some(seconds), _) if name == "unix_time_s" => date(seconds),
             (Some(count), _) => count.to_string(),
             (_, Some(number)) => short(number),

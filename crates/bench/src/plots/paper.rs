@@ -1,11 +1,14 @@
 //! The page of `esker bench paper`: each table and figure of two papers with their findings, and whether the
 //! measurements confirm them, and figures of two more ([`crate::plots::tensors`], `applications`). `findings.json` has the findings of
 //! the first two and the rules that decide them.
+use crate::parallel::Parallel;
 use crate::plots::page::{Finding, Page, Section, Table};
-use crate::plots::results::{Measurement, Results};
+use crate::plots::results::Results;
 use crate::plots::sweep::{SWEEPS, samples};
-use crate::plots::words::{bytes, short};
+use crate::plots::words::short;
 use crate::plots::{Figure, Figures, applications, tensors};
+use crate::report::Run;
+use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde::Deserialize;
 
@@ -195,10 +198,9 @@ impl Item {
     }
 
     fn drawn(&self, file: &Results) -> Results {
-        let runs = file
-            .runs
-            .iter()
-            .filter(|run| self.contention.is_none() || run.contention == self.contention);
+        let runs = file.runs.iter().filter(|run| {
+            self.contention.is_none() || run.contention() == self.contention.as_deref()
+        });
         Results { runs: runs.cloned().collect(), ..file.clone() }
     }
 
@@ -300,19 +302,18 @@ impl Phases {
 }
 
 impl Pick {
-    fn runs<'s>(&'s self, steps: &'s [PaperStep]) -> impl Iterator<Item = &'s Measurement> {
+    fn runs<'s>(&'s self, steps: &'s [PaperStep]) -> impl Iterator<Item = &'s Run> {
         let step = steps.iter().find(|step| step.name == self.step);
         let runs = step.into_iter().flat_map(|step| &step.results.runs);
         runs.filter(|run| !run.is_limit() && self.takes(run))
     }
 
-    fn takes(&self, run: &Measurement) -> bool {
-        let is =
-            |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-        is(&self.mode, &run.mode)
-            && is(&self.pattern, &run.pattern)
-            && is(&self.contention, &run.contention)
-            && is(&self.class, &run.class_array)
+    fn takes(&self, run: &Run) -> bool {
+        let is = |wanted: &Option<String>, found| wanted.is_none() || wanted.as_deref() == found;
+        is(&self.mode, run.mode())
+            && is(&self.pattern, run.pattern())
+            && is(&self.contention, run.contention())
+            && is(&self.class, run.class_array())
             && self.procs.is_none_or(|procs| run.procs == procs)
             && (self.sizes_mib.is_empty()
                 || self.sizes_mib.iter().any(|size| size << 20 == run.size_bytes))
@@ -321,12 +322,12 @@ impl Pick {
     /// The best of a phase in MiB/s.
     fn best(&self, steps: &[PaperStep], phase: &str) -> Option<f64> {
         let runs = self.runs(steps).filter(|run| run.phase == phase);
-        runs.map(Measurement::bandwidth).reduce(f64::max).filter(|best| *best > 0.0)
+        runs.map(Run::bandwidth).reduce(f64::max).filter(|best| *best > 0.0)
     }
 
     /// The best sum of both phases with one number of processes.
     fn sum(&self, steps: &[PaperStep]) -> Option<f64> {
-        let sum = |run: &Measurement| {
+        let sum = |run: &Run| {
             let same = Self { procs: Some(run.procs), ..self.clone() };
             Some(same.best(steps, "write")? + same.best(steps, "read")?)
         };
@@ -334,7 +335,8 @@ impl Pick {
     }
 
     fn words(&self) -> String {
-        let sizes: Vec<_> = self.sizes_mib.iter().map(|size| bytes(size << 20)).collect();
+        let sizes: Vec<_> =
+            self.sizes_mib.iter().map(|size| Bytes(size << 20).to_string()).collect();
         let words = [
             Some(self.step.clone()),
             self.mode.clone(),
@@ -352,14 +354,16 @@ impl Pick {
 
 /// The least and the greatest share over all runs of a step. One process alone has no offsets.
 fn offsets(steps: &[PaperStep], step: &str, end: End) -> Vec<(&'static str, f64)> {
-    let of = |run: &Measurement| match end {
-        End::Start => Some(run.off_0?.max(run.po_0.unwrap_or(0.0))),
-        End::End => run.off_f,
+    let of = |parallel: &Parallel| match end {
+        End::Start => parallel.off_0.max(parallel.po_0.unwrap_or(0.0)),
+        End::End => parallel.off_f,
     };
     let pick = Pick { step: step.to_owned(), ..Pick::default() };
-    let several = pick.runs(steps).filter(|run| run.phase_procs.unwrap_or(run.procs) > 1);
-    let share = |run: &Measurement| Some(of(run)? / run.total_wall_clock_s.filter(|s| *s > 0.0)?);
-    let shares: Vec<_> = several.filter_map(share).collect();
+    let several = pick.runs(steps).filter(|run| run.procs > 1);
+    let several = several.filter_map(|run| run.parallel.as_deref());
+    let timed =
+        several.filter(|parallel| parallel.phase_procs != 1 && parallel.total_wall_clock_s > 0.0);
+    let shares: Vec<_> = timed.map(|parallel| of(parallel) / parallel.total_wall_clock_s).collect();
     let ends = [
         ("least", shares.iter().copied().reduce(f64::min)),
         ("greatest", shares.iter().copied().reduce(f64::max)),

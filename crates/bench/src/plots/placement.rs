@@ -1,45 +1,14 @@
 //! Charts of `esker bench placement`: how full the fullest target and node are, beside an ideal hash.
+use crate::placement::{Evenness, Kind, Placed};
 use crate::plots::chart::{Axis, Chart, LIMIT, Panel, Point, Series};
 use crate::plots::page::Table;
 use crate::plots::results::Results;
 use crate::plots::words::{capital, short};
 use crate::plots::{Figure, Figures};
 use esker_types::Result;
-use serde::{Deserialize, Serialize};
 
 /// Label of the range of ideal hashes.
 const IDEAL: &str = "an ideal hash, 1% and 99%";
-
-/// Placement of objects of one kind, class and choice of ids over `nodes` nodes: docs/cli.md describes the members.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Placed {
-    pub kind: String,
-    pub class: String,
-    pub ids: String,
-    pub nodes: u32,
-    pub targets: u32,
-    pub objects: u64,
-    pub dkeys: u32,
-    pub ns: f64,
-    pub over_targets: Evenness,
-    pub over_nodes: Evenness,
-    pub apart: f64,
-}
-
-/// How evenly dkeys were spread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Evenness {
-    pub mean: f64,
-    pub min: u64,
-    pub max: u64,
-    pub max_over_mean: f64,
-    pub perfect_max_over_mean: [f64; 2],
-    pub stddev: f64,
-    pub perfect_stddev: f64,
-    pub score: Option<f64>,
-}
 
 /// Targets or nodes.
 type Bins = fn(&Placed) -> (u32, &Evenness);
@@ -75,9 +44,9 @@ impl Figures {
     fn placement(&mut self, group: &[&Placed]) -> Result<Figure> {
         let first = group[0];
         let (objects, dkeys) = (short(first.objects as f64), short(f64::from(first.dkeys)));
-        let what = match first.kind.as_str() {
-            "kv" => format!("{objects} Key-Values of {dkeys} keys"),
-            _ => format!("{objects} Arrays of {dkeys} chunks"),
+        let what = match first.kind {
+            Kind::Kv => format!("{objects} Key-Values of {dkeys} keys"),
+            Kind::Array => format!("{objects} Arrays of {dkeys} chunks"),
         };
         let chart = Chart {
             title: format!("Fullest target and node: class {}, {what}", first.class),
@@ -95,12 +64,12 @@ impl Figures {
     fn bins(&mut self, title: &str, group: &[&Placed], bins: Bins) -> Panel {
         let mut names: Vec<&str> = Vec::new();
         for placed in group {
-            if !names.contains(&placed.ids.as_str()) {
-                names.push(&placed.ids);
+            if !names.contains(&placed.ids.name()) {
+                names.push(placed.ids.name());
             }
         }
         let of_name = |name: &&str| {
-            let of_ids = group.iter().filter(|placed| placed.ids == **name);
+            let of_ids = group.iter().filter(|placed| placed.ids.name() == *name);
             let points = of_ids.map(|placed| {
                 let (count, evenness) = bins(placed);
                 Point::single(f64::from(count), excess(evenness.max_over_mean))
@@ -109,14 +78,15 @@ impl Figures {
             Series { style: self.palette.style(&label), points: points.collect(), label }
         };
         let mut series: Vec<_> = names.iter().map(of_name).collect();
-        let of_first = || group.iter().filter(|placed| placed.ids == names[0]).map(|one| bins(one));
+        let of_first =
+            || group.iter().filter(|placed| placed.ids.name() == names[0]).map(|one| bins(one));
         series.extend([0, 1].map(|side| {
             Series {
                 label: IDEAL.to_owned(),
                 style: LIMIT,
                 points: of_first()
                     .map(|(count, evenness)| {
-                        let ratio = evenness.perfect_max_over_mean[side];
+                        let ratio = evenness.ideal_max_over_mean[side];
                         Point::single(f64::from(count), excess(ratio))
                     })
                     .collect(),
@@ -138,11 +108,11 @@ fn sentence(group: &[&Placed]) -> String {
     let fullest = |placed: &&&Placed| placed.over_targets.max_over_mean;
     let worst = group.iter().max_by(|one, other| fullest(one).total_cmp(&fullest(other)));
     let said = worst.map_or(String::new(), |placed| {
-        let [low, high] = placed.over_targets.perfect_max_over_mean.map(excess);
+        let [low, high] = placed.over_targets.ideal_max_over_mean.map(excess);
         format!(
             "Furthest above the mean: {}%, with {} ids on {} targets, where an ideal hash gives {}% to {}%.",
             short(excess(placed.over_targets.max_over_mean)),
-            placed.ids,
+            placed.ids.name(),
             short(f64::from(placed.targets)),
             short(low),
             short(high),
@@ -170,18 +140,18 @@ const HEADINGS: [&str; 13] = [
 
 /// All numbers of a file.
 pub(crate) fn table(file: &Results) -> Table {
-    let band = |of: &Evenness| of.perfect_max_over_mean.map(excess).map(short).join(" to ");
+    let band = |of: &Evenness| of.ideal_max_over_mean.map(excess).map(short).join(" to ");
     let row = |placed: &Placed| {
         let (targets, nodes) = (&placed.over_targets, &placed.over_nodes);
         vec![
-            placed.kind.clone(),
+            placed.kind.name().to_owned(),
             placed.class.clone(),
-            placed.ids.clone(),
+            placed.ids.name().to_owned(),
             placed.nodes.to_string(),
             placed.targets.to_string(),
             short(targets.mean),
             short(targets.stddev),
-            short(targets.perfect_stddev),
+            short(targets.ideal_stddev),
             short(excess(targets.max_over_mean)),
             band(targets),
             short(excess(nodes.max_over_mean)),

@@ -1,28 +1,16 @@
 //! The page of `esker bench posix`: work on files as a multiple of the rate of tmpfs.
+use crate::plan::posix::Row;
 use crate::plots::Figure;
 use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
 use crate::plots::page::{Page, Section, Table};
 use crate::plots::results::Results;
 use esker_types::{Error, ErrorKind, Result};
-use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// Name of the report on the page.
 const NAME: &str = "esker bench posix";
 
 const ABOUT: &str = "Ratios are to tmpfs: medians of the ratios of the iterations. For one process, values are median times of an operation. A goal that is missed is marked with !.";
-
-/// One line of the report's `table`; docs/cli.md says what its members mean.
-#[derive(Deserialize)]
-struct Row {
-    work: String,
-    unit: String,
-    base: f64,
-    sites: BTreeMap<String, f64>,
-    goals: BTreeMap<String, f64>,
-    below: bool,
-}
 
 impl Row {
     /// True for a ratio to the rate of tmpfs.
@@ -30,20 +18,10 @@ impl Row {
         !self.below && self.unit != "ratio"
     }
 
-    fn cell(&self, site: &str) -> String {
-        let Some(value) = self.sites.get(site) else { return "-".to_owned() };
-        let is_missed = |goal: &f64| if self.below { value > goal } else { value < goal };
-        format!("{value:.2}{}", if self.goals.get(site).is_some_and(is_missed) { "!" } else { "" })
-    }
-
-    fn cells(&self, sites: &[&String]) -> Vec<String> {
-        let places = if self.base < 100.0 { 2 } else { 0 };
-        let goal = |site: &String| self.goals.get(site).map_or(String::new(), f64::to_string);
-        let of_sites = sites.iter().flat_map(|site| [self.cell(site), goal(site)]);
-        [self.work.clone(), format!("{:.places$}", self.base), self.unit.clone()]
-            .into_iter()
-            .chain(of_sites)
-            .collect()
+    fn cells(&self, systems: &[&String]) -> Vec<String> {
+        let goal = |system: &String| self.goals.get(system).map_or(String::new(), f64::to_string);
+        let each = systems.iter().flat_map(|system| [self.cell(system), goal(system)]);
+        self.first_cells().into_iter().chain(each).collect()
     }
 }
 
@@ -58,21 +36,21 @@ pub fn page(report: &Value) -> Result<Page> {
             format!("the report has no table of `{NAME}` ({error}): measure again"),
         )
     })?;
-    let mut sites: Vec<&String> = Vec::new();
-    for site in rows.iter().flat_map(|row| row.sites.keys()) {
-        if !sites.contains(&site) {
-            sites.push(site);
+    let mut systems: Vec<&String> = Vec::new();
+    for system in rows.iter().flat_map(|row| row.systems.keys()) {
+        if !systems.contains(&system) {
+            systems.push(system);
         }
     }
     let mut headings = ["work", ">tmpfs", "unit"].map(str::to_owned).to_vec();
-    headings.extend(sites.iter().flat_map(|site| [format!(">{site}"), ">goal".to_owned()]));
-    let cells: Vec<_> = rows.iter().map(|row| row.cells(&sites)).collect();
+    headings.extend(systems.iter().flat_map(|system| [format!(">{system}"), ">goal".to_owned()]));
+    let cells: Vec<_> = rows.iter().map(|row| row.cells(&systems)).collect();
     let processes = report["settings"]["procs"].as_u64().unwrap_or(0);
     let page = Page {
         title: "Files on this machine".to_owned(),
         about: vec![ABOUT.to_owned()],
         sections: vec![Section {
-            figures: vec![figure(&rows, &sites, processes)?],
+            figures: vec![figure(&rows, &systems, processes)?],
             ..Section::default()
         }],
         summary: vec![Table::new("All work beside tmpfs", &headings, &cells)],
@@ -81,19 +59,19 @@ pub fn page(report: &Value) -> Result<Page> {
     Ok(page.with_machines(&[Results::from_json(NAME, report.clone())?]))
 }
 
-fn figure(rows: &[Row], sites: &[&String], processes: u64) -> Result<Figure> {
+fn figure(rows: &[Row], systems: &[&String], processes: u64) -> Result<Figure> {
     let rows: Vec<_> = rows.iter().filter(|row| row.is_rate()).collect();
     let points = |of: &dyn Fn(&Row) -> Option<f64>| -> Vec<Point> {
         let numbered = rows.iter().enumerate();
         numbered.filter_map(|(x, row)| Some(Point::single(x as f64, of(row)?))).collect()
     };
     let mut palette = Palette::default();
-    let of_site = |site: &&String| Series {
-        label: (*site).clone(),
-        style: palette.style(site),
-        points: points(&|row| row.sites.get(*site).copied()),
+    let of_system = |system: &&String| Series {
+        label: (*system).clone(),
+        style: palette.style(system),
+        points: points(&|row| row.systems.get(*system).copied()),
     };
-    let mut series: Vec<_> = sites.iter().map(of_site).collect();
+    let mut series: Vec<_> = systems.iter().map(of_system).collect();
     let goals = points(&|row| row.goals.get("DFS").copied());
     series.push(Series { label: "goal of DFS".to_owned(), style: LIMIT, points: goals });
     let short = |work: &str| {

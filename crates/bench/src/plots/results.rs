@@ -1,17 +1,15 @@
 //! Report files of benchmarks (docs/cli.md describes them). Members that a file lacks stay empty, so the files of all
 //! benchmarks, and of versions that measured less or more, can be drawn on one page.
-use crate::plots::placement::Placed;
-use crate::plots::scaling::Model;
-use crate::plots::words::bytes;
+use crate::metrics::Statistics;
+use crate::placement::Placed;
+use crate::report::{Run, SCHEMA};
+use crate::scaling::Model;
+use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// Version of the report's shape that this crate reads.
-pub const SCHEMA: u32 = 1;
 
 /// Longest report file that is read, in bytes.
 pub const RESULTS_BYTES_MAX: u64 = 64 << 20;
@@ -26,7 +24,7 @@ pub struct Results {
     /// Settings of the benchmark, by member.
     pub settings: Map<String, Value>,
     /// Measurements.
-    pub runs: Vec<Measurement>,
+    pub runs: Vec<Run>,
     /// How objects were placed, in reports of `esker bench placement`.
     pub placements: Vec<Placed>,
     /// Model of larger numbers of nodes, in reports of `esker bench field-io --nodes`.
@@ -35,141 +33,140 @@ pub struct Results {
     pub traces: Option<PathBuf>,
 }
 
-/// One phase of one workload: docs/cli.md describes the members.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Measurement {
-    pub run: Option<u32>,
-    pub store: String,
-    pub workload: String,
-    pub phase: String,
-    pub procs: u32,
-    pub size_bytes: u64,
-    pub ops: u64,
-    pub seconds: f64,
-    pub ops_per_s: f64,
-    pub bandwidth_mib_s: f64,
-    pub limit_mib_s: Option<f64>,
-    pub ratio: Option<f64>,
-    pub latency_us: Option<Latency>,
-    pub entries: Option<u64>,
-    pub mode: Option<String>,
-    pub pattern: Option<String>,
-    pub contention: Option<String>,
-    #[serde(alias = "class")]
-    pub class_array: Option<String>,
-    pub class_kv: Option<String>,
-    pub nodes: Option<u32>,
-    pub server_nodes: Option<u32>,
-    pub phase_procs: Option<u32>,
-    pub iterations: Option<u64>,
-    pub global_timing_bandwidth_mib_s: Option<f64>,
-    pub synchronous_bandwidth_mib_s: Option<f64>,
-    pub total_wall_clock_s: Option<f64>,
-    pub off_0: Option<f64>,
-    pub off_f: Option<f64>,
-    pub po_0: Option<f64>,
-    pub po_f: Option<f64>,
-    pub repeat: Option<Repeat>,
-    pub rate: Option<Spread>,
-    #[serde(default)]
-    pub ratio_to: BTreeMap<String, f64>,
-}
-
-/// The spread over repeats.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Repeat {
-    pub count: u64,
-    pub global_timing_bandwidth_mib_s: Option<Spread>,
-    pub synchronous_bandwidth_mib_s: Option<Spread>,
-    pub ratio: Option<Spread>,
-}
-
-/// Mean, least, greatest, standard deviation and median.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Spread {
-    pub mean: f64,
-    pub min: f64,
-    pub max: f64,
-    pub stddev: Option<f64>,
-    pub median: Option<f64>,
-}
-
-/// Latencies in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Latency {
-    pub p50: f64,
-    pub p99: f64,
-    #[serde(default)]
-    pub p99_9: f64,
-    pub max: f64,
-}
-
 /// Members that all result files have.
 #[derive(Deserialize)]
 struct Document {
     host: Map<String, Value>,
     settings: Map<String, Value>,
-    runs: Vec<Measurement>,
+    runs: Vec<Run>,
     #[serde(default)]
     placements: Vec<Placed>,
     model: Option<Model>,
 }
 
-impl Measurement {
+/// A text of a report, unless it is empty.
+fn text(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+impl Run {
     /// True for the limit of the medium.
     #[must_use]
     pub fn is_limit(&self) -> bool {
         self.store == "medium"
     }
 
+    /// See [`crate::parallel::Parallel::mode`].
+    #[must_use]
+    pub fn mode(&self) -> Option<&str> {
+        text(&self.parallel.as_ref()?.mode)
+    }
+
+    /// See [`crate::parallel::Parallel::pattern`].
+    #[must_use]
+    pub fn pattern(&self) -> Option<&str> {
+        text(&self.parallel.as_ref()?.pattern)
+    }
+
+    /// See [`crate::parallel::Parallel::contention`].
+    #[must_use]
+    pub fn contention(&self) -> Option<&str> {
+        self.parallel.as_ref()?.contention.as_deref()
+    }
+
+    /// Object class of Arrays, or of all objects.
+    #[must_use]
+    pub fn class_array(&self) -> Option<&str> {
+        let own = self.parallel.as_ref().and_then(|parallel| text(&parallel.class_array));
+        own.or(self.class.as_deref())
+    }
+
+    /// See [`crate::parallel::Parallel::class_kv`].
+    #[must_use]
+    pub fn class_kv(&self) -> Option<&str> {
+        self.parallel.as_ref()?.class_kv.as_deref()
+    }
+
+    /// See [`crate::parallel::Parallel::server_nodes`].
+    #[must_use]
+    pub fn server_nodes(&self) -> Option<u32> {
+        self.parallel.as_ref()?.server_nodes
+    }
+
+    /// See [`crate::parallel::Parallel::run`].
+    #[must_use]
+    pub fn number(&self) -> Option<u32> {
+        Some(self.parallel.as_ref()?.run)
+    }
+
+    /// Statistics of the rate over the iterations.
+    #[must_use]
+    pub fn rate(&self) -> Option<Statistics> {
+        Some(self.repeated.as_ref()?.rate)
+    }
+
+    /// Ratio to another store.
+    #[must_use]
+    pub fn ratio_to(&self, store: &str) -> Option<f64> {
+        self.repeated.as_ref()?.ratio_to.get(store).copied()
+    }
+
     /// Label of a run on a page, without its phase.
     #[must_use]
     pub fn label(&self) -> String {
-        let access = [&self.mode, &self.pattern, &self.contention, &self.class_array];
-        let names =
-            [Some(&self.store), Some(&self.workload)].into_iter().chain(access.map(Option::as_ref));
-        let names: Vec<_> =
-            names.flatten().filter(|name| !name.is_empty()).map(String::as_str).collect();
-        format!("{} {} x {}", names.join(" "), bytes(self.size_bytes), self.procs)
+        let access = [self.mode(), self.pattern(), self.contention(), self.class_array()];
+        let names = [text(&self.store), text(&self.workload)].into_iter().chain(access);
+        let names: Vec<_> = names.flatten().collect();
+        format!("{} {} x {}", names.join(" "), Bytes(self.size_bytes), self.procs)
     }
 
     /// Wall-clock time of the phase in seconds.
     #[must_use]
     pub fn wall_clock_s(&self) -> f64 {
-        self.total_wall_clock_s.unwrap_or(self.seconds)
+        let total = self.parallel.as_ref().map(|parallel| parallel.total_wall_clock_s);
+        total.filter(|seconds| *seconds > 0.0).unwrap_or(self.seconds)
     }
 
     /// True if both are the same phase of the same workload, on any store.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let key = |run: &Self| {
-            let names = [&run.mode, &run.pattern, &run.contention, &run.class_array, &run.class_kv];
-            let names = names.map(Clone::clone);
-            let nodes = (run.nodes, run.server_nodes);
-            (run.workload.clone(), run.phase.clone(), run.procs, run.size_bytes, nodes, names)
+            let own = |text: Option<&str>| text.map(str::to_owned);
+            let access = [run.mode(), run.pattern(), run.contention()].map(own);
+            let classes = [run.class_array(), run.class_kv()].map(own);
+            let nodes =
+                run.parallel.as_ref().map(|parallel| (parallel.nodes, parallel.server_nodes));
+            (
+                run.workload.clone(),
+                run.phase.clone(),
+                run.procs,
+                run.size_bytes,
+                nodes,
+                access,
+                classes,
+            )
         };
         key(self) == key(other)
     }
 
     /// The bandwidth that the papers use for this workload: synchronous for segments, else global
-    /// timing. Files that have neither were measured by global timing.
+    /// timing. Runs that have neither were measured by global timing.
     #[must_use]
     pub fn bandwidth(&self) -> f64 {
-        let synchronous = self.synchronous_bandwidth_mib_s.filter(|_| self.workload == "segments");
-        synchronous.or(self.global_timing_bandwidth_mib_s).unwrap_or(self.bandwidth_mib_s)
+        let Some(parallel) = &self.parallel else { return self.bandwidth_mib_s };
+        let synchronous =
+            parallel.synchronous_bandwidth_mib_s.filter(|_| self.workload == "segments");
+        let timed = Some(parallel.global_timing_bandwidth_mib_s).filter(|timed| *timed > 0.0);
+        synchronous.or(timed).unwrap_or(self.bandwidth_mib_s)
     }
 
-    /// Its spread over repeats, where there were several.
+    /// Its spread over repeats, if there were several.
     #[must_use]
-    pub fn spread(&self) -> Option<Spread> {
-        let repeat = self.repeat.as_ref()?;
+    pub fn spread(&self) -> Option<Statistics> {
+        let repeat = &self.parallel.as_ref().filter(|parallel| parallel.repeat.count > 0)?.repeat;
         let synchronous =
             repeat.synchronous_bandwidth_mib_s.filter(|_| self.workload == "segments");
-        synchronous.or(repeat.global_timing_bandwidth_mib_s)
+        Some(synchronous.unwrap_or(repeat.global_timing_bandwidth_mib_s))
     }
 }
 
@@ -203,11 +200,8 @@ impl Results {
         let document: Document =
             serde_json::from_value(value).map_err(|error| foreign(name, &error.to_string()))?;
         let class = document.settings.get("class").and_then(Value::as_str);
-        let class = class.map(str::to_owned);
         let mut runs = document.runs;
-        for run in &mut runs {
-            run.class_array = run.class_array.take().or_else(|| class.clone());
-        }
+        runs.iter_mut().for_each(|run| run.class = class.map(str::to_owned));
         let Document { host, settings, placements, model, .. } = document;
         Ok(Self { name: name.to_owned(), host, settings, runs, placements, model, traces: None })
     }
@@ -284,8 +278,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_bandwidth_is_the_one_the_papers_use() {
-        let bandwidths =
-            json!({"global_timing_bandwidth_mib_s": 7.0, "synchronous_bandwidth_mib_s": 9.0});
+        let bandwidths = json!({"mode": "full", "global_timing_bandwidth_mib_s": 7.0, "synchronous_bandwidth_mib_s": 9.0});
         let run = |workload: &str, more: &Value| {
             let mut run = more.clone();
             run["workload"] = json!(workload);
@@ -300,7 +293,7 @@ pub(crate) mod tests {
     fn an_envelope_is_opened_and_the_class_is_found_in_the_settings() {
         let envelope = json!({"response": document(&[json!({})]), "error": null, "status": 0});
         let results = Results::from_json("a", envelope).unwrap();
-        assert_eq!(results.runs[0].class_array.as_deref(), Some("S1"));
+        assert_eq!(results.runs[0].class_array(), Some("S1"));
     }
 
     #[test]

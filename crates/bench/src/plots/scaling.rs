@@ -1,54 +1,18 @@
 //! Charts of bandwidth against the nodes of a pool: what was measured, as markers, and a model of more, as dashed lines.
 use crate::plots::chart::{Axis, Chart, Panel, Point, Series};
 use crate::plots::page::Table;
-use crate::plots::results::{Measurement, Results};
-use crate::plots::words::{bytes, short};
+use crate::plots::results::Results;
+use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
+use crate::report::Run;
+use crate::scaling::{Line, Model};
+use esker_cli::units::Bytes;
 use esker_types::Result;
-use serde::{Deserialize, Serialize};
 
 /// MiB in a GiB.
 const GIB: f64 = 1024.0;
 /// Phase of the sum of the phases of pattern B.
 const BOTH: &str = "write + read";
-
-/// The model of a report: docs/cli.md says what the members mean.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Model {
-    pub link: String,
-    pub link_mib_s: f64,
-    pub clients_per_server: u32,
-    pub procs_per_client: u32,
-    pub lines: Vec<Line>,
-}
-
-/// Rates that the model computes for one phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Line {
-    pub mode: String,
-    pub pattern: String,
-    pub contention: Option<String>,
-    pub class_array: String,
-    pub class_kv: Option<String>,
-    pub phase: String,
-    pub size_bytes: u64,
-    pub costs: Costs,
-    pub measured_mib_s: f64,
-    pub modelled_mib_s: f64,
-    pub points: Vec<(u32, f64)>,
-}
-
-/// Measured inputs of the model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the members of the report, by their names")]
-pub struct Costs {
-    pub link_mib_s: f64,
-    pub engine_mib_s: f64,
-    pub request_us: f64,
-    pub wait_us: f64,
-}
 
 /// Settings of one chart, apart from the mode and the phase.
 #[derive(Clone, PartialEq)]
@@ -70,13 +34,14 @@ struct Value {
 }
 
 impl Setting {
-    fn of_run(run: &Measurement) -> Option<Self> {
-        run.server_nodes.filter(|_| !run.is_limit())?;
+    fn of_run(run: &Run) -> Option<Self> {
+        run.server_nodes().filter(|_| !run.is_limit())?;
+        let own = |text: Option<&str>| text.map(str::to_owned);
         Some(Self {
-            pattern: run.pattern.clone()?,
-            contention: run.contention.clone(),
-            class_array: run.class_array.clone(),
-            class_kv: run.class_kv.clone(),
+            pattern: run.pattern()?.to_owned(),
+            contention: own(run.contention()),
+            class_array: own(run.class_array()),
+            class_kv: own(run.class_kv()),
             size_bytes: run.size_bytes,
         })
     }
@@ -98,7 +63,7 @@ impl Setting {
             Some(format!("pattern {}", self.pattern)),
             contention,
             class,
-            Some(bytes(self.size_bytes)),
+            Some(Bytes(self.size_bytes).to_string()),
         ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -199,11 +164,12 @@ fn nodes_of<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<u32> {
 fn measured(file: &Results, setting: &Setting) -> Vec<Value> {
     let mut best: Vec<Value> = Vec::new();
     for run in &file.runs {
-        let (Some(nodes), Some(mode)) = (run.server_nodes, run.mode.clone()) else { continue };
+        let (Some(nodes), Some(mode)) = (run.server_nodes(), run.mode()) else { continue };
         if Setting::of_run(run).as_ref() != Some(setting) {
             continue;
         }
-        let value = Value { mode, phase: run.phase.clone(), nodes, gib_s: run.bandwidth() / GIB };
+        let (mode, phase) = (mode.to_owned(), run.phase.clone());
+        let value = Value { mode, phase, nodes, gib_s: run.bandwidth() / GIB };
         let is_same = |known: &&mut Value| {
             (&known.mode, &known.phase, known.nodes) == (&value.mode, &value.phase, value.nodes)
         };
@@ -292,7 +258,7 @@ pub(crate) fn table(file: &Results) -> Table {
             line.contention.clone().unwrap_or_default(),
             line.class_array.clone(),
             line.phase.clone(),
-            bytes(line.size_bytes),
+            Bytes(line.size_bytes).to_string(),
             short(costs.link_mib_s),
             short(costs.engine_mib_s),
             short(costs.request_us),

@@ -1,8 +1,10 @@
 //! Charts of bandwidth against the members in which runs differ.
 use crate::plots::chart::{Axis, Chart, LIMIT, Panel, Point, Series};
-use crate::plots::results::{Measurement, Results};
-use crate::plots::words::{bytes, capital, short};
+use crate::plots::results::Results;
+use crate::plots::words::{capital, short};
 use crate::plots::{Figure, Figures};
+use crate::report::Run;
+use esker_cli::units::Bytes;
 use esker_types::Result;
 use std::collections::BTreeMap;
 
@@ -113,7 +115,7 @@ const NAMES_MAX: usize = 50;
 /// One measured phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    run: Measurement,
+    run: Run,
     phase: String,
     mib_s: f64,
     range_mib_s: (f64, f64),
@@ -136,7 +138,7 @@ pub fn samples(files: &[Results]) -> Vec<Sample> {
 impl Sample {
     /// The sample of a run. Runs of the medium count only in benchmarks that measure nothing else. Stores that grow have
     /// charts of their own.
-    fn from_run(run: &Measurement) -> Option<Self> {
+    fn from_run(run: &Run) -> Option<Self> {
         if run.entries.is_some() || (run.is_limit() && run.workload != "limit") {
             return None;
         }
@@ -154,12 +156,12 @@ impl Sample {
 
     /// The sum of this write phase and the read phase beside it, in pattern B.
     fn sum(&self, samples: &[Self]) -> Option<Self> {
-        if self.phase != "write" || self.run.pattern.as_deref() != Some("B") {
+        if self.phase != "write" || self.run.pattern() != Some("B") {
             return None;
         }
-        let next = self.run.run.map(|run| run + 1);
+        let next = self.run.number().map(|run| run + 1);
         let is_beside = |other: &&Self| {
-            other.phase == "read" && other.run.run == next && other.texts == self.texts
+            other.phase == "read" && other.run.number() == next && other.texts == self.texts
         };
         let read = samples.iter().find(is_beside)?;
         let (mine, other) = (self.range_mib_s, read.range_mib_s);
@@ -209,30 +211,28 @@ impl Sample {
     }
 }
 
-fn texts(run: &Measurement) -> BTreeMap<&'static str, String> {
-    let nodes = run.nodes.unwrap_or(1).max(1);
+fn texts(run: &Run) -> BTreeMap<&'static str, String> {
+    let nodes = run.parallel.as_ref().map_or(1, |parallel| parallel.nodes).max(1);
+    let own = |text: Option<&str>| text.map(str::to_owned);
     let known = [
         ("workload", Some(run.workload.clone())),
         ("store", Some(run.store.clone())),
-        ("mode", run.mode.clone()),
-        ("pattern", run.pattern.clone()),
-        ("contention", run.contention.clone()),
-        ("class_array", run.class_array.clone()),
-        ("class_kv", run.class_kv.clone()),
-        ("size", Some(bytes(run.size_bytes))),
+        ("mode", own(run.mode())),
+        ("pattern", own(run.pattern())),
+        ("contention", own(run.contention())),
+        ("class_array", own(run.class_array())),
+        ("class_kv", own(run.class_kv())),
+        ("size", Some(Bytes(run.size_bytes).to_string())),
         ("procs", Some(run.procs.to_string())),
         ("nodes", Some(nodes.to_string())),
         ("procs_per_node", Some((run.procs / nodes).to_string())),
-        ("server_nodes", run.server_nodes.map(|nodes| nodes.to_string())),
+        ("server_nodes", run.server_nodes().map(|nodes| nodes.to_string())),
     ];
     let mut texts: BTreeMap<_, _> =
         known.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
     let joins = [
         ("access", "pattern contention"),
-        (
-            "case",
-            if run.mode.is_some() || run.pattern.is_some() { "mode access" } else { "workload" },
-        ),
+        ("case", if run.parallel.is_some() { "mode access" } else { "workload" }),
         ("all", "workload store mode access class_array class_kv size"),
     ];
     for (name, parts) in joins {

@@ -3,9 +3,11 @@
 use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
 use crate::plots::page::{Finding, Page, Section};
 use crate::plots::paper::{Bound, judged};
-use crate::plots::results::{Measurement, Results};
-use crate::plots::words::{bytes, capital, short};
+use crate::plots::results::Results;
+use crate::plots::words::{capital, short};
 use crate::plots::{Figure, Figures};
+use crate::report::Run;
+use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;
 
@@ -39,7 +41,7 @@ const GIB: f64 = 1024.0;
 const MIB: f64 = (1 << 20) as f64;
 
 /// The runs of a report.
-struct Runs<'r>(Vec<&'r Measurement>);
+struct Runs<'r>(Vec<&'r Run>);
 
 /// An array that stays the same, or whose part stays the same, while there are more processes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,14 +52,14 @@ struct Sweep<'r> {
 
 impl Sweep<'_> {
     fn words(self) -> String {
-        let size = bytes(self.size_bytes);
+        let size = Bytes(self.size_bytes);
         match self.workload == STRONG {
             true => format!("strong scaling, {size} in all"),
             false => format!("weak scaling, {size} for each process"),
         }
     }
 
-    fn is_of(self, run: &Measurement) -> bool {
+    fn is_of(self, run: &Run) -> bool {
         run.workload == self.workload && run.size_bytes == self.size_bytes
     }
 
@@ -128,9 +130,8 @@ impl<'r> Runs<'r> {
     }
 
     /// Runs of a store, by the number of processes.
-    fn runs_of(&self, sweep: Sweep<'_>, store: &str, phase: &str) -> Vec<&'r Measurement> {
-        let is_wanted =
-            |run: &&&Measurement| sweep.is_of(run) && run.store == store && run.phase == phase;
+    fn runs_of(&self, sweep: Sweep<'_>, store: &str, phase: &str) -> Vec<&'r Run> {
+        let is_wanted = |run: &&&Run| sweep.is_of(run) && run.store == store && run.phase == phase;
         let mut runs: Vec<_> = self.0.iter().filter(is_wanted).copied().collect();
         runs.sort_by_key(|run| run.procs);
         runs
@@ -138,7 +139,7 @@ impl<'r> Runs<'r> {
 
     /// The name of the tensor store: that of the first run that is none of the others.
     fn store(&self) -> &'r str {
-        let is_other = |run: &Measurement| {
+        let is_other = |run: &Run| {
             run.is_limit() || run.store == FILE.0 || HDF5.iter().any(|(name, _)| run.store == *name)
         };
         self.0.iter().find(|run| !is_other(run)).map_or("esker", |run| &run.store)
@@ -190,7 +191,7 @@ impl<'r> Runs<'r> {
     /// Bars of the ratios for each number of processes; none if parallel HDF5 was not measured.
     fn ratio(&self, figures: &mut Figures, sweep: Sweep<'_>) -> Result<Option<Figure>> {
         let ticks = self.ticks();
-        let place = |run: &Measurement| {
+        let place = |run: &Run| {
             ticks.iter().position(|(procs, _)| *procs == f64::from(run.procs)).unwrap_or(0) as f64
         };
         let title = format!("Times parallel HDF5: {}", sweep.words());
@@ -198,7 +199,7 @@ impl<'r> Runs<'r> {
             let mut palette = Palette::default();
             let points = |name: &str| -> Vec<Point> {
                 let runs = self.runs_of(sweep, self.store(), phase).into_iter();
-                runs.filter_map(|run| Some(Point::single(place(run), *run.ratio_to.get(name)?)))
+                runs.filter_map(|run| Some(Point::single(place(run), run.ratio_to(name)?)))
                     .collect()
             };
             let series = |(name, label): (&str, &str)| {
@@ -340,7 +341,7 @@ impl<'r> Runs<'r> {
         let mut palette = Palette::default();
         let title = format!("Time of one PUT and one GET: {}", sweep.words());
         let chart = self.chart(title, "ms", |phase| {
-            let time = |run: &Measurement| time_ms(sweep, run);
+            let time = |run: &Run| time_ms(sweep, run);
             let series = |(name, label): (&str, &str)| {
                 let points = self.runs_of(sweep, name, phase).into_iter().map(time).collect();
                 Series { label: label.to_owned(), style: palette.style(label), points }
@@ -366,12 +367,7 @@ impl<'r> Runs<'r> {
     }
 
     /// Ratios of PUTs to the fastest layout of parallel HDF5, of the runs that `wanted` chooses.
-    fn faster(
-        &self,
-        text: &str,
-        wanted: &dyn Fn(&[&Measurement]) -> Vec<f64>,
-        bound: Bound,
-    ) -> Finding {
+    fn faster(&self, text: &str, wanted: &dyn Fn(&[&Run]) -> Vec<f64>, bound: Bound) -> Finding {
         let ratios = |sweep: Sweep<'r>| wanted(&self.runs_of(sweep, self.store(), PHASES[0]));
         let ratios: Vec<f64> = self.sweeps(WEAK).into_iter().flat_map(ratios).collect();
         finding(
@@ -384,7 +380,7 @@ impl<'r> Runs<'r> {
 
     /// How bandwidth grows with processes, of both.
     fn growth(&self, text: &str) -> Finding {
-        let grows = |runs: Vec<&Measurement>| Some(median(runs.last()?) / median(runs.first()?));
+        let grows = |runs: Vec<&Run>| Some(median(runs.last()?) / median(runs.first()?));
         let ratio = |sweep: Sweep<'r>| {
             let own = grows(self.runs_of(sweep, self.store(), PHASES[0]))?;
             let theirs =
@@ -418,16 +414,16 @@ impl<'r> Runs<'r> {
 }
 
 /// The ratio to the fastest layout of parallel HDF5, by the number of processes.
-fn all_of(runs: &[&Measurement]) -> Vec<f64> {
-    let least = |run: &&Measurement| {
-        let ratios = HDF5.iter().filter_map(|(name, _)| run.ratio_to.get(*name).copied());
+fn all_of(runs: &[&Run]) -> Vec<f64> {
+    let least = |run: &&Run| {
+        let ratios = HDF5.iter().filter_map(|(name, _)| run.ratio_to(name));
         ratios.reduce(f64::min)
     };
     runs.iter().filter_map(least).collect()
 }
 
 /// The same for the fewest processes.
-fn fewest_of(runs: &[&Measurement]) -> Vec<f64> {
+fn fewest_of(runs: &[&Run]) -> Vec<f64> {
     all_of(runs.get(..1).unwrap_or_default())
 }
 
@@ -444,22 +440,22 @@ fn finding(text: &str, ratios: &[f64], bound: Bound, compared: &str) -> Finding 
 }
 
 /// The median in MiB/s.
-fn median(run: &Measurement) -> f64 {
-    run.rate.and_then(|rate| rate.median).unwrap_or(run.bandwidth_mib_s)
+fn median(run: &Run) -> f64 {
+    run.rate().map_or(run.bandwidth_mib_s, |rate| rate.median)
 }
 
-fn bandwidth(run: &Measurement) -> Point {
+fn bandwidth(run: &Run) -> Point {
     let y = median(run) / GIB;
-    let (low, high) = run.rate.map_or((y, y), |rate| (rate.min / GIB, rate.max / GIB));
+    let (low, high) = run.rate().map_or((y, y), |rate| (rate.min / GIB, rate.max / GIB));
     Point { x: f64::from(run.procs), y, low, high }
 }
 
-fn time_ms(sweep: Sweep<'_>, run: &Measurement) -> Point {
+fn time_ms(sweep: Sweep<'_>, run: &Run) -> Point {
     let time = |mib_s: f64| {
         if mib_s > 0.0 { sweep.array_bytes(run.procs) / MIB / mib_s * 1e3 } else { 0.0 }
     };
     let y = time(median(run));
-    let (low, high) = run.rate.map_or((y, y), |rate| (time(rate.max), time(rate.min)));
+    let (low, high) = run.rate().map_or((y, y), |rate| (time(rate.max), time(rate.min)));
     Point { x: f64::from(run.procs), y, low, high }
 }
 

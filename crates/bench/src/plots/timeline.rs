@@ -1,9 +1,11 @@
 //! Timelines: a row for each process and a box for each operation, from the traces beside a report (docs/cli.md
 //! describes the file).
 use crate::plots::chart::{Area, Drawn, GREY, Style, TEXT, Ticked, WIDTH, svg, text_style};
-use crate::plots::results::{Measurement, Results};
+use crate::plots::results::Results;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
+use crate::report::Run;
+use crate::traces::Kind;
 use csv::{Reader, ReaderBuilder, StringRecord};
 use esker_types::{Error, ErrorKind, Result};
 use plotters::element::DashedPathElement;
@@ -33,24 +35,7 @@ const KEY_HEIGHT: u32 = 30;
 const ROW: u32 = 20;
 const AXIS_HEIGHT: u32 = 46;
 
-/// Kind of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SpanKind {
-    /// A write.
-    Write,
-    /// A read.
-    Read,
-}
-
-impl SpanKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Write => "write",
-            Self::Read => "read",
-        }
-    }
-
+impl Kind {
     fn colour(self) -> RGBColor {
         Style::from_index(self as usize).colour()
     }
@@ -67,8 +52,8 @@ impl SpanKind {
 /// One operation, in seconds from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// The reply of a process.
-    pub kind: SpanKind,
+    /// The kind of access.
+    pub kind: Kind,
     /// When it began.
     pub start_s: f64,
     /// When it ended.
@@ -76,7 +61,7 @@ pub struct Span {
 }
 
 /// A process in a phase: its kind of operation, its number, and its node.
-type Process = (SpanKind, u32, String);
+type Process = (Kind, u32, String);
 /// The operations of each process in one repeat of one run.
 type Trace = BTreeMap<Process, Vec<Span>>;
 
@@ -85,7 +70,7 @@ type Trace = BTreeMap<Process, Vec<Span>>;
 struct Event<'e> {
     run: u32,
     repeat: u32,
-    phase: SpanKind,
+    phase: Kind,
     node: &'e str,
     process: u32,
     event: &'e str,
@@ -109,7 +94,7 @@ impl Figures {
         };
         let mut figures = Vec::new();
         for (run, trace) in read(path, &runs[..drawn], &pairs)? {
-            if let Some(run) = file.runs.iter().find(|one| one.run == Some(run)) {
+            if let Some(run) = file.runs.iter().find(|one| one.number() == Some(run)) {
                 for (name, part) in parts(trace) {
                     figures.extend(self.views(
                         &format!("I/O timeline: {}{name}", run.label()),
@@ -156,14 +141,14 @@ impl Figures {
 }
 
 /// Each run with the run whose timeline it is in: reads belong to the writes before them.
-fn pairs(runs: &[Measurement]) -> BTreeMap<u32, u32> {
+fn pairs(runs: &[Run]) -> BTreeMap<u32, u32> {
     let mut pairs = BTreeMap::new();
-    let mut write: Option<&Measurement> = None;
+    let mut write: Option<&Run> = None;
     for run in runs.iter().filter(|run| !run.is_limit()) {
-        let Some(number) = run.run else { continue };
-        let as_write = Measurement { phase: "write".to_owned(), ..run.clone() };
+        let Some(number) = run.number() else { continue };
+        let as_write = Run { phase: "write".to_owned(), ..run.clone() };
         let belongs = write.filter(|write| run.phase == "read" && write.is_like(&as_write));
-        pairs.insert(number, belongs.and_then(|write| write.run).unwrap_or(number));
+        pairs.insert(number, belongs.and_then(|write| write.number()).unwrap_or(number));
         write = (run.phase == "write").then_some(run);
     }
     pairs
@@ -172,7 +157,7 @@ fn pairs(runs: &[Measurement]) -> BTreeMap<u32, u32> {
 /// Phases that follow each other are drawn apart, those that overlap together.
 fn parts(trace: Trace) -> Vec<(&'static str, Trace)> {
     let (writes, reads): (Trace, Trace) =
-        trace.clone().into_iter().partition(|((kind, ..), _)| *kind == SpanKind::Write);
+        trace.clone().into_iter().partition(|((kind, ..), _)| *kind == Kind::Write);
     let end =
         writes.values().filter_map(|spans| spans.last()).map(|span| span.end_s).fold(0.0, f64::max);
     let parts = match end <= start(&reads) {
@@ -193,7 +178,7 @@ type Offset = (String, f64, f64);
 /// `off_0` and `off_f` of each phase, as the papers define them.
 fn offsets(trace: &Trace) -> Vec<Offset> {
     let mut offsets = Vec::new();
-    for kind in [SpanKind::Write, SpanKind::Read] {
+    for kind in [Kind::Write, Kind::Read] {
         let processes = trace.iter().filter(|((of, ..), _)| *of == kind);
         let ends: Vec<_> = processes
             .filter_map(|(_, spans)| Some((spans.first()?.start_s, spans.last()?.end_s)))
@@ -238,8 +223,8 @@ fn end_of<'s>(spans: impl Iterator<Item = &'s Span>) -> f64 {
 
 /// Draws the legend of the colours.
 fn draw_keys(keys: &Area<'_>) -> Drawn {
-    for (kind, x) in [(SpanKind::Write, 12), (SpanKind::Read, 110)] {
-        let half = if kind == SpanKind::Write { 7 } else { 4 };
+    for (kind, x) in [(Kind::Write, 12), (Kind::Read, 110)] {
+        let half = if kind == Kind::Write { 7 } else { 4 };
         keys.draw(&Rectangle::new([(x, 12 - half), (x + 26, 12 + half)], kind.colour().filled()))?;
         let style = text_style(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
         keys.draw(&Text::new(kind.name(), (x + 34, 12), style))?;
@@ -388,13 +373,13 @@ mod tests {
     #[test]
     fn narrow_operations_are_drawn_together_and_pauses_are_kept() {
         let span = |kind, start_s, end_s| Span { kind, start_s, end_s };
-        let write = |start_s, end_s| span(SpanKind::Write, start_s, end_s);
+        let write = |start_s, end_s| span(Kind::Write, start_s, end_s);
         let spans = [
             write(0.0, 10.0),
             write(10.0, 10.5),
             write(10.5, 11.0),
             write(50.0, 50.2),
-            span(SpanKind::Read, 50.2, 50.3),
+            span(Kind::Read, 50.2, 50.3),
         ];
         let drawn: Vec<_> =
             boxes(&spans, NARROW).iter().map(|one| (one.start_s, one.end_s)).collect();

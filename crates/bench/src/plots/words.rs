@@ -23,18 +23,6 @@ fn thousands(whole: &str) -> String {
     sign.to_owned() + &groups.join(",")
 }
 
-/// A number of bytes in the largest binary unit that leaves at least 1.
-#[must_use]
-pub fn bytes(count: u64) -> String {
-    let power = (count.checked_ilog2().unwrap_or(0) / 10).min(5);
-    let unit = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"][power as usize];
-    let whole = 1u64 << (10 * power);
-    match count.is_multiple_of(whole) {
-        true => format!("{} {unit}", count / whole),
-        false => format!("{:.2} {unit}", count as f64 / whole as f64),
-    }
-}
-
 /// The same text with its first letter in upper case.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
@@ -62,14 +50,6 @@ mod tests {
         ];
         for (value, text) in known {
             assert_eq!(short(value), text);
-        }
-    }
-
-    #[test]
-    fn sizes_are_shown_in_their_largest_unit() {
-        let known = [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536 << 20, "1.50 GiB")];
-        for (count, text) in known {
-            assert_eq!(bytes(count), text);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Workers in Python, which measure Python interfaces of other programs and of Esker.
 use crate::processes::Launcher;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Protocol that all workers in Python share.

@@ -116,7 +116,7 @@ pub(super) struct PoolDirectory {
 }
 
 /// Failures that an acknowledged update survives: `--durability`.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum DurabilityArg {
     /// The death of any process, but not a crash of the machine
     Process,

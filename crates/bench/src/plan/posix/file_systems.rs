@@ -28,13 +28,16 @@ pub enum Subject {
 }
 
 /// The file systems it is compared with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Baselines {
     /// Compare with none.
+    #[arg(skip)]
     pub nothing: bool,
-    /// A directory in memory; `/dev/shm` if not given.
+    /// Directory in memory for the comparison [default: /dev/shm]
+    #[arg(long = "tmpfs", value_name = "DIR")]
     pub memory: Option<PathBuf>,
-    /// A directory on a disk; searched for if not given.
+    /// Directory on a disk for the comparison [default: the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
     pub disk: Option<PathBuf>,
 }
 

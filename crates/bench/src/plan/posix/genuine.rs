@@ -5,6 +5,7 @@ use crate::metrics::Statistics;
 use crate::posix::FileLocation;
 use crate::posix::mdtest::Kind;
 use crate::table::Table;
+use esker_cli::programs::on_path;
 use esker_cli::units::rounded;
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
