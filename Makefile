@@ -13,17 +13,19 @@ ESKER := $(RELEASE)/esker
 LIBDAOS := $(RELEASE)/libdaos.so
 PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
+# `esker bench` finds it beside the command, and so do the scripts.
+BENCH := $(RELEASE)/esker-bench
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
 .PHONY: build demo test soak check semver bench figures book wheel wheels quick install uninstall deb fmt clean help ceph-up ceph-down
 
-build: $(BUILT) ## Build the command line, libdaos and the interception library, optimised
+build: $(BUILT) $(BENCH) ## Build the command line, its benchmarks, libdaos and the interception library, optimised
 
 # `touch`, because cargo does not rewrite a file whose content would be unchanged.
-$(BUILT) &: $(SOURCES)
+$(BUILT) $(BENCH) &: $(SOURCES)
 	scripts/setup.sh
-	cargo build --release -p esker-cli -p esker-libdaos -p esker-preload
-	touch $(BUILT)
+	cargo build --release -p esker-cli -p esker-bench -p esker-libdaos -p esker-preload
+	touch $(BUILT) $(BENCH)
 
 demo: build ## Run a demo: a forecast from Python with a map, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
 	scripts/setup.sh samples fields python

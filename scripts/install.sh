@@ -50,7 +50,7 @@ module_file() {
 
 scripts/lay-out-command.sh "$esker" "$preload" "$stage"
 scripts/lay-out-library.sh "$libdaos" "$stage/lib"
-scripts/split-debug.sh "$stage/bin/esker" "$stage/lib/esker/libesker_preload.so" \
+scripts/split-debug.sh "$stage"/bin/esker{,-bench} "$stage/lib/esker/libesker_preload.so" \
     "$(readlink -f "$stage/lib/libdaos.so.2")"
 (cd include && find . -name '*.h' -exec install -D -m 644 {} "$stage/include/{}" \;)
 mkdir -p "$stage/lib/pkgconfig" "$stage/share/esker"

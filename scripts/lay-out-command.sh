@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Copies the command with its files into a directory: the interception library where the command looks for it, manual
-# pages, completions.
+# Copies the command with its files into a directory: esker-bench and the interception library where the command looks
+# for them, manual pages, completions. esker-bench must be beside ESKER.
 # usage: lay-out-command.sh ESKER PRELOAD FOLDER
 set -euo pipefail
 umask 022
@@ -12,6 +12,7 @@ completion() {
 }
 
 install -D -m 755 "$esker" "$folder/bin/esker"
+install -D -m 755 "$(dirname "$esker")/esker-bench" "$folder/bin/esker-bench"
 install -D -m 755 "$preload" "$folder/lib/esker/libesker_preload.so"
 mkdir -p "$folder/share/man/man1"
 "$esker" man --out "$folder/share/man/man1"

@@ -59,4 +59,4 @@ class Esker(Package):
 
 
 def _packages():
-    return [word for name in ("cli", "libdaos", "preload") for word in ("-p", f"esker-{name}")]
+    return [word for name in ("cli", "bench", "libdaos", "preload") for word in ("-p", f"esker-{name}")]

@@ -48,15 +48,23 @@ END
         LD_LIBRARY_PATH=$1/lib "$work/start"
 }
 
+# has_manual PREFIX NAME
 has_manual() {
     local page
-    page=$(echo "$1"/share/man/man1/esker.1*)
+    page=$(echo "$1/share/man/man1/$2.1"*)
     gzip -cdf "$page" | grep -q '^\.TH'
+}
+
+completes_benchmarks() {
+    grep -q mdtest "$1/share/bash-completion/completions/esker"
 }
 
 # uses PREFIX: tests what the installation at PREFIX is for.
 uses() {
     that "a program runs on files of Esker" run_a_program "$1"
     that "a program builds on libdaos and starts" start_libdaos "$1"
-    that "the command has a manual page" has_manual "$1"
+    that "the command has a manual page" has_manual "$1" esker
+    that "a benchmark has a manual page" has_manual "$1" esker-bench-array
+    that "shells complete benchmarks" completes_benchmarks "$1"
+    that "the command finds its benchmarks" "$1/bin/esker" bench array --help
 }

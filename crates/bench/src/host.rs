@@ -1,6 +1,6 @@
 //! The machine that a benchmark ran on.
-use crate::mounts::Mount;
-use crate::units::Bytes;
+use esker_cli::mounts::Mount;
+use esker_cli::units::Bytes;
 use esker_types::Result;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+pub mod client_server;
 pub mod clock;
 pub mod engine;
 pub mod field_io;
@@ -25,13 +26,13 @@ pub mod limit;
 pub mod load;
 pub mod measure;
 pub mod metrics;
-pub mod mounts;
 pub mod paper;
 pub mod parallel;
 pub mod payload;
 pub mod pin;
 pub mod placement;
 pub mod plan;
+pub mod plots;
 pub mod posix;
 pub mod processes;
 mod python;
@@ -41,10 +42,10 @@ pub mod runner;
 pub mod s3;
 pub mod scaling;
 mod show;
+pub mod start_model;
 pub mod table;
 pub mod tensors;
 pub mod traces;
 pub mod tx;
-pub mod units;
 pub mod worker;
 pub mod zarr;

@@ -1,6 +1,6 @@
 //! Measurements of one process in one phase, and their sum over all processes.
 use crate::latency::Histogram;
-use crate::units::{mib_per_s, per_second};
+use esker_cli::units::{mib_per_s, per_second};
 use esker_types::Result;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

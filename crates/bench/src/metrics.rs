@@ -2,7 +2,7 @@
 //! Numerical Weather Prediction" (2023) define them.
 //!
 //! Times are nanoseconds since a start that all processes share. Nothing here reads a clock.
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
 
 /// One I/O operation of one process: from `I/O start` to `I/O end`.

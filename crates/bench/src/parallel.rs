@@ -3,60 +3,81 @@
 //! Bandwidths are in MiB per second, times in seconds. The definitions are those of [`crate::metrics`].
 use crate::latency::Histogram;
 use crate::metrics::Statistics;
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The further members of a [`crate::report::Run`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The further members of a [`crate::report::Run`]. Members that a file lacks are zero or empty, except `mode`: a run
+/// without it has none of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parallel {
     /// Number of the run, which the traces repeat.
+    #[serde(default)]
     pub run: u32,
     /// `full`, `no-containers` or `no-index`; of segments `own` or `shared`.
     pub mode: String,
     /// `A` or `B`.
+    #[serde(default)]
     pub pattern: String,
     /// `low` or `high`; none for segments, which have no index.
+    #[serde(default)]
     pub contention: Option<String>,
     /// Object class of Key-Values; none for segments.
+    #[serde(default)]
     pub class_kv: Option<String>,
     /// Object class of Arrays.
+    #[serde(default)]
     pub class_array: String,
     /// Nodes with processes.
+    #[serde(default)]
     pub nodes: u32,
     /// Nodes of the pool; none for a pool on one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_nodes: Option<u32>,
     /// Processes on each node, writers and readers of pattern B together.
+    #[serde(default)]
     pub procs_per_node: u32,
     /// Processes that took part in this phase: all in pattern A, half of them in pattern B.
+    #[serde(default)]
     pub phase_procs: u32,
     /// Operations of each process in one repeat.
+    #[serde(default)]
     pub iterations: u32,
     /// Mean over repeats.
+    #[serde(default)]
     pub global_timing_bandwidth_mib_s: f64,
     /// Mean over repeats; none if iterations are not synchronised, as in field-io.
+    #[serde(default)]
     pub synchronous_bandwidth_mib_s: Option<f64>,
     /// Total parallel I/O wall-clock time, mean over repeats, in seconds.
+    #[serde(default)]
     pub total_wall_clock_s: f64,
     /// Initial I/O offset in seconds, mean over repeats.
+    #[serde(default)]
     pub off_0: f64,
     /// Final I/O offset in seconds, mean over repeats.
+    #[serde(default)]
     pub off_f: f64,
     /// Phase start offset in seconds, mean over repeats; none in pattern A.
+    #[serde(default)]
     pub po_0: Option<f64>,
     /// Phase end offset in seconds, mean over repeats; none in pattern A.
+    #[serde(default)]
     pub po_f: Option<f64>,
     /// Latencies of single operations, from I/O start to I/O end, over all repeats.
+    #[serde(default)]
     pub latency_percentiles_us: BTreeMap<String, f64>,
     /// Statistics over the repeats.
+    #[serde(default)]
     pub repeat: RepeatStatistics,
     /// Each repeat.
+    #[serde(default)]
     pub repeats: Vec<Repeat>,
 }
 
 /// Statistics over the repeats.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RepeatStatistics {
     /// Number of repeats.
     pub count: u32,

@@ -15,16 +15,30 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// How to start this program as a worker or janitor of a benchmark.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
+    /// The command `esker`, for pools over nodes, mounts and other benchmarks.
+    pub esker: PathBuf,
     /// Arguments that make it call [`crate::worker::serve`] on its standard input and output.
     pub worker: Vec<OsString>,
     /// Arguments that make it call [`serve_janitor`]; the directory follows them.
     pub janitor: Vec<OsString>,
     /// Environment variables that its processes get in addition.
     pub variables: Vec<(String, String)>,
+}
+
+/// The command `esker`: the one that started this program, else the one beside it or on PATH.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`], with the remedy.
+pub fn esker_program() -> Result<PathBuf> {
+    let given = std::env::var_os("ESKER").map(PathBuf::from);
+    given.or_else(|| esker_cli::programs::companion("esker")).ok_or_else(|| {
+        let message = "the command esker is neither beside esker-bench nor on PATH: install both, or name it in the variable ESKER";
+        Error::new(ErrorKind::NotFound, message)
+    })
 }
 
 impl Launcher {
@@ -71,12 +85,41 @@ impl Processes {
         processes.ask::<IgnoredAny>(jobs).map(|_| processes)
     }
 
+    /// Starts a process for each rank.
+    ///
+    /// # Errors
+    /// Same as [`Processes::start`].
+    pub fn start_ranks<J: Serialize>(
+        launcher: &Launcher,
+        procs: u32,
+        job: impl Fn(u32) -> J,
+    ) -> Result<Self> {
+        Self::start(launcher, &(0..procs).map(job).collect::<Vec<_>>())
+    }
+
+    /// Number of processes.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Sends all processes the same message. Returns one reply per process.
+    ///
+    /// # Errors
+    /// The first error that a process reports.
+    pub fn ask_all<D: DeserializeOwned>(
+        &mut self,
+        message: impl Serialize + Clone,
+    ) -> Result<Vec<D>> {
+        self.ask(&vec![message; self.workers.len()])
+    }
+
     /// Makes all processes take a step at the same time. Returns one entry per process.
     ///
     /// # Errors
     /// The first error that a process reports.
     pub fn step(&mut self, step: LoadStep) -> Result<Vec<Measured>> {
-        self.ask(&vec![step; self.workers.len()])
+        self.ask_all(step)
     }
 
     /// Sends each process its message, then waits for all answers. Returns one answer per process.
@@ -207,6 +250,7 @@ mod tests {
         let worker = ["-c", script].map(OsString::from).to_vec();
         Launcher {
             program: "/bin/sh".into(),
+            esker: PathBuf::new(),
             worker,
             janitor: Vec::new(),
             variables: vec![("SAID".to_owned(), "6".to_owned())],

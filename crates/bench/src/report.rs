@@ -15,7 +15,7 @@ use crate::measure::Tally;
 use crate::parallel::Parallel;
 use crate::plan::posix::Repeated;
 use crate::scaling::Model;
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -123,13 +123,16 @@ pub struct Run {
     /// Further members of field-io and segments.
     #[serde(flatten)]
     pub parallel: Option<Box<Parallel>>,
+    /// Object class, which readers take from the settings of the report if there is no [`Parallel`].
+    #[serde(skip)]
+    pub class: Option<String>,
     /// Further members of mdtest, ior and fields.
     #[serde(flatten)]
     pub repeated: Option<Box<Repeated>>,
 }
 
 /// Latencies in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The median.
     pub p50: f64,
@@ -168,6 +171,7 @@ impl Run {
             },
             entries: None,
             conflicts: None,
+            class: None,
             parallel: None,
             repeated: None,
         }

@@ -1,4 +1,4 @@
-//! Runs this program again as a user would, so that each measurement can be repeated by hand.
+//! Runs `esker` as a user would, so that each measurement can be repeated by hand.
 use crate::interrupt;
 use crate::report::Report;
 use esker_types::{Error, ErrorKind, Result};

@@ -2,7 +2,7 @@
 use crate::parallel::Parallel;
 use crate::report::{Report, Run};
 use crate::table::{Table, or_dash};
-use crate::units::Bytes;
+use esker_cli::units::Bytes;
 use std::fmt;
 
 impl fmt::Display for Report {

@@ -16,7 +16,7 @@ pub const COLUMNS: &str = "run,repeat,phase,node,process,pid,cpu,iteration,event
 pub const TRACES_VERSION: u32 = 1;
 
 /// The kind of access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Writes.

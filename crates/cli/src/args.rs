@@ -3,7 +3,7 @@ use crate::commands::Command;
 use crate::open;
 use crate::output::Answer;
 use clap::{Args, CommandFactory, Parser};
-use esker::types::ObjectClass;
+use esker::types::{Error, ErrorKind, ObjectClass};
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -45,7 +45,7 @@ Environment:
   ESKER_POOLS    pool directories, separated by colons; new pools go into the first
   ESKER_FIELDS   default store of `esker fields`, as POOL/CONT
   ESKER_MOUNT    default mount point of `esker run` [/esker]
-  XDG_DATA_HOME  where esker/pools lies if ESKER_POOLS is not set [~/.local/share]";
+  XDG_DATA_HOME  directory of esker/pools if ESKER_POOLS is not set [~/.local/share]";
 
 const FIRST_STEPS: &str = "\
 Esker is an object store for HPC. It speaks the DAOS API and needs no server.
@@ -78,6 +78,12 @@ impl Cli {
     }
 }
 
+/// Definition of the command line. Its `bench` has no commands: those are in `esker-bench`.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Text that `esker` prints without a command.
 pub(crate) fn first_steps() -> Answer {
     Answer::new(Value::Null, FIRST_STEPS)
@@ -86,9 +92,12 @@ pub(crate) fn first_steps() -> Answer {
 /// The words of a command line, where `POOL/CONT` has become the two arguments POOL and CONT.
 ///
 /// Only commands that take these two as their first arguments are changed, and only where the first word names
-/// both: see [`open::as_one`].
+/// both: see [`open::as_one`]. `help bench` becomes `bench help`, because `esker-bench` has the help.
 pub(crate) fn separate(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = words.collect();
+    if words.get(1..3).is_some_and(|first| first == ["help", "bench"]) {
+        words.swap(1, 2);
+    }
     let whole = Cli::command();
     let Some((command, at)) = first_argument(&whole, &words) else { return words };
     let mut names = command.get_positionals().map(|argument| argument.get_id().as_str());
@@ -139,7 +148,10 @@ pub(crate) struct JsonFlag {
 }
 
 /// Value parser for a time such as `1m`, `500ms` or `1.5` (seconds).
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// If this is not a time, with an example of one.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let with_unit = || SignedDuration::from_str(text).ok().and_then(|time| time.try_into().ok());
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds
@@ -202,7 +214,19 @@ pub(crate) struct ObjectArg {
 
 /// Value parser for an object class by its DAOS name.
 pub(crate) fn parse_class(text: &str) -> Result<ObjectClass, String> {
-    esker_bench::load::class_of(text).map_err(|error| error.to_string())
+    class_of(text).map_err(|error| error.to_string())
+}
+
+/// The class of this name, with or without `OC_`.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`].
+pub fn class_of(name: &str) -> esker::types::Result<ObjectClass> {
+    ObjectClass::from_name(name.strip_prefix("OC_").unwrap_or(name)).ok_or_else(|| {
+        let message =
+            format!("{name:?} is not an object class: write S1, S2, SX or another class of DAOS");
+        Error::new(ErrorKind::Invalid, message)
+    })
 }
 
 /// How OBJECT names an object: the end of the help of commands that take one.

@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(100);
 const COLUMNS: u16 = 80;
 
 /// The outcome of a command that did its work.
-pub(crate) struct Answer {
+pub struct Answer {
     response: Value,
     text: Vec<u8>,
     trouble: Option<Error>,
@@ -27,7 +27,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// An answer with its JSON for programs and its lines for people.
-    pub(crate) fn new(response: Value, text: impl Into<String>) -> Self {
+    pub fn new(response: Value, text: impl Into<String>) -> Self {
         let mut text: String = text.into();
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
@@ -36,23 +36,23 @@ impl Answer {
     }
 
     /// An answer whose bytes go to standard output as they are, unless JSON is wanted.
-    pub(crate) fn bytes(response: Value, bytes: Vec<u8>) -> Self {
+    pub fn bytes(response: Value, bytes: Vec<u8>) -> Self {
         Self { response, text: bytes, trouble: None, ended: None }
     }
 
     /// The exit status of another program that did the work and printed the answer.
-    pub(crate) fn ended(code: ExitCode) -> Self {
+    pub fn ended(code: ExitCode) -> Self {
         Self { ended: Some(code), ..Self::bytes(Value::Null, Vec::new()) }
     }
 
     /// Fails if there is an error, after the answer is printed: the work was done, and it found a problem.
-    pub(crate) fn with_trouble(self, trouble: Option<Error>) -> Self {
+    pub fn with_trouble(self, trouble: Option<Error>) -> Self {
         Self { trouble, ..self }
     }
 }
 
 /// Prints an outcome, and returns the exit status: success unless there is an error.
-pub(crate) fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
+pub fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
     if let Ok(Answer { ended: Some(code), .. }) = outcome {
         return code;
     }
@@ -105,7 +105,7 @@ fn kind_name(kind: ErrorKind) -> String {
 }
 
 /// Prints a line on standard error. If that is closed, the line is dropped and the command continues.
-pub(crate) fn say(message: impl Display) {
+pub fn say(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "esker: {message}");
 }
 
@@ -122,11 +122,11 @@ fn print(bytes: &[u8]) -> std::io::Result<()> {
 ///
 /// On a terminal that is too narrow, the cells of the last column are wrapped. Elsewhere nothing is ever cut or
 /// wrapped, so that a line of output is a row.
-pub(crate) struct Table(comfy_table::Table);
+pub struct Table(comfy_table::Table);
 
 impl Table {
     /// A table with these headings. Columns whose heading begins with `>` are aligned right.
-    pub(crate) fn new(headings: &[&str]) -> Self {
+    pub fn new(headings: &[&str]) -> Self {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
         table.set_header(headings.iter().map(|heading| heading.trim_start_matches('>')));
@@ -140,12 +140,12 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.0.add_row(cells.into_iter().collect::<Vec<_>>());
     }
 
     /// The text of the table; none of a table without rows.
-    pub(crate) fn text(self) -> String {
+    pub fn text(self) -> String {
         let columns = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0);
         let is_terminal = std::io::stdout().is_terminal();
         self.text_within(is_terminal.then(|| columns.unwrap_or(COLUMNS)))
@@ -169,26 +169,26 @@ impl Table {
 }
 
 /// A progress bar on standard error. It is shown on terminals only, and removed when dropped.
-pub(crate) struct Bar(ProgressBar);
+pub struct Bar(ProgressBar);
 
 impl Bar {
     /// A bar over bytes.
-    pub(crate) fn bytes(what: &'static str) -> Self {
+    pub fn bytes(what: &'static str) -> Self {
         Self::new(what, "{msg} {bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
     }
 
     /// A bar over anything else that is counted.
-    pub(crate) fn steps(what: &'static str) -> Self {
+    pub fn steps(what: &'static str) -> Self {
         Self::new(what, "{msg} {bar:40} {pos}/{len}")
     }
 
     /// A bar that is not shown.
-    pub(crate) fn hidden() -> Self {
+    pub fn hidden() -> Self {
         Self(ProgressBar::hidden())
     }
 
     /// A spinner with a message.
-    pub(crate) fn spinner() -> Self {
+    pub fn spinner() -> Self {
         let bar = Self::new("", "{spinner} {msg}");
         bar.0.enable_steady_tick(TICK);
         bar
@@ -203,25 +203,25 @@ impl Bar {
     }
 
     /// Shows how much is done.
-    pub(crate) fn update(&self, done: u64, total: u64) {
+    pub fn update(&self, done: u64, total: u64) {
         self.0.set_length(total);
         self.0.set_position(done);
     }
 
     /// Shows a message.
-    pub(crate) fn say(&self, message: &str) {
+    pub fn say(&self, message: &str) {
         self.0.set_message(message.to_owned());
     }
 }
 
 /// Does `work`, which shows on a spinner what it is doing.
-pub(crate) fn with_spinner<T>(work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
+pub fn with_spinner<T>(work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
     let bar = Bar::spinner();
     work(&mut |what| bar.say(what))
 }
 
 /// Does `work`. On a terminal, `show` is called now and then meanwhile, with the bar that `make` makes.
-pub(crate) fn watched<T>(
+pub fn watched<T>(
     make: impl FnOnce() -> Bar + Send,
     show: impl Fn(&Bar) + Sync,
     work: impl FnOnce() -> T,

@@ -1,8 +1,8 @@
 //! How things appear in JSON, and how people read them.
+use crate::units::Bytes;
 use esker::PosixPool;
 use esker::types::info::{ContainerInfo, Durability, Medium, PoolInfo, SnapshotInfo, Space};
 use esker::types::{Checksum, Epoch, ObjectId};
-use esker_bench::units::Bytes;
 use esker_nodes::Node;
 use esker_store::{HugePages, Superblock};
 use jiff::Timestamp;
@@ -165,7 +165,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A number of things: `1 entry`, `3 entries`.
-pub(crate) fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+pub fn count<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
     match (number == N::from(1), noun.strip_suffix("ry")) {
         (true, _) => format!("{number} {noun}"),
         (false, Some(stem)) => format!("{number} {stem}ries"),

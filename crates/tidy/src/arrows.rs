@@ -55,6 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("esker-s3", &["esker-testing", "esker", "esker-dfs"]),
     ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    ("esker-cli", CLI),
     (
         "esker-bench",
         &[
@@ -71,10 +72,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "esker-s3",
             "esker-fields",
             "esker-tensors",
+            "esker-cli",
         ],
     ),
-    ("esker-plots", &["esker-types"]),
-    ("esker-cli", CLI),
     ("esker-tidy", &[]),
     ("esker-example", &["esker-store", "esker"]),
 ];
@@ -95,7 +95,7 @@ const CLIENT: &[&str] = &[
     "esker-nodes",
 ];
 
-/// The tool, above everything.
+/// The tool, above everything but its benchmarks.
 const CLI: &[&str] = &[
     "esker-testing",
     "esker-types",
@@ -110,8 +110,6 @@ const CLI: &[&str] = &[
     "esker-fields",
     "esker-tensors",
     "esker-fuse",
-    "esker-bench",
-    "esker-plots",
     "esker-s3",
 ];
 

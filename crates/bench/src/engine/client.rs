@@ -4,6 +4,7 @@ use super::raw::{self, Flow};
 use super::server::secret;
 use super::{Addresses, ClientJob, Step};
 use crate::buffer::Buffer;
+use crate::client_server;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter};
 use crate::payload::Payload;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Builder, Runtime};
 
 /// A client.
-pub(super) struct Client {
+pub struct Client {
     job: ClientJob,
     container: Container,
     payload: Payload,
@@ -33,8 +34,11 @@ enum Operation {
     Verify,
 }
 
-impl Client {
-    pub(super) fn new(job: ClientJob) -> Result<Self> {
+impl client_server::Client for Client {
+    type Job = ClientJob;
+    type Step = Step;
+
+    fn start(job: ClientJob) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::io("starting the thread of a client", &error))?;
@@ -47,10 +51,9 @@ impl Client {
         Ok(Self { job, container, payload, buffers, _runtime: runtime })
     }
 
-    pub(super) fn run(&mut self, step: Step) -> Result<Measured> {
+    fn take(&mut self, step: Step) -> Result<Measured> {
         let neighbour = (self.job.rank + 1) % self.job.procs.max(1);
         match step {
-            Step::Locate => Err(Error::new(ErrorKind::Invalid, "a step of the engine")),
             Step::Send => self.raw(Flow::Send),
             Step::Receive => self.raw(Flow::Receive),
             Step::Echo => self.raw(Flow::Echo),
@@ -63,7 +66,9 @@ impl Client {
             }
         }
     }
+}
 
+impl Client {
     fn raw(&self, flow: Flow) -> Result<Measured> {
         let (block_bytes, blocks) = (self.job.size_bytes, self.job.ops);
         raw::measure(

@@ -4,7 +4,6 @@ mod client;
 mod data;
 mod raw;
 mod server;
-pub mod worker;
 
 use esker_types::Uuid;
 use serde::{Deserialize, Serialize};
@@ -82,22 +81,13 @@ pub struct ClientJob {
     pub seed: u64,
 }
 
-/// Role of a process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Job {
-    /// It serves the pool.
-    Serve(Shared),
-    /// It works on the pool.
-    Client(ClientJob),
-}
+/// One process of the benchmark.
+pub type Worker = crate::client_server::Worker<server::Server, client::Client>;
 
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Returns the addresses of the engine.
-    Locate,
     /// Sends blocks over a raw connection.
     Send,
     /// Receives blocks over a raw connection.

@@ -1,5 +1,6 @@
 //! The process that serves the pool.
 use super::{Addresses, Shared, raw};
+use crate::client_server;
 use esker::Pool;
 use esker::types::info::OpenMode;
 use esker_engine::{Engine, Threads};
@@ -10,16 +11,19 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 /// An engine that runs as long as this value.
-pub(super) struct Server {
+pub struct Server {
     _runtime: Runtime,
-    pub(super) addresses: Addresses,
+    addresses: Addresses,
 }
 
-impl Server {
+impl client_server::Server for Server {
+    type Job = Shared;
+    type Addresses = Addresses;
+
     /// Serves the pool `shared` on loopback.
-    pub(super) fn start(shared: &Shared) -> Result<Self> {
+    fn start(shared: Shared) -> Result<Self> {
         let pool = Pool::connect(&shared.pool, OpenMode::ReadWrite)?;
-        let engine = || Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(shared));
+        let engine = || Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(&shared));
         let (plain, secured) = (engine(), engine());
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = Arc::new(Threads::start(threads)?);
@@ -33,6 +37,10 @@ impl Server {
         let engine_tls = listen(&runtime, secured)?;
         let addresses = Addresses { engine, engine_tls, raw: raw::listen()? };
         Ok(Self { _runtime: runtime, addresses })
+    }
+
+    fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 }
 

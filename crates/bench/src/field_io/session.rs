@@ -2,10 +2,10 @@
 //! initialised" (section V-B).
 use super::keys::Key;
 use super::{Contention, Field, Mode, keys};
-use crate::load::class_of;
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Wait};
+use esker_cli::class_of;
 use esker_types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

@@ -20,17 +20,23 @@ pub const FIELDS_MAX: u64 = 1 << 20;
 pub const SCATTERED_MAX: u64 = 1000;
 
 /// The fields of one process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Shape {
-    /// Steps of the forecast. Each is flushed when it is complete.
+    /// Number of steps; each is flushed when it is complete
+    #[arg(long, value_name = "N", default_value_t = 8)]
     pub steps: u64,
-    /// Levels of a step.
+    /// Number of levels of a step
+    #[arg(long, value_name = "N", default_value_t = 8)]
     pub levels: u64,
-    /// Parameters of a level.
+    /// Number of parameters of a level
+    #[arg(long, value_name = "N", default_value_t = 4)]
     pub params: u64,
-    /// Members of the ensemble per process.
+    /// Number of members of each process
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub members: u64,
-    /// Bytes of a field.
+    /// Size of a field
+    #[arg(long = "size", value_name = "SIZE", default_value = "1MiB")]
+    #[arg(value_parser = crate::plan::parse_size)]
     pub size_bytes: u64,
 }
 

@@ -7,6 +7,7 @@ use array::Arrays;
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Sink};
 use esker::{Access, Container, Kv, Pool, Wait};
+use esker_cli::class_of;
 use esker_types::{Error, ErrorKind, ObjectClass, Result};
 
 /// One kind of data, stored and read slot by slot.
@@ -53,18 +54,6 @@ pub fn load_in(pool: &Pool, job: &Job, store: &StoreJob) -> Result<Box<dyn Load>
     Ok(match store.workload {
         Workload::Array(index) => Box::new(Arrays::new(container, class, index, job)?),
         Workload::Kv => Box::new(Keys::new(container, class, job)?),
-    })
-}
-
-/// The class of this name, with or without `OC_`.
-///
-/// # Errors
-/// [`ErrorKind::Invalid`].
-pub fn class_of(name: &str) -> Result<ObjectClass> {
-    ObjectClass::from_name(name.strip_prefix("OC_").unwrap_or(name)).ok_or_else(|| {
-        let message =
-            format!("{name:?} is not an object class: write S1, S2, SX or another class of DAOS");
-        Error::new(ErrorKind::Invalid, message)
     })
 }
 

@@ -31,6 +31,12 @@ pub enum Ids {
     Blocks,
 }
 
+impl std::fmt::Display for Ids {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl Ids {
     /// All of them.
     pub const ALL: [Self; 6] = [

@@ -1,7 +1,6 @@
 //! `esker bench placement`: simulates the placement of objects on the targets of pools of any size.
 //!
-//! Members of the report named `perfect_*` are those of an ideal hash. No data is moved. The simulation counts dkeys:
-//! each object is an Array of some chunks or a Key-Value of some keys.
+//! No data is moved. The simulation counts dkeys: each object is an Array of some chunks or a Key-Value of some keys.
 mod count;
 mod ideal_hash;
 mod ids;
@@ -10,11 +9,12 @@ mod show;
 pub use ids::Ids;
 
 use crate::host::Host;
-use crate::load::class_of;
 use crate::report::{SCHEMA, Settings};
-use crate::units::rounded;
+use clap::Args;
 use count::{Counts, Work};
 use esker::backend::Placement;
+use esker_cli::class_of;
+use esker_cli::units::rounded;
 use esker_types::info::Part;
 use esker_types::limits::{NODES_MAX, TARGETS_MAX};
 use esker_types::{Error, ErrorKind, ObjectClass, Result};
@@ -43,28 +43,64 @@ pub enum Kind {
     Kv,
 }
 
-/// Parameters of a simulation. All combinations of them are placed.
-#[derive(Clone, Debug)]
+const METHOD: &str = "\
+Nothing is stored, and no pool is needed: each object is placed by the function that real pools use. Objects are Arrays \
+of --dkeys chunks, or Key-Values of --dkeys keys. The dkeys on each target and node are counted and compared with those of \
+an ideal hash: the standard deviation, and the fullest target over the mean, from its 1st to its 99th percentile. The table \
+shows the ids that are spread least evenly; --json has all.
+
+Ids: consecutive (as allocate_oids returns them), random, strided16 and strided4096 (multiples), ranks (the rank of 64 \
+processes in bits 32 to 37 of the lower word), blocks (processes allocate 1024 ids and use 100).
+
+Examples:
+  esker bench placement -o placement.html
+  esker bench placement --nodes 512 --objects 100000000 --class S1,SX
+  esker bench placement --kind kv --class SX --objects 1 --dkeys 10000000";
+
+/// Simulate how evenly objects are placed on the targets of many nodes
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = METHOD)]
 pub struct PlacementPlan {
-    /// Numbers of nodes.
+    /// Number of nodes, or several numbers, separated by commas
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1,2,4,8,16,32,64,128,256,512",
+        value_delimiter = ','
+    )]
     pub nodes: Vec<u32>,
-    /// Targets on each node.
+    /// Number of targets of each node
+    #[arg(long, value_name = "T", default_value_t = 8)]
     pub targets: u32,
-    /// Kinds of objects.
+    /// Kind of objects, or both, separated by a comma
+    #[arg(long = "kind", value_name = "KIND", default_value = "array", value_delimiter = ',')]
     pub kinds: Vec<Kind>,
-    /// Object classes. Classes that need more targets than the pool has are left out.
+    /// Object class, or several, separated by commas
+    #[arg(
+        long = "class",
+        value_name = "CLASS",
+        default_value = "S1,S2,S4,S8,SX",
+        value_delimiter = ','
+    )]
     pub classes: Vec<String>,
-    /// Choices of ids.
+    /// How ids are chosen, or several ways, separated by commas [default: all]
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    #[arg(default_values_t = Ids::ALL, hide_default_value = true)]
     pub ids: Vec<Ids>,
-    /// Number of objects.
+    /// Number of objects
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub objects: u64,
-    /// Chunks of an Array, or keys of a Key-Value.
+    /// Chunks of an Array, or keys of a Key-Value
+    #[arg(long, value_name = "N", default_value_t = 8)]
     pub dkeys: u32,
-    /// Number of threads.
-    pub threads: usize,
-    /// Seed of random ids.
+    /// Number of threads [default: one per processor]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Seed of random ids
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Report the count of each target and node.
+    /// Report the count of each target and node
+    #[arg(long)]
     pub counts: bool,
 }
 
@@ -97,7 +133,7 @@ pub struct PlacementReport {
 }
 
 /// Result of one combination.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Placed {
     /// Arrays or Key-Values.
     pub kind: Kind,
@@ -126,7 +162,7 @@ pub struct Placed {
 }
 
 /// How evenly dkeys were spread over bins.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evenness {
     /// Mean count of a bin.
     pub mean: f64,
@@ -137,11 +173,13 @@ pub struct Evenness {
     /// Greatest count over the mean.
     pub max_over_mean: f64,
     /// Greatest count over the mean that an ideal hash does not exceed with a probability of 1%, and of 99%.
-    pub perfect_max_over_mean: [f64; 2],
+    #[serde(rename = "perfect_max_over_mean")]
+    pub ideal_max_over_mean: [f64; 2],
     /// Standard deviation of the counts.
     pub stddev: f64,
     /// Standard deviation of the counts of an ideal hash.
-    pub perfect_stddev: f64,
+    #[serde(rename = "perfect_stddev")]
+    pub ideal_stddev: f64,
     /// Distance between both in standard deviations of the results of ideal hashes; above 0 if counts are less even.
     /// None if all counts must be equal.
     pub score: Option<f64>,
@@ -160,9 +198,9 @@ impl Evenness {
             min: counts.iter().copied().min().unwrap_or(0),
             max,
             max_over_mean: fine(max as f64 / mean),
-            perfect_max_over_mean: BAND.map(|probability| fine(ideal.fullest(probability))),
+            ideal_max_over_mean: BAND.map(|probability| fine(ideal.fullest(probability))),
             stddev: rounded((squares / bins).sqrt()),
-            perfect_stddev: rounded(ideal.stddev()),
+            ideal_stddev: rounded(ideal.stddev()),
             score: ideal.score(squares).map(rounded),
             counts: keep.then_some(counts),
         }
@@ -205,7 +243,7 @@ impl PlacementPlan {
             "classes": self.classes,
             "objects": self.objects,
             "dkeys": self.dkeys,
-            "threads": self.threads,
+            "threads": self.threads(),
         });
         let settings = Settings::new(self.seed, options);
         let host = Host::for_folder(Path::new("/"))?;
@@ -215,7 +253,7 @@ impl PlacementPlan {
     fn place(&self, case: &Case, done: &AtomicU64) -> Result<Placed> {
         let placement = self.placement(case.nodes);
         let work = Work { case, placement, seed: self.seed, next: AtomicU64::new(0), done };
-        let mut counts = work.count(self.threads)?;
+        let mut counts = work.count(self.threads())?;
         work.examine(&mut counts);
         Ok(self.placed(case, placement, counts))
     }
@@ -243,6 +281,10 @@ impl PlacementPlan {
                 self.counts,
             ),
         }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
     }
 
     fn placement(&self, nodes: u32) -> Placement {
@@ -286,7 +328,7 @@ impl PlacementPlan {
         if !placed.is_some_and(|placed| (1..=PLACED_MAX).contains(&placed)) {
             return refuse(format!("objects times chunks must be 1 to {PLACED_MAX}"));
         }
-        if self.threads == 0 {
+        if self.threads() == 0 {
             return refuse("the number of threads must be at least 1".to_owned());
         }
         Ok(())

@@ -3,14 +3,15 @@ use super::{Evenness, Kind, Placed, PlacementReport};
 use crate::table::Table;
 use std::fmt;
 
-const HEADINGS: &str = "kind|class|>nodes|>targets|ids|>max/mean|perfect|>stddev|>perfect|>node max/mean|perfect|>apart|>ns";
+const HEADINGS: &str =
+    "kind|class|>nodes|>targets|ids|>max/mean|ideal|>stddev|>ideal|>node max/mean|ideal|>apart|>ns";
 
 impl fmt::Display for PlacementReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.host)?;
         writeln!(
             f,
-            "ids: those of each row that are spread least evenly; perfect: what a perfect hash gives, 1% to 99%"
+            "ids: those of each row that are spread least evenly; ideal: result of an ideal hash, 1% to 99%"
         )?;
         writeln!(f)?;
         let mut table = Table::new(HEADINGS);
@@ -22,13 +23,13 @@ impl fmt::Display for PlacementReport {
         if uneven.is_empty() {
             return write!(
                 f,
-                "{} placements: all as even as by a perfect hash",
+                "{} placements: all as even as by an ideal hash",
                 self.placements.len()
             );
         }
         write!(
             f,
-            "{} of {} placements are less even than by a perfect hash:",
+            "{} of {} placements are less even than by an ideal hash:",
             uneven.len(),
             self.placements.len()
         )?;
@@ -46,9 +47,9 @@ impl fmt::Display for Placed {
             self.class,
             self.nodes,
             targets.stddev,
-            targets.perfect_stddev,
+            targets.ideal_stddev,
             nodes.stddev,
-            nodes.perfect_stddev
+            nodes.ideal_stddev
         )
     }
 }
@@ -80,7 +81,7 @@ fn row(placed: &Placed) -> [String; 13] {
     let (targets, nodes) = (&placed.over_targets, &placed.over_nodes);
     let ratio = |of: &Evenness| format!("{:.4}", of.max_over_mean);
     let band = |of: &Evenness| {
-        let [low, high] = of.perfect_max_over_mean;
+        let [low, high] = of.ideal_max_over_mean;
         format!("{low:.4} to {high:.4}")
     };
     [
@@ -92,7 +93,7 @@ fn row(placed: &Placed) -> [String; 13] {
         ratio(targets),
         band(targets),
         format!("{:.1}", targets.stddev),
-        format!("{:.1}", targets.perfect_stddev),
+        format!("{:.1}", targets.ideal_stddev),
         ratio(nodes),
         band(nodes),
         format!("{:.0}%", placed.apart * 100.0),

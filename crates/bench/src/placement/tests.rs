@@ -9,7 +9,7 @@ fn plan() -> PlacementPlan {
         ids: Ids::ALL.to_vec(),
         objects: 20_000,
         dkeys: 8,
-        threads: 2,
+        threads: Some(2),
         seed: 1,
         counts: true,
     }
@@ -26,13 +26,18 @@ fn ids_are_spread_as_by_ideal_hash() {
         let counts = placed.over_targets.counts.as_ref().unwrap();
         assert_eq!(counts.iter().sum::<u64>(), 160_000);
     }
-    assert!(report.to_string().ends_with("96 placements: all as even as by a perfect hash"));
+    assert!(report.to_string().ends_with("96 placements: all as even as by an ideal hash"));
 }
 
 #[test]
 fn result_is_independent_of_number_of_threads() {
     let counts = |threads| {
-        let plan = PlacementPlan { threads, objects: 200_000, ids: vec![Ids::Random], ..plan() };
+        let plan = PlacementPlan {
+            threads: Some(threads),
+            objects: 200_000,
+            ids: vec![Ids::Random],
+            ..plan()
+        };
         let report = plan.run(&AtomicU64::new(0)).unwrap();
         report.placements.into_iter().map(|placed| placed.over_targets.counts).collect::<Vec<_>>()
     };
@@ -71,7 +76,7 @@ fn invalid_options_are_refused() {
         PlacementPlan { objects: 0, ..plan() },
         PlacementPlan { dkeys: 0, ..plan() },
         PlacementPlan { objects: u64::MAX, ..plan() },
-        PlacementPlan { threads: 0, ..plan() },
+        PlacementPlan { threads: Some(0), ..plan() },
         PlacementPlan { classes: vec!["X".to_owned()], ..plan() },
     ];
     for plan in wrong {

@@ -1,7 +1,7 @@
 //! `esker bench engine`: compares a pool accessed through an engine with raw TCP.
-use super::{Note, check, iperf};
-use crate::engine::worker::Done;
-use crate::engine::{Addresses, ClientJob, Job, Kind, Shared, Step};
+use super::{Benchmark, Measurement, Note, check, iperf, parse_size};
+use crate::client_server::{serve, start_clients, take_all};
+use crate::engine::{Addresses, ClientJob, Kind, Shared, Step};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::measure::Tally;
@@ -9,45 +9,86 @@ use crate::plan::location;
 use crate::plan::scratch::OwnPool;
 use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
+use clap::Args;
 use esker::Wait;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// Plan of `esker bench engine`.
-#[derive(Clone, Debug)]
+const ABOUT: &str = "\
+One process serves a temporary pool on loopback. The other processes are its clients, and do not open the pool itself. They \
+write and read chunks of Arrays, and put and get values of a Key-Value. Each client reads the data of another client.
+
+The limit is raw TCP between the same processes, alternating with the store: blocks in one direction for Arrays, and echoed \
+blocks for Key-Values, with as many blocks in flight as operations of the store. If iperf3 is installed, its bandwidth in the \
+same run is shown too. --tls repeats all phases through an engine with TLS. The limit of `tls write` and `tls read` is the \
+phase without TLS.
+
+Examples:
+  esker bench engine
+  esker bench engine --tls --procs 1 --in-flight 4
+  esker bench engine --procs 2 --in-flight 16 --json engine.json
+  FI_PROVIDER=shm esker bench engine --fabric";
+
+/// Measure a pool through an engine, over TCP on loopback
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = ABOUT)]
 pub struct EnginePlan {
     /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
-    /// The pool.
+    /// The temporary pool.
+    #[command(flatten)]
     pub own: OwnPool,
-    /// Bytes of a chunk of an Array.
+    /// Size of a chunk of an Array
+    #[arg(long = "size", value_name = "SIZE", default_value = "1MiB")]
+    #[arg(value_parser = parse_size)]
     pub chunk_bytes: u64,
-    /// Bytes of a value of a Key-Value.
+    /// Size of a value of a Key-Value
+    #[arg(long = "value", value_name = "SIZE", default_value = "64")]
+    #[arg(value_parser = parse_size)]
     pub value_bytes: u64,
-    /// Numbers of clients.
+    /// Number of clients, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "1,2", value_delimiter = ',')]
     pub procs: Vec<u32>,
-    /// Numbers of operations under way at a time.
+    /// Number of operations of a client in flight, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "1,16", value_delimiter = ',')]
     pub in_flight: Vec<u32>,
-    /// Measure clients over the fabric in addition to those over TCP.
+    /// Measure clients over the fabric beside those over TCP; FI_PROVIDER chooses the provider of libfabric
+    #[arg(long)]
     pub fabric: bool,
-    /// Operations of each client in each phase; chosen by size if not given.
+    /// Operations of each client in each phase [default: 512 MiB, at most 50000 operations]
+    #[arg(long, value_name = "N")]
     pub ops: Option<u64>,
-    /// Number of repetitions.
+    /// Number of rounds of writing and reading; figures are over all rounds
+    #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: u32,
-    /// Duration of iperf3 in each of them in seconds; 0 leaves it out.
+    /// Duration of iperf3 in each round in seconds; 0 leaves it out
+    #[arg(long = "iperf3", value_name = "SECONDS", default_value_t = 1)]
     pub iperf_seconds: u32,
-    /// Measure the same with TLS, too.
+    /// Repeat all phases with TLS, and compare both
+    #[arg(long)]
     pub tls: bool,
-    /// Compare all data that is read with what was written, in a separate phase.
+    /// Compare what is read with what was written, in an unmeasured phase
+    #[arg(long)]
     pub verify: bool,
-    /// Seed of the data.
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+impl Benchmark for EnginePlan {
+    const WORKER: &'static str = "engine-worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let outcome = Self { launcher, ..self }.run(note)?;
+        Ok(outcome.into())
+    }
 }
 
 /// Payload of one client in one phase if the number of operations is not given.
 const DEFAULT_BYTES: u64 = 512 << 20;
 const DEFAULT_OPS_MAX: u64 = 50_000;
-/// Most operations of a client under way at a time.
+/// Most operations of a client in flight.
 const IN_FLIGHT_MAX: u32 = 1024;
 
 /// The container that clients work in.
@@ -85,16 +126,14 @@ impl EnginePlan {
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
         check(&[self.chunk_bytes, self.value_bytes], &self.procs)?;
         self.check()?;
-        let scratch = self.own.make(&self.launcher, self.needs(), note)?;
-        let location =
-            location::Location::open(&scratch.url(), Some(self.own.folder.clone()), Some(scratch))?;
+        let location = self.own.open(&self.launcher, self.needs(), note)?;
         location.create_container(CONTAINER)?;
         let shared = Shared {
             pool: location.url.clone(),
             uuid: location.pool()?.info().wait()?.uuid,
             secret: esker_os::random_bytes()?,
         };
-        let (_engine, addresses) = self.serve(&shared)?;
+        let (_engine, addresses) = serve(&self.launcher, &shared)?;
         let mut runs = Vec::new();
         for case in self.cases() {
             let tallies = self.measure(case, &shared, &addresses, note)?;
@@ -106,7 +145,7 @@ impl EnginePlan {
     fn check(&self) -> Result<()> {
         let in_flight = &self.in_flight;
         if in_flight.is_empty() || !in_flight.iter().all(|n| (1..=IN_FLIGHT_MAX).contains(n)) {
-            let message = format!("operations under way at a time must be 1 to {IN_FLIGHT_MAX}");
+            let message = format!("operations in flight must be 1 to {IN_FLIGHT_MAX}");
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         if self.rounds == 0 || self.ops == Some(0) {
@@ -144,16 +183,6 @@ impl EnginePlan {
         (bytes.unwrap_or(0), entries.unwrap_or(0) * 2)
     }
 
-    /// Starts the engine.
-    fn serve(&self, shared: &Shared) -> Result<(Processes, Addresses)> {
-        let mut engine = Processes::start(&self.launcher, &[Job::Serve(shared.clone())])?;
-        let found: Vec<Done> = engine.ask(&[Step::Locate])?;
-        let addresses = found.into_iter().find_map(|done| done.addresses);
-        let addresses =
-            addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the engine has no address"))?;
-        Ok((engine, addresses))
-    }
-
     fn clients(
         &self,
         case: Case,
@@ -175,8 +204,7 @@ impl EnginePlan {
             fabric: case.fabric,
             seed: self.seed,
         };
-        let jobs: Vec<_> = (0..case.procs).map(|rank| Job::Client(job(rank))).collect();
-        Processes::start(&self.launcher, &jobs)
+        start_clients(&self.launcher, case.procs, job)
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.
@@ -195,14 +223,14 @@ impl EnginePlan {
         let name = workload(case);
         note(&format!("{name}, {} clients: warming up", case.procs));
         for clients in [Some(&mut clients), secured.as_mut()].into_iter().flatten() {
-            step(clients, case, Step::Write(WARM_UP))?;
-            step(clients, case, Step::Remove(WARM_UP))?;
+            take_all(clients, Step::Write(WARM_UP))?;
+            take_all(clients, Step::Remove(WARM_UP))?;
         }
         for round in 1..=self.rounds {
             note(&format!("{name}, {} clients: round {round} of {}", case.procs, self.rounds));
             self.round(&mut clients, case, round, &mut tallies)?;
             if let Some(clients) = &mut secured {
-                self.round_with_tls(clients, case, round, &mut tallies)?;
+                self.round_with_tls(clients, round, &mut tallies)?;
             }
         }
         Ok(tallies)
@@ -216,8 +244,8 @@ impl EnginePlan {
         tallies: &mut Tallies,
     ) -> Result<()> {
         let (write_limit, read_limit) = limits(case.kind);
-        tallies.write_limit.add_round(&step(clients, case, write_limit)?);
-        tallies.write.add_round(&step(clients, case, Step::Write(round))?);
+        tallies.write_limit.add_round(&take_all(clients, write_limit)?);
+        tallies.write.add_round(&take_all(clients, Step::Write(round))?);
         if case.kind == Kind::Array
             && self.iperf_seconds > 0
             && let Some(found) = iperf::measure(self.iperf_seconds, case.size)?
@@ -227,30 +255,29 @@ impl EnginePlan {
             iperf.bytes += found.bytes;
             iperf.seconds += found.seconds;
         }
-        tallies.read_limit.add_round(&step(clients, case, read_limit)?);
-        tallies.read.add_round(&step(clients, case, Step::Read(round))?);
-        self.finish_round(clients, case, round)
+        tallies.read_limit.add_round(&take_all(clients, read_limit)?);
+        tallies.read.add_round(&take_all(clients, Step::Read(round))?);
+        self.finish_round(clients, round)
     }
 
     fn round_with_tls(
         &self,
         clients: &mut Processes,
-        case: Case,
         round: u32,
         tallies: &mut Tallies,
     ) -> Result<()> {
         let (write, read) = tallies.tls.get_or_insert_default();
-        write.add_round(&step(clients, case, Step::Write(round))?);
-        read.add_round(&step(clients, case, Step::Read(round))?);
-        self.finish_round(clients, case, round)
+        write.add_round(&take_all(clients, Step::Write(round))?);
+        read.add_round(&take_all(clients, Step::Read(round))?);
+        self.finish_round(clients, round)
     }
 
     /// Compares what was written, if it is to be verified, and removes it.
-    fn finish_round(&self, clients: &mut Processes, case: Case, round: u32) -> Result<()> {
+    fn finish_round(&self, clients: &mut Processes, round: u32) -> Result<()> {
         if self.verify {
-            step(clients, case, Step::Verify(round))?;
+            take_all(clients, Step::Verify(round))?;
         }
-        step(clients, case, Step::Remove(round)).map(drop)
+        take_all(clients, Step::Remove(round)).map(drop)
     }
 
     fn settings(&self, location: &location::Location) -> Result<Settings> {
@@ -261,13 +288,9 @@ impl EnginePlan {
             "fabric": self.fabric,
             "class": "SX",
             "tls": self.tls,
-            "targets": location.targets()?,
-            "durability": if location.durable { "commit" } else { "process" },
             "verified": self.verify,
-            "huge_pages": location.huge_pages()?,
-            "write_buffer": location.write_buffer()?,
         });
-        Ok(Settings::new(self.seed, options))
+        location.settings(self.seed, options)
     }
 }
 
@@ -277,11 +300,6 @@ fn limits(kind: Kind) -> (Step, Step) {
         Kind::Array => (Step::Send, Step::Receive),
         Kind::Kv => (Step::Echo, Step::Echo),
     }
-}
-
-fn step(clients: &mut Processes, case: Case, step: Step) -> Result<Vec<crate::measure::Measured>> {
-    let done: Vec<Done> = clients.ask(&vec![step; case.procs as usize])?;
-    Ok(done.into_iter().map(|done| done.measured).collect())
 }
 
 fn workload(case: Case) -> String {

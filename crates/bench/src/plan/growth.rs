@@ -1,8 +1,8 @@
 //! `esker bench growth`: compares a store as it grows with a file of the same values.
-use super::Note;
 use super::location::Location;
 use super::scratch::targets_or_most;
 use super::store::BenchPool;
+use super::{Benchmark, Measurement, Note, parse_size};
 use crate::growth::GrowthStep;
 use crate::growth::worker::{ENTRIES_MAX, GrowthJob};
 use crate::host::Host;
@@ -10,28 +10,67 @@ use crate::job::{Index, Job, StoreJob, Workload};
 use crate::measure::{Measured, Tally};
 use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
+use clap::Args;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// Plan of `esker bench growth`, which measures a store as it grows.
-#[derive(Clone, Debug)]
+const METHOD: &str = "\
+One process stores small values and measures the last puts before each size is reached, then gets of entries at random, each of \
+which is compared with what was stored. Then five new processes, one after another, open the pool and get one entry, as a \
+program does after a restart: that is the phase `open`. Keys and ids are spread over the whole range, so the index has no \
+favourable order. The limit is a file of the same values on the same medium that grows along: pwrite at its end, pread at \
+random.
+
+A temporary pool is as large as the last size needs, at least 300 bytes for an entry of the kind `kv`. On a disk, --durability \
+process saves most of the time.
+
+Examples:
+  esker bench growth --json growth.json && esker bench report growth.json -o growth.html
+  esker bench growth --kind kv --entries 10000,100000,1000000,10000000";
+
+/// Measure what an operation costs while a store grows, and how long it takes to open then
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = METHOD)]
 pub struct GrowthPlan {
     /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
     /// The pool.
+    #[command(flatten)]
     pub pool: BenchPool,
-    /// Kinds of entries, one store for each.
+    /// Kind of entries, or both, separated by a comma
+    #[arg(long = "kind", value_name = "KIND", default_value = "kv,array", value_delimiter = ',')]
     pub kinds: Vec<Kind>,
-    /// Numbers of entries at which the store is measured.
+    /// Numbers of entries at which to measure, separated by commas
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "10000,30000,100000,300000,1000000",
+        value_delimiter = ','
+    )]
     pub entries: Vec<u64>,
-    /// Bytes of a value.
+    /// Size of a value
+    #[arg(long = "value", value_name = "SIZE", default_value = "64")]
+    #[arg(value_parser = parse_size)]
     pub value_bytes: u64,
-    /// Operations of each phase at each size; at most half of the entries are put in one phase.
+    /// Operations of each phase at each size
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub ops: u64,
-    /// Object class.
+    /// Object class: S1 (one target), S2, SX (all targets) ...
+    #[arg(long, value_name = "CLASS", default_value = "SX")]
     pub class: String,
-    /// Seed of the values and of the choice of entries.
+    /// Seed of the values and of the choice of entries
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+impl Benchmark for GrowthPlan {
+    const WORKER: &'static str = "growth-worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let outcome = Self { launcher, ..self }.run(note)?;
+        Ok(outcome.into())
+    }
 }
 
 /// The kind of entries.
@@ -69,19 +108,18 @@ impl GrowthPlan {
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for &kind in &self.kinds {
-            let container = format!("esker-bench-{}", std::process::id());
-            location.create_container(&container)?;
-            let measured = self.grow(&location, kind, &container, note, &mut runs);
-            note("removing what was stored");
-            location.destroy_container(&container)?;
-            measured?;
+            location.in_container(|container| {
+                self.grow(&location, kind, container, note, &mut runs)?;
+                note("removing what was stored");
+                Ok(())
+            })?;
         }
         Ok(Report::new(host, self.settings(&location)?, runs))
     }
 
     fn check(&self) -> Result<()> {
         let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
-        crate::load::class_of(&self.class)?;
+        esker_cli::class_of(&self.class)?;
         if self.value_bytes == 0 || self.ops == 0 || self.kinds.is_empty() {
             return refuse("sizes of values and operations must be at least 1".to_owned());
         }
@@ -98,10 +136,7 @@ impl GrowthPlan {
     /// them.
     fn needs(&self) -> (u64, u64) {
         let most = self.entries.last().copied().unwrap_or(0);
-        let shards = match &self.pool {
-            BenchPool::Own(own) => targets_or_most(own.targets),
-            BenchPool::Pool(_) => 1,
-        };
+        let shards = targets_or_most(self.pool.own.targets);
         let indexed = most.saturating_mul(ENTRIES_PER_ARRAY).div_ceil(shards);
         (most.saturating_mul(self.value_bytes), indexed)
     }
@@ -187,12 +222,8 @@ impl GrowthPlan {
         let options = json!({
             "ops": self.ops,
             "class": self.class,
-            "targets": location.targets()?,
-            "durability": if location.durable { "commit" } else { "process" },
-            "huge_pages": location.huge_pages()?,
-            "write_buffer": location.write_buffer()?,
         });
-        Ok(Settings::new(self.seed, options))
+        location.settings(self.seed, options)
     }
 }
 

@@ -1,29 +1,54 @@
 //! `esker bench limit`: the limit of the medium.
-use super::{Note, add, check, start_processes};
+use super::{
+    Benchmark, Measurement, Note, add, check, memory_or_temporary, parse_size, start_processes,
+};
 use crate::host::Host;
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
 use crate::processes::Launcher;
 use crate::report::{Report, Run, RunName, Settings};
+use clap::Args;
 use esker_types::Result;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Plan of `esker bench limit`, which measures a medium.
-#[derive(Clone, Debug)]
+/// Measure the limits of the medium: pwrite, pread and memcpy
+///
+/// Blocks are written to a file that was allocated and touched before; on block media, also with a sync after each.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = "Example:
+  esker bench limit --path /dev/shm --size 8KiB,1MiB --procs 1,2")]
 pub struct LimitPlan {
     /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
-    /// A folder on the medium.
+    /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
+    #[arg(long = "path", value_name = "DIR")]
+    #[arg(default_value_os_t = memory_or_temporary(), hide_default_value = true)]
     pub folder: PathBuf,
-    /// Bytes per block, one set of runs for each.
+    /// Block size, or several, separated by commas
+    #[arg(long = "size", value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
+    #[arg(value_parser = parse_size)]
     pub sizes: Vec<u64>,
-    /// Processes at once, one set of runs for each.
+    /// Number of processes, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
     pub procs: Vec<u32>,
-    /// Size of the files of all processes together.
+    /// Total size of the files of all processes
+    #[arg(long = "total", value_name = "SIZE", default_value = "1GiB")]
+    #[arg(value_parser = parse_size)]
     pub total_bytes: u64,
-    /// Duration of each phase in seconds.
+    /// Duration of each phase in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "1")]
     pub seconds: f64,
+}
+
+impl Benchmark for LimitPlan {
+    const WORKER: &'static str = "worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let outcome = Self { launcher, ..self }.run(note)?;
+        Ok(outcome.into())
+    }
 }
 
 const PHASES: [LoadStep; 3] = [LoadStep::Pwrite, LoadStep::Pread, LoadStep::Memcpy];

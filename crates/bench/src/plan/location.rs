@@ -1,10 +1,12 @@
 //! The pool that is measured, or the folder of plain files it is compared with.
 use super::scratch::Scratch;
 use crate::load::files::{self, FilesUrl};
+use crate::report::Settings;
 use esker::backend::NewContainer;
 use esker::types::info::{Durability, OpenMode};
 use esker::{Pool, Wait};
 use esker_types::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// The location of a benchmark's data.
@@ -73,16 +75,6 @@ impl Location {
         Ok(Some(esker_nodes::Map::read(Path::new(map))?.nodes.len() as u32))
     }
 
-    /// Share of its data that is in huge pages; none if the pool is not local.
-    pub(super) fn huge_pages(&self) -> Result<Option<f64>> {
-        huge_pages(&self.url)
-    }
-
-    /// True if the pool has a write buffer; none if the pool is not local.
-    pub(super) fn write_buffer(&self) -> Result<Option<bool>> {
-        write_buffer(&self.url)
-    }
-
     /// The pool.
     ///
     /// # Errors
@@ -95,6 +87,29 @@ impl Location {
                 format!("{} is not a pool: plain files are measured beside the pool", self.url),
             )),
         }
+    }
+
+    /// Does `work` in a new container, and removes it.
+    pub(super) fn in_container<T>(&self, work: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+        let label = container_label();
+        self.create_container(&label)?;
+        let done = work(&label);
+        self.destroy_container(&label).and(done)
+    }
+
+    /// Settings with these options and the properties of the pool.
+    pub(super) fn settings(&self, seed: u64, options: Value) -> Result<Settings> {
+        let mut settings = Settings::new(seed, options);
+        let durability = if self.durable { "commit" } else { "process" };
+        let properties = [
+            ("targets", json!(self.targets()?)),
+            ("durability", json!(durability)),
+            ("huge_pages", json!(huge_pages(&self.url)?)),
+            ("write_buffer", json!(write_buffer(&self.url)?)),
+        ];
+        let properties = properties.map(|(name, value)| (name.to_owned(), value));
+        settings.options.extend(properties);
+        Ok(settings)
     }
 
     pub(super) fn create_container(&self, label: &str) -> Result<()> {
@@ -113,6 +128,11 @@ impl Location {
             Kind::Files(url) => files::destroy_container(url, label),
         }
     }
+}
+
+/// Label of a temporary container.
+pub(super) fn container_label() -> String {
+    format!("esker-bench-{}", std::process::id())
 }
 
 /// Share of a pool's data that is in huge pages; none if the pool is not local.

@@ -26,8 +26,8 @@ pub use limit::LimitPlan;
 pub use parallel::{Fields, ParallelPlan, Subject};
 pub use rados::RadosPlan;
 pub use s3::S3Plan;
-pub use scratch::OwnPool;
-pub use store::{BenchPool, Plan};
+pub use scratch::{OwnPool, memory_or_temporary};
+pub use store::{ArrayPlan, BenchPool, KvPlan, Plan};
 pub use tensors::TensorsPlan;
 pub use tx::TxPlan;
 pub use zarr::ZarrPlan;
@@ -36,10 +36,47 @@ use crate::clock::monotonic_ns;
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
 use crate::processes::{Launcher, Processes};
+use crate::report::Report;
 use crate::worker::Order;
+use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// A benchmark whose options are its plan.
+pub trait Benchmark {
+    /// Hidden command by which its processes serve.
+    const WORKER: &'static str;
+
+    /// Runs the benchmark; `launcher` starts its processes.
+    ///
+    /// # Errors
+    /// If an option is invalid; errors of the store.
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement>;
+}
+
+/// Result of a benchmark.
+pub struct Measurement {
+    /// The report.
+    pub report: Value,
+    /// The same as text.
+    pub text: String,
+}
+
+impl From<Report> for Measurement {
+    fn from(report: Report) -> Self {
+        Self { report: json!(report), text: report.to_string() }
+    }
+}
+
+/// Value parser for a size.
+///
+/// # Errors
+/// If this is not a size, with examples of one.
+pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
+    text.parse().map(|Bytes(bytes)| bytes)
+}
 
 /// Receives progress messages.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
@@ -79,8 +116,7 @@ fn check(sizes: &[u64], procs: &[u32]) -> Result<()> {
 
 /// Starts one process for each rank of a job.
 fn start_processes(launcher: &Launcher, job: &Job) -> Result<Processes> {
-    let jobs: Vec<_> = (0..job.procs).map(|rank| Job { rank, ..job.clone() }).collect();
-    Processes::start(launcher, &jobs)
+    Processes::start_ranks(launcher, job.procs, |rank| Job { rank, ..job.clone() })
 }
 
 /// Takes a step and adds its measurements.

@@ -1,11 +1,13 @@
 //! `esker bench rados`: compares Field I/O on Ceph with direct calls of librados, in the same run.
-use super::Note;
+use super::{Benchmark, Measurement, Note, parse_size};
 use crate::buffer::Buffer;
 use crate::host::Host;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter, Tally, Until, measure};
 use crate::payload::Payload;
+use crate::processes::Launcher;
 use crate::report::{Report, Run, RunName, Settings};
+use clap::Args;
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Sink, Source};
@@ -21,21 +23,47 @@ const ENTRY_BYTES: usize = 40;
 /// The index object of the direct calls.
 const INDEX: &str = "index";
 
-/// Plan of `esker bench rados`.
-#[derive(Clone, Debug)]
+const METHOD: &str = "\
+Three programs alternate in one process: one that calls librados directly (rados_write_full of the field, omap set of \
+its index entry; omap get, rados_read), Field I/O of a known forecast (write the Array, put its entry into the index; get \
+the entry, read the Array), and Field I/O with many operations in flight. Ratios are relative to the direct program. The \
+first round warms up and does not count. All data that is read is compared with what was written.
+
+Example:
+  esker bench rados 'rados:esker?conf=/etc/ceph/ceph.conf' --in-flight 16";
+
+/// Compare Field I/O on Ceph with a program that calls librados directly
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = METHOD)]
 pub struct RadosPlan {
-    /// The pool, by its URL.
-    pub url: String,
-    /// Bytes of a field.
+    /// Pool: rados:CEPH_POOL?conf=FILE&namespace=NAME
+    #[arg(value_name = "POOL")]
+    pub pool: String,
+    /// Size of a field
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(value_parser = parse_size)]
     pub size: u64,
-    /// Fields written and read in each round.
+    /// Number of fields written and read in each round
+    #[arg(long, value_name = "N", default_value_t = 100)]
     pub ops: u64,
-    /// Number of rounds.
+    /// Number of rounds; each measures all three programs
+    #[arg(long, value_name = "R", default_value_t = 3)]
     pub rounds: u32,
-    /// Operations in flight in the third variant.
+    /// Number of operations in flight in the third program
+    #[arg(long, value_name = "N", default_value_t = 16)]
     pub in_flight: usize,
-    /// Seed of the payload.
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+impl Benchmark for RadosPlan {
+    const WORKER: &'static str = "worker";
+
+    fn run_with(self, _: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let outcome = self.run(note)?;
+        Ok(outcome.into())
+    }
 }
 
 /// A variant of writing and reading, with its measurements.
@@ -65,10 +93,10 @@ impl RadosPlan {
     /// # Errors
     /// `BadPath` if the URL is not one of Ceph; errors of the cluster; `Corrupt` if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Report> {
-        let url = RadosUrl::parse(&self.url)?.ok_or_else(|| self.not_ceph_error())?;
+        let url = RadosUrl::parse(&self.pool)?.ok_or_else(|| self.not_ceph_error())?;
         let cluster = Cluster::connect(&url.settings)?;
         let io_context = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
-        let pool = Pool::connect(&self.url, OpenMode::ReadWrite)?;
+        let pool = Pool::connect(&self.pool, OpenMode::ReadWrite)?;
         let label = format!("bench-rados-{}", std::process::id());
         let new = NewContainer::named(&label);
         pool.create_container(&new).wait()?;
@@ -88,7 +116,7 @@ impl RadosPlan {
     #[cold]
     fn not_ceph_error(&self) -> Error {
         let message =
-            format!("{} is not a pool on Ceph: name one as rados:POOL?conf=FILE", self.url);
+            format!("{} is not a pool on Ceph: name one as rados:POOL?conf=FILE", self.pool);
         Error::new(ErrorKind::BadPath, message)
     }
 

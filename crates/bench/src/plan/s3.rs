@@ -1,40 +1,85 @@
 //! `esker bench s3`: compares S3 puts and gets with the rate of the HTTP library alone, which serves from memory.
-use super::{Note, check};
+use super::{Benchmark, Measurement, Note, check, parse_size};
+use crate::client_server::{serve, start_clients, take, take_all};
 use crate::host::Host;
 use crate::job::WARM_UP;
-use crate::measure::{Measured, Tally};
+use crate::measure::Tally;
 use crate::plan::location;
 use crate::plan::scratch::{OwnPool, Scratch};
 use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
-use crate::s3::worker::Done;
-use crate::s3::{Addresses, Checksum, ClientJob, Job, Key, ServeJob, Step, Store};
+use crate::s3::{Addresses, Checksum, ClientJob, Key, ServeJob, Step, Store};
+use clap::Args;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-/// Plan of `esker bench s3`.
-#[derive(Clone, Debug)]
+const ABOUT: &str = "\
+One process serves a temporary pool by S3, as `esker serve s3` does, once for each kind of ETag. The other processes are its \
+clients. Each client puts and gets objects one after the other over one connection, and gets the objects of another client.
+
+  put          sends no checksum
+  put signed   signs the SHA-256 of the content and sends its CRC32 in a header, as boto3 does over HTTP
+  put trailer  sends the CRC64 of the content after it, as the SDKs of AWS do over HTTPS
+
+Clients compute these checksums before they are measured. The limit is the HTTP library alone, in the process that serves: it \
+sends the same bytes from memory, and discards the bytes that it receives. The servers alternate in each round.
+
+--peer measures another server of S3 in the same run, with the same clients. The bucket must not exist: the benchmark creates it, \
+and removes it at the end. AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY give the key, AWS_REGION [us-east-1] the region. Without a \
+key, requests are not signed.
+
+Examples:
+  esker bench s3
+  esker bench s3 --clients 1,2 --etag xxh3 --json s3.json
+  AWS_ACCESS_KEY_ID=me AWS_SECRET_ACCESS_KEY=secret esker bench s3 --peer http://localhost:8333";
+
+/// Measure PUT and GET by S3, beside the HTTP library that serves from memory
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = ABOUT)]
 pub struct S3Plan {
     /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
-    /// The pool.
+    /// The temporary pool.
+    #[command(flatten)]
     pub own: OwnPool,
-    /// Bytes of an object.
+    /// Size of an object
+    #[arg(long = "size", value_name = "SIZE", default_value = "8MiB")]
+    #[arg(value_parser = parse_size)]
     pub size_bytes: u64,
-    /// Numbers of clients.
+    /// Number of clients, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "1,2", value_delimiter = ',')]
     pub clients: Vec<u32>,
-    /// Objects of each client in each phase; chosen by size if not given.
-    pub ops: Option<u64>,
-    /// Number of repetitions.
-    pub rounds: u32,
-    /// Kinds of ETags.
+    /// Kind of ETags, as for `esker serve s3 --etag`, or several kinds separated by commas
+    #[arg(long = "etag", value_name = "KIND", default_value = "md5,xxh3", value_delimiter = ',', value_parser = ["md5", "xxh3"])]
     pub etags: Vec<String>,
-    /// Another server to measure in the same run.
-    pub peer: Option<Store>,
-    /// Compare all data that is got with what was put, in a separate phase.
+    /// Objects of each client in each phase [default: 256 MiB, at most 2000 objects]
+    #[arg(long, value_name = "N")]
+    pub ops: Option<u64>,
+    /// Number of rounds of putting and getting; figures are over all rounds
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: u32,
+    /// Another server of S3 to measure in the same run, over HTTP
+    #[arg(long, value_name = "URL")]
+    pub peer: Option<String>,
+    /// Name of the bucket that is made there
+    #[arg(long, value_name = "NAME", default_value = "esker-bench", requires = "peer")]
+    pub bucket: String,
+    /// Compare what is got with what was put, in an unmeasured phase
+    #[arg(long)]
     pub verify: bool,
-    /// Seed of the data.
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+impl Benchmark for S3Plan {
+    const WORKER: &'static str = "s3-worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let outcome = Self { launcher, ..self }.run(note)?;
+        Ok(outcome.into())
+    }
 }
 
 /// Payload of one client in one phase if the number of objects is not given.
@@ -75,6 +120,7 @@ impl S3Plan {
             let why = "rounds, objects and kinds of ETags must be at least 1";
             return Err(Error::new(ErrorKind::Invalid, why));
         }
+        let peer = self.peer.as_deref().map(|url| parse_peer(url, &self.bucket)).transpose()?;
         let scratch = self.own.make(&self.launcher, self.needs(), note)?;
         let key = draw_key(&scratch)?;
         let location =
@@ -82,11 +128,15 @@ impl S3Plan {
         let (_servers, addresses) = self.serve(&location, &scratch)?;
         let mut runs = Vec::new();
         for &procs in &self.clients {
-            let mut subjects = self.subjects(&addresses, &key);
+            let mut subjects = self.subjects(&addresses, &key, peer.as_ref());
             self.measure(procs, &mut subjects, note)?;
             runs.extend(self.runs_of(procs, &subjects));
         }
-        Ok(Report::new(Host::for_folder(&location.folder)?, self.settings(&location)?, runs))
+        Ok(Report::new(
+            Host::for_folder(&location.folder)?,
+            self.settings(&location, peer.as_ref())?,
+            runs,
+        ))
     }
 
     fn ops(&self) -> u64 {
@@ -111,16 +161,11 @@ impl S3Plan {
             etags: self.etags.clone(),
             size_bytes: self.size_bytes,
         };
-        let mut servers = Processes::start(&self.launcher, &[Job::Serve(job)])?;
-        let found: Vec<Done> = servers.ask(&[Step::Locate])?;
-        let addresses = found.into_iter().find_map(|done| done.addresses);
-        let addresses =
-            addresses.ok_or_else(|| Error::new(ErrorKind::Io, "the servers have no address"))?;
-        Ok((servers, addresses))
+        serve(&self.launcher, job)
     }
 
     /// Memory, which is the limit, first.
-    fn subjects(&self, addresses: &Addresses, key: &Key) -> Vec<Subject> {
+    fn subjects(&self, addresses: &Addresses, key: &Key, peer: Option<&Store>) -> Vec<Subject> {
         let at = |address: &str, name: &str, key: Option<&Key>| Store {
             address: address.to_owned(),
             bucket: format!("bench-{name}"),
@@ -131,7 +176,6 @@ impl S3Plan {
         let doors = addresses.doors.iter().zip(&self.etags).map(|(address, etags)| {
             Subject::new(etags, at(address, etags, Some(key)), true, &Checksum::ALL)
         });
-        let peer = self.peer.iter();
         let peer = peer.map(|peer| Subject::new(PEER, peer.clone(), true, &Checksum::ALL));
         std::iter::once(memory).chain(doors).chain(peer).collect()
     }
@@ -142,20 +186,20 @@ impl S3Plan {
         note(&format!("{procs} clients: warming up"));
         for (number, subject) in subjects.iter().enumerate() {
             if subject.has_bucket {
-                one(&mut clients, procs, Step::MakeBucket(number))?;
+                one(&mut clients, Step::MakeBucket(number))?;
             }
-            step(&mut clients, procs, Step::Put(number, WARM_UP, Checksum::None))?;
-            step(&mut clients, procs, Step::Get(number, WARM_UP))?;
+            take_all(&mut clients, Step::Put(number, WARM_UP, Checksum::None))?;
+            take_all(&mut clients, Step::Get(number, WARM_UP))?;
         }
         for round in 1..=self.rounds {
             note(&format!("{procs} clients: round {round} of {}", self.rounds));
             for (number, subject) in subjects.iter_mut().enumerate() {
-                self.round(&mut clients, procs, round, (number, subject))?;
+                self.round(&mut clients, round, (number, subject))?;
             }
         }
         for (number, _) in subjects.iter().enumerate().filter(|(_, subject)| subject.has_bucket) {
-            step(&mut clients, procs, Step::Remove(number))?;
-            one(&mut clients, procs, Step::RemoveBucket(number))?;
+            take_all(&mut clients, Step::Remove(number))?;
+            one(&mut clients, Step::RemoveBucket(number))?;
         }
         Ok(())
     }
@@ -163,16 +207,15 @@ impl S3Plan {
     fn round(
         &self,
         clients: &mut Processes,
-        procs: u32,
         round: u32,
         (number, subject): (usize, &mut Subject),
     ) -> Result<()> {
         for (checksum, tally) in &mut subject.puts {
-            tally.add_round(&step(clients, procs, Step::Put(number, round, *checksum))?);
+            tally.add_round(&take_all(clients, Step::Put(number, round, *checksum))?);
         }
-        subject.get.add_round(&step(clients, procs, Step::Get(number, round))?);
+        subject.get.add_round(&take_all(clients, Step::Get(number, round))?);
         if self.verify && subject.has_bucket {
-            step(clients, procs, Step::Verify(number, round))?;
+            take_all(clients, Step::Verify(number, round))?;
         }
         Ok(())
     }
@@ -187,8 +230,7 @@ impl S3Plan {
             ops: self.ops(),
             seed: self.seed,
         };
-        let jobs: Vec<_> = (0..procs).map(|rank| Job::Client(job(rank))).collect();
-        Processes::start(&self.launcher, &jobs)
+        start_clients(&self.launcher, procs, job)
     }
 
     fn runs_of(&self, procs: u32, subjects: &[Subject]) -> Vec<Run> {
@@ -214,27 +256,39 @@ impl S3Plan {
         runs.collect()
     }
 
-    fn settings(&self, location: &location::Location) -> Result<Settings> {
+    fn settings(&self, location: &location::Location, peer: Option<&Store>) -> Result<Settings> {
         let options = json!({
             "rounds": self.rounds,
             "ops": self.ops(),
             "etags": self.etags,
-            "peer": self.peer.as_ref().map(|peer| &peer.address),
-            "targets": location.targets()?,
-            "durability": if location.durable { "commit" } else { "process" },
+            "peer": peer.map(|peer| &peer.address),
             "verified": self.verify,
-            "huge_pages": location.huge_pages()?,
-            "write_buffer": location.write_buffer()?,
         });
-        Ok(Settings::new(self.seed, options))
+        location.settings(self.seed, options)
     }
+}
+
+/// A server at `http://HOST[:PORT]`, with the key of the environment.
+fn parse_peer(url: &str, bucket: &str) -> Result<Store> {
+    let host = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    let host = host.filter(|host| !host.is_empty() && !host.contains(['/', '?', '@']));
+    let host = host.ok_or_else(|| {
+        let message = format!("{url} is not the URL of a server: write http://HOST:PORT");
+        Error::new(ErrorKind::Invalid, message)
+    })?;
+    let address = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let key = variable("AWS_ACCESS_KEY_ID").zip(variable("AWS_SECRET_ACCESS_KEY"));
+    let region = variable("AWS_REGION").unwrap_or_else(|| REGION.to_owned());
+    let key = key.map(|(access, secret)| Key { access, secret, region });
+    Ok(Store { address, bucket: bucket.to_owned(), key })
 }
 
 /// Name of the file of keys, in the directory of the pool.
 const KEYS: &str = "s3.keys";
 
 /// The region for which requests are signed.
-pub const REGION: &str = "us-east-1";
+const REGION: &str = "us-east-1";
 
 /// Generates a key and writes it to a file in the directory of the pool.
 fn draw_key(scratch: &Scratch) -> Result<Key> {
@@ -247,14 +301,9 @@ fn draw_key(scratch: &Scratch) -> Result<Key> {
     Ok(Key { access, secret, region: REGION.to_owned() })
 }
 
-fn step(clients: &mut Processes, procs: u32, step: Step) -> Result<Vec<Measured>> {
-    let done: Vec<Done> = clients.ask(&vec![step; procs as usize])?;
-    Ok(done.into_iter().map(|done| done.measured).collect())
-}
-
 /// The first client takes a step alone.
-fn one(clients: &mut Processes, procs: u32, step: Step) -> Result<()> {
-    let mut steps = vec![Step::Rest; procs as usize];
+fn one(clients: &mut Processes, step: Step) -> Result<()> {
+    let mut steps = vec![Step::Rest; clients.count()];
     steps.iter_mut().take(1).for_each(|first| *first = step);
-    clients.ask::<Done>(&steps).map(drop)
+    take(clients, &steps).map(drop)
 }

@@ -1,8 +1,10 @@
 //! A pool that exists for one benchmark only.
 use super::Note;
+use super::location::Location;
 use crate::processes::Launcher;
-use crate::units::Bytes;
+use clap::Args;
 use esker::types::info::Durability;
+use esker_cli::units::Bytes;
 use esker_store::{Pool, PoolSpec};
 use esker_types::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -12,18 +14,31 @@ use std::process::Child;
 const LABEL: &str = "bench";
 
 /// A temporary pool of a benchmark.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct OwnPool {
-    /// Directory for the pool.
+    /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
+    #[arg(id = "path", long, value_name = "DIR")]
+    #[arg(default_value_os_t = memory_or_temporary(), hide_default_value = true)]
     pub folder: PathBuf,
-    /// Number of targets; one per core, 2 to 8, if not given.
+    /// Number of targets of the temporary pool [default: one per core, 2 to 8]
+    #[arg(long, value_name = "T")]
     pub targets: Option<u32>,
     /// Durability; chosen by the medium if not given.
+    #[arg(skip)]
     pub durability: Option<Durability>,
-    /// Use huge pages for data.
+    /// Keep the data of the temporary pool in huge pages
+    #[arg(long)]
     pub huge_pages: bool,
-    /// Commit each put: leave out the write buffer that a pool of durability `process` has.
+    /// Create the temporary pool without a write buffer, which stores small puts and new extents first
+    #[arg(long)]
     pub no_write_buffer: bool,
+}
+
+/// The directory in memory, or that of temporary files on machines without it.
+#[must_use]
+pub fn memory_or_temporary() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
 impl OwnPool {
@@ -35,6 +50,17 @@ impl OwnPool {
             write_buffer: self.no_write_buffer.then_some(false),
             ..spec(data_bytes, entries, self.targets)
         }
+    }
+
+    /// Creates and opens the pool. It is removed with the value.
+    pub(super) fn open(
+        &self,
+        launcher: &Launcher,
+        needs: (u64, u64),
+        note: Note<'_>,
+    ) -> Result<Location> {
+        let scratch = self.make(launcher, needs, note)?;
+        Location::open(&scratch.url(), Some(self.folder.clone()), Some(scratch))
     }
 
     /// Creates the pool.

@@ -2,8 +2,8 @@
 use super::Note;
 use crate::processes::Launcher;
 use crate::runner::Runner;
-use crate::units::Bytes;
 use esker::types::info::Durability;
+use esker_cli::units::Bytes;
 use esker_store::PoolSpec;
 use esker_types::Result;
 use std::path::{Path, PathBuf};
@@ -45,10 +45,10 @@ impl Drop for Served {
     }
 }
 
-/// Runs this program with the environment of its processes.
+/// Runs `esker` with the environment of the processes.
 pub(crate) fn runner(launcher: &Launcher) -> Runner {
     Runner {
-        program: launcher.program.clone(),
+        program: launcher.esker.clone(),
         folder: PathBuf::new(),
         variables: launcher.variables.clone(),
     }

@@ -1,22 +1,29 @@
 //! `esker bench array` and `esker bench kv`: compares the store with the limit of its medium.
 use super::location::Location;
 use super::scratch::OwnPool;
-use super::{Note, add, check, start_processes};
+use super::{Benchmark, Measurement, Note, add, check, parse_size, start_processes};
 use crate::host::Host;
 use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
 use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
+use clap::Args;
+use esker_cli::DurabilityArg;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
 /// The pool that a benchmark uses.
-#[derive(Clone, Debug)]
-pub enum BenchPool {
-    /// A pool of the user; the benchmark creates a container.
-    Pool(String),
-    /// A temporary pool.
-    Own(OwnPool),
+#[derive(Clone, Debug, Args)]
+pub struct BenchPool {
+    /// Existing pool to measure, in temporary containers [default: a temporary pool]
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["path", "targets", "durability", "huge_pages", "no_write_buffer"])]
+    pub pool: Option<String>,
+    /// Durability of the temporary pool [default: process in memory, commit on block media]
+    #[arg(long, value_name = "LEVEL")]
+    pub durability: Option<DurabilityArg>,
+    /// The temporary pool.
+    #[command(flatten)]
+    pub own: OwnPool,
 }
 
 impl BenchPool {
@@ -27,41 +34,120 @@ impl BenchPool {
         needs: impl FnOnce() -> (u64, u64),
         note: Note<'_>,
     ) -> Result<Location> {
-        match self {
-            Self::Pool(name) => Location::named(name),
-            Self::Own(own) => {
-                let scratch = own.make(launcher, needs(), note)?;
-                Location::open(&scratch.url(), Some(own.folder.clone()), Some(scratch))
+        match &self.pool {
+            Some(name) => Location::named(name),
+            None => {
+                let durability = self.durability.map(Into::into);
+                OwnPool { durability, ..self.own.clone() }.open(launcher, needs(), note)
             }
         }
     }
 }
 
-/// Plan of `esker bench array` and `esker bench kv`.
-#[derive(Clone, Debug)]
+/// Options that `esker bench array`, `kv` and `tx` share.
+#[derive(Clone, Debug, Args)]
 pub struct Plan {
     /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
-    /// The pool.
-    pub pool: BenchPool,
     /// The kind of data.
+    #[arg(skip = Workload::Kv)]
     pub workload: Workload,
     /// Bytes of an operation, one set of runs for each.
+    #[arg(skip)]
     pub sizes: Vec<u64>,
-    /// Processes at once, one set of runs for each.
+    /// The pool.
+    #[command(flatten)]
+    pub pool: BenchPool,
+    /// Number of processes, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
     pub procs: Vec<u32>,
-    /// Operations of each process in each phase; chosen by size if not given.
+    /// Operations of each process in each phase [default: 512 MiB, 64 to 200000 operations]
+    #[arg(long, value_name = "N")]
     pub ops: Option<u64>,
-    /// Number of repetitions.
+    /// Number of rounds of writing and reading; figures are over all rounds
+    #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: u32,
-    /// Start new processes in each round, so that each maps the pool again.
+    /// Start new processes for each round, which map the pool again, as short jobs do
+    #[arg(long)]
     pub fresh: bool,
-    /// Object class.
+    /// Object class: S1 (one target), S2, SX (all targets) ...
+    #[arg(long, value_name = "CLASS", default_value = "S1")]
     pub class: String,
-    /// Compare all data that is read with what was written, in a separate phase.
+    /// Compare what is read with what was written, in an unmeasured phase
+    #[arg(long)]
     pub verify: bool,
-    /// Seed of the payload.
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+const METHOD: &str = "\
+The first use of fresh memory is ten times slower than its reuse. An unmeasured pass therefore warms up the segments \
+of the pool, and the file of the limit is written once before it is measured.
+
+The workers are processes, not threads. All start a phase at the same moment; its time runs from the first start to \
+the last end. Each process reads what another process wrote. The limit is pwrite and pread of the same blocks into a \
+file on the same medium, by the same processes, alternating with the store.
+
+Examples:
+  esker bench array --size 8KiB,1MiB --procs 1,2 --json array.json
+  esker bench kv --value 64 --pool tank
+  esker bench report array.json -o report.html";
+
+/// Measure Arrays: write each, and optionally index it in a Key-Value; then find and read it
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = METHOD)]
+pub struct ArrayPlan {
+    /// Size of an Array, or several sizes, separated by commas
+    #[arg(long = "size", value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
+    #[arg(value_parser = parse_size)]
+    pub sizes: Vec<u64>,
+    /// Index each Array in a Key-Value of its process, and look it up there before reading it
+    #[arg(long)]
+    pub indexed: bool,
+    /// Index all Arrays in one Key-Value that all processes share
+    #[arg(long)]
+    pub shared_index: bool,
+    /// The other options.
+    #[command(flatten)]
+    pub plan: Plan,
+}
+
+/// Measure Key-Values: put values under keys, then get them
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = METHOD)]
+pub struct KvPlan {
+    /// Size of a value, or several sizes, separated by commas
+    #[arg(long = "value", value_name = "SIZE", default_value = "64", value_delimiter = ',')]
+    #[arg(value_parser = parse_size)]
+    pub sizes: Vec<u64>,
+    /// The other options.
+    #[command(flatten)]
+    pub plan: Plan,
+}
+
+impl Benchmark for ArrayPlan {
+    const WORKER: &'static str = "worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let workload = Workload::Array(match (self.indexed, self.shared_index) {
+            (_, true) => Index::Shared,
+            (true, false) => Index::Own,
+            (false, false) => Index::None,
+        });
+        let plan = Plan { launcher, workload, sizes: self.sizes, ..self.plan };
+        plan.run(note).map(Measurement::from)
+    }
+}
+
+impl Benchmark for KvPlan {
+    const WORKER: &'static str = "worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let plan = Plan { launcher, sizes: self.sizes, ..self.plan };
+        plan.run(note).map(Measurement::from)
+    }
 }
 
 /// Payload of one process in one phase if the number of operations is not given.
@@ -108,7 +194,7 @@ impl Plan {
 
     pub(super) fn check(&self) -> Result<()> {
         check(&self.sizes, &self.procs)?;
-        crate::load::class_of(&self.class)?;
+        esker_cli::class_of(&self.class)?;
         if self.rounds == 0 || self.ops == Some(0) {
             return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
         }
@@ -142,11 +228,10 @@ impl Plan {
         note: Note<'_>,
         runs: &mut Vec<Run>,
     ) -> Result<()> {
-        let container = format!("esker-bench-{}", std::process::id());
-        location.create_container(&container)?;
-        let measured = self.rounds(&self.job(location, case, &container), location.durable, note);
-        location.destroy_container(&container)?;
-        runs.extend(self.runs(case, location, &measured?));
+        let measured = location.in_container(|container| {
+            self.rounds(&self.job(location, case, container), location.durable, note)
+        })?;
+        runs.extend(self.runs(case, location, &measured));
         Ok(())
     }
 
@@ -235,14 +320,10 @@ impl Plan {
             "ops": self.ops,
             "class": self.class,
             "indexed": matches!(self.workload, Workload::Array(Index::Own | Index::Shared)),
-            "targets": location.targets()?,
-            "durability": if location.durable { "commit" } else { "process" },
             "verified": self.verify,
             "fresh": self.fresh,
-            "huge_pages": location.huge_pages()?,
-            "write_buffer": location.write_buffer()?,
         });
-        Ok(Settings::new(self.seed, options))
+        location.settings(self.seed, options)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `esker bench tx`: compares transactions mixed with puts and gets with the limit of the medium.
-use super::Note;
 use super::location::Location;
 use super::store::{Case, Plan, write_limit};
+use super::{Benchmark, Measurement, Note, parse_size};
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
 use crate::measure::{Measured, Tally};
@@ -9,21 +9,58 @@ use crate::processes::{Launcher, Processes};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::tx::limits::{COUNT_BYTES, COUNTERS_MAX};
 use crate::tx::{KINDS, Kind, TxDone, TxJob, TxStep};
+use clap::Args;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
 /// Name of the workload in reports.
 const WORKLOAD: &str = "tx";
 
-/// Plan of a measurement.
-#[derive(Clone, Debug)]
+const METHOD: &str = "\
+Each process puts values under new keys of its own Key-Value, and gets values that it has put. Puts and gets alternate, --ops of \
+each in a round. One operation in --tx-every is a transaction on counters that all processes share: it reads two counters \
+on different targets, increments both, and commits. After a conflict it restarts, until it commits. Counters are values of \
+the same size in one Key-Value over all targets (class SX).
+
+The time of `put`, `get` and `tx` is the time of the process that spent the most in these operations. The time of `mixed` runs \
+from the first start to the last end. The latency of a transaction includes its restarts. `conflicts` is the number of commits \
+that were refused and repeated. The limit is pwrite and pread of the same blocks, as in `bench kv`. A transaction is compared \
+with two blocks.
+
+With --verify, an unmeasured phase compares the values that another process has put with what was written, and the sum of \
+the counters with the number of transactions. A pool without transactions (posix:) is refused.
+
+Examples:
+  esker bench tx --procs 1,2,4
+  esker bench tx --procs 2 --no-write-buffer --verify --json tx.json
+  esker bench tx --tx-every 3 --counters 10 --procs 4";
+
+/// Measure transactions mixed with puts and gets of Key-Values
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = METHOD)]
 pub struct TxPlan {
-    /// Puts and gets: [`Plan::ops`] of each by each process in a round. Its workload is `kv`.
-    pub plan: Plan,
-    /// One operation in this number is a transaction.
+    /// Size of a value, or several sizes, separated by commas
+    #[arg(long = "value", value_name = "SIZE", default_value = "64", value_delimiter = ',')]
+    #[arg(value_parser = parse_size)]
+    pub sizes: Vec<u64>,
+    /// One operation in N is a transaction
+    #[arg(long = "tx-every", value_name = "N", default_value_t = 10)]
     pub every: u64,
-    /// Number of counters that transactions share.
+    /// Number of counters that the transactions of all processes share: conflicts are rarer with more
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     pub counters: u64,
+    /// Puts and gets: [`Plan::ops`] of each by each process in a round.
+    #[command(flatten)]
+    pub plan: Plan,
+}
+
+impl Benchmark for TxPlan {
+    const WORKER: &'static str = "tx-worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let plan = Plan { launcher, sizes: self.sizes.clone(), ..self.plan };
+        Self { plan, ..self }.run(note).map(Measurement::from)
+    }
 }
 
 /// The phases of a case.
@@ -79,12 +116,10 @@ impl TxPlan {
     }
 
     fn measure(&self, location: &Location, case: Case, note: Note<'_>) -> Result<[Run; 6]> {
-        let container = format!("esker-bench-{}", std::process::id());
-        location.create_container(&container)?;
-        let measured =
-            self.job(location, case, &container).and_then(|job| self.rounds(&job, location, note));
-        location.destroy_container(&container)?;
-        Ok(runs_of(case, location, &measured?))
+        let measured = location.in_container(|container| {
+            self.rounds(&self.job(location, case, container)?, location, note)
+        })?;
+        Ok(runs_of(case, location, &measured))
     }
 
     fn job(&self, location: &Location, case: Case, container: &str) -> Result<TxJob> {
@@ -151,24 +186,20 @@ fn check_transactions(location: &Location) -> Result<()> {
 }
 
 /// All processes of a case.
-struct TxProcesses {
-    processes: Processes,
-    procs: usize,
-}
+struct TxProcesses(Processes);
 
 impl TxProcesses {
     fn start(launcher: &Launcher, job: &TxJob) -> Result<Self> {
-        let of = |rank| {
+        let with_rank = |rank| {
             let mut job = job.clone();
             job.job.rank = rank;
             job
         };
-        let jobs: Vec<_> = (0..job.job.procs).map(of).collect();
-        Ok(Self { processes: Processes::start(launcher, &jobs)?, procs: jobs.len() })
+        Processes::start_ranks(launcher, job.job.procs, with_rank).map(Self)
     }
 
     fn take(&mut self, step: TxStep) -> Result<Vec<TxDone>> {
-        self.processes.ask(&vec![step; self.procs])
+        self.0.ask_all(step)
     }
 
     fn load(&mut self, step: LoadStep) -> Result<Vec<Measured>> {

@@ -154,7 +154,7 @@ impl WorkDir {
     /// Returns a runner of benchmarks that writes reports to this directory.
     #[must_use]
     pub fn runner(&self, launcher: &Launcher) -> Runner {
-        let (program, folder) = (launcher.program.clone(), self.scratch.path().to_owned());
+        let (program, folder) = (launcher.esker.clone(), self.scratch.path().to_owned());
         Runner { program, folder, variables: Vec::new() }
     }
 

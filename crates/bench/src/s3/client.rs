@@ -1,6 +1,7 @@
 //! A process that puts and gets objects, one after the other, over one connection to each server.
 use super::request::{Content, Parts};
 use super::{Checksum, ClientJob, Step, Store};
+use crate::client_server;
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
 use crate::payload::Payload;
@@ -18,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 const ERROR_BYTES_MAX: usize = 4 << 10;
 
 /// A client.
-pub(super) struct Client {
+pub struct Client {
     job: ClientJob,
     payload: Payload,
     all: Bytes,
@@ -26,8 +27,11 @@ pub(super) struct Client {
     runtime: Runtime,
 }
 
-impl Client {
-    pub(super) fn new(job: ClientJob) -> Result<Self> {
+impl client_server::Client for Client {
+    type Job = ClientJob;
+    type Step = Step;
+
+    fn start(job: ClientJob) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("starting a client", &error))?;
         let payload = Payload::new(job.seed, job.size_bytes)?;
@@ -37,10 +41,9 @@ impl Client {
         Ok(Self { job, payload, all, connections, runtime })
     }
 
-    pub(super) fn run(&mut self, step: Step) -> Result<Measured> {
+    fn take(&mut self, step: Step) -> Result<Measured> {
         let neighbour = (self.job.rank + 1) % self.job.procs.max(1);
         match step {
-            Step::Locate => Err(Error::new(ErrorKind::Invalid, "a step of the server")),
             Step::Rest => Ok(Measured::default()),
             Step::MakeBucket(store) => self.bucket(store, Method::PUT),
             Step::RemoveBucket(store) => self.bucket(store, Method::DELETE),
@@ -50,7 +53,9 @@ impl Client {
             Step::Remove(store) => self.remove(store),
         }
     }
+}
 
+impl Client {
     /// Content that a process puts in a round, the same for every object.
     fn content(&self, rank: u32, round: u32) -> Bytes {
         self.all.slice(self.payload.range(Slot { rank, round, op: 0 }))
@@ -198,7 +203,7 @@ mod tests {
         let server = std::thread::spawn(move || answer_and_close(&listener, 3));
         let stores = vec![Store { address, bucket: "den".into(), key: None }];
         let job = ClientJob { rank: 0, procs: 1, stores, size_bytes: 1, ops: 1, seed: 1 };
-        let mut client = Client::new(job).unwrap();
+        let mut client = <Client as client_server::Client>::start(job).unwrap();
         for _ in 0..3 {
             client.bucket(0, Method::PUT).unwrap();
         }

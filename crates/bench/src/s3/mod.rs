@@ -5,7 +5,6 @@ mod memory;
 mod request;
 mod server;
 mod sign;
-pub mod worker;
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -62,15 +61,8 @@ pub struct ClientJob {
     pub seed: u64,
 }
 
-/// Role of a process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Job {
-    /// It serves.
-    Serve(ServeJob),
-    /// It puts and gets.
-    Client(ClientJob),
-}
+/// One process of the benchmark.
+pub type Worker = crate::client_server::Worker<server::Servers, client::Client>;
 
 /// Addresses on which the server process listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,8 +104,6 @@ impl Checksum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Returns the addresses of the servers.
-    Locate,
     /// Does nothing, while another process takes a step alone.
     Rest,
     /// Creates the bucket.

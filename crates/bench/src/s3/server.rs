@@ -1,5 +1,6 @@
 //! The process that serves: a pool, once for each kind of ETag, and memory.
 use super::{Addresses, ServeJob, memory};
+use crate::client_server;
 use bytes::Bytes;
 use esker::Pool;
 use esker::types::info::OpenMode;
@@ -10,13 +11,16 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 /// Servers that run as long as this value.
-pub(super) struct Servers {
-    pub(super) addresses: Addresses,
+pub struct Servers {
+    addresses: Addresses,
     _runtime: Runtime,
 }
 
-impl Servers {
-    pub(super) fn start(job: &ServeJob) -> Result<Self> {
+impl client_server::Server for Servers {
+    type Job = ServeJob;
+    type Addresses = Addresses;
+
+    fn start(job: ServeJob) -> Result<Self> {
         esker_os::keep_freed();
         let pool = Pool::connect(&job.pool, OpenMode::ReadWrite)?;
         let runtime = Builder::new_multi_thread().enable_all().build();
@@ -34,6 +38,10 @@ impl Servers {
             doors.push(address);
         }
         Ok(Self { addresses: Addresses { memory, doors }, _runtime: runtime })
+    }
+
+    fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 }
 

@@ -1,4 +1,5 @@
-//! Signature Version 4, of a request with all its headers.
+//! Signature Version 4, of a request with all its headers. It is implemented here because no dependency of the workspace
+//! signs requests: `s3s` verifies signatures only, and keeps the functions for that private.
 use super::Key;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Method, http};

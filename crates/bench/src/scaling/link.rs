@@ -1,5 +1,5 @@
 //! The bandwidth of a link: one TCP stream over the loopback device of this machine.
-use crate::units::mib_per_s;
+use esker_cli::units::mib_per_s;
 use esker_types::{Error, Result};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -23,6 +23,7 @@ fn plan() -> ScalingPlan {
         swept: Swept::FieldIo,
         launcher: Launcher {
             program: PathBuf::new(),
+            esker: PathBuf::new(),
             worker: Vec::new(),
             janitor: Vec::new(),
             variables: Vec::new(),

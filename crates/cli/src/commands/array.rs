@@ -4,12 +4,12 @@ use super::object::list;
 use crate::args::{ContainerArg, NAMING, ObjectArg, SnapshotArg};
 use crate::output::{Answer, Bar};
 use crate::shapes;
+use crate::units::Bytes;
 use clap::{Args, Subcommand};
 use esker::types::info::OpenMode;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, ObjectId, ObjectType, Result};
 use esker::{Access, Array, ArrayAttributes, Container, Wait};
-use esker_bench::units::Bytes;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

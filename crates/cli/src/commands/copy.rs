@@ -2,12 +2,12 @@
 use crate::open::split;
 use crate::output::{Answer, Bar, watched};
 use crate::shapes::count;
+use crate::units::{Bytes, mib_per_s};
 use clap::Args;
 use esker::copy::{self, Options, Progress, Summary};
 use esker::types::Result;
 use esker::types::info::OpenMode;
 use esker::{Container, Pool, Wait};
-use esker_bench::units::{Bytes, mib_per_s};
 use serde_json::{Value, json};
 use std::time::Instant;
 

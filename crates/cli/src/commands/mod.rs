@@ -2,8 +2,6 @@
 mod array;
 mod attributes;
 mod bench;
-mod bench_start;
-mod compare;
 mod cont;
 mod copy;
 mod drain;
@@ -14,7 +12,6 @@ mod fs;
 mod kv;
 mod mount;
 mod object;
-mod paper;
 mod pool;
 mod pool_check;
 mod pool_destroy;
@@ -24,16 +21,17 @@ mod pool_over_nodes;
 mod pool_salvage;
 mod posix;
 mod properties;
-mod report;
 mod run;
 mod serve;
-mod shell;
 mod snapshot;
 mod tensor;
 
-use crate::args::JsonFlag;
+pub use pool::DurabilityArg;
+
+use crate::args::{JsonFlag, command};
 use crate::doctor::Doctor;
 use crate::output::Answer;
+use crate::shell;
 use clap::{Args, Subcommand};
 use esker::types::Result;
 
@@ -57,8 +55,7 @@ pub(crate) enum Command {
     Fields(Group<fields::FieldsCommand>),
     #[command(visible_alias = "tensors")]
     Tensor(Group<tensor::TensorCommand>),
-    #[command(subcommand)]
-    Bench(bench::BenchCommand),
+    Bench(bench::Bench),
     #[command(subcommand)]
     Engine(engine::EngineCommand),
     #[command(subcommand)]
@@ -93,11 +90,15 @@ impl Command {
             Self::Mount(mount) => mount.run(),
             Self::Umount(unmount) => unmount.run(),
             Self::Doctor(doctor) => doctor.run(),
-            Self::Bench(command) => command.run(),
+            Self::Bench(bench) => bench.run(json),
             Self::Engine(command) => command.run(),
             Self::Serve(command) => command.run(),
-            Self::Completions(completions) => completions.run(),
-            Self::Man(man) => man.run(),
+            Self::Completions(completions) => bench::let_bench_describe(completions.words(), json)
+                .map(|()| completions.print(command())),
+            Self::Man(man) => {
+                bench::let_bench_describe(man.words(), json)?;
+                man.write(command())
+            }
         }
     }
 

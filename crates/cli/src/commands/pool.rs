@@ -10,11 +10,11 @@ use crate::args::PoolArg;
 use crate::nodes::{NodePoolSpec, NodesPool, refuse_missing_parent};
 use crate::output::{Answer, Bar, Table};
 use crate::shapes;
+use crate::units::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
 use esker::types::info::{Durability, Medium, OpenMode, PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result, Uuid};
 use esker::{DaosUrl, Pool, PosixPool, PosixUrl, Rados, RadosUrl, Wait, check_pool_label, names};
-use esker_bench::units::Bytes;
 use esker_store::{HugePages, PoolSpec, Superblock};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -116,8 +116,8 @@ pub(super) struct PoolDirectory {
 }
 
 /// Failures that an acknowledged update survives: `--durability`.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum DurabilityArg {
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum DurabilityArg {
     /// The death of any process, but not a crash of the machine
     Process,
     /// A crash or power failure of the machine as well

@@ -6,11 +6,12 @@ use crate::nodes::{
     EngineSpec, Launch, Launcher, NodePoolSpec, hosts_of_job, parse_list, read_file,
 };
 use crate::output::{Answer, Bar};
+use crate::programs::on_path;
 use crate::shapes;
+use crate::units::Bytes;
 use clap::{Args, ValueEnum};
 use esker::names;
 use esker::types::{Error, ErrorKind, Result};
-use esker_bench::units::Bytes;
 use esker_nodes::{Map, Transport};
 use serde_json::json;
 use std::collections::HashSet;
@@ -151,6 +152,7 @@ impl OverNodes {
             transport: self.transport.into(),
             map: map.clone(),
             timeout: self.timeout,
+            program: own_program()?,
         };
         let size = launch.pool.size_bytes;
         let made = launch.run(&mut |ready| bar.update(ready as u64, all))?;
@@ -159,7 +161,7 @@ impl OverNodes {
     }
 
     fn launcher(&self) -> Launcher {
-        let in_slurm = || std::env::var_os("SLURM_JOB_ID").is_some() && is_on_path("srun");
+        let in_slurm = || std::env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some();
         match self.launcher {
             Some(LauncherName::Srun) => Launcher::Srun,
             Some(LauncherName::Local) => Launcher::Local,
@@ -198,6 +200,11 @@ impl OverNodes {
     }
 }
 
+fn own_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| Error::io("looking for the program of the engines", &error))
+}
+
 fn words(command: &str) -> Vec<String> {
     command.split_whitespace().map(str::to_owned).collect()
 }
@@ -222,11 +229,6 @@ fn remaining_job_time() -> Option<Duration> {
     let end: u64 = std::env::var(SLURM_END).ok()?.parse().ok()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(Duration::from_secs(end).saturating_sub(now))
-}
-
-fn is_on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
 /// Answer about a new pool, with the next steps.

@@ -3,9 +3,9 @@ use super::pool_destroy::Guard;
 use crate::nodes::{NodesPool, launcher_log, talk};
 use crate::output::{Answer, Table};
 use crate::shapes;
+use crate::units::Bytes;
 use esker::types::info::{PoolInfo, Space};
 use esker::types::{Error, ErrorKind, Result};
-use esker_bench::units::Bytes;
 use esker_nodes::{Map, Node, Transport};
 use serde_json::{Value, json};
 

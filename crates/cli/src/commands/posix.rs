@@ -1,8 +1,8 @@
 //! Options of `esker cont create` for a container that holds a file system.
+use crate::units::Bytes;
 use clap::{Args, ValueEnum};
 use dfs::{CHUNK_SIZE, NewDfs};
 use esker::types::{Checksum, Error, ErrorKind, ObjectClass, Result};
-use esker_bench::units::Bytes;
 
 /// Content of a container: `--type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -1,8 +1,8 @@
 //! The pool directories and their file systems.
 use super::Finding;
+use crate::mounts::{Media, Mount};
+use crate::units::Bytes;
 use esker::names;
-use esker_bench::mounts::{Media, Mount};
-use esker_bench::units::Bytes;
 use rustix::fs::{Access, access, statvfs};
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Shared memory, limits, kernel and PID namespace.
 use super::Finding;
 use super::directories::total_bytes;
-use esker_bench::units::Bytes;
+use crate::units::Bytes;
 use std::path::Path;
 
 /// Shared memory that is enough for useful pools; the default of container runtimes is less.

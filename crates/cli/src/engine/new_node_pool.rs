@@ -1,9 +1,9 @@
 //! Creation of a new, empty pool for a node whose pool is gone.
 use crate::nodes::talk;
 use crate::shapes;
+use crate::units::Bytes;
 use esker::types::info::{Part, PoolInfo};
 use esker::types::{Error, ErrorKind, Result};
-use esker_bench::units::Bytes;
 use esker_nodes::{Map, Node};
 use esker_store::{Pool, PoolSpec};
 

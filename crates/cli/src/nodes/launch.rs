@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Number of starters that one starter starts directly.
-pub(crate) const FANOUT: usize = 8;
+pub const FANOUT: usize = 8;
 
 /// How long nodes may take to start, to write the map, or to clean up.
 pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,6 +49,8 @@ pub(crate) struct Launch {
     /// Path of the map on this machine.
     pub(crate) map: PathBuf,
     pub(crate) timeout: Option<Duration>,
+    /// The command `esker`, which starts the nodes.
+    pub(crate) program: PathBuf,
 }
 
 /// Called with the number of nodes that are ready.
@@ -102,8 +104,6 @@ impl Launch {
     }
 
     fn order(&self, secret: &Secret) -> Result<Order> {
-        let program = std::env::current_exe()
-            .map_err(|error| Error::io("looking for the program of the engines", &error))?;
         let (own, reach, fanout) = match &self.launcher {
             Launcher::Ssh(words) => (Own::First, Reach::Shell(words.clone()), FANOUT),
             Launcher::Local => (Own::First, Reach::Local, FANOUT),
@@ -119,7 +119,7 @@ impl Launch {
             places: places(&self.hosts),
             own,
             reach,
-            program,
+            program: self.program.clone(),
             fanout,
         })
     }

@@ -132,7 +132,8 @@ fn split(places: &[Place], parts: usize) -> Vec<&[Place]> {
 }
 
 /// Ranges that split `count` places into at most `parts` ranges of nearly the same size.
-pub(super) fn bounds(count: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
+#[must_use]
+pub fn bounds(count: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = parts.clamp(1, count.max(1));
     (0..parts).map(move |part| count * part / parts..count * (part + 1) / parts)
 }

@@ -1,5 +1,5 @@
 //! The tool on pools of DAOS. Esker's own libdaos stands in for that of a DAOS system, on a pool of its own.
-use crate::support::{Site, noise, wait_for, with_json};
+use crate::support::{NO_BENCH, Site, has_bench, noise, wait_for, with_json};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -303,6 +303,9 @@ fn commands_of_daos_administrators_are_refused() {
 /// Stores that a machine lacks are named with the reason; those that it has are measured.
 #[test]
 fn comparison_names_absent_stores() {
+    if !has_bench() {
+        return esker_testing::skip(NO_BENCH);
+    }
     let Some(standin) = Standin::new("64M") else { return };
     let compare = |stores: &str, daos: &str| {
         let words = ["bench", "compare", "--stores", stores, "--size", "4K", "--ops", "9"];

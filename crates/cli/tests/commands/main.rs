@@ -1,24 +1,16 @@
 //! The commands of `esker`, each in a process of its own. One program of tests: one for each file takes minutes to link.
 mod bench;
-mod bench_fields;
-mod bench_tensors;
 mod ceph;
-mod compare;
 mod containers;
 mod copy;
 mod daos;
-mod field_io;
-mod field_io_errors;
 mod fields;
 mod fs;
-mod mdtest_ior;
 mod mount;
 mod nodes;
 mod objects;
-mod paper;
 mod pools;
 mod posix;
-mod report;
 mod run;
 mod shell;
 mod support;

@@ -1,5 +1,5 @@
 //! Pools over nodes: created, asked, restarted and destroyed, with several engines on this machine.
-use crate::support::{Site, wait_for};
+use crate::support::{NO_BENCH, Site, has_bench, wait_for};
 use esker::Wait;
 use esker::types::info::OpenMode;
 use serde_json::{Value, json};
@@ -581,6 +581,9 @@ fn a_step_of_a_job_lasts_as_long_as_its_engines() {
 /// A model says that it is one, and more nodes never take less time.
 #[test]
 fn the_start_of_many_nodes_is_modelled() {
+    if !has_bench() {
+        return esker_testing::skip(NO_BENCH);
+    }
     let nodes = Nodes::new();
     let arguments = ["bench", "start", "--nodes", "1,8,512", "--size", "16M"];
     let text = nodes.site.ok(&arguments);

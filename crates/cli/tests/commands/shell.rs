@@ -32,7 +32,6 @@ fn help_explains_names_and_exit_status() {
     }
     assert!(!help.contains("worker"));
     assert!(site.ok(&["kv", "put", "--help"]).contains("SHA-256"));
-    assert!(site.ok(&["bench", "array", "--help"]).contains("ten times slower"));
     assert!(site.ok(&["--version"]).starts_with("esker "));
 }
 
@@ -76,9 +75,7 @@ fn every_command_has_a_man_page() {
     let site = Site::new();
     let out = site.dir.join("man");
     site.ok(&["man", "--out", out.to_str().unwrap()]);
-    for page in
-        ["esker.1", "esker-pool-create.1", "esker-cont-snapshot-create.1", "esker-bench-array.1"]
-    {
+    for page in ["esker.1", "esker-pool-create.1", "esker-cont-snapshot-create.1"] {
         let text = std::fs::read_to_string(out.join(page)).unwrap();
         assert!(text.contains(".TH"), "{page}");
     }

@@ -3,6 +3,7 @@ use super::*;
 fn comparison(stores: &[&str], kind: Kind) -> Comparison {
     let launcher = Launcher {
         program: "/bin/false".into(),
+        esker: "/bin/false".into(),
         worker: Vec::new(),
         janitor: Vec::new(),
         variables: Vec::new(),

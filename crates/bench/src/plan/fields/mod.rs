@@ -5,10 +5,10 @@ mod workers;
 
 pub use outcome::{Case, Outcome};
 
-use super::location::Location;
+use super::location::{Location, container_label};
 use super::scratch::Scratch;
 use super::store::write_limit;
-use super::{BenchPool, Note, check};
+use super::{BenchPool, Benchmark, Measurement, Note, check};
 use crate::fields::grib::Messages;
 use crate::fields::worker::{Containers, Done, EventTime, Job, label};
 use crate::fields::{Phase, Shape};
@@ -21,6 +21,7 @@ use crate::pin::Pin;
 use crate::plan::posix::Sample;
 use crate::processes::Launcher;
 use crate::report::Settings;
+use clap::{Args, ValueEnum};
 use esker::Wait;
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
@@ -35,31 +36,97 @@ use workers::{From, Workers};
 /// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
 
-/// Plan of `esker bench fields`.
-#[derive(Clone, Debug)]
+const ABOUT: &str = "\
+Measures the work of a forecast and its users on the field store of `esker fields`. Each process archives fields by \
+step, member, level and parameter, and flushes after each step; every process has its own members. Then all fields are \
+listed, their axes are read, and each process retrieves what the next process archived: field by field, all in one \
+request, and 1000 fields in the order of archiving and in random order. Finally, fields are archived again while the \
+same number of additional processes watch, and read each field as soon as it is visible. Its latencies run from the \
+start of a flush until a reader sees a field of it.
+
+A field is generated once, in memory. It holds a checksum of its key, and one of each page; --verify retrieves all \
+fields again, unmeasured, and compares both, also while others write.
+
+Two references alternate with the store, on the same medium and with the same processes: one plain file per field, and \
+pwrite and pread of the same blocks in one file. An unmeasured pass warms up the memory. The time of a phase runs from \
+the first start to the last end.
+
+With --grib, each process also archives its share of the messages in a file, repeatedly, until it has as many as it has \
+fields. ecCodes reads their keys; if it is not installed, this phase is omitted. The keys of repeated messages are cached, \
+so give a file with as many different messages as fields to measure what a model sees.
+
+With --peer pyfdb, the same number of Python processes do the same work on a real FDB, alternating with the store: an FDB \
+in a directory on the same medium, with a schema for the same keys. All its fields have the same content, and no process \
+watches. If that Python has the package esker, it also retrieves what was archived here, so that both sides are Python.
+
+Examples:
+  esker bench fields --procs 1,2 -i 5 --json fields.json
+  esker bench fields --size 4KiB --steps 100 --levels 100 --params 10 -i 1
+  esker bench fields --procs 1,2 -i 5 --peer pyfdb --python ~/fdb/bin/python3
+  esker bench fields --pool tank --members 4 --verify";
+
+/// Measure the field store: archive, list and retrieve fields, also concurrently
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = ABOUT)]
 pub struct FieldsPlan {
     /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
     /// The pool.
+    #[command(flatten)]
     pub pool: BenchPool,
-    /// Processes at once, one set of runs for each.
+    /// Number of processes, or several numbers, separated by commas
+    #[arg(
+        long,
+        visible_alias = "np",
+        value_name = "N",
+        default_value = "1",
+        value_delimiter = ','
+    )]
     pub procs: Vec<u32>,
     /// The fields of each process.
+    #[command(flatten)]
     pub shape: Shape,
-    /// Number of repetitions.
+    /// Number of repeats
+    #[arg(short = 'i', long, value_name = "N", default_value_t = 3)]
     pub repeats: u32,
-    /// Start as many watchers, which read fields while workers archive them.
-    pub watch: bool,
-    /// A Python with pyfdb, which does the same work on a real FDB; none to leave it out.
-    pub peer: Option<PathBuf>,
-    /// A file of GRIB messages to archive under their own keys.
+    /// Omit the phase that reads while others archive
+    #[arg(long)]
+    pub no_watch: bool,
+    /// Archive the GRIB messages of this file too, under the keys that they contain
+    #[arg(long, value_name = "FILE")]
     pub grib: Option<PathBuf>,
-    /// Compare all fields with what was archived, in a separate phase.
-    pub verify: bool,
-    /// Seed of the data.
-    pub seed: u64,
-    /// How processes are placed.
+    /// Compare with a real FDB, which `pip install pyfdb` installs
+    #[arg(long, value_name = "PEER")]
+    pub peer: Option<PeerName>,
+    /// Python interpreter that has pyfdb
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "peer")]
+    pub python: PathBuf,
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
+    #[arg(long, value_name = "HOW", default_value = "sockets")]
     pub pin: Pin,
+    /// Compare what is retrieved with what was archived, in an unmeasured phase
+    #[arg(long)]
+    pub verify: bool,
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Another store of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PeerName {
+    /// FDB, by pyfdb.
+    Pyfdb,
+}
+
+impl Benchmark for FieldsPlan {
+    const WORKER: &'static str = "fields-worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let outcome = Self { launcher, ..self }.run(note)?;
+        Ok(Measurement { report: json!(outcome.report()), text: outcome.to_string() })
+    }
 }
 
 /// First number of the rounds in which watchers read.
@@ -95,9 +162,8 @@ impl FieldsPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
         let (grib, mut notes) = self.messages()?;
-        let python =
-            self.peer.as_deref().filter(|python| crate::python::has(python, "esker._esker"));
-        if let (Some(peer), None) = (&self.peer, python) {
+        let python = self.peer().filter(|python| crate::python::has(python, "esker._esker"));
+        if let (Some(peer), None) = (self.peer(), python) {
             notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
         }
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
@@ -160,7 +226,7 @@ impl FieldsPlan {
         python: Option<&Path>,
         note: Note<'_>,
     ) -> Result<Lines> {
-        let container = format!("esker-bench-{}", std::process::id());
+        let container = container_label();
         let job = Job {
             rank: 0,
             procs,
@@ -174,14 +240,14 @@ impl FieldsPlan {
             seed: self.seed,
         };
         note("touching the file of the limit");
-        let watchers = if self.watch { procs } else { 0 };
+        let watchers = if self.no_watch { 0 } else { procs };
         let cpus = self.pin.order()?;
         let workers = Workers::start(&self.launcher, &job, watchers, &cpus)?;
         let messages = grib.cloned().unwrap_or_default();
         let by_python = |python: Option<&Path>, store| {
             python.map(|python| Workers::python(python, store, &job, &messages, &cpus)).transpose()
         };
-        let peer = by_python(self.peer.as_deref(), From::Pyfdb)?;
+        let peer = by_python(self.peer(), From::Pyfdb)?;
         let python = by_python(python, From::Esker)?;
         let files = FilesUrl { folder: plain_files.to_owned(), fsync: location.durable };
         let mut run = Run {
@@ -199,16 +265,19 @@ impl FieldsPlan {
         Ok(run.lines)
     }
 
+    /// A Python with pyfdb, which does the same work on a real FDB.
+    fn peer(&self) -> Option<&Path> {
+        self.peer.map(|PeerName::Pyfdb| self.python.as_path())
+    }
+
     fn settings(&self, location: &Location) -> Result<Settings> {
         let shape = self.shape;
         let options = json!({
             "steps": shape.steps, "levels": shape.levels, "params": shape.params,
             "members": shape.members, "fields_per_process": shape.fields(),
-            "repeats": self.repeats, "targets": location.targets()?, "pin": self.pin.name(),
-            "durability": if location.durable { "commit" } else { "process" }, "verified": self.verify, "watched": self.watch, "peer": self.peer, "grib": self.grib,
-            "write_buffer": location.write_buffer()?,
+            "repeats": self.repeats, "pin": self.pin.name(), "verified": self.verify, "watched": !self.no_watch, "peer": self.peer(), "grib": self.grib,
         });
-        Ok(Settings::new(self.seed, options))
+        location.settings(self.seed, options)
     }
 }
 
@@ -219,7 +288,7 @@ impl Run<'_> {
             WARM_UP => run.warm_up(note),
             _ => run.phases(round, note),
         })?;
-        if round != WARM_UP && self.plan.watch {
+        if round != WARM_UP && !self.plan.no_watch {
             self.report_progress(round, "archiving while others read", note);
             self.within(WATCHED + round, |run| run.watched(round))?;
         }

@@ -2,10 +2,8 @@
 use crate::fields::Phase;
 use crate::host::Host;
 use crate::measure::Tally;
-use crate::metrics::Statistics;
-use crate::plan::posix::{Line, Repeat, Repeated, Sample};
+use crate::plan::posix::{Line, Sample};
 use crate::report::{Report, Run, RunName, Settings};
-use crate::units::rounded;
 
 /// Indexes of the compared systems: the store, one plain file for each field, the medium, a real FDB.
 pub(super) const ESKER: usize = 0;
@@ -145,20 +143,7 @@ impl Outcome {
             },
         };
         let limit = Some(line.tally(MEDIUM)).filter(|_| system != MEDIUM);
-        let run = Run::new(&name, &line.tally(system), limit.as_ref());
-        Run { repeated: Some(Box::new(self.repeated(line, system))), ..run }
-    }
-
-    fn repeated(&self, line: &Line, system: usize) -> Repeated {
-        let others = (0..line.samples.len()).filter(|other| *other != system);
-        let ratio =
-            |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
-        Repeated {
-            unit: "ops/s".to_owned(),
-            rate: Statistics::rounded(&line.rates(system)),
-            ratio_to: others.filter_map(ratio).collect(),
-            repeats: line.samples.get(system).into_iter().flatten().map(Repeat::from).collect(),
-        }
+        line.run(&name, |system| self.name(system), system, limit.as_ref())
     }
 
     pub(super) fn name(&self, system: usize) -> &str {

@@ -4,7 +4,7 @@ use crate::fields::Phase;
 use crate::metrics::Statistics;
 use crate::plan::posix::Line;
 use crate::table::{Table, or_dash};
-use crate::units::Bytes;
+use esker_cli::units::Bytes;
 use std::fmt;
 
 impl fmt::Display for Outcome {

@@ -191,7 +191,7 @@ impl ParallelPlan {
             Subject::Segments { .. } => &[],
         };
         for class in self.classes_array.iter().chain(classes_kv) {
-            crate::load::class_of(class)?;
+            esker_cli::class_of(class)?;
         }
         let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
         if !(1..=REPEATS_MAX).contains(&self.repeat) {
@@ -203,7 +203,7 @@ impl ParallelPlan {
         if matches!(self.subject, Subject::Segments { count: 0, .. }) {
             return refuse("each process needs at least one segment".to_owned());
         }
-        if self.who.ranks > 1 && matches!(self.pool, BenchPool::Own(_)) {
+        if self.who.ranks > 1 && self.pool.pool.is_none() {
             return refuse(
                 "several nodes need a pool that all of them can open: give --pool".to_owned(),
             );
@@ -247,13 +247,9 @@ impl ParallelPlan {
             "ops": self.ops,
             "segments": segments,
             "pin": self.pin.name(),
-            "targets": location.targets()?,
-            "durability": if location.durable { "commit" } else { "process" },
             "verified": self.verify,
-            "huge_pages": location.huge_pages()?,
-            "write_buffer": location.write_buffer()?,
         });
-        Ok(Settings::new(self.seed, options))
+        location.settings(self.seed, options)
     }
 }
 

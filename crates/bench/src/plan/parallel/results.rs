@@ -8,7 +8,7 @@ use crate::metrics::{Phase, po_0_ns, po_f_ns};
 use crate::parallel::{Parallel, Repeat, RepeatStatistics, percentiles_us};
 use crate::report::{Run, RunName};
 use crate::traces::{EVENTS, Kind, Trace, phase_of};
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use std::time::Duration;
 
 const MIB: f64 = (1u64 << 20) as f64;

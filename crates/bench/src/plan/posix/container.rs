@@ -5,11 +5,11 @@ use super::super::scratch::{OwnPool, Scratch};
 use super::super::served::Served;
 use crate::posix::FileLocation;
 use crate::processes::Launcher;
-use crate::units::Bytes;
 use dfs::{Dfs, NewDfs};
 use esker::backend::NewContainer;
 use esker::types::info::{OpenMode, Space};
 use esker::{Pool, Wait};
+use esker_cli::units::Bytes;
 use esker_types::Result;
 use std::path::{Path, PathBuf};
 

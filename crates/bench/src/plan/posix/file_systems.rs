@@ -4,11 +4,11 @@ use super::super::scratch::Scratch;
 use super::container::{DfsSubject, OpenContainer};
 use super::through::Mounted;
 use crate::host::Host;
-use crate::mounts::{Media, Mount};
 use crate::posix::FileLocation;
 use crate::processes::Launcher;
 use crate::report::Settings;
 use esker::names::NODE_VARIABLE;
+use esker_cli::mounts::{Media, Mount};
 use esker_types::{Error, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -28,13 +28,16 @@ pub enum Subject {
 }
 
 /// The file systems it is compared with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Baselines {
     /// Compare with none.
+    #[arg(skip)]
     pub nothing: bool,
-    /// A directory in memory; `/dev/shm` if not given.
+    /// Directory in memory for the comparison [default: /dev/shm]
+    #[arg(long = "tmpfs", value_name = "DIR")]
     pub memory: Option<PathBuf>,
-    /// A directory on a disk; searched for if not given.
+    /// Directory on a disk for the comparison [default: the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
     pub disk: Option<PathBuf>,
 }
 

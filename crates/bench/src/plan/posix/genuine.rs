@@ -5,7 +5,8 @@ use crate::metrics::Statistics;
 use crate::posix::FileLocation;
 use crate::posix::mdtest::Kind;
 use crate::table::Table;
-use crate::units::rounded;
+use esker_cli::programs::on_path;
+use esker_cli::units::rounded;
 use serde_json::{Map, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -122,14 +123,6 @@ fn mean_rate(said: &str, title: &str) -> Option<f64> {
     };
     let numbers = said.lines().filter_map(of_line).next_back()?;
     numbers.split_whitespace().nth(2)?.parse().ok().filter(|rate| *rate > 0.0)
-}
-
-/// The program of this name on the PATH.
-pub(in crate::plan) fn on_path(name: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|program| {
-        program.is_file() && rustix::fs::access(program, rustix::fs::Access::EXEC_OK).is_ok()
-    })
 }
 
 /// Options with values, then flags that are set.

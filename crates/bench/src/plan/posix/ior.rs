@@ -57,11 +57,8 @@ impl IorPlan {
         let lines = [Line::new("write", "write", count), Line::new("read", "read", count)];
         let all = vec![self.options.transfers(); self.setting.procs as usize];
         let mut run = Run { plan: self, workers, lines, written: vec![all; count] };
-        let first = if self.write && !self.keep { WARM_UP } else { 1 };
-        for iteration in first..=self.setting.iterations {
-            self.setting.pause()?;
-            run.iteration(iteration, note)?;
-        }
+        let warm_up = self.write && !self.keep;
+        self.setting.iterate(warm_up, |iteration| run.iteration(iteration, note))?;
         let work = ("ior", self.options.transfer_bytes);
         Ok(self.setting.outcome(work, systems, run.lines, &self.told))
     }

@@ -4,7 +4,7 @@ use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::measure::Measured;
 use crate::posix::mdtest::{Kind, MdtestStep, Options, Phase};
 use crate::posix::worker::{Done, Load, PosixStep};
-use crate::units::Bytes;
+use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;
 
@@ -57,11 +57,8 @@ impl MdtestPlan {
         let files = vec![self.options.items(); systems.all.len()];
         let lines = self.titles(systems.all.len());
         let mut run = Run { plan: self, workers, lines, files, systems, index: None };
-        let first = if self.create && self.remove { WARM_UP } else { 1 };
-        for iteration in first..=self.setting.iterations {
-            self.setting.pause()?;
-            run.iteration(iteration, note)?;
-        }
+        let warm_up = self.create && self.remove;
+        self.setting.iterate(warm_up, |iteration| run.iteration(iteration, note))?;
         let Run { workers, lines, index, .. } = run;
         let work = ("mdtest", self.options.write_bytes.max(self.options.read_bytes));
         let outcome = self.setting.outcome(work, systems, lines, &self.told);

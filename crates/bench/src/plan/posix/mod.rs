@@ -12,10 +12,10 @@ mod through;
 pub use container::DfsSubject;
 pub use file_systems::{Baselines, FileSystem, FileSystems, Subject};
 pub use genuine::Genuine;
-pub(in crate::plan) use genuine::on_path;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};
+pub(crate) use table::Row;
 pub use table::{TablePlan, TableResults};
 
 use super::{Note, together};
@@ -58,6 +58,15 @@ impl Setting {
                 format!("the number of iterations -i must be 1 to {ITERATIONS_MAX}"),
             )),
         }
+    }
+
+    /// Does all iterations, after an unmeasured one if `warm_up`.
+    fn iterate(&self, warm_up: bool, mut work: impl FnMut(u32) -> Result<()>) -> Result<()> {
+        let first = if warm_up { WARM_UP } else { 1 };
+        (first..=self.iterations).try_for_each(|iteration| {
+            self.pause()?;
+            work(iteration)
+        })
     }
 
     /// Reports the progress of an iteration.
@@ -118,7 +127,7 @@ impl Workers {
                 load: load.clone(),
                 seed: setting.seed,
             };
-            Processes::start(&system.launcher, &(0..setting.procs).map(job).collect::<Vec<_>>())
+            Processes::start_ranks(&system.launcher, setting.procs, job)
         };
         let processes = systems.iter().map(start).collect::<Result<Vec<_>>>()?;
         let memory = vec![(0, 0); processes.len()];

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::measure::{Measured, Tally};
 use crate::metrics::Statistics;
 use crate::report::{Report, Run, RunName, Settings};
-use crate::units::{per_second, rounded};
+use esker_cli::units::{per_second, rounded};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -89,6 +89,27 @@ impl Line {
         [self.ratio(system, other), least, ratios.iter().copied().reduce(f64::max)]
     }
 
+    /// The run of a system, with its iterations; `names` are those of all systems.
+    pub(in crate::plan) fn run<'n>(
+        &self,
+        name: &RunName<'_>,
+        names: impl Fn(usize) -> &'n str,
+        system: usize,
+        limit: Option<&Tally>,
+    ) -> Run {
+        let samples = self.samples.get(system).into_iter().flatten();
+        let is_transfer = samples.clone().any(|one| one.parts.is_some());
+        let others = (0..self.samples.len()).filter(|other| *other != system);
+        let ratio = |other| Some((names(other).to_owned(), rounded(self.ratio(system, other)?)));
+        let repeated = Repeated {
+            unit: if is_transfer { "MiB/s" } else { "ops/s" }.to_owned(),
+            rate: Statistics::rounded(&self.rates(system)),
+            ratio_to: others.filter_map(ratio).collect(),
+            repeats: samples.map(Repeat::from).collect(),
+        };
+        Run { repeated: Some(Box::new(repeated)), ..Run::new(name, &self.tally(system), limit) }
+    }
+
     /// All iterations of a system.
     #[must_use]
     pub fn tally(&self, system: usize) -> Tally {
@@ -126,16 +147,20 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
-/// Further members of a [`Run`] of `mdtest` or `ior`.
+/// Further members of a [`Run`] of `mdtest` or `ior`. Members that a file lacks are empty, except `rate`: a run without it
+/// has none of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Repeated {
     /// `ops/s` or `MiB/s`.
+    #[serde(default)]
     pub unit: String,
     /// Statistics over the iterations.
     pub rate: Statistics,
     /// Ratio of this system to each other one: the median of the ratios of the iterations.
+    #[serde(default)]
     pub ratio_to: BTreeMap<String, f64>,
     /// Each iteration.
+    #[serde(default)]
     pub repeats: Vec<Repeat>,
 }
 
@@ -174,19 +199,7 @@ impl Outcome {
             procs: self.procs,
             size_bytes: self.size_bytes,
         };
-        let others = (0..self.systems.len()).filter(|other| *other != system);
-        let ratio = |other: usize| {
-            Some((self.systems[other].name.clone(), rounded(line.ratio(system, other)?)))
-        };
-        let samples = line.samples.get(system).into_iter().flatten();
-        let repeated = Repeated {
-            unit: if samples.clone().any(|one| one.parts.is_some()) { "MiB/s" } else { "ops/s" }
-                .to_owned(),
-            rate: Statistics::rounded(&line.rates(system)),
-            ratio_to: others.filter_map(ratio).collect(),
-            repeats: samples.map(Repeat::from).collect(),
-        };
-        Run { repeated: Some(Box::new(repeated)), ..Run::new(&name, &line.tally(system), None) }
+        line.run(&name, |system| &self.systems[system].name, system, None)
     }
 }
 

@@ -3,7 +3,7 @@ use super::outcome::mean_latency_s;
 use super::{Line, Outcome, Sample};
 use crate::metrics::Statistics;
 use crate::table::Table;
-use crate::units::per_second;
+use esker_cli::units::per_second;
 use std::fmt;
 
 impl fmt::Display for Outcome {

@@ -42,18 +42,19 @@ impl FileSystems {
         let Some((pool, container)) = self.container.as_ref().map(|one| one.names()) else {
             return Ok(());
         };
-        let program = launcher.program.display().to_string();
         let source = format!("{pool}/{container}");
-        let run = ["run", &source, "--mount", INTERCEPTED_PATH, "--", &program];
+        let run = ["run", &source, "--mount", INTERCEPTED_PATH, "--"];
         let runner = runner(launcher);
-        runner.run(&[&run[..], &["--version"]].concat())?;
+        let esker = launcher.esker.display().to_string();
+        runner.run(&[&run[..], &[&esker, "--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
+        worker.push(launcher.program.clone().into());
         worker.extend(launcher.worker.iter().cloned());
         self.all.push(FileSystem {
             name: "run".to_owned(),
             about: format!("the same container through esker run, at {INTERCEPTED_PATH}"),
             location: FileLocation::Posix { folder: Path::new(INTERCEPTED_PATH).join("run") },
-            launcher: Launcher { worker, ..launcher.clone() },
+            launcher: Launcher { program: launcher.esker.clone(), worker, ..launcher.clone() },
         });
         Ok(())
     }

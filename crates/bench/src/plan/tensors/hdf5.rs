@@ -1,10 +1,11 @@
 //! Parallel HDF5: a program in C that is compiled here and runs under mpirun, if both are installed.
-use super::super::posix::on_path;
 use super::super::scratch::Scratch;
 use super::workers::Times;
 use crate::processes::{Launcher, Processes};
 use crate::tensors::worker::{Done, Job};
 use crate::tensors::{COLUMNS, PEER};
+use clap::Args;
+use esker_cli::programs::on_path;
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -38,15 +39,19 @@ const REFUSED: &str = "mpirun tells why on standard error; Open MPI refuses to w
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set";
 
 /// Options to find parallel HDF5.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct Hdf5 {
-    /// Leave it out.
+    /// Omit parallel HDF5
+    #[arg(long = "no-hdf5", conflicts_with_all = ["compiler", "mpirun", "collective"])]
     pub left_out: bool,
-    /// The compiler; h5pcc on the PATH if not given.
+    /// Compiler of parallel HDF5 [default: h5pcc on the PATH]
+    #[arg(long = "h5pcc", value_name = "PROGRAM")]
     pub compiler: Option<PathBuf>,
-    /// Program that starts the processes; mpirun on the PATH if not given.
+    /// Program that starts the processes of MPI [default: the mpirun that belongs to h5pcc]
+    #[arg(long, value_name = "PROGRAM")]
     pub mpirun: Option<PathBuf>,
-    /// Transfers are collective.
+    /// Let parallel HDF5 transfer collectively [default: independently]
+    #[arg(long)]
     pub collective: bool,
 }
 
@@ -138,6 +143,7 @@ impl Program {
         worker.extend(numbers.map(OsString::from));
         Launcher {
             program: self.mpirun.clone(),
+            esker: PathBuf::new(),
             worker,
             janitor: Vec::new(),
             variables: self.variables(&job.files),

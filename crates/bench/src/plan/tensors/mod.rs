@@ -7,9 +7,9 @@ mod workers;
 pub use hdf5::Hdf5;
 pub use outcome::{Case, Outcome, Scaling};
 
-use super::location::Location;
+use super::location::{Location, container_label};
 use super::scratch::Scratch;
-use super::{BenchPool, Note, OwnPool, check};
+use super::{Benchmark, Measurement, Note, OwnPool, check, parse_size};
 use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::pin::Pin;
@@ -17,9 +17,10 @@ use crate::processes::Launcher;
 use crate::report::Settings;
 use crate::tensors::worker::{Job, Phase};
 use crate::tensors::{Part, ROW_BYTES};
-use crate::units::Bytes;
+use clap::Args;
 use esker::Wait;
 use esker::types::info::Durability;
+use esker_cli::units::Bytes;
 use esker_tensors::TensorStore;
 use esker_types::{Error, ErrorKind, Result};
 use hdf5::{LAYOUTS, Peer, PeerPhase};
@@ -41,27 +42,95 @@ const WARM_UPS: u32 = 2;
 const ENTRIES_PER_CHUNK: u64 = 4;
 const ENTRIES: u64 = 1000;
 
-/// Plan of `esker bench tensors`.
-#[derive(Clone, Debug)]
+const ABOUT: &str = "\
+Several processes store one array together, and read it. The array has two dimensions and elements of 32 bits; each \
+process has some of its rows. Weak scaling (--size) keeps the bytes of each process while there are more of them, strong \
+scaling (--total) the bytes of the array.
+
+PUT: the first process begins, all write their shares, and when all are done the first one commits. Its time runs from \
+the beginning to the end of the commit, with the messages in between. GET: each process opens the tensor by its name and \
+reads the rows of the next process. The pool is a temporary one in memory, which the processes open directly. Chunks are \
+whole rows of up to 4 MiB, and no two processes write to one.
+
+The same is done in the same iteration, on the same medium and with as many processes, by
+
+  filled      parallel HDF5: one file that all share, with the same chunks, filled by default when they are allocated
+  unfilled    the same with H5D_FILL_TIME_NEVER
+  contiguous  the same without chunks, which HDF5 does not fill
+  file        pwrite and pread of one new file that all share
+  medium      pwrite and pread of a file for each process that was written before: the limit
+
+For HDF5, a PUT runs from H5Fcreate to the end of H5Fclose, a GET from H5Fopen to it; nothing is synced. Its processes are \
+ranks of MPI, and sleep while others are measured. The program is part of esker; it is compiled by h5pcc and started by \
+mpirun of the same MPI, which Debian has in libhdf5-openmpi-dev and openmpi-bin. Without them its columns say absent, and \
+the rest is measured. Open MPI refuses to work for root unless OMPI_ALLOW_RUN_AS_ROOT=1 and \
+OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set.
+
+Two iterations warm up the memory. All data that is read is compared with what was written, in unmeasured passes. Ratios \
+are medians of the ratios of the iterations.
+
+With -o, a page shows the figures of a paper of 2018 on the emulation of object stores for HPC (bandwidth against \
+processes, best and worst configuration, time of the I/O) beside what was measured.
+
+Examples:
+  esker bench tensors
+  esker bench tensors --procs 1,2,4 --size 16MiB,64MiB --total 128MiB -i 9 --json tensors.json -o tensors.html
+  esker bench tensors --size 1MiB --total 1MiB -i 3 --collective
+  esker bench tensors --no-hdf5 --huge-pages";
+
+/// Measure the tensor store: arrays that many processes store and read, beside parallel HDF5
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = ABOUT)]
 pub struct TensorsPlan {
     /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
-    /// The temporary pool.
-    pub own: OwnPool,
-    /// Processes at once, one set of runs for each.
+    /// Number of processes, or several numbers, separated by commas
+    #[arg(
+        long,
+        visible_alias = "np",
+        value_name = "N",
+        default_value = "1,2,4",
+        value_delimiter = ','
+    )]
     pub procs: Vec<u32>,
-    /// Weak scaling: bytes of each process, one set of runs for each.
+    /// Weak scaling: bytes of each process, or several sizes, separated by commas
+    #[arg(
+        long = "size",
+        value_name = "SIZE",
+        default_value = "16MiB,64MiB",
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = parse_size)]
     pub sizes: Vec<u64>,
-    /// Strong scaling: bytes of all processes together, one set of runs for each.
+    /// Strong scaling: bytes of the array, or several sizes, separated by commas
+    #[arg(long = "total", value_name = "SIZE", default_value = "64MiB", value_delimiter = ',')]
+    #[arg(value_parser = parse_size)]
     pub totals: Vec<u64>,
-    /// Number of repetitions.
+    /// Number of iterations
+    #[arg(short = 'i', long, value_name = "N", default_value_t = 5)]
     pub iterations: u32,
     /// The peer.
+    #[command(flatten)]
     pub hdf5: Hdf5,
-    /// Seed of the data.
+    /// The temporary pool.
+    #[command(flatten)]
+    pub own: OwnPool,
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u32,
-    /// How processes are placed.
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
+    #[arg(long, value_name = "HOW", default_value = "sockets")]
     pub pin: Pin,
+}
+
+impl Benchmark for TensorsPlan {
+    const WORKER: &'static str = "tensors-worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let outcome = Self { launcher, ..self }.run(note)?;
+        Ok(Measurement { report: json!(outcome.report()), text: outcome.to_string() })
+    }
 }
 
 /// The state of a measurement of one array.
@@ -82,8 +151,7 @@ impl TensorsPlan {
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         let cases = self.cases()?;
         let own = OwnPool { durability: Some(Durability::Process), ..self.own.clone() };
-        let location =
-            BenchPool::Own(own).open_or_create(&self.launcher, || needs(&cases), note)?;
+        let location = own.open(&self.launcher, needs(&cases), note)?;
         let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
         note("compiling the program for parallel HDF5");
         let (mut peer, _built) = self.hdf5.peer(&self.launcher)?;
@@ -127,7 +195,7 @@ impl TensorsPlan {
         peer: &mut Peer,
         note: Note<'_>,
     ) -> Result<Lines> {
-        let container = format!("esker-bench-{}", std::process::id());
+        let container = container_label();
         let job = Job {
             rank: 0,
             part,
@@ -158,11 +226,10 @@ impl TensorsPlan {
 
     fn settings(&self, location: &Location, peer: &Peer) -> Result<Settings> {
         let options = json!({
-            "iterations": self.iterations, "targets": location.targets()?, "pin": self.pin.name(),
-            "huge_pages": location.huge_pages()?, "write_buffer": location.write_buffer()?, "verified": true,
+            "iterations": self.iterations, "pin": self.pin.name(), "verified": true,
             "hdf5": {"about": peer.about(), "absent": peer.absent(), "collective": self.hdf5.collective},
         });
-        Ok(Settings::new(self.seed.into(), options))
+        location.settings(self.seed.into(), options)
     }
 }
 

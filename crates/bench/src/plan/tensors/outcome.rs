@@ -4,11 +4,9 @@ use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::latency::Histogram;
 use crate::measure::Tally;
-use crate::metrics::Statistics;
-use crate::plan::posix::{Line, Repeat, Repeated, Sample};
+use crate::plan::posix::{Line, Sample};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::tensors::Part;
-use crate::units::rounded;
 use esker_types::Result;
 use std::time::Duration;
 
@@ -163,20 +161,7 @@ impl Outcome {
             size_bytes: case.scaling.bytes(),
         };
         let limit = Some(line.tally(MEDIUM)).filter(|_| system != MEDIUM);
-        let run = Run::new(&name, &line.tally(system), limit.as_ref());
-        Run { repeated: Some(Box::new(self.repeated(line, system))), ..run }
-    }
-
-    fn repeated(&self, line: &Line, system: usize) -> Repeated {
-        let others = (0..SYSTEMS).filter(|other| *other != system);
-        let ratio =
-            |other| Some((self.name(other).to_owned(), rounded(line.ratio(system, other)?)));
-        Repeated {
-            unit: "MiB/s".to_owned(),
-            rate: Statistics::rounded(&line.rates(system)),
-            ratio_to: others.filter_map(ratio).collect(),
-            repeats: line.samples.get(system).into_iter().flatten().map(Repeat::from).collect(),
-        }
+        line.run(&name, |system| self.name(system), system, limit.as_ref())
     }
 
     fn name(&self, system: usize) -> &str {

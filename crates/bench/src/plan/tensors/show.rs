@@ -3,7 +3,7 @@ use super::outcome::{Case, ESKER, FILE, HDF5, MEDIUM, Outcome};
 use crate::metrics::Statistics;
 use crate::plan::posix::Line;
 use crate::table::Table;
-use crate::units::Bytes;
+use esker_cli::units::Bytes;
 use std::fmt;
 
 impl fmt::Display for Outcome {

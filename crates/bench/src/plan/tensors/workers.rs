@@ -9,25 +9,19 @@ use esker_types::Result;
 /// Times of a step over all processes: start, end of open, end of transfer and end of close, in seconds.
 pub(super) type Times = [f64; 4];
 
-pub(super) struct Workers {
-    processes: Processes,
-    procs: u32,
-}
+pub(super) struct Workers(Processes);
 
 impl Workers {
     pub(super) fn start(launcher: &Launcher, job: &Job, cpus: &[u32]) -> Result<Self> {
-        let procs = job.part.procs;
         let one = |rank| Job { rank, cpu: cpu_of(cpus, rank), ..job.clone() };
-        let jobs: Vec<_> = (0..procs).map(one).collect();
-        Ok(Self { processes: Processes::start(launcher, &jobs)?, procs })
+        Processes::start_ranks(launcher, job.part.procs, one).map(Self)
     }
 
     /// Makes all processes take a step at the same time.
     pub(super) fn all(&mut self, phase: Phase, round: u32) -> Result<Times> {
         let start_ns = self.start_ns();
         let step = Step { phase, round, token: None, start_ns };
-        let steps = vec![step; self.procs as usize];
-        self.processes.ask(&steps).map(|done: Vec<Done>| merged(&done))
+        self.0.ask_all(step).map(|done: Vec<Done>| merged(&done))
     }
 
     /// Makes the first process take a step.
@@ -41,23 +35,23 @@ impl Workers {
         let start_ns = self.start_ns();
         let begun = self.one(Phase::Begin, round, start_ns)?;
         let write = Step { phase: Phase::Write, round, token: begun.token, start_ns: 0 };
-        let written = self.processes.ask(&vec![write; self.procs as usize])?;
+        let written = self.0.ask_all(write)?;
         let committed = self.first(Phase::Commit, round)?;
         let [first, .., last] = merged(&written);
         Ok([begun.times_s[0], first, last, committed.times_s[3]])
     }
 
     fn start_ns(&self) -> u64 {
-        monotonic_ns() + notice_ns(self.procs.into())
+        monotonic_ns() + notice_ns(self.0.count() as u64)
     }
 
     fn one(&mut self, phase: Phase, round: u32, start_ns: u64) -> Result<Done> {
         let step = |phase| Step { phase, round, token: None, start_ns };
-        let mut steps = vec![step(Phase::Rest); self.procs as usize];
+        let mut steps = vec![step(Phase::Rest); self.0.count()];
         if let Some(first) = steps.first_mut() {
             *first = step(phase);
         }
-        let done: Vec<Done> = self.processes.ask(&steps)?;
+        let done: Vec<Done> = self.0.ask(&steps)?;
         Ok(done.into_iter().next().unwrap_or_default())
     }
 }

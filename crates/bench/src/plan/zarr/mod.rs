@@ -6,7 +6,7 @@ pub use outcome::{Case, Outcome};
 
 use super::location::Location;
 use super::scratch::{OwnPool, Scratch};
-use super::{BenchPool, Note, check, together};
+use super::{Benchmark, Measurement, Note, check, parse_size, together};
 use crate::fields::worker::Done;
 use crate::host::Host;
 use crate::job::WARM_UP;
@@ -14,9 +14,9 @@ use crate::pin::{Pin, cpu_of};
 use crate::plan::posix::{Line, Sample};
 use crate::processes::{Launcher, Processes};
 use crate::report::Settings;
-use crate::units::Bytes;
 use crate::zarr::{COMMIT_CHUNKS, Job, Phase, Step, WORK};
-use esker::Wait;
+use clap::Args;
+use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use outcome::SYSTEMS;
 use serde_json::json;
@@ -31,34 +31,80 @@ pub const CHUNKS_MAX: u64 = 1 << 16;
 /// Index entries for each chunk: in the array, and in the commit that replaces it.
 const ENTRIES_PER_CHUNK: u64 = 8;
 
-/// Plan of `esker bench zarr`.
-#[derive(Clone, Debug)]
+const ABOUT: &str = "\
+Processes of Python keep arrays in `esker.zarr.Store`, in a container of a temporary pool, and in zarr's LocalStore, in a \
+directory on the same medium. Both stores alternate. Each process has an array of bytes without compression, and
+
+  write    makes the array and writes it as a whole
+  read     opens the array of the next process, reads it as a whole, and compares it (the comparison is not measured)
+  list     lists the keys of that array
+  commit   replaces 16 chunks in a transaction, and commits it, until all chunks are replaced; a LocalStore has no
+           commits, there the same chunks are replaced one by one
+
+zarr does the same with both stores: it divides an array into chunks, and reads and writes several of them at once. The time \
+of a phase runs from the first start to the last end. One iteration warms up the memory of the pool; files of a LocalStore \
+are new each time, as in other programs. A version is kept for each commit of an iteration.
+
+The Python that --python names must have the packages zarr and esker.
+
+Examples:
+  esker bench zarr --python ~/venv/bin/python
+  esker bench zarr --procs 1,2 --size 64KiB,1MiB --total 256MiB -i 9 --json zarr.json";
+
+/// Measure the zarr store of the Python package beside zarr's own in a directory
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = ABOUT)]
 pub struct ZarrPlan {
-    /// How to start the process that removes a directory.
+    /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
-    /// The temporary pool.
-    pub own: OwnPool,
-    /// A Python with zarr and esker.
-    pub python: PathBuf,
-    /// Processes at once, one set of runs for each.
+    /// Number of processes, or several numbers, separated by commas
+    #[arg(
+        long,
+        visible_alias = "np",
+        value_name = "N",
+        default_value = "1",
+        value_delimiter = ','
+    )]
     pub procs: Vec<u32>,
-    /// Bytes of a chunk, one set of runs for each.
+    /// Size of a chunk, or several sizes, separated by commas
+    #[arg(long = "size", value_name = "SIZE", default_value = "64KiB,1MiB", value_delimiter = ',')]
+    #[arg(value_parser = parse_size)]
     pub sizes: Vec<u64>,
-    /// Bytes of the array of a process.
+    /// Size of the array of a process
+    #[arg(long = "total", value_name = "SIZE", default_value = "64MiB")]
+    #[arg(value_parser = parse_size)]
     pub array_bytes: u64,
-    /// Number of iterations.
+    /// Number of iterations
+    #[arg(short = 'i', long, value_name = "N", default_value_t = 5)]
     pub iterations: u32,
-    /// Seed of the data.
+    /// Python interpreter that has zarr and esker
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: PathBuf,
+    /// The temporary pool.
+    #[command(flatten)]
+    pub own: OwnPool,
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How processes are placed.
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
+    #[arg(long, value_name = "HOW", default_value = "none")]
     pub pin: Pin,
+}
+
+impl Benchmark for ZarrPlan {
+    const WORKER: &'static str = "worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let outcome = Self { launcher, ..self }.run(note)?;
+        Ok(Measurement { report: json!(outcome.report()), text: outcome.to_string() })
+    }
 }
 
 /// The state of a measurement with one number of processes and one size.
 struct Run<'p> {
     plan: &'p ZarrPlan,
     processes: Processes,
-    procs: u32,
     lines: Vec<Line>,
 }
 
@@ -70,8 +116,7 @@ impl ZarrPlan {
     /// not the one written.
     pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
         self.check()?;
-        let pool = BenchPool::Own(self.own.clone());
-        let location = pool.open_or_create(&self.launcher, || self.needs(), note)?;
+        let location = self.own.open(&self.launcher, self.needs(), note)?;
         let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
         let pairs =
             self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));
@@ -119,45 +164,52 @@ impl ZarrPlan {
         size_bytes: u64,
         note: Note<'_>,
     ) -> Result<Vec<Line>> {
-        let container = format!("esker-bench-{}", std::process::id());
-        location.create_container(&container)?;
-        let job = Job {
+        location.in_container(|container| {
+            let job = self.job(location, container, files, (procs, size_bytes));
+            self.start(&job, note)?.all(size_bytes, note)
+        })
+    }
+
+    fn job(
+        &self,
+        location: &Location,
+        container: &str,
+        files: &Path,
+        (procs, size_bytes): (u32, u64),
+    ) -> Job {
+        Job {
             rank: 0,
             procs,
             cpu: None,
             url: format!("{}/{container}", location.url),
-            container: container.clone(),
+            container: container.to_owned(),
             files: files.to_owned(),
             size_bytes,
             chunks: self.array_bytes / size_bytes,
             seed: self.seed,
-        };
-        let measured = self.start(&job, note).and_then(|mut run| run.all(size_bytes, note));
-        location.pool()?.destroy_container(&container, true).wait().and(measured)
+        }
     }
 
     fn start(&self, job: &Job, note: Note<'_>) -> Result<Run<'_>> {
         note(&format!("starting {} processes of Python", job.procs));
         let cpus = self.pin.order()?;
         let one = |rank| Job { rank, cpu: cpu_of(&cpus, rank), ..job.clone() };
-        let jobs: Vec<_> = (0..job.procs).map(one).collect();
         let launcher = crate::python::launcher(&self.python, WORK);
-        let processes = Processes::start(&launcher, &jobs).map_err(|error| {
+        let processes = Processes::start_ranks(&launcher, job.procs, one).map_err(|error| {
             let remedy = "`pip install zarr`, `make wheel` and `pip install` it, and name the Python that has both by --python";
             Error::new(error.kind(), format!("{}: {error} ({remedy})", self.python.display()))
         })?;
         let line = |phase: Phase| Line::new(phase.name(), phase.name(), SYSTEMS.len());
         let lines = Phase::MEASURED.map(line).to_vec();
-        Ok(Run { plan: self, processes, procs: job.procs, lines })
+        Ok(Run { plan: self, processes, lines })
     }
 
     fn settings(&self, location: &Location) -> Result<Settings> {
         let options = json!({
             "array_bytes": self.array_bytes, "commit_chunks": COMMIT_CHUNKS, "iterations": self.iterations,
-            "targets": location.targets()?, "pin": self.pin.name(), "verified": true,
-            "write_buffer": location.write_buffer()?,
+            "pin": self.pin.name(), "verified": true,
         });
-        Ok(Settings::new(self.seed, options))
+        location.settings(self.seed, options)
     }
 }
 
@@ -187,7 +239,7 @@ impl Run<'_> {
     }
 
     fn take(&mut self, step: Step) -> Result<Sample> {
-        let steps = vec![step; self.procs as usize];
+        let steps = vec![step; self.processes.count()];
         let done: Vec<Done> = together(&mut self.processes, &steps)?;
         let measured = done.into_iter().map(|one| one.measured).collect();
         Ok(Sample::from_rounds(step.round, &[measured]))

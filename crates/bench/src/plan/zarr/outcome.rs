@@ -1,9 +1,7 @@
 //! Measurements by processes, size, phase, store and iteration.
 use crate::host::Host;
-use crate::metrics::Statistics;
-use crate::plan::posix::{Line, Repeat, Repeated};
+use crate::plan::posix::Line;
 use crate::report::{Report, Run, RunName, Settings};
-use crate::units::rounded;
 use crate::zarr::Store;
 
 /// Indexes of the stores.
@@ -57,15 +55,6 @@ impl Case {
             procs: self.procs,
             size_bytes: self.size_bytes,
         };
-        let other = LOCAL - system;
-        let ratio =
-            line.ratio(system, other).map(|ratio| (NAMES[other].to_owned(), rounded(ratio)));
-        let repeated = Repeated {
-            unit: "ops/s".to_owned(),
-            rate: Statistics::rounded(&line.rates(system)),
-            ratio_to: ratio.into_iter().collect(),
-            repeats: line.samples[system].iter().map(Repeat::from).collect(),
-        };
-        Run { repeated: Some(Box::new(repeated)), ..Run::new(&name, &line.tally(system), None) }
+        line.run(&name, |system| NAMES[system], system, None)
     }
 }

@@ -2,7 +2,7 @@
 use super::outcome::{Case, ESKER, LOCAL, Outcome};
 use crate::plan::posix::Line;
 use crate::table::{Table, or_dash};
-use crate::units::Bytes;
+use esker_cli::units::Bytes;
 use std::fmt;
 
 impl fmt::Display for Outcome {

@@ -3,10 +3,10 @@ use super::select::{NAMING, RequestArg, StoreArg, open_or_create};
 use crate::commands::fields as shown;
 use crate::output::{Answer, Bar};
 use crate::shapes::count;
+use crate::units::Bytes;
 use clap::Args;
 use esker::types::Result;
 use esker::types::info::OpenMode;
-use esker_bench::units::Bytes;
 use esker_fields::{FieldStore, Listed, Moved, Moving, Purged, Selection, Wiped};
 use serde_json::{Value, json};
 

@@ -3,9 +3,9 @@ use super::key;
 use super::select::{NAMING, RequestArg, StoreArg};
 use crate::output::Answer;
 use crate::shapes::count;
+use crate::units::Bytes;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
-use esker_bench::units::Bytes;
 use esker_fields::{Checked, Lost};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Files to archive, and the result of archiving them.
 use crate::output::{Answer, say};
 use crate::shapes::count;
+use crate::units::Bytes;
 use esker::types::{Error, ErrorKind, Result};
-use esker_bench::units::Bytes;
 use esker_fields::Key;
 use esker_fields::grib::{UNKNOWN, UNLABELLED};
 use serde_json::json;

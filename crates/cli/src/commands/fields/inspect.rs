@@ -3,11 +3,11 @@ use super::select::{NAMING, RequestArg, StoreArg};
 use crate::commands::fields as shown;
 use crate::output::Answer;
 use crate::shapes::count;
+use crate::units::Bytes;
 use clap::Args;
 use esker::Wait;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use esker_bench::units::Bytes;
 use esker_fields::{FieldStore, Listed};
 use serde_json::json;
 

@@ -3,12 +3,12 @@ use super::path::{FsPath, inside};
 use crate::nodes::SurvivingPool;
 use crate::output::{Answer, Bar};
 use crate::shapes::{self, count};
+use crate::units::Bytes;
 use clap::Args;
 use dfs::check::{CheckOptions, CheckReport, Finding, Leftovers};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
-use esker_bench::units::Bytes;
 use serde_json::{Value, json};
 
 /// Check the file system in a container

@@ -4,11 +4,11 @@ use super::path::{FsPath, Mounts, NAMING, at, inside};
 use super::show::{self, Lines};
 use crate::commands::files::Sink;
 use crate::output::{Answer, Table};
+use crate::units::Bytes;
 use clap::Args;
 use dfs::transfer::BUFFER_BYTES;
 use dfs::{Attr, File, Follow, Kind, Node, Open, Visit};
 use esker::types::{Error, ErrorKind, Result};
-use esker_bench::units::Bytes;
 use serde_json::{Value, json};
 use std::path::Path;
 

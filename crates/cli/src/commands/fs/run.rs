@@ -1,10 +1,10 @@
 //! A copy with its progress bar, and its result.
 use crate::output::{Answer, Bar, watched};
 use crate::shapes;
+use crate::units::{Bytes, mib_per_s};
 use dfs::Kind;
 use dfs::transfer::{self, Failure, Options, Progress, Summary, Target, Tree};
 use esker::types::{Error, Result};
-use esker_bench::units::{Bytes, mib_per_s};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

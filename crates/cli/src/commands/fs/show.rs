@@ -1,8 +1,8 @@
 //! How entries of a file system are shown.
 use crate::shapes;
+use crate::units::Bytes;
 use dfs::{Attr, Kind, Time};
 use esker::types::{Error, Result};
-use esker_bench::units::Bytes;
 use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 

@@ -3,10 +3,10 @@ use super::{attribute, open, shape_text, time, type_text};
 use crate::args::{ContainerArg, SnapshotArg};
 use crate::output::{Answer, Table};
 use crate::shapes;
+use crate::units::Bytes;
 use clap::Args;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use esker_bench::units::Bytes;
 use esker_tensors::{Checked, Listed, Tensor};
 use serde_json::{Map, Value, json};
 

@@ -17,6 +17,21 @@ sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
+/// The command: beside the directory of the program of tests, where cargo builds it.
+pub(crate) fn esker() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    tests.parent().unwrap().with_file_name("esker")
+}
+
+/// Why tests of `esker bench` are skipped.
+pub(crate) const NO_BENCH: &str =
+    "esker-bench is not built: cargo test -p esker-cli -p esker-bench";
+
+/// True if `esker bench` has its program, which tests of other packages do not build.
+pub(crate) fn has_bench() -> bool {
+    esker().with_file_name("esker-bench").is_file()
+}
+
 /// A directory of pools, gone with the test.
 pub(crate) struct Site {
     pub(crate) dir: PathBuf,
@@ -53,7 +68,7 @@ impl Site {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_esker"));
+        let mut command = Command::new(esker());
         command.args(arguments).env("ESKER_POOLS", &self.dir).env_remove("LD_LIBRARY_PATH");
         command.stdin(Stdio::null());
         command
@@ -106,7 +121,7 @@ impl Site {
     /// Runs a command on a terminal and types `typed`. Returns whether the command succeeds, and its output.
     pub(crate) fn on_terminal(&self, arguments: &[&str], typed: &str) -> (bool, String) {
         let mut command = Command::new("python3");
-        command.args(["-c", TERMINAL, env!("CARGO_BIN_EXE_esker")]).args(arguments);
+        command.args(["-c", TERMINAL, &esker().display().to_string()]).args(arguments);
         command.env("ESKER_POOLS", &self.dir).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         process.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();

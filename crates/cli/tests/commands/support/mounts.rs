@@ -9,7 +9,7 @@ pub(crate) fn with_own_mounts(script: &str, set: impl FnOnce(&mut Command)) -> O
     let kind = if is_root { "-m" } else { "-rm" };
     let script = format!("mount --make-rprivate / || exit 99\n{script}");
     let mut command = Command::new("unshare");
-    command.args([kind, "sh", "-c", &script]).env("ESKER", env!("CARGO_BIN_EXE_esker"));
+    command.args([kind, "sh", "-c", &script]).env("ESKER", super::esker());
     set(&mut command);
     let output = command.output().ok()?;
     let mounted = !matches!(output.status.code(), Some(99 | 127))

@@ -1,7 +1,9 @@
 //! `esker bench posix`: one table of all work on files, for all file systems of this machine.
 mod rows;
 
-use super::super::Note;
+pub(crate) use rows::Row;
+
+use super::super::{Benchmark, Measurement, Note, parse_size};
 use super::{Baselines, DfsSubject, FileSystems, IorPlan, MdtestPlan, Outcome, Setting, Subject};
 use crate::pin::Pin;
 use crate::plan::OwnPool;
@@ -10,39 +12,77 @@ use crate::posix::mdtest::{Kind, Options as MdtestOptions, Tree};
 use crate::processes::Launcher;
 use crate::report::Report;
 use crate::table::Table;
+use clap::Args;
 use dfs::NewDfs;
 use esker_types::{Error, ErrorKind, Result};
-use rows::{BASE, Row};
+use rows::BASE;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Plan of `esker bench posix`.
-#[derive(Clone, Debug)]
+const METHOD: &str = "\
+Prints one table of file operations: creating, examining and removing empty files in one directory; transfers of 8 KiB \
+and 1 MiB to one file per process and to a shared file; and the latency of each for one process. They are measured on \
+memory (tmpfs), on the disk, and on a file system in a container of a temporary pool in memory: by the library \
+(DFS), through `esker run`, and through `esker mount` if mounting is possible. All alternate phase by phase. All data that \
+is read is compared with what was written, in unmeasured passes. The goals of this project stand beside the ratios to \
+tmpfs.
+
+Examples:
+  esker bench posix -o files.html --json files.json
+  esker bench posix --engine --files 5000 --small 32M --large 128M
+  esker bench posix --files 1000 --small 4M --large 16M -i 1";
+
+/// Measure file operations on a container, on tmpfs and on a disk
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = METHOD)]
 pub struct TablePlan {
     /// How to start processes.
+    #[arg(skip)]
     pub launcher: Launcher,
-    /// Options of the pool.
+    /// Number of processes
+    #[arg(long, visible_alias = "np", value_name = "N", default_value_t = 2)]
+    pub procs: u32,
+    /// Number of iterations
+    #[arg(short = 'i', value_name = "N", default_value_t = 5)]
+    pub iterations: u32,
+    /// Number of files of each process
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub files: u64,
+    /// Bytes that each process writes in transfers of 8 KiB
+    #[arg(long = "small", value_name = "SIZE", default_value = "256MiB")]
+    #[arg(value_parser = parse_size)]
+    pub small_bytes: u64,
+    /// Bytes that each process writes in transfers of 1 MiB
+    #[arg(long = "large", value_name = "SIZE", default_value = "512MiB")]
+    #[arg(value_parser = parse_size)]
+    pub large_bytes: u64,
+    /// Reach the pool through one engine only, over TCP on loopback, as from another node; omit esker mount
+    #[arg(long, conflicts_with = "no_write_buffer")]
+    pub engine: bool,
+    /// Omit esker run and esker mount
+    #[arg(long)]
+    pub only_dfs: bool,
+    /// The temporary pool.
+    #[command(flatten)]
     pub own: OwnPool,
     /// The file systems it is compared with.
+    #[command(flatten)]
     pub beside: Baselines,
-    /// Access the pool through an engine only, as on another node.
-    pub engine: bool,
-    /// Leave out `esker run` and `esker mount`.
-    pub only_dfs: bool,
-    /// Processes at once.
-    pub procs: u32,
-    /// Number of repetitions.
-    pub iterations: u32,
-    /// Files of each process.
-    pub files: u64,
-    /// Bytes that each process writes in transfers of 8 KiB.
-    pub small_bytes: u64,
-    /// Bytes that each process writes in transfers of 1 MiB.
-    pub large_bytes: u64,
-    /// Seed of the data.
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How processes are placed.
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
+    #[arg(long, value_name = "HOW", default_value = "sockets")]
     pub pin: Pin,
+}
+
+impl Benchmark for TablePlan {
+    const WORKER: &'static str = "posix-worker";
+
+    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+        let table = Self { launcher, ..self }.run(note)?;
+        Ok(Measurement { report: table.report(), text: table.to_string() })
+    }
 }
 
 /// The complete table.
@@ -224,9 +264,7 @@ impl TableResults {
             headings.extend(self.has_goal(system).then(|| ">goal".to_owned()));
         }
         let row = |row: &Row| {
-            let places = if row.base < 100.0 { 2 } else { 0 };
-            let mut cells =
-                vec![row.work.clone(), format!("{:.places$}", row.base), row.unit.clone()];
+            let mut cells = row.first_cells().to_vec();
             for system in self.systems() {
                 cells.push(row.cell(system));
                 let goal = row.goals.get(system).map_or(String::new(), |goal| format!("{goal}"));
@@ -243,8 +281,14 @@ impl TableResults {
 }
 
 impl Row {
+    /// The work, and the value of [`BASE`] with its unit.
+    pub(crate) fn first_cells(&self) -> [String; 3] {
+        let places = if self.base < 100.0 { 2 } else { 0 };
+        [self.work.clone(), format!("{:.places$}", self.base), self.unit.clone()]
+    }
+
     /// The cell of a system; `!` marks a goal that is missed.
-    fn cell(&self, system: &str) -> String {
+    pub(crate) fn cell(&self, system: &str) -> String {
         let Some(value) = self.systems.get(system) else { return "-".to_owned() };
         let missed = self.goals.get(system).is_some_and(|goal| match self.below {
             true => value > goal,

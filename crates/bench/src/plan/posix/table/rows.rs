@@ -1,6 +1,6 @@
 //! The rows of the table: work, values by system, and goals.
 use super::super::{Line, Outcome};
-use crate::units::rounded;
+use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ pub(super) const BASE: &str = "tmpfs";
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// The work.
-    pub(super) work: String,
+    pub(crate) work: String,
     /// Unit of `base`.
-    pub(super) unit: String,
+    pub(crate) unit: String,
     /// Value of [`BASE`].
-    pub(super) base: f64,
+    pub(crate) base: f64,
     /// Value of each system: a multiple of `base`, or the value itself, depending on the unit.
     #[serde(rename = "sites")]
-    pub(super) systems: BTreeMap<String, f64>,
+    pub(crate) systems: BTreeMap<String, f64>,
     /// Goals by system.
-    pub(super) goals: BTreeMap<String, f64>,
+    pub(crate) goals: BTreeMap<String, f64>,
     /// True if values should be below the goals.
-    pub(super) below: bool,
+    pub(crate) below: bool,
 }
 
 /// Work that is compared by its rate: its name, the outcome and phase it is in, and the goals.

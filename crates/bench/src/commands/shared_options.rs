@@ -1,0 +1,207 @@
+//! Options of `esker bench mdtest` and `esker bench ior`, and those of the original programs that are refused.
+use super::{JsonFile, launcher};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use dfs::NewDfs;
+use esker::types::{Error, Result};
+use esker_bench::pin::Pin;
+use esker_bench::plan::Note;
+use esker_bench::plan::OwnPool;
+use esker_bench::plan::posix::{
+    Baselines, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject,
+};
+use esker_cli::class_of;
+use esker_cli::output::{Answer, Bar};
+use esker_cli::units::Bytes;
+use serde_json::json;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+/// The interface, the repetitions, and the file systems to compare with.
+#[derive(Args)]
+pub(super) struct Common {
+    /// Interface: POSIX (any directory) or DFS (a container, by the library)
+    #[arg(short = 'a', value_name = "API", default_value = "POSIX", ignore_case = true)]
+    api: ApiArg,
+    /// Number of iterations
+    #[arg(short = 'i', value_name = "N", default_value_t = 1)]
+    iterations: u32,
+    /// Seed of the data
+    #[arg(short = 'G', long = "seed", value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
+    #[arg(long, value_name = "HOW", default_value = "sockets")]
+    pin: Pin,
+    #[command(flatten)]
+    beside: Baselines,
+    /// Do not compare with other file systems
+    #[arg(long, conflicts_with_all = ["memory", "disk"])]
+    alone: bool,
+    /// The genuine ior or mdtest, to do the same work beside ours [default: the one on the PATH]
+    #[arg(long, value_name = "PROGRAM")]
+    genuine: Option<PathBuf>,
+    #[command(flatten)]
+    dfs: DfsArgs,
+    #[command(flatten)]
+    json: JsonFile,
+}
+
+/// The file system of `-a DFS`.
+#[derive(Args)]
+struct DfsArgs {
+    /// Pool of -a DFS [default: a temporary pool]
+    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages", "no_write_buffer"])]
+    pool: Option<String>,
+    /// Container of -a DFS [default: a temporary container]
+    #[arg(long = "dfs.cont", value_name = "CONT", requires = "pool")]
+    container: Option<String>,
+    /// Chunk size of files in a temporary container
+    #[arg(long = "dfs.chunk_size", value_name = "SIZE", default_value = "1MiB")]
+    chunk_size: Bytes,
+    /// Object class of files in a temporary container [default: as DFS chooses]
+    #[arg(long = "dfs.oclass", value_name = "CLASS")]
+    class: Option<String>,
+    /// Object class of directories in a temporary container [default: as DFS chooses]
+    #[arg(long = "dfs.dir_oclass", value_name = "CLASS")]
+    dir_class: Option<String>,
+    #[command(flatten)]
+    own: OwnPool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ApiArg {
+    #[value(name = "POSIX")]
+    Posix,
+    #[value(name = "DFS")]
+    Dfs,
+}
+
+/// The work to measure, and the space that it needs.
+pub(super) struct Work {
+    /// `ior` or `mdtest`, and its options for the same work; none where it cannot do that.
+    pub(super) genuine: (&'static str, Option<Vec<String>>),
+    /// Directory of the files.
+    pub(super) folder: PathBuf,
+    /// True if everything is removed at the end.
+    pub(super) cleared: bool,
+    /// Bytes in the files of all processes.
+    pub(super) bytes: u64,
+    /// Files and directories of all processes.
+    pub(super) entries: u64,
+}
+
+impl Common {
+    pub(super) fn setting(&self, procs: u32, delay_s: u32, stonewall_s: u32) -> Setting {
+        Setting {
+            procs,
+            iterations: self.iterations,
+            delay_s,
+            stonewall_s: (stonewall_s > 0).then(|| f64::from(stonewall_s)),
+            seed: self.seed,
+            pin: self.pin,
+        }
+    }
+
+    /// Measures, and answers with the report.
+    pub(super) fn run(
+        &self,
+        work: Work,
+        measure: impl FnOnce(&FileSystems, Note<'_>) -> Result<Outcome>,
+    ) -> Result<Answer> {
+        self.json.check()?;
+        let bar = Bar::spinner();
+        let subject = match self.api {
+            ApiArg::Posix if self.dfs.own.no_write_buffer => return Err(buffer_needs_dfs()),
+            ApiArg::Posix => Subject::Posix { folder: work.folder.clone(), cleared: work.cleared },
+            ApiArg::Dfs => Subject::Dfs(self.dfs.subject(&work)?),
+        };
+        let beside = Baselines { nothing: self.alone, ..self.beside.clone() };
+        let note: Note<'_> = &mut |what| bar.say(what);
+        let systems = FileSystems::new(&launcher("posix-worker")?, &subject, &beside, note)?;
+        let mut outcome = measure(&systems, note)?;
+        if let (name, Some(options)) = &work.genuine
+            && (self.genuine.is_some() || !self.alone)
+        {
+            match Genuine::find(name, self.genuine.as_deref(), outcome.procs) {
+                Ok(genuine) => genuine.compare(&mut outcome, options, note),
+                Err(why) => outcome.missing.push(why),
+            }
+        }
+        drop(bar);
+        self.json.answer_with(json!(outcome.report()), outcome.to_string())
+    }
+}
+
+impl DfsArgs {
+    fn subject(&self, work: &Work) -> Result<DfsSubject> {
+        let class = |name: &Option<String>| name.as_deref().map(class_of).transpose();
+        let new = NewDfs {
+            chunk_size: self.chunk_size.0,
+            file_class: class(&self.class)?,
+            dir_class: class(&self.dir_class)?,
+            ..NewDfs::default()
+        };
+        Ok(DfsSubject {
+            engine: false,
+            pool: self.pool.clone(),
+            container: self.container.clone(),
+            folder: work.folder.to_string_lossy().into_owned(),
+            new,
+            own: self.own.clone(),
+            bytes: work.bytes,
+            entries: work.entries,
+        })
+    }
+}
+
+fn buffer_needs_dfs() -> Error {
+    let message = "--no-write-buffer: only -a DFS creates a pool, which could have a write buffer: add -a DFS";
+    Error::new(esker::types::ErrorKind::Invalid, message)
+}
+
+/// An original program with options that are refused.
+pub(super) trait Original {
+    /// Name of the program.
+    const NAME: &'static str;
+    /// Options as the command line has them, and what to do instead.
+    const REFUSED: &'static [(&'static str, &'static str)];
+}
+
+/// For clap: options of the original program that are known, hidden from the help, and refused by name.
+pub(super) struct Refused<O>(PhantomData<O>);
+
+impl<O: Original> Args for Refused<O> {
+    fn augment_args(command: Command) -> Command {
+        O::REFUSED.iter().fold(command, |command, (option, _)| {
+            let argument = Arg::new(*option).hide(true).num_args(0..=1);
+            command.arg(match option.strip_prefix("--") {
+                Some(long) => argument.long(long),
+                None => argument.short(option.chars().nth(1)),
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<O: Original> FromArgMatches for Refused<O> {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let given = O::REFUSED.iter().find(|(option, _)| matches.contains_id(option));
+        match given {
+            None => Ok(Self(PhantomData)),
+            Some((option, instead)) => Err(clap::Error::raw(
+                ErrorKind::UnknownArgument,
+                format!("{option} of {} is not supported: {instead}", O::NAME),
+            )),
+        }
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        Self::from_arg_matches(matches).map(|_| ())
+    }
+}

@@ -1,0 +1,51 @@
+//! `esker-bench`: the program that `esker bench` runs.
+#![forbid(unsafe_code)]
+
+mod commands;
+
+use clap::{Parser, Subcommand};
+use commands::BenchCommand;
+use esker_cli::{output, usage};
+use std::process::ExitCode;
+
+/// Measure this machine and the store on it
+#[derive(Parser)]
+#[command(name = "esker-bench", bin_name = "esker bench", max_term_width = 100)]
+struct Bench {
+    /// Print one JSON document: {"response": ..., "error": null, "status": 0}
+    #[arg(id = "root_json", long = "json", hide = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+fn main() -> ExitCode {
+    usage::parse_and_run(std::env::args_os(), |bench: Bench| {
+        output::show(bench.command.run(), bench.json)
+    })
+}
+
+/// Definition of the command line of `esker`, with the commands of `esker bench`.
+fn whole_command() -> clap::Command {
+    let bench = || BenchCommand::augment_subcommands(clap::Command::new("bench"));
+    esker_cli::command()
+        .mut_subcommand("bench", |_| bench().subcommand_required(true).arg_required_else_help(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Bench::command().debug_assert();
+        whole_command().debug_assert();
+    }
+
+    #[test]
+    fn every_benchmark_and_argument_is_explained() {
+        let unexplained = esker_cli::shell::unexplained(&whole_command());
+        assert!(unexplained.is_empty(), "{unexplained:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Pages and figures of benchmark results. Their only source is the JSON that `esker bench ... --json FILE` writes:
+//! this module measures nothing and opens no store.
+//!
+//! [`results`] reads report files. A [`Figure`] is an SVG chart with a sentence on what it shows. [`sweep`] chooses the
+//! charts for the measurements, [`offsets`] and [`timeline`] show when processes did I/O. A [`page::Page`] is one HTML
+//! file that needs no network. `plotters` draws, `minijinja` fills the page's template
+//! (docs/decisions/0032-drawing.md).
+mod applications;
+pub mod chart;
+mod growth;
+pub mod offsets;
+pub mod page;
+pub mod paper;
+pub mod placement;
+pub mod posix;
+pub mod results;
+pub mod scaling;
+pub mod sweep;
+pub mod tensors;
+pub mod timeline;
+pub mod words;
+
+use chart::Palette;
+use esker_types::Result;
+use results::Results;
+use serde::Serialize;
+
+/// A chart and what it shows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Name for files and links.
+    pub id: String,
+    /// Title of the chart.
+    pub title: String,
+    /// The chart as a whole SVG document.
+    pub svg: String,
+    /// Description of the figure, in one or two sentences.
+    pub sentence: String,
+}
+
+/// Draws the figures of one page, which share colours and numbers.
+#[derive(Debug, Default)]
+pub struct Figures {
+    palette: Palette,
+    count: usize,
+}
+
+impl Figures {
+    /// All figures for which these files have the numbers.
+    ///
+    /// # Errors
+    /// If the traces beside a file cannot be read or are not traces of `esker bench`.
+    pub fn draw_all(&mut self, files: &[Results]) -> Result<Vec<Figure>> {
+        let samples = sweep::samples(files);
+        let mut figures = Vec::new();
+        for file in files {
+            figures.extend(self.growth(file)?);
+        }
+        for sweep in &sweep::SWEEPS {
+            figures.extend(self.sweep(sweep, &samples)?);
+        }
+        if figures.is_empty() {
+            figures.extend(self.sweep(&sweep::OVERVIEW, &samples)?);
+        }
+        figures.extend(self.offsets(files)?);
+        for file in files {
+            figures.extend(self.placements(file)?);
+            figures.extend(self.scaling(file)?);
+        }
+        for file in files {
+            figures.extend(self.timelines(file)?);
+        }
+        Ok(figures)
+    }
+
+    /// A name that no other figure of the page has.
+    fn next_id(&mut self, stem: &str) -> String {
+        self.count += 1;
+        format!("fig{:02}-{stem}", self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

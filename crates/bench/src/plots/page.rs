@@ -1,0 +1,289 @@
+//! One self-contained page: figures, tables and the machines.
+//!
+//! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
+//! template.
+use crate::plots::results::Results;
+use crate::plots::words::short;
+use crate::plots::{Figure, Figures};
+use crate::plots::{placement, scaling};
+use crate::report::Run;
+use esker_cli::units::Bytes;
+use esker_types::{Error, ErrorKind, Result};
+use jiff::Timestamp;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+const TEMPLATE: &str = include_str!("page.html");
+
+/// The contents of a page.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Page {
+    /// Title.
+    pub title: String,
+    /// Paragraphs below it.
+    pub about: Vec<String>,
+    /// Tables before the figures.
+    pub summary: Vec<Table>,
+    /// The figures, with a list of links to them if there is only one section.
+    pub sections: Vec<Section>,
+    /// Tables behind the figures.
+    pub tables: Vec<Table>,
+    /// Machines and settings: a name, and members with their values.
+    pub machines: Vec<(String, Vec<(String, String)>)>,
+}
+
+/// Figures that belong together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Section {
+    /// Heading.
+    pub title: String,
+    /// Lines of small print.
+    pub notes: Vec<String>,
+    /// Findings that the figures decide.
+    pub findings: Vec<Finding>,
+    /// The figures.
+    pub figures: Vec<Figure>,
+}
+
+/// A statement, and whether the measurements confirm it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The statement.
+    pub text: String,
+    /// Class of the style sheet: `seen`, `not-seen` or `cannot`.
+    pub class: &'static str,
+    /// The verdict in words.
+    pub verdict: &'static str,
+    /// The numbers it rests on.
+    pub evidence: Vec<String>,
+}
+
+/// A table. A heading that begins with `>` is that of numbers, which are aligned to the right.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Table {
+    caption: String,
+    headings: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without the columns that are empty in every row.
+    #[must_use]
+    pub fn new<H: AsRef<str>>(caption: &str, headings: &[H], rows: &[Vec<String>]) -> Self {
+        let is_used = |column: &usize| {
+            rows.iter().any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()))
+        };
+        let columns: Vec<_> = (0..headings.len()).filter(is_used).collect();
+        let used = |row: &Vec<String>| {
+            columns.iter().filter_map(|&column| row.get(column).cloned()).collect()
+        };
+        Self {
+            caption: caption.to_owned(),
+            headings: columns.iter().map(|&column| headings[column].as_ref().to_owned()).collect(),
+            rows: rows.iter().map(used).collect(),
+        }
+    }
+}
+
+impl Page {
+    /// The page of some report files.
+    ///
+    /// # Errors
+    /// If the traces beside a file cannot be read, or a figure cannot be drawn.
+    pub fn from_results(title: &str, files: &[Results]) -> Result<Self> {
+        let figures = Figures::default().draw_all(files)?;
+        let runs: usize = files.iter().map(|file| file.runs.len()).sum();
+        let count = |count: usize, name: &str| {
+            format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+        };
+        let placements: usize = files.iter().map(|file| file.placements.len()).sum();
+        let of = match placements {
+            0 => count(runs, "measured phase"),
+            _ => count(placements, "simulated placement"),
+        };
+        let about = format!(
+            "{} from {of} in {}, by Esker {}.",
+            count(figures.len(), "figure"),
+            count(files.len(), "result file"),
+            env!("CARGO_PKG_VERSION")
+        );
+        let section = Section { title: "Figures".to_owned(), figures, ..Section::default() };
+        let page = Self {
+            title: title.to_owned(),
+            about: vec![about],
+            sections: vec![section],
+            ..Self::default()
+        };
+        Ok(page.with_numbers(files))
+    }
+
+    /// The same with tables of all numbers, and the machines, of these files.
+    #[must_use]
+    pub fn with_numbers(mut self, files: &[Results]) -> Self {
+        self.tables.extend(files.iter().flat_map(tables));
+        self.with_machines(files)
+    }
+
+    /// The same with the machines of these files.
+    #[must_use]
+    pub fn with_machines(mut self, files: &[Results]) -> Self {
+        self.machines.extend(files.iter().map(|file| (file.name.clone(), members(file))));
+        self
+    }
+
+    /// All figures of the page.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.sections.iter().flat_map(|section| &section.figures)
+    }
+
+    /// The document.
+    ///
+    /// # Errors
+    /// If the template cannot be filled.
+    pub fn html(&self) -> Result<String> {
+        let mut environment = Environment::new();
+        environment.set_auto_escape_callback(|_| AutoEscape::Html);
+        environment.render_str(TEMPLATE, Serde(self)).map(|html| legible(&html)).map_err(|error| {
+            Error::new(ErrorKind::Invalid, format!("filling the page's template: {error:#}"))
+        })
+    }
+}
+
+/// Text without the characters that XML forbids.
+pub(crate) fn legible(text: &str) -> String {
+    let is_forbidden =
+        |c: char| (c.is_control() && !"\t\n\r".contains(c)) || "\u{fffe}\u{ffff}".contains(c);
+    text.replace(is_forbidden, "\u{fffd}")
+}
+
+/// Columns of the tables with all numbers. A column is the member of a run, `a.b` for the member `b` of the member `a`,
+/// and its heading behind a colon where that differs.
+const BANDWIDTHS: &str = "store|workload|phase|mode|pattern|contention|class_array:class|class_kv:Key-Values|nodes:>nodes|server_nodes:>server nodes|\
+    procs:>procs|size_bytes:>size|ops:>ops|ops_per_s:>ops/s|mib_s:>MiB/s|limit_mib_s:>limit|ratio:>ratio";
+const SPREADS: &str = "label:run|phase|repeat.count:>repeats|spread.mean:>mean MiB/s|spread.min:>min|spread.max:>max|\
+    spread.stddev:>std. dev.|global_timing_bandwidth_mib_s:>global timing";
+const TIMES: &str = "label:run|phase|latency_us.p50:>p50 us|latency_us.p99:>p99 us|latency_us.max:>max us|\
+    wall_clock_s:>wall clock s|off_0:>off_0 ms|off_f:>off_f ms|po_0:>po_0 ms|po_f:>po_f ms";
+
+/// Members and headings of a table.
+fn columns(text: &'static str) -> Vec<(&'static str, &'static str)> {
+    text.split('|').map(|column| column.split_once(':').unwrap_or((column, column))).collect()
+}
+
+/// Tables with all numbers of a file.
+fn tables(file: &Results) -> Vec<Table> {
+    let of = |name: &str, text, is_in: fn(&Run) -> bool| {
+        let columns = columns(text);
+        let headings: Vec<_> = columns.iter().map(|(_, heading)| *heading).collect();
+        let runs = file.runs.iter().filter(|run| is_in(run));
+        let rows: Vec<_> = runs.map(|run| row(run, &columns)).collect();
+        Table::new(&format!("{}: {name}", file.name), &headings, &rows)
+    };
+    let tables = [
+        placement::table(file),
+        scaling::table(file),
+        of("bandwidth and rate", BANDWIDTHS, |_| true),
+        of("repeats", SPREADS, |run| run.spread().is_some()),
+        of("latency and offsets", TIMES, |_| true),
+    ];
+    tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+fn row(run: &Run, columns: &[(&str, &str)]) -> Vec<String> {
+    let mut members = json!(run);
+    members["label"] = json!(run.label());
+    members["class_array"] = json!(run.class_array());
+    members["mib_s"] = json!(run.bandwidth());
+    members["spread"] = json!(run.spread());
+    members["wall_clock_s"] = json!(run.wall_clock_s());
+    let cell = |(member, heading): &(&str, &str)| {
+        let value = member.split('.').fold(&members, |value, name| &value[name]);
+        match value.as_f64().filter(|_| heading.ends_with(" ms")) {
+            Some(seconds) => short(seconds * 1e3),
+            None => shown(member, value),
+        }
+    };
+    columns.iter().map(cell).collect()
+}
+
+/// Members of the machine and of the settings.
+fn members(file: &Results) -> Vec<(String, String)> {
+    let known = |members: &Map<String, Value>| -> Vec<(String, String)> {
+        let given = members.iter().filter(|(_, value)| !value.is_null());
+        given
+            .map(|(name, value)| {
+                (name.trim_end_matches("_bytes").replace('_', " "), shown(name, value))
+            })
+            .collect()
+    };
+    [known(&file.host), known(&file.settings)].concat()
+}
+
+/// A member as people read it: sizes with their unit, moments as dates.
+fn shown(name: &str, value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(value) => if *value { "yes" } else { "no" }.to_owned(),
+        Value::Array(values) => {
+            values.iter().map(|value| shown(name, value)).collect::<Vec<_>>().join(", ")
+        }
+        Value::Object(members) => {
+            let members =
+                members.iter().map(|(name, value)| format!("{name} {}", shown(name, value)));
+            members.collect::<Vec<_>>().join(" ")
+        }
+        Value::Number(number) => match (number.as_u64(), number.as_f64()) {
+            (Some(count), _) if name.ends_with("_bytes") => Bytes(count).to_string(),
+            (Some(seconds), _) if name == "unix_time_s" => date(seconds),
+            (Some(count), _) => count.to_string(),
+            (_, Some(number)) => short(number),
+            _ => number.to_string(),
+        },
+    }
+}
+
+/// Seconds since 1970 as a date and time of day, UTC.
+fn date(unix_time_s: u64) -> String {
+    let moment =
+        i64::try_from(unix_time_s).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    moment
+        .map_or(unix_time_s.to_string(), |moment| moment.strftime("%Y-%m-%d %H:%M UTC").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        let known = [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (951_868_800, "2000-03-01 00:00 UTC"),
+            (1_735_689_599, "2024-12-31 23:59 UTC"),
+            (1_798_761_599, "2026-12-31 23:59 UTC"),
+            (u64::MAX, "18446744073709551615"),
+        ];
+        for (seconds, text) in known {
+            assert_eq!(date(seconds), text);
+        }
+    }
+
+    #[test]
+    fn columns_that_are_empty_are_left_out() {
+        let rows = [vec!["a".to_owned(), String::new()], vec!["b".to_owned(), String::new()]];
+        let table = Table::new("t", &["one", ">two"], &rows);
+        assert_eq!(
+            (table.headings, table.rows),
+            (vec!["one".to_owned()], vec![vec!["a".to_owned()], vec!["b".to_owned()]])
+        );
+    }
+
+    #[test]
+    fn characters_that_xml_forbids_are_replaced() {
+        assert_eq!(legible("a\u{1}\t\u{ffff}"), "a\u{fffd}\t\u{fffd}");
+    }
+}

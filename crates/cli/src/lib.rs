@@ -1,0 +1,38 @@
+//! The command `esker`, and what it shares with `esker-bench`, the program of `esker bench`: output, sizes, arguments,
+//! media, and the start of pools over nodes.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod confirm;
+mod doctor;
+mod engine;
+pub mod mounts;
+pub mod nodes;
+mod open;
+pub mod output;
+pub mod programs;
+mod shapes;
+pub mod shell;
+pub mod units;
+pub mod usage;
+
+pub use args::{class_of, command, parse_duration};
+pub use commands::DurabilityArg;
+pub use shapes::count;
+
+use args::Cli;
+use std::process::ExitCode;
+
+/// Runs `esker` with the arguments of this process, and returns its exit status.
+#[must_use]
+pub fn main() -> ExitCode {
+    usage::parse_and_run(args::separate(std::env::args_os()), |cli: Cli| {
+        let json = cli.wants_json();
+        match cli.command {
+            Some(command) => output::show(command.run(json), json),
+            None if json => usage::show_as_json("name a command: `esker --help` lists them"),
+            None => output::show(Ok(args::first_steps()), false),
+        }
+    })
+}

@@ -1,0 +1,147 @@
+//! Finds the file system and the medium of a path.
+use esker::types::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The mount point.
+    pub point: PathBuf,
+    /// Its type as the kernel names it (`ext4`, `tmpfs`).
+    pub sort: String,
+    /// Its device or source.
+    pub source: String,
+    /// Mounted with direct access to persistent memory.
+    pub dax: bool,
+}
+
+/// Medium of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// Memory.
+    Memory,
+    /// A device of this machine.
+    Block,
+    /// A server that other machines can reach.
+    Network,
+}
+
+/// Types of network file systems.
+const NETWORK: &str =
+    "nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs ceph 9p afs glusterfs pvfs2 orangefs panfs wekafs";
+
+impl Mount {
+    /// Finds the file system that contains `path`; the path must exist.
+    ///
+    /// # Errors
+    /// If the path or the table of mounts cannot be read.
+    pub fn for_path(path: &Path) -> Result<Self> {
+        let path = path
+            .canonicalize()
+            .map_err(|error| Error::io(format!("looking for {}", path.display()), &error))?;
+        let table = std::fs::read_to_string("/proc/self/mountinfo")
+            .map_err(|error| Error::io("reading /proc/self/mountinfo", &error))?;
+        Ok(find(&table, &path))
+    }
+
+    /// Medium of the file system, by its type and source.
+    #[must_use]
+    pub fn media(&self) -> Media {
+        match self.sort.as_str() {
+            "tmpfs" | "ramfs" | "hugetlbfs" => Media::Memory,
+            sort if NETWORK.split(' ').any(|known| known == sort) || sort.starts_with("fuse.") => {
+                Media::Network
+            }
+            _ if self.dax => Media::Memory,
+            _ => Media::Block,
+        }
+    }
+}
+
+impl Media {
+    /// Name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Block => "block",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// Finds the innermost mount that contains the path. If several have the same mount point, the last one hides the
+/// others.
+fn find(table: &str, path: &Path) -> Mount {
+    let above = table.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.components().count()).unwrap_or_else(|| Mount {
+        point: PathBuf::from("/"),
+        sort: "unknown".to_owned(),
+        source: String::new(),
+        dax: false,
+    })
+}
+
+/// `36 35 98:0 /root /point options [optional ...] - type source super-options`
+fn parse(line: &str) -> Option<Mount> {
+    let (mount, device) = line.split_once(" - ")?;
+    let point = mount.split(' ').nth(4)?;
+    let options = mount.split(' ').nth(5)?;
+    let mut device = device.split(' ');
+    let (sort, source) = (device.next()?, device.next()?);
+    let is_dax = |options: &str| options.split(',').any(|one| one == "dax" || one == "dax=always");
+    Some(Mount {
+        point: PathBuf::from(unescape(point)),
+        sort: sort.to_owned(),
+        source: unescape(source),
+        dax: is_dax(options) || device.next().is_some_and(is_dax),
+    })
+}
+
+/// The kernel writes blanks and backslashes as three octal digits.
+fn unescape(text: &str) -> String {
+    let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    codes.iter().fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+21 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+22 21 0:5 / /dev rw - devtmpfs dev rw
+23 22 0:20 / /dev/shm rw - tmpfs shm rw,size=1g
+24 21 0:30 / /net/my\\040data rw - nfs4 server:/data rw
+25 21 259:0 / /pmem rw - xfs /dev/pmem0 rw,dax=always
+26 21 0:40 / /over rw - ext4 /dev/vdb rw
+27 26 0:41 / /over rw - fuse.sshfs me@there: rw
+";
+
+    #[test]
+    fn the_innermost_mount_is_found() {
+        let sort = |path: &str| find(TABLE, Path::new(path)).sort;
+        assert_eq!(sort("/dev/shm/pool"), "tmpfs");
+        assert_eq!(sort("/dev/shmother"), "devtmpfs");
+        assert_eq!(sort("/home"), "ext4");
+        assert_eq!(sort("/net/my data/x"), "nfs4");
+        assert_eq!(sort("/over/there"), "fuse.sshfs");
+        assert_eq!(find("", Path::new("/x")).sort, "unknown");
+    }
+
+    #[test]
+    fn the_medium_follows_from_the_file_system() {
+        let media = |path: &str| find(TABLE, Path::new(path)).media().name();
+        assert_eq!(media("/dev/shm"), "memory");
+        assert_eq!(media("/pmem"), "memory");
+        assert_eq!(media("/usr"), "block");
+        assert_eq!(media("/net/my data"), "network");
+        assert_eq!(media("/over"), "network");
+    }
+
+    #[test]
+    fn the_root_of_this_machine_is_mounted() {
+        assert_ne!(Mount::for_path(Path::new("/proc")).unwrap().sort, "unknown");
+        assert!(Mount::for_path(Path::new("/no/such/path")).is_err());
+    }
+}
