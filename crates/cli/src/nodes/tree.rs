@@ -132,7 +132,6 @@ fn split(places: &[Place], parts: usize) -> Vec<&[Place]> {
 }
 
 /// Ranges that split `count` places into at most `parts` ranges of nearly the same size.
-#[must_use]
 pub fn bounds(count: usize, parts: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = parts.clamp(1, count.max(1));
     (0..parts).map(move |part| count * part / parts..count * (part + 1) / parts)
