@@ -61,7 +61,8 @@ pub struct Capabilities {
     #[cfg_attr(feature = "serde", serde(skip))]
     pub fixed_layouts: bool,
     /// An akey that was removed keeps its kind of value and its record size for a time: a write of the other kind fails
-    /// with [`crate::ErrorKind::NoPermission`], and one of another record size with [`crate::ErrorKind::Invalid`].
+    /// with [`crate::ErrorKind::NoPermission`], and one of another record size with [`crate::ErrorKind::Invalid`]. A read of
+    /// the other kind finds no akey, so that a condition on it fails.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub lasting_kinds: bool,
     /// The epoch of an object in a snapshot may be later than its last change there, if the object has changed since. It is

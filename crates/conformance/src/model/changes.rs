@@ -1,5 +1,5 @@
 //! Random changes, applied to both sides.
-use super::space::{Space, akeys, dkey, extents_apart, pick, value_len};
+use super::space::{Space, akeys, dkey, extents_apart, is_usually_array, pick, sum, value_len};
 use esker_backend::OwnedWrites;
 use esker_testing::Random;
 use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
@@ -65,8 +65,7 @@ enum Content {
 impl Content {
     /// An akey holds an array or a single value, and rarely changes its kind: never if that `lasts` after it was removed.
     fn random(random: &mut Random, akey: &[u8], lasts: bool) -> Self {
-        let kind = akey.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte));
-        let is_usual = kind % 2 == 0;
+        let is_usual = is_usually_array(akey);
         let is_array = is_usual && !random.one_in(30) || random.one_in(30);
         let is_array = if lasts { is_usual } else { is_array };
         match (is_array, random.one_in(5)) {
@@ -75,12 +74,12 @@ impl Content {
                 Self::Single(random.bytes(len as usize))
             }
             (true, true) => Self::Punch(extents_apart(random)),
-            (true, false) => Self::array(random, kind, lasts),
+            (true, false) => Self::array(random, sum(akey), lasts),
         }
     }
 
-    fn array(random: &mut Random, kind: u8, lasts: bool) -> Self {
-        let usual = RECORD_SIZES[usize::from(kind / 2) % RECORD_SIZES.len()];
+    fn array(random: &mut Random, sum: u8, lasts: bool) -> Self {
+        let usual = RECORD_SIZES[usize::from(sum / 2) % RECORD_SIZES.len()];
         let other = if random.one_in(30) { *pick(random, &RECORD_SIZES) } else { usual };
         let record_size = if lasts { usual } else { other };
         let extents = extents_apart(random);

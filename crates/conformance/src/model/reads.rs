@@ -1,5 +1,5 @@
 //! Random reads, and answers in a comparable form.
-use super::space::{Space, akeys, dkey, extent, pick};
+use super::space::{Space, akeys, dkey, extent, is_usually_array, pick};
 use crate::topics::joined;
 use esker_backend::OpenContainer;
 use esker_testing::Random;
@@ -105,7 +105,7 @@ impl Read {
                 oid,
                 dkey: Some(dkey(random, oid)).filter(|_| random.below(2) == 0),
             },
-            _ => Self::fetch(random, oid),
+            _ => Self::fetch(random, space, oid),
         }
     }
 
@@ -129,8 +129,9 @@ impl Read {
         Self::Query { oid, edge, dkey, after, akey, wants: (want_akey, want_extent) }
     }
 
-    fn fetch(random: &mut Random, oid: ObjectId) -> Self {
-        let wants = akeys(random, oid).into_iter().map(|akey| Want::random(random, akey)).collect();
+    fn fetch(random: &mut Random, space: &Space, oid: ObjectId) -> Self {
+        let (akeys, lasts) = (akeys(random, oid), space.lasting_kinds);
+        let wants = akeys.into_iter().map(|akey| Want::random(random, akey, lasts)).collect();
         let cond = if random.one_in(8) { Cond::DKEY_FETCH } else { Cond::NONE };
         Self::Fetch { oid, dkey: dkey(random, oid), cond, wants }
     }
@@ -193,7 +194,8 @@ impl Read {
 }
 
 impl Want {
-    fn random(random: &mut Random, akey: Vec<u8>) -> Self {
+    /// A random part of a fetch. If kinds of values last, it has no condition on an akey of the other kind.
+    fn random(random: &mut Random, akey: Vec<u8>, lasts: bool) -> Self {
         let extents = random.one_in(2).then(|| {
             let count = if random.one_in(3) { 3 } else { 1 };
             (0..count).map(|_| extent(random)).collect::<Vec<_>>()
@@ -206,7 +208,9 @@ impl Want {
             (_, Some(_)) => Some((records * size.max(8)) as usize),
             (_, None) => Some(150_000),
         };
-        let cond = if random.one_in(6) { Cond::AKEY_FETCH } else { Cond::NONE };
+        let is_of_kind = !lasts || extents.is_some() == is_usually_array(&akey);
+        let demands = random.one_in(6) && is_of_kind;
+        let cond = if demands { Cond::AKEY_FETCH } else { Cond::NONE };
         Self { akey, extents, size, room, cond }
     }
 

@@ -22,7 +22,7 @@ const TYPES: [ObjectType; 6] = [
 #[derive(Clone)]
 pub(super) struct Space {
     pub(super) oids: Vec<ObjectId>,
-    /// An akey that was removed keeps its kind of value.
+    /// An akey that was removed keeps its kind of value, and does not exist in reads of the other kind.
     pub(super) lasting_kinds: bool,
 }
 
@@ -63,6 +63,16 @@ pub(super) fn akeys(random: &mut Random, oid: ObjectId) -> Vec<Vec<u8>> {
     akeys.sort();
     akeys.dedup();
     akeys
+}
+
+/// Sum of the bytes of an akey, which determines its usual content.
+pub(super) fn sum(akey: &[u8]) -> u8 {
+    akey.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
+}
+
+/// True if the akey usually has records; false if it usually has a single value.
+pub(super) fn is_usually_array(akey: &[u8]) -> bool {
+    sum(akey) % 2 == 0
 }
 
 fn key(random: &mut Random, kind: KeyKind) -> Vec<u8> {
