@@ -103,7 +103,7 @@ fn messages_say_what_is_wrong_and_what_to_do() {
             &["pool", "create", "x", "--size", "900T"],
             "make it smaller, or choose another directory",
         ),
-        (&["cont", "query", "tank", "nope"], "`esker cont list`"),
+        (&["cont", "query", "tank", "nope"], "`esker cont list POOL`"),
         (
             &["kv", "put", "tank/run1", "i", "k", "v", "--class", "S32"],
             "does not fit a pool of 2 targets",

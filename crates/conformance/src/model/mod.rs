@@ -3,7 +3,8 @@
 //!
 //! ```
 //! use esker_backend::Pool;
-//! //! use esker_conformance::model;
+//! use esker_backend::memory::Memory;
+//! use esker_conformance::model;
 //! use std::sync::Arc;
 //!
 //! model::run(1, 200, &|| Arc::new(Memory::new(2)) as Arc<dyn Pool>);
