@@ -30,8 +30,8 @@ fn explain(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
-/// The message of a usage error in one line, with the arguments or values that it lists. Help that is shown in place
-/// of a missing command has none.
+/// The message of a usage error in one line, with the arguments or values that it lists. If clap shows help because the
+/// command is missing, there is no message to shorten.
 fn first_line(error: &clap::Error) -> String {
     if error.kind() == UsageKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "name a command: --help lists them".to_owned();

@@ -1,33 +1,14 @@
 //! Pools that take the layout of a container only when they create it.
 use dfs::{Dfs, MountOptions, NewDfs};
-use esker::backend::{Capabilities, NewContainer, Reply};
+use esker::Wait;
+use esker::backend::{Capabilities, NewContainer};
 use esker::types::ErrorKind;
 use esker::types::info::OpenMode;
-use esker::{Pool, Wait};
-use esker_conformance::between::{Interceptor, PoolBetween};
-use esker_conformance::faulty::{Fault, Faulty};
-use std::sync::Arc;
-
-/// Declares that layouts are fixed.
-struct FixedLayouts;
-
-impl Interceptor for FixedLayouts {
-    fn pass<'a, T: Send + Unpin + 'a>(
-        &'a self,
-        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
-    ) -> Reply<'a, T> {
-        call()
-    }
-
-    fn capabilities(&self, of: Capabilities) -> Capabilities {
-        Capabilities { fixed_layouts: true, ..of }
-    }
-}
+use esker_conformance::declaring;
 
 #[test]
 fn file_system_is_made_only_where_its_container_is() {
-    let backend = PoolBetween::before(Arc::new(Faulty::new(Fault::None)), &Arc::new(FixedLayouts));
-    let pool = Pool::from_backend(Arc::new(backend), OpenMode::ReadWrite);
+    let pool = declaring::memory(|able| Capabilities { fixed_layouts: true, ..able });
     pool.create_container(&NewContainer::named("plain")).wait().unwrap();
     let plain = pool.open_container("plain", OpenMode::ReadWrite).wait().unwrap();
     let error = Dfs::format(&plain, &NewDfs::default()).unwrap_err();

@@ -117,8 +117,8 @@ impl Shared {
         side_by_side(each.collect(), JOIN_MAX).await
     }
 
-    /// Description of a container in a listing. Its checksum and its time of creation are read once. Both are not known
-    /// of a container that this user may not open, or that is open for exclusive use.
+    /// Description of a container in a listing. Its checksum and its time of creation are read once. They stay unknown if
+    /// the container cannot be opened: this user may not open it, or another has opened it for exclusive use.
     async fn described(&self, listed: &Listed) -> ContainerInfo {
         let known = self.note(listed.uuid);
         let about = *known.about.lock();

@@ -72,7 +72,7 @@ pub(super) fn sum(akey: &[u8]) -> u8 {
 
 /// True if the akey usually has records; false if it usually has a single value.
 pub(super) fn is_usually_array(akey: &[u8]) -> bool {
-    sum(akey) % 2 == 0
+    sum(akey).is_multiple_of(2)
 }
 
 fn key(random: &mut Random, kind: KeyKind) -> Vec<u8> {

@@ -40,8 +40,8 @@ struct Initialisation {
 /// The system of this process, which the first call starts. Waits at most `time`.
 ///
 /// # Errors
-/// `NotSupported` if the library is not there, and in a forked child of a process that uses it; `TimedOut` if no agent
-/// of DAOS answers.
+/// `NotSupported` if the library is not there, and in a forked child of a process that uses it; `TimedOut` if
+/// the agent of DAOS does not answer within `time`.
 pub(crate) fn system(time: Duration) -> Result<&'static System> {
     check_process()?;
     let running = {
