@@ -8,12 +8,13 @@
 
 mod backend;
 pub mod binding;
+mod conditions;
 mod container;
-mod earlier;
 mod fetch;
 mod listing;
 mod metadata;
 mod names;
+mod net;
 mod objects;
 mod oids;
 mod pool;

@@ -1,6 +1,6 @@
 //! Listings of keys and extents. DAOS lists keys in an order of its own and continues only where it has stopped itself; so
 //! a listing is read as a whole, sorted, and handed out page by page.
-use super::earlier::without;
+use super::net::without;
 use super::or_empty;
 use super::proof::{Digest, Read};
 use super::read::Reader;
@@ -76,6 +76,11 @@ impl Reader<'_> {
             return Ok(akey == FLAT_AKEY && self.has_flat(dkey).await?);
         }
         Ok(self.stored_akeys(dkey).await?.iter().any(|key| key == akey))
+    }
+
+    /// The dkeys of an object, in the order of DAOS.
+    pub(super) async fn stored_dkeys(&self) -> Result<Vec<Vec<u8>>> {
+        or_empty(self.object.keys(self.tx(), None, false, DAOS_LISTING_BYTES_MAX).await)
     }
 
     /// The akeys of a dkey of an object that is not flat, in the order of DAOS.

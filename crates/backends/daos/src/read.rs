@@ -46,11 +46,15 @@ impl Reader<'_> {
         Ok(epoch)
     }
 
+    /// The epoch of the latest change of all keys. It is asked for outside a transaction, because libdaos ends the program
+    /// when a transaction commits that asked for it. The transaction has listed the dkeys before, so a change between
+    /// its epoch and this answer either restarts it or is in the answer.
     pub(super) async fn latest_epoch(&self) -> Result<Epoch> {
         if !self.exists().await? {
             return Ok(Epoch::default());
         }
-        let epoch = Epoch(self.object.max_epoch(self.tx()).await?);
+        let tx = self.tx().filter(|_| !self.is_transaction());
+        let epoch = Epoch(self.object.max_epoch(tx).await?);
         Ok(match self.view {
             View::Latest => epoch,
             View::Snapshot(taken) => epoch.min(taken),

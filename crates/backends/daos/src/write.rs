@@ -2,17 +2,18 @@
 //! read, are transactions of DAOS.
 use super::RECORDS_END;
 use super::container::Opened;
-use super::earlier::Earlier;
 use super::fetch::{are_apart, contended};
 use super::listing::Survivors;
+use super::net::{Net, NetAkey, NetDkey, NetObject};
 use super::proof::{Holds, holds};
 use super::read::Reader;
 use super::rules;
-use crate::binding::{AkeyUpdate, Content, Object, Tx};
+use crate::binding::{AkeyUpdate, Content, Tx};
 use esker_backend::check::check_write;
 use esker_types::limits::DAOS_TRIES_MAX;
 use esker_types::ops::{Change, Cond, Update, Value, View, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, Extent, FLAT_AKEY, ObjectId, Result};
+use std::collections::BTreeMap;
 
 /// Applies changes.
 pub(super) struct Writer<'a> {
@@ -28,10 +29,10 @@ impl Writer<'_> {
         }
         change.writes.iter().try_for_each(check_write)?;
         change.writes.iter().try_for_each(rules::check)?;
+        change.writes.iter().try_for_each(check_extents)?;
         match change.writes {
-            [write] if change.tokens.is_none() && !is_checked_here(&write.op) => {
-                let earlier = Earlier { oid: write.oid, writes: &[] };
-                self.apply(None, write, earlier).await?;
+            [write] if change.tokens.is_none() && !is_checked_here(write) => {
+                self.apply_alone(write).await?;
                 Ok(Epoch::now())
             }
             [] if change.tokens.is_none() => Ok(Epoch::now()),
@@ -64,236 +65,173 @@ impl Writer<'_> {
                 }
             }
         }
-        for (index, write) in change.writes.iter().enumerate() {
-            let earlier = Earlier { oid: write.oid, writes: &change.writes[..index] };
-            self.apply(Some(tx), write, earlier).await?;
+        let mut net = Net::default();
+        for write in change.writes {
+            let reader = self.reader(write.oid, Some(tx))?;
+            reader.check(net.object(write.oid), &write.op).await?;
+            net.add(write);
+        }
+        for (oid, net) in net.objects() {
+            self.reader(oid, Some(tx))?.send(net).await?;
         }
         tx.commit().await.map(Some)
     }
 
-    fn reader(&self, object: &Object, oid: ObjectId, tx: Option<&Tx>) -> Reader<'_> {
-        let (opened, object, tx) = (self.opened, object.clone(), tx.cloned());
-        Reader { opened, object, oid, tx, view: View::Latest, tokens: None }
+    fn reader(&self, oid: ObjectId, tx: Option<&Tx>) -> Result<Reader<'_>> {
+        let (opened, tx) = (self.opened, tx.cloned());
+        let object = opened.container.object(oid, true)?;
+        Ok(Reader { opened, object, oid, tx, view: View::Latest, tokens: None })
     }
 
-    async fn expect_exists(&self, object: &Object, oid: ObjectId, tx: Option<&Tx>) -> Result<()> {
-        match self.reader(object, oid, tx).exists().await? {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::NotFound, "the object does not exist")),
-        }
-    }
-
-    async fn apply(&self, tx: Option<&Tx>, write: &Write<'_>, earlier: Earlier<'_>) -> Result<()> {
+    /// Applies a write by one call, which checks its conditions.
+    async fn apply_alone(&self, write: &Write<'_>) -> Result<()> {
         let object = self.opened.container.object(write.oid, true)?;
-        let reader = self.reader(&object, write.oid, tx);
         match write.op {
             WriteOp::Update { dkey, cond, updates } => {
-                update(&reader, earlier, dkey, cond, updates).await
+                let wanted = updates.iter().filter(|it| !is_nothing(it));
+                let wanted = wanted.map(|it| AkeyUpdate { cond: it.cond.bits(), ..prepared(it) });
+                object.update(None, dkey, cond.bits(), wanted.collect()).await
             }
-            WriteOp::PunchObject { cond } => {
-                if is_checked_here(&write.op) {
-                    self.expect_exists(&object, write.oid, tx).await?;
-                }
-                object.punch(tx, cond.bits()).await
-            }
-            WriteOp::PunchDkey { dkey, cond } => punch_dkey(&reader, earlier, dkey, cond).await,
-            WriteOp::PunchAkeys { akeys: [], .. } => Ok(()),
-            WriteOp::PunchAkeys { dkey, akeys, cond } if rules::is_flat(write.oid) => {
-                match (akeys.contains(&FLAT_AKEY), cond.has(Cond::PUNCH)) {
-                    (_, true) if akeys.iter().any(|akey| *akey != FLAT_AKEY) => {
-                        Err(Error::new(ErrorKind::NotFound, "an akey does not exist"))
-                    }
-                    (true, _) => punch_dkey(&reader, earlier, dkey, cond).await,
-                    (false, _) => Ok(()),
-                }
-            }
-            WriteOp::PunchAkeys { dkey, akeys, cond } => {
-                punch_akeys(&reader, earlier, dkey, akeys, cond).await
+            WriteOp::PunchObject { cond } => object.punch(None, cond.bits()).await,
+            WriteOp::PunchDkey { dkey, cond } | WriteOp::PunchAkeys { dkey, cond, .. } => {
+                object.punch_dkey(None, dkey, cond.bits()).await
             }
         }
     }
 }
 
-/// True for a change that takes a look first, in the transaction that makes it. The punch of an object that is not there
-/// succeeds, whatever its condition. An akey whose records were all punched stays, so its last punch must remove it.
-fn is_checked_here(op: &WriteOp<'_>) -> bool {
-    match op {
+/// True for a write that takes a look first, in the transaction that makes it. The punch of an object that is not there
+/// succeeds, whatever its condition. An akey whose records were all punched stays, so its last punch must remove it; a dkey
+/// may stay whose akeys were all punched. Of conditions on a dkey and on an akey, DAOS checks one at most, and none for no
+/// akey. A flat object has one akey, which goes with its dkey.
+fn is_checked_here(write: &Write<'_>) -> bool {
+    match write.op {
         WriteOp::PunchObject { cond } => cond.has(Cond::PUNCH),
-        WriteOp::Update { updates, .. } => has_punch(updates),
-        WriteOp::PunchDkey { .. } | WriteOp::PunchAkeys { .. } => false,
+        WriteOp::Update { cond, updates, .. } => {
+            let on_dkey = cond.intersects(Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE));
+            updates.iter().all(is_nothing)
+                || updates.iter().any(|it| matches!(it.value, Value::PunchExtents(_)))
+                || on_dkey && updates.iter().any(|it| it.cond != Cond::NONE)
+        }
+        WriteOp::PunchDkey { .. } => false,
+        WriteOp::PunchAkeys { akeys, .. } => !rules::is_flat(write.oid) || akeys != [FLAT_AKEY],
     }
 }
 
-fn has_punch(updates: &[Update<'_>]) -> bool {
-    updates.iter().any(|update| matches!(update.value, Value::PunchExtents(_)))
-}
-
-async fn punch_dkey(
-    reader: &Reader<'_>,
-    earlier: Earlier<'_>,
-    dkey: &[u8],
-    cond: Cond,
-) -> Result<()> {
-    let is_checked = cond.has(Cond::PUNCH) && earlier.concern(dkey);
-    if is_checked && !reader.has_dkey_after(earlier, dkey).await? {
-        return Err(Error::new(ErrorKind::NotFound, "the dkey does not exist"));
+/// The net effect of a change on an object, sent in its transaction.
+impl Reader<'_> {
+    async fn send(&self, net: &NetObject<'_>) -> Result<()> {
+        if net.is_removed && !net.writes() {
+            return self.object.punch(self.tx(), 0).await;
+        }
+        if net.is_removed {
+            for dkey in self.stored_dkeys().await? {
+                if !net.dkeys.contains_key(dkey.as_slice()) {
+                    self.object.punch_dkey(self.tx(), &dkey, 0).await?;
+                }
+            }
+        }
+        for (dkey, net) in &net.dkeys {
+            self.send_dkey(dkey, net).await?;
+        }
+        Ok(())
     }
-    let cond = if is_checked { Cond::NONE } else { cond };
-    reader.object.punch_dkey(reader.tx(), dkey, cond.bits()).await
-}
 
-async fn punch_akeys(
-    reader: &Reader<'_>,
-    earlier: Earlier<'_>,
-    dkey: &[u8],
-    akeys: &[&[u8]],
-    cond: Cond,
-) -> Result<()> {
-    let is_checked = cond.has(Cond::PUNCH) && earlier.concern(dkey);
-    for akey in akeys.iter().filter(|_| is_checked) {
-        if !reader.has_akey_after(earlier, dkey, akey).await? {
-            return Err(Error::new(ErrorKind::NotFound, "an akey does not exist"));
+    async fn send_dkey(&self, dkey: &[u8], net: &NetDkey<'_>) -> Result<()> {
+        if net.is_removed && !net.writes() {
+            return self.object.punch_dkey(self.tx(), dkey, 0).await;
+        }
+        let mut removed = Vec::new();
+        if net.is_removed {
+            removed = self.akeys(dkey).await?;
+            removed.retain(|akey| !net.akeys.contains_key(akey.as_slice()));
+        }
+        let mut rounds = BTreeMap::<usize, Vec<AkeyUpdate>>::new();
+        for (akey, net) in &net.akeys {
+            let updates = self.updates_of(dkey, (akey, net), &mut removed).await?;
+            let numbered = updates.into_iter().enumerate();
+            numbered.for_each(|(round, update)| rounds.entry(round).or_default().push(update));
+        }
+        for updates in rounds.into_values() {
+            self.object.update(self.tx(), dkey, 0, updates).await?;
+        }
+        if removed.is_empty() {
+            return Ok(());
+        }
+        match !net.writes() && self.akeys(dkey).await?.iter().all(|akey| removed.contains(akey)) {
+            true => self.object.punch_dkey(self.tx(), dkey, 0).await,
+            false => self.object.punch_akeys(self.tx(), dkey, removed, 0).await,
         }
     }
-    let cond = if is_checked { Cond::NONE } else { cond };
-    let akeys = akeys.iter().map(|akey| akey.to_vec()).collect();
-    reader.object.punch_akeys(reader.tx(), dkey, akeys, cond.bits()).await
-}
 
-/// Updates akeys. DAOS checks the conditions, unless they depend on earlier writes of the change.
-async fn update(
-    reader: &Reader<'_>,
-    earlier: Earlier<'_>,
-    dkey: &[u8],
-    cond: Cond,
-    updates: &[Update<'_>],
-) -> Result<()> {
-    let mut wanted = updates.iter().map(prepared).collect::<Result<Vec<_>>>()?;
-    let (mut cond, mut emptied) = (cond, Vec::new());
-    if reader.is_transaction() && (has_punch(updates) || earlier.concern(dkey)) {
-        check_conditions(reader, earlier, dkey, cond, updates).await?;
-        wanted.iter_mut().flatten().for_each(|update| update.cond = 0);
-        cond = Cond::NONE;
-        emptied = leave_out_absent(reader, earlier, dkey, &mut wanted).await?;
-    }
-    let wanted: Vec<_> = wanted.into_iter().flatten().collect();
-    send(reader, dkey, cond, wanted).await?;
-    match emptied.is_empty() {
-        true => Ok(()),
-        false if rules::is_flat(reader.oid) => reader.object.punch_dkey(reader.tx(), dkey, 0).await,
-        false => reader.object.punch_akeys(reader.tx(), dkey, emptied, 0).await,
-    }
-}
-
-async fn check_conditions(
-    reader: &Reader<'_>,
-    earlier: Earlier<'_>,
-    dkey: &[u8],
-    cond: Cond,
-    updates: &[Update<'_>],
-) -> Result<()> {
-    check_dkey(reader, earlier, dkey, cond).await?;
-    let (insert, change) = (Cond::AKEY_INSERT, Cond::AKEY_UPDATE);
-    for update in updates.iter().filter(|it| it.cond.intersects(insert.union(change))) {
-        let exists = reader.has_akey_after(earlier, dkey, update.akey).await?;
-        check_existence("akey", exists, update.cond.has(insert), update.cond.has(change))?;
-    }
-    Ok(())
-}
-
-/// Leaves out punches of records of akeys that do not exist, for which DAOS would make them. Returns the akeys without
-/// any record after the update.
-async fn leave_out_absent(
-    reader: &Reader<'_>,
-    earlier: Earlier<'_>,
-    dkey: &[u8],
-    updates: &mut [Option<AkeyUpdate>],
-) -> Result<Vec<Vec<u8>>> {
-    let mut emptied = Vec::new();
-    for wanted in updates {
-        let Some(AkeyUpdate { akey, content: Content::Punch(extents), .. }) = wanted else {
-            continue;
-        };
-        match reader.survivors_after(earlier, (dkey, akey), extents).await? {
-            Survivors::Some => {}
-            Survivors::None => emptied.push(akey.clone()),
-            Survivors::Absent => *wanted = None,
+    /// The updates of an akey, one after the other. An akey of which nothing is left joins those to remove. Records of
+    /// an akey that does not exist are not punched: DAOS would make the akey.
+    async fn updates_of(
+        &self,
+        dkey: &[u8],
+        (akey, net): (&[u8], &NetAkey<'_>),
+        removed: &mut Vec<Vec<u8>>,
+    ) -> Result<Vec<AkeyUpdate>> {
+        if net.writes() {
+            let is_cleared = net.is_removed && net.single.is_none();
+            let clears = is_cleared && self.has_akey(dkey, akey).await?;
+            let cleared = clears.then(|| emptied(akey));
+            let wanted = net.single.iter().chain(&net.records).filter(|it| !is_nothing(it));
+            return Ok(cleared.into_iter().chain(wanted.map(|it| prepared(it))).collect());
         }
-    }
-    Ok(emptied)
-}
-
-/// Sends an update. In a transaction, akeys with conditions are updated one by one: libdaos would check several conditions
-/// as one, and ends the program if each akey has its own. The condition on the dkey is checked here then, and also if
-/// no akey is updated, for which DAOS would not check it.
-async fn send(
-    reader: &Reader<'_>,
-    dkey: &[u8],
-    cond: Cond,
-    updates: Vec<AkeyUpdate>,
-) -> Result<()> {
-    let (object, tx) = (&reader.object, reader.tx());
-    let is_split = tx.is_some() && updates.iter().any(|update| update.cond != 0);
-    if !is_split && !updates.is_empty() {
-        return object.update(tx, dkey, cond.bits(), updates).await;
-    }
-    check_dkey(reader, Earlier { oid: reader.oid, writes: &[] }, dkey, cond).await?;
-    for update in updates {
-        object.update(tx, dkey, 0, vec![update]).await?;
-    }
-    Ok(())
-}
-
-/// Checks a condition of an update that DAOS does not check.
-async fn check_dkey(
-    reader: &Reader<'_>,
-    earlier: Earlier<'_>,
-    dkey: &[u8],
-    cond: Cond,
-) -> Result<()> {
-    let (insert, change) = (Cond::DKEY_INSERT, Cond::DKEY_UPDATE);
-    if !cond.intersects(insert.union(change)) {
-        return Ok(());
-    }
-    let exists = reader.has_dkey_after(earlier, dkey).await?;
-    check_existence("dkey", exists, cond.has(insert), cond.has(change))
-}
-
-/// Checks the conditions that something must not exist (`inserts`), or must exist (`changes`).
-fn check_existence(what: &str, exists: bool, inserts: bool, changes: bool) -> Result<()> {
-    match exists {
-        true if inserts => Err(Error::new(ErrorKind::Exists, format!("the {what} exists"))),
-        false if changes => {
-            Err(Error::new(ErrorKind::NotFound, format!("the {what} does not exist")))
+        let left = self.left(dkey, (akey, net)).await?;
+        if left == Survivors::None {
+            removed.push(akey.to_vec());
         }
-        _ => Ok(()),
+        if left == Survivors::Absent || net.is_removed {
+            return Ok(Vec::new());
+        }
+        let punches = net.records.iter().filter(|it| matches!(it.value, Value::PunchExtents(_)));
+        Ok(punches.filter(|it| !is_nothing(it)).map(|it| prepared(it)).collect())
     }
 }
 
-/// An update as DAOS takes it; `None` if it concerns no record.
-fn prepared(update: &Update<'_>) -> Result<Option<AkeyUpdate>> {
+/// Punches all records of an akey.
+fn emptied(akey: &[u8]) -> AkeyUpdate {
+    let content = Content::Punch(vec![Extent::new(0, RECORDS_END)]);
+    AkeyUpdate { akey: akey.to_vec(), content, cond: 0 }
+}
+
+/// Refuses extents that DAOS does not take.
+fn check_extents(write: &Write<'_>) -> Result<()> {
+    let WriteOp::Update { updates, .. } = write.op else { return Ok(()) };
+    let fits = |update: &Update<'_>| match update.value {
+        Value::Array { extents, .. } => are_apart(not_empty(extents)),
+        Value::Single(_) | Value::PunchExtents(_) => true,
+    };
+    if updates.iter().all(fits) { Ok(()) } else { Err(unfit()) }
+}
+
+/// True for an update that concerns no record.
+fn is_nothing(update: &Update<'_>) -> bool {
+    match update.value {
+        Value::Single(_) => false,
+        Value::Array { extents, .. } => not_empty(extents).is_empty(),
+        Value::PunchExtents(extents) => punched(extents).is_empty(),
+    }
+}
+
+/// An update as DAOS takes it, without its condition.
+fn prepared(update: &Update<'_>) -> AkeyUpdate {
     let content = match update.value {
         Value::Single(data) => Content::Single(data.part(0, data.len()).into_owned()),
         Value::Array { record_size, extents, data } => {
-            let extents = not_empty(extents);
-            if !are_apart(extents.clone()) {
-                return Err(unfit());
-            }
             let data = data.part(0, data.len()).into_owned();
-            Content::Array { record_size, extents, data }
+            Content::Array { record_size, extents: not_empty(extents), data }
         }
-        Value::PunchExtents(extents) => {
-            let all = Extent::new(0, RECORDS_END);
-            let inside = not_empty(extents).into_iter().filter_map(|it| it.intersect(all));
-            Content::Punch(inside.collect())
-        }
+        Value::PunchExtents(extents) => Content::Punch(punched(extents)),
     };
-    let is_nothing = match &content {
-        Content::Single(_) => false,
-        Content::Array { extents, .. } | Content::Punch(extents) => extents.is_empty(),
-    };
-    let (akey, cond) = (update.akey.to_vec(), update.cond.bits());
-    Ok((!is_nothing).then_some(AkeyUpdate { akey, content, cond }))
+    AkeyUpdate { akey: update.akey.to_vec(), content, cond: 0 }
+}
+
+fn punched(extents: &[Extent]) -> Vec<Extent> {
+    let all = Extent::new(0, RECORDS_END);
+    not_empty(extents).into_iter().filter_map(|extent| extent.intersect(all)).collect()
 }
 
 fn not_empty(extents: &[Extent]) -> Vec<Extent> {

@@ -68,10 +68,14 @@ pub(crate) fn check_class(container: &Container, oid: ObjectId) -> Result<()> {
     rule(|| oid.class().opens_in_daos(able.targets, able.domains), Code::INVAL)
 }
 
-/// The akeys of an update in a transaction have one condition: DAOS's library ends the program otherwise.
+/// The akeys of an update in a transaction have one condition: DAOS's library ends the program otherwise. An update with
+/// conditions on its dkey and on akeys is not made either, because DAOS checks one of them at most.
 pub(crate) fn check_conditions(flags: u64, access: Access<'_>) -> Result<()> {
-    let is_harmful = || flags & Cond::PER_AKEY.bits() != 0 && matches!(access, Access::Tx(_));
-    rule(|| !is_harmful(), Code::INVAL)
+    let has = |conds: Cond| flags & conds.bits() != 0;
+    let is_harmful = || has(Cond::PER_AKEY) && matches!(access, Access::Tx(_));
+    let on_akeys = Cond::AKEY_INSERT.union(Cond::AKEY_UPDATE).union(Cond::PER_AKEY);
+    let is_mixed = || has(Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE)) && has(on_akeys);
+    rule(|| !is_harmful() && !is_mixed(), Code::INVAL)
 }
 
 /// A listing of records has room for few.
@@ -179,7 +183,10 @@ pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Re
 }
 
 /// The epoch of the last change of an object. DAOS tells the latest, also to one who reads a snapshot that has the object.
+/// DAOS's library ends the program when a transaction commits that has asked for it.
 pub(crate) async fn epoch(object: &Object, access: Access<'_>) -> Result<Epoch> {
+    let is_harmful = || matches!(access, Access::Tx(tx) if tx.is_open() && tx.epoch().is_none());
+    rule(|| !is_harmful(), Code::INVAL)?;
     let epoch = object.epoch(access).await?;
     let is_snapshot = match access {
         Access::Latest => false,

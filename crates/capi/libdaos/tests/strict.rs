@@ -16,10 +16,11 @@ use daos::snapshot::daos_cont_create_snap;
 use daos::tx::{daos_tx_close, daos_tx_commit, daos_tx_open, daos_tx_open_snap};
 use std::ffi::{CStr, c_int};
 
-/// `DAOS_OT_MULTI_LEXICAL`, `DAOS_COND_PUNCH`, and `DAOS_COND_PER_AKEY`.
+/// `DAOS_OT_MULTI_LEXICAL`, `DAOS_COND_PUNCH`, `DAOS_COND_PER_AKEY`, and `DAOS_COND_DKEY_INSERT | DAOS_COND_AKEY_INSERT`.
 const MULTI_LEXICAL: u32 = 7;
 const COND_PUNCH: u64 = 1;
 const COND_PER_AKEY: u64 = 0x80;
+const COND_MIXED: u64 = 0x12;
 /// The classes `OC_TINY`, which DAOS names but does not have, and `OC_S1`.
 const TINY: u64 = 51 << 32;
 const S1: u64 = 0x0001_0001 << 32;
@@ -88,7 +89,26 @@ fn check_akeys(store: &Store) {
     }
 }
 
-/// The latest change of an object is told to readers of a snapshot too.
+/// A key that a transaction has punched is not updated in it: later updates that depend on the key would find it absent.
+fn check_replaced(store: &Store) {
+    let oh = opened(store, MULTI_HASHED);
+    let punch_object = |th| daos_obj_punch(oh, th, 0, WAIT);
+    let punch_dkey = |th| daos_obj_punch_dkeys(oh, th, 0, 1, at(&mut iov(b"d")), WAIT);
+    let punch_akey =
+        |th| daos_obj_punch_akeys(oh, th, 0, at(&mut iov(b"d")), 1, at(&mut iov(b"a")), WAIT);
+    let punches: [&dyn Fn(Handle) -> c_int; 3] = [&punch_object, &punch_dkey, &punch_akey];
+    for (punch, others) in punches.iter().zip([[INVAL, INVAL], [INVAL, 0], [0, 0]]) {
+        let mut th = NONE;
+        assert_eq!(put(oh, b"d", &[b"a"]), 0);
+        assert_eq!(daos_tx_open(store.coh, at(&mut th), 0, WAIT), 0);
+        assert_eq!(punch(th), 0);
+        assert_eq!(put_in(oh, th, 0, b"d", &[b"a"]), INVAL);
+        assert_eq!([put_in(oh, th, 0, b"d", &[b"b"]), put_in(oh, th, 0, b"e", &[b"a"])], others);
+        assert_eq!(daos_tx_close(th, WAIT), 0);
+    }
+}
+
+/// The latest change of an object is told to readers of a snapshot too. Transactions do not ask for it.
 fn check_epoch(store: &Store) {
     let oh = opened(store, MULTI_HASHED);
     assert_eq!(put(oh, b"d", &[b"a"]), 0);
@@ -98,6 +118,9 @@ fn check_epoch(store: &Store) {
     assert_eq!(daos_tx_open_snap(store.coh, taken, at(&mut th), WAIT), 0);
     assert_eq!(daos_obj_query_max_epoch(oh, th, at(&mut epoch), WAIT), 0);
     assert!(epoch > taken);
+    assert_eq!(daos_tx_close(th, WAIT), 0);
+    assert_eq!(daos_tx_open(store.coh, at(&mut th), 0, WAIT), 0);
+    assert_eq!(daos_obj_query_max_epoch(oh, th, at(&mut epoch), WAIT), INVAL);
     assert_eq!(daos_tx_close(th, WAIT), 0);
 }
 
@@ -176,7 +199,9 @@ fn library_refuses_what_daos_refuses() {
     assert_eq!((connect(c"daos_server"), connect(c"other")), (0, INVAL));
 
     check_akeys(&store);
+    check_replaced(&store);
     check_epoch(&store);
+    assert_eq!(put_in(many, NONE, COND_MIXED, b"new", &[b"a"]), INVAL);
 
     let absent = opened(&store, MULTI_HASHED);
     assert_eq!(daos_obj_punch(absent, NONE, COND_PUNCH, WAIT), 0);

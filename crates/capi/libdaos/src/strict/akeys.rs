@@ -53,6 +53,22 @@ static BUFFERED: Mutex<BTreeMap<usize, Buffered>> = Mutex::new(BTreeMap::new());
 pub(crate) struct Buffered {
     written: BTreeSet<Name>,
     punched: BTreeSet<Name>,
+    removed: Vec<Removal>,
+}
+
+/// An object, a dkey, or akeys that a transaction is about to remove.
+struct Removal {
+    oid: ObjectId,
+    dkey: Option<Vec<u8>>,
+    akeys: Option<Vec<Vec<u8>>>,
+}
+
+impl Removal {
+    fn covers(&self, name: &Name) -> bool {
+        name.oid == self.oid
+            && self.dkey.as_ref().is_none_or(|dkey| name.dkey == *dkey)
+            && self.akeys.as_ref().is_none_or(|akeys| akeys.contains(&name.akey))
+    }
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -95,7 +111,8 @@ impl Kind {
 }
 
 /// Refuses another kind of value than an akey had, and a punch of records of an akey that does not exist. DAOS makes the
-/// akey then, and no program should rely on that.
+/// akey then, and no program should rely on that. Refuses an update of a key that the transaction has punched: later
+/// updates that depend on the key would find it absent.
 pub(crate) async fn check(
     object: &Object,
     dkey: &[u8],
@@ -106,6 +123,9 @@ pub(crate) async fn check(
         let name = name_in(object, dkey, change.akey);
         let kind = locked(&KINDS).get(&name).copied();
         kind.map_or(Ok(()), |kind| kind.check(change.content))?;
+        if is_removed(&name, access) {
+            return Err(Code::INVAL);
+        }
         let is_made = change.content == Content::Punch
             && !is_buffered(&name, access)
             && !exists(object, dkey, change.akey).await?;
@@ -146,6 +166,12 @@ fn is_buffered(name: &Name, access: Access<'_>) -> bool {
     locked(&BUFFERED).get(&address(tx)).is_some_and(|buffered| buffered.written.contains(name))
 }
 
+fn is_removed(name: &Name, access: Access<'_>) -> bool {
+    let Access::Tx(tx) = access else { return false };
+    let covers = |buffered: &Buffered| buffered.removed.iter().any(|removal| removal.covers(name));
+    locked(&BUFFERED).get(&address(tx)).is_some_and(covers)
+}
+
 fn buffer(tx: &Transaction, name: Name, content: Content) {
     let mut all = locked(&BUFFERED);
     let buffered = all.entry(address(tx)).or_default();
@@ -163,16 +189,16 @@ pub(crate) fn note_punch(
     access: Access<'_>,
 ) {
     let Access::Tx(tx) = access else { return };
-    let oid = object.oid();
-    let is_removed = |name: &Name| {
-        name.oid == oid
-            && dkey.is_none_or(|dkey| name.dkey == dkey)
-            && akeys.is_none_or(|akeys| akeys.contains(&name.akey.as_slice()))
+    let removal = Removal {
+        oid: object.oid(),
+        dkey: dkey.map(<[u8]>::to_vec),
+        akeys: akeys.map(|akeys| akeys.iter().map(|akey| akey.to_vec()).collect()),
     };
-    if let Some(buffered) = locked(&BUFFERED).get_mut(&address(tx)) {
-        buffered.punched.retain(|name| !is_removed(name));
-        buffered.written.retain(|name| !is_removed(name));
-    }
+    let mut all = locked(&BUFFERED);
+    let buffered = all.entry(address(tx)).or_default();
+    buffered.punched.retain(|name| !removal.covers(name));
+    buffered.written.retain(|name| !removal.covers(name));
+    buffered.removed.push(removal);
 }
 
 /// Takes the notes of a transaction that ends or begins again.
