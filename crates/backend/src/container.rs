@@ -6,8 +6,9 @@ use bytes::Bytes;
 use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, Wanted,
+    AkeyRef, Anchor, Change, Commit, Cond, DkeyFetch, FIRST_CHUNK, KeyFound, KeyQuery, KeyScope,
+    LAST_OF_FIRST, ListLimit, Preparation, ReadAt, ReadLease, ReadTokens, Removal, STRIPE_MARK,
+    StoredExtent, Take, Taken, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
@@ -239,6 +240,33 @@ pub trait OpenContainer: Metadata {
     /// backend has lost count, the object stays until a cleanup calls this again.
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
         Reply::Ready(Ok(self.leases().is_some_and(|leases| leases.unlink_on_last_close(oid))))
+    }
+
+    /// Removes a dkey and returns its content, if its array has the expected bytes. `None` if not, if the content is
+    /// longer than [`esker_types::limits::TAKEN_BYTES_MAX`], or if others keep changing it: then nothing was changed.
+    fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
+        Reply::Pending(Box::pin(crate::take::take(self, take)))
+    }
+
+    /// Removes an array of bytes that ends in its first chunk, unless a process has a lease on it: then as
+    /// [`OpenContainer::unlink_on_last_close`]. No directory entry may refer to the object any more. An array with a stripe
+    /// mark stays. The call may be repeated.
+    fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
+        Reply::Pending(Box::pin(async move {
+            if self.unlink_on_last_close(oid).await? {
+                return Ok(Removal::InUse);
+            }
+            // Most removed files are empty, and a read is cheaper than a write.
+            match self.query_key(oid, LAST_OF_FIRST, ReadAt::LATEST).await? {
+                None => Ok(Removal::Removed),
+                Some(found) if found.akey == STRIPE_MARK => Ok(Removal::Striped),
+                Some(_) => {
+                    let op = WriteOp::PunchDkey { dkey: &FIRST_CHUNK, cond: Cond::NONE };
+                    self.write(Change::from_writes(&[Write { oid, op }])).await?;
+                    Ok(Removal::Removed)
+                }
+            }
+        }))
     }
 
     /// Records that a lock file of an object is about to be created, or was removed. Backends look there for

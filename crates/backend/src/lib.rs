@@ -21,6 +21,7 @@ mod placement;
 mod pool;
 mod query;
 mod reply;
+mod take;
 
 pub use container::OpenContainer;
 pub use esker_types as types;

@@ -5,7 +5,7 @@ use crate::lease::Lease;
 use crate::view::View;
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, DkeyFetch, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent,
-    Update, Wanted, Write, WriteOp,
+    Take, Taken, Update, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
@@ -119,6 +119,17 @@ impl Object {
     /// [`ErrorKind::NotFound`] if the condition fails.
     pub async fn punch_dkey(&self, dkey: &[u8], cond: Cond, access: Access<'_>) -> Result<()> {
         self.write(WriteOp::PunchDkey { dkey, cond }, access).await
+    }
+
+    /// Removes a dkey of this object and returns its content, if its array has the expected bytes. `None` if not, or if the
+    /// content is too long: then nothing was changed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TxUncertain`] if the connection to the node was lost: the dkey was removed by this call, or has been
+    /// changed by others.
+    pub async fn take(&self, take: Take<'_>) -> Result<Option<Taken>> {
+        self.check_writable()?;
+        self.container.writable()?.take(Take { oid: self.oid, ..take }).await
     }
 
     /// Removes akeys of a dkey. With [`Cond::PUNCH`], all of them must exist or none is removed.

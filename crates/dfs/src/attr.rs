@@ -133,7 +133,8 @@ impl Attr {
 /// The array that holds the content of a file.
 pub(crate) fn content(fs: &Mounted, inode: &Inode) -> Result<Array> {
     let attributes = ArrayAttributes { cell_size: 1, chunk_size: chunk_size(fs, inode) };
-    fs.container().open_array_with_attributes(inode.oid, attributes)
+    let content = fs.container().open_array_with_attributes(inode.oid, attributes)?;
+    Ok(if fs.has_stripe_marks { content.with_reliable_marks() } else { content })
 }
 
 fn chunk_size(fs: &Mounted, inode: &Inode) -> u64 {

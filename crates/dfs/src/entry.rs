@@ -8,7 +8,8 @@ use crate::inode::{INODE_BYTES, Inode};
 use crate::limits::NAME_MAX;
 use esker::types::limits::{INLINE_MAX, SINGLE_VALUE_MAX};
 use esker::types::ops::{
-    Anchor, Cond, DkeyFetch, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
+    Anchor, Cond, DkeyFetch, Fetch, ListLimit, Sink, Source, Take, Taken, Update, Value, Write,
+    WriteOp,
 };
 use esker::types::{Error, ErrorKind, Extent, ObjectId, Result};
 use esker::{Access, Container, Object, Wait};
@@ -307,6 +308,26 @@ impl FullEntry {
             }
         }
         Ok(Some(Self { inode, others }))
+    }
+
+    /// Removes the entry of the object `oid` and returns it; `None` if the name is free or names another object, or if the
+    /// entry is too long: then nothing was changed.
+    ///
+    /// # Errors
+    /// The errors of [`Object::take`].
+    pub(crate) fn take(dir: &Object, name: &[u8], oid: ObjectId) -> Result<Option<Self>> {
+        let expected = [oid.lo.to_le_bytes(), oid.hi.to_le_bytes()];
+        let take = Take {
+            oid: dir.oid(),
+            dkey: name,
+            akey: INODE_AKEY,
+            extent: INODE_EXTENT,
+            at: OID_EXTENT.start,
+            expected: expected.as_flattened(),
+        };
+        let Some(Taken { bytes, others }) = dir.take(take).wait()? else { return Ok(None) };
+        let bytes = bytes.try_into().unwrap_or([0; INODE_BYTES]);
+        Ok(Some(Self { inode: Inode::from_bytes(&bytes)?, others }))
     }
 
     /// The value of an akey other than the inode's.

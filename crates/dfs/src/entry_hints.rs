@@ -96,6 +96,11 @@ impl EntryHints {
         inodes.insert(location, inode).is_none()
     }
 
+    /// Forgets an entry that this process removed.
+    pub(crate) fn forget(&self, location: &EntryLocation) {
+        self.inodes.lock().remove(location);
+    }
+
     /// Counts a cache miss in a directory. Returns a read-ahead if it is due.
     pub(crate) fn count_miss(&self, dir: ObjectId, name: &[u8], is_new: bool) -> Option<ReadAhead> {
         let mut directories = self.directories.lock();

@@ -74,7 +74,7 @@ impl Node {
             return Ok(file);
         }
         // If it was removed between the lookup and the lease, its content may be gone.
-        if file.stored()?.is_none() {
+        if !file.is_cached() && file.stored()?.is_none() {
             return Err(self.gone_error());
         }
         if open.truncate {
@@ -213,6 +213,7 @@ impl File {
             let range = [Extent::new(offset, len)];
             return self.content.write(&range, source, Access::Latest).await;
         }
+        self.content.prepare_write(offset + len, Access::Latest).await?;
         let mut done = 0;
         let chunks = std::iter::from_fn(|| {
             let count = (chunk - (offset + done) % chunk).min(len - done);
@@ -389,6 +390,13 @@ impl File {
     fn location(&self) -> Option<EntryLocation> {
         let open_files = &self.node.fs().mounted().open_files;
         open_files.location(self.node.oid(), || self.node.location())
+    }
+
+    /// True if its entry is cached under a read lease: it exists at this moment.
+    fn is_cached(&self) -> bool {
+        let mounted = self.node.fs().mounted();
+        let cached = |location| mounted.entry_cache.inode(mounted.container(), &location);
+        self.location().and_then(cached).is_some_and(|inode| inode.oid == self.node.oid())
     }
 
     /// Its inode and the location of its entry, even if another process moved or removed it.

@@ -70,10 +70,14 @@ impl Dfs {
     pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
         container.transaction().map(drop).map_err(explain_no_transactions)?;
         check_declared(container, new)?;
+        let has_marks = superblock::can_rely_on_stripe_marks(container)?;
         let roots = superblock::format(container, new)?;
         let properties = superblock::properties(roots);
-        let changes: Vec<_> =
+        let mut changes: Vec<_> =
             properties.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();
+        if has_marks {
+            changes.push((esker::STRIPE_MARKS, Some(&[1])));
+        }
         container.properties().change(&changes).wait()
     }
 
@@ -104,10 +108,13 @@ impl Dfs {
         let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view).wait()?;
         let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root_error)?;
         let roots = roots.with_root(root.oid);
+        let has_stripe_marks = superblock::has_stripe_marks(&container)?;
         let read_only = options.read_only
             || options.snapshot.is_some()
             || container.mode() == OpenMode::ReadOnly;
-        let fs = Self::new(Mounted::new(container, (superblock, roots), (view, read_only), root));
+        let mut mounted = Mounted::new(container, (superblock, roots), (view, read_only), root);
+        mounted.has_stripe_marks = has_stripe_marks;
+        let fs = Self::new(mounted);
         if !read_only {
             orphans::sweep(&fs)?;
         }

@@ -52,6 +52,8 @@ pub(crate) struct Mounted {
     pub(crate) entry_cache: EntryCache,
     pub(crate) validated_paths: ValidatedPaths,
     pub(crate) directory_cache: DirectoryCache,
+    /// Its files have stripe marks if they need them ([`esker::STRIPE_MARKS`]).
+    pub(crate) has_stripe_marks: bool,
 }
 
 /// Space of a file system (POSIX: `statvfs`).
@@ -194,6 +196,7 @@ impl Mounted {
             entry_cache: EntryCache::default(),
             validated_paths: ValidatedPaths::default(),
             directory_cache: DirectoryCache::default(),
+            has_stripe_marks: false,
         }
     }
 

@@ -81,6 +81,11 @@ impl OpenFiles {
         self.0.lock().get(&oid).map_or_else(|| Some(found()), |file| file.location.clone())
     }
 
+    /// True if this process has the file open.
+    pub(crate) fn is_open(&self, oid: ObjectId) -> bool {
+        self.0.lock().contains_key(&oid)
+    }
+
     /// The location of the entry of a file that is open here.
     pub(crate) fn open_file_location(&self, oid: ObjectId) -> Option<EntryLocation> {
         self.0.lock().get(&oid).and_then(|file| file.location.clone())

@@ -83,17 +83,28 @@ pub(crate) fn store_new_location(
 /// Frees the content of a file that lost its name, now or on last close. `is_stored` is the result of
 /// [`store_if_open`].
 pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_stored: bool) -> Result<()> {
-    match (is_used(fs, inode.oid)?, is_stored) {
-        (true, true) => Ok(()),
-        (false, true) => bury(fs, inode),
-        (false, false) => free(fs, inode),
-        // A process opened it just before the name was removed.
-        (true, false) => {
-            let orphans = object(fs.container())?;
-            entry::put(&orphans, &name(inode.oid), inode, Access::Latest)?;
-            bury(fs, inode)
-        }
+    if is_stored {
+        return if is_used(fs, inode.oid)? { Ok(()) } else { bury(fs, inode) };
     }
+    fs.release_if_closed(inode.oid)?;
+    if attr::content(fs, inode)?.remove_unused().wait()? {
+        return Ok(());
+    }
+    // A process opened it just before the name was removed.
+    entry::put(&object(fs.container())?, &name(inode.oid), inode, Access::Latest)?;
+    bury(fs, inode)
+}
+
+/// Frees the content of a file whose entry was taken away, now or on last close. Other processes that have it open find
+/// the entry among the orphans in a moment: [`find_used`] waits for that.
+pub(crate) fn abandon_taken(fs: &Mounted, entry: &FullEntry) -> Result<()> {
+    let inode = &entry.inode;
+    fs.release_if_closed(inode.oid)?;
+    if attr::content(fs, inode)?.remove_unused().wait()? {
+        return Ok(());
+    }
+    entry.write(&object(fs.container())?, &name(inode.oid), Access::Latest)?;
+    bury(fs, inode)
 }
 
 /// Marks the file to be unlinked on last close; false if no process has it open. Releases the deferred leases of this
@@ -141,7 +152,7 @@ fn remove_entry(fs: &Mounted, entry: &[u8]) -> Result<()> {
 
 /// Frees the content of an orphan.
 fn free_orphan(fs: &Mounted, inode: &Inode) -> Result<()> {
-    free(fs, inode)?;
+    attr::content(fs, inode)?.remove().wait()?;
     object(fs.container())?.punch_dkey(&going(inode.oid), Cond::NONE, Access::Latest).wait()
 }
 
@@ -308,15 +319,6 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
 fn is_recent_directory(inode: &Inode) -> bool {
     let age = inode.ctime.apart(Time::now());
     inode.kind == Kind::Directory && age.as_secs() < MOVED_DIRECTORY_SECONDS
-}
-
-/// Frees the content of a file. Most removed files are empty, and reading the size is cheaper than a write.
-fn free(fs: &Mounted, inode: &Inode) -> Result<()> {
-    let content = attr::content(fs, inode)?;
-    match content.size(Access::Latest).wait()? {
-        0 => Ok(()),
-        _ => content.destroy(Access::Latest).wait(),
-    }
 }
 
 impl Dfs {

@@ -1,5 +1,5 @@
 //! Removing entries.
-use crate::entry::{self, FullEntry};
+use crate::entry::{self, EntryLocation, FullEntry};
 use crate::existing::{Check, Existing};
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
@@ -19,7 +19,49 @@ impl Node {
         if entry::is_special(name) {
             return Err(self.refusal(name, ErrorKind::IsDirectory, "is a directory"));
         }
+        if self.take_away(name)? {
+            return Ok(());
+        }
         self.remove(name, |inode, _| self.check_not_directory(name, inode))
+    }
+
+    /// Removes a file or symbolic link over nodes in two requests, one for the entry and one for the content, if this
+    /// process knows which object the name leads to. False if nothing was changed.
+    fn take_away(&self, name: &[u8]) -> Result<bool> {
+        let (dir, mounted) = (self.directory()?, self.fs().mounted());
+        if !mounted.has_stripe_marks || self.fs().is_read_only() {
+            return Ok(false);
+        }
+        let Some(known) = self.known_entry(name)? else { return Ok(false) };
+        // The transaction of a removal keeps the entry of a file that is open.
+        if known.kind == Kind::Directory || mounted.open_files.is_open(known.oid) {
+            return Ok(false);
+        }
+        mounted.entry_hints.forget(&self.location_of(name));
+        let entry = match FullEntry::take(&dir, name, known.oid) {
+            // The name does not lead there any more. Perhaps others moved the file: its content stays.
+            Err(error) if error.kind() == ErrorKind::TxUncertain => None,
+            Ok(None) => return Ok(false),
+            taken => taken?,
+        };
+        self.note_entries_changed()?;
+        let Some(entry) = entry.filter(|entry| entry.inode.kind == Kind::File) else {
+            return Ok(true);
+        };
+        mounted.note_removal(entry.inode.oid);
+        orphans::abandon_taken(mounted, &entry).map(|()| true)
+    }
+
+    /// The entry of this name when this process last saw it, or now.
+    fn known_entry(&self, name: &[u8]) -> Result<Option<Inode>> {
+        match self.fs().mounted().entry_hints.inode(&self.location_of(name)) {
+            None => self.find(name, self.fs().view()),
+            known => Ok(known),
+        }
+    }
+
+    fn location_of(&self, name: &[u8]) -> EntryLocation {
+        EntryLocation { dir: self.oid(), name: name.into() }
     }
 
     /// Removes as [`Node::unlink`], if `check` allows it: the transaction of the removal calls it with the entry.

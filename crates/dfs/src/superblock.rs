@@ -2,7 +2,7 @@
 use crate::entry;
 use crate::inode::{Inode, Kind, MODE_MASK, Time, process_owner};
 use crate::limits::CHUNK_BYTES;
-use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
+use esker::types::ops::{Anchor, Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
 
@@ -290,6 +290,25 @@ impl Superblock {
 /// A little-endian number of up to 8 bytes.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// True if the arrays of a container over nodes will have stripe marks: none was made without. On other pools they have
+/// none.
+pub(crate) fn can_rely_on_stripe_marks(container: &Container) -> Result<bool> {
+    if !container.capabilities().read_leases {
+        return Ok(false);
+    }
+    let objects = container.list_objects(&mut Anchor::Start, 1, Access::Latest).wait()?;
+    Ok(objects.is_empty())
+}
+
+/// True if the files of a container over nodes have stripe marks if they need them: it was made a file system while it was
+/// empty, by a release that sets them, and is not a copy.
+pub(crate) fn has_stripe_marks(container: &Container) -> Result<bool> {
+    if !container.capabilities().read_leases {
+        return Ok(false);
+    }
+    Ok(container.properties().get(esker::STRIPE_MARKS).wait()?.is_some())
 }
 
 fn has_files_layout(container: &Container) -> Result<bool> {

@@ -243,6 +243,8 @@ async fn answer_any(
         ContainerRequest::UnlinkOnLastClose(oid) => {
             Reply::Flag(container.unlink_on_last_close(oid).await?)
         }
+        ContainerRequest::Take(take) => Reply::Taken(container.take(take).await?),
+        ContainerRequest::RemoveUnused(oid) => Reply::Removal(container.remove_unused(oid).await?),
         ContainerRequest::LeaseReads(tokens) => {
             check("tokens of a lease", tokens.len(), LEASE_TOKENS_MAX)?;
             let lease = container.lease_reads(&fetch::read_tokens(&tokens)).await?;
@@ -308,6 +310,8 @@ async fn answer_read(
         | ContainerRequest::Release(_)
         | ContainerRequest::ReleaseEach(_)
         | ContainerRequest::UnlinkOnLastClose(_)
+        | ContainerRequest::RemoveUnused(_)
+        | ContainerRequest::Take(_)
         | ContainerRequest::LeaseReads(_)
         | ContainerRequest::PrepareChange(..)
         | ContainerRequest::PrepareSnapshot(..) => return Err(out_of_place()),

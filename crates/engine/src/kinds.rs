@@ -91,7 +91,7 @@ impl RequestKind {
             Of::Metadata(_) => Self::Metadata,
             Of::Close | Of::Rename(_) => Self::Container,
             Of::AllocateOids(_) | Of::NextOid => Self::Oids,
-            Of::Write(_) | Of::WriteProved(_) => Self::Write,
+            Of::Write(_) | Of::WriteProved(_) | Of::Take(_) => Self::Write,
             Of::Fetch(..) => Self::Fetch,
             Of::ListKeys(..) | Of::ListExtents(..) | Of::ListObjects(..) => Self::List,
             Of::Query(..) | Of::QueryEach(..) | Of::LastEpoch(..) => Self::Query,
@@ -100,7 +100,8 @@ impl RequestKind {
             | Of::LeaseEach(_)
             | Of::Release(_)
             | Of::ReleaseEach(_)
-            | Of::UnlinkOnLastClose(_) => Self::Lease,
+            | Of::UnlinkOnLastClose(_)
+            | Of::RemoveUnused(_) => Self::Lease,
             Of::LeaseReads(_) => Self::LeaseReads,
             Of::PrepareChange(..) | Of::PrepareSnapshot(..) => Self::Commit,
         }

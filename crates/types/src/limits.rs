@@ -123,6 +123,9 @@ pub const DECISIONS_MAX: usize = 1 << 16;
 /// Commit decisions that are swept at a time.
 pub const DECISIONS_SWEPT_MAX: usize = 4096;
 
+/// Bytes of the values of a dkey that is removed and returned by one operation.
+pub const TAKEN_BYTES_MAX: u64 = 256 << 10;
+
 /// Slots whose last change a target remembers, so that a repeated request is not applied twice. The quarter that was
 /// unused for longest is removed when they are full.
 pub const CHANGE_IDS_MAX: usize = 1 << 16;

@@ -15,10 +15,10 @@ use sha2::Sha256;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Newest version of the protocol that this release speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Oldest version of the protocol that this release speaks.
-pub const OLDEST_VERSION: u16 = 2;
+pub const OLDEST_VERSION: u16 = 3;
 
 /// Bytes of a secret, a nonce and a proof.
 const LEN: usize = 32;

@@ -4,7 +4,7 @@ use esker_types::info::{
 };
 use esker_types::ops::{
     Anchor, ChangeId, Commit, CommitId, Cond, Decisions, KeyFound, KeyQuery, ListLimit, Outcome,
-    StoredExtent, View,
+    Removal, StoredExtent, Take, Taken, View,
 };
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, KeyBatch, ObjectId, Result, Uuid};
 use serde::{Deserialize, Serialize};
@@ -214,6 +214,10 @@ pub enum ContainerRequest<'a> {
     LeaseEach(Vec<ObjectId>),
     /// The end of a lease on each of several objects: [`Reply::Flags`].
     ReleaseEach(Vec<ObjectId>),
+    /// Removes an array that ends in its first chunk and has no lease: [`Reply::Removal`].
+    RemoveUnused(ObjectId),
+    /// Removes a dkey and returns its content: [`Reply::Taken`].
+    Take(#[serde(borrow)] Take<'a>),
 }
 
 /// The state that a read sees, and whether it returns tokens.
@@ -356,6 +360,10 @@ pub enum Reply {
     Flags(Vec<bool>),
     /// Commit decisions.
     Decisions(Decisions),
+    /// Result of the removal of an array.
+    Removal(Removal),
+    /// Content of a dkey that was removed.
+    Taken(Option<Taken>),
 }
 
 /// Result of a maintenance.
@@ -499,7 +507,7 @@ mod tests {
 
     /// The encoding must never change within a version of the protocol.
     #[test]
-    fn messages_have_the_bytes_of_version_2() {
+    fn messages_have_the_bytes_of_version_3() {
         let open = PoolRequest::Open(ContainerRef::Label("c"), OpenMode::ReadWrite);
         let uuid = PoolRequest::Destroy(ContainerRef::Uuid(Uuid([7; 16])), true);
         let query = KeyQuery {
@@ -539,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_have_the_bytes_of_version_2() {
+    fn commits_have_the_bytes_of_version_3() {
         let commit = Commit { id: CommitId(Uuid([7; 16])), coordinator: 300 };
         let bytes = |request: Request<'_>| encode(&request).unwrap();
         let named = [&[7; 16][..], &[0xac, 2]].concat();
@@ -565,13 +573,23 @@ mod tests {
             assert_eq!(bytes(Request::Container(Handle(3), each)), [1, 3, kind, 1, 1, 2]);
         }
         assert_eq!(encode(&Reply::Flags(vec![true, false])).unwrap(), [25, 2, 1, 0]);
+        let remove = ContainerRequest::RemoveUnused(oid);
+        assert_eq!(bytes(Request::Container(Handle(3), remove)), [1, 3, 25, 1, 2]);
+        assert_eq!(encode(&Reply::Removal(Removal::Striped)).unwrap(), [27, 2]);
+        let take =
+            Take { oid, dkey: b"d", akey: b"a", extent: extent(0, 9), at: 4, expected: b"e" };
+        let take = Request::Container(Handle(3), ContainerRequest::Take(take));
+        assert_eq!(bytes(take), [1, 3, 26, 1, 2, 1, b'd', 1, b'a', 0, 9, 4, 1, b'e']);
+        let taken = Taken { bytes: b"b".to_vec(), others: vec![(b"o".to_vec(), Vec::new())] };
+        let taken = encode(&Reply::Taken(Some(taken))).unwrap();
+        assert_eq!(taken, [28, 1, 1, b'b', 1, 1, b'o', 0]);
         let outcome = encode(&Reply::Outcome(Outcome::Committed(Epoch(5)))).unwrap();
         assert_eq!(outcome, [19, 1, 5]);
         assert_eq!(encode(&Reply::Outcome(Outcome::Unknown)).unwrap(), [19, 3]);
     }
 
     #[test]
-    fn sweeps_have_the_bytes_of_version_2() {
+    fn sweeps_have_the_bytes_of_version_3() {
         let id = CommitId(Uuid([7; 16]));
         let bytes = |request: PoolRequest<'_>| encode(&Request::Pool(request)).unwrap();
         assert_eq!(bytes(PoolRequest::Decisions(300)), [0, 15, 0xac, 2]);

@@ -72,6 +72,11 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     let survey = talk(pool.map.survey())?.ok();
     let lost = survey.as_ref().map(|survey| losses(pool, survey)).transpose()?.unwrap_or_default();
     if let Some(survey) = &survey {
+        if repair && (!lost.is_empty() || found.iter().any(|found| !found.repaired.is_empty())) {
+            let stripe_marks = format!("prop:{}", esker::STRIPE_MARKS);
+            // The marks of some files may be lost: all nodes are asked for the sizes of all files from now on.
+            talk(pool.map.remove_metadata(&survey.catalog, &stripe_marks))??;
+        }
         compare(pool, survey, repair, &mut found)?;
     }
     drop(bar);

@@ -63,6 +63,8 @@ impl Array {
     ) -> Result<()> {
         self.object.check_writable()?;
         self.layout.check(ranges, source.len())?;
+        let end = ranges.iter().map(|range| range.start.saturating_add(range.count)).max();
+        self.prepare_write(end.unwrap_or(0), access).await?;
         match self.layout.only_piece(ranges) {
             Some(piece) => self.write_piece(piece, source, access).await,
             None => self.write_pieces(ranges, source, access).await,

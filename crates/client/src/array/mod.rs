@@ -4,19 +4,24 @@ mod io;
 mod punch;
 mod resize;
 mod seek;
+mod stripe_mark;
 
 pub use io::ArrayRead;
+pub use stripe_mark::STRIPE_MARKS;
 
 use crate::access::Access;
 use crate::container::Container;
 use crate::object::Object;
 use cells::Layout;
+use esker_backend::OpenContainer;
 use esker_types::ops::{
-    Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Source, Update, Value, Write, WriteOp,
+    Cond, Edge, Fetch, KeyFound, KeyQuery, LAST_OF_FIRST, ReadAt, Sink, Source, Update, Value,
+    Write, WriteOp,
 };
 use esker_types::{
     ArrayAttributes, Epoch, Error, ErrorKind, FLAT_AKEY, ObjectId, ObjectType, Result,
 };
+use stripe_mark::StripeMark;
 
 /// The dkey of the attributes. Chunk `n` has dkey `n + 1`.
 pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
@@ -48,6 +53,7 @@ pub struct Array {
     object: Object,
     layout: Layout,
     bytes: bool,
+    mark: Option<StripeMark>,
 }
 
 /// Arrays of a container.
@@ -131,7 +137,8 @@ impl Array {
 
     fn new(object: Object, attributes: ArrayAttributes) -> Self {
         let bytes = object.oid().object_type() == Some(ObjectType::ArrayByte);
-        Self { object, layout: Layout(attributes), bytes }
+        let mark = StripeMark::of_array(object.container(), object.oid());
+        Self { object, layout: Layout(attributes), bytes, mark }
     }
 
     /// The same array, but every write fails with [`ErrorKind::NoPermission`].
@@ -163,6 +170,12 @@ impl Array {
     /// # Errors
     /// Errors of the backend.
     pub async fn size(&self, access: Access<'_>) -> Result<u64> {
+        if self.first_chunk_tells() {
+            let found = self.object.query_key(LAST_OF_FIRST, access).await?;
+            if let Some(size) = self.size_by_first(found.as_ref())? {
+                return Ok(size);
+            }
+        }
         let found = self.object.query_key(LAST_CELL, access).await?;
         self.size_of(found.as_ref())
     }
@@ -179,14 +192,24 @@ impl Array {
                 "the arrays are in several containers: ask for the sizes of each by itself";
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let oids: Vec<ObjectId> = arrays.iter().map(Self::oid).collect();
         let reading = access.reading(container)?;
-        let opened = container.opened()?;
-        let mut found = Vec::with_capacity(oids.len());
-        for oids in oids.chunks(SIZES_BATCH) {
-            found.extend(opened.query_keys(oids, LAST_CELL, reading.at()).await?);
+        let (opened, at) = (container.opened()?, reading.at());
+        let mut sizes = vec![0; arrays.len()];
+        let of_all = arrays.iter().zip(&mut sizes);
+        let (short, mut long): (Vec<_>, Vec<_>) =
+            of_all.partition(|(array, _)| array.first_chunk_tells());
+        let found = query_each(opened, &short, LAST_OF_FIRST, at).await?;
+        for ((array, size), found) in short.into_iter().zip(found) {
+            match array.size_by_first(found.as_ref())? {
+                Some(found) => *size = found,
+                None => long.push((array, size)),
+            }
         }
-        arrays.iter().zip(&found).map(|(array, found)| array.size_of(found.as_ref())).collect()
+        let found = query_each(opened, &long, LAST_CELL, at).await?;
+        for ((array, size), found) in long.into_iter().zip(found) {
+            *size = array.size_of(found.as_ref())?;
+        }
+        Ok(sizes)
     }
 
     fn size_of(&self, last: Option<&KeyFound>) -> Result<u64> {
@@ -211,12 +234,29 @@ impl Array {
         self.object.check_writable()?;
         let op = WriteOp::PunchObject { cond: Cond::NONE };
         let punch = [Write { oid: self.object.oid(), op }];
-        self.object.container().write_by_node(&punch, access).await
+        self.object.container().write_by_node(&punch, access).await?;
+        self.forget_mark();
+        Ok(())
     }
 
     fn write_op<'a>(&self, dkey: &'a [u8], updates: &'a [Update<'a>]) -> Write<'a> {
         Write { oid: self.object.oid(), op: WriteOp::Update { dkey, cond: Cond::NONE, updates } }
     }
+}
+
+/// The answers to a query for each of several arrays, a part at a time.
+async fn query_each<T>(
+    opened: &dyn OpenContainer,
+    arrays: &[(&Array, T)],
+    query: KeyQuery<'_>,
+    at: ReadAt<'_>,
+) -> Result<Vec<Option<KeyFound>>> {
+    let oids: Vec<ObjectId> = arrays.iter().map(|(array, _)| array.oid()).collect();
+    let mut found = Vec::with_capacity(oids.len());
+    for oids in oids.chunks(SIZES_BATCH) {
+        found.extend(opened.query_keys(oids, query, at).await?);
+    }
+    Ok(found)
 }
 
 fn check_type(object: &Object, allowed: impl Fn(ObjectType) -> bool) -> Result<()> {

@@ -3,7 +3,7 @@ use super::punch::punch_update;
 use super::{ATTRIBUTES_DKEY, Array};
 use crate::access::Access;
 use esker_types::ops::{
-    Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
+    Anchor, Cond, FIRST_CHUNK, Fetch, ListLimit, Sink, Source, Update, Value, Write, WriteOp,
 };
 use esker_types::{Extent, FLAT_AKEY, ObjectType, Result, key_to_u64};
 
@@ -23,6 +23,7 @@ impl Array {
             return self.touch(access).await;
         };
         let (dkey, record) = self.layout.locate(last);
+        self.prepare_write(size, access).await?;
         self.remove_chunks_after(dkey, access).await?;
         self.end_chunk_at(dkey, record, access).await
     }
@@ -34,7 +35,7 @@ impl Array {
             let limit = ListLimit::entries(DKEYS_PER_STEP);
             let batch = self.object.list_dkeys(&mut anchor, limit, access).await?;
             let behind = |dkey: &&[u8]| key_to_u64(dkey).is_ok_and(|dkey| dkey > last);
-            let writes: Vec<_> = batch.iter().filter(behind).map(|d| self.punch_chunk(d)).collect();
+            let writes: Vec<_> = batch.iter().filter(behind).map(|d| self.empty_chunk(d)).collect();
             if !writes.is_empty() {
                 self.object.container().write(&writes, access).await?;
             }
@@ -68,8 +69,11 @@ impl Array {
         self.object.update(&ATTRIBUTES_DKEY, Cond::NONE, &updates, access).await
     }
 
-    fn punch_chunk<'a>(&self, dkey: &'a [u8]) -> Write<'a> {
-        Write { oid: self.oid(), op: WriteOp::PunchDkey { dkey, cond: Cond::NONE } }
+    fn empty_chunk<'a>(&self, dkey: &'a [u8]) -> Write<'a> {
+        match self.has_mark() && dkey == FIRST_CHUNK {
+            true => self.empty_first_chunk(),
+            false => Write { oid: self.oid(), op: WriteOp::PunchDkey { dkey, cond: Cond::NONE } },
+        }
     }
 
     /// Removes the records after `last` in a chunk and makes sure that `last` exists.

@@ -1,5 +1,6 @@
 //! Checks, before anything is copied, whether a pool can hold the content of a container.
 use super::Options;
+use super::marks::is_stripe_mark;
 use super::progress::Summary;
 use super::stride::OBJECTS;
 use crate::access::Access;
@@ -135,7 +136,8 @@ impl Survey<'_> {
         while !anchor.is_end() {
             let limit = ListLimit::entries(ENTRIES);
             let akeys = self.object.list_akeys(dkey, &mut anchor, limit, self.access).wait()?;
-            if akeys.iter().any(|akey| akey != FLAT_AKEY) {
+            let oid = self.object.oid();
+            if akeys.iter().any(|akey| akey != FLAT_AKEY && !is_stripe_mark(oid, akey)) {
                 return Err(self.refuse(
                     "has akeys that Key-Values and Arrays do not have, which are all that the target supports",
                 ));

@@ -1,4 +1,7 @@
-//! Marks of directories in copies of file systems (docs/format.md, "The file system in a container").
+//! Marks of directories and files in copies of file systems (docs/format.md, "The file system in a container").
+//!
+//! A copy leaves out the stripe marks of files: objects from a pool without them may follow in a later round, so a copy
+//! does not have the property by which they count.
 //!
 //! A directory has a mark, except on pools where programs of DAOS would list it as a file. A copy to such a pool leaves
 //! the marks out. A copy from there to another pool adds them: an empty directory has no object there, so the mark
@@ -7,7 +10,7 @@ use super::batch::{Batch, Kind, Piece};
 use crate::attributes::FILES_LAYOUT;
 use crate::container::Container;
 use esker_os::executor::Wait;
-use esker_types::ops::{Cond, Source, Update, Value, Write, WriteOp};
+use esker_types::ops::{Cond, STRIPE_MARK, Source, Update, Value, Write, WriteOp};
 use esker_types::{KeyBatch, ObjectId, ObjectType, Result};
 
 /// The dkey and the akey of a mark.
@@ -50,11 +53,13 @@ impl Marks {
 
     /// The akeys of a dkey that are copied.
     pub(super) fn copied(self, oid: ObjectId, dkey: &[u8], akeys: KeyBatch) -> KeyBatch {
-        if self != Self::LeaveOut || dkey != DKEY || !is_directory(oid) {
-            return akeys;
-        }
+        let mark = match () {
+            () if is_stripe_mark(oid, STRIPE_MARK) => STRIPE_MARK,
+            () if self == Self::LeaveOut && dkey == DKEY && is_directory(oid) => AKEY,
+            () => return akeys,
+        };
         let mut others = KeyBatch::default();
-        akeys.iter().filter(|akey| *akey != AKEY).for_each(|akey| others.push(akey));
+        akeys.iter().filter(|akey| *akey != mark).for_each(|akey| others.push(akey));
         others
     }
 
@@ -68,6 +73,11 @@ impl Marks {
         let op = WriteOp::Update { dkey: DKEY, cond: Cond::NONE, updates: UPDATES };
         directories.map(|oid| Write { oid, op }).collect()
     }
+}
+
+/// True for the stripe mark of a file.
+pub(super) fn is_stripe_mark(oid: ObjectId, akey: &[u8]) -> bool {
+    oid.object_type() == Some(ObjectType::ArrayByte) && akey == STRIPE_MARK
 }
 
 /// True for the type of directories, and of the superblock, which has the entry of the root.
@@ -135,15 +145,18 @@ mod tests {
     #[test]
     fn only_marks_are_left_out() {
         let mut all = KeyBatch::default();
-        [AKEY, INODE_AKEY].iter().for_each(|akey| all.push(akey));
+        [AKEY, INODE_AKEY, STRIPE_MARK].iter().for_each(|akey| all.push(akey));
         let count = |rule: Marks, otype, dkey| {
             let oid = ObjectId::generate(16, 1, otype, ObjectClass::S1);
             rule.copied(oid, dkey, all.clone()).len()
         };
-        use ObjectType::{KvHashed, MultiHashed};
-        assert_eq!(count(Marks::LeaveOut, MultiHashed, DKEY), 1);
-        assert_eq!(count(Marks::LeaveOut, MultiHashed, b"name"), 2);
-        assert_eq!(count(Marks::LeaveOut, KvHashed, DKEY), 2);
-        assert_eq!(count(Marks::Copy, MultiHashed, DKEY), 2);
+        use ObjectType::{ArrayByte, KvHashed, MultiHashed};
+        assert_eq!(count(Marks::LeaveOut, MultiHashed, DKEY), 2);
+        assert_eq!(count(Marks::LeaveOut, MultiHashed, b"name"), 3);
+        assert_eq!(count(Marks::LeaveOut, KvHashed, DKEY), 3);
+        assert_eq!(count(Marks::Copy, MultiHashed, DKEY), 3);
+        for rule in [Marks::Copy, Marks::LeaveOut, Marks::Add] {
+            assert_eq!(count(rule, ArrayByte, &1u64.to_ne_bytes()), 2, "without the stripe mark");
+        }
     }
 }

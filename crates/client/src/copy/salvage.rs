@@ -3,6 +3,7 @@ use super::batch::{Batch, Kind, Piece};
 use super::marks::Marks;
 use super::progress::{Progress, Summary, add};
 use super::store::Storer;
+use crate::array::STRIPE_MARKS;
 use crate::container::Container;
 use crate::pool::Pool;
 use esker_backend::NewContainer;
@@ -70,8 +71,11 @@ impl Rescued {
     fn make(to: &Pool, id: ContainerId, found: &SalvagedContainer) -> Result<Self> {
         let lost = || format!("lost-{}", id.0);
         let label = found.info.as_ref().map_or_else(lost, |info| info.label.clone());
+        // Stripe marks may be lost with the rest.
+        let kept =
+            found.metadata.iter().filter(|(name, _)| *name != format!("prop:{STRIPE_MARKS}"));
         let metadata: Vec<_> =
-            found.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
+            kept.map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let mut new = NewContainer::nameless()
             .with_uuid(found.info.as_ref().map(|info| info.uuid))
             .with_metadata(&metadata)

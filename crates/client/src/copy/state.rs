@@ -1,6 +1,7 @@
 //! The progress of a copy, as recorded in a property of the target (docs/format.md, "Copies in progress").
 use super::{Options, UNFINISHED, access, open_alone};
 use crate::access::Access;
+use crate::array::STRIPE_MARKS;
 use crate::attributes::FILES_LAYOUT;
 use crate::container::Container;
 use crate::pool::Pool;
@@ -15,6 +16,9 @@ const PROPERTY: &str = "copy";
 /// The property of the target of a drain.
 const DRAINED: &str = "drained";
 const DRAINED_METADATA: &str = "prop:drained";
+/// Properties that describe one container only, and not its copies. Objects in a copy may come from a pool without stripe
+/// marks.
+const OWN_PROPERTIES: [&str; 3] = [PROPERTY, DRAINED, STRIPE_MARKS];
 
 /// Progress of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -282,7 +286,7 @@ pub(super) fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
 pub(super) fn copy_metadata(from: &Container, to: &Container) -> Result<()> {
     for (from, to) in [(from.attributes(), to.attributes()), (from.properties(), to.properties())] {
         let all = from.list().wait()?;
-        for name in all.iter().filter(|name| ![PROPERTY, DRAINED].contains(&name.as_str())) {
+        for name in all.iter().filter(|name| !OWN_PROPERTIES.contains(&name.as_str())) {
             if let Some(value) = from.get(name).wait()? {
                 to.set(name, &value).wait()?;
             }

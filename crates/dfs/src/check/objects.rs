@@ -164,8 +164,8 @@ impl Check<'_> {
             Some(ObjectType::ArrayByte) => {
                 match self.content(oid, 0)?.size(Access::Latest).wait() {
                     Err(error) if !is_damage(&error) => Err(error),
-                    // An empty object does not exist, unless it cannot be read.
-                    Ok(0) => Ok(Stray::Gone),
+                    // An empty object does not exist, unless it cannot be read, or was a striped file.
+                    Ok(0) if self.has_no_keys(oid)? => Ok(Stray::Gone),
                     size => Ok(Stray::File(size.unwrap_or(0))),
                 }
             }
@@ -175,6 +175,12 @@ impl Check<'_> {
             },
             _ => Ok(Stray::Other),
         }
+    }
+
+    fn has_no_keys(&self, oid: ObjectId) -> Result<bool> {
+        let (object, limit) = (self.object(oid), ListLimit::entries(1));
+        let keys = object.list_dkeys(&mut Anchor::Start, limit, Access::Latest).wait()?;
+        Ok(keys.is_empty())
     }
 
     fn kind_of_keys(&self, oid: ObjectId) -> Result<Stray> {

@@ -104,6 +104,29 @@ impl Map {
         self.send_all(node, requests.collect()).await
     }
 
+    /// Removes a named value from containers of the catalog, within a tokio runtime.
+    ///
+    /// # Errors
+    /// The errors of opening a container and of changing its named values.
+    pub async fn remove_metadata(&self, containers: &[ContainerInfo], name: &str) -> Result<()> {
+        let Some(node) = self.nodes.first() else { return Ok(()) };
+        let remove = |connection| -> Answer<()> {
+            let (uuids, name) = (containers.iter().map(|info| info.uuid), name.to_owned());
+            let uuids: Vec<Uuid> = uuids.collect();
+            Box::pin(async move {
+                let pool = RemotePool::open(connection).await?;
+                for uuid in uuids {
+                    let uuid = ContainerRef::Uuid(uuid);
+                    let opened = pool.open_container(uuid, OpenMode::ReadWrite).await?;
+                    opened.set_metadata(&[(&name, None)]).await?;
+                    opened.close().await?;
+                }
+                Ok(())
+            })
+        };
+        ask_node(node, self.tcp(), &self.secret, Duration::MAX, remove).await
+    }
+
     /// Removes containers from a node, within a tokio runtime.
     ///
     /// # Errors

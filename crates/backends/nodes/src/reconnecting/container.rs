@@ -6,7 +6,7 @@ use esker_os::PerProcess;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent,
+    Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::HashMap;
@@ -314,4 +314,22 @@ impl OpenContainer for ReconnectingContainer {
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
         within!(self, container => container.unlink_on_last_close(oid).await)
     }
+
+    fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
+        within!(self, container, attempts => match container.take(take).await {
+            Ok(None) if attempts.may_be_done() => Err(uncertain_take()),
+            other => other,
+        })
+    }
+
+    fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
+        within!(self, container => container.remove_unused(oid).await)
+    }
+}
+
+#[cold]
+fn uncertain_take() -> Error {
+    let message =
+        "the connection was lost while a dkey was removed, which is gone or has changed now";
+    Error::new(ErrorKind::TxUncertain, message)
 }

@@ -7,7 +7,7 @@ use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent,
+    Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use esker_wire::message::{self, At, ContainerRequest, Handle, MetadataRequest, Request};
@@ -301,5 +301,19 @@ impl OpenContainer for RemoteContainer {
 
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
         self.ask(ContainerRequest::UnlinkOnLastClose(oid), flag)
+    }
+
+    fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
+        self.ask(ContainerRequest::Take(take), |reply| match reply {
+            message::Reply::Taken(taken) => Some(taken),
+            _ => None,
+        })
+    }
+
+    fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
+        self.ask(ContainerRequest::RemoveUnused(oid), |reply| match reply {
+            message::Reply::Removal(removal) => Some(removal),
+            _ => None,
+        })
     }
 }

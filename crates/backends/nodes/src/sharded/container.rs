@@ -11,10 +11,11 @@ use esker_os::ForkLock;
 use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Cond, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
-    ReadLease, ReadTokens, StoredExtent, Update, Value, Wanted, Write, WriteOp,
+    AkeyRef, Anchor, Change, Cond, DkeyFetch, FIRST_CHUNK, KeyFound, KeyQuery, KeyScope, ListLimit,
+    ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, Update, Value, Wanted,
+    Write, WriteOp,
 };
-use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, ObjectType, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,10 +128,15 @@ impl ShardedContainer {
         self.node_of(oid, dkey) as usize
     }
 
-    /// The node that has the leases on an object.
+    /// The node that has the leases on an object. For an array, it is the node of the first chunk: one request finds out
+    /// there whether a small file is in use, and removes it.
     fn home_of(&self, oid: ObjectId) -> usize {
         let placement = self.shared.placement;
-        placement.locate(placement.first(oid)).node as usize
+        let shard = match oid.object_type().is_some_and(ObjectType::is_array) {
+            true => placement.shard(oid, &FIRST_CHUNK),
+            false => placement.first(oid),
+        };
+        placement.locate(shard).node as usize
     }
 
     /// Nodes that store data of an object.
@@ -339,7 +345,10 @@ impl ShardedContainer {
         query: KeyQuery<'_>,
         at: ReadAt<'_>,
     ) -> Result<Vec<Option<KeyFound>>> {
-        let of_nodes = by_nodes(oids, |oid| self.nodes_of(oid));
+        let of_nodes = by_nodes(oids, |oid| match query.dkey {
+            Some(dkey) => vec![self.index_of(oid, dkey)],
+            None => self.nodes_of(oid),
+        });
         let tasks =
             of_nodes.iter().map(|(node, (_, oids))| task(self.queries_at(*node, oids, query, at)));
         let replies = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
@@ -758,6 +767,14 @@ impl OpenContainer for ShardedContainer {
 
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
         one_node!(self, self.home_of(oid), part => part.unlink_on_last_close(oid))
+    }
+
+    fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
+        one_node!(self, self.index_of(take.oid, take.dkey), part => part.take(take))
+    }
+
+    fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
+        one_node!(self, self.home_of(oid), part => part.remove_unused(oid))
     }
 
     fn note_lock_file(&self, oid: ObjectId, made: bool) -> Reply<'_, ()> {

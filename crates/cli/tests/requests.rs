@@ -1,0 +1,346 @@
+//! Requests per operation on files over nodes, counted at the engines: the number does not grow with that of the nodes.
+use dfs::{Create, Dfs, File, Follow, MountOptions, NewDfs, Node, Open, Resolved};
+use esker::backend::NewContainer;
+use esker::types::info::{OpenMode, Part};
+use esker::types::ops::{Anchor, Cond, ListLimit, Source, Update, Value};
+use esker::types::{Extent, FLAT_AKEY, ObjectId, Uuid};
+use esker::{Access, Native, Pool, Wait};
+use esker_engine::Engine;
+use esker_nodes::{Map, Node as PoolNode, ShardedPool};
+use esker_store::PoolSpec;
+use esker_wire::handshake::Secret;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+
+/// Files of each test.
+const FILES: usize = 200;
+/// Bytes of a small file.
+const SMALL: usize = 5000;
+/// Requests that do not belong to one file: ids, and the time of the directory, which is stored once per second.
+const SHARED: u64 = 10;
+
+/// A pool over nodes in this process, with its engines.
+struct Cluster {
+    folder: PathBuf,
+    _runtime: Runtime,
+    engines: Vec<Engine>,
+    map: Map,
+}
+
+impl Cluster {
+    fn new(nodes: u32) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            PathBuf::from(format!("/dev/shm/esker-requests-{}-{number}", std::process::id()));
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let started = (0..nodes).map(|node| start(&folder, Part { node, nodes }, &runtime));
+        let (engines, started): (Vec<_>, Vec<_>) = started.unzip();
+        let uuid = Uuid::from_random([nodes as u8; 16]);
+        let map = Map::new("pool", uuid, secret(), 1, started);
+        Self { folder, _runtime: runtime, engines, map }
+    }
+
+    /// A process of its own that mounts the file system.
+    fn mount(&self) -> Dfs {
+        Dfs::mount(
+            self.pool().open_container("c", OpenMode::ReadWrite).wait().unwrap(),
+            MountOptions::default(),
+        )
+        .unwrap()
+    }
+
+    fn pool(&self) -> Pool {
+        let path = Map::path(&self.folder, "pool");
+        let pool = ShardedPool::open(&self.map, &path, Vec::new()).unwrap();
+        Pool::from_backend(Arc::new(pool), OpenMode::ReadWrite)
+    }
+
+    fn format(&self) {
+        Dfs::create_container(&self.pool(), &NewContainer::named("c"), &NewDfs::default()).unwrap();
+    }
+
+    /// Requests that the engines have served.
+    fn requests(&self) -> u64 {
+        self.engines.iter().map(requests_of).sum()
+    }
+
+    /// Requests of each kind, over all engines.
+    fn by_kind(&self) -> Vec<(String, u64)> {
+        let mut kinds = std::collections::BTreeMap::new();
+        for (kind, count) in self.engines.iter().flat_map(counts) {
+            *kinds.entry(kind).or_insert(0) += count;
+        }
+        kinds.into_iter().collect()
+    }
+
+    /// Requests of `work`.
+    fn count(&self, name: &str, work: impl FnOnce()) -> u64 {
+        let (before, kinds) = (self.requests(), self.by_kind());
+        work();
+        let kinds = std::iter::zip(self.by_kind(), kinds);
+        let kinds: Vec<_> = kinds
+            .filter(|(now, before)| now.1 > before.1)
+            .map(|(now, before)| format!("{} {}", now.0, now.1 - before.1))
+            .collect();
+        let count = self.requests() - before;
+        println!("{} nodes, {name}: {count} requests ({})", self.engines.len(), kinds.join(", "));
+        count
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn secret() -> Secret {
+    Secret::new([3; 32])
+}
+
+fn start(folder: &Path, part: Part, runtime: &Runtime) -> (Engine, PoolNode) {
+    let mut spec = PoolSpec::new(&format!("pool.{}", part.node), 32 << 20);
+    (spec.targets, spec.segment_bytes, spec.part) = (Some(1), Some(4 << 20), part);
+    let uuid = esker_store::Pool::create(folder, &spec, &mut |_, _| {}).unwrap().uuid;
+    let directory = folder.join(&spec.label);
+    let pool = Arc::new(Native::open(&directory, OpenMode::ReadWrite).unwrap());
+    let engine = Engine::new(pool, uuid, secret());
+    let (served, listener) =
+        (engine.clone(), runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap());
+    let address = listener.local_addr().unwrap().to_string();
+    runtime.spawn(async move { served.listen(listener).await });
+    (engine, PoolNode { name: format!("n{}", part.node), address, uuid, directory })
+}
+
+/// Requests that an engine has served, by kind.
+fn counts(engine: &Engine) -> Vec<(String, u64)> {
+    let count = |line: &str| {
+        let rest = line.strip_prefix("esker_engine_request_seconds_count{request=\"")?;
+        let (kind, count) = rest.split_once("\"}")?;
+        Some((kind.to_owned(), count.trim().parse().unwrap()))
+    };
+    engine.metrics().lines().filter_map(count).collect()
+}
+
+fn requests_of(engine: &Engine) -> u64 {
+    counts(engine).iter().map(|(_, count)| count).sum()
+}
+
+fn names() -> impl Iterator<Item = String> {
+    (0..FILES).map(|number| format!("file {number:04}"))
+}
+
+fn create(dir: &Node, name: &str) -> Node {
+    let new = Create { exclusive: true, open: true, ..Create::with_mode(0o644) };
+    dir.create(name.as_bytes(), &new).unwrap()
+}
+
+fn size(fs: &Dfs, path: &str) -> u64 {
+    match fs.attr_step(&fs.root(), path.as_bytes(), Follow::All).unwrap() {
+        Resolved::Node(attr) => attr.size,
+        Resolved::Outside(_) => panic!("{path} leads out"),
+    }
+}
+
+/// The requests per file of each operation.
+fn measure(nodes: u32) -> Vec<(&'static str, f64)> {
+    let cluster = Cluster::new(nodes);
+    cluster.format();
+    let [one, other] = [cluster.mount(), cluster.mount()];
+    let dir = one.root().mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+    let other_dir = other.root().lookup(b"dir").unwrap();
+    // Each process connects to all nodes.
+    for fs in [&one, &other] {
+        objects(fs);
+    }
+    let mut counted = Vec::new();
+    let mut count = |name: &'static str, work: &mut dyn FnMut()| {
+        let requests = cluster.count(name, work);
+        counted.push((name, requests.saturating_sub(SHARED) as f64 / FILES as f64));
+    };
+    let mut files = Vec::new();
+    count("create", &mut || files.extend(names().map(|name| open_new(&dir, &name))));
+    count("small write", &mut || files.iter().for_each(write_small));
+    files.drain(..).for_each(|file| file.close().unwrap());
+    one.flush().unwrap();
+    count("stat", &mut || {
+        names().for_each(|name| assert_eq!(size(&other, &path(&name)), SMALL as u64));
+    });
+    count("open", &mut || files.extend(names().map(|name| open(&other, &path(&name)))));
+    count("small read", &mut || files.iter().for_each(read_small));
+    count("close", &mut || {
+        files.drain(..).for_each(|file| file.close().unwrap());
+        other.flush().unwrap();
+    });
+    count("readdir", &mut || assert_eq!(list(&other_dir), FILES));
+    count("unlink", &mut || {
+        names().for_each(|name| other_dir.unlink(name.as_bytes()).unwrap());
+    });
+    count("create, write and close", &mut || {
+        names().for_each(|name| {
+            let file = open_new(&dir, &name);
+            write_small(&file);
+            file.close().unwrap();
+        });
+        one.flush().unwrap();
+    });
+    count("unlink own", &mut || {
+        names().for_each(|name| dir.unlink(name.as_bytes()).unwrap());
+    });
+    assert_eq!(list(&dir), 0);
+    counted
+}
+
+fn path(name: &str) -> String {
+    format!("/dir/{name}")
+}
+
+fn open_new(dir: &Node, name: &str) -> File {
+    create(dir, name).open(Open::BOTH).unwrap()
+}
+
+fn write_small(file: &File) {
+    assert_eq!(file.write_at(0, &[7; SMALL]).unwrap(), SMALL);
+}
+
+fn read_small(file: &File) {
+    let mut bytes = vec![0; 2 * SMALL];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), SMALL);
+}
+
+fn open(fs: &Dfs, path: &str) -> File {
+    let found = fs.resolve(&fs.root(), path.as_bytes(), Follow::All).unwrap();
+    found.open(Open::READ).unwrap()
+}
+
+/// All objects of a file system.
+fn objects(fs: &Dfs) -> Vec<ObjectId> {
+    fs.container().list_objects(&mut Anchor::Start, 1000, Access::Latest).wait().unwrap()
+}
+
+/// Names in a directory.
+fn list(dir: &Node) -> usize {
+    let mut entries = dir.entries().unwrap();
+    let names = std::iter::from_fn(|| entries.read().unwrap());
+    names.filter(|entry| !entry.name.starts_with(b".")).count()
+}
+
+#[test]
+fn operations_on_files_take_few_requests_on_any_number_of_nodes() {
+    for nodes in [2, 8, 32] {
+        for (name, requests) in measure(nodes) {
+            println!("{nodes} nodes: {name} {requests:.2}");
+            let operations = if name.contains("and") { 3.0 } else { 1.0 };
+            let most = if name == "readdir" { 0.0 } else { 2.0 * operations };
+            assert!(requests <= most, "{nodes} nodes: {name} {requests:.2}");
+        }
+    }
+}
+
+/// A file is striped from its second chunk on: each node has a part, and every process sees the size at once.
+#[test]
+fn large_file_is_striped_and_its_size_is_seen_by_all() {
+    let cluster = Cluster::new(4);
+    cluster.format();
+    let [one, other] = [cluster.mount(), cluster.mount()];
+    let file = open_new(&one.root(), "large");
+    write_small(&file);
+    let seen = open(&other, "/large");
+    assert_eq!(seen.size().unwrap(), SMALL as u64);
+    let before: Vec<u64> = cluster.engines.iter().map(requests_of).collect();
+    let (chunk, end) = (1 << 20, 8 << 20);
+    file.write_at(chunk, &vec![5; end - chunk as usize]).unwrap();
+    let after = cluster.engines.iter().map(requests_of);
+    assert!(after.zip(before).all(|(after, before)| after > before), "all nodes have chunks");
+    assert_eq!((seen.size().unwrap(), size(&other, "/large")), (end as u64, end as u64));
+
+    file.set_len(0).unwrap();
+    assert_eq!((seen.size().unwrap(), size(&other, "/large")), (0, 0));
+    // The writer relies on a mark that it set before the file was emptied.
+    file.write_at(6 * chunk, &[1; 10]).unwrap();
+    let end = 6 * chunk + 10;
+    assert_eq!((seen.size().unwrap(), size(&other, "/large")), (end, end));
+    drop((file, seen));
+    one.root().unlink(b"large").unwrap();
+    for fs in [&one, &other] {
+        fs.flush().unwrap();
+    }
+    let left = objects(&one);
+    assert!(left.iter().all(|oid| !oid.object_type().is_some_and(|it| it.is_array())), "{left:?}");
+}
+
+/// Each process extends the file past its first chunk, and truncates it, while another one does.
+#[test]
+fn size_is_that_of_the_last_chunk_of_any_writer() {
+    let cluster = Cluster::new(3);
+    cluster.format();
+    let mounts = [cluster.mount(), cluster.mount(), cluster.mount()];
+    open_new(&mounts[0].root(), "shared").close().unwrap();
+    let chunk = 1 << 20;
+    std::thread::scope(|scope| {
+        for (number, fs) in (1u64..).zip(&mounts) {
+            scope.spawn(move || {
+                let found = fs.resolve(&fs.root(), b"/shared", Follow::All).unwrap();
+                let file = found.open(Open::BOTH).unwrap();
+                for round in 0..20 {
+                    file.write_at(number * chunk + round, b"x").unwrap();
+                    if round % 7 == number {
+                        file.set_len(round).unwrap();
+                    }
+                }
+                file.write_at(number * chunk + 100, b"x").unwrap();
+            });
+        }
+    });
+    for fs in &mounts {
+        assert!(size(fs, "/shared") > chunk, "a write came after all truncations");
+    }
+    mounts[0]
+        .resolve(&mounts[0].root(), b"/shared", Follow::All)
+        .unwrap()
+        .open(Open::BOTH)
+        .unwrap()
+        .set_len(5)
+        .unwrap();
+    assert!(mounts.iter().all(|fs| size(fs, "/shared") == 5));
+}
+
+/// A file system without the property, as older releases made it: all nodes are asked.
+#[test]
+fn sizes_are_right_where_older_releases_wrote_files() {
+    let cluster = Cluster::new(3);
+    cluster.format();
+    let container = cluster.pool().open_container("c", OpenMode::ReadWrite).wait().unwrap();
+    assert!(container.properties().get(esker::STRIPE_MARKS).wait().unwrap().is_some());
+    container.properties().remove(esker::STRIPE_MARKS).wait().unwrap();
+    let fs = cluster.mount();
+    let file = open_new(&fs.root(), "old");
+    let (oid, end) = (file.node().oid(), (5 << 20) + 3);
+    // A chunk without a mark.
+    let update = Update {
+        akey: FLAT_AKEY,
+        value: Value::Array {
+            record_size: 1,
+            extents: &[Extent::new(0, 3)],
+            data: Source::One(b"abc"),
+        },
+        cond: Cond::NONE,
+    };
+    let object = fs.container().object(oid);
+    object.update(&6u64.to_ne_bytes(), Cond::NONE, &[update], Access::Latest).wait().unwrap();
+    assert_eq!((file.size().unwrap(), size(&fs, "/old")), (end, end));
+    file.close().unwrap();
+    fs.root().unlink(b"old").unwrap();
+    assert_eq!(
+        object
+            .list_dkeys(&mut Anchor::Start, ListLimit::entries(9), Access::Latest)
+            .wait()
+            .unwrap()
+            .len(),
+        0
+    );
+}

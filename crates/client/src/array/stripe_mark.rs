@@ -1,0 +1,168 @@
+//! Stripe mark: over nodes, tells whether an array of bytes may have chunks after its first one.
+//!
+//! The size of an array depends on all its chunks, and those of a striped array are on all nodes. But most files have one
+//! chunk. So a writer sets a mark beside the first chunk before it writes any other one. An array without the mark ends in
+//! its first chunk, and one request to the node of that chunk returns its size. The mark stays as long as the array
+//! exists, also if the array is emptied: a writer that has set it need not look again.
+use super::Array;
+use crate::access::Access;
+use crate::container::Container;
+use esker_types::ops::{
+    Cond, FIRST_CHUNK, KeyFound, LAST_OF_FIRST, Removal, STRIPE_MARK, Source, Update, Value, Write,
+    WriteOp,
+};
+use esker_types::{Extent, FLAT_AKEY, ObjectId, ObjectType, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Property of a container whose arrays of bytes all have stripe marks if they need them.
+pub const STRIPE_MARKS: &str = "stripe_marks";
+/// The record of the mark.
+const MARK_EXTENT: [Extent; 1] = [Extent::new(0, 1)];
+
+/// Stripe mark of an array, as far as the handles of this process know.
+#[derive(Clone, Default)]
+pub(super) struct StripeMark {
+    /// The mark is stored.
+    is_set: Arc<AtomicBool>,
+    /// Each array of the container has a mark if it needs one.
+    is_reliable: bool,
+}
+
+impl StripeMark {
+    /// The mark of an array of bytes that is striped over nodes. Other arrays have none.
+    pub(super) fn of_array(container: &Container, oid: ObjectId) -> Option<Self> {
+        let able = container.capabilities();
+        let is_striped = able.read_leases && oid.class().groups_on(able.targets) > 1;
+        (is_striped && oid.object_type() == Some(ObjectType::ArrayByte)).then(Self::default)
+    }
+
+    /// True if the array may end in its first chunk, and a query of that chunk tells.
+    fn tells(&self) -> bool {
+        self.is_reliable && !self.is_set.load(Ordering::Acquire)
+    }
+
+    fn note_set(&self) {
+        self.is_set.store(true, Ordering::Release);
+    }
+}
+
+/// True if the result of [`LAST_OF_FIRST`] is the mark.
+fn is_mark(found: Option<&KeyFound>) -> bool {
+    found.is_some_and(|found| found.akey == STRIPE_MARK)
+}
+
+impl Array {
+    /// The same array, in a container with the property [`STRIPE_MARKS`]: its size is asked for at its first chunk.
+    #[must_use]
+    pub fn with_reliable_marks(mut self) -> Self {
+        if let Some(mark) = &mut self.mark {
+            mark.is_reliable = true;
+        }
+        self
+    }
+
+    /// Sets the mark, if it is missing, before a write of cells up to `end`. A write does so itself. A caller that writes
+    /// several chunks at the same time calls this before.
+    ///
+    /// # Errors
+    /// The errors of [`Array::write`].
+    pub async fn prepare_write(&self, end: u64, access: Access<'_>) -> Result<()> {
+        let Some(mark) = &self.mark else { return Ok(()) };
+        if end <= self.layout.0.chunk_size || mark.is_set.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let data = Source::One(&[1]);
+        let value = Value::Array { record_size: 1, extents: &MARK_EXTENT, data };
+        let updates = [Update { akey: STRIPE_MARK, value, cond: Cond::NONE }];
+        let write = [self.write_op(&FIRST_CHUNK, &updates)];
+        self.object.container().write(&write, access).await?;
+        // The write of a transaction may be discarded.
+        if matches!(access, Access::Latest) {
+            mark.note_set();
+        }
+        Ok(())
+    }
+
+    /// True if the first chunk may tell the size.
+    pub(super) fn first_chunk_tells(&self) -> bool {
+        self.mark.as_ref().is_some_and(StripeMark::tells)
+    }
+
+    /// The size by the result of [`LAST_OF_FIRST`]; `None` if there may be more chunks.
+    pub(super) fn size_by_first(&self, found: Option<&KeyFound>) -> Result<Option<u64>> {
+        if !is_mark(found) {
+            return self.size_of(found).map(Some);
+        }
+        if let Some(mark) = &self.mark {
+            mark.note_set();
+        }
+        Ok(None)
+    }
+
+    /// The array was removed, and the mark with it.
+    pub(super) fn forget_mark(&self) {
+        if let Some(mark) = &self.mark {
+            mark.is_set.store(false, Ordering::Release);
+        }
+    }
+
+    /// Removes all cells of the first chunk, but not the mark.
+    pub(super) fn empty_first_chunk(&self) -> Write<'static> {
+        let op = WriteOp::PunchAkeys { dkey: &FIRST_CHUNK, akeys: &[FLAT_AKEY], cond: Cond::NONE };
+        Write { oid: self.oid(), op }
+    }
+
+    /// True if a removal of all chunks must spare the mark.
+    pub(super) fn has_mark(&self) -> bool {
+        self.mark.is_some()
+    }
+
+    /// Removes the array, unless a process has a lease on it: then returns false, and the last process removes it. One
+    /// request is enough if the array ends in its first chunk.
+    ///
+    /// # Errors
+    /// The errors of [`Array::destroy`].
+    pub async fn remove_unused(&self) -> Result<bool> {
+        self.object.check_writable()?;
+        if !self.first_chunk_tells() {
+            return self.remove_striped().await;
+        }
+        let opened = self.object.container().writable()?;
+        match opened.remove_unused(self.oid()).await? {
+            Removal::InUse => Ok(false),
+            Removal::Removed => Ok(true),
+            Removal::Striped => self.destroy(Access::Latest).await.map(|()| true),
+        }
+    }
+
+    /// Removes an array that no process uses. One node is asked if it ends in its first chunk.
+    ///
+    /// # Errors
+    /// The errors of [`Array::destroy`].
+    pub async fn remove(&self) -> Result<()> {
+        let Some(mark) = &self.mark else { return self.remove_stored().await };
+        let found = self.object.query_key(LAST_OF_FIRST, Access::Latest).await?;
+        match found {
+            _ if is_mark(found.as_ref()) => self.destroy(Access::Latest).await,
+            _ if !mark.is_reliable => self.remove_stored().await,
+            None => Ok(()),
+            Some(_) => self.object.punch_dkey(&FIRST_CHUNK, Cond::NONE, Access::Latest).await,
+        }
+    }
+
+    /// Most removed arrays are empty, and reading the size is cheaper than a write.
+    async fn remove_stored(&self) -> Result<()> {
+        match self.size(Access::Latest).await? {
+            0 => Ok(()),
+            _ => self.destroy(Access::Latest).await,
+        }
+    }
+
+    async fn remove_striped(&self) -> Result<bool> {
+        if self.object.unlink_on_last_close().await? {
+            return Ok(false);
+        }
+        self.remove().await.map(|()| true)
+    }
+}
