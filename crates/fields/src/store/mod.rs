@@ -34,7 +34,7 @@ pub use writer::FieldWriter;
 use crate::limits::RESTARTS_MAX;
 use crate::request::Selection;
 use crate::schema::Schema;
-use esker::backend::NewContainer;
+use esker::backend::{Capabilities, NewContainer};
 use esker::{Access, Container, Kv, Object, Pool, Transaction, Wait};
 use esker_types::info::OpenMode;
 use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
@@ -71,7 +71,7 @@ impl FieldStore {
     /// [`ErrorKind::Exists`] if `label` is taken, [`ErrorKind::NotSupported`] if the pool has no
     /// transactions, [`ErrorKind::Invalid`] if fields would be lost under the schema.
     pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
-        check_new(pool, schema)?;
+        check_new(pool.capabilities(), schema)?;
         let version = Version::NEW;
         let metadata: [(&str, &[u8]); 2] = [
             (layout::VERSION, version.text().as_bytes()),
@@ -89,12 +89,21 @@ impl FieldStore {
     /// [`ErrorKind::NotFound`] if the container does not exist, [`ErrorKind::Invalid`] if it is not a field
     /// store, [`ErrorKind::Incompatible`] if a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
-        let container = pool.open_container(label, mode).wait().map_err(remedy)?;
+        Self::open_in(pool.open_container(label, mode).wait().map_err(remedy)?)
+    }
+
+    /// Opens the store in an open container.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the container is not a field store, [`ErrorKind::Incompatible`] if a later release
+    /// made it.
+    pub fn open_in(container: Container) -> Result<Self> {
+        let label = container.info().label.clone();
         let about = |name: &str| {
             let value =
                 container.properties().get(name.trim_start_matches(layout::PROPERTY)).wait()?;
             let text = value.and_then(|value| String::from_utf8(value).ok());
-            text.ok_or_else(|| no_fields(label))
+            text.ok_or_else(|| no_fields(&label))
         };
         let version = Version::parse(&about(layout::VERSION)?).ok_or_else(|| {
             let text = format!("container {label} holds fields of a later release: use that");
@@ -106,6 +115,20 @@ impl FieldStore {
         Self::from_container(container, version, schema)
     }
 
+    /// Opens the store in an open container, or makes the container a store with `schema` if it is empty. Safe to call
+    /// concurrently: one caller makes it.
+    ///
+    /// # Errors
+    /// The errors of [`FieldStore::open_in`] and [`FieldStore::create`].
+    pub fn open_or_create_in(container: Container, schema: &Schema) -> Result<Self> {
+        match Self::open_in(container.clone()) {
+            Err(error) if error.kind() == ErrorKind::Invalid => {
+                Self::begin_in(container, schema)?.ok_or(error)
+            }
+            other => other,
+        }
+    }
+
     /// Opens a store, or creates it with `schema`, also in an empty container. Safe to call concurrently: one caller
     /// creates it.
     ///
@@ -115,7 +138,8 @@ impl FieldStore {
         match Self::open(pool, label, OpenMode::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) if error.kind() == ErrorKind::Invalid => {
-                return Self::begin_in(pool, label, schema)?.ok_or(error);
+                let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
+                return Self::begin_in(container, schema)?.ok_or(error);
             }
             other => return other,
         }
@@ -129,8 +153,7 @@ impl FieldStore {
 
     /// Makes an empty container a store; `None` if it holds something. If several callers do so at the same time, the
     /// store gets the schema of the caller that stores it first in [`layout::beginning`].
-    fn begin_in(pool: &Pool, label: &str, schema: &Schema) -> Result<Option<Self>> {
-        let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
+    fn begin_in(container: Container, schema: &Schema) -> Result<Option<Self>> {
         let beginning = layout::beginning(&container)?;
         let begun = || beginning.get(layout::BEGUN, Access::Latest).wait();
         if begun()?.is_none() {
@@ -138,7 +161,7 @@ impl FieldStore {
             if !container.holds_nothing().wait()? && begun()?.is_none() {
                 return Ok(None);
             }
-            check_new(pool, schema)?;
+            check_new(container.capabilities(), schema)?;
             let (text, cond) = (schema.text().as_bytes(), Kv::INSERT);
             match beginning.put(layout::BEGUN, text, cond, Access::Latest).wait() {
                 Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
@@ -151,7 +174,7 @@ impl FieldStore {
         let name = |name: &'static str| name.trim_start_matches(layout::PROPERTY);
         let changes = values.map(|(property, value)| (name(property), Some(value)));
         container.properties().change(&changes).wait()?;
-        Self::open(pool, label, OpenMode::ReadWrite).map(Some)
+        Self::open_in(container).map(Some)
     }
 
     fn from_container(container: Container, version: Version, schema: Schema) -> Result<Self> {
@@ -252,8 +275,8 @@ fn no_fields(label: &str) -> Error {
 }
 
 /// Checks that a new store can have this schema.
-fn check_new(pool: &Pool, schema: &Schema) -> Result<()> {
-    if !pool.capabilities().transactions {
+fn check_new(capabilities: Capabilities, schema: &Schema) -> Result<()> {
+    if !capabilities.transactions {
         let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
                     pool create`, or one on Ceph";
         return Err(Error::new(ErrorKind::NotSupported, text));

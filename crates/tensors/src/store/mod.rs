@@ -54,7 +54,15 @@ impl TensorStore {
     /// [`ErrorKind::NotFound`] if the container does not exist, [`ErrorKind::Invalid`] if it holds no tensors,
     /// [`ErrorKind::Incompatible`] if a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
-        let container = pool.open_container(label, mode).wait().map_err(remedy)?;
+        Self::open_in(pool.open_container(label, mode).wait().map_err(remedy)?)
+    }
+
+    /// Opens the store in an open container.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] if the container holds no tensors, [`ErrorKind::Incompatible`] if a later release made it.
+    pub fn open_in(container: Container) -> Result<Self> {
+        let label = &container.info().label;
         match container.properties().get(layout::VERSION).wait()? {
             Some(version) if version == layout::LAYOUT_VERSION.as_bytes() => {
                 Self::from_container(container)
@@ -69,6 +77,24 @@ impl TensorStore {
                 );
                 Err(Error::new(ErrorKind::Invalid, text))
             }
+        }
+    }
+
+    /// Opens the store in an open container, or makes the container a store if it is empty. Concurrent callers write
+    /// the same.
+    ///
+    /// # Errors
+    /// The errors of [`TensorStore::open_in`]; errors of the backend.
+    pub fn open_or_create_in(container: Container) -> Result<Self> {
+        match Self::open_in(container.clone()) {
+            Err(error) if error.kind() == ErrorKind::Invalid => {
+                if container.holds_nothing().wait()? {
+                    Self::begin_in(container)
+                } else {
+                    Err(error)
+                }
+            }
+            other => other,
         }
     }
 
@@ -88,9 +114,9 @@ impl TensorStore {
         match Self::open(pool, label, OpenMode::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) if error.kind() == ErrorKind::Invalid => {
-                let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
-                let is_empty = container.holds_nothing().wait()?;
-                return if is_empty { Self::begin_in(container) } else { Err(error) };
+                return Self::open_or_create_in(
+                    pool.open_container(label, OpenMode::ReadWrite).wait()?,
+                );
             }
             other => return other,
         }
