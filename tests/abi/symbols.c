@@ -13,6 +13,7 @@
 #include <daos_pipeline.h>
 #include <daos_task.h>
 #include <daos_uns.h>
+#include <esker.h>
 #include <daos/object.h>
 #include <gurt/common.h>
 #include <gurt/hash.h>
@@ -328,6 +329,46 @@ const struct symbol symbols[] = {
 	NAME(d_rank_list_free),
 	NAME(d_setenv),
 	NAME(d_unsetenv),
+
+	/* stores of Esker */
+	NAME(esker_error_text),
+	NAME(esker_event_error_text),
+	NAME(esker_field_archive),
+	NAME(esker_field_entry),
+	NAME(esker_field_flush),
+	NAME(esker_field_list),
+	NAME(esker_field_pending),
+	NAME(esker_field_purge),
+	NAME(esker_field_read),
+	NAME(esker_field_retrieve),
+	NAME(esker_field_schema),
+	NAME(esker_field_select),
+	NAME(esker_field_select_close),
+	NAME(esker_field_store_close),
+	NAME(esker_field_store_open),
+	NAME(esker_field_wipe),
+	NAME(esker_libdaos_version),
+	NAME(esker_tensor_abort),
+	NAME(esker_tensor_attribute),
+	NAME(esker_tensor_attribute_name),
+	NAME(esker_tensor_begin),
+	NAME(esker_tensor_close),
+	NAME(esker_tensor_commit),
+	NAME(esker_tensor_entry),
+	NAME(esker_tensor_get),
+	NAME(esker_tensor_join),
+	NAME(esker_tensor_list),
+	NAME(esker_tensor_list_close),
+	NAME(esker_tensor_open),
+	NAME(esker_tensor_put),
+	NAME(esker_tensor_put_close),
+	NAME(esker_tensor_query),
+	NAME(esker_tensor_remove),
+	NAME(esker_tensor_rename),
+	NAME(esker_tensor_store_close),
+	NAME(esker_tensor_store_open),
+	NAME(esker_tensor_token),
+	NAME(esker_tensor_write),
 
 #include "symbols_fs.h"
 };

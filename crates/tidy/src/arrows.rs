@@ -43,6 +43,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "esker-store",
             "esker",
             "esker-dfs",
+            "esker-fields",
+            "esker-tensors",
         ],
     ),
     (

@@ -33,6 +33,14 @@ pub extern "C" fn d_errdesc(code: c_int) -> *const c_char {
     }
 }
 
+/// Description of a code.
+pub(crate) fn describe(code: c_int) -> String {
+    match find_code(code) {
+        Some((_, description)) => description.to_string_lossy().into_owned(),
+        None => format!("Unknown error code {code}"),
+    }
+}
+
 /// A description with the number, valid until the thread asks for the next unknown code.
 fn unknown(code: c_int) -> *const c_char {
     const BYTES: usize = 48;
@@ -40,7 +48,7 @@ fn unknown(code: c_int) -> *const c_char {
         static TEXT: std::cell::UnsafeCell<[u8; BYTES]> =
             const { std::cell::UnsafeCell::new([0; BYTES]) };
     }
-    let text = format!("Unknown error code {code}\0");
+    let text = describe(code) + "\0";
     TEXT.with(|buffer| {
         // SAFETY: only this thread accesses its buffer, and no reference to it outlives this block.
         let bytes = unsafe { &mut *buffer.get() };

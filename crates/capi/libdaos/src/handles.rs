@@ -10,6 +10,7 @@ use crate::dfs_sys::{OpenDir, Sys};
 use crate::event::Queue;
 use crate::list::StoredPositions;
 use crate::oit::Oit;
+use crate::stores::OpenStore;
 use esker::types::info::OpenMode;
 use esker::{Access, Array, Container, Kv, Object, Pool, Transaction, Wait};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -31,6 +32,8 @@ pub(crate) mod kind {
     pub(crate) const FILTER: u64 = 10;
     pub(crate) const TX: u64 = 11;
     pub(crate) const KV: u64 = 13;
+    /// A store of `esker.h`, or a part of one; [`OpenStore`](crate::stores::OpenStore) tells them apart.
+    pub(crate) const STORE: u64 = 14;
     pub(crate) const OIT: u64 = 15;
 }
 
@@ -97,7 +100,8 @@ pub(crate) fn is(handle: Handle, kind: u64) -> bool {
     handle.cookie & slab::SPARE_MASK == kind
 }
 
-fn held<T>(handle: Handle, pick: impl FnOnce(&Entry) -> Option<&T>) -> Result<Held<T>> {
+/// The part of an entry that `pick` finds.
+pub(crate) fn held<T>(handle: Handle, pick: impl FnOnce(&Entry) -> Option<&T>) -> Result<Held<T>> {
     entry(handle)?.pick(pick)
 }
 
@@ -276,6 +280,7 @@ pub(crate) enum Entry {
     Sys(Sys),
     Dir(OpenDir),
     Filter(EntryFilter),
+    Store(Box<OpenStore>),
 }
 
 impl Entry {
@@ -294,6 +299,7 @@ impl Entry {
             Self::Sys(_) => kind::SYS,
             Self::Dir(_) => kind::DIR,
             Self::Filter(_) => kind::FILTER,
+            Self::Store(_) => kind::STORE,
         }
     }
 

@@ -1,7 +1,7 @@
 //! libdaos on Esker: the DAOS C API on top of the client crate, binary compatible.
 //!
 //! [`abi`] defines the C structures, `handles` maps the cookies that C holds to open objects, and every call goes
-//! through `boundary`. The other modules contain the functions, named as in the headers in `include/`. The headers say
+//! through `boundary`. The other modules contain the functions, named as in the headers in `include/`; [`stores`] those of `esker.h`. The headers say
 //! what each function does; the documentation here adds only what they leave open.
 #![allow(unsafe_code)]
 pub mod abi;
@@ -38,6 +38,7 @@ pub mod pool;
 pub mod property;
 pub mod ranks;
 pub mod snapshot;
+pub mod stores;
 pub mod strict;
 pub mod tse;
 pub mod tx;

@@ -6,6 +6,7 @@ mod queue;
 mod queues;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod workers;
 
 pub(crate) use blocking::{blocking, drop_blocking};
@@ -58,6 +59,23 @@ where
     Ok(())
 }
 
+/// Keeps the text of the failure with which the operation of an event ends.
+pub(crate) fn keep_text(ev: Ptr<Event>, code: c_int, text: String) {
+    if let Ok(ev) = Ev::initialized(ev) {
+        texts::keep(ev, code, text);
+    }
+}
+
+/// The code that a completed event ended with, and the text of its failure, if there is one.
+///
+/// # Errors
+/// [`Code::INVAL`] for an event that is not initialized.
+pub(crate) fn failure_of(ev: Ptr<Event>) -> Result<(c_int, Option<String>)> {
+    let ev = Ev::initialized(ev)?;
+    let code = ev.error();
+    Ok((code, texts::text_of(ev, code)))
+}
+
 /// The result of an operation; a panic in it is an error.
 async fn caught(operation: impl Future<Output = Result<()>>) -> Result<()> {
     let mut operation = pin!(operation);
@@ -83,6 +101,7 @@ pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event
         let cookie = parent.map_or(eqh.cookie, Ev::queue);
         let queue = queue::find(cookie)?;
         let ev = Ev::fresh(ev, cookie);
+        texts::forget(ev);
         parent.map_or(Ok(()), |parent| queue.adopt(parent, ev))
     })
 }

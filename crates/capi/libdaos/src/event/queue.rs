@@ -1,6 +1,7 @@
 //! A queue and the life of its events.
 use super::callbacks;
 use super::private::{Ev, EventStatus};
+use super::texts;
 use crate::abi::Handle;
 use crate::code::{Code, Result};
 use crate::handles;
@@ -94,6 +95,7 @@ impl Queue {
         }
         let failed = ev.children(&events).find(|child| has_failed(&events, *child));
         ev.set_error(failed.map_or(0, Ev::error));
+        texts::forget(ev);
         ev.change(&events, |ev| {
             ev.status = EventStatus::Running;
             ev.done = false;

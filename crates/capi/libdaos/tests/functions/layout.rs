@@ -2,6 +2,9 @@
 use daos::abi::*;
 use daos::hash::{Ops, Table};
 use daos::mgmt::{ListedPool, SysInfo};
+use daos::stores::Pair;
+use daos::stores::fields::RemovedCounts;
+use daos::stores::tensors::{Attr, SlabArgument, TensorInfo};
 use daos::tse::{Sched, Task};
 use std::mem::offset_of;
 
@@ -47,6 +50,11 @@ fn sizes() {
         ("daos_filter_t", size_of::<PipelineFilter>(), 40),
         ("daos_filter_part_t", size_of::<PipelinePart>(), 112),
         ("daos_pipeline_stats_t", size_of::<PipelineStats>(), 24),
+        ("esker_pair_t", size_of::<Pair>(), 16),
+        ("esker_field_removed_t", size_of::<RemovedCounts>(), 32),
+        ("esker_slab_t", size_of::<SlabArgument>(), 24),
+        ("esker_attr_t", size_of::<Attr>(), 32),
+        ("esker_tensor_info_t", size_of::<TensorInfo>(), 1664),
     ];
     for (name, ours, theirs) in sizes {
         assert_eq!(ours, theirs, "{name}");
@@ -58,6 +66,11 @@ fn offsets() {
     let offsets = [
         ("iod_type", offset_of!(Iod, kind), 24),
         ("iod_size", offset_of!(Iod, size), 32),
+        ("item", offset_of!(TensorInfo, item), 1112),
+        ("attributes", offset_of!(TensorInfo, attributes), 1136),
+        ("ndim", offset_of!(TensorInfo, ndim), 1144),
+        ("shape", offset_of!(TensorInfo, shape), 1152),
+        ("chunks", offset_of!(TensorInfo, chunks), 1408),
         ("iod_flags", offset_of!(Iod, flags), 40),
         ("iod_nr", offset_of!(Iod, nr), 48),
         ("iod_recxs", offset_of!(Iod, recxs), 56),

@@ -19,5 +19,6 @@ mod pipeline;
 mod pool;
 mod property;
 mod rights;
+mod stores;
 mod task;
 mod tx;

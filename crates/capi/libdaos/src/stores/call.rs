@@ -1,0 +1,129 @@
+//! Entry of the calls of `esker.h`, and their handles.
+use super::failure::{Failure, Result};
+use super::fields::{OpenFields, Selected};
+use super::tensors::TensorList;
+use super::texts;
+use crate::abi::{Event, Handle, Ptr};
+use crate::boundary::{self, guard};
+use crate::code::Code;
+use crate::handles::{self, Entry, Held, kind};
+use crate::{event, init};
+use esker_tensors::{Put, Tensor, TensorStore};
+use std::ffi::c_int;
+
+/// Runs a call. `prepare` looks up handles and reads arguments on the calling thread, and returns the work. Without an
+/// event, this thread does the work. With an event, a thread for work that blocks does it.
+pub(super) fn run<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> c_int
+where
+    W: FnOnce() -> Result<()> + Send + 'static,
+{
+    if ev.is_null() {
+        return now(|| prepare()?());
+    }
+    let launched = boundary::now(|| {
+        event::launch(ev, || {
+            let work = guard(Err(Code::MISC.into()), prepare);
+            let work = work.map_err(|failure| texts::keep(ev, failure))?;
+            let work = move || work().map_err(|failure| texts::keep(ev, failure));
+            Ok(async move { event::blocking(work).await })
+        })
+    });
+    texts::report_code(launched)
+}
+
+/// Runs work on the calling thread.
+pub(super) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
+    match init::is_ready() {
+        true => texts::report(guard(Err(Code::MISC.into()), work)),
+        false => texts::report(Err(Failure::new(
+            Code::UNINIT,
+            "the library is not initialised: call daos_init first",
+        ))),
+    }
+}
+
+/// A store of fields or tensors, or a part of one, that a handle identifies.
+pub(crate) enum OpenStore {
+    Fields(OpenFields),
+    Selected(Selected),
+    Tensors(TensorStore),
+    Put(Put),
+    Tensor(Tensor),
+    List(TensorList),
+}
+
+/// A type that handles of `esker.h` identify.
+pub(super) trait Openable: Sized {
+    /// Its name in texts of failures, and the functions that open it.
+    const NAMES: [&'static str; 2];
+
+    fn pick(store: &OpenStore) -> Option<&Self>;
+
+    fn entry(self) -> OpenStore;
+}
+
+macro_rules! openable {
+    ($($kind:ident($type:ty): $name:literal by $function:literal;)*) => {$(
+        impl Openable for $type {
+            const NAMES: [&'static str; 2] = [$name, $function];
+
+            fn pick(store: &OpenStore) -> Option<&Self> {
+                match store {
+                    OpenStore::$kind(it) => Some(it),
+                    _ => None,
+                }
+            }
+
+            fn entry(self) -> OpenStore {
+                OpenStore::$kind(self)
+            }
+        }
+    )*};
+}
+
+openable! {
+    Fields(OpenFields): "a field store" by "esker_field_store_open";
+    Selected(Selected): "a selection of fields" by "esker_field_select or esker_field_list";
+    Tensors(TensorStore): "a tensor store" by "esker_tensor_store_open";
+    Put(Put): "a PUT" by "esker_tensor_begin or esker_tensor_join";
+    Tensor(Tensor): "a tensor" by "esker_tensor_open";
+    List(TensorList): "a list of tensors" by "esker_tensor_list";
+}
+
+/// Opens a handle and stores it for the caller.
+pub(super) fn open<T: Openable>(it: T, handle: Ptr<Handle>) -> Result<()> {
+    handle.set(handles::open(Entry::Store(Box::new(it.entry())))?);
+    Ok(())
+}
+
+/// The thing behind an open handle.
+pub(super) fn opened<T: Openable>(handle: Handle) -> Result<Held<T>> {
+    let found = handles::held(handle, |entry| match entry {
+        Entry::Store(store) => T::pick(store),
+        _ => None,
+    });
+    found.map_err(|_| {
+        let [name, function] = T::NAMES;
+        Failure::new(
+            Code::NO_HDL,
+            format!("the handle is not that of {name} that is open: pass one from {function}"),
+        )
+    })
+}
+
+/// Closes a handle. The caller ends what it refers to by dropping the result, which may block.
+pub(super) fn close_now<T: Openable>(handle: Handle) -> Result<Held<Entry>> {
+    opened::<T>(handle)?;
+    Ok(handles::close(handle.cookie, &[kind::STORE])?)
+}
+
+/// Closes a handle.
+pub(super) fn close<T: Openable>(handle: Handle, ev: Ptr<Event>) -> c_int {
+    run(ev, || {
+        let closed = close_now::<T>(handle)?;
+        Ok(move || {
+            drop(closed);
+            Ok(())
+        })
+    })
+}

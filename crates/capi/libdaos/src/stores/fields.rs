@@ -1,0 +1,364 @@
+//! Fields by key (`esker.h`).
+use super::arguments::{self, Pair};
+use super::call::{self, opened};
+use super::failure::{Failure, Result};
+use crate::abi::{Bytes, Event, Handle, Ptr, Str};
+use crate::code::Code;
+use crate::handles;
+use esker_fields::request::Request;
+use esker_fields::{
+    Date, Field, FieldStore, FieldWriter, Key, Schema, Selection, bytes_of, read_together,
+};
+use std::ffi::{c_int, c_uint};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// `ESKER_CREATE`: make an empty container a store.
+pub(super) const CREATE: c_uint = 1;
+/// `ESKER_DISCARD`: close a store although fields wait for a flush.
+const DISCARD: c_uint = 2;
+/// `ESKER_DOIT`: remove, instead of only counting.
+const DOIT: c_uint = 4;
+
+/// An open field store, and its writer.
+pub(crate) struct OpenFields {
+    store: FieldStore,
+    writer: Mutex<FieldWriter>,
+}
+
+/// Fields that a request selected.
+pub(crate) struct Selected(Vec<Field>);
+
+impl OpenFields {
+    fn new(store: FieldStore) -> Self {
+        Self { writer: Mutex::new(store.writer()), store }
+    }
+
+    fn writer(&self) -> MutexGuard<'_, FieldWriter> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The fields that a request means.
+    fn selection(&self, request: Ptr<Pair>, pairs: u32) -> Result<Selection> {
+        let request = Request::from_pairs(arguments::pairs(request, pairs, "request")?)?;
+        Ok(request.expand(self.store.schema(), Date::today())?)
+    }
+
+    /// Refuses to lose fields that wait for a flush.
+    fn check_flushed(&self) -> Result<()> {
+        match self.writer().pending() {
+            (0, _) => Ok(()),
+            (fields, _) => {
+                let text = format!(
+                    "{fields} fields wait for a flush: call esker_field_flush, or close with ESKER_DISCARD"
+                );
+                Err(Failure::new(Code::BUSY, text))
+            }
+        }
+    }
+}
+
+/// Opens the field store of a container.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_store_open(
+    coh: Handle,
+    schema: Str,
+    flags: c_uint,
+    fsh: Ptr<Handle>,
+    ev: Ptr<Event>,
+) -> c_int {
+    call::run(ev, || {
+        arguments::flags(flags, CREATE)?;
+        arguments::needed(fsh, "fsh")?;
+        let container = handles::container(coh)?.container.clone();
+        let schema = arguments::optional_text(schema, "schema")?.map(str::to_owned);
+        Ok(move || {
+            let store = if flags & CREATE == 0 {
+                FieldStore::open_in(container)?
+            } else {
+                FieldStore::open_or_create_in(container, &parsed(schema.as_deref())?)?
+            };
+            check_schema(&store, schema.as_deref())?;
+            call::open(OpenFields::new(store), fsh)
+        })
+    })
+}
+
+fn parsed(schema: Option<&str>) -> Result<Schema> {
+    Ok(schema.map_or_else(Schema::default_mars, |text| Schema::parse(text, "schema"))?)
+}
+
+/// Refuses a schema that is not that of the store.
+fn check_schema(store: &FieldStore, schema: Option<&str>) -> Result<()> {
+    if schema.is_none_or(|schema| schema == store.schema().text()) {
+        return Ok(());
+    }
+    let text = format!(
+        "container {} has fields of another schema: pass NULL to use it, or another container",
+        store.container().info().label
+    );
+    Err(Failure::new(Code::MISMATCH, text))
+}
+
+/// Closes a field store.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_store_close(fsh: Handle, flags: c_uint, ev: Ptr<Event>) -> c_int {
+    call::run(ev, || {
+        arguments::flags(flags, DISCARD)?;
+        let fields = opened::<OpenFields>(fsh)?;
+        Ok(move || {
+            if flags & DISCARD == 0 {
+                fields.check_flushed()?;
+            }
+            drop(call::close_now::<OpenFields>(fsh)?);
+            Ok(())
+        })
+    })
+}
+
+/// Returns the schema of a store.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_schema(fsh: Handle, buf: Str, size: Ptr<u64>) -> c_int {
+    call::now(|| {
+        let fields = opened::<OpenFields>(fsh)?;
+        let text = fields.store.schema().text().as_bytes();
+        arguments::fill(buf.cast(), size, text.len() as u64, |room| {
+            room.copy_from_slice(text);
+            Ok(())
+        })
+    })
+}
+
+/// Archives a field.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_archive(
+    fsh: Handle,
+    key: Ptr<Pair>,
+    pairs: u32,
+    data: Bytes,
+    size: u64,
+    ev: Ptr<Event>,
+) -> c_int {
+    call::run(ev, || {
+        let fields = opened::<OpenFields>(fsh)?;
+        let key = Key::from_pairs(arguments::pairs(key, pairs, "key")?)?;
+        let data = arguments::bytes(data, size, "data")?;
+        Ok(move || Ok(fields.writer().archive(&key, data)?))
+    })
+}
+
+/// Counts the fields that wait for a flush.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_pending(fsh: Handle, count: Ptr<u64>, bytes: Ptr<u64>) -> c_int {
+    call::now(|| {
+        let (fields, sum) = opened::<OpenFields>(fsh)?.writer().pending();
+        count.set(fields as u64);
+        bytes.set(sum);
+        Ok(())
+    })
+}
+
+/// Makes all archived fields visible.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_flush(fsh: Handle, ev: Ptr<Event>) -> c_int {
+    call::run(ev, || {
+        let fields = opened::<OpenFields>(fsh)?;
+        Ok(move || Ok(fields.writer().flush()?))
+    })
+}
+
+/// Reads the field of one key.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_retrieve(
+    fsh: Handle,
+    key: Ptr<Pair>,
+    pairs: u32,
+    buf: Bytes,
+    size: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    call::run(ev, || {
+        let fields = opened::<OpenFields>(fsh)?;
+        let key = Key::from_pairs(arguments::pairs(key, pairs, "key")?)?;
+        arguments::needed(size, "size")?;
+        Ok(move || {
+            let field = fields.store.field(&key)?;
+            arguments::fill(buf, size, field.bytes(), |room| Ok(field.read_at(0, room)?))
+        })
+    })
+}
+
+/// Finds the fields of a request. Each must exist.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_select(
+    fsh: Handle,
+    request: Ptr<Pair>,
+    pairs: u32,
+    sel: Ptr<Handle>,
+    count: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    find(fsh, (request, pairs), (sel, count), ev, FieldStore::retrieve)
+}
+
+/// Finds the existing fields of a request.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_list(
+    fsh: Handle,
+    request: Ptr<Pair>,
+    pairs: u32,
+    sel: Ptr<Handle>,
+    count: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    find(fsh, (request, pairs), (sel, count), ev, |store, selection| {
+        let listed = store.list(selection)?.into_iter();
+        Ok(listed.map(|listed| store.listed(listed)).collect())
+    })
+}
+
+fn find(
+    fsh: Handle,
+    (request, pairs): (Ptr<Pair>, u32),
+    (sel, count): (Ptr<Handle>, Ptr<u64>),
+    ev: Ptr<Event>,
+    search: fn(&FieldStore, &Selection) -> esker::types::Result<Vec<Field>>,
+) -> c_int {
+    call::run(ev, || {
+        let fields = opened::<OpenFields>(fsh)?;
+        let selection = fields.selection(request, pairs)?;
+        arguments::needed(sel, "sel")?;
+        Ok(move || {
+            let found = search(&fields.store, &selection)?;
+            let number = found.len() as u64;
+            call::open(Selected(found), sel)?;
+            count.set(number);
+            Ok(())
+        })
+    })
+}
+
+impl Selected {
+    /// Fields `first` to `first + count`.
+    fn range(&self, first: u64, count: u64) -> Result<&[Field]> {
+        let range = first
+            .checked_add(count)
+            .and_then(|end| self.0.get(usize::try_from(first).ok()?..usize::try_from(end).ok()?));
+        range.ok_or_else(|| {
+            let found = self.0.len();
+            Failure::invalid(format!("{count} fields from number {first} on, of {found} selected"))
+        })
+    }
+}
+
+/// Returns key and size of a selected field.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_entry(
+    sel: Handle,
+    index: u64,
+    key: Str,
+    key_size: u64,
+    size: Ptr<u64>,
+) -> c_int {
+    call::now(|| {
+        let selected = opened::<Selected>(sel)?;
+        for field in selected.range(index, 1)? {
+            arguments::give_text(key, key_size, field.key().as_str(), "key")?;
+            size.set(field.bytes());
+        }
+        Ok(())
+    })
+}
+
+/// Reads selected fields, one after another.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_read(
+    sel: Handle,
+    first: u64,
+    count: u64,
+    buf: Bytes,
+    size: Ptr<u64>,
+    ev: Ptr<Event>,
+) -> c_int {
+    call::run(ev, || {
+        let selected = opened::<Selected>(sel)?;
+        selected.range(first, count)?;
+        arguments::needed(size, "size")?;
+        Ok(move || {
+            let fields = selected.range(first, count)?;
+            arguments::fill(buf, size, bytes_of(fields), |room| Ok(read_together(fields, room)?))
+        })
+    })
+}
+
+/// Closes a selection.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_select_close(sel: Handle, ev: Ptr<Event>) -> c_int {
+    call::close::<Selected>(sel, ev)
+}
+
+/// `esker_field_removed_t`: what a wipe or purge removed, or would remove.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemovedCounts {
+    /// Fields that readers saw.
+    pub fields: u64,
+    /// Fields that newer ones with the same key masked.
+    pub masked: u64,
+    /// Fields that dead writers never flushed, and rests of removals.
+    pub leftovers: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+/// Removes the fields of a request, or counts them.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_wipe(
+    fsh: Handle,
+    request: Ptr<Pair>,
+    pairs: u32,
+    flags: c_uint,
+    counts: Ptr<RemovedCounts>,
+    ev: Ptr<Event>,
+) -> c_int {
+    remove(fsh, (request, pairs), flags, (counts, ev), |store, selection, doit| {
+        let wiped = store.wipe(selection, doit, |_| Ok(()))?;
+        let (fields, masked, bytes) = (wiped.fields, wiped.masked, wiped.bytes);
+        Ok(RemovedCounts { fields, masked, leftovers: 0, bytes })
+    })
+}
+
+/// Frees masked fields and what dead writers have left, or counts them.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_purge(
+    fsh: Handle,
+    request: Ptr<Pair>,
+    pairs: u32,
+    flags: c_uint,
+    counts: Ptr<RemovedCounts>,
+    ev: Ptr<Event>,
+) -> c_int {
+    remove(fsh, (request, pairs), flags, (counts, ev), |store, selection, doit| {
+        let purged = store.purge(selection, doit, |_| Ok(()))?;
+        let leftovers = purged.unflushed + purged.removed;
+        let (masked, bytes) = (purged.masked, purged.bytes);
+        Ok(RemovedCounts { fields: 0, masked, leftovers, bytes })
+    })
+}
+
+fn remove(
+    fsh: Handle,
+    (request, pairs): (Ptr<Pair>, u32),
+    flags: c_uint,
+    (counts, ev): (Ptr<RemovedCounts>, Ptr<Event>),
+    work: fn(&FieldStore, &Selection, bool) -> esker::types::Result<RemovedCounts>,
+) -> c_int {
+    call::run(ev, || {
+        arguments::flags(flags, DOIT)?;
+        let fields = opened::<OpenFields>(fsh)?;
+        let selection = fields.selection(request, pairs)?;
+        Ok(move || {
+            counts.set(work(&fields.store, &selection, flags & DOIT != 0)?);
+            Ok(())
+        })
+    })
+}

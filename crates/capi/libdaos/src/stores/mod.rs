@@ -1,0 +1,11 @@
+//! The field store and the tensor store (`esker.h`): functions of Esker beside those of DAOS, on the same handles,
+//! events and codes. Each failure also has a text.
+mod arguments;
+mod call;
+mod failure;
+pub mod fields;
+pub mod tensors;
+pub mod texts;
+
+pub use arguments::Pair;
+pub(crate) use call::OpenStore;

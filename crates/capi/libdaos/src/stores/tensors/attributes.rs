@@ -1,0 +1,140 @@
+//! Attributes of tensors.
+use crate::abi::{Bytes, Handle, Ptr, Str};
+use crate::code::Code;
+use crate::stores::arguments;
+use crate::stores::call::{self, opened};
+use crate::stores::failure::{Failure, Result};
+use esker_tensors::{Attribute, Tensor, Value};
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+
+/// `ESKER_ATTR_FLAG`: one byte, 0 or 1.
+const FLAG: u32 = 1;
+/// `ESKER_ATTR_INTEGER`: an `int64_t`.
+const INTEGER: u32 = 2;
+/// `ESKER_ATTR_REAL`: a `double`.
+const REAL: u32 = 3;
+/// `ESKER_ATTR_TEXT`: a text in UTF-8, without a NUL.
+const TEXT: u32 = 4;
+/// `ESKER_ATTR_BYTES`: bytes.
+const BYTES: u32 = 5;
+
+/// Most attributes of a new tensor: more do not fit in its record.
+const ATTRIBUTES_MAX: usize = 65_536;
+
+/// `esker_attr_t`: an attribute of a new tensor.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Attr {
+    /// Its name.
+    pub name: Str,
+    /// Its value.
+    pub value: Bytes,
+    /// Bytes of the value.
+    pub size: u64,
+    /// `ESKER_ATTR_*`.
+    pub kind: u32,
+    /// Unused; 0.
+    pub padding: u32,
+}
+
+impl Attr {
+    fn parse(self) -> Result<(String, Attribute)> {
+        let name = arguments::text(self.name, "the name of an attribute")?;
+        let what = format!("the value of attribute {name}");
+        let bytes = arguments::bytes(self.value, self.size, &what)?;
+        let value = self.value(bytes);
+        let value = value.filter(|_| self.padding == 0 && !name.is_empty()).ok_or_else(|| {
+            let (kind, size) = (self.kind, self.size);
+            let text = format!(
+                "attribute {name:?} of type {kind} and {size} bytes: the type must be one of ESKER_ATTR_*, the size that \
+                 of the type, a text valid UTF-8, and the padding 0"
+            );
+            Failure::invalid(text)
+        })?;
+        Ok((name.to_owned(), value.into()))
+    }
+
+    fn value(self, bytes: &[u8]) -> Option<Value> {
+        Some(match (self.kind, bytes) {
+            (FLAG, [flag @ (0 | 1)]) => Value::Flag(*flag == 1),
+            (INTEGER, bytes) => Value::Integer(i64::from_ne_bytes(bytes.try_into().ok()?)),
+            (REAL, bytes) => Value::Real(f64::from_ne_bytes(bytes.try_into().ok()?)),
+            (TEXT, bytes) => Value::Text(std::str::from_utf8(bytes).ok()?.to_owned()),
+            (BYTES, bytes) => Value::Octets(bytes.to_vec()),
+            _ => return None,
+        })
+    }
+}
+
+/// The attributes of a new tensor.
+pub(super) fn parse(attributes: Ptr<Attr>, count: u32) -> Result<BTreeMap<String, Attribute>> {
+    let all = arguments::list(attributes, count, ATTRIBUTES_MAX, "ATTRIBUTES_MAX", "attrs")?;
+    let mut parsed = BTreeMap::new();
+    for attribute in all {
+        let (name, value) = attribute.parse()?;
+        if parsed.contains_key(&name) {
+            return Err(Failure::invalid(format!("attribute {name:?} is given twice")));
+        }
+        parsed.insert(name, value);
+    }
+    Ok(parsed)
+}
+
+/// Reads an attribute by its name.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_tensor_attribute(
+    th: Handle,
+    name: Str,
+    kind: Ptr<u32>,
+    buf: Bytes,
+    size: Ptr<u64>,
+) -> c_int {
+    call::now(|| {
+        let tensor = opened::<Tensor>(th)?;
+        let name = arguments::text(name, "name")?;
+        let attribute = tensor.attributes().get(name).ok_or_else(|| {
+            let text = format!("tensor {} has no attribute {name:?}", tensor.uuid());
+            Failure::new(Code::NONEXIST, text)
+        })?;
+        let (number, bytes) = encoded(name, attribute)?;
+        kind.set(number);
+        arguments::fill(buf, size, bytes.len() as u64, |room| {
+            room.copy_from_slice(&bytes);
+            Ok(())
+        })
+    })
+}
+
+/// The type and the bytes of a value.
+fn encoded(name: &str, attribute: &Attribute) -> Result<(u32, Vec<u8>)> {
+    Ok(match &attribute.value {
+        Some(Value::Flag(flag)) => (FLAG, vec![u8::from(*flag)]),
+        Some(Value::Integer(number)) => (INTEGER, number.to_ne_bytes().to_vec()),
+        Some(Value::Real(number)) => (REAL, number.to_ne_bytes().to_vec()),
+        Some(Value::Text(text)) => (TEXT, text.as_bytes().to_vec()),
+        Some(Value::Octets(bytes)) => (BYTES, bytes.clone()),
+        Some(Value::List(_)) | None => {
+            let text = format!("attribute {name:?} is a list: read it with Python or Rust");
+            return Err(Failure::new(Code::NOTSUPPORTED, text));
+        }
+    })
+}
+
+/// Returns the name of an attribute by its number.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_tensor_attribute_name(
+    th: Handle,
+    index: u32,
+    name: Str,
+    name_size: u64,
+) -> c_int {
+    call::now(|| {
+        let tensor = opened::<Tensor>(th)?;
+        let all = tensor.attributes();
+        let found = all.keys().nth(index as usize).ok_or_else(|| {
+            Failure::invalid(format!("attribute {index} of a tensor with {}", all.len()))
+        })?;
+        arguments::give_text(arguments::needed(name, "name")?, name_size, found, "name")
+    })
+}
