@@ -34,7 +34,7 @@ demo: build ## Run a demo: a forecast from Python with a map, an ensemble over t
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs, Python (ARGS="rust c" for some suites, see scripts/test.sh)
-	scripts/setup.sh samples fields fuse fabric python deb
+	scripts/setup.sh samples fields fuse fabric fortran python deb
 	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
 	scripts/test.sh $(ARGS)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Archives a forecast from Python, lists its axes, retrieves part of it and draws a map. Archives an ensemble on two nodes
 # of a pool and draws it on a third. Archives and retrieves GRIB files by key and draws maps of them. Then a C program
-# stores their fields with an index, and another process reads them. Then Field I/O runs on a local pool and, if its
+# archives their fields in a store of its own, and another process reads them. Then Field I/O runs on a local pool and, if its
 # packages are installed, on Ceph.
 # usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; default: the samples of ecCodes
 set -euo pipefail
@@ -74,7 +74,7 @@ say "retrieving all of it by a MARS request, in the order of its axes"
 say "each parameter in xarray, and a map of the first ones"
 $python examples/python/maps.py demo/archive build/demo/maps.png
 
-say "building the example with include/daos.h and libdaos"
+say "building the example with include/esker.h and libdaos"
 scripts/lay-out-library.sh "$libdaos" build/demo/lib
 cc -O2 -Wall -Iinclude examples/c/fields.c -o build/demo/fields -Lbuild/demo/lib -ldaos -luuid
 export LD_LIBRARY_PATH=$PWD/build/demo/lib
@@ -97,7 +97,7 @@ ratio() {
     awk -v what="$1" -v phase="$2" -v rate="$rate" -v limit="$limit" \
         'BEGIN {printf "%s: %.2f of the limit (%s MiB/s; %s %s MiB/s)\n", what, rate / limit, rate, phase, limit}'
 }
-say "each field with its Array, its index entry, checksums, and a comparison when read"
+say "each field by its key, with checksums, and a comparison when read"
 ratio written pwrite
 ratio read pread
 

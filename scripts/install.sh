@@ -19,21 +19,33 @@ other_places() {
         for name in $(cd "$stage/lib" && find . -name '*.so*' -type l); do
             ln -s "$(realpath -m --relative-to="$stage/$place" "$stage/lib/$library")" "$stage/$place/$name"
         done
-        pkg_config >"$stage/$place/pkgconfig/daos.pc"
+        pkg_configs "$stage/$place/pkgconfig"
     done
 }
 
-pkg_config() {
+# pkg_configs FOLDER: the library under the name of DAOS, with DAOS's version, and under its own.
+pkg_configs() {
     local library
     library=$(readlink "$stage/lib/libdaos.so.2")
+    pkg_config daos "The DAOS API on Esker" "${library#libdaos.so.}" >"$1/daos.pc"
+    pkg_config esker "Fields and tensors on Esker, and the DAOS API" "$(version)" >"$1/esker.pc"
+}
+
+version() {
+    "$esker" --version | cut -d ' ' -f 2
+}
+
+# pkg_config NAME DESCRIPTION VERSION
+pkg_config() {
     cat <<END
 prefix=$prefix
 libdir=\${prefix}/lib
 includedir=\${prefix}/include
+fortran_source=\${includedir}/esker.f90
 
-Name: daos
-Description: The DAOS API on Esker
-Version: ${library#libdaos.so.}
+Name: $1
+Description: $2
+Version: $3
 Libs: -L\${libdir} -ldaos -luuid
 Cflags: -I\${includedir}
 END
@@ -41,22 +53,30 @@ END
 
 # For Lmod, below the directory that `module use` names.
 module_file() {
-    local version
-    version=$("$esker" --version | cut -d ' ' -f 2)
     mkdir -p "$stage/share/modulefiles/esker"
-    sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" packaging/modulefiles/esker.lua \
-        >"$stage/share/modulefiles/esker/$version.lua"
+    sed "s|@PREFIX@|$prefix|; s|@VERSION@|$(version)|" packaging/modulefiles/esker.lua \
+        >"$stage/share/modulefiles/esker/$(version).lua"
+}
+
+# For find_package(esker).
+cmake_package() {
+    local place=$stage/lib/cmake/esker
+    mkdir -p "$place"
+    install -m 644 packaging/cmake/esker-config.cmake "$place/esker-config.cmake"
+    sed "s|@VERSION@|$(version)|; s|@SERIES@|$(version | cut -d . -f 1,2)|" packaging/cmake/esker-config-version.cmake \
+        >"$place/esker-config-version.cmake"
 }
 
 scripts/lay-out-command.sh "$esker" "$preload" "$stage"
 scripts/lay-out-library.sh "$libdaos" "$stage/lib"
 scripts/split-debug.sh "$stage"/bin/esker{,-bench} "$stage/lib/esker/libesker_preload.so" \
     "$(readlink -f "$stage/lib/libdaos.so.2")"
-(cd include && find . -name '*.h' -exec install -D -m 644 {} "$stage/include/{}" \;)
+(cd include && find . \( -name '*.h' -o -name '*.f90' \) -exec install -D -m 644 {} "$stage/include/{}" \;)
 mkdir -p "$stage/lib/pkgconfig" "$stage/share/esker"
-pkg_config >"$stage/lib/pkgconfig/daos.pc"
+pkg_configs "$stage/lib/pkgconfig"
 other_places
 module_file
+cmake_package
 
 manifest=share/esker/installed
 touch "$stage/$manifest"

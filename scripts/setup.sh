@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Ensures that the build requirements are present: installs them if it may, lists them otherwise.
-# usage: setup.sh [samples] [fields] [fuse] [fabric] [ceph] [lint] [semver] [python] [deb] [wheels]
+# usage: setup.sh [samples] [fields] [fuse] [fabric] [fortran] [ceph] [lint] [semver] [python] [deb] [wheels]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also the packages that mounting needs, if this machine has the device
 #   fabric   also libfabric, for connections over fast networks
+#   fortran  also a Fortran compiler, for the tests of the Fortran module
 #   ceph     also librados, and the daemons of a cluster for tests
 #   lint     also rustfmt, clippy, cargo-deny, shellcheck and mdbook
 #   semver   also cargo-semver-checks
@@ -67,7 +68,7 @@ These packages are missing and cannot be installed automatically:
 On Debian 12:  apt-get install $*
 Elsewhere:     a C and a C++ compiler, pkg-config, the headers of libuuid, git, fusermount3, ecCodes'
                library and sample fields (set ESKER_ECCODES and ECCODES_SAMPLES_PATH to their paths),
-               libfabric and a recent Rust with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`;
+               libfabric, gfortran and a recent Rust with rustfmt and clippy (https://rustup.rs); shellcheck for \`make check\`;
                librados and Ceph's monitor, OSD and tools for a cluster of \`make ceph-up\`;
                Python 3.11 or later with its modules venv and ensurepip
 END
@@ -164,6 +165,7 @@ for group in "$@"; do
     fields) need libeccodes0 has_eccodes ;;
     fuse) [ ! -e /dev/fuse ] || need fuse3 command -v fusermount3 ;;
     fabric) need libfabric1 has_library libfabric.so.1 ;;
+    fortran) need gfortran command -v gfortran ;;
     ceph) need_ceph ;;
     lint) need_lint_tools ;;
     semver) ;;

@@ -4,6 +4,7 @@
 #define ESKER_EXAMPLE_H
 
 #include <daos.h>
+#include <esker.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,6 +37,14 @@ check(int rc, const char *doing, const char *what)
 {
 	if (rc != 0)
 		fail("%s %s: %s: %s", doing, what, d_errstr(rc), d_errdesc(rc));
+}
+
+/* Ends the program if a call of esker.h has failed. */
+static inline void
+check_store(int rc, const char *doing, const char *what)
+{
+	if (rc != 0)
+		fail("%s %s: %s: %s", doing, what, d_errstr(rc), esker_error_text());
 }
 
 static inline void *

@@ -10,7 +10,7 @@ preload=$(dirname "${ESKER:?names the command}")/libesker_preload.so
 multiarch=lib/$(cc -print-multiarch 2>/dev/null)
 [ "$multiarch" != lib/ ] || multiarch=lib/$(uname -m)-linux-gnu
 
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 that() {
     local name=$1
     shift
@@ -19,6 +19,17 @@ that() {
     else
         echo "FAILED: $name" && cat "$work/output"
         failed=$((failed + 1))
+    fi
+}
+
+# with TOOL NAME COMMAND...: a test that is skipped without a tool.
+with() {
+    local tool=$1
+    shift
+    if command -v "$tool" >/dev/null; then
+        that "$@"
+    else
+        echo "skipped: $1: no $tool" && skipped=$((skipped + 1))
     fi
 }
 
@@ -47,6 +58,53 @@ by_libdaos_alone() {
         LD_LIBRARY_PATH=$1 "$work/user"
 }
 
+cat >"$work/stores.c" <<END
+#include <esker.h>
+int main(void) { return esker_error_text()[0] != 0; }
+END
+cat >"$work/stores.f90" <<END
+program stores
+    use esker
+    if (len(esker_text()) > 0) error stop
+end program
+END
+cat >"$work/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.13)
+project(stores C)
+find_package(esker $("$ESKER" --version | cut -d ' ' -f 2 | cut -d . -f 1,2) REQUIRED)
+if(NOT EXISTS "\${esker_FORTRAN_SOURCE}")
+  message(FATAL_ERROR "no \${esker_FORTRAN_SOURCE}")
+endif()
+add_executable(stores stores.c)
+target_link_libraries(stores esker::esker)
+END
+
+# The functions of esker.h, by their own name.
+stores_by_pkg_config() {
+    local flags
+    read -ra flags < <(PKG_CONFIG_PATH=$1/pkgconfig pkg-config --cflags --libs esker) &&
+        "${CC:-cc}" -o "$work/stores" "$work/stores.c" "${flags[@]}" && LD_LIBRARY_PATH=$1 "$work/stores"
+}
+
+fortran_by_pkg_config() {
+    local flags
+    read -ra flags < <(PKG_CONFIG_PATH=$1/pkgconfig pkg-config --libs esker) &&
+        gfortran -J "$work" -o "$work/fortran" \
+            "$(PKG_CONFIG_PATH=$1/pkgconfig pkg-config --variable=fortran_source esker)" "$work/stores.f90" \
+            "${flags[@]}" && LD_LIBRARY_PATH=$1 "$work/fortran"
+}
+
+by_cmake() {
+    cmake -S "$work" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$1" && cmake --build "$work/cmake" && "$work/cmake/stores"
+}
+
+# Releases of another minor version may have another interface.
+refuses_another_version() {
+    mkdir -p "$work/newer" && cp "$work/stores.c" "$work/newer" &&
+        sed 's/find_package(esker [0-9.]*/find_package(esker 9.0/' "$work/CMakeLists.txt" >"$work/newer/CMakeLists.txt" &&
+        ! cmake -S "$work/newer" -B "$work/newer/build" -DCMAKE_PREFIX_PATH="$1"
+}
+
 is_empty() {
     [ -z "$(find "$1" -mindepth 1 -print -quit)" ]
 }
@@ -57,6 +115,10 @@ for place in lib lib64 "$multiarch"; do
     that "pkg-config in $place" by_pkg_config "$prefix/$place"
     that "libdaos in $place brings libuuid" by_libdaos_alone "$prefix/$place"
 done
+that "pkg-config finds the stores" stores_by_pkg_config "$prefix/lib"
+with gfortran "a Fortran program" fortran_by_pkg_config "$prefix/lib"
+with cmake "CMake finds it" by_cmake "$prefix"
+with cmake "CMake refuses another version" refuses_another_version "$prefix"
 that "it is removed" scripts/uninstall.sh "$prefix"
 that "nothing is left" is_empty "$prefix"
 
@@ -67,5 +129,5 @@ that "the link stays" test -L "$prefix/lib64"
 that "libraries are found by it" by_pkg_config "$prefix/lib64"
 that "it is removed there" scripts/uninstall.sh "$prefix"
 
-echo "$passed passed, $failed failed"
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
