@@ -39,7 +39,7 @@ module esker
         character(len=:), allocatable :: name, value
     end type
 
-    !> What a wipe or purge removed.
+    !> Fields and bytes that a wipe or purge removed.
     type, bind(c) :: esker_removed
         integer(c_int64_t) :: fields = 0, masked = 0, leftovers = 0, bytes = 0
     end type

@@ -69,7 +69,7 @@ typedef struct {
 	const char *value;
 } esker_pair_t;
 
-/** What a wipe or purge removed, or would remove. */
+/** Fields that a wipe or purge removed, or would remove. */
 typedef struct {
 	/** Fields that readers saw; 0 for a purge. */
 	uint64_t fields;
@@ -100,7 +100,8 @@ esker_field_store_open(daos_handle_t coh, const char *schema, unsigned int flags
 		       daos_handle_t *fsh, daos_event_t *ev);
 
 /**
- * Close a field store. Close it before its container.
+ * Close a field store. Close it before its container. The last daos_fini closes all stores, and
+ * discards fields that were not flushed.
  *
  * @param flags 0, or ESKER_DISCARD to discard archived fields that were not flushed.
  * @return 0; -DER_BUSY if fields wait for a flush: the store stays open.

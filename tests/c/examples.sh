@@ -106,6 +106,12 @@ t2m: 12.0 13.0 14.0 62.0 63.0 64.0
 END
 }
 
+# The calls of the module that the example leaves out.
+fortran_calls() {
+    gfortran -std=f2018 -Wall -Wextra -Werror -J "$work" -o "$work/calls" "$include/esker.f90" "$here/stores.f90" \
+        -L"$library" -ldaos -luuid && "$work/calls" tank cf ct
+}
+
 # A failure ends the program with its text, also before a pool is open.
 fortran_failure() {
     ! "$work/fortran" nowhere ff ft 2>"$work/refused" && grep -q '^nowhere/ff: The entity does not exist' "$work/refused"
@@ -118,6 +124,7 @@ with mpicc "tensors.c by four processes" four_processes
 with mpicc "skeleton.c by four processes" skeleton_of_four
 with gfortran "fields.f90" fortran
 with gfortran "fields.f90 without a pool" fortran_failure
+with gfortran "the other calls of esker.f90" fortran_calls
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,8 +1,9 @@
 //! libdaos on Esker: the DAOS C API on top of the client crate, binary compatible.
 //!
 //! [`abi`] defines the C structures, `handles` maps the cookies that C holds to open objects, and every call goes
-//! through `boundary`. The other modules contain the functions, named as in the headers in `include/`; [`stores`] those of `esker.h`. The headers say
-//! what each function does; the documentation here adds only what they leave open.
+//! through `boundary`. The other modules contain the functions, named as in the headers in `include/`; those of
+//! `esker.h` are in [`stores`]. The headers say what each function does; the documentation here adds only what they
+//! leave open.
 #![allow(unsafe_code)]
 pub mod abi;
 pub mod acl;

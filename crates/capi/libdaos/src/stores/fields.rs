@@ -296,7 +296,7 @@ pub extern "C" fn esker_field_select_close(sel: Handle, ev: Ptr<Event>) -> c_int
     call::close::<Selected>(sel, ev)
 }
 
-/// `esker_field_removed_t`: what a wipe or purge removed, or would remove.
+/// `esker_field_removed_t`: fields that a wipe or purge removed, or would remove.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemovedCounts {

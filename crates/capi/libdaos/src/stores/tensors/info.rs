@@ -37,7 +37,7 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    pub(super) fn of_tensor(tensor: &Tensor) -> Result<Self> {
+    pub(super) fn from_tensor(tensor: &Tensor) -> Result<Self> {
         let (grid, uuid) = (tensor.grid(), tensor.uuid());
         let mut info = Self::new(uuid, tensor.name(), tensor.data_type(), grid.shape())?;
         info.chunks = lengths(grid.chunks());
@@ -47,7 +47,7 @@ impl TensorInfo {
         Ok(info)
     }
 
-    pub(super) fn of_listed(listed: &Listed) -> Result<Self> {
+    pub(super) fn from_listed(listed: &Listed) -> Result<Self> {
         let name = listed.name.as_deref();
         let mut info = Self::new(listed.uuid, name, &listed.data_type, &listed.shape)?;
         info.bytes = listed.bytes;

@@ -101,7 +101,7 @@ pub extern "C" fn esker_tensor_close(th: Handle, ev: Ptr<Event>) -> c_int {
 pub extern "C" fn esker_tensor_query(th: Handle, info: Ptr<TensorInfo>) -> c_int {
     call::now(|| {
         let tensor = opened::<Tensor>(th)?;
-        arguments::needed(info, "info")?.set(TensorInfo::of_tensor(&tensor)?);
+        arguments::needed(info, "info")?.set(TensorInfo::from_tensor(&tensor)?);
         Ok(())
     })
 }
@@ -166,7 +166,7 @@ pub extern "C" fn esker_tensor_entry(list: Handle, index: u64, info: Ptr<TensorI
         let entry = entry.ok_or_else(|| {
             Failure::invalid(format!("tensor {index} of a list of {}", listed.0.len()))
         })?;
-        arguments::needed(info, "info")?.set(TensorInfo::of_listed(entry)?);
+        arguments::needed(info, "info")?.set(TensorInfo::from_listed(entry)?);
         Ok(())
     })
 }
