@@ -420,7 +420,7 @@ contains
         type(esker_container), intent(out) :: container
         integer, intent(out) :: ierr
         character(len=:), allocatable, intent(out), optional :: message
-        integer(c_int) :: mode
+        integer(c_int) :: mode, ignored
 
         mode = merge(READ_WRITE, READ_ONLY, writable)
         ierr = daos_init()
@@ -432,9 +432,9 @@ contains
                 if (ierr == EXISTS) ierr = 0
                 if (ierr == 0) ierr = daos_cont_open2(container%pool, to_c(cont), mode, container%cont, c_null_ptr, &
                                                       c_null_ptr)
-                if (ierr /= 0) mode = daos_pool_disconnect(container%pool, c_null_ptr)
+                if (ierr /= 0) ignored = daos_pool_disconnect(container%pool, c_null_ptr)
             end if
-            if (ierr /= 0) mode = daos_fini()
+            if (ierr /= 0) ignored = daos_fini()
         end if
         if (present(message)) then
             message = ''
