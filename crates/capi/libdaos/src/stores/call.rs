@@ -43,6 +43,7 @@ pub(super) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
 }
 
 /// A store of fields or tensors, or a part of one, that a handle identifies.
+#[allow(clippy::large_enum_variant, reason = "each has a box of its own in the table of handles")]
 pub(crate) enum OpenStore {
     Fields(OpenFields),
     Selected(Selected),
