@@ -27,15 +27,17 @@ $(BUILT) $(BENCH) &: $(SOURCES)
 	cargo build --release -p esker-cli -p esker-bench -p esker-libdaos -p esker-preload
 	touch $(BUILT) $(BENCH)
 
-demo: build ## Run a demo: a forecast from Python with a map, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
+demo: build ## Run a demo: weather from Python with maps, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
 	scripts/setup.sh samples fields python
 	scripts/setup.sh ceph || echo "continuing without Ceph"
+	scripts/weather.sh || echo "continuing without weather: the demo computes an idealised wave"
 	scripts/wheel.sh build/demo/wheels release
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs, Python (ARGS="rust c" for some suites, see scripts/test.sh)
 	scripts/setup.sh samples fields fuse fabric fortran python deb
 	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
+	scripts/weather.sh || echo "continuing without the tests that need weather"
 	scripts/test.sh $(ARGS)
 
 soak: ## Test with random seeds for 30 minutes, then with Miri, loom and ThreadSanitizer (ARGS="--minutes 600 torture", ARGS=kills, ARGS=explore, ARGS=memory, see scripts/soak.sh)

@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Archives a forecast from Python, lists its axes, retrieves part of it and draws a map. Archives an ensemble on two nodes
-# of a pool and draws it on a third. Archives and retrieves GRIB files by key and draws maps of them. Then a C program
-# archives their fields in a store of its own, and another process reads them. Then Field I/O runs on a local pool and, if its
-# packages are installed, on Ceph.
-# usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; default: the samples of ecCodes
+# Archives weather of ECMWF from Python, lists its axes, retrieves part of it and draws maps and a time series. Archives its
+# ensemble on two nodes of a pool and draws it on a third. Archives and retrieves GRIB files by key and draws maps of them.
+# Then a C program archives their fields in a store of its own, and another process reads them. Then Field I/O runs on a
+# local pool and, if its packages are installed, on Ceph.
+# usage: demo.sh ESKER LIBDAOS [FILE or FOLDER...]; default: the files of scripts/weather.sh, or without them, of ecCodes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 esker=$1 libdaos=$2
 shift 2
+weather=build/weather
+has_weather() {
+    [ -e $weather/requirements.txt ]
+}
 find_files() {
-    if [ $# -gt 0 ]; then find -L "$@" -type f | sort; else scripts/samples.sh; fi
+    if [ $# -gt 0 ]; then find -L "$@" -type f | sort; elif has_weather; then ls $weather/*.grib; else scripts/samples.sh; fi
 }
 mapfile -t files < <(find_files "$@")
 [ ${#files[@]} -gt 0 ] || { echo "demo.sh: no files in: $*" >&2 && exit 2; }
@@ -44,18 +48,33 @@ say "creating a pool of $pool_mib MiB in $work"
 export ESKER_POOLS=$work ESKER_FIELDS=demo/archive
 "$esker" pool create demo --dir "$work" --size ${pool_mib}M
 
-say "a forecast from Python: archived step by step, its axes, a request, xarray, and a map"
-tools=build/python/bin
-"$tools/python" -m venv --clear --without-pip build/demo/python
-"$tools/pip" --python build/demo/python/bin/python install --quiet --disable-pip-version-check \
-    --constraint python/requirements.txt xarray matplotlib build/demo/wheels/esker-*.whl
+# Python's packages are installed again only if the wheel or their versions have changed: later runs need no network.
+make_environment() {
+    local tools=build/python/bin made
+    made=$(cat build/demo/wheels/esker-*.whl python/requirements.txt | sha256sum)
+    [ "$made" != "$(cat build/demo/python/made 2>/dev/null)" ] || return 0
+    "$tools/python" -m venv --clear --without-pip build/demo/python
+    "$tools/pip" --python build/demo/python/bin/python install --quiet --disable-pip-version-check \
+        --constraint python/requirements.txt xarray matplotlib build/demo/wheels/esker-*.whl
+    echo "$made" >build/demo/python/made
+}
+make_environment
 python=build/demo/python/bin/python
-$python examples/python/forecast.py demo/forecast build/demo/map.png 0.25
 
-say "a pool over three nodes, all on this machine: two archive a member of an ensemble, the third reads both and draws them"
+if has_weather; then
+    say "weather from Python: ERA5 archived, its axes, a request, xarray, maps and a time series"
+    $python examples/python/weather.py demo/weather $weather build/demo/weather.png
+    halves=(0/to/4 5/to/9)
+else
+    say "no weather, because scripts/weather.sh has not fetched it: an idealised wave, computed, takes its place"
+    $python examples/python/forecast.py demo/weather build/demo/weather.png 0.25
+    halves=(1 2)
+fi
+
+say "a pool over three nodes, all on this machine: two archive members of an ensemble, the third reads all and draws them"
 "$esker" pool create job --dir "$work" --size 128M --launcher local --nodes 3
-ESKER_NODE=localhost.0 $python examples/python/ensemble.py archive job/ensemble 1 &
-ESKER_NODE=localhost.1 $python examples/python/ensemble.py archive job/ensemble 2
+ESKER_NODE=localhost.0 $python examples/python/ensemble.py archive job/ensemble demo/weather "${halves[0]}" &
+ESKER_NODE=localhost.1 $python examples/python/ensemble.py archive job/ensemble demo/weather "${halves[1]}"
 wait $!
 ESKER_NODE=localhost.2 $python examples/python/ensemble.py draw job/ensemble build/demo/ensemble.png
 "$esker" pool query job
@@ -71,7 +90,7 @@ say "the axes of the store"
 say "retrieving all of it by a MARS request, in the order of its axes"
 "$esker" fields retrieve class=all,date=all,step=all,param=all -o "$work/retrieved.grib"
 
-say "each parameter in xarray, and a map of the first ones"
+say "each parameter in xarray, and a map of the first field of some"
 $python examples/python/maps.py demo/archive build/demo/maps.png
 
 say "building the example with include/esker.h and libdaos"

@@ -1,9 +1,10 @@
-"""Archive a small forecast, list its axes, retrieve part of it, open it in xarray and draw a map.
+"""Archive a small computed forecast, list its axes, retrieve part of it, open it in xarray and draw a map.
 
     python forecast.py POOL/CONTAINER [MAP.png [DEGREES]]
 
-The forecast has four parameters near the ground and two at three pressure levels, for five steps and two
-members. DEGREES is the spacing of its grid, 2 by default; 0.25 is that of ERA5 and makes 200 MB.
+The forecast is an idealised wave that moves east; weather.py has real weather. It has four parameters near the ground
+and two at three pressure levels, for five steps and two members. DEGREES is the spacing of its grid, 2 by default; 0.25
+is that of ERA5 and makes 200 MB.
 
 Needs numpy, xarray and ecCodes with its samples (Debian: libeccodes0 libeccodes-data);
 the map needs matplotlib.
@@ -93,7 +94,7 @@ def main(name, path="forecast.png", degrees=2.0):
     aloft = xr.open_dataset(store, request={"class": "rd", "levtype": "pl"})
     print(aloft)
     mean = aloft.t.sel(isobaricInhPa=850).isel(step=-1).mean("number", keep_attrs=True)
-    draw(mean, path=path)
+    draw(mean.assign_attrs(long_name="Temperature of an idealised wave"), path=path)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 
@@ -19,6 +20,14 @@ def run(example, *arguments):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600).stdout
 
 
+def weather():
+    """The folder of the weather that scripts/weather.sh has fetched."""
+    folder = EXAMPLES.parents[1] / "build" / "weather"
+    if not (folder / "requirements.txt").exists():
+        pytest.skip("no weather: scripts/weather.sh fetches it")
+    return folder
+
+
 def test_forecast(shared, tmp_path):
     pytest.importorskip("xarray")
     picture = tmp_path / "map.png"
@@ -29,14 +38,78 @@ def test_forecast(shared, tmp_path):
     assert picture.exists() == ("no map" not in shown)
 
 
-def test_ensemble(shared, tmp_path):
+def test_weather_and_its_ensemble(shared, native, tmp_path):
     pytest.importorskip("xarray")
-    picture = tmp_path / "ensemble.png"
-    for member in ("1", "2"):
-        assert run("ensemble.py", "archive", shared.name, member) == f"member {member}: 50 fields archived\n"
-    shown = run("ensemble.py", "draw", shared.name, picture)
-    assert "2 members read" in shown
+    picture = tmp_path / "weather.png"
+    shown = run("weather.py", shared.name, weather(), picture)
+    assert "era5-members.grib: 160 fields" in shown and "era5-europe.grib: 1 fields" in shown
+    assert "param: 129/130/167" in shown and "number: 0/1/2/3/4/5/6/7/8/9" in shown
+    assert "t of member 9: 14752 bytes, down to -34.5 degrees" in shown
     assert picture.exists() == ("no map" not in shown)
+
+    picture, name = tmp_path / "ensemble.png", f"{native.pool.name}/{native.label}-ensemble"
+    for members in ("0/to/4", "5/to/9"):
+        assert (
+            run("ensemble.py", "archive", name, shared.name, members)
+            == f"members {members}: 40 fields archived\n"
+        )
+    shown = run("ensemble.py", "draw", name, picture)
+    assert "10 members read, 0.30 K apart" in shown
+    assert picture.exists() == ("no map" not in shown)
+    native.pool.destroy_container(f"{native.label}-ensemble", force=True)
+
+
+def test_ensemble_of_a_computed_forecast(shared, native, tmp_path):
+    pytest.importorskip("xarray")
+    name = f"{native.pool.name}/{native.label}-ensemble"
+    run("forecast.py", shared.name, tmp_path / "forecast.png")
+    for member in ("1", "2"):
+        run("ensemble.py", "archive", name, shared.name, member)
+    assert "2 members read" in run("ensemble.py", "draw", name, tmp_path / "ensemble.png")
+    native.pool.destroy_container(f"{native.label}-ensemble", force=True)
+
+
+def test_maps_leave_out_fields_with_one_value_everywhere(shared, tmp_path):
+    pytest.importorskip("xarray")
+    path = tmp_path / "constant.grib"
+    keys = {"paramId": 130, "date": 20240610, **made.GRID}
+    path.write_bytes(esker.make_grib("regular_ll_pl_grib2", keys, made.numpy.full(40, 280.0)))
+    shown = run("maps.py", shared.name, tmp_path / "maps.png", path)
+    assert "no map: no field has values that differ" in shown
+
+
+def test_coastlines_are_the_edges_that_no_other_polygon_shares(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import maps
+
+    def record(ring):
+        points = made.numpy.array(ring, "<f8")
+        content = struct.pack("<i4d2ii", 5, 0, 0, 1, 1, 1, len(ring), 0) + points.tobytes()
+        return struct.pack(">2i", 1, len(content) // 2) + content
+
+    west = [(0, 0), (0, 1), (1, 1), (1, 0), (0, 0)]
+    east = [(1, 0), (1, 1), (180, 1), (180, 0), (1, 0)]
+    path = tmp_path / "two.shp"
+    path.write_bytes(bytes(100) + record(west) + record(east))
+    monkeypatch.setenv("COASTLINES", str(path))
+    edges = {tuple(map(tuple, edge)) for edge in maps.coastlines().tolist()}
+    border, date_line = ((1, 0), (1, 1)), ((180, 0), (180, 1))
+    assert ((0, 0), (0, 1)) in edges and border not in edges and date_line not in edges and len(edges) == 5
+    monkeypatch.setenv("COASTLINES", str(tmp_path / "none.shp"))
+    assert len(maps.coastlines()) == 0
+
+
+def test_titles_of_maps_differ(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    xarray = pytest.importorskip("xarray")
+    import maps
+
+    coords = {"time": made.numpy.datetime64("2017-01-01T12:00", "ns"), "step": made.numpy.timedelta64(6, "h")}
+    field = xarray.DataArray(
+        0, {**coords, "isobaricInhPa": 850.0, "number": 3}, attrs={"long_name": "Temperature"}
+    )
+    assert maps.title(field) == "Temperature at 850 hPa, 2017-01-01 12:00, step 6 h, member 3"
+    assert maps.unit(field.assign_attrs(units="m**2 s**-2")) == "m² s⁻²"
 
 
 def test_maps_of_files_with_several_products(shared, tmp_path):

@@ -37,8 +37,18 @@ def forecast(sample, **keys):
         file.write(esker.make_grib(sample, {**labels, **keys}))
 """
 
+# Fields that scripts/weather.sh fetches.
+WEATHER = DOCS.parent / "build" / "weather"
+
 # Files that a page expects the reader to have, made by Python.
 GIVEN = {
+    "tutorials/weather-engineer.md": f"""
+import pathlib
+import shutil
+
+for path in pathlib.Path({str(WEATHER)!r}).glob("*.grib"):
+    shutil.copy(path, path.name)
+""",
     "python.md": FORECAST
     + """
 for step, level in ((0, 850), (0, 500), (6, 850), (6, 500)):
@@ -146,6 +156,8 @@ def run(code, folder, pools):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_runs(page, scratch, tmp_path):
     code, more = programs(page, scratch)
+    if str(WEATHER) in code and not WEATHER.exists():
+        pytest.skip("no weather: scripts/weather.sh fetches it")
     for needed in sorted(set(re.findall(r"^(?:import|from) (\w+)", code, re.M)) - {"esker", "pydaos"}):
         pytest.importorskip(needed)
     status, shown, errors = run(code, tmp_path, scratch)
@@ -157,6 +169,15 @@ def test_a_page_runs(page, scratch, tmp_path):
 
 
 NEEDED = [(page, need) for page in PAGES for _, need, _ in blocks(page) if not is_there(need)]
+
+
+def test_the_tutorial_fetches_the_weather_of_the_script():
+    pinned = (DOCS.parent / "python" / "requirements-weather.txt").read_text()
+    (version,) = re.findall(r"^cfgrib==(\S+)", pinned, re.M)
+    page, script = DOCS / "tutorials/weather-engineer.md", DOCS.parent / "scripts/weather.sh"
+    assert set(re.findall(r"cfgrib[=-]=?(\d[\d.]*\d)", page.read_text())) == {version}
+    moved = re.findall(r"^ +mv (\S+\.grib) (\S+\.grib)$", page.read_text(), re.M)
+    assert moved and moved == re.findall(r'\$samples/(\S+)" "\$folder/(\S+)"', script.read_text())
 
 
 @pytest.mark.parametrize(("page", "need"), NEEDED, ids=lambda value: getattr(value, "stem", value))
