@@ -17,7 +17,7 @@ BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 BENCH := $(RELEASE)/esker-bench
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test soak check semver bench figures book wheel wheels quick install uninstall deb fmt clean help ceph-up ceph-down
+.PHONY: build demo test soak check semver bench figures notebooks book wheel wheels quick install uninstall deb fmt clean help ceph-up ceph-down
 
 build: $(BUILT) $(BENCH) ## Build the command line, its benchmarks, libdaos and the interception library, optimised
 
@@ -71,6 +71,12 @@ bench: build ## Measure arrays and keys relative to the medium's limit (ARGS= is
 figures: build ## Measure every figure of docs/performance.md on this machine, into build/figures (ARGS=--quick to try it, see scripts/figures.py)
 	scripts/setup.sh python
 	build/python/bin/python scripts/figures.py measure $(ESKER) $(LIBDAOS) $(ARGS)
+
+notebooks: ## Run the notebooks of examples/python/notebooks into build/notebooks, with what they show
+	scripts/setup.sh samples fields python
+	scripts/weather.sh || echo "continuing without the notebook of weather"
+	scripts/wheel.sh build/wheels release
+	scripts/notebooks.sh build/wheels
 
 book: ## Build the book of the documentation into build/book/html
 	scripts/setup.sh lint

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the book of the documentation into build/book/html. Pages keep their paths, so that links among them stay
-# valid; other links refer to the project's home page. Warnings of mdBook are errors.
+# valid; other links refer to the project's home page. Warnings of mdBook are errors. The notebooks are included with what
+# they show if `make notebooks` has run them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 home=$(sed -n 's/^git-repository-url = "\(.*\)"/\1/p' book.toml)
@@ -19,6 +20,27 @@ find "$source" -name '*.md' -exec sed -i -E 's,(\]\(([^:)]*/)?)README\.md([#)]),
 sed -nE 's#^\| \[([0-9]+)\]\(([^)]+)\) \| (.*) \|$#  - [\1 \3](decisions/\2)#p' docs/decisions/README.md >build/book/decisions
 sed '/(decisions\/README.md)/r build/book/decisions' docs/SUMMARY.md |
     sed -E 's#\]\(([a-z])#](docs/\1#; s#\]\(\.\./#](#' >"$source/SUMMARY.md"
+
+# add_notebooks: copies the pages, pictures and notebooks, and lists the pages by their titles.
+add_notebooks() {
+    local page title
+    mkdir "$source/notebooks"
+    cp build/notebooks/*.{ipynb,md,png} "$source/notebooks"
+    printf '\n# Notebooks\n\n'
+    for page in "$source"/notebooks/*.md; do
+        title=$(sed -n '1s/^# //p' "$page")
+        echo "- [$title](notebooks/${page##*/})"
+    done
+}
+if [ -e build/notebooks/weather.md ]; then
+    add_notebooks >build/book/notebooks
+    sed -i '/^# How-to$/{
+        r build/book/notebooks
+        N
+    }' "$source/SUMMARY.md"
+else
+    echo "book.sh: without notebooks: make notebooks runs them"
+fi
 
 elsewhere='(\.\./)*(crates|examples|include|python|scripts|tests|packaging|\.github|LICENSE|Makefile)'
 find "$source" -name '*.md' -exec sed -i -E "s#\]\($elsewhere#](https://HOME/\2#g; s#https://HOME#$home/blob/main#g" {} +

@@ -13,7 +13,7 @@ shift
 "$tools/python" -m venv --clear --without-pip "$empty"
 "$tools/pip" --python "$empty/bin/python" install --quiet --disable-pip-version-check \
     --constraint python/requirements.txt pytest pytest-asyncio hypothesis fsspec mypy numpy xarray zarr dask h5py \
-    earthkit-data matplotlib pyfdb mpi4py netCDF4 "$wheel"
+    earthkit-data ipykernel matplotlib mpi4py nbclient nbformat netCDF4 pyfdb "$wheel"
 # shellcheck disable=SC2086  # several packages
 [ -z "${ESKER_PYTHON_MORE:-}" ] ||
     "$tools/pip" --python "$empty/bin/python" install --quiet --disable-pip-version-check $ESKER_PYTHON_MORE

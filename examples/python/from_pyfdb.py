@@ -9,6 +9,9 @@ import sys
 
 from esker import pyfdb  # was: import pyfdb
 
+if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    sys.exit(__doc__)
+
 KEY = {"class": "rd", "expver": "0001", "stream": "oper", "date": "20240610", "time": "0000", "domain": "g"}
 KEY |= {"type": "fc", "levtype": "sfc", "param": "167"}
 

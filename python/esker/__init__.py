@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import _aio, _fields, _files, _mapping, _tensors
+from . import _aio, _fields, _files, _html, _mapping, _tensors
 from ._esker import (
     Array,
     Attributes,
@@ -131,4 +131,5 @@ _mapping.complete()
 _files.complete()
 _fields.complete()
 _tensors.complete()
+_html.complete()
 _aio.complete()

@@ -1,5 +1,7 @@
 """The examples do what they claim."""
 
+import importlib
+import os
 import pathlib
 import re
 import struct
@@ -148,14 +150,74 @@ def test_from_pyfdb(shared):
     assert len(shared.list()) == 0
 
 
-@pytest.mark.parametrize("page", sorted(EXAMPLES.glob("notebooks/*.py")), ids=lambda page: page.stem)
-def test_notebooks(page):
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda example: example.stem)
+def test_examples_explain_themselves(example):
+    for needed in set(re.findall(r"^(?:import|from) (numpy|xarray|torch)", example.read_text(), re.M)):
+        pytest.importorskip(needed)
+    asked = subprocess.run([sys.executable, example, "--help"], capture_output=True, text=True, timeout=60)
+    assert f"    python {example.name} " in asked.stderr and "Traceback" not in asked.stderr
+
+
+NOTEBOOKS = sorted(EXAMPLES.glob("notebooks/*.py"))
+
+
+def expected_of(page):
+    """What a source of a notebook says that it prints; skips the test if something it needs is missing."""
     code = page.read_text()
     for needed in re.findall(r"^(?:import|from) (\w+)", code, re.M):
         pytest.importorskip(needed)
-    shown = subprocess.run([sys.executable, page], capture_output=True, text=True, timeout=600)
+    if "build/weather" in code:
+        weather()
+    return re.findall(r"# prints (.+)", code)
+
+
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_notebooks(page):
+    expected = expected_of(page)
+    command, environment = [sys.executable, page], {**os.environ, "MPLBACKEND": "agg"}
+    root = EXAMPLES.parents[1]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=root, env=environment)
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.splitlines() == re.findall(r"# prints (.+)", code)
+    assert shown.stdout.splitlines() == expected
+
+
+@pytest.fixture
+def notebooks(monkeypatch):
+    """The script that makes notebooks, as a module."""
+    for needed in ("nbclient", "nbformat", "ipykernel"):
+        pytest.importorskip(needed)
+    monkeypatch.syspath_prepend(EXAMPLES.parents[1] / "scripts")
+    return importlib.import_module("notebooks")
+
+
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_notebooks_run_as_notebooks(page, notebooks, tmp_path):
+    expected = expected_of(page)
+    notebooks.main(tmp_path, [page])
+    made = notebooks.nbformat.read(tmp_path / f"{page.stem}.ipynb", as_version=4)
+    assert notebooks.printed(made).splitlines() == expected
+    text = (tmp_path / f"{page.stem}.md").read_text()
+    assert "# prints" not in text and f"]({page.stem}.ipynb)" in text
+    assert all(line in text for line in expected)
+    pictures = re.findall(r"!\[\]\((.+)\)", text)
+    assert all((tmp_path / name).stat().st_size > 10_000 for name in pictures)
+    if page.stem == "weather":
+        assert pictures == ["weather-1.png", "weather-2.png"] and "<strong>esker.Fields</strong>" in text
+
+
+def test_a_notebook_whose_packages_are_missing_is_named(notebooks, tmp_path, capsys):
+    page = tmp_path / "page.py"
+    page.write_text("# %%\nimport no_such_package\n")
+    notebooks.main(tmp_path, [page])
+    assert "left out: page needs no_such_package" in capsys.readouterr().out
+
+
+def test_a_notebook_that_fails_is_not_written(notebooks, tmp_path):
+    page = tmp_path / "page.py"
+    page.write_text("# %%\nraise ValueError(7)\n")
+    with pytest.raises(Exception, match="ValueError"):
+        notebooks.main(tmp_path, [page])
+    assert not list(tmp_path.glob("*.ipynb"))
 
 
 def test_readme(tmp_path, monkeypatch):
