@@ -58,8 +58,7 @@ def train(model, loader, optimizer):
 
 def main(url, epochs=3):
     """Fill the container if it is empty, resume if there is a checkpoint, and train to the end."""
-    pool, container = url.removeprefix("esker://").rstrip("/").split("/")
-    files = esker.FileSystem(esker.Pool(pool).container(container))
+    files = esker.FileSystem(url.removeprefix("esker://").rstrip("/"))
     if not files.exists("/train"):
         fill(files)
     torch.manual_seed(1)

@@ -46,13 +46,20 @@ impl Shape {
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Array {
     container: Py<Container>,
+    /// The name or object id it was opened by.
+    name: String,
     array: esker::Array,
     view: View,
 }
 
 impl Array {
-    pub(crate) fn new(container: &Bound<'_, Container>, array: esker::Array, view: View) -> Self {
-        Self { container: container.clone().unbind(), array, view }
+    pub(crate) fn new(
+        container: &Bound<'_, Container>,
+        name: &str,
+        array: esker::Array,
+        view: View,
+    ) -> Self {
+        Self { container: container.clone().unbind(), name: name.to_owned(), array, view }
     }
 
     /// The range of cells that `bytes` bytes cover, starting at `offset`.
@@ -103,7 +110,8 @@ impl Array {
     #[pyo3(signature = (at))]
     fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
         let view = View::open(py, self.container.get().client(), at)?;
-        Ok(Self { container: self.container.clone_ref(py), array: self.array.clone(), view })
+        let (container, name) = (self.container.clone_ref(py), self.name.clone());
+        Ok(Self { container, name, array: self.array.clone(), view })
     }
 
     /// Writes the cells of `buffer` (complete cells) starting at cell `offset`, atomically.
@@ -192,8 +200,9 @@ impl Array {
     fn __repr__(&self) -> String {
         let ArrayAttributes { cell_size, chunk_size } = self.array.attributes();
         format!(
-            "<esker.Array {} of {cell_size}-byte cells, {chunk_size} per chunk>",
-            self.array.oid()
+            "<esker.Array {:?} in {:?} of {cell_size}-byte cells, {chunk_size} per chunk>",
+            self.name,
+            self.container.get().shown()
         )
     }
 }

@@ -66,6 +66,12 @@ impl Container {
         &self.container
     }
 
+    /// Its label, or its UUID without one.
+    pub(crate) fn shown(&self) -> String {
+        let info = self.container.info();
+        if info.label.is_empty() { info.uuid.to_string() } else { info.label.clone() }
+    }
+
     /// The object with a name. With a class, nothing is read.
     fn find(&self, name: &str, otype: ObjectType, class: Option<ObjectClass>) -> Result<ObjectId> {
         self.container.find_named(name, otype, class, self.view.access()).wait()
@@ -127,7 +133,7 @@ impl Container {
         let (this, otype) = (slf.get(), text::kv_type(keys)?);
         let class = text::object_class(oclass)?;
         let found = || this.container.kv(this.find(name, otype, class)?);
-        Ok(Kv::new(slf, call(slf.py(), found)?, this.view.clone()))
+        Ok(Kv::new(slf, name, call(slf.py(), found)?, this.view.clone()))
     }
 
     /// An existing Array, by name or object id.
@@ -139,7 +145,7 @@ impl Container {
             let array = this.container.open_array(oid, this.view.access()).wait();
             array.map_err(|error| named(name, error))
         };
-        Ok(Array::new(slf, call(slf.py(), found)?, this.view.clone()))
+        Ok(Array::new(slf, name, call(slf.py(), found)?, this.view.clone()))
     }
 
     /// Creates an Array.
@@ -165,7 +171,7 @@ impl Container {
             let array = shape.create(&this.container, oid, this.view.access());
             array.map_err(|error| named(name, error))
         };
-        Ok(Array::new(slf, call(slf.py(), made)?, this.view.clone()))
+        Ok(Array::new(slf, name, call(slf.py(), made)?, this.view.clone()))
     }
 
     /// Ids of all its objects, in the latest state or its snapshot, without the catalog of names of `esker object
@@ -263,8 +269,7 @@ impl Container {
     }
 
     fn __repr__(&self) -> String {
-        let info = self.container.info();
-        format!("<esker.Container {:?} {}>", info.label, info.uuid)
+        format!("<esker.Container {:?} in {:?}>", self.shown(), self.pool.get().name())
     }
 }
 

@@ -145,6 +145,11 @@ impl File {
         Ok((self.files.bind(py).getattr("open_file")?, (self.path.clone(), mode)))
     }
 
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let files = self.files.bind(py).repr()?;
+        Ok(format!("<esker.File {:?} of {files}>", self.path))
+    }
+
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }

@@ -2,12 +2,16 @@
 use crate::call::call;
 use crate::container::Container;
 use crate::file::File;
+use crate::pool::Pool;
+use crate::store_name;
 use crate::text;
 use dfs::{
     Anchor, Attr, Create, Dfs, Follow, Kind, MountOptions, Node, Open, Rename, RenameMode, SetAttr,
     Time,
 };
+use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::OsString;
@@ -19,6 +23,7 @@ const LIST_BATCH: usize = 1024;
 
 /// The file system in a container: FileSystem(container, read_only=False).
 ///
+/// `container` is a Container, or the name "POOL/CONTAINER" of one, which is opened in the mode that is needed.
 /// The container must have been created with `posix=True`, or by `esker cont create --type posix`. Paths start at its
 /// root, with or without a slash. With a container at a snapshot, it shows the files at that time. Times are in
 /// seconds since 1970, sizes in bytes.
@@ -79,11 +84,12 @@ impl FileSystem {
 impl FileSystem {
     #[new]
     #[pyo3(signature = (container, read_only = false))]
-    fn new(container: &Bound<'_, Container>, read_only: bool) -> PyResult<Self> {
+    fn new(container: &Bound<'_, PyAny>, read_only: bool) -> PyResult<Self> {
+        let container = opened(container, read_only)?;
         let this = container.get();
         let options = MountOptions { read_only, snapshot: this.snapshot() };
         let fs = call(container.py(), || Dfs::mount(this.client().clone(), options))?;
-        Ok(Self { container: container.clone().unbind(), fs })
+        Ok(Self { container: container.unbind(), fs })
     }
 
     /// Its container.
@@ -296,9 +302,24 @@ impl FileSystem {
     }
 
     fn __repr__(&self) -> String {
-        let info = self.fs.container().info();
-        format!("<esker.FileSystem in {:?} {}>", info.label, info.uuid)
+        let access = if self.read_only() { ", read-only" } else { "" };
+        format!("<esker.FileSystem in {:?}{access}>", self.container.get().shown())
     }
+}
+
+/// A container, or the one that a name such as "tank/home" refers to.
+fn opened<'py>(container: &Bound<'py, PyAny>, read_only: bool) -> PyResult<Bound<'py, Container>> {
+    if let Ok(container) = container.cast::<Container>() {
+        return Ok(container.clone());
+    }
+    let name: String = container.extract().map_err(|_| {
+        PyTypeError::new_err("container must be a Container or its name, \"POOL/CONTAINER\"")
+    })?;
+    let (py, mode) =
+        (container.py(), if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite });
+    let (pool, label) = call(py, || store_name::split(&name, "tank/home"))?;
+    let pool = Bound::new(py, Pool::connect(py, pool.to_owned(), mode)?)?;
+    Bound::new(py, Container::open(&pool, label, mode, None)?)
 }
 
 fn is_absence(kind: ErrorKind) -> bool {

@@ -21,13 +21,20 @@ const COUNT_BATCH: usize = 4096;
 #[pyclass(frozen, module = "esker")]
 pub(crate) struct Kv {
     container: Py<Container>,
+    /// The name or object id it was opened by.
+    name: String,
     kv: esker::Kv,
     view: View,
 }
 
 impl Kv {
-    pub(crate) fn new(container: &Bound<'_, Container>, kv: esker::Kv, view: View) -> Self {
-        Self { container: container.clone().unbind(), kv, view }
+    pub(crate) fn new(
+        container: &Bound<'_, Container>,
+        name: &str,
+        kv: esker::Kv,
+        view: View,
+    ) -> Self {
+        Self { container: container.clone().unbind(), name: name.to_owned(), kv, view }
     }
 
     fn find(&self, py: Python<'_>, key: &[u8]) -> PyResult<Option<Vec<u8>>> {
@@ -61,7 +68,8 @@ impl Kv {
     #[pyo3(signature = (at))]
     fn at(&self, py: Python<'_>, at: Option<At<'_>>) -> PyResult<Self> {
         let view = View::open(py, self.container.get().client(), at)?;
-        Ok(Self { container: self.container.clone_ref(py), kv: self.kv.clone(), view })
+        let (container, name) = (self.container.clone_ref(py), self.name.clone());
+        Ok(Self { container, name, kv: self.kv.clone(), view })
     }
 
     /// The value of a key, `default` if the key does not exist.
@@ -190,7 +198,7 @@ impl Kv {
     }
 
     fn __repr__(&self) -> String {
-        format!("<esker.Kv {}>", self.kv.oid())
+        format!("<esker.Kv {:?} in {:?}>", self.name, self.container.get().shown())
     }
 }
 

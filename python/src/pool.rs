@@ -47,7 +47,7 @@ impl Pool {
         })
     }
 
-    fn connect(py: Python<'_>, name: String, mode: OpenMode) -> PyResult<Self> {
+    pub(crate) fn connect(py: Python<'_>, name: String, mode: OpenMode) -> PyResult<Self> {
         let pool = call(py, || esker::Pool::connect(&name, mode))?;
         Ok(Self { name, mode, pool: Mutex::new(Some(pool)) })
     }

@@ -214,3 +214,18 @@ def test_renaming_several_files(files):
     assert sorted(files.listdir()) == ["a", "b", "c", "d"] and files.listdir("d") == []
     files.rename_all([("a", "d/a"), ("b", "c")])
     assert sorted(files.listdir()) == ["c", "d"] and files.listdir("d") == ["a"]
+
+
+def test_a_file_system_is_opened_by_the_name_of_its_container(posix):
+    name = f"{posix.pool.name}/{posix.label}"
+    with esker.FileSystem(name).open("/a", "w") as file:
+        file.write("text")
+    reader = esker.FileSystem(name, read_only=True)
+    assert reader.open("/a").read() == "text" and reader.read_only
+    assert (reader.container.mode, reader.container.pool.mode) == ("r", "r")
+    with pytest.raises(esker.NotFound):
+        esker.FileSystem(f"{posix.pool.name}/none")
+    with pytest.raises(esker.Invalid, match="tank/home"):
+        esker.FileSystem("tank")
+    with pytest.raises(TypeError, match="POOL/CONTAINER"):
+        esker.FileSystem(7)

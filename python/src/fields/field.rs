@@ -287,6 +287,7 @@ impl Fields {
     }
 
     fn __repr__(&self) -> String {
-        format!("<esker.Fields: {} of {} bytes>", self.found.fields.len(), self.nbytes())
+        let (count, bytes) = (self.found.fields.len(), self.nbytes());
+        format!("<esker.Fields of {:?}: {count} of {bytes} bytes>", self.store.get().name())
     }
 }
