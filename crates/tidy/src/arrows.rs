@@ -103,6 +103,7 @@ const CLI: &[&str] = &[
     "esker-types",
     "esker-os",
     "esker-daos",
+    "esker-rados",
     "esker-store",
     "esker",
     "esker-engine",

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod arrows;
+pub mod facts;
 pub mod fences;
 pub mod layers;
 pub mod limits;

@@ -90,7 +90,8 @@ fn written_value(text: &str) -> Option<Value> {
     text.split(" to ").map(written_number).collect()
 }
 
-fn written_number(text: &str) -> Option<u128> {
+/// Parses a number of a page, such as `512 KiB`, `65,536` or `2^32 - 2`.
+pub(crate) fn written_number(text: &str) -> Option<u128> {
     let mut words = text.split_whitespace();
     let mut number = written_power(words.next()?)?;
     while let Some(word) = words.next() {
@@ -138,7 +139,8 @@ fn value(expression: &Expr, known: &BTreeMap<String, Value>) -> Option<Value> {
     ends.iter().map(|end| number(end, known)).collect()
 }
 
-fn number(expression: &Expr, known: &BTreeMap<String, Value>) -> Option<u128> {
+/// The value of a constant expression of integers.
+pub(crate) fn number(expression: &Expr, known: &BTreeMap<String, Value>) -> Option<u128> {
     match expression {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(digits) => digits.base10_parse().ok(),

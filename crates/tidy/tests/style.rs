@@ -1,6 +1,6 @@
 //! Runs each rule on the whole repository.
 use esker_tidy::{
-    Finding, Tree, arrows, fences, layers, limits, pages, sizes, test_rules, text, words,
+    Finding, Tree, arrows, facts, fences, layers, limits, pages, sizes, test_rules, text, words,
 };
 
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
@@ -71,6 +71,14 @@ fn no_machine_is_mentioned() {
 #[test]
 fn limits_are_as_documented() {
     demand(limits::stale);
+}
+
+#[test]
+fn facts_in_pages_are_those_of_the_source() {
+    demand(facts::cited_constants);
+    demand(facts::optional_libraries);
+    demand(facts::versions);
+    demand(facts::doctor_checks);
 }
 
 #[test]

@@ -12,6 +12,8 @@ const OPEN_FILES: u64 = 1024;
 const KERNEL_LEAST: (u32, u32) = (3, 15);
 /// First kernel that populates many pages in one call, `MADV_POPULATE_WRITE`.
 const KERNEL_WANTED: (u32, u32) = (5, 14);
+/// The kernel's setting of transparent huge pages; brackets mark the chosen word.
+const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 /// Inode of the first PID namespace of every kernel.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -22,7 +24,8 @@ pub(super) fn check() -> Vec<Finding> {
     let mut findings = vec![shared_memory(total_bytes(Path::new("/dev/shm")))];
     findings.extend(check_limits(&limits));
     findings.push(kernel(release.trim()));
-    findings.push(huge_pages(esker_store::has_huge_pages(Path::new("/dev/shm")).ok()));
+    let setting = std::fs::read_to_string(HUGE_PAGES).unwrap_or_default();
+    findings.push(huge_pages(esker_store::has_huge_pages(Path::new("/dev/shm")).ok(), &setting));
     findings.push(pid_namespace(&namespace.to_string_lossy()));
     findings
 }
@@ -45,10 +48,15 @@ fn shared_memory(total: Option<u64>) -> Finding {
     }
 }
 
-fn huge_pages(has: Option<bool>) -> Finding {
+fn huge_pages(has: Option<bool>, setting: &str) -> Finding {
     const CHECK: &str = "huge pages";
     match has {
         Some(true) => Finding::fine(CHECK, "supported for files in memory"),
+        Some(false) if setting.contains("[never]") => Finding::warning(
+            CHECK,
+            "switched off: new processes are slower at first",
+            format!("echo madvise >{HUGE_PAGES} as root"),
+        ),
         Some(false) => Finding::warning(
             CHECK,
             "not supported for files in memory: new processes are slower at first",
@@ -67,11 +75,11 @@ fn check_limits(table: &str) -> Vec<Finding> {
         limit_below(table, "Max file locks", None)
             .map(|limit| (format!("only {limit} file locks"), "ulimit -x unlimited".to_owned())),
         limit_below(table, "Max address space", None).map(|limit| {
-            let what = format!("only {limit} bytes of address space, which mapped pools need");
+            let what = format!("only {} of address space, which mapped pools need", Bytes(limit));
             (what, "ulimit -v unlimited".to_owned())
         }),
         limit_below(table, "Max file size", None).map(|limit| {
-            (format!("files are limited to {limit} bytes"), "ulimit -f unlimited".to_owned())
+            (format!("files are limited to {}", Bytes(limit)), "ulimit -f unlimited".to_owned())
         }),
     ];
     let findings: Vec<_> = too_low
@@ -83,7 +91,7 @@ fn check_limits(table: &str) -> Vec<Finding> {
 }
 
 /// The soft limit of this name if it is below `wanted`, or if there is one and `wanted` is not given.
-fn limit_below(table: &str, name: &str, wanted: Option<u64>) -> Option<u64> {
+pub(super) fn limit_below(table: &str, name: &str, wanted: Option<u64>) -> Option<u64> {
     let line = table.lines().find_map(|line| line.strip_prefix(name))?;
     let soft = line.split_whitespace().next()?.parse().ok()?;
     (soft < wanted.unwrap_or(u64::MAX)).then_some(soft)
@@ -160,6 +168,14 @@ Max file locks            unlimited            unlimited            locks
         assert_eq!(shared_memory(Some(64 << 20)).status, Status::Warning);
         assert_eq!(shared_memory(Some(8 << 30)).status, Status::Fine);
         assert_eq!(shared_memory(None).status, Status::Warning);
+    }
+
+    #[test]
+    fn huge_pages_that_are_switched_off_have_a_remedy() {
+        let off = huge_pages(Some(false), "always madvise [never]\n");
+        assert!(off.remedy.unwrap().contains("echo madvise"));
+        assert_eq!(huge_pages(Some(false), "[always] madvise never\n").status, Status::Warning);
+        assert_eq!(huge_pages(Some(true), "").status, Status::Fine);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `esker doctor`: checks that this machine is ready, and names remedies.
 mod directories;
+mod fabric;
 mod library;
 mod machine;
+mod optional;
 mod pools;
 
 use crate::args::JsonFlag;
@@ -13,8 +15,9 @@ use serde_json::{Value, json};
 /// Check that this machine is ready for Esker, and name remedies
 ///
 /// Checks the pool directories and their file systems, the pools in them, /dev/shm, the limits of this shell, the
-/// kernel, the PID namespace and the library path. The exit status is 1 if something keeps Esker from working;
-/// warnings do not count.
+/// kernel, huge pages, the PID namespace, the library path, optional libraries, FUSE and fast networks. Each line is
+/// `ok`, `absent` (an optional part is missing), `warning` or `wrong`, with a remedy. The exit status is 1 if something
+/// keeps Esker from working; the others do not count.
 #[derive(Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
@@ -24,6 +27,8 @@ pub(crate) struct Doctor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Fine,
+    /// An optional part is missing.
+    Absent,
     Warning,
     Wrong,
 }
@@ -32,6 +37,7 @@ impl Status {
     fn name(self) -> &'static str {
         match self {
             Self::Fine => "ok",
+            Self::Absent => "absent",
             Self::Warning => "warning",
             Self::Wrong => "wrong",
         }
@@ -55,6 +61,11 @@ impl Finding {
     fn warning(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         let remedy = Some(remedy.into());
         Self { check, status: Status::Warning, what: what.into(), remedy }
+    }
+
+    /// An optional part that is missing, and how to get it.
+    fn absent(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { status: Status::Absent, ..Self::warning(check, what, remedy) }
     }
 
     fn wrong(check: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
@@ -86,6 +97,8 @@ impl Doctor {
         findings.extend(pools::check());
         findings.extend(machine::check());
         findings.extend(library::check());
+        findings.extend(optional::check());
+        findings.extend(fabric::check(&findings));
         Ok(answer(&findings))
     }
 }

@@ -7,7 +7,7 @@ use esker_store::Superblock;
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "pool";
-const LEFT_BEHIND: &str = "left behind";
+const CHECK_LEFTOVERS: &str = "left behind";
 
 pub(super) fn check() -> Vec<Finding> {
     let places = names::pool_directories();
@@ -50,7 +50,7 @@ fn check_entry(path: &Path) -> Option<Finding> {
             "unless it is under way: create or destroy any pool in {}, which cleans up, or rm -r {shown}",
             path.parent().unwrap_or(path).display()
         );
-        Finding::warning(LEFT_BEHIND, what, remedy)
+        Finding::warning(CHECK_LEFTOVERS, what, remedy)
     })
 }
 
@@ -93,7 +93,7 @@ fn check_scratch(path: &Path) -> Option<Finding> {
         return None;
     }
     let what = format!("{} is left over from a benchmark that has ended", path.display());
-    Some(Finding::warning(LEFT_BEHIND, what, format!("rm -r {}", path.display())))
+    Some(Finding::warning(CHECK_LEFTOVERS, what, format!("rm -r {}", path.display())))
 }
 
 #[cfg(test)]

@@ -103,9 +103,29 @@ fn the_doctor_finds_nothing_wrong_where_all_is_well() {
     let findings = site.json(&["doctor"]);
     assert_eq!(finding(&findings, "directory")["status"], json!("ok"));
     assert_eq!(finding(&findings, "pool")["status"], json!("ok"));
-    for check in ["/dev/shm", "limits", "kernel", "processes", "libdaos"] {
+    for check in ["/dev/shm", "limits", "kernel", "processes", "libdaos", "huge pages", "fabric"] {
         assert_ne!(finding(&findings, check), Value::Null, "{check}");
     }
+}
+
+#[test]
+fn the_doctor_checks_optional_parts() {
+    let site = Site::new();
+    let findings = site.json(&["doctor"]);
+    for check in ["ecCodes", "librados", "DAOS client", "libfabric", "FUSE", "locked memory"] {
+        let found = finding(&findings, check);
+        assert!(
+            ["ok", "absent", "warning"].contains(&found["status"].as_str().unwrap()),
+            "{found}"
+        );
+        assert_eq!(found["remedy"].is_null(), found["status"] == "ok", "{found}");
+    }
+    let mut command = site.command(&["doctor", "--json"]);
+    let output = command.env("ESKER_LIBFABRIC", "/no/such.so").output().unwrap();
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let named = finding(&document["response"], "libfabric");
+    assert_eq!(named["status"], json!("warning"));
+    assert!(named["remedy"].as_str().unwrap().contains("ESKER_LIBFABRIC=/no/such.so"), "{named}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod stream;
 mod window;
 
 pub use driver::LINGER;
-pub use libfabric::is_usable;
+pub use libfabric::{VARIABLE, check_library, is_usable};
 pub use limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
 pub use setup::{EndpointOptions, Frames, accept, connect};
 pub use stream::{Reading, Writing};

@@ -46,6 +46,14 @@ pub(crate) fn load() -> Result<&'static Functions> {
     Ok(Box::leak(Box::new(functions)))
 }
 
+/// Loads libdaos, to find out whether this machine has that of DAOS.
+///
+/// # Errors
+/// `NotSupported` if it cannot be loaded, or if it is Esker's own; the message says what to do.
+pub fn check_library() -> Result<()> {
+    load().map(drop)
+}
+
 fn open(file: &OsStr) -> std::result::Result<Library, libloading::Error> {
     // SAFETY: loading runs code of the library, which the user or the system named as libdaos.
     unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) }

@@ -32,7 +32,7 @@ mod transaction;
 pub use attributes::Attributes;
 pub use container::{Container, ContainerMode, Opened};
 pub use fetch::{AkeyFetch, Fetched};
-pub use library::{OWN_VARIABLE, SYMBOLS, VARIABLE};
+pub use library::{OWN_VARIABLE, SYMBOLS, VARIABLE, check_library};
 pub use list::{Keys, ListedExtent};
 pub use object::{AkeyUpdate, Content, Object};
 pub use pool::{Listed, Pool, PoolState};

@@ -17,6 +17,14 @@ pub(crate) fn functions() -> Result<&'static Functions> {
     LOADED.get_or_init(load).as_ref().map_err(Error::clone)
 }
 
+/// Loads librados, to find out whether this machine has it.
+///
+/// # Errors
+/// `NotSupported` if it cannot be loaded; the message says what to install.
+pub fn check_library() -> Result<()> {
+    functions().map(drop)
+}
+
 fn load() -> Result<Functions> {
     let file = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from(FILE));
     // SAFETY: loading runs code of the library, which the user or the system named as librados.

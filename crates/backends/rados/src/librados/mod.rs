@@ -22,6 +22,7 @@ mod write;
 pub use answer::Answer;
 pub use cluster::{Cluster, Settings, Usage};
 pub use io_context::{IoContext, Objects};
+pub use library::check_library;
 pub use plain::Plain;
 pub use read::{Entry, Found, ReadOp};
 pub use write::{Compare, WriteOp};

@@ -21,6 +21,14 @@ pub(crate) fn functions() -> Result<&'static Functions> {
     loaded.as_ref().map_err(Error::clone)
 }
 
+/// Loads libfabric, to find out whether this machine has it.
+///
+/// # Errors
+/// `NotSupported` if it cannot be loaded; the message says what to install.
+pub fn check_library() -> Result<()> {
+    functions().map(drop)
+}
+
 /// True once this process ends.
 static ENDED: RwLock<bool> = RwLock::new(false);
 

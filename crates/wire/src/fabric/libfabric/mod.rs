@@ -19,7 +19,7 @@ mod memory;
 mod objects;
 
 pub(crate) use endpoint::{Done, Endpoint, Settings};
-pub use library::is_usable;
+pub use library::{check_library, is_usable};
 
 /// Environment variable that names the file of libfabric.
-pub(crate) const VARIABLE: &str = "ESKER_LIBFABRIC";
+pub const VARIABLE: &str = "ESKER_LIBFABRIC";
