@@ -2,6 +2,8 @@
 /*
  * Puts a value into a Key-Value and reads it back: the program of the C lines in README.md.
  *
+ * compile: cc first.c -o first $(pkg-config --cflags --libs daos)
+ *
  * Needs a pool "tank" with a container "run1":  esker pool create tank --size 1G; esker cont create tank run1
  *
  * Calls reject handles that could not be opened, so checking the last call detects every failure. ESKER_LOG=1 shows its
