@@ -17,7 +17,7 @@ BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 BENCH := $(RELEASE)/esker-bench
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test soak check semver bench figures notebooks book wheel wheels quick install uninstall deb fmt clean help ceph-up ceph-down
+.PHONY: build demo test soak check semver bench figures notebooks book wheel wheels quick install uninstall deb rpm fmt clean help ceph-up ceph-down
 
 build: $(BUILT) $(BENCH) ## Build the command line, its benchmarks, libdaos and the interception library, optimised
 
@@ -35,7 +35,7 @@ demo: build ## Run a demo: weather from Python with maps, an ensemble over three
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs, Python (ARGS="rust c" for some suites, see scripts/test.sh)
-	scripts/setup.sh samples fields fuse fabric fortran python deb
+	scripts/setup.sh samples fields fuse fabric fortran python deb rpm
 	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
 	scripts/weather.sh || echo "continuing without the tests that need weather"
 	scripts/test.sh $(ARGS)
@@ -92,9 +92,13 @@ ceph-down: ## Stop that cluster and remove its data (ARGS=FOLDER for another)
 install: build ## Install below PREFIX (default /usr/local), staged in DESTDIR if set
 	scripts/install.sh $(BUILT) "$(DESTDIR)" "$(PREFIX)"
 
-deb: build ## Build a Debian package into build/deb
+deb: build ## Build Debian packages into build/deb
 	scripts/setup.sh deb
 	scripts/deb.sh $(BUILT) build/deb
+
+rpm: build ## Build RPM packages into build/rpm
+	scripts/setup.sh rpm
+	scripts/rpm.sh $(BUILT) build/rpm
 
 uninstall: ## Remove what `make install` installed below PREFIX
 	scripts/uninstall.sh "$(DESTDIR)$(PREFIX)"

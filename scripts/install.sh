@@ -51,11 +51,23 @@ Cflags: -I\${includedir}
 END
 }
 
-# For Lmod, below the directory that `module use` names.
-module_file() {
-    mkdir -p "$stage/share/modulefiles/esker"
-    sed "s|@PREFIX@|$prefix|; s|@VERSION@|$(version)|" packaging/modulefiles/esker.lua \
-        >"$stage/share/modulefiles/esker/$(version).lua"
+# For Lmod and for Environment Modules, below the directory that `module use` names.
+module_files() {
+    local place=$stage/share/modulefiles/esker
+    mkdir -p "$place"
+    sed "s|@PREFIX@|$prefix|; s|@VERSION@|$(version)|" packaging/modulefiles/esker.lua >"$place/$(version).lua"
+    sed "s|@PREFIX@|$prefix|; s|@VERSION@|$(version)|" packaging/modulefiles/esker.tcl >"$place/$(version)"
+}
+
+# For find_package(DAOS), in the directory of the library alone: its files find the prefix from where they are.
+daos_cmake_package() {
+    local library version
+    library=$(readlink "$stage/lib/libdaos.so.2")
+    version=${library#libdaos.so.}
+    mkdir -p "$stage/lib/cmake/DAOS"
+    install -m 644 packaging/cmake/DAOSConfig.cmake "$stage/lib/cmake/DAOS/DAOSConfig.cmake"
+    sed "s|@VERSION@|$version|; s|@MAJOR@|${version%%.*}|" packaging/cmake/DAOSConfigVersion.cmake \
+        >"$stage/lib/cmake/DAOS/DAOSConfigVersion.cmake"
 }
 
 # For find_package(esker).
@@ -75,7 +87,8 @@ scripts/split-debug.sh "$stage"/bin/esker{,-bench} "$stage/lib/esker/libesker_pr
 mkdir -p "$stage/lib/pkgconfig" "$stage/share/esker"
 pkg_configs "$stage/lib/pkgconfig"
 other_places
-module_file
+daos_cmake_package
+module_files
 cmake_package
 
 manifest=share/esker/installed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ensures that the build requirements are present: installs them if it may, lists them otherwise.
-# usage: setup.sh [samples] [fields] [fuse] [fabric] [fortran] [ceph] [lint] [semver] [python] [deb] [wheels]
+# usage: setup.sh [samples] [fields] [fuse] [fabric] [fortran] [ceph] [lint] [semver] [python] [deb] [rpm] [wheels]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also the packages that mounting needs, if this machine has the device
@@ -11,6 +11,7 @@
 #   semver   also cargo-semver-checks
 #   python   also the tools that build, check and test the Python package, into build/python
 #   deb      also the tools that build Debian packages
+#   rpm      also the tools that build RPM packages
 #   wheels   also the tools that build wheels for other machines, into build/python
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -170,6 +171,7 @@ for group in "$@"; do
     lint) need_lint_tools ;;
     semver) ;;
     deb) need dpkg-dev command -v dpkg-shlibdeps ;;
+    rpm) need rpm command -v rpmbuild ;;
     python | wheels) need python3-venv has_python ;;
     *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;
     esac

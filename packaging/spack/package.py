@@ -28,6 +28,7 @@ class Esker(Package):
     variant("fuse", default=False, description="Mount file systems as a user who is not root")
 
     depends_on("c", type="build")
+    depends_on("cxx", type="build")
     depends_on("rust@1.92:", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("util-linux-uuid", type=("build", "link", "run"))
@@ -51,6 +52,11 @@ class Esker(Package):
         env.prepend_path("LD_LIBRARY_PATH", self.prefix.lib)
         if self.spec.satisfies("+grib"):
             env.set("ECCODES_DIR", self.spec["eccodes"].prefix)
+
+    def setup_dependent_build_environment(self, env: EnvironmentModifications, dependent_spec) -> None:
+        # find_package(DAOS) of CMake, and pkg-config, which Spack does not search in `lib` of every prefix.
+        env.prepend_path("CMAKE_PREFIX_PATH", self.prefix)
+        env.prepend_path("PKG_CONFIG_PATH", join_path(self.prefix.lib, "pkgconfig"))
 
     def test_version(self):
         """the command starts, and has the version of the package"""

@@ -31,6 +31,15 @@ def test_the_command_has_the_version_of_the_package(command):
     assert run(command, "--version").split() == ["esker", esker.__version__]
 
 
+def test_the_package_has_a_licence_and_links():
+    metadata = importlib.metadata.metadata("esker")
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    links = dict(url.split(", ", 1) for url in metadata.get_all("Project-URL"))
+    assert {"Homepage", "Source", "Documentation", "Changelog", "Issues"} == set(links)
+    assert all(url.startswith("https://") for url in links.values())
+
+
 @BOTH
 def test_the_exit_status_is_passed_on(command):
     ended = subprocess.run([*command, "no-such-command"], capture_output=True, text=True, timeout=600)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian package, installs it with dpkg below a directory, uses the installation, and removes it with dpkg.
+# Builds the Debian packages, installs them with dpkg below a directory, uses the installation, and removes them with dpkg.
 #
 # environment: ESKER, the command; ESKER_LIB, the directory of the library.
 set -uo pipefail
@@ -20,34 +20,52 @@ dpkg_there() {
         --force-script-chrootless "$@"
 }
 
-make_package() {
-    package=$(scripts/deb.sh "$ESKER" "$(readlink -f "${ESKER_LIB:?}/libdaos.so.2")" "$preload" "$work/made") &&
-        [ -s "$package" ]
+make_packages() {
+    mapfile -t packages < <(scripts/deb.sh "$ESKER" "$(readlink -f "${ESKER_LIB:?}/libdaos.so.2")" "$preload" "$work/made")
+    [ "${#packages[@]}" -eq 2 ] && [ -s "${packages[0]}" ] && [ -s "${packages[1]}" ]
 }
 
+# says PACKAGE FIELD VALUE
 says() {
-    [ "$(dpkg-deb --field "$package" "$1")" = "$2" ]
+    [ "$(dpkg-deb --field "${packages[$1]}" "$2")" = "$3" ]
 }
 
+# needs PACKAGE NAME
 needs() {
-    dpkg-deb --field "$package" Depends | tr ',' '\n' | grep -q "^ *$1\b"
+    dpkg-deb --field "${packages[$1]}" Depends | tr ',' '\n' | grep -q "^ *$2\b"
+}
+
+# has PACKAGE PATTERN: a file of this name.
+has() {
+    dpkg-deb --contents "${packages[$1]}" >"$work/contents" && grep -q " \./usr/$2" "$work/contents"
+}
+
+development_is_apart() {
+    has 1 include/daos.h && has 1 'lib/libdaos.so -> ' && has 1 lib/pkgconfig/daos.pc && has 1 lib/cmake/DAOS/ &&
+        ! has 0 include/ && ! has 0 'lib/libdaos.so -> ' && ! has 0 'lib/.*/pkgconfig/' && ! has 0 lib/cmake/ &&
+        has 0 'lib/libdaos.so.2 -> ' && has 0 'lib/libdaos_common.so -> ' && has 0 bin/esker-bench && ! has 1 bin/
 }
 
 is_intact() {
-    [ -z "$(dpkg_there --verify esker)" ] && [ "$(dpkg_there --list esker | tail -n 1 | cut -c 1-2)" = ii ]
+    [ -z "$(dpkg_there --verify "$1")" ] && [ "$(dpkg_there --list "$1" | tail -n 1 | cut -c 1-2)" = ii ]
 }
 
 only_the_database_is_left() {
     [ -z "$(cd "$root" && find . -not -type d -not -path './var/lib/dpkg/*' -print -quit)" ]
 }
 
-that "it is made" make_package
-that "it has the version of the command" says Version "$("$ESKER" --version | cut -d ' ' -f 2)"
-that "it depends on the C library" needs libc6
-that "it depends on libuuid, which libdaos brings" needs libuuid1
-that "dpkg installs it" dpkg_there --install "$package"
-that "what is installed is what was packed" is_intact
+that "they are made" make_packages
+that "they have the version of the command" says 0 Version "$("$ESKER" --version | cut -d ' ' -f 2)"
+that "esker depends on the C library" needs 0 libc6
+that "esker depends on libuuid, which libdaos brings" needs 0 libuuid1
+that "esker-dev depends on esker" needs 1 esker
+that "headers and names of linkers are in esker-dev" development_is_apart
+that "dpkg installs esker alone" dpkg_there --install "${packages[0]}"
+that "a program runs without esker-dev" run_a_program "$root/usr"
+that "dpkg installs esker-dev" dpkg_there --install "${packages[1]}"
+that "esker is as packed" is_intact esker
+that "esker-dev is as packed" is_intact esker-dev
 uses "$root/usr"
-that "dpkg removes it" dpkg_there --purge esker
+that "dpkg removes them" dpkg_there --purge esker-dev esker
 that "nothing is left" only_the_database_is_left
 summary

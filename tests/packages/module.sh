@@ -16,7 +16,8 @@ install_there() {
 
 # paths: prints VARIABLE=DIRECTORY for each path that the module prepends.
 paths() {
-    sed -n 's|^prepend_path("\(.*\)", pathJoin(prefix, "\(.*\)"))$|\1='"$prefix"'/\2|p' "$modules/esker/$version.lua"
+    sed -n 's|^prepend_path("\(.*\)", pathJoin(prefix, "\(.*\)"))$|\1='"$prefix"'/\2|p; s|^prepend_path("\(.*\)", prefix)$|\1='"$prefix"'|p' \
+        "$modules/esker/$version.lua"
 }
 
 all_there() {
@@ -54,6 +55,31 @@ debug_files_are_apart() {
     done
 }
 
+# A Tcl interpreter with the commands of Environment Modules, which prints VARIABLE=VALUE for each.
+tcl_paths() {
+    cat >"$work/module.tcl" <<'END'
+proc setenv {name value} { puts "$name=$value" }
+proc prepend-path {name value} { puts "$name=$value" }
+proc module-whatis {text} { }
+proc conflict {name} { puts "conflict=$name" }
+source [lindex $argv 0]
+END
+    tclsh "$work/module.tcl" "$modules/esker/$version"
+}
+
+# Both modules set the same variables.
+tcl_is_like_lua() {
+    head -n 1 "$modules/esker/$version" | grep -q '^#%Module' && ! grep @ "$modules/esker/$version" &&
+        diff <(tcl_paths | sort) <({ paths && echo "ESKER_ROOT=$prefix" && echo conflict=daos; } | sed "s|/\$||" | sort)
+}
+
+environment_modules_load_it() {
+    local modulecmd
+    modulecmd=$(find /usr/lib /usr/share/modules /usr/libexec -name modulecmd.tcl 2>/dev/null | head -n 1)
+    eval "$(MODULEPATH=$modules tclsh "$modulecmd" bash load "esker/$version")" &&
+        [ "$ESKER_ROOT" = "$prefix" ] && [ "$(command -v esker)" = "$prefix/bin/esker" ]
+}
+
 lmod_loads_it() {
     lmod_command=$(find /usr/share/lmod /opt/apps/lmod -path '*libexec/lmod' 2>/dev/null | head -n 1)
     eval "$(MODULEPATH=$modules "$lmod_command" bash load "esker/$version")" &&
@@ -67,6 +93,16 @@ that "debug information is in files of its own" debug_files_are_apart
 that "programs build and run with it" builds_there
 uses "$prefix"
 [ -z "$(find /usr/share/lmod -path '*libexec/lmod' 2>/dev/null)" ] || that "Lmod loads it" lmod_loads_it
+if command -v tclsh >/dev/null; then
+    that "the module in Tcl sets the same variables" tcl_is_like_lua
+else
+    skip "tclsh is missing"
+fi
+if find /usr/lib /usr/share/modules /usr/libexec -name modulecmd.tcl 2>/dev/null | grep -q .; then
+    that "Environment Modules loads it" environment_modules_load_it
+else
+    skip "Environment Modules is missing"
+fi
 that "it is removed" scripts/uninstall.sh "$prefix"
 that "nothing is left" test ! -e "$prefix"
 summary
