@@ -6,6 +6,9 @@ set -euo pipefail
 umask 022
 esker=$1 preload=$2 folder=$3
 
+# Defaults in help texts are those of Esker, not of this user.
+export ESKER_CONFIG=
+
 completion() {
     mkdir -p "$folder/share/$(dirname "$2")"
     "$esker" completions "$1" >"$folder/share/$2"
@@ -14,8 +17,9 @@ completion() {
 install -D -m 755 "$esker" "$folder/bin/esker"
 install -D -m 755 "$(dirname "$esker")/esker-bench" "$folder/bin/esker-bench"
 install -D -m 755 "$preload" "$folder/lib/esker/libesker_preload.so"
-mkdir -p "$folder/share/man/man1"
+mkdir -p "$folder"/share/man/man{1,7}
 "$esker" man --out "$folder/share/man/man1"
+mv "$folder/share/man/man1/esker-environment.7" "$folder/share/man/man7/"
 completion bash bash-completion/completions/esker
 completion zsh zsh/site-functions/_esker
 completion fish fish/vendor_completions.d/esker.fish

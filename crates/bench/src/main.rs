@@ -5,6 +5,7 @@ mod commands;
 
 use clap::{Parser, Subcommand};
 use commands::BenchCommand;
+use esker_cli::output::ColorArg;
 use esker_cli::{output, usage};
 use std::process::ExitCode;
 
@@ -15,12 +16,22 @@ struct Bench {
     /// Print one JSON document: {"response": ..., "error": null, "status": 0}
     #[arg(id = "root_json", long = "json", hide = true)]
     json: bool,
+    /// Print only results and errors
+    #[arg(long, short, hide = true)]
+    quiet: bool,
+    /// Show no progress
+    #[arg(long, hide = true)]
+    no_progress: bool,
+    /// When to use colors
+    #[arg(long, value_name = "WHEN", default_value = "auto", hide = true)]
+    color: ColorArg,
     #[command(subcommand)]
     command: BenchCommand,
 }
 
 fn main() -> ExitCode {
     usage::parse_and_run(std::env::args_os(), |bench: Bench| {
+        output::configure(bench.quiet, !bench.no_progress, bench.color);
         output::show(bench.command.run(), bench.json)
     })
 }

@@ -1,8 +1,9 @@
 //! The command line as a whole, and the arguments that several commands share.
 use crate::commands::Command;
 use crate::open;
-use crate::output::Answer;
-use clap::{Args, CommandFactory, Parser};
+use crate::output::{self, Answer, ColorArg};
+use clap::{Args, CommandFactory, Parser, ValueEnum};
+use esker::config::config;
 use esker::types::{Error, ErrorKind, ObjectClass};
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -41,11 +42,17 @@ Exit status:
   1  the command failed, or a check found a problem; standard error names the cause and the remedy
   2  the command line is not valid
 
-Environment:
+Environment (all variables: man esker-environment):
   ESKER_POOLS    pool directories, separated by colons; new pools go into the first
   ESKER_FIELDS   default store of `esker fields`, as POOL/CONT
   ESKER_MOUNT    default mount point of `esker run` [/esker]
-  XDG_DATA_HOME  directory of esker/pools if ESKER_POOLS is not set [~/.local/share]";
+  ESKER_CONFIG   configuration file [/etc/esker/esker.conf and ~/.config/esker/esker.conf]
+  XDG_DATA_HOME  directory of esker/pools if ESKER_POOLS is not set [~/.local/share]
+
+Configuration file, one KEY = VALUE a line (options and variables take precedence):
+  pools, fields, mount  as ESKER_POOLS, ESKER_FIELDS, ESKER_MOUNT
+  jobs                  default of --jobs
+  color, progress       auto, always or never; on or off";
 
 const FIRST_STEPS: &str = "\
 Esker is an object store for HPC. It speaks the DAOS API and needs no server.
@@ -67,14 +74,29 @@ pub(crate) struct Cli {
     /// Print one JSON document: {"response": ..., "error": null, "status": 0}
     #[arg(id = "root_json", long = "json")]
     json: bool,
+    /// Print only results and errors: no confirmations, notes and progress
+    #[arg(id = "root_quiet", long = "quiet", short = 'q')]
+    quiet: bool,
+    /// Show no progress
+    #[arg(id = "root_no_progress", long = "no-progress")]
+    no_progress: bool,
+    /// When to use colors [default: auto]
+    #[arg(id = "root_color", long = "color", value_name = "WHEN")]
+    color: Option<ColorArg>,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
 
 impl Cli {
-    /// True if `--json` was given, before the command or after it.
-    pub(crate) fn wants_json(&self) -> bool {
-        self.json || self.command.as_ref().is_some_and(Command::wants_json)
+    /// The flags, given before the command or after it. After it takes precedence.
+    pub(crate) fn flags(&self) -> Flags {
+        let own = self.command.as_ref().and_then(Command::flags);
+        Flags {
+            json: self.json || own.is_some_and(|flags| flags.json),
+            quiet: self.quiet || own.is_some_and(|flags| flags.quiet),
+            no_progress: self.no_progress || own.is_some_and(|flags| flags.no_progress),
+            color: own.and_then(|flags| flags.color).or(self.color),
+        }
     }
 }
 
@@ -111,7 +133,7 @@ pub(crate) fn separate(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
 }
 
 /// The command that these words name, and the position of its first non-option argument.
-fn first_argument<'a>(
+pub(crate) fn first_argument<'a>(
     whole: &'a clap::Command,
     words: &[OsString],
 ) -> Option<(&'a clap::Command, usize)> {
@@ -139,12 +161,68 @@ fn takes_next(command: &clap::Command, word: &str) -> bool {
     command.get_arguments().find(is_meant).is_some_and(|option| option.get_action().takes_values())
 }
 
-/// `--json` after the command.
-#[derive(Args)]
-pub(crate) struct JsonFlag {
+/// Options of all commands, after the command.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Flags {
     /// Print one JSON document: {"response": ..., "error": null, "status": 0}
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Print only results and errors: no confirmations, notes and progress
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Show no progress
+    #[arg(long, global = true)]
+    pub(crate) no_progress: bool,
+    /// When to use colors [default: auto]
+    #[arg(long, value_name = "WHEN", global = true)]
+    pub(crate) color: Option<ColorArg>,
+}
+
+impl Flags {
+    /// Applies the flags, and the configuration for those that are not given.
+    pub(crate) fn apply(&self) -> Result<(), Error> {
+        let config = config()?;
+        let color = config.get("color").and_then(|value| ColorArg::from_str(value, true).ok());
+        let progress = !self.no_progress && config.get("progress") != Some("off");
+        output::configure(self.quiet, progress, self.color.or(color).unwrap_or_default());
+        Ok(())
+    }
+
+    /// The flags as words, for the program of another command.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let switches =
+            [("--json", self.json), ("--quiet", self.quiet), ("--no-progress", self.no_progress)];
+        let switches =
+            switches.into_iter().filter(|(_, given)| *given).map(|(word, _)| word.to_owned());
+        let color = self.color.and_then(|color| color.to_possible_value());
+        switches.chain(color.map(|value| format!("--color={}", value.get_name()))).collect()
+    }
+}
+
+/// The value of a key of the configuration, as the default of an option. Errors of the configuration are reported when
+/// the flags are applied.
+pub(crate) fn configured(key: &str) -> Option<&'static str> {
+    config().ok().and_then(|config| config.get(key))
+}
+
+/// The configured number of threads.
+pub(crate) fn configured_jobs() -> Option<u16> {
+    configured("jobs").and_then(|value| value.parse().ok())
+}
+
+/// Number of threads of a command.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct JobsArg {
+    /// Number of threads [default: `jobs` of the configuration file, or chosen by the command]
+    #[arg(long, short, alias = "workers", value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+}
+
+impl JobsArg {
+    /// The number that was given, on the command line or in the configuration.
+    pub(crate) fn given(self) -> Option<usize> {
+        self.jobs.or_else(configured_jobs).map(usize::from)
+    }
 }
 
 /// Value parser for a time such as `1m`, `500ms` or `1.5` (seconds).

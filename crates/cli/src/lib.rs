@@ -4,9 +4,13 @@
 
 mod args;
 mod commands;
+mod complete;
 mod confirm;
+mod daos_words;
 mod doctor;
 mod engine;
+pub mod environment;
+mod man;
 pub mod mounts;
 pub mod nodes;
 mod open;
@@ -27,11 +31,18 @@ use std::process::ExitCode;
 /// Runs `esker` with the arguments of this process, and returns its exit status.
 #[must_use]
 pub fn main() -> ExitCode {
-    usage::parse_and_run(args::separate(std::env::args_os()), |cli: Cli| {
-        let json = cli.wants_json();
+    let words = match daos_words::translate(std::env::args_os().collect()) {
+        Ok(words) => args::separate(words.into_iter()),
+        Err(tip) => return usage::refuse(&tip),
+    };
+    usage::parse_and_run(words, |cli: Cli| {
+        let flags = cli.flags();
+        if let Err(error) = flags.apply() {
+            return output::show(Err(error), flags.json);
+        }
         match cli.command {
-            Some(command) => output::show(command.run(json), json),
-            None if json => usage::show_as_json("name a command: `esker --help` lists them"),
+            Some(command) => output::show(command.run(flags), flags.json),
+            None if flags.json => usage::show_as_json("name a command: `esker --help` lists them"),
             None => output::show(Ok(args::first_steps()), false),
         }
     })

@@ -16,10 +16,79 @@ const TICK: Duration = Duration::from_millis(100);
 /// Columns of a terminal that does not tell its width.
 const COLUMNS: u16 = 80;
 
+/// True if only results and errors are printed: no confirmations, notes and progress.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// True if no progress is shown.
+static NO_PROGRESS: AtomicBool = AtomicBool::new(false);
+
+/// True if standard output may have colors.
+static COLORED: AtomicBool = AtomicBool::new(false);
+
+/// When output has colors: `--color`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorArg {
+    /// On terminals, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Sets what this process prints besides results and errors, and whether it uses colors.
+pub fn configure(quiet: bool, progress: bool, color: ColorArg) {
+    QUIET.store(quiet, Ordering::Relaxed);
+    NO_PROGRESS.store(quiet || !progress, Ordering::Relaxed);
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    COLORED.store(has_colors(color, std::io::stdout().is_terminal(), plain), Ordering::Relaxed);
+}
+
+fn has_colors(color: ColorArg, is_terminal: bool, plain: bool) -> bool {
+    match color {
+        ColorArg::Auto => is_terminal && !plain,
+        ColorArg::Always => true,
+        ColorArg::Never => false,
+    }
+}
+
+/// True if only results and errors are printed.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// A color of text.
+#[derive(Clone, Copy)]
+pub(crate) enum Color {
+    Red,
+    Green,
+    Yellow,
+    Blue,
+}
+
+/// The text in a color, if standard output may have colors.
+pub(crate) fn colored(text: &str, color: Color) -> String {
+    let number = match color {
+        Color::Red => 31,
+        Color::Green => 32,
+        Color::Yellow => 33,
+        Color::Blue => 34,
+    };
+    match COLORED.load(Ordering::Relaxed) {
+        true => format!("\x1b[{number}m{text}\x1b[0m"),
+        false => text.to_owned(),
+    }
+}
+
 /// The outcome of a command that did its work.
 pub struct Answer {
     response: Value,
     text: Vec<u8>,
+    /// True if the text only confirms that the work is done.
+    is_confirmation: bool,
+    /// Line on standard error, for people.
+    note: Option<String>,
     trouble: Option<Error>,
     /// The exit status of another program that did the work and printed the answer.
     ended: Option<ExitCode>,
@@ -37,12 +106,25 @@ impl Answer {
 
     /// An answer whose bytes go to standard output as they are, unless JSON is wanted.
     pub fn bytes(response: Value, bytes: Vec<u8>) -> Self {
-        Self { response, text: bytes, trouble: None, ended: None }
+        let (is_confirmation, note) = (false, None);
+        Self { response, text: bytes, is_confirmation, note, trouble: None, ended: None }
     }
 
     /// The exit status of another program that did the work and printed the answer.
     pub fn ended(code: ExitCode) -> Self {
         Self { ended: Some(code), ..Self::bytes(Value::Null, Vec::new()) }
+    }
+
+    /// An answer whose text only confirms that the work is done: `--quiet` leaves it out.
+    pub fn confirmation(response: Value, text: impl Into<String>) -> Self {
+        Self { is_confirmation: true, ..Self::new(response, text) }
+    }
+
+    /// An answer that is a table. If it has no rows, a note says what there is none of.
+    pub fn listing(response: Value, table: Table, none: impl FnOnce() -> String) -> Self {
+        let text = table.text();
+        let note = text.is_empty().then(none);
+        Self { note, ..Self::new(response, text) }
     }
 
     /// Fails if there is an error, after the answer is printed: the work was done, and it found a problem.
@@ -65,7 +147,7 @@ pub fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
     };
     let printed = match (json, answer) {
         (true, answer) => print(&envelope(answer.map(|answer| answer.response), error.as_ref())),
-        (false, Some(answer)) => print(&answer.text),
+        (false, Some(answer)) => print_text(&answer),
         (false, None) => Ok(()),
     };
     if let (false, Some(error)) = (json, &error) {
@@ -78,6 +160,17 @@ pub fn show(outcome: Result<Answer>, json: bool) -> ExitCode {
             ExitCode::FAILURE
         }
         _ => ExitCode::FAILURE,
+    }
+}
+
+/// Prints an answer for people.
+fn print_text(answer: &Answer) -> std::io::Result<()> {
+    if let Some(note) = answer.note.as_ref().filter(|_| !is_quiet()) {
+        say(note);
+    }
+    match answer.is_confirmation && is_quiet() {
+        true => Ok(()),
+        false => print(&answer.text),
     }
 }
 
@@ -168,7 +261,8 @@ impl Table {
     }
 }
 
-/// A progress bar on standard error. It is shown on terminals only, and removed when dropped.
+/// A progress bar on standard error. It is shown on terminals only, unless `--no-progress` is given, and removed when
+/// dropped.
 pub struct Bar(ProgressBar);
 
 impl Bar {
@@ -190,11 +284,16 @@ impl Bar {
     /// A spinner with a message.
     pub fn spinner() -> Self {
         let bar = Self::new("", "{spinner} {msg}");
-        bar.0.enable_steady_tick(TICK);
+        if shows_progress() {
+            bar.0.enable_steady_tick(TICK);
+        }
         bar
     }
 
     fn new(what: impl Into<Cow<'static, str>>, template: &str) -> Self {
+        if !shows_progress() {
+            return Self::hidden();
+        }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template(template);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -214,6 +313,11 @@ impl Bar {
     }
 }
 
+/// False if `--quiet` or `--no-progress` is given, or if the configuration says so.
+fn shows_progress() -> bool {
+    !NO_PROGRESS.load(Ordering::Relaxed)
+}
+
 /// Does `work`, which shows on a spinner what it is doing.
 pub fn with_spinner<T>(work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
     let bar = Bar::spinner();
@@ -228,7 +332,7 @@ pub fn watched<T>(
 ) -> T {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        if std::io::stderr().is_terminal() {
+        if shows_progress() && std::io::stderr().is_terminal() {
             scope.spawn(|| {
                 let bar = make();
                 while !done.load(Ordering::Relaxed) {
@@ -262,6 +366,20 @@ mod tests {
         let failed = read(&envelope(None, Some(&error)));
         let shown = json!({"kind": "not_found", "message": "no pool"});
         assert_eq!(failed, json!({"response": null, "error": shown, "status": -1005}));
+    }
+
+    #[test]
+    fn colors_follow_the_option_and_the_terminal() {
+        assert!(
+            has_colors(ColorArg::Auto, true, false) && has_colors(ColorArg::Always, false, true)
+        );
+        for plain in [
+            (ColorArg::Auto, false, false),
+            (ColorArg::Auto, true, true),
+            (ColorArg::Never, true, false),
+        ] {
+            assert!(!has_colors(plain.0, plain.1, plain.2), "{plain:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Completion scripts and man pages, generated from the definition of the command line.
 use crate::output::Answer;
+use crate::{environment, man};
 use clap::{Args, Command};
 use clap_complete::Shell;
 use esker::types::{Error, Result};
@@ -33,7 +34,8 @@ impl Completions {
     pub fn print(&self, mut whole: Command) -> Answer {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut whole, "esker", &mut script);
-        Answer::bytes(json!({"shell": self.shell.to_string()}), script)
+        let script = with_names(self.shell, String::from_utf8_lossy(&script).into_owned());
+        Answer::bytes(json!({"shell": self.shell.to_string()}), script.into_bytes())
     }
 
     /// Words of a command line that has these arguments.
@@ -41,6 +43,50 @@ impl Completions {
         ["completions".into(), self.shell.to_string().into()].to_vec()
     }
 }
+
+/// Adds the completion of pools and containers to a script. They are asked for by `esker complete`.
+fn with_names(shell: Shell, script: String) -> String {
+    match shell {
+        Shell::Bash => script + BASH_NAMES,
+        Shell::Fish => script + FISH_NAMES,
+        Shell::Zsh => {
+            let script = script.replace(":_default'", ":_esker_names'");
+            script.replacen("_esker() {", &format!("{ZSH_NAMES}\n_esker() {{"), 1)
+        }
+        _ => script,
+    }
+}
+
+const BASH_NAMES: &str = r#"
+_esker_or_names() {
+    _esker "$@"
+    local names
+    mapfile -t names < <("$1" complete -- "${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null)
+    [ "${#names[@]}" -gt 0 ] || return 0
+    COMPREPLY=("${names[@]}")
+    case ${names[0]} in */ | *:) compopt -o nospace 2>/dev/null ;; esac
+}
+complete -F _esker_or_names -o bashdefault -o default esker
+"#;
+
+const FISH_NAMES: &str = r#"
+complete -c esker -a '(command esker complete -- (commandline -opc) (commandline -ct) 2>/dev/null)'
+"#;
+
+// `words` holds only those of the innermost command, hence `LBUFFER`.
+const ZSH_NAMES: &str = r#"
+_esker_names() {
+    local -a line names
+    line=("${(@Q)${(z)LBUFFER}}")
+    [[ $LBUFFER == *[[:space:]] ]] && line+=("")
+    names=("${(@f)$(command esker complete -- "${line[@]}" 2>/dev/null)}")
+    if [[ -n ${names[1]} ]]; then
+        compadd -S '' -a names
+    else
+        _default
+    fi
+}
+"#;
 
 impl Man {
     /// Writes the pages of the commands of `whole`.
@@ -51,7 +97,9 @@ impl Man {
         let failed =
             |error| Error::io(format!("writing man pages to {}", self.out.display()), &error);
         std::fs::create_dir_all(&self.out).map_err(failed)?;
-        clap_mangen::generate_to(whole, &self.out).map_err(failed)?;
+        man::write_pages(whole, &self.out).map_err(failed)?;
+        let page = self.out.join("esker-environment.7");
+        std::fs::write(page, environment::page()).map_err(failed)?;
         Ok(Answer::new(json!({"out": self.out.display().to_string()}), ""))
     }
 

@@ -1,4 +1,5 @@
 //! Byte sizes as text, and rates.
+use esker::types::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -10,8 +11,6 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
-
-const BINARY: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 impl FromStr for Bytes {
     type Err = String;
@@ -55,15 +54,8 @@ fn fraction(number: &str, unit: u64) -> Option<u64> {
 }
 
 impl fmt::Display for Bytes {
-    /// Shows the largest unit of which there is at least 1, with two decimal places unless the number is an integer.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let power = (self.0.checked_ilog2().unwrap_or(0) / 10).min(5);
-        let unit = BINARY[power as usize];
-        let whole = 1u64 << (10 * power);
-        match self.0.is_multiple_of(whole) {
-            true => f.pad(&format!("{} {unit}", self.0 / whole)),
-            false => f.pad(&format!("{:.2} {unit}", self.0 as f64 / whole as f64)),
-        }
+        ByteSize(self.0).fmt(f)
     }
 }
 
@@ -71,6 +63,26 @@ impl fmt::Display for Bytes {
 #[must_use]
 pub fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
+}
+
+/// An amount with the time that it took and the rate, as in `3 MiB in 1.50 s, 2 MiB/s`. There is no rate of nothing, and
+/// none is rounded to zero.
+#[must_use]
+pub fn amount_and_rate(bytes: u64, seconds: f64) -> String {
+    let amount = format!("{} in {}", Bytes(bytes), time(seconds));
+    match per_second(bytes as f64, seconds) {
+        rate if rate > 0.0 => format!("{amount}, {}/s", Bytes((rate as u64).max(1))),
+        _ => amount,
+    }
+}
+
+/// Seconds with two decimal places, or with as many as a short time needs.
+fn time(seconds: f64) -> String {
+    match seconds {
+        short if short < 0.001 => "less than 1 ms".to_owned(),
+        short if short < 0.1 => format!("{:.0} ms", short * 1000.0),
+        long => format!("{long:.2} s"),
+    }
 }
 
 /// MiB per second.
@@ -127,6 +139,19 @@ mod tests {
         ];
         for (bytes, text) in known {
             assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn rates_are_never_shown_as_zero() {
+        for (bytes, seconds, text) in [
+            (3 << 20, 1.5, "3 MiB in 1.50 s, 2 MiB/s"),
+            (10, 0.02, "10 B in 20 ms, 500 B/s"),
+            (1, 1000.0, "1 B in 1000.00 s, 1 B/s"),
+            (0, 0.5, "0 B in 0.50 s"),
+            (64, 0.0, "64 B in less than 1 ms"),
+        ] {
+            assert_eq!(amount_and_rate(bytes, seconds), text);
         }
     }
 

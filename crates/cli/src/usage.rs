@@ -1,7 +1,7 @@
 //! Command lines that do not parse.
 use crate::output;
-use clap::Parser;
 use clap::error::ErrorKind as UsageKind;
+use clap::{ColorChoice, Parser};
 use esker::types::{Error, ErrorKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -14,16 +14,42 @@ pub fn parse_and_run<C: Parser>(
     words: impl IntoIterator<Item = OsString>,
     run: impl FnOnce(C) -> ExitCode,
 ) -> ExitCode {
-    match C::try_parse_from(words) {
+    let words: Vec<_> = words.into_iter().collect();
+    let command = C::command().color(color_of(&words));
+    let read = |found| C::from_arg_matches(&found).map_err(|error| error.format(&mut C::command()));
+    let parsed = command.try_get_matches_from(words).and_then(read);
+    match parsed {
         Ok(command_line) => run(command_line),
         Err(error) => explain(&error),
     }
 }
 
+/// The value of `--color`, which usage errors and help follow too.
+fn color_of(words: &[OsString]) -> ColorChoice {
+    let words: Vec<_> =
+        words.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--").collect();
+    let at = words.iter().position(|word| word == "--color");
+    let next = at.and_then(|at| words.get(at + 1)).map(|word| word.as_ref());
+    let value = words.iter().find_map(|word| word.strip_prefix("--color=")).or(next);
+    value.and_then(|value| value.parse().ok()).unwrap_or(ColorChoice::Auto)
+}
+
+/// Refuses a command line with a message, as JSON if that is wanted, and returns the exit status.
+pub(crate) fn refuse(message: &str) -> ExitCode {
+    if wants_json() {
+        return show_as_json(message);
+    }
+    output::say(message);
+    ExitCode::from(USAGE)
+}
+
+fn wants_json() -> bool {
+    std::env::args_os().any(|argument| argument == "--json")
+}
+
 /// Prints what clap has to say: an error, or the help or version that was asked for.
 fn explain(error: &clap::Error) -> ExitCode {
-    let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    if error.use_stderr() && wants_json {
+    if error.use_stderr() && wants_json() {
         return show_as_json(&first_line(error));
     }
     let _ = error.print();
@@ -46,4 +72,18 @@ fn first_line(error: &clap::Error) -> String {
 pub fn show_as_json(message: &str) -> ExitCode {
     output::show(Err(Error::new(ErrorKind::Invalid, message)), true);
     ExitCode::from(USAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_errors_follow_the_option_for_colors() {
+        let color = |line: &str| color_of(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(color("esker --color never pool"), ColorChoice::Never);
+        assert_eq!(color("esker pool list --color=always"), ColorChoice::Always);
+        assert_eq!(color("esker pool list"), ColorChoice::Auto);
+        assert_eq!(color("esker run a/b -- ls --color=never"), ColorChoice::Auto);
+    }
 }

@@ -204,15 +204,20 @@ impl Container {
     }
 
     pub(crate) async fn check_snapshot(&self, epoch: Epoch) -> Result<()> {
-        let known = self.snapshots().await?.iter().any(|snapshot| snapshot.epoch == epoch);
-        known.then_some(()).ok_or_else(|| {
-            let message = format!(
-                "container {} has no snapshot at epoch {}: `esker cont snapshot list` lists its snapshots",
-                self.info().label,
-                epoch.0
-            );
-            Error::new(ErrorKind::NotFound, message)
-        })
+        match self.snapshots().await?.iter().any(|snapshot| snapshot.epoch == epoch) {
+            true => Ok(()),
+            false => Err(self.missing_snapshot_error(format!("at epoch {}", epoch.0)).await),
+        }
+    }
+
+    /// The error that there is no such snapshot, with the command that lists those that there are.
+    pub(crate) async fn missing_snapshot_error(&self, named: String) -> Error {
+        let container = &self.info().label;
+        let pool = self.pool_info().await.map_or_else(|_| "POOL".to_owned(), |info| info.label);
+        let message = format!(
+            "container {container} has no snapshot {named}: `esker cont snapshot list {pool} {container}` lists its snapshots"
+        );
+        Error::new(ErrorKind::NotFound, message)
     }
 }
 

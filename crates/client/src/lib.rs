@@ -46,6 +46,7 @@
 mod access;
 mod array;
 mod attributes;
+pub mod config;
 mod container;
 pub mod copy;
 mod kv;

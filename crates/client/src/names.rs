@@ -10,6 +10,7 @@
 //! | `daos:POOL` | the pool with this label or UUID of a genuine DAOS system (`DaosUrl`) |
 //! | `nodes:/path/to/tank.map` | the pool over nodes with this map |
 //! | `memory:name` | a pool in this process's memory, created when it is first opened |
+use crate::config::{Config, config};
 use esker_backend::Pool;
 use esker_native::Native;
 #[cfg(feature = "nodes")]
@@ -32,8 +33,9 @@ pub const POOLS_VARIABLE: &str = "ESKER_POOLS";
 #[cfg(feature = "nodes")]
 pub const NODE_VARIABLE: &str = "ESKER_NODE";
 
-/// Directories that are searched for pools: those of [`POOLS_VARIABLE`], otherwise `esker/pools` in the user's data
-/// directory (`XDG_DATA_HOME`, `~/.local/share`).
+/// Directories that are searched for pools: those of [`POOLS_VARIABLE`], otherwise those of the
+/// [configuration](crate::config), otherwise `esker/pools` in the user's data directory (`XDG_DATA_HOME`,
+/// `~/.local/share`).
 #[must_use]
 pub fn pool_directories() -> Vec<PathBuf> {
     let named = env::var_os(POOLS_VARIABLE).unwrap_or_default();
@@ -41,6 +43,10 @@ pub fn pool_directories() -> Vec<PathBuf> {
         env::split_paths(&named).filter(|path| !path.as_os_str().is_empty()).collect();
     if !named.is_empty() {
         return named;
+    }
+    let configured = config().map(Config::pools).unwrap_or_default();
+    if !configured.is_empty() {
+        return configured;
     }
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
     let data = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -50,8 +56,9 @@ pub fn pool_directories() -> Vec<PathBuf> {
 /// The default directory for new pools: the first of [`pool_directories`].
 ///
 /// # Errors
-/// `BadPath` if none is known.
+/// `BadPath` if none is known; those of [`config`].
 pub fn new_pool_directory() -> Result<PathBuf> {
+    config()?;
     pool_directories().into_iter().next().ok_or_else(|| {
         let message = format!(
             "no directory for pools is known: set {POOLS_VARIABLE} or HOME, or name a directory"
@@ -146,7 +153,7 @@ impl Named {
 /// The pool in a directory with this label, UUID, or `esker:`, `posix:` or `nodes:` URL.
 ///
 /// # Errors
-/// `NotFound` if there is none; `BadPath` for a URL with another scheme.
+/// `NotFound` if there is none; `BadPath` for a URL with another scheme; those of [`config`] for a label or a UUID.
 pub fn resolve(name: &str) -> Result<Named> {
     #[cfg(feature = "posix")]
     if let Some(url) = PosixUrl::parse(name)? {
@@ -176,6 +183,7 @@ pub fn resolve(name: &str) -> Result<Named> {
         );
         return Err(Error::new(ErrorKind::BadPath, message));
     }
+    config()?;
     let found = match Uuid::parse(name) {
         Some(uuid) => by_uuid(uuid),
         None => by_label(name),

@@ -150,13 +150,10 @@ impl Container {
         let epoch = name.parse().ok().map(Epoch);
         let is_it =
             |snapshot: &&SnapshotInfo| snapshot.name == name || epoch == Some(snapshot.epoch);
-        all.iter().rev().find(is_it).map(|snapshot| snapshot.epoch).ok_or_else(|| {
-            let message = format!(
-                "container {} has no snapshot {name:?}: `esker cont snapshot list` lists its snapshots",
-                self.info().label
-            );
-            Error::new(ErrorKind::NotFound, message)
-        })
+        match all.iter().rev().find(is_it) {
+            Some(snapshot) => Ok(snapshot.epoch),
+            None => Err(self.missing_snapshot_error(format!("{name:?}")).await),
+        }
     }
 }
 

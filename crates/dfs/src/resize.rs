@@ -2,7 +2,7 @@
 use crate::file::File;
 use crate::mount::FsSpace;
 use esker::types::ops::{Sink, Source};
-use esker::types::{Error, ErrorKind, Extent, Result};
+use esker::types::{ByteSize, Error, ErrorKind, Extent, Result};
 use esker::{Access, Wait};
 
 /// Chunks that one transaction removes; a longer file shrinks in several.
@@ -89,7 +89,11 @@ impl File {
         if total > 0 && len > free {
             return Err(Error::new(
                 ErrorKind::NoSpace,
-                format!("{len} bytes are more than the {free} that the pool has left"),
+                format!(
+                    "{} are more than the {} that the pool has left",
+                    ByteSize(len),
+                    ByteSize(free)
+                ),
             ));
         }
         if !keep_size {

@@ -8,6 +8,7 @@ use syn::{Expr, Item, ItemConst};
 
 const INSTALL: &str = "docs/install.md";
 const COMMAND: &str = "docs/cli.md";
+const ENVIRONMENT: &str = "docs/environment.md";
 const DOCTOR: &str = "crates/cli/src/doctor/";
 
 /// Decisions and changes describe the past.
@@ -184,6 +185,32 @@ fn versions_in(file: &File, names: &[&str], wanted: &str) -> Vec<Finding> {
     findings
 }
 
+/// Variables `ESKER_...` of programs that the page on the environment does not list, and listed ones that no program has.
+pub fn environment(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.file(ENVIRONMENT) else { return Vec::new() };
+    let is_program = |file: &&File| {
+        let is_rust = file.path.starts_with("crates/") && file.path.contains("/src/");
+        (is_rust || file.path.starts_with("python/")) && ["rs", "py"].contains(&file.extension())
+    };
+    let programs = tree.files().filter(is_program).filter(|file| !file.path.contains("/tests/"));
+    let read: BTreeSet<_> = programs.flat_map(|file| variables(&file.text, '"')).collect();
+    let listed: BTreeSet<_> = variables(&page.text, '`').collect();
+    let absent =
+        read.difference(&listed).map(|name| format!("`{name}`, which a program reads, is missing"));
+    let unknown = listed.difference(&read).map(|name| format!("no program has `{name}`"));
+    absent.chain(unknown).map(|message| page.finding(1, message)).collect()
+}
+
+/// Names of variables between these quotes.
+fn variables(text: &str, quote: char) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let is_variable = move |word: &&str| {
+        word.strip_prefix("ESKER_")
+            .is_some_and(|name| !name.is_empty() && name.chars().all(is_part))
+    };
+    text.split(quote).filter(is_variable)
+}
+
 /// Checks of `esker doctor` that the page on the command line does not list.
 pub fn doctor_checks(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(COMMAND) else { return Vec::new() };
@@ -260,6 +287,13 @@ mod tests {
         };
         assert_eq!(messages(versions, &files("rust@1.92:", "glibc 2.28 and later.")).len(), 0);
         assert_eq!(messages(versions, &files("rust@1.85:", "glibc 2.17")).len(), 2);
+    }
+
+    #[test]
+    fn environment_variables_are_listed() {
+        let source = ("crates/a/src/a.rs", "const A: &str = \"ESKER_A\"; // \"ESKER_A is\"");
+        assert_eq!(messages(environment, &[source, (ENVIRONMENT, "| `ESKER_A` |")]).len(), 0);
+        assert_eq!(messages(environment, &[source, (ENVIRONMENT, "| `ESKER_B` |")]).len(), 2);
     }
 
     #[test]

@@ -32,7 +32,8 @@ const STORE: Layering = Layering {
 const CLIENT: Layering = Layering {
     root: "crates/client/src/",
     layers: &[
-        &["limits", "names", "proof", "view"],
+        &["config", "limits", "proof", "view"],
+        &["names"],
         &["container"],
         &["lease", "transaction"],
         &["access"],

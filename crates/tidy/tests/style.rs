@@ -79,6 +79,7 @@ fn facts_in_pages_are_those_of_the_source() {
     demand(facts::optional_libraries);
     demand(facts::versions);
     demand(facts::doctor_checks);
+    demand(facts::environment);
 }
 
 #[test]

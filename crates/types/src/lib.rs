@@ -17,6 +17,7 @@ pub mod metrics;
 mod oclass;
 mod oid;
 pub mod ops;
+mod size;
 mod uuid;
 
 pub use array::ArrayAttributes;
@@ -31,4 +32,5 @@ pub use key::{
 pub use label::{check_label, check_pool_label};
 pub use oclass::{ClassError, ObjectClass, Redundancy};
 pub use oid::{FLAT_AKEY, ObjectId, ObjectType};
+pub use size::ByteSize;
 pub use uuid::Uuid;

@@ -39,7 +39,7 @@ impl Snapshots {
 #[cold]
 fn missing_error(epoch: Epoch) -> Error {
     let message = format!(
-        "no snapshot at epoch {}: `esker cont snapshot list` lists those that there are",
+        "no snapshot at epoch {}: `esker cont snapshot list POOL CONT` lists those that there are",
         epoch.0
     );
     Error::new(ErrorKind::NotFound, message)

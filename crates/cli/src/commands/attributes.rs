@@ -12,17 +12,28 @@ use serde_json::{Map, Value, json};
 pub(crate) trait Scope: Args {
     /// Opens it and returns its attributes.
     fn attributes(&self, mode: OpenMode) -> Result<Attributes>;
+
+    /// The command that lists the attributes, for remedies.
+    fn list_command(&self) -> String;
 }
 
 impl Scope for PoolArg {
     fn attributes(&self, mode: OpenMode) -> Result<Attributes> {
         Ok(self.open(mode)?.attributes())
     }
+
+    fn list_command(&self) -> String {
+        format!("esker pool list-attr {}", self.pool)
+    }
 }
 
 impl Scope for ContainerArg {
     fn attributes(&self, mode: OpenMode) -> Result<Attributes> {
         Ok(self.open(mode)?.attributes())
+    }
+
+    fn list_command(&self) -> String {
+        format!("esker cont list-attr {} {}", self.pool.pool, self.container)
     }
 }
 
@@ -82,7 +93,7 @@ impl<S: Scope> AttributeCommand<S> {
                 let names = named.scope.attributes(OpenMode::ReadOnly)?.list().wait()?;
                 Ok(Answer::new(json!(names), names.join("\n")))
             }
-            Self::Get(names) => get(&names.scope.attributes(OpenMode::ReadOnly)?, names.names),
+            Self::Get(names) => get(&names.scope, names.names),
             Self::Set(pairs) => {
                 let attributes = pairs.scope.attributes(OpenMode::ReadWrite)?;
                 let pairs =
@@ -91,7 +102,8 @@ impl<S: Scope> AttributeCommand<S> {
             }
             Self::Remove(names) => {
                 let attributes = names.scope.attributes(OpenMode::ReadWrite)?;
-                names.names.iter().try_for_each(|name| value_of(&attributes, name).map(drop))?;
+                let is_there = |name: &String| value_of(&names.scope, &attributes, name).map(drop);
+                names.names.iter().try_for_each(is_there)?;
                 let pairs: Vec<_> = names.names.iter().map(|name| (name.as_str(), None)).collect();
                 change(&attributes, &pairs)
             }
@@ -112,20 +124,22 @@ fn split(pair: &str) -> Result<(&str, Option<&[u8]>)> {
     })
 }
 
-fn get(attributes: &Attributes, names: Vec<String>) -> Result<Answer> {
+fn get(scope: &impl Scope, names: Vec<String>) -> Result<Answer> {
+    let attributes = scope.attributes(OpenMode::ReadOnly)?;
     let names = if names.is_empty() { attributes.list().wait()? } else { names };
     let (mut response, mut lines) = (Map::new(), Vec::new());
     for name in names {
-        let value = value_of(attributes, &name)?;
+        let value = value_of(scope, &attributes, &name)?;
         lines.push(format!("{name}:{}", shapes::readable(&value)));
         response.insert(name, shapes::bytes(&value));
     }
     Ok(Answer::new(Value::Object(response), lines.join("\n")))
 }
 
-fn value_of(attributes: &Attributes, name: &str) -> Result<Vec<u8>> {
+fn value_of(scope: &impl Scope, attributes: &Attributes, name: &str) -> Result<Vec<u8>> {
     attributes.get(name).wait()?.ok_or_else(|| {
-        let message = format!("there is no attribute {name:?}: `list-attr` shows all of them");
+        let list = scope.list_command();
+        let message = format!("there is no attribute {name:?}: `{list}` shows all of them");
         Error::new(ErrorKind::NotFound, message)
     })
 }

@@ -1,4 +1,5 @@
 //! `esker bench`: hands over to the program `esker-bench`.
+use crate::args::Flags;
 use crate::output::Answer;
 use crate::programs::companion;
 use clap::Args;
@@ -22,21 +23,22 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// Replaces this process by the program.
-    pub(crate) fn run(self, json: bool) -> Result<Answer> {
+    pub(crate) fn run(self, flags: &Flags) -> Result<Answer> {
         let program = companion(PROGRAM).ok_or_else(missing_error)?;
-        Err(replace_by(program, self.arguments, json))
+        Err(replace_by(program, self.arguments, flags))
     }
 }
 
 /// If the program is installed, replaces this process by it. Its `completions` and `man` include its own commands.
 pub(super) fn let_bench_describe(arguments: Vec<OsString>, json: bool) -> Result<()> {
-    companion(PROGRAM).map_or(Ok(()), |program| Err(replace_by(program, arguments, json)))
+    let flags = Flags { json, ..Flags::default() };
+    companion(PROGRAM).map_or(Ok(()), |program| Err(replace_by(program, arguments, &flags)))
 }
 
 /// Replaces this process by `program`, and returns the error if that fails. The variable ESKER names this command.
-fn replace_by(program: PathBuf, arguments: Vec<OsString>, json: bool) -> Error {
+fn replace_by(program: PathBuf, arguments: Vec<OsString>, flags: &Flags) -> Error {
     let mut command = Command::new(&program);
-    command.args(json.then_some("--json")).args(arguments);
+    command.args(flags.words()).args(arguments);
     if let Ok(esker) = std::env::current_exe() {
         command.env("ESKER", esker);
     }

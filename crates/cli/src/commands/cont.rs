@@ -154,7 +154,7 @@ impl Create {
             info.label,
             self.layout.name()
         );
-        Ok(Answer::new(shapes::container(&info), text))
+        Ok(Answer::confirmation(shapes::container(&info), text))
     }
 }
 
@@ -181,7 +181,10 @@ impl List {
             table.row([uuid, created, info.handles.to_string(), info.label.clone()]);
         }
         let response: Vec<_> = containers.iter().map(shapes::container).collect();
-        Ok(Answer::new(json!(response), table.text()))
+        Ok(Answer::listing(json!(response), table, || {
+            let pool = &self.pool.pool;
+            format!("pool {pool} has no containers: `esker cont create {pool} LABEL` creates one")
+        }))
     }
 }
 
@@ -216,7 +219,7 @@ impl Destroy {
         }
         pool.destroy_container(&self.container.container, self.force).wait()?;
         let name = self.container.container;
-        Ok(Answer::new(json!({"container": name}), format!("destroyed container {name}")))
+        Ok(Answer::confirmation(json!({"container": name}), format!("destroyed container {name}")))
     }
 
     fn has_objects(&self, pool: &Pool) -> Result<bool> {

@@ -1,8 +1,9 @@
 //! `esker cont copy`: containers from pool to pool.
+use crate::args::JobsArg;
 use crate::open::split;
 use crate::output::{Answer, Bar, watched};
 use crate::shapes::count;
-use crate::units::{Bytes, mib_per_s};
+use crate::units::{Bytes, amount_and_rate};
 use clap::Args;
 use esker::copy::{self, Options, Progress, Summary};
 use esker::types::Result;
@@ -65,15 +66,15 @@ pub(super) struct CopyArgs {
     /// Do not read back and compare what was written
     #[arg(long)]
     no_verify: bool,
-    /// Number of threads [default: one per processor, at least 4]
-    #[arg(long, short = 'j', value_name = "N", default_value_t = 0, hide_default_value = true)]
-    workers: usize,
+    #[command(flatten)]
+    jobs: JobsArg,
 }
 
 impl CopyArgs {
     /// The options as the library takes them.
     pub(super) fn options(&self) -> Options {
-        Options { workers: self.workers, verify: !self.no_verify, ..Options::default() }
+        let workers = self.jobs.given().unwrap_or_default();
+        Options { workers, verify: !self.no_verify, ..Options::default() }
     }
 }
 
@@ -119,15 +120,15 @@ fn objects_and_keys(summary: &Summary) -> String {
 
 /// Answer with the amounts copied and the rate.
 pub(super) fn answer(summary: &Summary, seconds: f64) -> Answer {
-    let rate = mib_per_s(summary.bytes, seconds);
-    let mut lines = vec![format!("copied {} in {seconds:.2} s, {rate:.0} MiB/s", so_far(summary))];
+    let amount = amount_and_rate(summary.bytes, seconds);
+    let mut lines = vec![format!("copied {}, {amount}", objects_and_keys(summary))];
     if summary.verified > 0 {
         lines.push(format!("verified {}", Bytes(summary.verified)));
     }
     if summary.resumed {
         lines.push("resumed an interrupted copy; its objects are not counted again".into());
     }
-    Answer::new(shape(summary, seconds), lines.join("\n"))
+    Answer::confirmation(shape(summary, seconds), lines.join("\n"))
 }
 
 fn shape(summary: &Summary, seconds: f64) -> Value {

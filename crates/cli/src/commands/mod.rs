@@ -28,7 +28,8 @@ mod tensor;
 
 pub use pool::DurabilityArg;
 
-use crate::args::{JsonFlag, command};
+use crate::args::{Flags, command};
+use crate::complete;
 use crate::doctor::Doctor;
 use crate::output::Answer;
 use crate::shell;
@@ -63,20 +64,23 @@ pub(crate) enum Command {
     Completions(shell::Completions),
     #[command(hide = true)]
     Man(shell::Man),
+    #[command(hide = true)]
+    Complete(complete::Complete),
 }
 
 // The commands on one kind of entity. No documentation comment: the help would show it in place of that of `C`.
 #[derive(Args)]
 pub(crate) struct Group<C: Subcommand> {
     #[command(flatten)]
-    json: JsonFlag,
+    flags: Flags,
     #[command(subcommand)]
     command: C,
 }
 
 impl Command {
-    /// Runs the command; `json` says that standard output is for the JSON document alone.
-    pub(crate) fn run(self, json: bool) -> Result<Answer> {
+    /// Runs the command; `flags.json` says that standard output is for the JSON document alone.
+    pub(crate) fn run(self, flags: Flags) -> Result<Answer> {
+        let json = flags.json;
         match self {
             Self::Pool(group) => group.command.run(),
             Self::Cont(group) => group.command.run(),
@@ -90,7 +94,7 @@ impl Command {
             Self::Mount(mount) => mount.run(),
             Self::Umount(unmount) => unmount.run(),
             Self::Doctor(doctor) => doctor.run(),
-            Self::Bench(bench) => bench.run(json),
+            Self::Bench(bench) => bench.run(&flags),
             Self::Engine(command) => command.run(),
             Self::Serve(command) => command.run(),
             Self::Completions(completions) => bench::let_bench_describe(completions.words(), json)
@@ -99,30 +103,31 @@ impl Command {
                 bench::let_bench_describe(man.words(), json)?;
                 man.write(command())
             }
+            Self::Complete(complete) => Ok(complete.run()),
         }
     }
 
-    /// True if `--json` was given after the command.
-    pub(crate) fn wants_json(&self) -> bool {
-        let flag = match self {
-            Self::Pool(group) => &group.json,
-            Self::Cont(group) => &group.json,
-            Self::Kv(group) => &group.json,
-            Self::Array(group) => &group.json,
-            Self::Fs(group) => &group.json,
-            Self::Fields(group) => &group.json,
-            Self::Tensor(group) => &group.json,
-            Self::Object(group) => &group.json,
-            Self::Mount(mount) => &mount.json,
-            Self::Umount(unmount) => &unmount.json,
-            Self::Doctor(doctor) => &doctor.json,
+    /// The flags that were given after the command, if it takes them there.
+    pub(crate) fn flags(&self) -> Option<&Flags> {
+        Some(match self {
+            Self::Pool(group) => &group.flags,
+            Self::Cont(group) => &group.flags,
+            Self::Kv(group) => &group.flags,
+            Self::Array(group) => &group.flags,
+            Self::Fs(group) => &group.flags,
+            Self::Fields(group) => &group.flags,
+            Self::Tensor(group) => &group.flags,
+            Self::Object(group) => &group.flags,
+            Self::Mount(mount) => &mount.flags,
+            Self::Umount(unmount) => &unmount.flags,
+            Self::Doctor(doctor) => &doctor.flags,
             Self::Run(_)
             | Self::Bench(_)
             | Self::Engine(_)
             | Self::Serve(_)
             | Self::Completions(_)
-            | Self::Man(_) => return false,
-        };
-        flag.json
+            | Self::Man(_)
+            | Self::Complete(_) => return None,
+        })
     }
 }

@@ -1,5 +1,5 @@
 //! `esker mount` and `esker umount`: file systems in the kernel.
-use crate::args::JsonFlag;
+use crate::args::Flags;
 use crate::open;
 use crate::output::{Answer, say};
 use clap::{Args, ValueEnum};
@@ -48,7 +48,7 @@ another way.";
   esker umount ~/mnt")]
 pub(crate) struct MountCommand {
     #[command(flatten)]
-    pub(crate) json: JsonFlag,
+    pub(crate) flags: Flags,
     /// Container that holds the file system
     #[arg(value_name = "POOL/CONT")]
     source: String,
@@ -101,7 +101,7 @@ server was killed is removed as well: nothing that programs had written is lost,
 )]
 pub(crate) struct Unmount {
     #[command(flatten)]
-    pub(crate) json: JsonFlag,
+    pub(crate) flags: Flags,
     /// Directory that the file system is mounted on
     #[arg(value_name = "DIR")]
     dir: PathBuf,

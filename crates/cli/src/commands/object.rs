@@ -88,8 +88,8 @@ pub(super) fn list(
     let names = container.object_names(access).wait()?;
     let shown = objects.into_iter().filter(|oid| !is_name_catalog(*oid) && wanted(*oid));
     let response: Vec<_> = shown.map(|oid| described(oid, &names)).collect();
-    let text = table(&response).text();
-    Ok(Answer::new(json!(response), text))
+    let table = table(&response);
+    Ok(Answer::listing(json!(response), table, || "the container has no such objects".to_owned()))
 }
 
 fn described(oid: ObjectId, names: &ObjectNames) -> Value {

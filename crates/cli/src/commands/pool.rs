@@ -220,7 +220,7 @@ impl Create {
             text += &format!("\nhuge pages: {}", shapes::huge_pages(&pages, NO_MORE));
             response["huge_page_bytes"] = json!(pages.bytes);
         }
-        Ok(Answer::new(response, text))
+        Ok(Answer::confirmation(response, text))
     }
 
     fn create_posix(&self, url: &PosixUrl) -> Result<Answer> {
@@ -239,7 +239,7 @@ impl Create {
             pool.label,
             path.display()
         );
-        Ok(Answer::new(shapes::posix(&path, &pool), text))
+        Ok(Answer::confirmation(shapes::posix(&path, &pool), text))
     }
 
     /// Creates a pool in a pool of Ceph, which must exist.
@@ -266,7 +266,7 @@ impl Create {
             "targets": info.targets.len(),
         });
         let text = format!("created pool {} on Ceph: use it as {}", info.label, info.url);
-        Ok(Answer::new(response, text))
+        Ok(Answer::confirmation(response, text))
     }
 
     /// Specification of the pool of each node, for a pool over nodes.
@@ -428,8 +428,19 @@ impl List {
             response.push(shapes::posix(path, pool));
         }
         let trouble = over_nodes.iter().find_map(Asked::trouble);
-        Ok(Answer::new(json!(response), table.text()).with_trouble(trouble))
+        Ok(Answer::listing(json!(response), table, no_pools).with_trouble(trouble))
     }
+}
+
+/// A line for a listing without pools.
+fn no_pools() -> String {
+    let places: Vec<_> =
+        names::pool_directories().iter().map(|place| place.display().to_string()).collect();
+    format!(
+        "no pools in {}: `esker pool create NAME --size 4G` creates one, {} sets the directories",
+        places.join(":"),
+        names::POOLS_VARIABLE
+    )
 }
 
 impl Query {

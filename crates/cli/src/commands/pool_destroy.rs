@@ -65,7 +65,7 @@ impl Destroy {
                 format!("esker:{}", path.display())
             }
         };
-        Ok(Answer::new(json!({"url": url}), format!("destroyed pool {url}")))
+        Ok(Answer::confirmation(json!({"url": url}), format!("destroyed pool {url}")))
     }
 
     /// The containers of the pool; none if another process has opened it exclusively, since it is then in use anyway.

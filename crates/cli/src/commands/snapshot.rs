@@ -31,6 +31,9 @@ pub(crate) struct Create {
     /// Name of the snapshot [default: none, only its epoch names it]
     #[arg(value_name = "NAME", default_value = "", hide_default_value = true)]
     name: String,
+    /// The name, as an option
+    #[arg(long, value_name = "NAME", conflicts_with = "name", hide = true)]
+    snap: Option<String>,
 }
 
 /// List the snapshots of a container, the oldest first
@@ -50,8 +53,14 @@ pub(crate) struct Destroy {
     #[command(flatten)]
     container: ContainerArg,
     /// Name or epoch of the snapshot
-    #[arg(value_name = "SNAPSHOT")]
-    snapshot: String,
+    #[arg(value_name = "SNAPSHOT", required_unless_present_any = ["snap", "epc"])]
+    snapshot: Option<String>,
+    /// The name, as an option
+    #[arg(long, value_name = "NAME", conflicts_with = "snapshot", hide = true)]
+    snap: Option<String>,
+    /// The epoch, as an option
+    #[arg(long, value_name = "EPOCH", conflicts_with_all = ["snapshot", "snap"], hide = true)]
+    epc: Option<String>,
 }
 
 impl SnapshotCommand {
@@ -65,7 +74,8 @@ impl SnapshotCommand {
 }
 
 impl Create {
-    fn run(self) -> Result<Answer> {
+    fn run(mut self) -> Result<Answer> {
+        self.name = self.snap.take().unwrap_or(self.name);
         let container = self.container.open(OpenMode::ReadWrite)?;
         let existing = container.snapshots().wait()?;
         if !self.name.is_empty() && existing.iter().any(|snapshot| snapshot.name == self.name) {
@@ -74,7 +84,7 @@ impl Create {
         let epoch = container.create_snapshot(&self.name).wait()?;
         let snapshot = SnapshotInfo { epoch, name: self.name };
         let text = format!("created snapshot at epoch {}", epoch.0);
-        Ok(Answer::new(shapes::snapshot(&snapshot), text))
+        Ok(Answer::confirmation(shapes::snapshot(&snapshot), text))
     }
 
     /// The error that names the existing snapshot and the remedy.
@@ -98,16 +108,22 @@ impl List {
             table.row([snapshot.epoch.0.to_string(), shapes::utc(snapshot.epoch), name]);
         }
         let response: Vec<_> = snapshots.iter().map(shapes::snapshot).collect();
-        Ok(Answer::new(json!(response), table.text()))
+        Ok(Answer::listing(json!(response), table, || {
+            let (pool, container) = (&self.container.pool.pool, &self.container.container);
+            format!(
+                "container {container} has no snapshots: `esker cont snapshot create {pool} {container} NAME` creates one"
+            )
+        }))
     }
 }
 
 impl Destroy {
     fn run(self) -> Result<Answer> {
         let container = self.container.open(OpenMode::ReadWrite)?;
-        let epoch = container.find_snapshot(&self.snapshot).wait()?;
+        let named = self.snapshot.or(self.snap).or(self.epc).unwrap_or_default();
+        let epoch = container.find_snapshot(&named).wait()?;
         container.destroy_snapshot(epoch).wait()?;
-        Ok(Answer::new(
+        Ok(Answer::confirmation(
             json!({"epoch": epoch.0}),
             format!("destroyed snapshot at epoch {}", epoch.0),
         ))

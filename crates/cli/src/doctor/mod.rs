@@ -6,8 +6,8 @@ mod machine;
 mod optional;
 mod pools;
 
-use crate::args::JsonFlag;
-use crate::output::Answer;
+use crate::args::Flags;
+use crate::output::{Answer, Color, colored};
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 #[derive(Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
-    pub(crate) json: JsonFlag,
+    pub(crate) flags: Flags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,15 @@ enum Status {
 }
 
 impl Status {
+    fn color(self) -> Color {
+        match self {
+            Self::Fine => Color::Green,
+            Self::Absent => Color::Blue,
+            Self::Warning => Color::Yellow,
+            Self::Wrong => Color::Red,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Fine => "ok",
@@ -73,7 +82,8 @@ impl Finding {
     }
 
     fn line(&self) -> String {
-        let first = format!("{:<8} {:<13} {}", self.status.name(), self.check, self.what);
+        let status = colored(&format!("{:<8}", self.status.name()), self.status.color());
+        let first = format!("{status} {:<13} {}", self.check, self.what);
         match &self.remedy {
             Some(remedy) => format!("{first}\n{:<22} remedy: {remedy}", ""),
             None => first,

@@ -1,6 +1,7 @@
 //! The commands of `esker`, each in a process of its own. One program of tests: one for each file takes minutes to link.
 mod bench;
 mod ceph;
+mod command_line;
 mod containers;
 mod copy;
 mod daos;

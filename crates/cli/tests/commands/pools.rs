@@ -537,7 +537,11 @@ fn least_size_of_a_pool_is_enough() {
     for targets in ["1", "2", "5"] {
         let create = ["pool", "create", "tank", "--targets", targets, "--size"];
         let message = site.message(&[&create[..], &["4096"]].concat());
-        let least = message.split("at least ").nth(1).and_then(|rest| rest.split(' ').next());
+        let least = message.split("at least ").nth(1).and_then(|rest| rest.split(',').next());
+        assert!(
+            message.contains("a pool of 4 KiB") && least.unwrap().ends_with(" MiB"),
+            "{message}"
+        );
         site.ok(&[&create[..], &[least.unwrap()]].concat());
         site.ok(&["pool", "destroy", "tank"]);
     }

@@ -16,7 +16,7 @@ use crate::shard::index_space;
 use crate::shared::control;
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
-use esker_types::{Error, ErrorKind, Result, Uuid, check_pool_label};
+use esker_types::{ByteSize, Error, ErrorKind, Result, Uuid, check_pool_label};
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -325,8 +325,10 @@ impl Builder<'_> {
         let free = File::open(self.path).and_then(|file| sys::free_space(&file)).map_err(failed)?;
         if free < total {
             let message = format!(
-                "{} has {free} bytes free, and the pool needs {total}: make it smaller, or choose another directory",
-                self.path.display()
+                "{} has {} free, and the pool needs {}: make it smaller, or choose another directory",
+                self.path.display(),
+                ByteSize(free),
+                ByteSize(total)
             );
             return Err(Error::new(ErrorKind::NoSpace, message));
         }
@@ -505,17 +507,17 @@ pub(super) fn plan_layout(spec: &PoolSpec, medium: Medium, growing: bool) -> Res
     let segments = data_bytes.saturating_sub(firsts) / segment_bytes;
     if segments > SEGMENTS_MAX {
         return Err(invalid(format!(
-            "{segments} segments of {segment_bytes} bytes on each target: {SEGMENTS_MAX} at most, make \
-             them larger"
+            "{segments} segments of {} on each target: {SEGMENTS_MAX} at most, make them larger",
+            ByteSize(segment_bytes)
         )));
     }
     if segments < SEGMENTS_MIN {
         let firsts = blocks_of(SEGMENTS_MIN) * PAGE as u64;
         let least = (SEGMENTS_MIN * segment_bytes + firsts + index_bytes) * u64::from(targets);
         return Err(invalid(format!(
-            "a pool of {} bytes is too small for {targets} targets: give it at least {least} bytes, or \
-             fewer targets",
-            spec.size_bytes
+            "a pool of {} is too small for {targets} targets: give it at least {}, or fewer targets",
+            ByteSize(spec.size_bytes),
+            ByteSize(least).whole_mib()
         )));
     }
     let durability =

@@ -180,7 +180,7 @@ pub(crate) static TABLE: &[Row] = {
                 ),
                 (
                     &[Open, Destroy],
-                    "the pool has no such container: `esker cont list` lists those that it has",
+                    "the pool has no such container: `esker cont list POOL` lists those that it has",
                 ),
                 (ANY, "there is no such key or attribute, or the container was destroyed"),
             ],
@@ -416,7 +416,7 @@ pub(crate) static TABLE: &[Row] = {
             K::NotFound,
             &[(
                 ANY,
-                "the container does not exist any more: `esker cont list` lists those that the pool has",
+                "the container does not exist any more: `esker cont list POOL` lists those that the pool has",
             )],
         ),
         row(

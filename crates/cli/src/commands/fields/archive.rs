@@ -2,6 +2,7 @@
 use super::files::{Input, Outcome, collect};
 use super::parallel_archive::{JOBS_MAX, Plan, Progress, usual_jobs};
 use super::select::{NAMING, StoreArg};
+use crate::args::configured_jobs;
 use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
@@ -64,7 +65,8 @@ struct What {
     /// Values that override those of the messages
     #[arg(long, value_name = "NAME=VALUE,...")]
     set: Option<Key>,
-    /// Number of files to archive at the same time, at most 64 [default: one per processor, at most 8]
+    /// Number of files to archive at the same time, at most 64 [default: `jobs` of the
+    /// configuration file, or one per processor, at most 8]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=JOBS_MAX))]
     jobs: Option<u16>,
     /// Files, or directories of files
@@ -140,7 +142,8 @@ impl What {
     ) -> Result<Answer> {
         let store = self.open()?;
         let (files, bytes) = collect(&self.paths)?;
-        let jobs = self.jobs.map_or_else(usual_jobs, usize::from);
+        let configured = configured_jobs().map(|jobs| jobs.min(JOBS_MAX as u16));
+        let jobs = self.jobs.or(configured).map_or_else(usual_jobs, usize::from);
         let progress = Progress::new(what, bytes);
         let plan = Plan { store: &store, files: &files, jobs, resume, progress, work };
         Ok(plan.run()?.answer(files.len()))

@@ -1,5 +1,6 @@
 //! `esker fields wipe`, `purge` and `move`. All are dry runs without `--doit`.
 use super::select::{NAMING, RequestArg, StoreArg, open_or_create};
+use crate::args::JobsArg;
 use crate::commands::fields as shown;
 use crate::output::{Answer, Bar};
 use crate::shapes::count;
@@ -9,6 +10,9 @@ use esker::types::Result;
 use esker::types::info::OpenMode;
 use esker_fields::{FieldStore, Listed, Moved, Moving, Purged, Selection, Wiped};
 use serde_json::{Value, json};
+
+/// Threads that move fields, unless the user sets another number.
+const WORKERS: usize = 4;
 
 /// Arguments that these commands share.
 #[derive(Args)]
@@ -150,9 +154,8 @@ pub(crate) struct Move {
     /// Keep the fields in this store too
     #[arg(long)]
     keep: bool,
-    /// Number of threads
-    #[arg(long, short = 'j', value_name = "N", default_value_t = 4)]
-    workers: usize,
+    #[command(flatten)]
+    jobs: JobsArg,
 }
 
 impl Move {
@@ -198,7 +201,7 @@ impl Move {
         all: &mut Moved,
     ) -> Result<()> {
         let other = open_or_create(&self.to, store.schema())?;
-        let how = Moving { workers: self.workers, keep: self.keep };
+        let how = Moving { workers: self.jobs.given().unwrap_or(WORKERS), keep: self.keep };
         let (bar, mut done) = (Bar::bytes("moving"), 0);
         for selection in selections {
             let moved = store.move_to(selection, &other, how, |listed| {

@@ -1,4 +1,5 @@
 //! The store of a command, and the fields that its request selects.
+use crate::args::configured;
 use crate::nodes::SurvivingPool;
 use crate::open;
 use clap::Args;
@@ -24,6 +25,7 @@ input).";
 pub(super) struct StoreArg {
     /// Store: a container in a pool
     #[arg(long, short, value_name = "POOL/CONT", env = "ESKER_FIELDS")]
+    #[arg(default_value = configured("fields"), required = configured("fields").is_none())]
     store: String,
 }
 

@@ -3,6 +3,7 @@ use super::change::directory;
 use super::path::{Either, FsPath, Mounts, NAMING, at, either, os};
 use super::run::{CopyRun, last_name};
 use super::umask;
+use crate::args::JobsArg;
 use crate::commands::files;
 use crate::output::Answer;
 use clap::Args;
@@ -37,15 +38,15 @@ pub(crate) struct Cp {
     /// The same as -r -p
     #[arg(long, short)]
     archive: bool,
-    /// Number of threads [default: one per processor]
-    #[arg(long, short = 'j', value_name = "N", default_value_t = 0, hide_default_value = true)]
-    workers: usize,
+    #[command(flatten)]
+    jobs: JobsArg,
 }
 
 impl Cp {
     pub(super) fn run(self) -> Result<Answer> {
         let (keep, mask) = (self.preserve || self.archive, umask());
-        let options = Options { workers: self.workers, keep, mask, resume: false, verify: false };
+        let workers = self.jobs.given().unwrap_or_default();
+        let options = Options { workers, keep, mask, resume: false, verify: false };
         let (run, mut mounts) = (CopyRun::new("copying", options), Mounts::writing());
         let Some((dest, sources)) = self.paths.split_last() else { return Ok(run.quiet_answer()) };
         for source in sources {

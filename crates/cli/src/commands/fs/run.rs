@@ -1,7 +1,7 @@
 //! A copy with its progress bar, and its result.
-use crate::output::{Answer, Bar, watched};
+use crate::output::{self, Answer, Bar, watched};
 use crate::shapes;
-use crate::units::{Bytes, mib_per_s};
+use crate::units::{Bytes, amount_and_rate};
 use dfs::Kind;
 use dfs::transfer::{self, Failure, Options, Progress, Summary, Target, Tree};
 use esker::types::{Error, Result};
@@ -63,6 +63,9 @@ impl CopyRun {
 
     /// The answer with what was copied, and how fast.
     pub(super) fn answer(self) -> Answer {
+        if output::is_quiet() {
+            return self.quiet_answer();
+        }
         let seconds = self.start.elapsed().as_secs_f64();
         let summary = self.progress.summary();
         let lines = [failures(&summary), counts(&summary, seconds)].concat();
@@ -130,10 +133,11 @@ fn counts(summary: &Summary, seconds: f64) -> Vec<String> {
         shapes::count(summary.links, "link"),
         summary.skipped
     )];
-    let rate = mib_per_s(summary.bytes, seconds);
-    lines.push(format!("{} in {seconds:.2} s, {rate:.0} MiB/s", Bytes(summary.bytes)));
+    lines.push(amount_and_rate(summary.bytes, seconds));
+    if summary.bytes_verified > 0 {
+        lines.push(format!("{} verified", Bytes(summary.bytes_verified)));
+    }
     let notes = [
-        (summary.bytes_verified, "bytes verified"),
         (summary.more_names, "hard links copied as separate files"),
         (summary.lost_xattrs, "extended attributes of the system not preserved"),
     ];

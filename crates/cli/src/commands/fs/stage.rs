@@ -4,6 +4,7 @@ use super::copy::host_destination;
 use super::path::{FsPath, Mounts, NAMING, inside};
 use super::run::CopyRun;
 use super::umask;
+use crate::args::JobsArg;
 use crate::output::Answer;
 use clap::Args;
 use dfs::transfer::{Host, Inside, Options, Target, Tree};
@@ -37,14 +38,14 @@ pub(crate) struct Staging {
     /// Copy all files again, those that are already there too
     #[arg(long)]
     again: bool,
-    /// Number of threads [default: one per processor]
-    #[arg(long, short = 'j', value_name = "N", default_value_t = 0, hide_default_value = true)]
-    workers: usize,
+    #[command(flatten)]
+    jobs: JobsArg,
 }
 
 impl Staging {
     fn options(&self) -> Options {
-        let (workers, resume, verify) = (self.workers, !self.again, self.verify);
+        let workers = self.jobs.given().unwrap_or_default();
+        let (resume, verify) = (!self.again, self.verify);
         Options { workers, keep: true, mask: 0, resume, verify }
     }
 }

@@ -1,6 +1,7 @@
 //! `esker run`: programs that see a container as files.
 mod locks;
 
+use crate::args::configured;
 use crate::open;
 use crate::output::{Answer, say};
 use clap::Args;
@@ -45,7 +46,7 @@ pub(crate) struct Run {
     #[arg(value_name = "POOL/CONT")]
     source: String,
     /// Mount point: the path at which the program sees the file system. It need not exist
-    #[arg(long, value_name = "PATH", default_value = "/esker", env = "ESKER_MOUNT")]
+    #[arg(long, value_name = "PATH", default_value = configured("mount").unwrap_or("/esker"), env = "ESKER_MOUNT")]
     mount: PathBuf,
     /// Create the container if it does not exist
     #[arg(long)]

@@ -70,6 +70,7 @@ impl Site {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(esker());
         command.args(arguments).env("ESKER_POOLS", &self.dir).env_remove("LD_LIBRARY_PATH");
+        command.env("ESKER_CONFIG", "");
         command.stdin(Stdio::null());
         command
     }
