@@ -17,7 +17,7 @@ BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 BENCH := $(RELEASE)/esker-bench
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
-.PHONY: build demo test soak check semver bench figures notebooks book wheel wheels quick install uninstall deb rpm fmt clean help ceph-up ceph-down
+.PHONY: build demo test soak check semver bench figures notebooks book site wheel wheels quick install uninstall deb rpm fmt clean help ceph-up ceph-down
 
 build: $(BUILT) $(BENCH) ## Build the command line, its benchmarks, libdaos and the interception library, optimised
 
@@ -81,6 +81,10 @@ notebooks: ## Run the notebooks of examples/python/notebooks into build/notebook
 book: ## Build the book of the documentation into build/book/html
 	scripts/setup.sh lint
 	scripts/book.sh
+
+site: notebooks ## Build the site into build/site: a landing page, the book, the references of Python, C (with Doxygen) and Rust
+	scripts/setup.sh lint
+	scripts/site.sh $(ARGS)
 
 ceph-up: ## Start a Ceph cluster on loopback in build/ceph (ARGS="--store bluestore --auth FOLDER", see scripts/ceph.sh)
 	scripts/setup.sh ceph

@@ -45,11 +45,11 @@ semver() {
     fi
 }
 
-# The tables, the chart and the book are generated from files in the repository.
+# The tables, the chart, the book and the site are generated from files in the repository.
 pages() {
     step build/python/bin/rumdl check --quiet .
     step build/python/bin/python scripts/figures.py check
-    step scripts/book.sh
+    step scripts/site.sh python c
 }
 
 step cargo fetch --quiet --locked

@@ -7,7 +7,6 @@ import pytest
 import esker
 from esker import _html
 
-
 KEY = {"class": "rd", "expver": "0001", "stream": "oper", "date": "20240610", "time": "0000", "domain": "g"}
 KEY |= {"type": "fc", "levtype": "sfc", "param": "167"}
 
