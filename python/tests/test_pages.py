@@ -1,7 +1,8 @@
 """The code of the tutorials, the how-tos and docs/python.md runs, page by page, in the order of the page.
 
 Indented blocks and those of `sh` are commands of a shell, those of `python` are one program, whose lines of
-output `# prints` tells. A block after the comment `<!-- needs: X -->` runs if X is a command or a path.
+output `# prints` tells. Each line of a block of `text` is among what the page prints. A block after the comment
+`<!-- needs: X -->` runs if X is a command or a path.
 """
 
 import contextlib
@@ -103,6 +104,16 @@ def blocks(page):
             yield language, found["need"], text
 
 
+def outputs(page):
+    """The lines of blocks of `text` that follow a block that is run: what it prints."""
+    runs = False
+    for found in BLOCK.finditer(page.read_text()):
+        if found["language"] == "text":
+            yield from found["fenced"].splitlines() if runs else ()
+        elif found["language"] in (None, "sh", "python"):
+            runs = is_there(found["need"])
+
+
 def is_there(need):
     """True if what a block needs is here."""
     return need is None or shutil.which(need) is not None or os.access(need, os.W_OK)
@@ -163,9 +174,12 @@ def test_a_page_runs(page, scratch, tmp_path):
     status, shown, errors = run(code, tmp_path, scratch)
     assert status == 0, errors
     expected = re.findall(r"# prints (.+)", code)
-    status, _, errors = run(more, tmp_path, scratch)
+    said = shown + errors
+    status, more_shown, errors = run(more, tmp_path, scratch)
     assert status == 0, errors
     assert not expected or shown.splitlines() == expected
+    lines = {line.strip() for line in (said + more_shown + errors).splitlines()}
+    assert [line for line in outputs(page) if line != "..." and line.strip() not in lines] == []
 
 
 NEEDED = [(page, need) for page in PAGES for _, need, _ in blocks(page) if not is_there(need)]
