@@ -1,8 +1,8 @@
 """The code of the tutorials, the how-tos and docs/python.md runs, page by page, in the order of the page.
 
 Indented blocks and those of `sh` are commands of a shell, those of `python` are one program, whose lines of
-output `# prints` tells. Each line of a block of `text` is among what the page prints. A block after the comment
-`<!-- needs: X -->` runs if X is a command or a path.
+output `# prints` tells. Each line of a block of `text` directly below is among what the page prints. A
+block after the comment `<!-- needs: X -->` runs if X is a command or a path.
 """
 
 import contextlib
@@ -105,13 +105,21 @@ def blocks(page):
 
 
 def outputs(page):
-    """The lines of blocks of `text` that follow a block that is run: what it prints."""
-    runs = False
-    for found in BLOCK.finditer(page.read_text()):
-        if found["language"] == "text":
-            yield from found["fenced"].splitlines() if runs else ()
-        elif found["language"] in (None, "sh", "python"):
-            runs = is_there(found["need"])
+    """The lines of blocks of `text` directly below a block that is run: what it prints."""
+    content, end = page.read_text(), None
+    for found in BLOCK.finditer(content):
+        if found["language"] in (None, "sh", "python"):
+            end = found.end() if is_there(found["need"]) else None
+        elif found["language"] == "text" and end is not None and not content[end : found.start()].strip():
+            yield from found["fenced"].splitlines()
+
+
+def test_blocks_of_text_below_code_that_runs_are_outputs(tmp_path):
+    page = tmp_path / "page.md"
+    code, text = "    true\n\n", "```text\n{}\n```\n\n"
+    skipped = f"<!-- needs: no-such-command -->\n\n{code}{text.format(3)}"
+    page.write_text(f"Prose.\n\n{code}{text.format(1)}Prose.\n\n{text.format(2)}{skipped}")
+    assert list(outputs(page)) == ["1"]
 
 
 def is_there(need):
