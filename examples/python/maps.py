@@ -116,15 +116,14 @@ def degrees(axes, width):
     steps = [1, 1.5, 3, 4.5, 6, 10] if width > 90 else [1, 2, 5, 10]
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=steps))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=steps))
-    axes.xaxis.set_major_formatter(lambda east, _: f"{abs(east):g}°{'W' if east < 0 else 'E' if east else ''}")
-    axes.yaxis.set_major_formatter(lambda north, _: f"{abs(north):g}°{'S' if north < 0 else 'N' if north else ''}")
+    axes.xaxis.set_major_formatter(lambda east, _: f"{abs(east):g}\N{DEGREE SIGN}{'W' if east < 0 else 'E' if east else ''}")
+    axes.yaxis.set_major_formatter(lambda north, _: f"{abs(north):g}\N{DEGREE SIGN}{'S' if north < 0 else 'N' if north else ''}")
     axes.tick_params(labelsize=8)
 
 
 def unit(values):
-    """The unit of a field as one writes it: m² s⁻² for m**2 s**-2."""
-    raised = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-    return re.sub(r"\*\*(-?\d+)", lambda power: power[1].translate(raised), values.attrs.get("units", ""))
+    """The unit of a field, with raised powers in place of m**2 s**-2."""
+    return re.sub(r"\*\*(-?\d+)", r"$^{\1}$", values.attrs.get("units", ""))
 
 
 def scale(values):

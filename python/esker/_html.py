@@ -17,6 +17,7 @@ from .errors import Error
 # Rows of a table, and values in a cell; more are counted or indicated.
 ROWS_MAX = 12
 VALUES_MAX = 12
+MORE = "\N{HORIZONTAL ELLIPSIS}"
 
 # The method that IPython calls.
 HTML = "_repr_html_"
@@ -43,7 +44,7 @@ def size(count: int) -> str:
 def some(values: Iterable[Any]) -> str:
     """The first of some values, separated by commas."""
     first = list(itertools.islice(values, VALUES_MAX + 1))
-    return ", ".join(map(str, first[:VALUES_MAX])) + (", …" if len(first) > VALUES_MAX else "")
+    return ", ".join(map(str, first[:VALUES_MAX])) + (f", {MORE}" if len(first) > VALUES_MAX else "")
 
 
 def _row(cells: Iterable[Any], tag: str = "td") -> str:
@@ -60,13 +61,13 @@ def pairs(values: Mapping[str, Any]) -> str:
 
 
 def table(names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> str:
-    """A table with a header; it ends with `…` if there are more rows than are shown."""
+    """A table with a header; it ends with an ellipsis if there are more rows than are shown."""
     first = list(itertools.islice(rows, ROWS_MAX + 1))
     if not first:
         return ""
     shown = [_row(row) for row in first[:ROWS_MAX]]
     if len(first) > ROWS_MAX:
-        shown.append(_row(["…"]))
+        shown.append(_row([MORE]))
     return f"<table><thead>{_row(names, 'th')}</thead><tbody>{''.join(shown)}</tbody></table>"
 
 

@@ -111,7 +111,7 @@ def test_titles_of_maps_differ(monkeypatch):
         0, {**coords, "isobaricInhPa": 850.0, "number": 3}, attrs={"long_name": "Temperature"}
     )
     assert maps.title(field) == "Temperature at 850 hPa, 2017-01-01 12:00, step 6 h, member 3"
-    assert maps.unit(field.assign_attrs(units="m**2 s**-2")) == "m² s⁻²"
+    assert maps.unit(field.assign_attrs(units="m**2 s**-2")) == "m$^{2}$ s$^{-2}$"
 
 
 def test_maps_of_files_with_several_products(shared, tmp_path):
@@ -162,7 +162,7 @@ NOTEBOOKS = sorted(EXAMPLES.glob("notebooks/*.py"))
 
 
 def expected_of(page):
-    """What a source of a notebook says that it prints; skips the test if something it needs is missing."""
+    """Lines that a notebook prints by its own comments; skips the test if something it needs is missing."""
     code = page.read_text()
     for needed in re.findall(r"^(?:import|from) (\w+)", code, re.M):
         pytest.importorskip(needed)

@@ -37,7 +37,7 @@ print(dict(members.sizes))  # prints {'number': 10, 'time': 4, 'isobaricInhPa': 
 # %%
 temperature = members.t.sel(isobaricInhPa=850).isel(time=-1) - 273.15
 figure, (above, below) = plt.subplots(2, figsize=(9, 9), layout="constrained")
-temperature.mean("number").plot.contourf(ax=above, levels=24, cmap="RdYlBu_r", cbar_kwargs={"label": "°C"})
+temperature.mean("number").plot.contourf(ax=above, levels=24, cmap="RdYlBu_r", cbar_kwargs={"label": "\N{DEGREE SIGN}C"})
 above.set_title("Temperature at 850 hPa, mean of ten members, 2 January 2017, 12 UTC")
 temperature.std("number").plot.contourf(ax=below, levels=24, cmap="YlOrRd", robust=True, cbar_kwargs={"label": "K"})
 below.set_title("Spread of the members")
@@ -51,5 +51,5 @@ reading = members.t.sel(isobaricInhPa=850).sel(latitude=51, longitude=359, metho
 print(reading.mean("number").values.round(1))  # prints [-1.  -0.2 -3.9 -5.9]
 reading.plot.line(x="time", add_legend=False)
 plt.title("Temperature at 850 hPa above Reading, ten members")
-plt.ylabel("°C")
+plt.ylabel("\N{DEGREE SIGN}C")
 plt.show()
