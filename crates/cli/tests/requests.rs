@@ -1,9 +1,9 @@
 //! Requests per operation on files over nodes, counted at the engines: the number does not grow with that of the nodes.
-use dfs::{Create, Dfs, File, Follow, MountOptions, NewDfs, Node, Open, Resolved};
+use dfs::{Create, Dfs, File, Follow, MountOptions, NewDfs, Node, Open, Resolved, XattrMode};
 use esker::backend::NewContainer;
 use esker::types::info::{OpenMode, Part};
-use esker::types::ops::{Anchor, Cond, ListLimit, Source, Update, Value};
-use esker::types::{Extent, FLAT_AKEY, ObjectId, Uuid};
+use esker::types::ops::{Anchor, Cond, ListLimit, Source, Take, Update, Value};
+use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectId, ObjectType, Uuid};
 use esker::{Access, Native, Pool, Wait};
 use esker_engine::Engine;
 use esker_nodes::{Map, Node as PoolNode, ShardedPool};
@@ -269,8 +269,7 @@ fn large_file_is_striped_and_its_size_is_seen_by_all() {
     for fs in [&one, &other] {
         fs.flush().unwrap();
     }
-    let left = objects(&one);
-    assert!(left.iter().all(|oid| !oid.object_type().is_some_and(|it| it.is_array())), "{left:?}");
+    assert_eq!(contents(&one), []);
 }
 
 /// Each process extends the file past its first chunk, and truncates it, while another one does.
@@ -343,4 +342,91 @@ fn sizes_are_right_where_older_releases_wrote_files() {
             .len(),
         0
     );
+}
+
+/// Objects with content of files.
+fn contents(fs: &Dfs) -> Vec<ObjectId> {
+    let mut objects = objects(fs);
+    objects.retain(|oid| oid.object_type().is_some_and(ObjectType::is_array));
+    objects
+}
+
+/// The client that removes it does not have it open, and takes the entry away.
+#[test]
+fn file_removed_by_another_client_keeps_content_and_attributes_while_open() {
+    let cluster = Cluster::new(3);
+    cluster.format();
+    let [one, other] = [cluster.mount(), cluster.mount()];
+    let file = open_new(&one.root(), "file");
+    write_small(&file);
+    file.node().set_xattr(b"user.a", b"1", XattrMode::Create).unwrap();
+    file.close().unwrap();
+    one.flush().unwrap();
+    let kept = open(&other, "/file");
+    let requests = cluster.count("unlink of an open file", || {
+        one.root().unlink(b"file").unwrap();
+    });
+    assert!(requests <= 6, "{requests}");
+    read_small(&kept);
+    assert_eq!((kept.attr().unwrap().nlink, kept.attr().unwrap().size), (0, SMALL as u64));
+    assert_eq!(kept.node().get_xattr(b"user.a").unwrap(), b"1");
+    assert_eq!(contents(&one).len(), 1);
+    kept.close().unwrap();
+    other.flush().unwrap();
+    assert_eq!(contents(&one), []);
+}
+
+/// A client removes what the name leads to now, not what it saw there.
+#[test]
+fn removal_by_an_outdated_name_removes_the_file_that_has_it() {
+    let cluster = Cluster::new(3);
+    cluster.format();
+    let [one, other] = [cluster.mount(), cluster.mount()];
+    for name in ["file", "directory", "moved"] {
+        create(&one.root(), name);
+    }
+    one.flush().unwrap();
+    other.root().unlink(b"file").unwrap();
+    write_small(&open_new(&other.root(), "file"));
+    other.root().unlink(b"directory").unwrap();
+    other.root().mkdir(b"directory", &Create::with_mode(0o755)).unwrap();
+    other.root().rename(b"moved", &other.root(), b"new", Default::default()).unwrap();
+    other.flush().unwrap();
+
+    one.root().unlink(b"file").unwrap();
+    let error = |name: &[u8]| one.root().unlink(name).unwrap_err().kind();
+    assert_eq!((error(b"file"), error(b"moved")), (ErrorKind::NotFound, ErrorKind::NotFound));
+    assert_eq!(error(b"directory"), ErrorKind::IsDirectory);
+    assert_eq!(size(&one, "/new"), 0);
+    assert_eq!(contents(&other), []);
+}
+
+/// A dkey is taken only if its array has the expected bytes.
+#[test]
+fn take_returns_what_it_removed_and_nothing_else_is_removed() {
+    let cluster = Cluster::new(3);
+    cluster.format();
+    let fs = cluster.mount();
+    let file = create(&fs.root(), "file");
+    file.set_xattr(b"user.a", b"1", XattrMode::Create).unwrap();
+    let (dir, other) = (fs.container().object(fs.root().oid()), [9; 16]);
+    let take = |expected| Take {
+        oid: dir.oid(),
+        dkey: b"file",
+        akey: dfs::INODE_AKEY,
+        extent: Extent::new(0, 88),
+        at: 4,
+        expected,
+    };
+    let own = [file.oid().lo.to_le_bytes(), file.oid().hi.to_le_bytes()].concat();
+    assert_eq!(dir.take(take(&other)).wait().unwrap(), None);
+    let missing = Take { dkey: b"missing", ..take(&own) };
+    assert_eq!(dir.take(missing).wait().unwrap(), None);
+    let too_long = Take { extent: Extent::new(0, 1 << 30), ..take(&own) };
+    assert_eq!(dir.take(too_long).wait().unwrap_err().kind(), ErrorKind::Overflow);
+    let taken = dir.take(take(&own)).wait().unwrap().unwrap();
+    assert_eq!(taken.bytes[4..20], own);
+    assert_eq!(taken.others, [(b"x:user.a".to_vec(), b"1".to_vec())]);
+    assert_eq!(dir.take(take(&own)).wait().unwrap(), None);
+    assert_eq!(fs.root().lookup(b"file").err().unwrap().kind(), ErrorKind::NotFound);
 }
