@@ -110,7 +110,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What is left of an akey.
+    /// The state of an akey after the writes before.
     pub(super) async fn left(
         &self,
         dkey: &[u8],

@@ -6,11 +6,11 @@ use esker_types::ops::{Update, Value, Write, WriteOp};
 use esker_types::{Extent, FLAT_AKEY, ObjectId};
 use std::collections::BTreeMap;
 
-/// What a change does to each object.
+/// The effect of a change on each object.
 #[derive(Default)]
 pub(super) struct Net<'a>(BTreeMap<ObjectId, NetObject<'a>>);
 
-/// What a change does to an object.
+/// The effect of a change on an object.
 #[derive(Default)]
 pub(super) struct NetObject<'a> {
     /// The stored content is gone.
@@ -18,7 +18,7 @@ pub(super) struct NetObject<'a> {
     pub(super) dkeys: BTreeMap<&'a [u8], NetDkey<'a>>,
 }
 
-/// What a change does to a dkey.
+/// The effect of a change on a dkey.
 #[derive(Default)]
 pub(super) struct NetDkey<'a> {
     /// The stored akeys are gone.
@@ -26,7 +26,7 @@ pub(super) struct NetDkey<'a> {
     pub(super) akeys: BTreeMap<&'a [u8], NetAkey<'a>>,
 }
 
-/// What a change does to an akey.
+/// The effect of a change on an akey.
 #[derive(Default)]
 pub(super) struct NetAkey<'a> {
     /// The stored content is gone.
@@ -46,7 +46,7 @@ impl<'a> Net<'a> {
         self.0.entry(write.oid).or_default().add(write.oid, &write.op);
     }
 
-    /// What the change does to an object; `None` if nothing.
+    /// The effect on an object; `None` if there is none.
     pub(super) fn object(&self, oid: ObjectId) -> Option<&NetObject<'a>> {
         self.0.get(&oid)
     }
