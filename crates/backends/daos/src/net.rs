@@ -204,8 +204,8 @@ mod tests {
     fn flat_dkeys_go_with_their_akey() {
         let oid = ObjectId::generate(0, 1, ObjectType::KvHashed, ObjectClass::S1);
         for (akey, is_removed) in [(FLAT_AKEY, true), (b"other".as_slice(), false)] {
-            let mut net = NetObject::default();
-            net.add(oid, &WriteOp::PunchAkeys { dkey: b"d", akeys: &[akey], cond: Cond::NONE });
+            let (mut net, akeys) = (NetObject::default(), [akey]);
+            net.add(oid, &WriteOp::PunchAkeys { dkey: b"d", akeys: &akeys, cond: Cond::NONE });
             assert_eq!(net.dkeys.get(b"d".as_slice()).is_some_and(|it| it.is_removed), is_removed);
         }
     }

@@ -146,7 +146,7 @@ mod tests {
     fn only_marks_are_left_out() {
         let mut all = KeyBatch::default();
         [AKEY, INODE_AKEY, STRIPE_MARK].iter().for_each(|akey| all.push(akey));
-        let count = |rule: Marks, otype, dkey| {
+        let count = |rule: Marks, otype, dkey: &[u8]| {
             let oid = ObjectId::generate(16, 1, otype, ObjectClass::S1);
             rule.copied(oid, dkey, all.clone()).len()
         };
