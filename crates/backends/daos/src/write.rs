@@ -172,11 +172,14 @@ impl Reader<'_> {
         (akey, net): (&[u8], &NetAkey<'_>),
         removed: &mut Vec<Vec<u8>>,
     ) -> Result<Vec<AkeyUpdate>> {
+        let is_punch = |it: &Update<'_>| matches!(it.value, Value::PunchExtents(_));
         if net.writes() {
-            let is_cleared = net.is_removed && net.single.is_none();
-            let clears = is_cleared && self.has_akey(dkey, akey).await?;
-            let cleared = clears.then(|| emptied(akey));
-            let wanted = net.single.iter().chain(&net.records).filter(|it| !is_nothing(it));
+            let punches_first = net.records.first().is_some_and(|it| is_punch(it));
+            let is_asked = net.single.is_none() && (net.is_removed || punches_first);
+            let is_stored = is_asked && self.has_akey(dkey, akey).await?;
+            let cleared = (is_stored && net.is_removed).then(|| emptied(akey));
+            let records = net.records.iter().skip_while(|it| is_punch(it) && !is_stored);
+            let wanted = net.single.iter().chain(records).filter(|it| !is_nothing(it));
             return Ok(cleared.into_iter().chain(wanted.map(|it| prepared(it))).collect());
         }
         let left = self.left(dkey, (akey, net)).await?;
@@ -186,8 +189,8 @@ impl Reader<'_> {
         if left == Survivors::Absent || net.is_removed {
             return Ok(Vec::new());
         }
-        let punches = net.records.iter().filter(|it| matches!(it.value, Value::PunchExtents(_)));
-        Ok(punches.filter(|it| !is_nothing(it)).map(|it| prepared(it)).collect())
+        let punches = net.records.iter().filter(|it| is_punch(it) && !is_nothing(it));
+        Ok(punches.map(|it| prepared(it)).collect())
     }
 }
 
