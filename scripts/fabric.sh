@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if ! PATH=$PATH:/sbin ldconfig -p | grep -qF libfabric.so.1; then
+if ! PATH=$PATH:/sbin ldconfig -p | grep -F libfabric.so.1 >/dev/null; then
     echo "libfabric is missing (scripts/setup.sh fabric)"
     echo "1 skipped"
     exit

@@ -180,6 +180,8 @@ def test_a_page_runs(page, scratch, tmp_path):
     for needed in sorted(set(re.findall(r"^(?:import|from) (\w+)", code, re.M)) - {"esker", "pydaos"}):
         pytest.importorskip(needed)
     status, shown, errors = run(code, tmp_path, scratch)
+    if "pip download" in code and "NewConnectionError" in errors:
+        pytest.skip("no network: the page downloads its data")
     assert status == 0, errors
     expected = re.findall(r"# prints (.+)", code)
     said = shown + errors

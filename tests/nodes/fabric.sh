@@ -4,7 +4,7 @@
 : "${work:?a scratch directory}" "${dir:?that of pools}"
 
 has_libfabric() {
-    PATH=$PATH:/sbin ldconfig -p | grep -qF libfabric.so.1
+    PATH=$PATH:/sbin ldconfig -p | grep -F libfabric.so.1 >/dev/null
 }
 
 create_fast() {

@@ -50,7 +50,7 @@ debug_files_are_apart() {
     local binary
     for binary in "$prefix/bin/esker" "$prefix/lib/esker/libesker_preload.so" "$(readlink -f "$prefix/lib/libdaos.so")"; do
         ! readelf --sections --wide "$binary" | grep -F .debug_info || return
-        readelf --sections --wide "$binary" | grep -qF .gnu_debuglink || return
+        readelf --sections --wide "$binary" | grep -F .gnu_debuglink >/dev/null || return
         [ -s "$(dirname "$binary")/.debug/$(basename "$binary").debug" ] || return
     done
 }
@@ -98,7 +98,7 @@ if command -v tclsh >/dev/null; then
 else
     skip "tclsh is missing"
 fi
-if find /usr/lib /usr/share/modules /usr/libexec -name modulecmd.tcl 2>/dev/null | grep -q .; then
+if find /usr/lib /usr/share/modules /usr/libexec -name modulecmd.tcl 2>/dev/null | grep . >/dev/null; then
     that "Environment Modules loads it" environment_modules_load_it
 else
     skip "Environment Modules is missing"
