@@ -22,18 +22,8 @@ Cflags: -I${ESKER_INCLUDE:-$root/include}
 TEXT
 export PKG_CONFIG_PATH=$work/pkgconfig
 
-passed=0 failed=0
-# that NAME COMMAND...
-that() {
-    local name=$1
-    shift
-    if "$@" >"$work/output" 2>&1; then
-        passed=$((passed + 1))
-    else
-        echo "FAILED: $name" && cat "$work/output"
-        failed=$((failed + 1))
-    fi
-}
+# shellcheck source=tests/checks.sh
+. "$here/../checks.sh"
 
 # builds SOURCE: runs its compile line in a copy of examples/c.
 builds() {
@@ -65,5 +55,4 @@ done
 that "a pool on disk" "${ESKER:?names the command}" pool create tank --size 1G
 that "kv_rate measures" rates_are_positive
 that "kv_rate tells its rate while it runs" tells_its_rate_meanwhile
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary

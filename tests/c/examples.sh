@@ -18,29 +18,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 "${ESKER:?names the command}" pool create tank --dir "$place" --size 256M >/dev/null || exit 1
 
-passed=0 failed=0 skipped=0
-# that NAME COMMAND...
-that() {
-    local name=$1
-    shift
-    if "$@" >"$work/output" 2>&1; then
-        passed=$((passed + 1))
-    else
-        echo "FAILED: $name" && cat "$work/output"
-        failed=$((failed + 1))
-    fi
-}
-
-# with TOOL NAME COMMAND...: a test that is skipped without a tool.
-with() {
-    local tool=$1
-    shift
-    if command -v "$tool" >/dev/null; then
-        that "$@"
-    else
-        echo "skipped: $1: no $tool" && skipped=$((skipped + 1))
-    fi
-}
+# shellcheck source=tests/checks.sh
+. "$here/../checks.sh"
 
 # built COMPILER NAME FLAG...
 built() {
@@ -126,5 +105,4 @@ with gfortran "fields.f90" fortran
 with gfortran "fields.f90 without a pool" fortran_failure
 with gfortran "the other calls of esker.f90" fortran_calls
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+summary

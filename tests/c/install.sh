@@ -10,28 +10,8 @@ preload=$(dirname "${ESKER:?names the command}")/libesker_preload.so
 multiarch=lib/$(cc -print-multiarch 2>/dev/null)
 [ "$multiarch" != lib/ ] || multiarch=lib/$(uname -m)-linux-gnu
 
-passed=0 failed=0 skipped=0
-that() {
-    local name=$1
-    shift
-    if "$@" >"$work/output" 2>&1; then
-        passed=$((passed + 1))
-    else
-        echo "FAILED: $name" && cat "$work/output"
-        failed=$((failed + 1))
-    fi
-}
-
-# with TOOL NAME COMMAND...: a test that is skipped without a tool.
-with() {
-    local tool=$1
-    shift
-    if command -v "$tool" >/dev/null; then
-        that "$@"
-    else
-        echo "skipped: $1: no $tool" && skipped=$((skipped + 1))
-    fi
-}
+# shellcheck source=tests/checks.sh
+. tests/checks.sh
 
 cat >"$work/program.c" <<END
 #include <daos.h>
@@ -129,5 +109,4 @@ that "the link stays" test -L "$prefix/lib64"
 that "libraries are found by it" by_pkg_config "$prefix/lib64"
 that "it is removed there" scripts/uninstall.sh "$prefix"
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+summary

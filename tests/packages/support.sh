@@ -5,29 +5,8 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2034
 preload=$(dirname "${ESKER:?names the command}")/libesker_preload.so
 
-passed=0 failed=0 skipped=0
-# that NAME COMMAND...
-that() {
-    local name=$1
-    shift
-    if "$@" >"$work/output" 2>&1; then
-        passed=$((passed + 1))
-    else
-        echo "FAILED: $name" && cat "$work/output"
-        failed=$((failed + 1))
-    fi
-}
-
-# skip REASON
-skip() {
-    echo "skipped: $1"
-    skipped=$((skipped + 1))
-}
-
-summary() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" -eq 0 ]
-}
+# shellcheck source=tests/checks.sh
+. "${BASH_SOURCE[0]%/*}/../checks.sh"
 
 # Like a user who has just installed it, with new pools.
 with_pools() {
