@@ -124,3 +124,36 @@ fn a_pool_of_the_previous_format_rejects_long_keys() {
     assert_eq!(refused.kind(), ErrorKind::KeyTooBig);
     assert!(refused.message().contains("an older release"), "{refused}");
 }
+
+#[test]
+fn a_pool_in_use_is_destroyed_only_by_force() {
+    for sort in [Sort::Memory, Sort::Unbuffered] {
+        let folder = Folder::new(sort);
+        let created = pool(&folder, sort, 2);
+        let path = std::fs::read_dir(&folder.0).unwrap().next().unwrap().unwrap().path();
+        created.create_container(&NewContainer::named("c")).wait().unwrap();
+        drop(created);
+        let open = esker::Pool::connect(path.to_str().unwrap(), OpenMode::ReadWrite).unwrap();
+        let container = open.open_container("c", OpenMode::ReadWrite).wait().unwrap();
+        let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0).unwrap();
+        let kv = container.kv(oid).unwrap();
+        let put = |value| kv.put(b"key", value, Cond::NONE, Access::Latest).wait();
+        let get = || kv.get(b"key", Access::Latest).wait();
+        put(b"value").unwrap();
+        assert_eq!(Pool::destroy(&path, false).unwrap_err().kind(), ErrorKind::Busy);
+        assert_eq!(get().unwrap(), Some(b"value".to_vec()));
+        Pool::destroy(&path, true).unwrap();
+        let failed = [
+            put(b"other").err(),
+            get().err(),
+            container.allocate_oids(1).wait().err(),
+            open.containers().wait().err(),
+            open.open_container("c", OpenMode::ReadWrite).wait().err(),
+            open.create_container(&NewContainer::named("d")).wait().err(),
+        ];
+        for error in failed {
+            let error = error.expect("an operation on a pool that was destroyed");
+            assert_eq!(error.kind(), ErrorKind::NoHandle, "{error}");
+        }
+    }
+}

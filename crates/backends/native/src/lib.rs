@@ -67,7 +67,8 @@ impl Native {
 
 impl Shared {
     fn with<'a, T>(&self, work: impl FnOnce(&OpenPool) -> Result<T>) -> Reply<'a, T> {
-        Reply::Ready(self.pool.opened().and_then(|open| work(open)))
+        let alive = self.pool.opened().and_then(|open| open.check_alive().map(|()| open));
+        Reply::Ready(alive.and_then(|open| work(open)))
     }
 
     fn get_metadata<'a>(&self, of: Option<ContainerId>, name: &str) -> Reply<'a, Option<Vec<u8>>> {

@@ -8,19 +8,22 @@ use crate::shared::control::{self, PROCESS_BYTES};
 use esker_os::directory::{self, Kind, refuse_unless_writable};
 use esker_os::resolve_links;
 use esker_types::{Error, ErrorKind, Result};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
 impl Pool {
     /// Destroys the pool at `path` with all its content. On error nothing has changed. If it is interrupted, the pool
     /// is destroyed, and the next creation or destruction of a pool in the same directory removes the remaining files.
+    /// Operations of processes that have it open fail with `NoHandle` from then on.
     ///
     /// # Errors
     /// `Busy` if a process has it open, unless `force`; `NoPermission`.
     pub fn destroy(path: &Path, force: bool) -> Result<()> {
         let superblock = Superblock::read(path)?;
         let path = &resolve_links(path)?;
-        if !force && in_use(&Folder::open(path)?, &superblock)? {
+        let folder = Folder::open(path)?;
+        if !force && in_use(&folder, &superblock)? {
             let message = format!("{} is in use: end its users, or use force", path.display());
             return Err(Error::new(ErrorKind::Busy, message));
         }
@@ -29,7 +32,19 @@ impl Pool {
             refuse_unless_writable(&target.join(superblock::INDEX))?;
             refuse_unless_writable(&target)?;
         }
-        directory::remove(path, POOL)
+        // A damaged control file is no reason to keep the pool.
+        let control = control_file(&folder, &superblock, Use::Write).ok().flatten();
+        directory::remove(path, POOL)?;
+        let declared = control.as_ref().map_or(Ok(()), control::declare_destroyed);
+        declared.map_err(|error| io_error("telling the users of", path, &error))
+    }
+}
+
+/// The control file of a pool; `None` if no process has opened the pool yet.
+fn control_file(folder: &Folder, superblock: &Superblock, how: Use) -> Result<Option<File>> {
+    match folder.file(control::NAME, how, superblock.file_permissions()) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
     }
 }
 
@@ -38,11 +53,7 @@ pub(crate) fn in_use(folder: &Folder, superblock: &Superblock) -> Result<bool> {
     if OpenPool::is_open_here(&folder.handle()) {
         return Ok(true);
     }
-    let mode = superblock.file_permissions();
-    let file = match folder.file(control::NAME, Use::Read, mode) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        other => other?,
-    };
+    let Some(file) = control_file(folder, superblock, Use::Read)? else { return Ok(false) };
     let used = lock::any_held_by_other(&file, PROCESS_BYTES);
     used.map_err(|error| io_error("reading the locks of", folder.path(), &error))
 }

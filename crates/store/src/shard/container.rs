@@ -39,13 +39,14 @@ impl Container {
         &self.info
     }
 
-    /// Fails with `NoHandle` if the container was destroyed since it was opened. Costs one atomic load unless a
-    /// container was destroyed.
+    /// Fails with `NoHandle` if the container or its pool was destroyed since it was opened. Costs one atomic load unless
+    /// a container was destroyed.
     pub fn check_alive(&self, pool: &OpenPool) -> Result<()> {
         let destroyed = pool.control.destroyed_containers().load(Ordering::Acquire);
         if destroyed == self.seen.load(Ordering::Relaxed) {
             return Ok(());
         }
+        pool.control.expect_pool()?;
         let txn = pool.targets[0].index.read()?;
         match txn.get(&container_key(self.info.uuid))? {
             Some(_) => {

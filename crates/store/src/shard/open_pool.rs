@@ -84,6 +84,14 @@ impl OpenPool {
         Ok(())
     }
 
+    /// Fails with `NoHandle` if the pool was destroyed since it was opened.
+    ///
+    /// # Errors
+    /// `NoHandle`.
+    pub fn check_alive(&self) -> Result<()> {
+        self.control.expect_pool()
+    }
+
     /// Label, space and properties of the pool.
     pub fn info(&self) -> Result<PoolInfo> {
         Ok(PoolInfo {

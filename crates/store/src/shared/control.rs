@@ -23,6 +23,8 @@ use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, StableHash};
 use processes::BYTE_PROCESS;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -30,11 +32,25 @@ use std::sync::{Arc, Mutex};
 /// Name of the control file in the directory of a pool.
 pub(crate) const NAME: &str = "control";
 
+/// Tells all processes that have the pool of this control file open that it was destroyed. A file that is shorter than
+/// its header was never in use.
+pub(crate) fn declare_destroyed(file: &File) -> io::Result<()> {
+    let offset = 8 * DESTROYED as u64;
+    match file.metadata()?.len() < 8 * HEADER_LEN as u64 {
+        true => Ok(()),
+        false => file.write_all_at(&POOL_DESTROYED.to_ne_bytes(), offset),
+    }
+}
+
 const MAGIC: u64 = u64::from_le_bytes(*b"ESKRCTL1");
 const HEADER_LEN: usize = 512;
 const TARGET_HEAD_LEN: usize = 8;
 /// Position of the turn words, one for each target. A turn word holds the process that may take the write lock.
 const TURNS: usize = 64;
+/// Position of the count of destroyed containers.
+const DESTROYED: usize = 3;
+/// Bit of that count which says that the pool itself was destroyed.
+const POOL_DESTROYED: u64 = 1 << 63;
 /// Number of slots of a target's conflict table.
 pub(crate) const CONFLICT_SLOTS: usize = 4096;
 pub(crate) const SEGMENT_LEN: usize = 4;
@@ -374,7 +390,7 @@ impl Control {
             target.leased_until().store(0, Ordering::Release);
             target.leases_pause().store(0, Ordering::Release);
         }
-        self.shared[3].store(0, Ordering::Release);
+        self.shared[DESTROYED].store(0, Ordering::Release);
         self.shared[4].store(0, Ordering::Release);
         leases::clear_all(self);
     }
@@ -409,7 +425,15 @@ impl Control {
 
     /// Counts destroyed containers. Open handles compare it to notice a destruction.
     pub(crate) fn destroyed_containers(&self) -> &AtomicU64 {
-        &self.shared[3]
+        &self.shared[DESTROYED]
+    }
+
+    /// Fails with `NoHandle` if the pool was destroyed while this process had it open.
+    pub(crate) fn expect_pool(&self) -> Result<()> {
+        match self.destroyed_containers().load(Ordering::Acquire) & POOL_DESTROYED {
+            0 => Ok(()),
+            _ => Err(Error::new(ErrorKind::NoHandle, "the pool was destroyed while it was open")),
+        }
     }
 
     /// The next epoch, which is later than all epochs before, on any target and in any process. The caller holds the
