@@ -4,7 +4,7 @@ use crate::index::entries;
 use crate::index::txn::Txn;
 use crate::shard::Scope;
 use crate::shard::change::Change;
-use crate::shard::container::{Container, container_key};
+use crate::shard::container::{Container, Uses, container_key};
 use crate::shard::open_pool::OpenPool;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
 use esker_types::limits::CONTAINERS_MAX;
@@ -111,6 +111,10 @@ impl OpenPool {
         })
     }
 
+    fn find(&self, name: ContainerRef<'_>) -> Result<ContainerInfo> {
+        find(self.targets[0].view_of(Scope::Committed)?.committed(), name)
+    }
+
     /// Opens a container.
     ///
     /// # Errors
@@ -118,15 +122,25 @@ impl OpenPool {
     pub fn open_container(&self, name: ContainerRef<'_>, mode: OpenMode) -> Result<Container> {
         let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = self.control.destroyed_containers().load(Ordering::Acquire);
-        let id = find(self.targets[0].view_of(Scope::Committed)?.committed(), name)?.id;
-        self.begin_use(&mut uses, id, mode)?;
-        match find(self.targets[0].view_of(Scope::Committed)?.committed(), name) {
-            Ok(mut info) if info.id == id => {
-                info.handles = self.handles(&uses, id);
-                Ok(Container::new(info, seen))
-            }
+        let id = self.find(name)?.id;
+        let mut info = self.begin_confirmed_use(&mut uses, id, mode, || self.find(name))?;
+        info.handles = self.handles(&uses, id);
+        Ok(Container::new(info, seen))
+    }
+
+    /// Begins the use of a container that `confirm` still finds then. If it does not, or fails, no use is left.
+    fn begin_confirmed_use(
+        &self,
+        uses: &mut Uses,
+        id: ContainerId,
+        mode: OpenMode,
+        confirm: impl FnOnce() -> Result<ContainerInfo>,
+    ) -> Result<ContainerInfo> {
+        self.begin_use(uses, id, mode)?;
+        match confirm() {
+            Ok(info) if info.id == id => Ok(info),
             other => {
-                self.end_use(&mut uses, id)?;
+                self.end_use(uses, id)?;
                 Err(other.err().unwrap_or_else(|| ErrorKind::NotFound.into()))
             }
         }
@@ -138,7 +152,7 @@ impl OpenPool {
     /// # Errors
     /// `Busy` if a process has it open, unless `force`.
     pub fn destroy_container(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
-        let info = find(self.targets[0].view_of(Scope::Committed)?.committed(), name)?;
+        let info = self.find(name)?;
         {
             let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
             let free = || self.control.use_container(info.id, Some(OpenMode::Exclusive));
@@ -341,8 +355,27 @@ fn put_next_oid(change: &mut Change<'_>, container: ContainerId, next: u64) -> R
 
 #[cfg(test)]
 mod tests {
+    use super::ContainerSpec;
     use crate::tests::Scratch;
+    use esker_types::ErrorKind;
+    use esker_types::info::{ContainerRef, OpenMode};
     use std::sync::Barrier;
+
+    /// The catalog cannot be read while another node decides about a commit of its target.
+    #[test]
+    fn failed_open_leaves_no_handle() {
+        let pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        let state = pool.opened();
+        let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
+        let id = state.create_container(&spec).unwrap().id;
+        let undecided = || Err(ErrorKind::InDoubt.into());
+        let failed = {
+            let mut uses = state.uses.lock().unwrap();
+            state.begin_confirmed_use(&mut uses, id, OpenMode::ReadWrite, undecided)
+        };
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::InDoubt);
+        state.open_container(ContainerRef::Label("c"), OpenMode::Exclusive).unwrap();
+    }
 
     #[test]
     fn list_waits_for_lock_without_a_read_transaction() {
