@@ -133,7 +133,8 @@ fn a_pool_in_use_is_destroyed_only_by_force() {
         let path = std::fs::read_dir(&folder.0).unwrap().next().unwrap().unwrap().path();
         created.create_container(&NewContainer::named("c")).wait().unwrap();
         drop(created);
-        let open = esker::Pool::connect(path.to_str().unwrap(), OpenMode::ReadWrite).unwrap();
+        let url = format!("esker:{}", path.display());
+        let open = esker::Pool::connect(&url, OpenMode::ReadWrite).unwrap();
         let container = open.open_container("c", OpenMode::ReadWrite).wait().unwrap();
         let oid = container.generate_oid(0, 1, ObjectType::KvHashed, None, 0).unwrap();
         let kv = container.kv(oid).unwrap();
