@@ -1,6 +1,6 @@
 //! Benchmarks with a server: one process serves, others are its clients.
 use crate::measure::Measured;
-use crate::processes::{Launcher, Processes};
+use crate::processes::{Launcher, Processes, WorkerKind};
 use crate::worker::Work;
 use esker_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
@@ -111,10 +111,10 @@ impl<S: Server, C: Client> Work for Worker<S, C> {
 /// # Errors
 /// If it cannot begin.
 pub(crate) fn serve<J: Serialize, A: DeserializeOwned>(
-    launcher: &Launcher,
+    kind: WorkerKind,
     job: J,
 ) -> Result<(Processes, A)> {
-    let mut server = Processes::start(launcher, &[Job::<J, ()>::Serve(job)])?;
+    let mut server = Processes::start(&Launcher::for_kind(kind)?, &[Job::<J, ()>::Serve(job)])?;
     let found: Vec<Done<A>> = server.ask(&[Order::<()>::Locate])?;
     let addresses = found.into_iter().find_map(|done| done.addresses);
     let addresses = addresses
@@ -127,11 +127,12 @@ pub(crate) fn serve<J: Serialize, A: DeserializeOwned>(
 /// # Errors
 /// If one cannot begin.
 pub(crate) fn start_clients<J: Serialize>(
-    launcher: &Launcher,
+    kind: WorkerKind,
     procs: u32,
     job: impl Fn(u32) -> J,
 ) -> Result<Processes> {
-    Processes::start_ranks(launcher, procs, |rank| Job::<(), J>::Client(job(rank)))
+    let launcher = Launcher::for_kind(kind)?;
+    Processes::start_ranks(&launcher, procs, |rank| Job::<(), J>::Client(job(rank)))
 }
 
 /// Makes all clients take the same step at the same time.

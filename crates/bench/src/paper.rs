@@ -3,7 +3,6 @@
 use crate::plan::Note;
 use crate::plan::served::Served;
 use crate::plan::work_dir::{Capacity, Store, WorkDir};
-use crate::processes::Launcher;
 use esker::types::info::Durability;
 use esker_store::PoolSpec;
 use esker_types::{Error, Result};
@@ -12,8 +11,6 @@ use std::path::{Path, PathBuf};
 /// A run of all benchmarks of the papers.
 #[derive(Clone, Debug)]
 pub struct PaperPlan {
-    /// How to start processes.
-    pub launcher: Launcher,
     /// Folder on the medium to measure.
     pub folder: PathBuf,
     /// Use few operations, for a preview of the page. The numbers mean little.
@@ -163,9 +160,8 @@ impl PaperPlan {
     pub fn run(&self, note: Note<'_>) -> Result<PaperReports> {
         let capacity =
             Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
-        let work_dir =
-            WorkDir::new(&self.launcher, &self.folder, &[Store::Posix], &capacity, note)?;
-        let runner = work_dir.runner(&self.launcher);
+        let work_dir = WorkDir::new(&self.folder, &[Store::Posix], &capacity, note)?;
+        let runner = work_dir.runner()?;
         let served = NODES.map(|nodes| self.served(work_dir.folder(), nodes, note));
         let served = served.into_iter().collect::<Result<Vec<_>>>()?;
         let mut reports = Vec::new();
@@ -195,7 +191,7 @@ impl PaperPlan {
             .map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
         let spec =
             PoolSpec { targets: Some(2), ..PoolSpec::new("nodes", NODES_BYTES / u64::from(nodes)) };
-        Served::new(&self.launcher, &folder, &spec, nodes, note)
+        Served::new(&folder, &spec, nodes, note)
     }
 }
 

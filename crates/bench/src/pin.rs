@@ -15,16 +15,6 @@ pub enum Pin {
 }
 
 impl Pin {
-    /// Name in settings.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sockets => "sockets",
-            Self::Cores => "cores",
-            Self::None => "none",
-        }
-    }
-
     /// The processors of the first, second, ... process. Further processes start again at the first.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 use crate::interrupt;
 use crate::job::LoadStep;
 use crate::measure::Measured;
+use crate::names::Named;
 use crate::worker::{Answer, parse, send};
 use esker_types::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,19 +15,38 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// How to start this program as a worker or janitor of a benchmark.
+/// How to start the worker processes of a benchmark.
 #[derive(Clone, Debug, Default)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
-    /// The command `esker`, for pools over nodes, mounts and other benchmarks.
-    pub esker: PathBuf,
-    /// Arguments that make it call [`crate::worker::serve`] on its standard input and output.
+    /// Arguments that make it serve as a worker on its standard input and output.
     pub worker: Vec<OsString>,
-    /// Arguments that make it call [`serve_janitor`]; the directory follows them.
-    pub janitor: Vec<OsString>,
     /// Environment variables that its processes get in addition.
     pub variables: Vec<(String, String)>,
+}
+
+/// The kinds of workers: `esker-bench worker KIND` serves as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum WorkerKind {
+    /// Of array and kv, and of the limit of the medium
+    Load,
+    /// Of field-io and segments
+    FieldIo,
+    /// Of tx
+    Tx,
+    /// Of growth
+    Growth,
+    /// Of fields
+    Fields,
+    /// Of tensors
+    Tensors,
+    /// Of engine
+    Engine,
+    /// Of s3
+    S3,
+    /// Of mdtest and ior
+    Posix,
 }
 
 /// The command `esker`: the one that started this program, else the one beside it or on PATH.
@@ -41,25 +61,38 @@ pub fn esker_program() -> Result<PathBuf> {
     })
 }
 
+/// This program.
+fn own_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|error| Error::io("finding this program", &error))
+}
+
 impl Launcher {
+    /// Starts this program again as a worker.
+    ///
+    /// # Errors
+    /// If the path of this program is unknown.
+    pub fn for_kind(kind: WorkerKind) -> Result<Self> {
+        let worker = vec!["worker".into(), kind.name().into()];
+        Ok(Self { program: own_program()?, worker, variables: Vec::new() })
+    }
+
     /// The process gets a group of its own. Ctrl-C then reaches only the main process, which ends the others.
-    fn start(&self, arguments: &[OsString]) -> Result<Child> {
+    fn start(&self) -> Result<Child> {
         let mut command = Command::new(&self.program);
-        command.args(arguments).envs(self.variables.iter().cloned());
+        command.args(&self.worker).envs(self.variables.iter().cloned());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let doing = || format!("starting {}", self.program.display());
         command.spawn().map_err(|error| Error::io(doing(), &error))
     }
+}
 
-    /// Starts the process that removes `folder` at the end of its standard input.
-    ///
-    /// # Errors
-    /// If the process cannot be started.
-    pub fn start_janitor(&self, folder: &Path) -> Result<Child> {
-        let mut arguments = self.janitor.clone();
-        arguments.push(folder.into());
-        self.start(&arguments)
-    }
+/// Starts the process that removes `folder` at the end of its standard input.
+///
+/// # Errors
+/// If the process cannot be started.
+pub(crate) fn start_janitor(folder: &Path) -> Result<Child> {
+    let worker = vec!["janitor".into(), folder.into()];
+    Launcher { program: own_program()?, worker, variables: Vec::new() }.start()
 }
 
 /// Worker processes that take the same steps. They end when this value is dropped or its process dies.
@@ -178,7 +211,7 @@ fn named<T>(rank: usize, result: Result<T>) -> Result<T> {
 
 impl Worker {
     fn start(launcher: &Launcher) -> Result<Self> {
-        let mut process = launcher.start(&launcher.worker)?;
+        let mut process = launcher.start()?;
         let input = process.stdin.take();
         let output = process.stdout.take().ok_or_else(ended_error)?;
         Ok(Self { process, input, output: BufReader::new(output) })
@@ -250,9 +283,7 @@ mod tests {
         let worker = ["-c", script].map(OsString::from).to_vec();
         Launcher {
             program: "/bin/sh".into(),
-            esker: PathBuf::new(),
             worker,
-            janitor: Vec::new(),
             variables: vec![("SAID".to_owned(), "6".to_owned())],
         }
     }

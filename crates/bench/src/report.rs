@@ -14,7 +14,6 @@ use crate::host::Host;
 use crate::measure::Tally;
 use crate::parallel::Parallel;
 use crate::plan::posix::Repeated;
-use crate::scaling::Model;
 use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -34,9 +33,6 @@ pub struct Report {
     pub settings: Settings,
     /// The measurements.
     pub runs: Vec<Run>,
-    /// Predictions of a model for systems that were not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<Model>,
 }
 
 /// Settings of the measurement.
@@ -59,7 +55,7 @@ impl Report {
     /// A report with the present schema.
     #[must_use]
     pub fn new(host: Host, settings: Settings, runs: Vec<Run>) -> Self {
-        Self { schema: SCHEMA, host, settings, runs, model: None }
+        Self { schema: SCHEMA, host, settings, runs }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs `esker` as a user would, so that each measurement can be repeated by hand.
 use crate::interrupt;
+use crate::processes::esker_program;
 use crate::report::Report;
 use esker_types::{Error, ErrorKind, Result};
 use std::io::Read;
@@ -23,6 +24,14 @@ pub struct Runner {
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Runner {
+    /// Runs the command `esker`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if it is not installed.
+    pub fn new(folder: PathBuf, variables: Vec<(String, String)>) -> Result<Self> {
+        Ok(Self { program: esker_program()?, folder, variables })
+    }
+
     /// Path of the report `name`; its traces are in the same directory.
     #[must_use]
     pub fn report_path(&self, name: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! Reports as text.
 use crate::parallel::Parallel;
 use crate::report::{Report, Run};
-use crate::table::{Table, or_dash};
+use crate::table::{Table, new_table, or_dash};
 use esker_cli::units::Bytes;
 use std::fmt;
 
@@ -13,8 +13,8 @@ impl fmt::Display for Report {
         writeln!(f, "{} ({}){note}", host.file_system, host.medium)?;
         writeln!(f)?;
         match self.runs.iter().any(|run| run.parallel.is_some()) {
-            true => write!(f, "{}", parallel_table(&self.runs)),
-            false => write!(f, "{}", table(&self.runs)),
+            true => f.write_str(&parallel_table(&self.runs).text()),
+            false => f.write_str(&table(&self.runs).text()),
         }
     }
 }
@@ -22,7 +22,7 @@ impl fmt::Display for Report {
 /// Runs of field-io and segments, with their limits in a column. Bandwidths are means of the global timing bandwidth,
 /// or of the synchronous bandwidth if iterations are synchronized.
 fn parallel_table(runs: &[Run]) -> Table {
-    let mut table = Table::new(
+    let mut table = new_table(
         "mode|pattern|contention|class|phase|>procs|>size|>MiB/s|>+-|>limit|>ratio|>off_0 ms|>off_f ms|>p50 us|>p99 us",
     );
     let measured = runs.iter().filter_map(|run| Some((run, run.parallel.as_deref()?)));
@@ -59,7 +59,7 @@ fn table(runs: &[Run]) -> Table {
     let first = if entries { "workload|>entries|phase" } else { "workload|phase" };
     let conflicts = runs.iter().any(|run| run.conflicts.is_some());
     let last = if conflicts { "|>conflicts" } else { "" };
-    let mut table = Table::new(&format!(
+    let mut table = new_table(&format!(
         "{first}|>procs|>size|>ops/s|>MiB/s|>limit|>ratio|>p50 us|>p99 us|>p99.9 us|>max us{last}"
     ));
     for run in runs {
@@ -109,7 +109,7 @@ mod tests {
             RunName { store: "esker", workload: "kv", phase: "write", procs: 2, size_bytes: 64 };
         let tally = |bytes| Tally { ops: 1000, bytes, seconds: 2.0, ..Tally::default() };
         let run = Run::new(&name, &tally(2 << 20), Some(&tally(8 << 20)));
-        let text = table(&[run]).to_string();
+        let text = table(&[run]).text();
         let row: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(row[..9], ["kv", "write", "2", "64", "B", "500", "1.00", "4.00", "0.25"]);
         assert!(!text.contains("conflicts"), "{text}");
@@ -120,7 +120,7 @@ mod tests {
         let name =
             RunName { store: "esker", workload: "tx", phase: "tx", procs: 2, size_bytes: 128 };
         let run = Run::new(&name, &Tally::default(), None);
-        let text = table(&[run.clone(), Run { conflicts: Some(7), ..run }]).to_string();
+        let text = table(&[run.clone(), Run { conflicts: Some(7), ..run }]).text();
         let last: Vec<_> =
             text.lines().map(|line| line.split_whitespace().last().unwrap_or_default()).collect();
         assert_eq!(last, ["conflicts", "-", "7"]);

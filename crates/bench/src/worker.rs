@@ -5,6 +5,7 @@ use crate::limit::Limit;
 use crate::load::{self, Load};
 use crate::measure::{Measured, Until, measure};
 use crate::payload::Payload;
+use crate::processes::WorkerKind;
 use esker_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -58,12 +59,27 @@ pub trait Work: Sized {
     fn take(&mut self, step: Self::Step) -> Result<Self::Done>;
 }
 
-/// Serves `array`, `kv` and limits until the end of the input.
+/// Serves on standard input and output until the end of the input. The process ends with its parent.
 ///
 /// # Errors
 /// Same as [`serve_work`].
-pub fn serve(input: impl BufRead, output: impl Write) -> Result<()> {
-    serve_work::<Worker>(input, output)
+pub fn serve(kind: WorkerKind) -> Result<()> {
+    end_with_parent()?;
+    match kind {
+        WorkerKind::Load => serve_stdio::<Worker>(),
+        WorkerKind::FieldIo => serve_stdio::<crate::field_io::worker::Worker>(),
+        WorkerKind::Tx => serve_stdio::<crate::tx::worker::Worker>(),
+        WorkerKind::Growth => serve_stdio::<crate::growth::worker::Worker>(),
+        WorkerKind::Fields => serve_stdio::<crate::fields::worker::Worker>(),
+        WorkerKind::Tensors => serve_stdio::<crate::tensors::worker::Worker>(),
+        WorkerKind::Engine => serve_stdio::<crate::engine::Worker>(),
+        WorkerKind::S3 => serve_stdio::<crate::s3::Worker>(),
+        WorkerKind::Posix => serve_stdio::<crate::posix::worker::Worker>(),
+    }
+}
+
+fn serve_stdio<W: Work>() -> Result<()> {
+    serve_work::<W>(std::io::stdin().lock(), std::io::stdout())
 }
 
 /// Serves a job and its steps until the end of the input.
@@ -92,7 +108,7 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
 ///
 /// # Errors
 /// Errors of the system call.
-pub fn end_with_parent() -> Result<()> {
+fn end_with_parent() -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|error| Error::io("requesting to end with the parent process", &error.into()))
 }

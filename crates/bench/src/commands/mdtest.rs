@@ -3,9 +3,7 @@ use super::shared_options::{Common, Original, Refused, Work};
 use clap::Args;
 use esker::types::Result;
 use esker_bench::plan::posix::MdtestPlan;
-use esker_bench::posix::mdtest::{Kind, Options, Tree};
 use esker_cli::output::Answer;
-use esker_cli::units::Bytes;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -35,68 +33,11 @@ pub(crate) struct Mdtest {
     /// Directory of the test tree
     #[arg(short = 'd', value_name = "DIR")]
     folder: PathBuf,
-    /// Number of directories and files of each process in the whole tree
-    #[arg(short = 'n', value_name = "N", conflicts_with = "items_per_dir")]
-    items: Option<u64>,
-    /// Number of directories and files of each process in each directory of the tree
-    #[arg(short = 'I', value_name = "N")]
-    items_per_dir: Option<u64>,
+    #[command(flatten)]
+    plan: MdtestPlan,
     /// Number of processes
     #[arg(long, visible_alias = "np", value_name = "N", default_value_t = 2)]
     procs: u32,
-    /// Files only
-    #[arg(short = 'F')]
-    files_only: bool,
-    /// Directories only
-    #[arg(short = 'D', conflicts_with = "files_only")]
-    directories_only: bool,
-    /// Create; with any of -C, -T, -E and -r, only these phases are measured
-    #[arg(short = 'C')]
-    create: bool,
-    /// Examine (stat)
-    #[arg(short = 'T')]
-    stat: bool,
-    /// Open, read and close files
-    #[arg(short = 'E')]
-    read: bool,
-    /// Remove
-    #[arg(short = 'r')]
-    remove: bool,
-    /// List the directories too, after -T; rates are names per second
-    #[arg(long)]
-    list: bool,
-    /// Use one tree per process
-    #[arg(short = 'u')]
-    unique: bool,
-    /// Depth of the tree
-    #[arg(short = 'z', value_name = "N", default_value_t = 0)]
-    depth: u32,
-    /// Number of subdirectories of each directory
-    #[arg(short = 'b', value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    branch: u64,
-    /// Create items only in the lowest level of the tree
-    #[arg(short = 'L')]
-    leaf_only: bool,
-    /// Distance to the process whose items are examined; twice that for reading, three times for
-    /// removing
-    #[arg(short = 'N', value_name = "N", default_value_t = 0)]
-    stride: u32,
-    /// Bytes written to each new file
-    #[arg(short = 'w', value_name = "SIZE", default_value = "0")]
-    write: Bytes,
-    /// Bytes read from each file
-    #[arg(short = 'e', value_name = "SIZE", default_value = "0")]
-    read_bytes: Bytes,
-    /// Sync each file before closing it
-    #[arg(short = 'y')]
-    sync: bool,
-    /// Compare what is read with what was written
-    #[arg(short = 'X', long = "verify-read")]
-    verify: bool,
-    /// Examine items in random order
-    #[arg(short = 'R')]
-    random: bool,
     /// Stonewall: end the creation of files after this time
     #[arg(short = 'W', value_name = "SECONDS", default_value_t = 0)]
     stonewall: u32,
@@ -134,62 +75,20 @@ impl Original for TheOriginal {
 
 impl Mdtest {
     pub(crate) fn run(self) -> Result<Answer> {
-        let plan = self.plan();
+        let Self { plan, common, folder, .. } = self;
+        let setting = common.setting(self.procs, self.delay, self.stonewall);
+        let name = json!(folder.display().to_string());
         let work = Work {
-            genuine: ("mdtest", plan.genuine()),
-            folder: self.folder,
-            cleared: plan.create && plan.remove,
-            bytes: plan.bytes(),
-            entries: plan.entries(),
+            genuine: ("mdtest", plan.genuine(&setting)),
+            folder,
+            cleared: plan.clears(),
+            bytes: plan.bytes(setting.procs),
+            entries: plan.entries(setting.procs),
         };
-        self.common.run(work, |systems, note| plan.run(systems, note))
-    }
-
-    fn plan(&self) -> MdtestPlan {
-        let some = self.create || self.stat || self.read || self.remove;
-        MdtestPlan {
-            setting: self.common.setting(self.procs, self.delay, self.stonewall),
-            options: self.options(),
-            kinds: match (self.files_only, self.directories_only) {
-                (true, _) => vec![Kind::File],
-                (_, true) => vec![Kind::Directory],
-                _ => vec![Kind::Directory, Kind::File],
-            },
-            create: self.create || !some,
-            stat: self.stat || !some,
-            list: self.list,
-            read: self.read || !some,
-            remove: self.remove || !some,
-            told: self.told(),
-        }
-    }
-
-    /// Options of the benchmark. The items of -n are divided by the number of directories; as in mdtest, the remainder is
-    /// dropped.
-    fn options(&self) -> Options {
-        let tree = Tree { depth: self.depth, branch: self.branch, leaf_only: self.leaf_only };
-        let directories = tree.item_dirs().end - tree.item_dirs().start;
-        let divided = self.items.unwrap_or(0).checked_div(directories);
-        Options {
-            tree,
-            items_per_dir: self.items_per_dir.or(divided).unwrap_or(0),
-            unique: self.unique,
-            stride: self.stride,
-            write_bytes: self.write.0,
-            read_bytes: self.read_bytes.0,
-            sync: self.sync,
-            verify: self.verify,
-            random_stat: self.random,
-        }
-    }
-
-    fn told(&self) -> serde_json::Value {
-        json!({
-            "folder": self.folder.display().to_string(), "items": self.options().items(),
-            "depth": self.depth, "branch": self.branch, "leaf_only": self.leaf_only,
-            "unique": self.unique, "stride": self.stride, "write_bytes": self.write.0,
-            "read_bytes": self.read_bytes.0, "sync": self.sync, "verified": self.verify,
-            "random_stat": self.random, "stonewall_s": self.stonewall,
+        common.run(work, |systems, note| {
+            let mut outcome = plan.run(&setting, systems, note)?;
+            outcome.settings.options.insert("folder".to_owned(), name);
+            Ok(outcome)
         })
     }
 }

@@ -1,5 +1,4 @@
 //! `esker bench paper`: the figures of papers on object stores, on a small scale.
-use super::launcher;
 use clap::Args;
 use esker::types::Result;
 use esker_bench::paper::PaperPlan;
@@ -43,7 +42,7 @@ impl PaperCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         whole::check(&self.output)?;
         let folder = self.dir.unwrap_or_else(memory_or_temporary);
-        let plan = PaperPlan { launcher: launcher("worker")?, folder, quick: self.quick };
+        let plan = PaperPlan { folder, quick: self.quick };
         let measured = with_spinner(|note| plan.run(note))?;
         let steps = measured.reports.iter().map(|report| {
             let results = Results { name: report.command.clone(), ..Results::read(&report.path)? };

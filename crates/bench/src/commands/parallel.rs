@@ -1,16 +1,12 @@
 //! `esker bench field-io` and `esker bench segments`: the benchmarks of two papers on DAOS.
-use super::scaling::{ScalingArgs, Sweep};
-use super::{JsonFile, launcher};
+use super::{JsonFile, report};
 use clap::Args;
-use esker::types::{Error, ErrorKind, Result};
+use esker::types::Result;
 use esker_bench::field_io::segments::Objects;
-use esker_bench::field_io::{Contention, Mode, Pattern};
-use esker_bench::pin::Pin;
-use esker_bench::plan::{BenchPool, Fields, ParallelPlan, Subject};
-use esker_bench::rendezvous::Rank;
-use esker_bench::scaling::Swept;
+use esker_bench::plan::{Fields, ParallelOptions, ParallelPlan, Subject, parse_size};
+use esker_bench::plots::page::Page;
+use esker_bench::plots::results::Results;
 use esker_cli::output::{Answer, with_spinner};
-use esker_cli::units::Bytes;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -36,8 +32,7 @@ all nodes share; --procs is the number of processes per node. Rank 0 prints the 
 With ssh, give each node its rank: --rank R --ranks N. The clocks of the nodes must be synchronized.
 
 Pools over nodes: --nodes measures several, as their clients on other nodes would (ESKER_NODE=none, unless it is set), \
-and draws the papers' scaling figures: what was measured as markers, and a model of more nodes as dashed lines. docs/cli.md \
-has the formula of the model.
+and -o draws the bandwidth against their nodes.
 
 Examples:
   esker bench field-io --nodes one,two,four --mode full,no-index --pattern A,B -o scaling.html
@@ -57,29 +52,21 @@ Examples:
 #[derive(Args)]
 #[command(after_long_help = FIELD_IO)]
 pub(crate) struct FieldIo {
-    /// Mode, or several, separated by commas
-    #[arg(long, value_name = "MODE", default_value = "full", value_delimiter = ',')]
-    mode: Vec<Mode>,
-    /// Access pattern, or several, separated by commas
-    #[arg(long, value_name = "PATTERN", default_value = "A", value_delimiter = ',')]
-    #[arg(ignore_case = true)]
-    pattern: Vec<Pattern>,
-    /// Contention on a forecast's Key-Value, or several, separated by commas
-    #[arg(long, value_name = "CONTENTION", default_value = "low", value_delimiter = ',')]
-    contention: Vec<Contention>,
+    #[command(flatten)]
+    fields: Fields,
     /// Size of a field, or several sizes, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
-    size: Vec<Bytes>,
+    #[arg(value_parser = parse_size)]
+    size: Vec<u64>,
     /// Operations of each process in each repeat [default: 512 MiB, 8 to 2000 operations]
     #[arg(long, value_name = "N")]
     ops: Option<u32>,
-    /// Object class of Key-Values, or several, separated by commas
-    #[arg(long, value_name = "CLASS", default_value = "SX", value_delimiter = ',')]
-    class_kv: Vec<String>,
     #[command(flatten)]
-    scaling: ScalingArgs,
+    pools: Pools,
     #[command(flatten)]
-    common: Common,
+    options: ParallelOptions,
+    #[command(flatten)]
+    json: JsonFile,
 }
 
 /// Measure segments: all processes transfer large objects in step, as IOR does
@@ -94,170 +81,64 @@ pub(crate) struct Segments {
     segments: u32,
     /// Size of a segment, or several sizes, separated by commas
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
-    size: Vec<Bytes>,
+    #[arg(value_parser = parse_size)]
+    size: Vec<u64>,
     /// Number of iterations in each repeat, each with new objects
     #[arg(long, value_name = "N", default_value_t = 5)]
     iterations: u32,
     #[command(flatten)]
-    scaling: ScalingArgs,
+    pools: Pools,
     #[command(flatten)]
-    common: Common,
-}
-
-/// Options that both share.
-#[derive(Args)]
-struct Common {
-    #[command(flatten)]
-    pool: BenchPool,
-    /// Number of processes on each node, or several numbers, separated by commas
-    #[arg(long, value_name = "N", default_value = "2", value_delimiter = ',')]
-    procs: Vec<u32>,
-    /// Object class of Arrays, or several, separated by commas
-    #[arg(long, value_name = "CLASS", default_value = "S1", value_delimiter = ',')]
-    class_array: Vec<String>,
-    /// Number of repeats of each combination
-    #[arg(long, value_name = "R", default_value_t = 3)]
-    repeat: u32,
-    /// Read back and compare every byte, in an unmeasured pass
-    #[arg(long)]
-    verify: bool,
-    /// Seed of the data
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
-    #[arg(long, value_name = "HOW", default_value = "sockets")]
-    pin: Pin,
-    /// Directory through which the nodes communicate, on a file system that they share
-    #[arg(long, value_name = "DIR")]
-    rendezvous: Option<PathBuf>,
-    /// Rank of this node [default: set by srun or mpirun]
-    #[arg(long, value_name = "R", requires = "ranks")]
-    rank: Option<u32>,
-    /// Number of ranks [default: set by srun or mpirun]
-    #[arg(long, value_name = "N", requires = "rank")]
-    ranks: Option<u32>,
-    /// Write the time of every event to this CSV file [default: beside the file of --json]
-    #[arg(long, value_name = "FILE")]
-    traces: Option<PathBuf>,
+    options: ParallelOptions,
     #[command(flatten)]
     json: JsonFile,
 }
 
+/// Pools over more and more nodes.
+#[derive(Args)]
+struct Pools {
+    /// Measure each of these pools over nodes, separated by commas
+    #[arg(long = "nodes", value_name = "POOL", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["pool", "path", "targets", "durability", "huge_pages", "no_write_buffer", "rendezvous", "rank", "traces"])]
+    names: Vec<String>,
+    /// HTML page with plots to write
+    #[arg(short, long, value_name = "FILE", requires = "names")]
+    output: Option<PathBuf>,
+}
+
 impl FieldIo {
     pub(crate) fn run(self) -> Result<Answer> {
-        if !self.scaling.nodes.is_empty() {
-            let sweep = self.sweep();
-            return self.scaling.run(sweep, &self.common.json);
-        }
-        let fields = Fields {
-            modes: self.mode,
-            patterns: self.pattern,
-            contentions: self.contention,
-            classes_kv: self.class_kv,
-        };
-        self.common.run(Subject::Fields(fields), &self.size, self.ops)
-    }
-
-    /// The options of the same command on one pool.
-    fn sweep(&self) -> Sweep {
-        let listed = |names: Vec<&str>| names.join(",");
-        let own = [
-            ("--mode", listed(self.mode.iter().map(|mode| mode.name()).collect())),
-            ("--pattern", listed(self.pattern.iter().map(|pattern| pattern.name()).collect())),
-            ("--contention", listed(self.contention.iter().map(|one| one.name()).collect())),
-            ("--class-kv", self.class_kv.join(",")),
-        ];
-        self.common.sweep(Swept::FieldIo, own, &self.size, self.ops)
+        let Self { fields, size: sizes, ops, options, .. } = self;
+        let subject = Subject::Fields(fields);
+        let plan = ParallelPlan { subject, sizes, ops, options, variables: Vec::new() };
+        run(plan, &self.pools, "field-io", &self.json)
     }
 }
 
 impl Segments {
     pub(crate) fn run(self) -> Result<Answer> {
-        if !self.scaling.nodes.is_empty() {
-            let objects: Vec<_> = self.objects.iter().map(|one| one.name()).collect();
-            let own =
-                [("--objects", objects.join(",")), ("--iterations", self.iterations.to_string())];
-            let count = Some(self.segments);
-            let sweep = self.common.sweep(Swept::Segments, own, &self.size, count);
-            return self.scaling.run(sweep, &self.common.json);
-        }
-        let subject = Subject::Segments { objects: self.objects, count: self.segments };
-        self.common.run(subject, &self.size, Some(self.iterations))
+        let Self { objects, segments: count, size: sizes, options, .. } = self;
+        let (subject, ops) = (Subject::Segments { objects, count }, Some(self.iterations));
+        let plan = ParallelPlan { subject, sizes, ops, options, variables: Vec::new() };
+        run(plan, &self.pools, "segments", &self.json)
     }
 }
 
-impl Common {
-    /// The options of the same command on one pool.
-    fn sweep<const N: usize>(
-        &self,
-        swept: Swept,
-        own: [(&str, String); N],
-        sizes: &[Bytes],
-        ops: Option<u32>,
-    ) -> Sweep {
-        let shared = [
-            ("--class-array", self.class_array.join(",")),
-            ("--repeat", self.repeat.to_string()),
-            ("--seed", self.seed.to_string()),
-            ("--pin", self.pin.name().to_owned()),
-        ];
-        let options = own.into_iter().chain(shared);
-        let options = options.flat_map(|(name, value)| [name.to_owned(), value]);
-        let verify = self.verify.then(|| "--verify".to_owned());
-        let sizes: Vec<_> = sizes.iter().map(|size| size.0.to_string()).collect();
-        Sweep {
-            swept,
-            words: options.chain(verify).collect(),
-            procs: self.procs.clone(),
-            sizes: sizes.join(","),
-            ops,
-        }
-    }
-
-    fn run(self, subject: Subject, sizes: &[Bytes], ops: Option<u32>) -> Result<Answer> {
-        self.json.check()?;
-        let plan = ParallelPlan {
-            launcher: launcher("worker")?,
-            field_launcher: launcher("field-worker")?,
-            pool: self.pool.clone(),
-            subject,
-            sizes: sizes.iter().map(|size| size.0).collect(),
-            ops,
-            who: self.who()?,
-            node: node_name(),
-            traces: self.traces.clone().or_else(|| self.json.traces()),
-            pin: self.pin,
-            procs: self.procs,
-            repeat: self.repeat,
-            classes_array: self.class_array,
-            verify: self.verify,
-            seed: self.seed,
-            rendezvous: self.rendezvous,
-        };
+fn run(mut plan: ParallelPlan, pools: &Pools, name: &str, json: &JsonFile) -> Result<Answer> {
+    json.check()?;
+    if pools.names.is_empty() {
+        plan.options.traces = plan.options.traces.or_else(|| json.traces());
         let report = with_spinner(|note| plan.run(note))?;
-        match report {
-            Some(report) => self.json.answer(&report),
-            None => Ok(Answer::new(json!(null), "")),
-        }
+        return report
+            .map_or_else(|| Ok(Answer::new(json!(null), "")), |report| json.answer(&report));
     }
-
-    fn who(&self) -> Result<Rank> {
-        match (self.rank, self.ranks) {
-            (Some(rank), Some(ranks)) => Rank { rank, ranks }.checked(),
-            // The ranks of a batch job's variables may not be meant for this command.
-            _ if self.rendezvous.is_none() => match Rank::from_environment()? {
-                Rank { ranks: 1, .. } => Ok(Rank::ALONE),
-                Rank { rank, ranks } => Err(Error::new(
-                    ErrorKind::Invalid,
-                    format!(
-                        "this is rank {rank} of {ranks}: give all ranks --rendezvous with a directory that \
-                         they share, or --rank 0 --ranks 1 to measure on this node alone"
-                    ),
-                )),
-            },
-            _ => Rank::from_environment(),
-        }
+    let found = with_spinner(|note| plan.run_on_pools(&pools.names, note))?;
+    if let Some(output) = &pools.output {
+        let results = Results::from_json(&format!("esker bench {name} --nodes"), json!(found))?;
+        let title = format!("esker bench {name} on more and more nodes");
+        report::write(&Page::from_results(&title, &[results])?, output, None)?;
     }
+    json.answer(&found)
 }
 
 impl JsonFile {
@@ -266,10 +147,4 @@ impl JsonFile {
         let path = self.json.as_deref().filter(|path| *path != Path::new("-"))?;
         Some(path.with_extension("traces.csv"))
     }
-}
-
-/// The name of this node in Slurm, or the host name.
-fn node_name() -> String {
-    std::env::var("SLURMD_NODENAME")
-        .unwrap_or_else(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }

@@ -1,5 +1,5 @@
 //! Options of `esker bench mdtest` and `esker bench ior`, and those of the original programs that are refused.
-use super::{JsonFile, launcher};
+use super::JsonFile;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use dfs::NewDfs;
@@ -96,7 +96,7 @@ impl Common {
             procs,
             iterations: self.iterations,
             delay_s,
-            stonewall_s: (stonewall_s > 0).then(|| f64::from(stonewall_s)),
+            stonewall_s,
             seed: self.seed,
             pin: self.pin,
         }
@@ -117,7 +117,7 @@ impl Common {
         };
         let beside = Baselines { nothing: self.alone, ..self.beside.clone() };
         let note: Note<'_> = &mut |what| bar.say(what);
-        let systems = FileSystems::new(&launcher("posix-worker")?, &subject, &beside, note)?;
+        let systems = FileSystems::new(&subject, &beside, note)?;
         let mut outcome = measure(&systems, note)?;
         if let (name, Some(options)) = &work.genuine
             && (self.genuine.is_some() || !self.alone)

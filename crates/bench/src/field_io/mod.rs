@@ -28,18 +28,6 @@ pub enum Mode {
     NoIndex,
 }
 
-impl Mode {
-    /// Name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::NoContainers => "no-containers",
-            Self::NoIndex => "no-index",
-        }
-    }
-}
-
 /// Contention on forecast indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -48,17 +36,6 @@ pub enum Contention {
     Low,
     /// One index for all processes.
     High,
-}
-
-impl Contention {
-    /// Name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::High => "high",
-        }
-    }
 }
 
 /// The access pattern (section V-C).
@@ -70,17 +47,6 @@ pub enum Pattern {
     /// Repeated writes by half of the processes while the other half reads the same fields.
     #[value(name = "B")]
     B,
-}
-
-impl Pattern {
-    /// Name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::B => "B",
-        }
-    }
 }
 
 /// Identifies a field by its owner and its number there.

@@ -22,17 +22,6 @@ pub enum Objects {
     Shared,
 }
 
-impl Objects {
-    /// Name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Shared => "shared",
-        }
-    }
-}
-
 /// Layout of the data that operations transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segments {

@@ -1,4 +1,5 @@
 //! Object ids as programs choose them.
+use crate::names::Named;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +34,7 @@ pub enum Ids {
 
 impl std::fmt::Display for Ids {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
     }
 }
 
@@ -47,19 +48,6 @@ impl Ids {
         Self::Ranks,
         Self::Blocks,
     ];
-
-    /// Name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Consecutive => "consecutive",
-            Self::Random => "random",
-            Self::Strided16 => "strided16",
-            Self::Strided4096 => "strided4096",
-            Self::Ranks => "ranks",
-            Self::Blocks => "blocks",
-        }
-    }
 
     /// The user's bits of the `number`-th object: those of the upper and the lower word.
     pub(super) fn bits(self, number: u64, rng: &mut Rng) -> (u64, u64) {

@@ -1,6 +1,7 @@
 //! The report as text: for each class and number of nodes, the ids that are spread least evenly.
-use super::{Evenness, Kind, Placed, PlacementReport};
-use crate::table::Table;
+use super::{Evenness, Placed, PlacementReport};
+use crate::names::Named;
+use crate::table::new_table;
 use std::fmt;
 
 const HEADINGS: &str =
@@ -14,10 +15,10 @@ impl fmt::Display for PlacementReport {
             "ids: those of each row that are spread least evenly; ideal: result of an ideal hash, 1% to 99%"
         )?;
         writeln!(f)?;
-        let mut table = Table::new(HEADINGS);
+        let mut table = new_table(HEADINGS);
         let alike = self.placements.chunk_by(|one, next| one.is_like(next));
         alike.filter_map(worst).for_each(|placed| table.row(row(placed)));
-        writeln!(f, "{table}")?;
+        writeln!(f, "{}", table.text())?;
         writeln!(f)?;
         let uneven: Vec<_> = self.placements.iter().filter(|placed| placed.is_uneven()).collect();
         if uneven.is_empty() {
@@ -61,17 +62,6 @@ impl Placed {
     }
 }
 
-impl Kind {
-    /// Name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Array => "array",
-            Self::Kv => "kv",
-        }
-    }
-}
-
 fn worst(alike: &[Placed]) -> Option<&Placed> {
     let fullest = |placed: &Placed| placed.over_targets.max_over_mean;
     alike.iter().max_by(|one, other| fullest(one).total_cmp(&fullest(other)))
@@ -85,11 +75,11 @@ fn row(placed: &Placed) -> [String; 13] {
         format!("{low:.4} to {high:.4}")
     };
     [
-        placed.kind.name().to_owned(),
+        placed.kind.name(),
         placed.class.clone(),
         placed.nodes.to_string(),
         placed.targets.to_string(),
-        placed.ids.name().to_owned(),
+        placed.ids.name(),
         ratio(targets),
         band(targets),
         format!("{:.1}", targets.stddev),

@@ -1,50 +1,100 @@
 //! `esker bench compare`: the same workload on several stores, alternating (A B A B).
-use super::Note;
 use super::work_dir::{Capacity, Store, WorkDir};
+use super::{Benchmark, Measurement, Note, memory_or_temporary, parse_size};
 use crate::metrics::Statistics;
-use crate::processes::Launcher;
 use crate::report::{Latency, Report, Run, SCHEMA};
-use crate::table::{Table, or_dash};
+use crate::table::{new_table, or_dash};
+use clap::{Args, ValueEnum};
 use esker::types::info::Durability;
+use esker_cli::DurabilityArg;
 use esker_cli::units::{Bytes, rounded};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// The benchmark that runs on each store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `bench array`, with these options.
-    Array(Vec<String>),
-    /// `bench kv`.
-    Kv,
-    /// `bench field-io`, with these options.
-    FieldIo(Vec<String>),
+const METHOD: &str = "\
+The stores alternate (A B A B) in each round, so other load on the machine affects all of them alike. The limit is \
+measured too: pwrite and pread of the same blocks by the same processes, alternating with the stores. Ratios between \
+stores are means over all rounds of the ratio within a round.
+
+The stores:
+  native    a temporary pool of this machine
+  posix     a temporary pool of plain files, with the layout of the 2022 paper
+  files     plain files: one per object, in one directory per process; there is no index, so it is compared
+            with field-io in pattern A only
+  rados     the pool in Ceph that ESKER_BENCH_RADOS names, else rados:esker
+  daos      the pool of a DAOS system that ESKER_BENCH_DAOS names, else daos:esker
+  POOL      an existing pool: label, UUID or URL
+
+`rados` and `daos` are left out, and named as absent with the reason, where they cannot be opened. All others must be there.
+
+Examples:
+  esker bench compare --stores native,posix,files --procs 1,2 --json compare.json
+  esker bench compare --stores native,posix,rados,daos
+  esker bench compare --stores native,posix --workload field-io --mode full --pattern B
+  esker bench report compare.json -o report.html";
+
+/// Compare several stores under the same workload
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = METHOD)]
+pub struct Comparison {
+    /// Stores, separated by commas; ratios are relative to the first
+    #[arg(
+        long,
+        value_name = "STORES",
+        default_value = "native,posix,files",
+        value_delimiter = ','
+    )]
+    pub stores: Vec<Store>,
+    /// Workload to measure
+    #[arg(long, value_name = "WORKLOAD", default_value = "array")]
+    pub workload: Workload,
+    /// Index each Array in a Key-Value of its process (array only)
+    #[arg(long)]
+    pub indexed: bool,
+    /// Mode of field-io: full, no-containers, no-index
+    #[arg(long, value_name = "MODE", default_value = "full")]
+    pub mode: String,
+    /// Access pattern of field-io: A, B
+    #[arg(long, value_name = "PATTERN", default_value = "A")]
+    pub pattern: String,
+    /// Contention of field-io on the index: low, high
+    #[arg(long, value_name = "LEVEL", default_value = "low")]
+    pub contention: String,
+    /// Size of an object, or several sizes, separated by commas
+    #[arg(long = "size", value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
+    #[arg(value_parser = parse_size)]
+    pub sizes: Vec<u64>,
+    /// Number of processes, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "1", value_delimiter = ',')]
+    pub procs: Vec<u32>,
+    /// Operations of each process in each phase [default: 256 MiB, 64 to 20000 operations]
+    #[arg(long, value_name = "N")]
+    pub ops: Option<u64>,
+    /// Number of rounds; each measures all stores
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: u32,
+    /// Durability of temporary stores; with commit, plain files are synced too
+    #[arg(long, value_name = "LEVEL", default_value = "process")]
+    pub durability: DurabilityArg,
+    /// Compare what is read with what was written, in an unmeasured phase
+    #[arg(long)]
+    pub verify: bool,
+    /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
+    #[arg(long = "path", value_name = "DIR")]
+    #[arg(default_value_os_t = memory_or_temporary(), hide_default_value = true)]
+    pub folder: PathBuf,
 }
 
-/// A comparison of stores.
-#[derive(Clone, Debug)]
-pub struct Comparison {
-    /// How to start processes.
-    pub launcher: Launcher,
-    /// Directory for new stores.
-    pub folder: PathBuf,
-    /// The stores; ratios are to the first.
-    pub stores: Vec<Store>,
-    /// The benchmark that runs on each store.
-    pub kind: Kind,
-    /// Bytes of an operation.
-    pub sizes: Vec<u64>,
-    /// Processes at once.
-    pub procs: Vec<u32>,
-    /// Operations of each process in each phase; chosen by size if not given.
-    pub ops: Option<u64>,
-    /// Number of rounds.
-    pub rounds: u32,
-    /// Durability of writes, for new stores.
-    pub durability: Durability,
-    /// Compare all data that is read with what was written.
-    pub verify: bool,
+/// The workload on each store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Arrays, as `esker bench array`
+    Array,
+    /// Key-Values, as `esker bench kv`
+    Kv,
+    /// Weather fields, as `esker bench field-io`
+    FieldIo,
 }
 
 /// Payload of one process in one phase if the number of operations is not given.
@@ -54,13 +104,11 @@ const DEFAULT_OPS_MAX: u64 = 20_000;
 
 /// The results of all rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compared {
+struct Compared {
     stores: Vec<String>,
-    /// Absent stores, with the reason.
-    absent: Vec<(String, String)>,
     lines: Vec<Line>,
     /// The report, with the members of the comparison.
-    pub report: Value,
+    report: Value,
 }
 
 /// One phase: each store in each round.
@@ -71,19 +119,19 @@ struct Line {
     runs: Vec<Vec<Run>>,
 }
 
-impl Comparison {
-    /// Measures all available stores in all rounds.
-    ///
-    /// # Errors
-    /// If a store cannot be created, none is available, or a benchmark fails.
-    pub fn run(mut self, note: Note<'_>) -> Result<Compared> {
+impl Benchmark for Comparison {
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
         self.check()?;
-        let absent = self.leave_out_absent(note)?;
-        let mut compared = self.measure(note)?;
+        let mut present = self.clone();
+        let absent = present.leave_out_absent(note)?;
+        let mut compared = present.measure(note)?;
         compared.report["absent"] = absent.iter().cloned().collect();
-        Ok(Compared { absent, ..compared })
+        let text = format!("{compared}\n{}", said(&absent)).trim_end().to_owned();
+        Ok(Measurement { report: compared.report, text })
     }
+}
 
+impl Comparison {
     /// Leaves out absent stores. Returns each with the reason.
     fn leave_out_absent(&mut self, note: Note<'_>) -> Result<Vec<(String, String)>> {
         let mut absent = Vec::new();
@@ -101,9 +149,8 @@ impl Comparison {
     }
 
     fn measure(&self, note: Note<'_>) -> Result<Compared> {
-        let work_dir =
-            WorkDir::new(&self.launcher, &self.folder, &self.stores, &self.capacity(), note)?;
-        let runner = work_dir.runner(&self.launcher);
+        let work_dir = WorkDir::new(&self.folder, &self.stores, &self.capacity(), note)?;
+        let runner = work_dir.runner()?;
         let mut measured: Vec<(usize, Report)> = Vec::new();
         for round in 1..=self.rounds {
             for (index, store) in self.stores.iter().enumerate() {
@@ -127,17 +174,14 @@ impl Comparison {
         super::check(&self.sizes, &self.procs)?;
         let refuse = |message: &str| Err(Error::new(ErrorKind::Invalid, message));
         let twice = |store: &Store| self.stores.iter().filter(|one| *one == store).count() > 1;
-        match &self.kind {
+        match self.workload {
             _ if self.rounds == 0 || self.ops == Some(0) => {
                 refuse("rounds and operations must be at least 1")
             }
             _ if self.stores.len() < 2 || self.stores.iter().any(twice) => {
                 refuse("name at least two different stores: --stores native,posix")
             }
-            Kind::FieldIo(options)
-                if self.stores.iter().any(Store::is_files)
-                    && options.iter().any(|word| word == "B") =>
-            {
+            Workload::FieldIo if self.stores.iter().any(Store::is_files) && self.pattern == "B" => {
                 refuse(
                     "plain files have no index for pattern B: leave out `files`, or choose pattern A",
                 )
@@ -155,23 +199,31 @@ impl Comparison {
         let bytes = self.sizes.iter().map(|&size| procs * self.ops_of(size) * size).max();
         let entries = self.sizes.iter().map(|&size| procs * self.ops_of(size) * 2).max();
         let (bytes, entries) = (bytes.unwrap_or(0), entries.unwrap_or(0));
-        Capacity { bytes, entries, targets: None, durability: self.durability }
+        Capacity { bytes, entries, targets: None, durability: self.durability.into() }
     }
 
     /// On plain files every workload is one file per object.
     fn words(&self, store: &Store, url: &str, size: u64, procs: u32) -> Vec<String> {
-        let (workload, sized, rounds, options): (_, _, _, &[String]) = match &self.kind {
-            Kind::Kv => ("kv", "--value", "--rounds", &[]),
-            Kind::Array(options) => ("array", "--size", "--rounds", options),
-            Kind::FieldIo(_) if store.is_files() => ("array", "--size", "--rounds", &[]),
-            Kind::FieldIo(options) => ("field-io", "--size", "--repeat", options),
+        let field_io = self.workload == Workload::FieldIo && !store.is_files();
+        let (workload, sized, rounds) = match self.workload {
+            Workload::Kv => ("kv", "--value", "--rounds"),
+            _ if field_io => ("field-io", "--size", "--repeat"),
+            _ => ("array", "--size", "--rounds"),
         };
         let numbers = [size.to_string(), procs.to_string(), self.ops_of(size).to_string()];
         let [size, procs, ops] = numbers.each_ref().map(String::as_str);
         let fixed =
             [workload, "--pool", url, sized, size, "--procs", procs, "--ops", ops, rounds, "1"];
         let mut words: Vec<_> = fixed.iter().map(|word| (*word).to_owned()).collect();
-        words.extend(options.iter().cloned());
+        if field_io {
+            let Self { mode, pattern, contention, .. } = self;
+            let options = [("--mode", mode), ("--pattern", pattern), ("--contention", contention)];
+            words.extend(
+                options.into_iter().flat_map(|(name, value)| [name.to_owned(), value.clone()]),
+            );
+        }
+        let indexed = self.indexed && self.workload == Workload::Array;
+        words.extend(indexed.then(|| "--indexed".to_owned()));
         words.extend(self.verify.then(|| "--verify".to_owned()));
         words
     }
@@ -193,7 +245,7 @@ impl Comparison {
             }
         }
         let report = self.report(measured, &stores, &lines);
-        Compared { stores, absent: Vec::new(), lines, report }
+        Compared { stores, lines, report }
     }
 
     fn report(&self, measured: &[(usize, Report)], stores: &[String], lines: &[Line]) -> Value {
@@ -203,8 +255,8 @@ impl Comparison {
         let mut settings = json!(first.settings);
         settings["stores"] = json!(stores);
         settings["rounds"] = json!(self.rounds);
-        settings["durability"] =
-            json!(if self.durability == Durability::Commit { "commit" } else { "process" });
+        let is_durable = Durability::from(self.durability) == Durability::Commit;
+        settings["durability"] = json!(if is_durable { "commit" } else { "process" });
         json!({
             "schema": SCHEMA, "host": first.host, "settings": settings, "runs": runs, "compared": ratios,
         })
@@ -323,10 +375,10 @@ impl std::fmt::Display for Compared {
         headings.extend(self.stores.iter().map(|store| format!(">{store}")));
         let first = self.stores.first().map_or("", String::as_str);
         headings.extend(self.stores.iter().skip(1).map(|store| format!(">{first}/{store}")));
-        let mut table = Table::new(&headings.join("|"));
+        let mut table = new_table(&headings.join("|"));
         self.lines.iter().for_each(|line| table.row(row(line, self.stores.len())));
         writeln!(f, "MiB/s, and the share of the limit; {first}/STORE: ratio of {first} to STORE")?;
-        write!(f, "{table}{}", said(&self.absent))
+        f.write_str(&table.text())
     }
 }
 

@@ -7,7 +7,7 @@ use crate::job::WARM_UP;
 use crate::measure::Tally;
 use crate::plan::location;
 use crate::plan::scratch::OwnPool;
-use crate::processes::{Launcher, Processes};
+use crate::processes::{Processes, WorkerKind};
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
 use esker::Wait;
@@ -33,9 +33,6 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = ABOUT)]
 pub struct EnginePlan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// The temporary pool.
     #[command(flatten)]
     pub own: OwnPool,
@@ -77,11 +74,23 @@ pub struct EnginePlan {
 }
 
 impl Benchmark for EnginePlan {
-    const WORKER: &'static str = "engine-worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let outcome = Self { launcher, ..self }.run(note)?;
-        Ok(outcome.into())
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        check(&[self.chunk_bytes, self.value_bytes], &self.procs)?;
+        self.check()?;
+        let location = self.own.open(self.needs(), note)?;
+        location.create_container(CONTAINER)?;
+        let shared = Shared {
+            pool: location.url.clone(),
+            uuid: location.pool()?.info().wait()?.uuid,
+            secret: esker_os::random_bytes()?,
+        };
+        let (_engine, addresses) = serve(WorkerKind::Engine, &shared)?;
+        let mut runs = Vec::new();
+        for case in self.cases() {
+            let tallies = self.measure(case, &shared, &addresses, note)?;
+            runs.extend(runs_of(case, &tallies));
+        }
+        Ok(Report::new(Host::for_folder(&location.folder)?, self.settings(&location)?, runs).into())
     }
 }
 
@@ -118,30 +127,6 @@ struct Tallies {
 }
 
 impl EnginePlan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If the pool cannot be created or served, or an option is invalid; with [`EnginePlan::verify`],
-    /// [`ErrorKind::Corrupt`] if the data read is not that written.
-    pub fn run(&self, note: Note<'_>) -> Result<Report> {
-        check(&[self.chunk_bytes, self.value_bytes], &self.procs)?;
-        self.check()?;
-        let location = self.own.open(&self.launcher, self.needs(), note)?;
-        location.create_container(CONTAINER)?;
-        let shared = Shared {
-            pool: location.url.clone(),
-            uuid: location.pool()?.info().wait()?.uuid,
-            secret: esker_os::random_bytes()?,
-        };
-        let (_engine, addresses) = serve(&self.launcher, &shared)?;
-        let mut runs = Vec::new();
-        for case in self.cases() {
-            let tallies = self.measure(case, &shared, &addresses, note)?;
-            runs.extend(runs_of(case, &tallies));
-        }
-        Ok(Report::new(Host::for_folder(&location.folder)?, self.settings(&location)?, runs))
-    }
-
     fn check(&self) -> Result<()> {
         let in_flight = &self.in_flight;
         if in_flight.is_empty() || !in_flight.iter().all(|n| (1..=IN_FLIGHT_MAX).contains(n)) {
@@ -204,7 +189,7 @@ impl EnginePlan {
             fabric: case.fabric,
             seed: self.seed,
         };
-        start_clients(&self.launcher, case.procs, job)
+        start_clients(WorkerKind::Engine, case.procs, job)
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.

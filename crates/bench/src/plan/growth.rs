@@ -8,7 +8,7 @@ use crate::growth::worker::{ENTRIES_MAX, GrowthJob};
 use crate::host::Host;
 use crate::job::{Index, Job, StoreJob, Workload};
 use crate::measure::{Measured, Tally};
-use crate::processes::{Launcher, Processes};
+use crate::processes::{Launcher, Processes, WorkerKind};
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
 use esker_types::{Error, ErrorKind, Result};
@@ -32,9 +32,6 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = METHOD)]
 pub struct GrowthPlan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// The pool.
     #[command(flatten)]
     pub pool: BenchPool,
@@ -65,11 +62,19 @@ pub struct GrowthPlan {
 }
 
 impl Benchmark for GrowthPlan {
-    const WORKER: &'static str = "growth-worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let outcome = Self { launcher, ..self }.run(note)?;
-        Ok(outcome.into())
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        self.check()?;
+        let location = self.pool.open_or_create(|| self.needs(), note)?;
+        let host = Host::for_folder(&location.folder)?;
+        let mut runs = Vec::new();
+        for &kind in &self.kinds {
+            location.in_container(|container| {
+                self.grow(&location, kind, container, note, &mut runs)?;
+                note("removing what was stored");
+                Ok(())
+            })?;
+        }
+        Ok(Report::new(host, self.settings(&location)?, runs).into())
     }
 }
 
@@ -97,26 +102,6 @@ impl Kind {
 }
 
 impl GrowthPlan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If the pool cannot be created or opened, or is too small, or an option is invalid;
-    /// [`ErrorKind::Corrupt`] if data read is not that written.
-    pub fn run(&self, note: Note<'_>) -> Result<Report> {
-        self.check()?;
-        let location = self.pool.open_or_create(&self.launcher, || self.needs(), note)?;
-        let host = Host::for_folder(&location.folder)?;
-        let mut runs = Vec::new();
-        for &kind in &self.kinds {
-            location.in_container(|container| {
-                self.grow(&location, kind, container, note, &mut runs)?;
-                note("removing what was stored");
-                Ok(())
-            })?;
-        }
-        Ok(Report::new(host, self.settings(&location)?, runs))
-    }
-
     fn check(&self) -> Result<()> {
         let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
         esker_cli::class_of(&self.class)?;
@@ -150,7 +135,7 @@ impl GrowthPlan {
         runs: &mut Vec<Run>,
     ) -> Result<()> {
         let job = self.job(location, kind, container);
-        let mut process = Process::start(&self.launcher, &job)?;
+        let mut process = Process::start(&job)?;
         let mut stored = 0;
         for &entries in &self.entries {
             note(&format!("growing to {entries} entries"));
@@ -180,7 +165,7 @@ impl GrowthPlan {
         let get = process.take(GrowthStep::Get { entries, ops })?;
         let mut open = Tally::default();
         for _ in 0..OPENINGS {
-            let mut fresh = Process::start(&self.launcher, job)?;
+            let mut fresh = Process::start(job)?;
             open.add_round(&[fresh.take(GrowthStep::Open { entries })?]);
         }
         let [append, put, pread, get] = [append, put, pread, get].map(tally);
@@ -231,8 +216,9 @@ impl GrowthPlan {
 struct Process(Processes);
 
 impl Process {
-    fn start(launcher: &Launcher, job: &GrowthJob) -> Result<Self> {
-        Processes::start(launcher, std::slice::from_ref(job)).map(Self)
+    fn start(job: &GrowthJob) -> Result<Self> {
+        let launcher = Launcher::for_kind(WorkerKind::Growth)?;
+        Processes::start(&launcher, std::slice::from_ref(job)).map(Self)
     }
 
     fn take(&mut self, step: GrowthStep) -> Result<Measured> {

@@ -5,7 +5,6 @@ use super::{
 use crate::host::Host;
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
-use crate::processes::Launcher;
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
 use esker_types::Result;
@@ -19,9 +18,6 @@ use std::path::PathBuf;
 #[command(after_long_help = "Example:
   esker bench limit --path /dev/shm --size 8KiB,1MiB --procs 1,2")]
 pub struct LimitPlan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
     #[arg(long = "path", value_name = "DIR")]
     #[arg(default_value_os_t = memory_or_temporary(), hide_default_value = true)]
@@ -43,22 +39,7 @@ pub struct LimitPlan {
 }
 
 impl Benchmark for LimitPlan {
-    const WORKER: &'static str = "worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let outcome = Self { launcher, ..self }.run(note)?;
-        Ok(outcome.into())
-    }
-}
-
-const PHASES: [LoadStep; 3] = [LoadStep::Pwrite, LoadStep::Pread, LoadStep::Memcpy];
-
-impl LimitPlan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If the directory cannot be written, or an option is invalid.
-    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
         check(&self.sizes, &self.procs)?;
         let host = Host::for_folder(&self.folder)?;
         let mut runs = Vec::new();
@@ -68,9 +49,13 @@ impl LimitPlan {
                 self.measure(procs, size, host.medium == "block", note, &mut runs)?;
             }
         }
-        Ok(Report::new(host, self.settings(), runs))
+        Ok(Report::new(host, self.settings(), runs).into())
     }
+}
 
+const PHASES: [LoadStep; 3] = [LoadStep::Pwrite, LoadStep::Pread, LoadStep::Memcpy];
+
+impl LimitPlan {
     /// Syncs are measured on block media only.
     fn measure(
         &self,
@@ -80,7 +65,7 @@ impl LimitPlan {
         note: Note<'_>,
         runs: &mut Vec<Run>,
     ) -> Result<()> {
-        let mut processes = start_processes(&self.launcher, &self.job(procs, size))?;
+        let mut processes = start_processes(&self.job(procs, size))?;
         for step in PHASES.into_iter().chain(synced.then_some(LoadStep::PwriteSync)) {
             note(step.name());
             let mut tally = Tally::default();

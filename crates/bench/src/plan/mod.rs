@@ -13,6 +13,7 @@ pub mod s3;
 mod scratch;
 pub(crate) mod served;
 pub mod store;
+mod summary;
 pub mod tensors;
 pub mod tx;
 pub mod work_dir;
@@ -23,7 +24,7 @@ pub use engine::EnginePlan;
 pub use fields::FieldsPlan;
 pub use growth::GrowthPlan;
 pub use limit::LimitPlan;
-pub use parallel::{Fields, ParallelPlan, Subject};
+pub use parallel::{Fields, ParallelOptions, ParallelPlan, Subject};
 pub use rados::RadosPlan;
 pub use s3::S3Plan;
 pub use scratch::{OwnPool, memory_or_temporary};
@@ -35,7 +36,7 @@ pub use zarr::ZarrPlan;
 use crate::clock::monotonic_ns;
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
-use crate::processes::{Launcher, Processes};
+use crate::processes::{Launcher, Processes, WorkerKind};
 use crate::report::Report;
 use crate::worker::Order;
 use esker_cli::units::Bytes;
@@ -46,14 +47,12 @@ use serde_json::{Value, json};
 
 /// A benchmark whose options are its plan.
 pub trait Benchmark {
-    /// Hidden command by which its processes serve.
-    const WORKER: &'static str;
-
-    /// Runs the benchmark; `launcher` starts its processes.
+    /// Runs the benchmark.
     ///
     /// # Errors
-    /// If an option is invalid; errors of the store.
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement>;
+    /// If an option is invalid, the pool cannot be created or opened, or is too small; errors of the store;
+    /// [`ErrorKind::Corrupt`] if data is compared and is not that written.
+    fn run(&self, note: Note<'_>) -> Result<Measurement>;
 }
 
 /// Result of a benchmark.
@@ -114,9 +113,20 @@ fn check(sizes: &[u64], procs: &[u32]) -> Result<()> {
     Ok(())
 }
 
+/// Checks the number of repetitions, an option with this name.
+fn check_repetitions(name: &str, number: u32, most: u32) -> Result<()> {
+    match (1..=most).contains(&number) {
+        true => Ok(()),
+        false => {
+            Err(Error::new(ErrorKind::Invalid, format!("the number of {name} must be 1 to {most}")))
+        }
+    }
+}
+
 /// Starts one process for each rank of a job.
-fn start_processes(launcher: &Launcher, job: &Job) -> Result<Processes> {
-    Processes::start_ranks(launcher, job.procs, |rank| Job { rank, ..job.clone() })
+fn start_processes(job: &Job) -> Result<Processes> {
+    let launcher = Launcher::for_kind(WorkerKind::Load)?;
+    Processes::start_ranks(&launcher, job.procs, |rank| Job { rank, ..job.clone() })
 }
 
 /// Takes a step and adds its measurements.

@@ -5,7 +5,6 @@ use crate::host::Host;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter, Tally, Until, measure};
 use crate::payload::Payload;
-use crate::processes::Launcher;
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
 use esker::backend::NewContainer;
@@ -58,11 +57,9 @@ pub struct RadosPlan {
 }
 
 impl Benchmark for RadosPlan {
-    const WORKER: &'static str = "worker";
-
-    fn run_with(self, _: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let outcome = self.run(note)?;
-        Ok(outcome.into())
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        let variants = self.measure(note)?;
+        self.report(&variants).map(Measurement::from)
     }
 }
 
@@ -89,10 +86,7 @@ struct Work<'a> {
 
 impl RadosPlan {
     /// Measures direct calls, Field I/O, and Field I/O with several operations in flight, alternating.
-    ///
-    /// # Errors
-    /// `BadPath` if the URL is not one of Ceph; errors of the cluster; `Corrupt` if the data read is not that written.
-    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+    fn measure(&self, note: Note<'_>) -> Result<[Variant; 3]> {
         let url = RadosUrl::parse(&self.pool)?.ok_or_else(|| self.not_ceph_error())?;
         let cluster = Cluster::connect(&url.settings)?;
         let io_context = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
@@ -110,7 +104,7 @@ impl RadosPlan {
         for object in io_context.objects()? {
             io_context.write(&object?, removal()?).wait().ok();
         }
-        self.report(outcome?)
+        outcome
     }
 
     #[cold]
@@ -120,8 +114,8 @@ impl RadosPlan {
         Error::new(ErrorKind::BadPath, message)
     }
 
-    fn report(&self, variants: [Variant; 3]) -> Result<Report> {
-        let [by_hand, one, many] = &variants;
+    fn report(&self, variants: &[Variant; 3]) -> Result<Report> {
+        let [by_hand, one, many] = variants;
         let in_flight = format!("esker x{}", self.in_flight);
         let run = |store: &str, phase, tally: &Tally, limit: Option<&Tally>| {
             let name = RunName { store, workload: store, phase, procs: 1, size_bytes: self.size };

@@ -6,7 +6,7 @@ use crate::job::WARM_UP;
 use crate::measure::Tally;
 use crate::plan::location;
 use crate::plan::scratch::{OwnPool, Scratch};
-use crate::processes::{Launcher, Processes};
+use crate::processes::{Processes, WorkerKind};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::s3::{Addresses, Checksum, ClientJob, Key, ServeJob, Step, Store};
 use clap::Args;
@@ -37,9 +37,6 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = ABOUT)]
 pub struct S3Plan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// The temporary pool.
     #[command(flatten)]
     pub own: OwnPool,
@@ -74,11 +71,30 @@ pub struct S3Plan {
 }
 
 impl Benchmark for S3Plan {
-    const WORKER: &'static str = "s3-worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let outcome = Self { launcher, ..self }.run(note)?;
-        Ok(outcome.into())
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        check(&[self.size_bytes], &self.clients)?;
+        if self.rounds == 0 || self.ops == Some(0) || self.etags.is_empty() {
+            let why = "rounds, objects and kinds of ETags must be at least 1";
+            return Err(Error::new(ErrorKind::Invalid, why));
+        }
+        let peer = self.peer.as_deref().map(|url| parse_peer(url, &self.bucket)).transpose()?;
+        let scratch = self.own.make(self.needs(), note)?;
+        let key = draw_key(&scratch)?;
+        let location =
+            location::Location::open(&scratch.url(), Some(self.own.folder.clone()), None)?;
+        let (_servers, addresses) = self.serve(&location, &scratch)?;
+        let mut runs = Vec::new();
+        for &procs in &self.clients {
+            let mut subjects = self.subjects(&addresses, &key, peer.as_ref());
+            self.measure(procs, &mut subjects, note)?;
+            runs.extend(self.runs_of(procs, &subjects));
+        }
+        Ok(Report::new(
+            Host::for_folder(&location.folder)?,
+            self.settings(&location, peer.as_ref())?,
+            runs,
+        )
+        .into())
     }
 }
 
@@ -109,36 +125,6 @@ impl Subject {
 }
 
 impl S3Plan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If the pool cannot be created or served, a server refuses a request, or an option is invalid; with
-    /// [`S3Plan::verify`], [`ErrorKind::Corrupt`] if the data got is not the data put.
-    pub fn run(&self, note: Note<'_>) -> Result<Report> {
-        check(&[self.size_bytes], &self.clients)?;
-        if self.rounds == 0 || self.ops == Some(0) || self.etags.is_empty() {
-            let why = "rounds, objects and kinds of ETags must be at least 1";
-            return Err(Error::new(ErrorKind::Invalid, why));
-        }
-        let peer = self.peer.as_deref().map(|url| parse_peer(url, &self.bucket)).transpose()?;
-        let scratch = self.own.make(&self.launcher, self.needs(), note)?;
-        let key = draw_key(&scratch)?;
-        let location =
-            location::Location::open(&scratch.url(), Some(self.own.folder.clone()), None)?;
-        let (_servers, addresses) = self.serve(&location, &scratch)?;
-        let mut runs = Vec::new();
-        for &procs in &self.clients {
-            let mut subjects = self.subjects(&addresses, &key, peer.as_ref());
-            self.measure(procs, &mut subjects, note)?;
-            runs.extend(self.runs_of(procs, &subjects));
-        }
-        Ok(Report::new(
-            Host::for_folder(&location.folder)?,
-            self.settings(&location, peer.as_ref())?,
-            runs,
-        ))
-    }
-
     fn ops(&self) -> u64 {
         self.ops.unwrap_or((DEFAULT_BYTES / self.size_bytes).clamp(1, DEFAULT_OPS_MAX))
     }
@@ -161,7 +147,7 @@ impl S3Plan {
             etags: self.etags.clone(),
             size_bytes: self.size_bytes,
         };
-        serve(&self.launcher, job)
+        serve(WorkerKind::S3, job)
     }
 
     /// Memory, which is the limit, first.
@@ -230,7 +216,7 @@ impl S3Plan {
             ops: self.ops(),
             seed: self.seed,
         };
-        start_clients(&self.launcher, procs, job)
+        start_clients(WorkerKind::S3, procs, job)
     }
 
     fn runs_of(&self, procs: u32, subjects: &[Subject]) -> Vec<Run> {

@@ -1,7 +1,7 @@
 //! A pool that exists for one benchmark only.
 use super::Note;
 use super::location::Location;
-use crate::processes::Launcher;
+use crate::processes::start_janitor;
 use clap::Args;
 use esker::types::info::Durability;
 use esker_cli::units::Bytes;
@@ -53,24 +53,18 @@ impl OwnPool {
     }
 
     /// Creates and opens the pool. It is removed with the value.
-    pub(super) fn open(
-        &self,
-        launcher: &Launcher,
-        needs: (u64, u64),
-        note: Note<'_>,
-    ) -> Result<Location> {
-        let scratch = self.make(launcher, needs, note)?;
+    pub(super) fn open(&self, needs: (u64, u64), note: Note<'_>) -> Result<Location> {
+        let scratch = self.make(needs, note)?;
         Location::open(&scratch.url(), Some(self.folder.clone()), Some(scratch))
     }
 
     /// Creates the pool.
     pub(super) fn make(
         &self,
-        launcher: &Launcher,
         (data_bytes, entries): (u64, u64),
         note: Note<'_>,
     ) -> Result<Scratch> {
-        Scratch::new(launcher, &self.folder, &self.spec(data_bytes, entries), note)
+        Scratch::new(&self.folder, &self.spec(data_bytes, entries), note)
     }
 }
 
@@ -81,35 +75,30 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn new(
-        launcher: &Launcher,
-        within: &Path,
-        spec: &PoolSpec,
-        note: Note<'_>,
-    ) -> Result<Self> {
-        let scratch = Self::folder(launcher, within)?;
+    pub(super) fn new(within: &Path, spec: &PoolSpec, note: Note<'_>) -> Result<Self> {
+        let scratch = Self::folder(within)?;
         scratch.add_pool(spec, note)?;
         Ok(scratch)
     }
 
     /// The same without a pool.
-    pub(super) fn folder(launcher: &Launcher, within: &Path) -> Result<Self> {
-        Self::create_folder(launcher, within.join(format!("esker-bench-{}", std::process::id())))
+    pub(super) fn folder(within: &Path) -> Result<Self> {
+        Self::create_folder(within.join(format!("esker-bench-{}", std::process::id())))
     }
 
     /// A second directory, for plain files.
-    pub(super) fn for_plain_files(launcher: &Launcher, within: &Path) -> Result<Self> {
-        Self::create_folder(launcher, within.join(format!("esker-beside-{}", std::process::id())))
+    pub(super) fn for_plain_files(within: &Path) -> Result<Self> {
+        Self::create_folder(within.join(format!("esker-beside-{}", std::process::id())))
     }
 
     /// A third directory, for programs that are compiled.
-    pub(super) fn programs(launcher: &Launcher) -> Result<Self> {
+    pub(super) fn programs() -> Result<Self> {
         let name = format!("esker-programs-{}", std::process::id());
-        Self::create_folder(launcher, std::env::temp_dir().join(name))
+        Self::create_folder(std::env::temp_dir().join(name))
     }
 
-    fn create_folder(launcher: &Launcher, folder: PathBuf) -> Result<Self> {
-        let janitor = launcher.start_janitor(&folder)?;
+    fn create_folder(folder: PathBuf) -> Result<Self> {
+        let janitor = start_janitor(&folder)?;
         let scratch = Self { folder, janitor };
         std::fs::create_dir(&scratch.folder)
             .map_err(|error| Error::io(format!("creating {}", scratch.folder.display()), &error))?;

@@ -1,6 +1,5 @@
 //! Temporary pools over nodes, whose engines serve them over TCP on loopback.
 use super::Note;
-use crate::processes::Launcher;
 use crate::runner::Runner;
 use esker::types::info::Durability;
 use esker_cli::units::Bytes;
@@ -17,17 +16,11 @@ pub(crate) struct Served {
 
 impl Served {
     /// Creates a pool in `folder` over `nodes` nodes, with the size of `spec` on each, and starts its engines.
-    pub(crate) fn new(
-        launcher: &Launcher,
-        folder: &Path,
-        spec: &PoolSpec,
-        nodes: u32,
-        note: Note<'_>,
-    ) -> Result<Self> {
+    pub(crate) fn new(folder: &Path, spec: &PoolSpec, nodes: u32, note: Note<'_>) -> Result<Self> {
         let folder = folder.display().to_string();
         let size = Bytes(spec.size_bytes);
         note(&format!("creating a pool in {folder}: engines: {nodes}, each with {size}"));
-        let runner = runner(launcher);
+        let runner = Runner::new(PathBuf::new(), Vec::new())?;
         runner.run(&words(spec, &folder, nodes))?;
         let url = format!("nodes:{folder}/{}.map", spec.label);
         Ok(Self { runner, url })
@@ -42,15 +35,6 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.runner.undo(&["pool", "destroy", "--force", &self.url]);
-    }
-}
-
-/// Runs `esker` with the environment of the processes.
-pub(crate) fn runner(launcher: &Launcher) -> Runner {
-    Runner {
-        program: launcher.esker.clone(),
-        folder: PathBuf::new(),
-        variables: launcher.variables.clone(),
     }
 }
 

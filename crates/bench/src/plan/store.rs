@@ -5,7 +5,7 @@ use super::{Benchmark, Measurement, Note, add, check, parse_size, start_processe
 use crate::host::Host;
 use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
 use crate::measure::Tally;
-use crate::processes::{Launcher, Processes};
+use crate::processes::Processes;
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
 use esker_cli::DurabilityArg;
@@ -30,7 +30,6 @@ impl BenchPool {
     /// Opens or creates the pool; `needs` are the bytes of payload and the index entries of a temporary one.
     pub(super) fn open_or_create(
         &self,
-        launcher: &Launcher,
         needs: impl FnOnce() -> (u64, u64),
         note: Note<'_>,
     ) -> Result<Location> {
@@ -38,7 +37,7 @@ impl BenchPool {
             Some(name) => Location::named(name),
             None => {
                 let durability = self.durability.map(Into::into);
-                OwnPool { durability, ..self.own.clone() }.open(launcher, needs(), note)
+                OwnPool { durability, ..self.own.clone() }.open(needs(), note)
             }
         }
     }
@@ -47,9 +46,6 @@ impl BenchPool {
 /// Options that `esker bench array`, `kv` and `tx` share.
 #[derive(Clone, Debug, Args)]
 pub struct Plan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// The kind of data.
     #[arg(skip = Workload::Kv)]
     pub workload: Workload,
@@ -128,24 +124,20 @@ pub struct KvPlan {
 }
 
 impl Benchmark for ArrayPlan {
-    const WORKER: &'static str = "worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
         let workload = Workload::Array(match (self.indexed, self.shared_index) {
             (_, true) => Index::Shared,
             (true, false) => Index::Own,
             (false, false) => Index::None,
         });
-        let plan = Plan { launcher, workload, sizes: self.sizes, ..self.plan };
+        let plan = Plan { workload, sizes: self.sizes.clone(), ..self.plan.clone() };
         plan.run(note).map(Measurement::from)
     }
 }
 
 impl Benchmark for KvPlan {
-    const WORKER: &'static str = "worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let plan = Plan { launcher, sizes: self.sizes, ..self.plan };
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        let plan = Plan { sizes: self.sizes.clone(), ..self.plan.clone() };
         plan.run(note).map(Measurement::from)
     }
 }
@@ -175,14 +167,9 @@ struct Tallies {
 }
 
 impl Plan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If the pool cannot be created or opened, or is too small, or an option is invalid; with [`Plan::verify`],
-    /// [`ErrorKind::Corrupt`] if the data read is not that written.
-    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+    fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let location = self.pool.open_or_create(&self.launcher, || self.needs(), note)?;
+        let location = self.pool.open_or_create(|| self.needs(), note)?;
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for case in self.cases(location.durable) {
@@ -257,7 +244,7 @@ impl Plan {
     /// Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &Job, durable: bool, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
-        let mut processes = start_processes(&self.launcher, job)?;
+        let mut processes = start_processes(job)?;
         note("warming up");
         processes.step(LoadStep::Write(WARM_UP))?;
         processes.step(LoadStep::Remove(WARM_UP))?;
@@ -290,7 +277,7 @@ impl Plan {
     /// Starts new processes if wanted, so that their first operations are measured.
     fn refresh(&self, processes: &mut Processes, job: &Job) -> Result<()> {
         if self.fresh {
-            *processes = start_processes(&self.launcher, job)?;
+            *processes = start_processes(job)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::{Benchmark, Measurement, Note, parse_size};
 use crate::host::Host;
 use crate::job::{LoadStep, WARM_UP};
 use crate::measure::{Measured, Tally};
-use crate::processes::{Launcher, Processes};
+use crate::processes::{Launcher, Processes, WorkerKind};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::tx::limits::{COUNT_BYTES, COUNTERS_MAX};
 use crate::tx::{KINDS, Kind, TxDone, TxJob, TxStep};
@@ -55,11 +55,9 @@ pub struct TxPlan {
 }
 
 impl Benchmark for TxPlan {
-    const WORKER: &'static str = "tx-worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let plan = Plan { launcher, sizes: self.sizes.clone(), ..self.plan };
-        Self { plan, ..self }.run(note).map(Measurement::from)
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        let plan = Plan { sizes: self.sizes.clone(), ..self.plan.clone() };
+        Self { plan, ..self.clone() }.measure_all(note).map(Measurement::from)
     }
 }
 
@@ -74,14 +72,9 @@ struct Tallies {
 }
 
 impl TxPlan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If the pool cannot be created or opened, is too small, or has no transactions, or an option is invalid; with
-    /// [`Plan::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
-    pub fn run(&self, note: Note<'_>) -> Result<Report> {
+    fn measure_all(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
-        let location = self.plan.pool.open_or_create(&self.plan.launcher, || self.needs(), note)?;
+        let location = self.plan.pool.open_or_create(|| self.needs(), note)?;
         check_transactions(&location)?;
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
@@ -135,7 +128,7 @@ impl TxPlan {
     /// Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &TxJob, location: &Location, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
-        let mut processes = TxProcesses::start(&self.plan.launcher, job)?;
+        let mut processes = TxProcesses::start(job)?;
         note("warming up");
         processes.load(LoadStep::Write(WARM_UP))?;
         processes.load(LoadStep::Remove(WARM_UP))?;
@@ -144,7 +137,7 @@ impl TxPlan {
             tallies.write_limit.add_round(&processes.load(write_limit(location.durable))?);
             tallies.read_limit.add_round(&processes.load(LoadStep::Pread)?);
             if self.plan.fresh {
-                processes = TxProcesses::start(&self.plan.launcher, job)?;
+                processes = TxProcesses::start(job)?;
             }
             self.round(&mut processes, round, &mut tallies)?;
         }
@@ -189,13 +182,14 @@ fn check_transactions(location: &Location) -> Result<()> {
 struct TxProcesses(Processes);
 
 impl TxProcesses {
-    fn start(launcher: &Launcher, job: &TxJob) -> Result<Self> {
+    fn start(job: &TxJob) -> Result<Self> {
         let with_rank = |rank| {
             let mut job = job.clone();
             job.job.rank = rank;
             job
         };
-        Processes::start_ranks(launcher, job.job.procs, with_rank).map(Self)
+        Processes::start_ranks(&Launcher::for_kind(WorkerKind::Tx)?, job.job.procs, with_rank)
+            .map(Self)
     }
 
     fn take(&mut self, step: TxStep) -> Result<Vec<TxDone>> {

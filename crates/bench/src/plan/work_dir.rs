@@ -2,7 +2,6 @@
 use super::Note;
 use super::scratch::{self, Scratch};
 use crate::load::files;
-use crate::processes::Launcher;
 use crate::runner::Runner;
 use esker::Pool;
 use esker::types::info::{Durability, OpenMode};
@@ -125,13 +124,12 @@ impl WorkDir {
     /// # Errors
     /// If there is no space, or a store cannot be created.
     pub fn new(
-        launcher: &Launcher,
         folder: &Path,
         stores: &[Store],
         capacity: &Capacity,
         note: Note<'_>,
     ) -> Result<Self> {
-        let scratch = Scratch::folder(launcher, folder)?;
+        let scratch = Scratch::folder(folder)?;
         let work_dir = Self { scratch, fsync: capacity.durability == Durability::Commit };
         if stores.contains(&Store::Native) {
             let mut spec = scratch::spec(capacity.bytes, capacity.entries, capacity.targets);
@@ -140,7 +138,7 @@ impl WorkDir {
         }
         if stores.contains(&Store::Posix) {
             let words = ["pool".to_owned(), "create".to_owned(), work_dir.bare_url("posix")];
-            work_dir.runner(launcher).run(&words)?;
+            work_dir.runner()?.run(&words)?;
         }
         if stores.contains(&Store::Files) {
             let folder_path = work_dir.scratch.path().join("files");
@@ -152,10 +150,11 @@ impl WorkDir {
     }
 
     /// Returns a runner of benchmarks that writes reports to this directory.
-    #[must_use]
-    pub fn runner(&self, launcher: &Launcher) -> Runner {
-        let (program, folder) = (launcher.esker.clone(), self.scratch.path().to_owned());
-        Runner { program, folder, variables: Vec::new() }
+    ///
+    /// # Errors
+    /// Same as [`Runner::new`].
+    pub fn runner(&self) -> Result<Runner> {
+        Runner::new(self.scratch.path().to_owned(), Vec::new())
     }
 
     /// The directory.

@@ -105,43 +105,16 @@ impl Ranged for Ticked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     index: Option<usize>,
-    form: Form,
-}
-
-/// Markers and lines of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// Markers that are joined by a line.
-    Joined,
-    /// Markers alone.
-    Points,
-    /// A dashed line without markers.
-    Model,
 }
 
 /// The style of the limit of the medium.
-pub const LIMIT: Style = Style { index: None, form: Form::Joined };
-
-/// Dashes of models.
-const MODEL_DASHES: (u32, u32) = (6, 5);
+pub const LIMIT: Style = Style { index: None };
 
 impl Style {
     /// The style of the n-th series, from 0. Beyond seven, colours return with other dashes and markers.
     #[must_use]
     pub fn from_index(index: usize) -> Self {
-        Self { index: Some(index), form: Form::Joined }
-    }
-
-    /// The same style with markers alone: for measurements in a chart that also has a model.
-    #[must_use]
-    pub fn of_points(self) -> Self {
-        Self { form: Form::Points, ..self }
-    }
-
-    /// The same as a dashed line without markers: for a model of what has this style.
-    #[must_use]
-    pub fn of_model(self) -> Self {
-        Self { form: Form::Model, ..self }
+        Self { index: Some(index) }
     }
 
     pub(crate) fn colour(self) -> RGBColor {
@@ -149,14 +122,11 @@ impl Style {
     }
 
     fn dashes(self) -> (u32, u32) {
-        match self {
-            Self { form: Form::Model, .. } => MODEL_DASHES,
-            Self { index, .. } => index.map_or((4, 4), |index| DASHES[turned(index)]),
-        }
+        self.index.map_or((4, 4), |index| DASHES[turned(index)])
     }
 
     fn marker(self) -> &'static [(i32, i32)] {
-        self.index.filter(|_| self.form != Form::Model).map_or(&[], |index| MARKERS[turned(index)])
+        self.index.map_or(&[], |index| MARKERS[turned(index)])
     }
 
     fn density(self) -> f64 {
@@ -304,9 +274,7 @@ impl Chart {
             area.draw(&Rectangle::new(corners, style.colour().mix(style.density()).filled()))?;
             area.draw(&Rectangle::new(corners, style.colour()))?;
         } else {
-            if style.form != Form::Points {
-                area.draw(&line(vec![(x, middle), (x + 28, middle)], style))?;
-            }
+            area.draw(&line(vec![(x, middle), (x + 28, middle)], style))?;
             area.draw(&(EmptyElement::at((x + 14, middle)) + marker(style)))?;
         }
         let text = text_style(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
@@ -396,9 +364,7 @@ impl Chart {
     fn draw_line(&self, plane: &mut Plane<'_, '_>, series: &Series) -> Drawn {
         let style = series.style;
         let place = |point: &Point| (self.place(point.x), point.y);
-        let joined = (style.form != Form::Points)
-            .then(|| line(series.points.iter().map(place).collect(), style));
-        plane.draw_series(joined)?;
+        plane.draw_series([line(series.points.iter().map(place).collect(), style)])?;
         let spread = series.points.iter().filter(|point| style != LIMIT && point.high > point.low);
         plane
             .draw_series(spread.map(|point| whisker(self.place(point.x), point, style.colour())))?;

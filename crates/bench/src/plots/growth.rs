@@ -69,8 +69,7 @@ impl Figures {
             panels,
         };
         let sentences: Vec<_> = chart.panels.iter().filter_map(|panel| rise(panel, unit)).collect();
-        let (id, svg) = (self.next_id("growth"), chart.svg()?);
-        Ok(Figure { id, title: chart.title, svg, sentence: sentences.join(" ") })
+        self.figure("growth", chart, sentences.join(" "))
     }
 }
 

@@ -14,16 +14,16 @@ pub mod paper;
 pub mod placement;
 pub mod posix;
 pub mod results;
-pub mod scaling;
 pub mod sweep;
 pub mod tensors;
 pub mod timeline;
 pub mod words;
 
-use chart::Palette;
+use chart::{Chart, Palette};
 use esker_types::Result;
 use results::Results;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// A chart and what it shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -65,7 +65,6 @@ impl Figures {
         figures.extend(self.offsets(files)?);
         for file in files {
             figures.extend(self.placements(file)?);
-            figures.extend(self.scaling(file)?);
         }
         for file in files {
             figures.extend(self.timelines(file)?);
@@ -78,6 +77,34 @@ impl Figures {
         self.count += 1;
         format!("fig{:02}-{stem}", self.count)
     }
+
+    /// The figure of a chart.
+    fn figure(&mut self, stem: &str, chart: Chart, sentence: String) -> Result<Figure> {
+        let (id, svg) = (self.next_id(stem), chart.svg()?);
+        Ok(Figure { id, svg, title: chart.title, sentence })
+    }
+}
+
+/// Each item once, in order of appearance.
+fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for item in items {
+        if !all.contains(&item) {
+            all.push(item);
+        }
+    }
+    all
+}
+
+/// Ticks of an axis at these numbers.
+fn ticks_at(numbers: impl IntoIterator<Item = u32>) -> Vec<(f64, String)> {
+    let numbers: BTreeSet<u32> = numbers.into_iter().collect();
+    numbers.into_iter().map(|number| (f64::from(number), number.to_string())).collect()
+}
+
+/// Ticks of an axis of categories.
+fn ticks_of(names: impl IntoIterator<Item = String>) -> Vec<(f64, String)> {
+    names.into_iter().enumerate().map(|(place, name)| (place as f64, name)).collect()
 }
 
 #[cfg(test)]

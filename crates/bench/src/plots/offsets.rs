@@ -2,7 +2,7 @@
 use crate::plots::chart::{Axis, Chart, Panel, Point, Series};
 use crate::plots::results::Results;
 use crate::plots::words::short;
-use crate::plots::{Figure, Figures};
+use crate::plots::{Figure, Figures, distinct, ticks_of};
 use crate::report::Run;
 use esker_types::Result;
 
@@ -27,12 +27,8 @@ impl Figures {
         let runs = files.iter().flat_map(|file| &file.runs);
         let runs: Vec<_> =
             runs.filter(|run| run.parallel.is_some() && run.wall_clock_s() > 0.0).collect();
-        let mut labels: Vec<String> = Vec::new();
-        for label in runs.iter().map(|run| run.label()) {
-            if labels.len() < RUNS_MAX && !labels.contains(&label) {
-                labels.push(label);
-            }
-        }
+        let mut labels = distinct(runs.iter().map(|run| run.label()));
+        labels.truncate(RUNS_MAX);
         if labels.is_empty() {
             return Ok(None);
         }
@@ -41,7 +37,7 @@ impl Figures {
             x_label: "run".to_owned(),
             y_label: "share of the phase (%)".to_owned(),
             axis: Axis::Categories,
-            ticks: (0..labels.len()).map(|index| (index as f64, (index + 1).to_string())).collect(),
+            ticks: ticks_of((1..=labels.len()).map(|number| number.to_string())),
             panels: ["write", "read"]
                 .map(|phase| self.offset_panel(phase, &labels, &runs))
                 .to_vec(),
@@ -50,12 +46,7 @@ impl Figures {
             labels.iter().enumerate().map(|(index, label)| format!("{} {label}", index + 1));
         let sentence =
             format!("{} Runs: {}.", widest(&chart), numbered.collect::<Vec<_>>().join("; "));
-        Ok(Some(Figure {
-            id: self.next_id("offsets"),
-            svg: chart.svg()?,
-            title: chart.title,
-            sentence,
-        }))
+        self.figure("offsets", chart, sentence).map(Some)
     }
 
     fn offset_panel(&mut self, phase: &str, labels: &[String], runs: &[&Run]) -> Panel {

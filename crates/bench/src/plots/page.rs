@@ -2,10 +2,10 @@
 //!
 //! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
 //! template.
+use crate::plots::placement;
 use crate::plots::results::Results;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
-use crate::plots::{placement, scaling};
 use crate::report::Run;
 use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
@@ -183,7 +183,6 @@ fn tables(file: &Results) -> Vec<Table> {
     };
     let tables = [
         placement::table(file),
-        scaling::table(file),
         of("bandwidth and rate", BANDWIDTHS, |_| true),
         of("repeats", SPREADS, |run| run.spread().is_some()),
         of("latency and offsets", TIMES, |_| true),

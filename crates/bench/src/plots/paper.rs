@@ -1,12 +1,13 @@
 //! The page of `esker bench paper`: each table and figure of two papers with their findings, and whether the
-//! measurements confirm them, and figures of two more ([`crate::plots::tensors`], `applications`). `findings.json` has the findings of
-//! the first two and the rules that decide them.
+//! measurements confirm them, and figures of two more ([`crate::plots::tensors`], `applications`). `findings.json` has the
+//! findings of all but the paper on tensors, and the rules that decide them.
 use crate::parallel::Parallel;
+use crate::plots::applications::{self, Phase};
 use crate::plots::page::{Finding, Page, Section, Table};
 use crate::plots::results::Results;
-use crate::plots::sweep::{SWEEPS, samples};
+use crate::plots::sweep::{SCALING, SWEEPS, samples};
 use crate::plots::words::short;
-use crate::plots::{Figure, Figures, applications, tensors};
+use crate::plots::{Figure, Figures, tensors};
 use crate::report::Run;
 use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
@@ -19,8 +20,7 @@ const ABOUT: [&str; 4] = [
     "2023: N. Manubens and others, DAOS as HPC Storage: a View From Numerical Weather Prediction. 2022: N. Manubens and \
      others, Performance Comparison of DAOS and Lustre for Object Data Storage Approaches. Each of their tables and \
      figures is measured here on a small scale: one machine, few processes, no network. Their findings are given in our \
-     words. Pools over nodes are those whose engines all run on this machine; what a model says of more is drawn as dashed \
-     lines and named so. Whether a finding is seen here is decided by the rule beside it, from this run alone.",
+     words. Pools over nodes are those whose engines all run on this machine. Whether a finding is seen here is decided by the rule beside it, from this run alone.",
     "\"Not seen\" is not a failure of either: some findings are costs that another store does not have. \"native\" is a \
      pool on this machine; \"posix\" is the layout of the 2022 paper on the same medium, which stands in for their \
      Lustre.",
@@ -66,6 +66,12 @@ struct Item {
     charts: Vec<String>,
     /// Only runs with this contention are drawn.
     contention: Option<String>,
+    /// The measurement in the paper, and what differs here.
+    #[serde(default)]
+    notes: Vec<String>,
+    /// Phases whose ratios to the kernel's file systems are drawn.
+    #[serde(default)]
+    phases: Vec<Phase>,
     claims: Vec<Claim>,
 }
 
@@ -78,12 +84,14 @@ struct Claim {
 /// Rule that decides a finding.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(clippy::large_enum_variant, reason = "there are 22 of them")]
+#[allow(clippy::large_enum_variant, reason = "there are 30 of them")]
 enum Rule {
     /// Bandwidth of the first over that of the second.
     Ratio { first: Pick, second: Pick, phases: Phases, bound: Bound },
     /// A share of the wall-clock time of each run of a step.
     Offset { step: String, of: End, bound: Bound },
+    /// Ratio to tmpfs of each of these phases of the item.
+    Faster { phases: Vec<String>, at_least: f64 },
     /// One node cannot show it, with the reason.
     Cannot(String),
 }
@@ -135,7 +143,7 @@ enum End {
 }
 
 /// Ratios or shares with their names, or why there can be none.
-pub(crate) type Evidence = std::result::Result<Vec<(&'static str, f64)>, String>;
+pub(crate) type Evidence = std::result::Result<Vec<(String, f64)>, String>;
 
 /// The page of the results of all steps.
 ///
@@ -148,13 +156,17 @@ pub fn page(steps: &[PaperStep]) -> Result<Papers> {
         ..Page::default()
     };
     let mut figures = Figures::default();
-    for item in items()? {
+    let (applications, fields): (Vec<_>, Vec<_>) =
+        items()?.into_iter().partition(|item| !item.phases.is_empty());
+    for item in fields {
         page.sections.push(item.section(&mut figures, steps)?);
     }
     for step in steps.iter().filter(|step| step.name == TENSORS) {
         page.sections.extend(tensors::sections(&mut figures, &step.results)?);
     }
-    page.sections.extend(applications::sections(&mut figures, steps)?);
+    for item in applications {
+        page.sections.push(item.section(&mut figures, steps)?);
+    }
     let glance: Vec<_> = page.sections.iter().flat_map(glance).collect();
     page.summary.push(Table::new(
         "Findings of the papers",
@@ -186,14 +198,15 @@ fn items() -> Result<Vec<Item>> {
 impl Item {
     fn section(&self, figures: &mut Figures, steps: &[PaperStep]) -> Result<Section> {
         let used: Vec<_> = steps.iter().filter(|step| self.steps.contains(&step.name)).collect();
+        let run_here = used.iter().map(|step| format!("Run here: {}", step.command));
+        let files: Vec<_> = used.iter().map(|step| self.drawn(&step.results)).collect();
+        let mut drawn = self.figures(figures, &files)?;
+        drawn.extend(figures.ratios(&self.title, &self.phases, steps)?);
         Ok(Section {
             title: format!("{}: {}", self.label, self.title),
-            notes: used.iter().map(|step| format!("Run here: {}", step.command)).collect(),
-            findings: self.claims.iter().map(|claim| claim.judge(steps)).collect(),
-            figures: self.figures(
-                figures,
-                &used.iter().map(|step| self.drawn(&step.results)).collect::<Vec<_>>(),
-            )?,
+            notes: self.notes.iter().cloned().chain(run_here).collect(),
+            findings: self.claims.iter().map(|claim| claim.judge(self, steps)).collect(),
+            figures: drawn,
         })
     }
 
@@ -206,16 +219,19 @@ impl Item {
 
     fn figures(&self, figures: &mut Figures, files: &[Results]) -> Result<Vec<Figure>> {
         let has = |chart: &str| self.charts.iter().any(|name| name == chart);
-        // Pools over nodes have charts of their own.
-        let (nodes, files): (Vec<_>, Vec<_>) =
-            files.iter().cloned().partition(|file| file.model.is_some());
+        // Pools over nodes have charts of their own, which come first.
+        let (nodes, files): (Vec<_>, Vec<_>) = files
+            .iter()
+            .cloned()
+            .partition(|file| file.runs.iter().any(|run| run.server_nodes().is_some()));
+        let (nodes, others) = (samples(&nodes), samples(&files));
         let mut drawn = Vec::new();
-        for file in nodes.iter().filter(|_| has("scaling")) {
-            drawn.extend(figures.scaling(file)?);
-        }
-        let samples = samples(&files);
-        for sweep in SWEEPS.iter().filter(|sweep| has(sweep.stem)) {
-            drawn.extend(figures.sweep(sweep, &samples)?);
+        for is_scaling in [true, false] {
+            let samples = if is_scaling { &nodes } else { &others };
+            let sweeps = SWEEPS.iter().filter(|sweep| (sweep.stem == SCALING) == is_scaling);
+            for sweep in sweeps.filter(|sweep| has(sweep.stem)) {
+                drawn.extend(figures.sweep(sweep, samples)?);
+            }
         }
         if has("offsets") {
             drawn.extend(figures.offsets(&files)?);
@@ -228,18 +244,30 @@ impl Item {
 }
 
 impl Claim {
-    fn judge(&self, steps: &[PaperStep]) -> Finding {
+    fn judge(&self, item: &Item, steps: &[PaperStep]) -> Finding {
         let (numbers, bound) = match &self.rule {
             Rule::Ratio { first, second, phases, bound } => {
                 (Ok(phases.ratios(steps, first, second)), *bound)
             }
             Rule::Offset { step, of, bound } => (Ok(offsets(steps, step, *of)), *bound),
+            Rule::Faster { phases, at_least } => {
+                let phases = item.phases.iter().filter(|phase| phases.contains(&phase.2));
+                let ratio =
+                    |phase: &Phase| Some((phase.2.clone(), phase.ratio_to("tmpfs", steps)?));
+                (Ok(phases.filter_map(ratio).collect()), Bound::AtLeast(*at_least))
+            }
             Rule::Cannot(why) => (Err(why.clone()), Bound::AtLeast(0.0)),
         };
         let (class, verdict, evidence) = judged(numbers, bound);
         let mut evidence = vec![evidence];
-        if let Rule::Ratio { first, second, .. } = &self.rule {
-            evidence.push(format!("Compared: {} with {}.", first.words(), second.words()));
+        match &self.rule {
+            Rule::Ratio { first, second, .. } => {
+                evidence.push(format!("Compared: {} with {}.", first.words(), second.words()));
+            }
+            Rule::Faster { .. } => {
+                evidence.push("Compared: the file system in a container with tmpfs.".to_owned());
+            }
+            _ => {}
         }
         Finding { text: self.finding.clone(), class, verdict, evidence }
     }
@@ -283,11 +311,12 @@ impl Bound {
 }
 
 impl Phases {
-    fn ratios(self, steps: &[PaperStep], first: &Pick, second: &Pick) -> Vec<(&'static str, f64)> {
-        let phase =
-            |name: &'static str| Some((name, first.best(steps, name)? / second.best(steps, name)?));
+    fn ratios(self, steps: &[PaperStep], first: &Pick, second: &Pick) -> Vec<(String, f64)> {
+        let phase = |name: &str| {
+            Some((name.to_owned(), first.best(steps, name)? / second.best(steps, name)?))
+        };
         let of =
-            |name: &'static str, second: Option<f64>| Some((name, first.sum(steps)? / second?));
+            |name: &str, second: Option<f64>| Some((name.to_owned(), first.sum(steps)? / second?));
         let both = second.best(steps, "write").zip(second.best(steps, "read"));
         let ratios = match self {
             Self::Write => vec![phase("write")],
@@ -353,7 +382,7 @@ impl Pick {
 }
 
 /// The least and the greatest share over all runs of a step. One process alone has no offsets.
-fn offsets(steps: &[PaperStep], step: &str, end: End) -> Vec<(&'static str, f64)> {
+fn offsets(steps: &[PaperStep], step: &str, end: End) -> Vec<(String, f64)> {
     let of = |parallel: &Parallel| match end {
         End::Start => parallel.off_0.max(parallel.po_0.unwrap_or(0.0)),
         End::End => parallel.off_f,
@@ -364,11 +393,14 @@ fn offsets(steps: &[PaperStep], step: &str, end: End) -> Vec<(&'static str, f64)
     let timed =
         several.filter(|parallel| parallel.phase_procs != 1 && parallel.total_wall_clock_s > 0.0);
     let shares: Vec<_> = timed.map(|parallel| of(parallel) / parallel.total_wall_clock_s).collect();
-    let ends = [
-        ("least", shares.iter().copied().reduce(f64::min)),
-        ("greatest", shares.iter().copied().reduce(f64::max)),
-    ];
-    ends.into_iter().filter_map(|(name, share)| Some((name, share?))).collect()
+    ends_of(&shares)
+}
+
+/// The least and the greatest of some numbers.
+pub(crate) fn ends_of(numbers: &[f64]) -> Vec<(String, f64)> {
+    let all = || numbers.iter().copied();
+    let ends = [("least", all().reduce(f64::min)), ("greatest", all().reduce(f64::max))];
+    ends.into_iter().filter_map(|(name, end)| Some((name.to_owned(), end?))).collect()
 }
 
 #[cfg(test)]
@@ -414,7 +446,7 @@ mod tests {
 
     fn verdict(rule: Value) -> &'static str {
         let claim = Claim { finding: String::new(), rule: serde_json::from_value(rule).unwrap() };
-        claim.judge(&steps()).class
+        claim.judge(&items().unwrap()[0], &steps()).class
     }
 
     fn ratio(phases: &str, bound: Value, first: [&str; 2], second: [&str; 2]) -> &'static str {
@@ -471,23 +503,28 @@ mod tests {
             assert!(html.contains(&format!("<h2>{}: ", item.label)), "{}", item.label);
         }
         let claims: usize = items.iter().map(|item| item.claims.len()).sum();
-        assert_eq!((items.len(), claims), (12, 22));
-        assert!(html.contains("<h2>2023, applications, Fig. 3: "));
-        let (applications, cannot) = (8, 3);
-        assert_eq!(papers.seen + papers.not_seen + papers.cannot, claims + applications);
-        assert_eq!(papers.cannot, 3 + cannot);
+        assert_eq!((items.len(), claims), (15, 30));
+        assert_eq!(papers.seen + papers.not_seen + papers.cannot, claims);
+        assert_eq!(papers.cannot, 6);
     }
 
     #[test]
     fn findings_name_steps_and_charts_that_there_are() {
         for item in items().unwrap() {
-            assert!(item.steps.iter().all(|step| STEPS.contains(&step.as_str())), "{}", item.label);
+            let own: Vec<_> = item.phases.iter().map(|phase| phase.0.as_str()).collect();
+            let is_step =
+                |step: &String| STEPS.contains(&step.as_str()) || own.contains(&step.as_str());
+            assert!(item.steps.iter().all(is_step), "{}", item.label);
             let is_chart = |name: &String| {
-                ["offsets", "timeline", "scaling"].contains(&name.as_str())
+                ["offsets", "timeline"].contains(&name.as_str())
                     || SWEEPS.iter().any(|sweep| sweep.stem == name)
             };
             assert!(item.charts.iter().all(is_chart), "{}", item.label);
             for claim in &item.claims {
+                if let Rule::Faster { phases, .. } = &claim.rule {
+                    let is_phase = |name: &String| item.phases.iter().any(|phase| phase.2 == *name);
+                    assert!(phases.iter().all(is_phase), "{}", claim.finding);
+                }
                 if let Rule::Ratio { first, second, .. } = &claim.rule {
                     let steps = [&first.step, &second.step];
                     assert!(
@@ -498,5 +535,51 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// All phases of the figures of applications, each three times as fast as tmpfs but for the one that is named.
+    fn applications(slow: &str) -> Vec<PaperStep> {
+        let mut all: Vec<PaperStep> = Vec::new();
+        for Phase(step, phase, name) in items().unwrap().into_iter().flat_map(|item| item.phases) {
+            let ratio = if name == slow { 0.5 } else { 3.0 };
+            let run = json!({"store": "DFS", "workload": "ior", "phase": phase, "ratio_to": {"tmpfs": ratio, "ext4": 9.0},
+                             "rate": {"mean": 7.0, "min": 7.0, "max": 7.0, "stddev": 0.0, "median": 7.0}});
+            let results = results(&[run]);
+            match all.iter_mut().find(|known| known.name == step) {
+                Some(known) => known.results.runs.extend(results.runs),
+                None => all.push(PaperStep { command: format!("ran {step}"), name: step, results }),
+            }
+        }
+        all
+    }
+
+    fn sections_of_applications(steps: &[PaperStep]) -> Vec<Section> {
+        let sections = page(steps).unwrap().page.sections.into_iter();
+        sections.filter(|section| section.title.starts_with("2023, applications")).collect()
+    }
+
+    fn verdicts(sections: &[Section]) -> Vec<&'static str> {
+        sections.iter().flat_map(|section| &section.findings).map(|one| one.class).collect()
+    }
+
+    #[test]
+    fn work_on_files_is_drawn_and_judged() {
+        let drawn = sections_of_applications(&applications("ior hard read"));
+        assert_eq!(drawn.len(), 3);
+        for section in &drawn {
+            let figure = &section.figures[0];
+            assert!(figure.svg.contains("times ext4") && figure.svg.contains("times tmpfs"));
+            assert!(figure.sentence.contains("7 MiB/s"), "{}", figure.sentence);
+            assert!(section.notes.iter().any(|note| note.starts_with("Run here: ran ")));
+        }
+        let expected = ["not-seen", "seen", "cannot", "seen", "cannot", "seen", "seen", "cannot"];
+        assert_eq!(verdicts(&drawn), expected);
+    }
+
+    #[test]
+    fn work_on_files_without_measurements_is_not_seen() {
+        let drawn = sections_of_applications(&[]);
+        assert_eq!(verdicts(&drawn).iter().filter(|class| **class == "not-seen").count(), 5);
+        assert!(drawn.iter().all(|section| section.figures.is_empty()));
     }
 }

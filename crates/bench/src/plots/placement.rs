@@ -1,10 +1,12 @@
 //! Charts of `esker bench placement`: how full the fullest target and node are, beside an ideal hash.
+use crate::names::Named;
 use crate::placement::{Evenness, Kind, Placed};
 use crate::plots::chart::{Axis, Chart, LIMIT, Panel, Point, Series};
 use crate::plots::page::Table;
 use crate::plots::results::Results;
+use crate::plots::sweep::grouped_by;
 use crate::plots::words::{capital, short};
-use crate::plots::{Figure, Figures};
+use crate::plots::{Figure, Figures, distinct, ticks_at};
 use esker_types::Result;
 
 /// Label of the range of ideal hashes.
@@ -29,16 +31,9 @@ impl Figures {
     /// # Errors
     /// If a chart cannot be drawn.
     pub fn placements(&mut self, file: &Results) -> Result<Vec<Figure>> {
-        let mut groups: Vec<Vec<&Placed>> = Vec::new();
-        let is_like =
-            |one: &Placed, other: &Placed| (&one.kind, &one.class) == (&other.kind, &other.class);
-        for placed in &file.placements {
-            match groups.iter_mut().find(|group| is_like(group[0], placed)) {
-                Some(group) => group.push(placed),
-                None => groups.push(vec![placed]),
-            }
-        }
-        groups.iter().map(|group| self.placement(group)).collect()
+        let key = |placed: &Placed| (placed.kind, placed.class.clone());
+        let groups = grouped_by(&file.placements, key);
+        groups.iter().map(|(_, group)| self.placement(group)).collect()
     }
 
     fn placement(&mut self, group: &[&Placed]) -> Result<Figure> {
@@ -53,22 +48,16 @@ impl Figures {
             x_label: "number of them".to_owned(),
             y_label: "above the mean (%)".to_owned(),
             axis: Axis::Log,
-            ticks: ticks(group),
+            ticks: ticks_at(group.iter().flat_map(|placed| [placed.nodes, placed.targets])),
             panels: BINS.map(|(title, bins)| self.bins(title, group, bins)).to_vec(),
         };
-        let id = self.next_id(&format!("placement-{}", first.class.to_lowercase()));
-        let sentence = sentence(group);
-        Ok(Figure { id, svg: chart.svg()?, title: chart.title, sentence })
+        let stem = format!("placement-{}", first.class.to_lowercase());
+        self.figure(&stem, chart, sentence(group))
     }
 
     fn bins(&mut self, title: &str, group: &[&Placed], bins: Bins) -> Panel {
-        let mut names: Vec<&str> = Vec::new();
-        for placed in group {
-            if !names.contains(&placed.ids.name()) {
-                names.push(placed.ids.name());
-            }
-        }
-        let of_name = |name: &&str| {
+        let names = distinct(group.iter().map(|placed| placed.ids.name()));
+        let of_name = |name: &String| {
             let of_ids = group.iter().filter(|placed| placed.ids.name() == *name);
             let points = of_ids.map(|placed| {
                 let (count, evenness) = bins(placed);
@@ -94,14 +83,6 @@ impl Figures {
         }));
         Panel { title: capital(title), series }
     }
-}
-
-fn ticks(group: &[&Placed]) -> Vec<(f64, String)> {
-    let mut counts: Vec<u32> =
-        group.iter().flat_map(|placed| [placed.nodes, placed.targets]).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    counts.into_iter().map(|count| (f64::from(count), count.to_string())).collect()
 }
 
 fn sentence(group: &[&Placed]) -> String {
@@ -144,9 +125,9 @@ pub(crate) fn table(file: &Results) -> Table {
     let row = |placed: &Placed| {
         let (targets, nodes) = (&placed.over_targets, &placed.over_nodes);
         vec![
-            placed.kind.name().to_owned(),
+            placed.kind.name(),
             placed.class.clone(),
-            placed.ids.name().to_owned(),
+            placed.ids.name(),
             placed.nodes.to_string(),
             placed.targets.to_string(),
             short(targets.mean),

@@ -1,9 +1,9 @@
 //! The page of `esker bench posix`: work on files as a multiple of the rate of tmpfs.
-use crate::plan::posix::Row;
-use crate::plots::Figure;
+use crate::plan::posix::{Row, cells};
 use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
 use crate::plots::page::{Page, Section, Table};
 use crate::plots::results::Results;
+use crate::plots::{Figure, Figures, distinct, ticks_of};
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;
 
@@ -16,12 +16,6 @@ impl Row {
     /// True for a ratio to the rate of tmpfs.
     fn is_rate(&self) -> bool {
         !self.below && self.unit != "ratio"
-    }
-
-    fn cells(&self, systems: &[&String]) -> Vec<String> {
-        let goal = |system: &String| self.goals.get(system).map_or(String::new(), f64::to_string);
-        let each = systems.iter().flat_map(|system| [self.cell(system), goal(system)]);
-        self.first_cells().into_iter().chain(each).collect()
     }
 }
 
@@ -36,15 +30,9 @@ pub fn page(report: &Value) -> Result<Page> {
             format!("the report has no table of `{NAME}` ({error}): measure again"),
         )
     })?;
-    let mut systems: Vec<&String> = Vec::new();
-    for system in rows.iter().flat_map(|row| row.systems.keys()) {
-        if !systems.contains(&system) {
-            systems.push(system);
-        }
-    }
-    let mut headings = ["work", ">tmpfs", "unit"].map(str::to_owned).to_vec();
-    headings.extend(systems.iter().flat_map(|system| [format!(">{system}"), ">goal".to_owned()]));
-    let cells: Vec<_> = rows.iter().map(|row| row.cells(&systems)).collect();
+    let systems = rows.iter().flat_map(|row| row.systems.keys().map(String::as_str));
+    let systems = distinct(systems);
+    let (headings, cells) = cells(&rows, &systems);
     let processes = report["settings"]["procs"].as_u64().unwrap_or(0);
     let page = Page {
         title: "Files on this machine".to_owned(),
@@ -59,15 +47,15 @@ pub fn page(report: &Value) -> Result<Page> {
     Ok(page.with_machines(&[Results::from_json(NAME, report.clone())?]))
 }
 
-fn figure(rows: &[Row], systems: &[&String], processes: u64) -> Result<Figure> {
+fn figure(rows: &[Row], systems: &[&str], processes: u64) -> Result<Figure> {
     let rows: Vec<_> = rows.iter().filter(|row| row.is_rate()).collect();
     let points = |of: &dyn Fn(&Row) -> Option<f64>| -> Vec<Point> {
         let numbered = rows.iter().enumerate();
         numbered.filter_map(|(x, row)| Some(Point::single(x as f64, of(row)?))).collect()
     };
     let mut palette = Palette::default();
-    let of_system = |system: &&String| Series {
-        label: (*system).clone(),
+    let of_system = |system: &&str| Series {
+        label: (*system).to_owned(),
         style: palette.style(system),
         points: points(&|row| row.systems.get(*system).copied()),
     };
@@ -85,21 +73,12 @@ fn figure(rows: &[Row], systems: &[&String], processes: u64) -> Result<Figure> {
         x_label: "work".to_owned(),
         y_label: "times tmpfs".to_owned(),
         axis: Axis::Categories,
-        ticks: rows
-            .iter()
-            .enumerate()
-            .map(|(index, row)| (index as f64, short(&row.work)))
-            .collect(),
+        ticks: ticks_of(rows.iter().map(|row| short(&row.work))),
         panels: vec![Panel { title: String::new(), series }],
     };
-    Ok(Figure {
-        id: "fig01-files".to_owned(),
-        svg: chart.svg()?,
-        title: chart.title,
-        sentence: format!(
-            "{processes} processes at once; each bar is the median of the iterations."
-        ),
-    })
+    let sentence =
+        format!("{processes} processes at once; each bar is the median of the iterations.");
+    Figures::default().figure("files", chart, sentence)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use crate::metrics::Statistics;
 use crate::placement::Placed;
 use crate::report::{Run, SCHEMA};
-use crate::scaling::Model;
 use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
 use serde::Deserialize;
@@ -27,8 +26,6 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// How objects were placed, in reports of `esker bench placement`.
     pub placements: Vec<Placed>,
-    /// Model of larger numbers of nodes, in reports of `esker bench field-io --nodes`.
-    pub model: Option<Model>,
     /// The CSV file of traces beside the report, where there is one.
     pub traces: Option<PathBuf>,
 }
@@ -41,7 +38,6 @@ struct Document {
     runs: Vec<Run>,
     #[serde(default)]
     placements: Vec<Placed>,
-    model: Option<Model>,
 }
 
 /// A text of a report, unless it is empty.
@@ -202,8 +198,8 @@ impl Results {
         let class = document.settings.get("class").and_then(Value::as_str);
         let mut runs = document.runs;
         runs.iter_mut().for_each(|run| run.class = class.map(str::to_owned));
-        let Document { host, settings, placements, model, .. } = document;
-        Ok(Self { name: name.to_owned(), host, settings, runs, placements, model, traces: None })
+        let Document { host, settings, placements, .. } = document;
+        Ok(Self { name: name.to_owned(), host, settings, runs, placements, traces: None })
     }
 }
 

@@ -25,10 +25,13 @@ pub struct Sweep {
     series: &'static str,
     /// Includes the sum of phases that run at the same time.
     with_sums: bool,
+    /// At each place the best value counts, as the papers count the best number of processes. There is no limit: that of
+    /// one medium does not bound several nodes.
+    best: bool,
 }
 
 /// All kinds of charts, in the order of the papers.
-pub const SWEEPS: [Sweep; 6] = [
+pub const SWEEPS: [Sweep; 7] = [
     Sweep {
         stem: "stores",
         title: "Stores side by side",
@@ -38,6 +41,7 @@ pub const SWEEPS: [Sweep; 6] = [
         apart: "size class_array class_kv nodes server_nodes procs",
         series: "store",
         with_sums: false,
+        best: false,
     },
     Sweep {
         stem: "modes",
@@ -48,6 +52,7 @@ pub const SWEEPS: [Sweep; 6] = [
         apart: "workload store size class_array class_kv nodes server_nodes procs",
         series: "mode",
         with_sums: false,
+        best: false,
     },
     Sweep {
         stem: "processes",
@@ -58,6 +63,7 @@ pub const SWEEPS: [Sweep; 6] = [
         apart: "workload pattern contention size class_array class_kv nodes server_nodes",
         series: "store mode",
         with_sums: true,
+        best: false,
     },
     Sweep {
         stem: "nodes",
@@ -68,6 +74,7 @@ pub const SWEEPS: [Sweep; 6] = [
         apart: "workload pattern contention size class_array class_kv procs_per_node server_nodes",
         series: "store mode",
         with_sums: true,
+        best: false,
     },
     Sweep {
         stem: "size",
@@ -78,6 +85,7 @@ pub const SWEEPS: [Sweep; 6] = [
         apart: "workload pattern contention nodes server_nodes procs",
         series: "store mode class_array class_kv",
         with_sums: true,
+        best: false,
     },
     Sweep {
         stem: "class",
@@ -88,8 +96,23 @@ pub const SWEEPS: [Sweep; 6] = [
         apart: "workload store mode pattern contention nodes server_nodes procs",
         series: "size class_kv",
         with_sums: false,
+        best: false,
+    },
+    Sweep {
+        stem: SCALING,
+        title: "Bandwidth against nodes of the pool",
+        x_label: "nodes of the pool",
+        over: "server_nodes",
+        needs: "server_nodes",
+        apart: "workload pattern contention size class_array class_kv nodes",
+        series: "store mode",
+        with_sums: true,
+        best: true,
     },
 ];
+
+/// The chart of pools over more and more nodes.
+pub(crate) const SCALING: &str = "scaling";
 
 /// The chart of files in which nothing varies.
 pub const OVERVIEW: Sweep = Sweep {
@@ -101,6 +124,7 @@ pub const OVERVIEW: Sweep = Sweep {
     apart: "",
     series: "nodes server_nodes procs",
     with_sums: false,
+    best: false,
 };
 
 /// Phase of the sum of a write and a read phase that ran at the same time.
@@ -183,7 +207,7 @@ impl Sample {
     fn number(&self, name: &str) -> Option<f64> {
         match name {
             "size" => Some(self.run.size_bytes as f64),
-            "procs" | "nodes" | "procs_per_node" => self.text(name)?.parse().ok(),
+            "procs" | "nodes" | "procs_per_node" | "server_nodes" => self.text(name)?.parse().ok(),
             _ => None,
         }
     }
@@ -318,8 +342,7 @@ impl Figures {
         };
         let numbers = number_long_names(&mut chart);
         let sentence = sentence(&chart, unit, &ticks.phrases) + &numbers;
-        let svg = chart.svg()?;
-        Ok(Some(Figure { id: self.next_id(sweep.stem), title: chart.title, svg, sentence }))
+        self.figure(sweep.stem, chart, sentence).map(Some)
     }
 
     /// The series of one phase. All phases label series by what varies among `all`.
@@ -336,7 +359,8 @@ impl Figures {
             varied = apart.iter().copied().take(2).collect();
         }
         let points = |group: &[&Sample], point: &dyn Fn(&Sample, f64) -> Option<Point>| {
-            merged(group.iter().filter_map(|sample| point(sample, ticks.place(sample)?)).collect())
+            let points = group.iter().filter_map(|sample| point(sample, ticks.place(sample)?));
+            merged(points.collect(), sweep.best)
         };
         let one = |group: &Vec<&Sample>| {
             let label = group.first().map_or(String::new(), |first| first.phrases(&varied));
@@ -347,7 +371,7 @@ impl Figures {
         let mut series: Vec<_> =
             grouped(of_phase.iter().copied(), &apart).iter().map(one).collect();
         let limits = points(of_phase, &|sample, x| unit.limit(sample, x));
-        if !limits.is_empty() {
+        if !limits.is_empty() && !sweep.best {
             series.push(Series {
                 label: "limit of the medium".to_owned(),
                 style: LIMIT,
@@ -373,31 +397,36 @@ fn grouped<'s>(samples: impl Iterator<Item = &'s Sample>, names: &[&str]) -> Vec
     grouped_by(samples, key).into_iter().map(|(_, group)| group).collect()
 }
 
-fn grouped_by<'s, K: PartialEq>(
-    samples: impl Iterator<Item = &'s Sample>,
-    key: impl Fn(&Sample) -> K,
-) -> Vec<(K, Vec<&'s Sample>)> {
-    let mut groups: Vec<(K, Vec<&Sample>)> = Vec::new();
-    for sample in samples {
-        let key = key(sample);
+/// Items with the same key, in order of appearance.
+pub(crate) fn grouped_by<'s, T, K: PartialEq>(
+    items: impl IntoIterator<Item = &'s T>,
+    key: impl Fn(&T) -> K,
+) -> Vec<(K, Vec<&'s T>)> {
+    let mut groups: Vec<(K, Vec<&T>)> = Vec::new();
+    for item in items {
+        let key = key(item);
         match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, group)) => group.push(sample),
-            None => groups.push((key, vec![sample])),
+            Some((_, group)) => group.push(item),
+            None => groups.push((key, vec![item])),
         }
     }
     groups
 }
 
-/// Several measurements at one place become their mean, with the range of all.
-fn merged(mut points: Vec<Point>) -> Vec<Point> {
-    points.sort_by(|one, other| one.x.total_cmp(&other.x));
+/// Several measurements at one place become their mean, with the range of all, or the best of them.
+fn merged(mut points: Vec<Point>, best: bool) -> Vec<Point> {
+    points.sort_by(|one, other| one.x.total_cmp(&other.x).then(one.y.total_cmp(&other.y)));
+    let groups = points.chunk_by(|one, other| one.x == other.x);
+    if best {
+        return groups.filter_map(|group| group.last().copied()).collect();
+    }
     let mean = |group: &[Point]| Point {
         x: group[0].x,
         y: group.iter().map(|point| point.y).sum::<f64>() / group.len() as f64,
         low: group.iter().map(|point| point.low).fold(f64::INFINITY, f64::min),
         high: group.iter().map(|point| point.high).fold(0.0, f64::max),
     };
-    points.chunk_by(|one, other| one.x == other.x).map(mean).collect()
+    groups.map(mean).collect()
 }
 
 /// Places on the horizontal axis.

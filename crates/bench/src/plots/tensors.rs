@@ -2,10 +2,10 @@
 //! measured, what they had and what differs; and strong scaling, which they did not measure.
 use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
 use crate::plots::page::{Finding, Page, Section};
-use crate::plots::paper::{Bound, judged};
+use crate::plots::paper::{Bound, ends_of, judged};
 use crate::plots::results::Results;
 use crate::plots::words::{capital, short};
-use crate::plots::{Figure, Figures};
+use crate::plots::{Figure, Figures, distinct, ticks_at, ticks_of};
 use crate::report::Run;
 use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
@@ -118,13 +118,9 @@ fn undecided(finding: &mut Finding, why: &str) {
 impl<'r> Runs<'r> {
     /// Weak scaling, or strong scaling, by size.
     fn sweeps(&self, workload: &'static str) -> Vec<Sweep<'r>> {
-        let mut sweeps: Vec<Sweep<'r>> = Vec::new();
-        for run in self.0.iter().filter(|run| run.workload == workload) {
-            let sweep = Sweep { workload: &run.workload, size_bytes: run.size_bytes };
-            if !sweeps.contains(&sweep) {
-                sweeps.push(sweep);
-            }
-        }
+        let runs = self.0.iter().filter(|run| run.workload == workload);
+        let mut sweeps =
+            distinct(runs.map(|run| Sweep { workload: &run.workload, size_bytes: run.size_bytes }));
         sweeps.sort_by_key(|sweep| sweep.size_bytes);
         sweeps
     }
@@ -152,10 +148,7 @@ impl<'r> Runs<'r> {
     }
 
     fn ticks(&self) -> Vec<(f64, String)> {
-        let mut procs: Vec<u32> = self.0.iter().map(|run| run.procs).collect();
-        procs.sort_unstable();
-        procs.dedup();
-        procs.iter().map(|procs| (f64::from(*procs), procs.to_string())).collect()
+        ticks_at(self.0.iter().map(|run| run.procs))
     }
 
     /// A chart over processes, with a panel for PUT and one for GET.
@@ -209,14 +202,12 @@ impl<'r> Runs<'r> {
             HDF5.into_iter().map(series).collect()
         });
         chart.axis = Axis::Categories;
-        chart.ticks =
-            ticks.iter().enumerate().map(|(at, (_, name))| (at as f64, name.clone())).collect();
+        chart.ticks = ticks_of(ticks.iter().map(|(_, name)| name.clone()));
         if chart.series().all(|series| series.points.is_empty()) {
             return Ok(None);
         }
-        figures
-            .drawn("ratio", &chart, "Bars are medians of the ratios of the iterations.")
-            .map(Some)
+        let sentence = "Bars are medians of the ratios of the iterations.".to_owned();
+        figures.figure("ratio", chart, sentence).map(Some)
     }
 
     /// Bandwidth of all stores, and the limit of the medium.
@@ -232,7 +223,8 @@ impl<'r> Runs<'r> {
             all.push(self.limit(sweep, phase));
             all.into_iter().filter(|series| !series.points.is_empty()).collect()
         });
-        figures.drawn("bandwidth", &chart, &highest(&chart))
+        let sentence = highest(&chart);
+        figures.figure("bandwidth", chart, sentence)
     }
 
     fn limit(&self, sweep: Sweep<'_>, phase: &str) -> Series {
@@ -302,7 +294,8 @@ impl<'r> Runs<'r> {
             series.retain(|series| !series.points.is_empty());
             series
         });
-        figures.drawn("extremes", &chart, &highest(&chart))
+        let sentence = highest(&chart);
+        figures.figure("extremes", chart, sentence)
     }
 
     fn extreme(&self, stores: &[&str], phase: &str, is_best: bool) -> Vec<Point> {
@@ -349,7 +342,8 @@ impl<'r> Runs<'r> {
             let all = self.stores().into_iter().map(series);
             all.filter(|series| !series.points.is_empty()).collect()
         });
-        figures.drawn("time", &chart, "Medians; whiskers show the range. Less is better.")
+        let sentence = "Medians; whiskers show the range. Less is better.".to_owned();
+        figures.figure("time", chart, sentence)
     }
 
     fn strong(&self, figures: &mut Figures) -> Result<Section> {
@@ -429,12 +423,7 @@ fn fewest_of(runs: &[&Run]) -> Vec<f64> {
 
 /// Decides a finding by the least and the greatest of some ratios.
 fn finding(text: &str, ratios: &[f64], bound: Bound, compared: &str) -> Finding {
-    let ends = [
-        ("least", ratios.iter().copied().reduce(f64::min)),
-        ("greatest", ratios.iter().copied().reduce(f64::max)),
-    ];
-    let ends = ends.into_iter().filter_map(|(name, ratio)| Some((name, ratio?))).collect();
-    let (class, verdict, evidence) = judged(Ok(ends), bound);
+    let (class, verdict, evidence) = judged(Ok(ends_of(ratios)), bound);
     let evidence = vec![evidence, format!("Compared: {compared}.")];
     Finding { text: text.to_owned(), class, verdict, evidence }
 }
@@ -475,17 +464,6 @@ fn highest(chart: &Chart) -> String {
     };
     let sentences: Vec<_> = chart.panels.iter().filter_map(of).collect();
     capital(&format!("{} Medians; whiskers show the range.", sentences.join(" ")))
-}
-
-impl Figures {
-    fn drawn(&mut self, stem: &str, chart: &Chart, sentence: &str) -> Result<Figure> {
-        Ok(Figure {
-            id: self.next_id(stem),
-            title: chart.title.clone(),
-            svg: chart.svg()?,
-            sentence: sentence.to_owned(),
-        })
-    }
 }
 
 #[cfg(test)]

@@ -194,6 +194,35 @@ fn stores_sizes_and_classes_make_charts_of_their_own() {
 }
 
 #[test]
+fn pools_over_more_nodes_are_compared_by_their_best_number_of_processes() {
+    let of = |phase: &str, number: u32, nodes: u32, procs: u32, mib_s: f64| {
+        let mut run = run("full", "B", phase, procs, mib_s);
+        (run["run"], run["server_nodes"]) = (json!(number), json!(nodes));
+        (run["store"], run["limit_mib_s"]) = (json!("nodes"), json!(1e6));
+        run
+    };
+    let runs = [
+        of("write", 0, 1, 2, 512.0),
+        of("read", 1, 1, 2, 512.0),
+        of("write", 2, 2, 2, 768.0),
+        of("write", 3, 2, 4, 1024.0),
+    ];
+    let figures = figures(&runs);
+    let figure = figures.iter().find(|figure| figure.id.ends_with("scaling")).unwrap();
+    assert!(figure.title.starts_with("Bandwidth against nodes of the pool: "), "{}", figure.title);
+    let sentence = &figure.sentence;
+    for text in [
+        "Write: highest 1,024 MiB/s (nodes, full, 2 nodes of the pool)",
+        "2.00 times as much at 2 nodes of the pool",
+        "Write + read: highest 1,024 MiB/s (nodes, full, 1 node of the pool)",
+    ] {
+        assert!(sentence.contains(text), "{text}: {sentence}");
+    }
+    // Else the measured points would lie at zero of the axis.
+    assert!(!has(&figure.svg, "limit of the medium"));
+}
+
+#[test]
 fn runs_that_vary_in_nothing_get_an_overview_and_limits_are_no_runs() {
     let medium = json!({"store": "medium", "workload": "array", "phase": "pwrite"});
     let figures = figures(&[json!({"workload": "array"}), medium]);

@@ -1,7 +1,7 @@
 //! Workers in Python, which measure Python interfaces of other programs and of Esker.
 use crate::processes::Launcher;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Protocol that all workers in Python share.
@@ -15,13 +15,7 @@ const REMOVE_CURRENT_DIR: &str =
 pub(crate) fn launcher(python: &Path, work: &str) -> Launcher {
     let worker =
         ["-c", &format!("{REMOVE_CURRENT_DIR}{PROTOCOL}"), work].map(OsString::from).to_vec();
-    Launcher {
-        program: python.to_owned(),
-        esker: PathBuf::new(),
-        worker,
-        janitor: Vec::new(),
-        variables: Vec::new(),
-    }
+    Launcher { program: python.to_owned(), worker, variables: Vec::new() }
 }
 
 /// True if this Python can import `import`.

@@ -109,7 +109,7 @@ fn corrupted_data_fails_verification() {
 
 fn answers_of(lines: &[String]) -> Vec<Answer<Measured>> {
     let mut output = Vec::new();
-    serve(lines.join("\n").as_bytes(), &mut output).unwrap();
+    serve_work::<Worker>(lines.join("\n").as_bytes(), &mut output).unwrap();
     String::from_utf8(output).unwrap().lines().map(|line| parse(line).unwrap()).collect()
 }
 
@@ -132,5 +132,5 @@ fn worker_reports_failed_job() {
     let answers = answers_of(&[serde_json::to_string(&job).unwrap()]);
     assert!(matches!(&answers[..], [Answer::Failed(why)] if why.contains("/nowhere")));
     assert!(answers_of(&[]).is_empty());
-    assert!(serve("no json\n".as_bytes(), Vec::new()).is_err());
+    assert!(serve_work::<Worker>("no json\n".as_bytes(), Vec::new()).is_err());
 }

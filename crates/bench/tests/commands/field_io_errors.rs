@@ -15,7 +15,7 @@ fn failed_node_ends_the_other_nodes() {
     // One that has just been forked still has its parent's command line.
     let field_workers = || -> Vec<u32> {
         let workers = workers_of(nodes[1].id()).into_iter();
-        workers.filter(|pid| command_line(*pid).contains("field-worker")).collect()
+        workers.filter(|pid| command_line(*pid).contains("worker field-io")).collect()
     };
     wait_for("both work", || field_workers().len() == 2);
     signal("KILL", field_workers()[0]);
@@ -81,7 +81,7 @@ fn long_one(site: &Site) -> (Child, Vec<u32>) {
     let mut command = site.command(&wanted);
     let process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let id = process.id();
-    let at_work = |pid: &u32| command_line(*pid).contains("field-worker") && is_alive(*pid);
+    let at_work = |pid: &u32| command_line(*pid).contains("worker field-io") && is_alive(*pid);
     wait_for("processes at work", || workers_of(id).iter().filter(|pid| at_work(pid)).count() == 2);
     let workers = children_of(id);
     (process, workers)
@@ -118,7 +118,8 @@ fn killed_benchmark_leaves_no_process_and_no_result() {
 fn a_worker_that_is_killed_is_named() {
     let site = Site::in_memory();
     let (process, children) = long_one(&site);
-    let victim = children.iter().find(|pid| command_line(**pid).contains("field-worker")).unwrap();
+    let victim =
+        children.iter().find(|pid| command_line(**pid).contains("worker field-io")).unwrap();
     signal("KILL", *victim);
     let output = process.wait_with_output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

@@ -1,23 +1,19 @@
 use super::*;
 
-fn comparison(stores: &[&str], kind: Kind) -> Comparison {
-    let launcher = Launcher {
-        program: "/bin/false".into(),
-        esker: "/bin/false".into(),
-        worker: Vec::new(),
-        janitor: Vec::new(),
-        variables: Vec::new(),
-    };
+fn comparison(stores: &[&str], workload: Workload) -> Comparison {
     Comparison {
-        launcher,
         folder: "/dev/shm".into(),
         stores: stores.iter().map(|store| store.parse().unwrap()).collect(),
-        kind,
+        workload,
+        indexed: false,
+        mode: "full".to_owned(),
+        pattern: "A".to_owned(),
+        contention: "low".to_owned(),
         sizes: vec![1 << 20],
         procs: vec![2],
         ops: Some(10),
         rounds: 2,
-        durability: Durability::Process,
+        durability: DurabilityArg::Process,
         verify: false,
     }
 }
@@ -43,7 +39,7 @@ fn measured(mib_s: f64) -> Report {
 
 #[test]
 fn ratios_are_those_of_each_round() {
-    let comparison = comparison(&["native", "files"], Kind::Array(Vec::new()));
+    let comparison = comparison(&["native", "files"], Workload::Array);
     let all =
         [(0, measured(100.0)), (1, measured(50.0)), (0, measured(300.0)), (1, measured(75.0))];
     let compared = comparison.compared(&all);
@@ -58,7 +54,7 @@ fn ratios_are_those_of_each_round() {
 
 #[test]
 fn comparison_is_a_valid_report() {
-    let comparison = comparison(&["native", "files"], Kind::Array(Vec::new()));
+    let comparison = comparison(&["native", "files"], Workload::Array);
     let all =
         [(0, measured(100.0)), (1, measured(50.0)), (0, measured(300.0)), (1, measured(75.0))];
     let report = comparison.compared(&all).report;
@@ -71,13 +67,12 @@ fn comparison_is_a_valid_report() {
 
 #[test]
 fn plain_files_replace_field_io_without_index() {
-    let options = ["--mode", "full", "--pattern", "A"].map(str::to_owned).to_vec();
-    let comparison = comparison(&["native", "files"], Kind::FieldIo(options));
+    let comparison = comparison(&["native", "files"], Workload::FieldIo);
     let words = |store: &Store| comparison.words(store, "u", 8, 2).join(" ");
     let native = words(&Store::Native);
     assert_eq!(
         native,
-        "field-io --pool u --size 8 --procs 2 --ops 10 --repeat 1 --mode full --pattern A"
+        "field-io --pool u --size 8 --procs 2 --ops 10 --repeat 1 --mode full --pattern A --contention low"
     );
     assert_eq!(words(&Store::Files), "array --pool u --size 8 --procs 2 --ops 10 --rounds 1");
 }
@@ -85,15 +80,16 @@ fn plain_files_replace_field_io_without_index() {
 #[test]
 fn invalid_comparisons_are_refused() {
     let kind = |comparison: Comparison| comparison.check().unwrap_err().kind();
-    let array = || Kind::Array(Vec::new());
-    assert_eq!(kind(comparison(&["native"], array())), ErrorKind::Invalid);
-    assert_eq!(kind(comparison(&["native", "native"], array())), ErrorKind::Invalid);
+    assert_eq!(kind(comparison(&["native"], Workload::Array)), ErrorKind::Invalid);
+    assert_eq!(kind(comparison(&["native", "native"], Workload::Array)), ErrorKind::Invalid);
     assert_eq!(
-        kind(Comparison { rounds: 0, ..comparison(&["native", "files"], array()) }),
+        kind(Comparison { rounds: 0, ..comparison(&["native", "files"], Workload::Array) }),
         ErrorKind::Invalid
     );
-    let pattern_b = Kind::FieldIo(["--pattern", "B"].map(str::to_owned).to_vec());
-    assert_eq!(kind(comparison(&["native", "files"], pattern_b)), ErrorKind::Invalid);
-    assert!(comparison(&["native", "files"], array()).check().is_ok());
+    let field_io = comparison(&["native", "files"], Workload::FieldIo);
+    assert!(field_io.check().is_ok());
+    let pattern_b = Comparison { pattern: "B".to_owned(), ..field_io };
+    assert_eq!(kind(pattern_b), ErrorKind::Invalid);
+    assert!(comparison(&["native", "files"], Workload::Array).check().is_ok());
     assert!("".parse::<Store>().is_err());
 }

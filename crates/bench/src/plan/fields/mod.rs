@@ -1,14 +1,12 @@
 //! `esker bench fields`: compares a field store with its medium and with one plain file per field.
 mod outcome;
-mod show;
 mod workers;
-
-pub use outcome::{Case, Outcome};
 
 use super::location::{Location, container_label};
 use super::scratch::Scratch;
 use super::store::write_limit;
-use super::{BenchPool, Benchmark, Measurement, Note, check};
+use super::summary::Summary;
+use super::{BenchPool, Benchmark, Measurement, Note, check, check_repetitions};
 use crate::fields::grib::Messages;
 use crate::fields::worker::{Containers, Done, EventTime, Job, label};
 use crate::fields::{Phase, Shape};
@@ -17,16 +15,17 @@ use crate::job::{LoadStep, WARM_UP};
 use crate::latency::Histogram;
 use crate::load::files::{self, FilesUrl};
 use crate::measure::{Measured, Tally};
+use crate::names::Named;
 use crate::pin::Pin;
 use crate::plan::posix::Sample;
-use crate::processes::Launcher;
 use crate::report::Settings;
 use clap::{Args, ValueEnum};
 use esker::Wait;
+use esker_cli::units::Bytes;
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
-use esker_types::{Error, ErrorKind, Result};
-use outcome::{ESKER, FILES, Lines, MEDIUM, PEER};
+use esker_types::Result;
+use outcome::{Case, ESKER, FILES, LEGEND, Lines, MEDIUM, PEER};
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -69,9 +68,6 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = ABOUT)]
 pub struct FieldsPlan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// The pool.
     #[command(flatten)]
     pub pool: BenchPool,
@@ -121,11 +117,39 @@ pub enum PeerName {
 }
 
 impl Benchmark for FieldsPlan {
-    const WORKER: &'static str = "fields-worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let outcome = Self { launcher, ..self }.run(note)?;
-        Ok(Measurement { report: json!(outcome.report()), text: outcome.to_string() })
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        self.check()?;
+        let (grib, mut notes) = self.messages()?;
+        let python = self.peer().filter(|python| crate::python::has(python, "esker._esker"));
+        if let (Some(peer), None) = (self.peer(), python) {
+            notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
+        }
+        let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
+        let location = self.pool.open_or_create(|| self.needs(longest), note)?;
+        let plain_files = Scratch::for_plain_files(&location.folder)?;
+        let measured = self.procs.iter().map(|&procs| {
+            let lines =
+                self.measure(&location, plain_files.path(), procs, grib.as_ref(), python, note)?;
+            let (durable, store) = (location.durable, location.store());
+            Ok(Case { procs, lines, size_bytes: self.shape.size_bytes, durable, store })
+        });
+        let cases = measured.collect::<Result<Vec<_>>>()?;
+        let scattered = cases.iter().filter_map(|case| {
+            let (share, procs) = (case.lines.scattered()?, case.procs);
+            Some(format!(
+                "scattered reads reach {share:.2} of the rate of reads in order (--procs {procs})"
+            ))
+        });
+        let summary = Summary {
+            host: Host::for_folder(&location.folder)?,
+            settings: self.settings(&location)?,
+            about: format!(", fields of {}", Bytes(self.shape.size_bytes)),
+            runs: cases.iter().flat_map(Case::runs).collect(),
+            table: outcome::table(&cases),
+            notes: scattered.chain(notes).collect(),
+            legend: LEGEND,
+        };
+        Ok(summary.into())
     }
 }
 
@@ -154,47 +178,10 @@ struct Run<'p> {
 }
 
 impl FieldsPlan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If the pool cannot be created or opened, is too small or has no transactions, or an option is invalid; with
-    /// [`FieldsPlan::verify`], [`ErrorKind::Corrupt`] if a field read is not the one archived.
-    pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
-        self.check()?;
-        let (grib, mut notes) = self.messages()?;
-        let python = self.peer().filter(|python| crate::python::has(python, "esker._esker"));
-        if let (Some(peer), None) = (self.peer(), python) {
-            notes.push(format!("reading from Python is left out: {}{NO_ESKER}", peer.display()));
-        }
-        let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
-        let location = self.pool.open_or_create(&self.launcher, || self.needs(longest), note)?;
-        let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
-        let measured = self.procs.iter().map(|&procs| {
-            let lines =
-                self.measure(&location, plain_files.path(), procs, grib.as_ref(), python, note)?;
-            Ok(Case { procs, lines })
-        });
-        Ok(Outcome {
-            cases: measured.collect::<Result<_>>()?,
-            size_bytes: self.shape.size_bytes,
-            durable: location.durable,
-            host: Host::for_folder(&location.folder)?,
-            settings: self.settings(&location)?,
-            store: location.store().to_owned(),
-            notes,
-        })
-    }
-
     fn check(&self) -> Result<()> {
         check(&[self.shape.size_bytes], &self.procs)?;
         self.shape.check()?;
-        match (1..=REPEATS_MAX).contains(&self.repeats) {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Invalid,
-                format!("the number of repeats -i must be 1 to {REPEATS_MAX}"),
-            )),
-        }
+        check_repetitions("repeats -i", self.repeats, REPEATS_MAX)
     }
 
     /// Opens the user's messages. They are omitted if ecCodes, which reads their keys, is missing.
@@ -242,7 +229,7 @@ impl FieldsPlan {
         note("touching the file of the limit");
         let watchers = if self.no_watch { 0 } else { procs };
         let cpus = self.pin.order()?;
-        let workers = Workers::start(&self.launcher, &job, watchers, &cpus)?;
+        let workers = Workers::start(&job, watchers, &cpus)?;
         let messages = grib.cloned().unwrap_or_default();
         let by_python = |python: Option<&Path>, store| {
             python.map(|python| Workers::python(python, store, &job, &messages, &cpus)).transpose()

@@ -1,9 +1,16 @@
 //! Measurements by phase, system and repeat.
 use crate::fields::Phase;
-use crate::host::Host;
 use crate::measure::Tally;
+use crate::metrics::Statistics;
 use crate::plan::posix::{Line, Sample};
-use crate::report::{Report, Run, RunName, Settings};
+use crate::report::{Run, RunName};
+use crate::table::{Table, new_table, or_dash};
+
+pub(super) const LEGEND: &str = "\
+fields/s: median of the repeats, +- its standard deviation. of medium: share of the rate of pwrite or pread of the same \
+blocks. files: one plain file per field, and the ratio of the store to it (median of the ratios of the repeats). pyfdb: \
+the same for a real FDB. Latencies of list and axes are of one call. Those of watch run from the start of a flush until \
+a reader sees a field of it.";
 
 /// Indexes of the compared systems: the store, one plain file for each field, the medium, a real FDB.
 pub(super) const ESKER: usize = 0;
@@ -12,38 +19,24 @@ pub(super) const MEDIUM: usize = 2;
 pub(super) const PEER: usize = 3;
 pub(super) const SYSTEMS: usize = 4;
 
-/// All measurements of one call.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// By number of processes.
-    pub cases: Vec<Case>,
-    /// Bytes of a field.
-    pub size_bytes: u64,
-    /// Every write waited for the medium.
-    pub durable: bool,
-    /// The machine.
-    pub host: Host,
-    /// Settings of the measurement.
-    pub settings: Settings,
-    /// Name of the store: the scheme of its URL.
-    pub store: String,
-    /// Reasons for omitted measurements, and other remarks.
-    pub notes: Vec<String>,
-}
-
 /// The measurements with one number of processes.
-#[derive(Clone, Debug)]
-pub struct Case {
+pub(super) struct Case<'n> {
     /// Processes that archived and retrieved.
-    pub procs: u32,
+    pub(super) procs: u32,
     /// The phases.
-    pub lines: Lines,
+    pub(super) lines: Lines,
+    /// Bytes of a field.
+    pub(super) size_bytes: u64,
+    /// Every write waited for the medium.
+    pub(super) durable: bool,
+    /// Name of the store: the scheme of its URL.
+    pub(super) store: &'n str,
 }
 
 /// Phases in the order of measurement. A line also has the measurements of the medium and of plain files to compare
 /// with.
 #[derive(Clone, Debug, Default)]
-pub struct Lines(Vec<(Phase, Line)>);
+pub(super) struct Lines(Vec<(Phase, Line)>);
 
 /// The phase whose line has the measurements of the medium and of plain files for `phase`.
 fn base(phase: Phase) -> Option<Phase> {
@@ -108,34 +101,28 @@ impl Lines {
     }
 }
 
-impl Outcome {
+impl Case<'_> {
     /// One run for each phase and system.
-    #[must_use]
-    pub fn report(&self) -> Report {
-        let runs = self.cases.iter().flat_map(|case| self.runs(case)).collect();
-        Report::new(self.host.clone(), self.settings.clone(), runs)
-    }
-
-    fn runs(&self, case: &Case) -> Vec<Run> {
+    pub(super) fn runs(&self) -> Vec<Run> {
         let mut runs = Vec::new();
-        for (phase, line) in case.lines.compared() {
+        for (phase, line) in self.lines.compared() {
             let own = base(phase) == Some(phase);
             let systems = [MEDIUM, FILES, ESKER, PEER].into_iter();
             let systems = systems.filter(|&system| own || [ESKER, PEER].contains(&system));
             let systems =
                 systems.filter(|&system| system == ESKER || phase.from_python().is_none());
             let systems = systems.filter(|&system| !line.rates(system).is_empty());
-            runs.extend(systems.map(|system| self.run(case.procs, phase, &line, system)));
+            runs.extend(systems.map(|system| self.run(phase, &line, system)));
         }
         runs
     }
 
-    fn run(&self, procs: u32, phase: Phase, line: &Line, system: usize) -> Run {
+    fn run(&self, phase: Phase, line: &Line, system: usize) -> Run {
         let name = RunName {
             store: self.name(system),
             workload: "fields",
             phase: if system == MEDIUM { self.limit_name(phase) } else { phase.name() },
-            procs,
+            procs: self.procs,
             // Messages of a file differ in length: this is the mean.
             size_bytes: match phase {
                 Phase::ArchiveGrib => line.tally(system).bytes / line.tally(system).ops.max(1),
@@ -146,9 +133,9 @@ impl Outcome {
         line.run(&name, |system| self.name(system), system, limit.as_ref())
     }
 
-    pub(super) fn name(&self, system: usize) -> &str {
+    fn name(&self, system: usize) -> &str {
         match system {
-            ESKER => &self.store,
+            ESKER => self.store,
             FILES => "files",
             MEDIUM => "medium",
             _ => "pyfdb",
@@ -164,8 +151,44 @@ impl Outcome {
     }
 }
 
+/// The table of all cases, with the columns of the peer if there is one.
+pub(super) fn table(cases: &[Case<'_>]) -> Table {
+    let lines =
+        || cases.iter().flat_map(|case| case.lines.compared().map(move |line| (case.procs, line)));
+    let peer = lines().any(|(_, (_, line))| !line.rates(PEER).is_empty());
+    let pyfdb = if peer { "|>pyfdb|>x pyfdb" } else { "" };
+    let mut table = new_table(&format!("{OF_STORE}{pyfdb}|>p50 us|>p99 us"));
+    lines().for_each(|(procs, (phase, line))| table.row(row(procs, phase, &line, peer)));
+    table
+}
+
+const OF_STORE: &str = "phase|>procs|>fields/s|>+-|>MiB/s|>of medium|>files|>x files";
+
+fn row(procs: u32, phase: Phase, line: &Line, peer: bool) -> Vec<String> {
+    let (rates, tally) = (Statistics::rounded(&line.rates(ESKER)), line.tally(ESKER));
+    let mut row = vec![
+        phase.name().to_owned(),
+        procs.to_string(),
+        format!("{:.0}", rates.median),
+        format!("{:.0}", rates.stddev),
+        or_dash((tally.bytes > 0).then(|| format!("{:.0}", tally.bandwidth_mib_s()))),
+        or_dash(share(&tally, &line.tally(MEDIUM)).map(|share| format!("{share:.2}"))),
+    ];
+    row.extend(other_system(line, FILES));
+    row.extend(peer.then(|| other_system(line, PEER)).into_iter().flatten());
+    row.extend([50.0, 99.0].map(|percent| format!("{:.1}", tally.latency.percentile_us(percent))));
+    row
+}
+
+/// The rate of another system, and the ratio of the store to it.
+fn other_system(line: &Line, other: usize) -> [String; 2] {
+    let rate = Some(line.median(other)).filter(|rate| *rate > 0.0);
+    let times = line.ratio(ESKER, other).map(|times| format!("{times:.2}"));
+    [or_dash(rate.map(|rate| format!("{rate:.0}"))), or_dash(times)]
+}
+
 /// The share of the limit, over all repeats.
-pub(super) fn share(tally: &Tally, limit: &Tally) -> Option<f64> {
+fn share(tally: &Tally, limit: &Tally) -> Option<f64> {
     let limit = limit.bandwidth_mib_s();
     (limit > 0.0 && tally.bytes > 0).then(|| tally.bandwidth_mib_s() / limit)
 }

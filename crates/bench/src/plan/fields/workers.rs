@@ -5,7 +5,7 @@ use crate::fields::grib::Messages;
 use crate::fields::keys::FORECAST;
 use crate::fields::worker::{Done, FieldsStep, Job};
 use crate::pin::cpu_of;
-use crate::processes::{Launcher, Processes};
+use crate::processes::{Launcher, Processes, WorkerKind};
 use esker_types::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -45,14 +45,13 @@ fn one(job: &Job, rank: u32, cpus: &[u32]) -> Job {
 
 impl Workers {
     /// Starts a worker for each process of the job, and the watchers.
-    pub(super) fn start(
-        launcher: &Launcher,
-        job: &Job,
-        watchers: u32,
-        cpus: &[u32],
-    ) -> Result<Self> {
+    pub(super) fn start(job: &Job, watchers: u32, cpus: &[u32]) -> Result<Self> {
         let jobs: Vec<_> = (0..job.procs + watchers).map(|rank| one(job, rank, cpus)).collect();
-        Ok(Self { processes: Processes::start(launcher, &jobs)?, workers: job.procs, watchers })
+        Ok(Self {
+            processes: Processes::start(&Launcher::for_kind(WorkerKind::Fields)?, &jobs)?,
+            workers: job.procs,
+            watchers,
+        })
     }
 
     /// Starts workers in Python, which do all the work on a real FDB, or read the store. There are no watchers.

@@ -2,6 +2,8 @@
 use super::{ParallelPlan, Subject};
 use crate::field_io::segments::{Objects, Segments};
 use crate::field_io::{Contention, Mode, Pattern};
+use crate::names::Named;
+use crate::rendezvous::Rank;
 
 /// Payload of one process in one repeat if the number of operations is not given.
 const DEFAULT_BYTES: u64 = 512 << 20;
@@ -40,8 +42,8 @@ impl Case {
         Some(Segments { objects, count, part_bytes: self.size, procs: self.procs })
     }
 
-    pub(super) fn mode_name(&self) -> &'static str {
-        self.objects.map_or(self.mode.name(), |(objects, _)| objects.name())
+    pub(super) fn mode_name(&self) -> String {
+        self.objects.map_or_else(|| self.mode.name(), |(objects, _)| objects.name())
     }
 
     /// Processes that write: in pattern B the first half.
@@ -72,12 +74,12 @@ impl Case {
 
 impl ParallelPlan {
     /// All combinations. Those that differ only in mode are adjacent.
-    pub(super) fn cases(&self, durable: bool) -> Vec<Case> {
+    pub(super) fn cases(&self, who: Rank, durable: bool) -> Vec<Case> {
         let mut cases = Vec::new();
-        for &procs_per_node in &self.procs {
+        for &procs_per_node in &self.options.procs {
             for &size in &self.sizes {
-                for class_array in &self.classes_array {
-                    self.add_cases(procs_per_node, size, class_array, durable, &mut cases);
+                for class_array in &self.options.classes_array {
+                    self.add_cases((who, procs_per_node), size, class_array, durable, &mut cases);
                 }
             }
         }
@@ -86,7 +88,7 @@ impl ParallelPlan {
 
     fn add_cases(
         &self,
-        procs_per_node: u32,
+        (who, procs_per_node): (Rank, u32),
         size: u64,
         class_array: &str,
         durable: bool,
@@ -101,7 +103,7 @@ impl ParallelPlan {
             class_array: class_array.to_owned(),
             size,
             procs_per_node,
-            procs: procs_per_node * self.who.ranks,
+            procs: procs_per_node * who.ranks,
             ops: 0,
         };
         let first = cases.len();

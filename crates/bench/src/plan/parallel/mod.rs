@@ -7,16 +7,18 @@ mod repeat;
 mod results;
 
 use super::location::Location;
-use super::{BenchPool, Note, check};
+use super::{BenchPool, Note, check, check_repetitions};
 use crate::field_io::segments::Objects;
 use crate::field_io::{Contention, Mode, Pattern};
 use crate::host::Host;
+use crate::names::Named;
 use crate::pin::Pin;
-use crate::processes::Launcher;
 use crate::rendezvous::{Rank, Rendezvous};
 use crate::report::{Report, Run, Settings};
 use crate::traces::{self, Kind, Writer};
 use cases::Case;
+use clap::Args;
+use esker::names::NODE_VARIABLE;
 use esker_types::{Error, ErrorKind, Result};
 use repeat::Stage;
 use results::{Done, Series};
@@ -48,52 +50,78 @@ pub enum Subject {
 }
 
 /// The settings of Field I/O. All combinations are measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct Fields {
-    /// Modes.
+    /// Mode, or several, separated by commas
+    #[arg(long = "mode", value_name = "MODE", default_value = "full", value_delimiter = ',')]
     pub modes: Vec<Mode>,
-    /// Access patterns.
+    /// Access pattern, or several, separated by commas
+    #[arg(long = "pattern", value_name = "PATTERN", default_value = "A", value_delimiter = ',')]
+    #[arg(ignore_case = true)]
     pub patterns: Vec<Pattern>,
-    /// Index contentions.
+    /// Contention on a forecast's Key-Value, or several, separated by commas
+    #[arg(
+        long = "contention",
+        value_name = "CONTENTION",
+        default_value = "low",
+        value_delimiter = ','
+    )]
     pub contentions: Vec<Contention>,
-    /// Classes of Key-Values.
+    /// Object class of Key-Values, or several, separated by commas
+    #[arg(long = "class-kv", value_name = "CLASS", default_value = "SX", value_delimiter = ',')]
     pub classes_kv: Vec<String>,
 }
 
 /// A benchmark of the papers.
 #[derive(Clone, Debug)]
 pub struct ParallelPlan {
-    /// How to start processes that measure the limit, and the janitor.
-    pub launcher: Launcher,
-    /// How to start processes that work on the store.
-    pub field_launcher: Launcher,
-    /// The pool.
-    pub pool: BenchPool,
     /// The benchmark.
     pub subject: Subject,
     /// Bytes of a field or part.
     pub sizes: Vec<u64>,
-    /// Processes on each node.
-    pub procs: Vec<u32>,
     /// Operations of each process in each repeat; chosen by size if not given.
     pub ops: Option<u32>,
-    /// Number of repeats of each case.
-    pub repeat: u32,
-    /// Classes of Arrays.
+    /// Options of both benchmarks.
+    pub options: ParallelOptions,
+    /// Environment variables that the processes get in addition.
+    pub variables: Vec<(String, String)>,
+}
+
+/// Options that both benchmarks share.
+#[derive(Clone, Debug, Args)]
+pub struct ParallelOptions {
+    /// The pool.
+    #[command(flatten)]
+    pub pool: BenchPool,
+    /// Number of processes on each node, or several numbers, separated by commas
+    #[arg(long, value_name = "N", default_value = "2", value_delimiter = ',')]
+    pub procs: Vec<u32>,
+    /// Object class of Arrays, or several, separated by commas
+    #[arg(long = "class-array", value_name = "CLASS", default_value = "S1", value_delimiter = ',')]
     pub classes_array: Vec<String>,
-    /// Compare all data that is read with what was written, in a pass that is not measured.
+    /// Number of repeats of each combination
+    #[arg(long, value_name = "R", default_value_t = 3)]
+    pub repeat: u32,
+    /// Read back and compare every byte, in an unmeasured pass
+    #[arg(long)]
     pub verify: bool,
-    /// Seed of the payload.
+    /// Seed of the data
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How processes are placed.
+    /// Pin processes to processors: alternate between sockets, fill one socket first, or do not pin
+    #[arg(long, value_name = "HOW", default_value = "sockets")]
     pub pin: Pin,
-    /// Rank of this process.
-    pub who: Rank,
-    /// Directory through which ranks synchronize.
+    /// Directory through which the nodes communicate, on a file system that they share
+    #[arg(long, value_name = "DIR")]
     pub rendezvous: Option<PathBuf>,
-    /// Name of this node.
-    pub node: String,
-    /// File of the traces.
+    /// Rank of this node [default: set by srun or mpirun]
+    #[arg(long, value_name = "R", requires = "ranks")]
+    pub rank: Option<u32>,
+    /// Number of ranks [default: set by srun or mpirun]
+    #[arg(long, value_name = "N", requires = "rank")]
+    pub ranks: Option<u32>,
+    /// Write the time of every event to this CSV file [default: beside the file of --json]
+    #[arg(long, value_name = "FILE")]
     pub traces: Option<PathBuf>,
 }
 
@@ -105,15 +133,36 @@ struct Node {
     host: Host,
 }
 
+impl ParallelOptions {
+    fn who(&self) -> Result<Rank> {
+        match (self.rank, self.ranks) {
+            (Some(rank), Some(ranks)) => Rank { rank, ranks }.checked(),
+            // The ranks of a batch job's variables may not be meant for this command.
+            _ if self.rendezvous.is_none() => match Rank::from_environment()? {
+                Rank { ranks: 1, .. } => Ok(Rank::ALONE),
+                Rank { rank, ranks } => Err(Error::new(
+                    ErrorKind::Invalid,
+                    format!(
+                        "this is rank {rank} of {ranks}: give all ranks --rendezvous with a directory that \
+                         they share, or --rank 0 --ranks 1 to measure on this node alone"
+                    ),
+                )),
+            },
+            _ => Rank::from_environment(),
+        }
+    }
+}
+
 impl ParallelPlan {
     /// Runs the benchmark. Only rank 0 returns a report.
     ///
     /// # Errors
     /// If the pool cannot be created or opened, or is too small, or an option is invalid; errors of processes and of
-    /// other ranks; with [`ParallelPlan::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
+    /// other ranks; with [`ParallelOptions::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Option<Report>> {
-        self.check()?;
-        let mut meeting = Rendezvous::meet(self.who, self.rendezvous.as_deref())?;
+        let who = self.options.who()?;
+        self.check(who)?;
+        let mut meeting = Rendezvous::meet(who, self.options.rendezvous.as_deref())?;
         let report = self.run_with(&mut meeting, note);
         if let Err(error) = &report {
             meeting.report_error(error);
@@ -121,17 +170,40 @@ impl ParallelPlan {
         report
     }
 
+    /// Runs the benchmark on pools over nodes, as their clients on other nodes would, with fewer nodes first. All runs
+    /// are in one report.
+    ///
+    /// # Errors
+    /// If a pool is not over nodes; the errors of [`ParallelPlan::run`].
+    pub fn run_on_pools(&self, pools: &[String], note: Note<'_>) -> Result<Report> {
+        let node = std::env::var(NODE_VARIABLE).unwrap_or_else(|_| "none".to_owned());
+        let mut reports = Vec::new();
+        for pool in pools {
+            let pool = BenchPool { pool: Some(pool.clone()), ..self.options.pool.clone() };
+            let options = ParallelOptions { pool, traces: None, ..self.options.clone() };
+            let variables = vec![(NODE_VARIABLE.to_owned(), node.clone())];
+            let report = Self { options, variables, ..self.clone() }.run(note)?;
+            reports
+                .push(report.filter(|report| servers_of(report) > 0).ok_or_else(one_node_error)?);
+        }
+        reports.sort_by_key(servers_of);
+        let mut all = reports.into_iter().reduce(joined).ok_or_else(one_node_error)?;
+        all.settings.options.insert("pool".to_owned(), json!(pools));
+        all.settings.options.insert("esker_node".to_owned(), json!(node));
+        Ok(all)
+    }
+
     fn run_with(&self, meeting: &mut Rendezvous, note: Note<'_>) -> Result<Option<Report>> {
-        let location = self.pool.open_or_create(&self.launcher, || self.needs(), note)?;
+        let location = self.options.pool.open_or_create(|| self.needs(meeting.who()), note)?;
         location.pool()?;
         let host = Host::for_folder(&location.folder)?;
-        let nodes = meeting.gather(Node { node: self.node.clone(), host: host.clone() })?;
+        let nodes = meeting.gather(Node { node: node_name(), host: host.clone() })?;
         let settings = self.settings(&location, &nodes)?;
-        let on = (self.who.ranks, location.nodes()?);
-        let mut traces = self.traces(&host, &settings)?;
+        let on = (meeting.who().ranks, location.nodes()?);
+        let mut traces = self.traces(meeting.who(), &host, &settings)?;
         let mut runs = Vec::new();
-        let cpus = self.pin.order()?;
-        for case in self.cases(location.durable) {
+        let cpus = self.options.pin.order()?;
+        for case in self.cases(meeting.who(), location.durable) {
             let series =
                 self.measure(&location, &case, &cpus, meeting, &mut traces, runs.len(), note)?;
             for series in series {
@@ -164,13 +236,13 @@ impl ParallelPlan {
         let limits = Stage::limits(self, location, case)?;
         let mut stage = Stage { plan: self, location, case, cpus, meeting, limits };
         let mut series = [Kind::Write, Kind::Read].map(Series::new);
-        for repeat in 0..=self.repeat {
+        for repeat in 0..=self.options.repeat {
             note(&match repeat {
                 0 => format!("{what}: warming up"),
-                _ => format!("{what}: repeat {repeat} of {}", self.repeat),
+                _ => format!("{what}: repeat {repeat} of {}", self.options.repeat),
             });
             let done = stage.repeat(repeat)?;
-            if repeat > 0 && self.who.is_first() {
+            if repeat > 0 && stage.meeting.who().is_first() {
                 results::add_repeat(&mut series, case, &done)?;
                 keep(traces, first_run as u32, repeat, &done)?;
             }
@@ -178,43 +250,41 @@ impl ParallelPlan {
         Ok(series)
     }
 
-    fn traces(&self, host: &Host, settings: &Settings) -> Result<Option<Writer>> {
-        let path = self.traces.as_deref().filter(|_| self.who.is_first());
+    fn traces(&self, who: Rank, host: &Host, settings: &Settings) -> Result<Option<Writer>> {
+        let path = self.options.traces.as_deref().filter(|_| who.is_first());
         let facts = [("host", json!(host).to_string()), ("settings", json!(settings).to_string())];
         path.map(|path| Writer::create(path, &facts)).transpose()
     }
 
-    fn check(&self) -> Result<()> {
-        check(&self.sizes, &self.procs)?;
+    fn check(&self, who: Rank) -> Result<()> {
+        check(&self.sizes, &self.options.procs)?;
         let classes_kv: &[String] = match &self.subject {
             Subject::Fields(fields) => &fields.classes_kv,
             Subject::Segments { .. } => &[],
         };
-        for class in self.classes_array.iter().chain(classes_kv) {
+        for class in self.options.classes_array.iter().chain(classes_kv) {
             esker_cli::class_of(class)?;
         }
         let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
-        if !(1..=REPEATS_MAX).contains(&self.repeat) {
-            return refuse(format!("the number of repeats must be 1 to {REPEATS_MAX}"));
-        }
+        check_repetitions("repeats", self.options.repeat, REPEATS_MAX)?;
         if self.ops.is_some_and(|ops| !(1..=OPS_MAX).contains(&ops)) {
             return refuse(format!("the number of operations must be 1 to {OPS_MAX}"));
         }
         if matches!(self.subject, Subject::Segments { count: 0, .. }) {
             return refuse("each process needs at least one segment".to_owned());
         }
-        if self.who.ranks > 1 && self.pool.pool.is_none() {
+        if who.ranks > 1 && self.options.pool.pool.is_none() {
             return refuse(
                 "several nodes need a pool that all of them can open: give --pool".to_owned(),
             );
         }
-        self.check_procs()
+        self.check_procs(who)
     }
 
-    fn check_procs(&self) -> Result<()> {
+    fn check_procs(&self, who: Rank) -> Result<()> {
         let halves = matches!(&self.subject, Subject::Fields(fields) if fields.patterns.contains(&Pattern::B));
-        for procs in &self.procs {
-            let all = procs.saturating_mul(self.who.ranks);
+        for procs in &self.options.procs {
+            let all = procs.saturating_mul(who.ranks);
             let message = match () {
                 () if all > ALL_PROCS_MAX => {
                     format!("{all} processes on all nodes are too many: {ALL_PROCS_MAX} at most")
@@ -230,8 +300,9 @@ impl ParallelPlan {
     }
 
     /// Payload and index entries of the largest case.
-    fn needs(&self) -> (u64, u64) {
-        let needs = self.cases(false).into_iter().map(|case| case.needs(self.verify));
+    fn needs(&self, who: Rank) -> (u64, u64) {
+        let needs = self.cases(who, false).into_iter();
+        let needs = needs.map(|case| case.needs(self.options.verify));
         needs.fold((0, 0), |most, case| (most.0.max(case.0), most.1.max(case.1)))
     }
 
@@ -243,14 +314,40 @@ impl ParallelPlan {
         let options = json!({
             "nodes": nodes,
             "pool": location.url,
-            "repeat": self.repeat,
+            "repeat": self.options.repeat,
             "ops": self.ops,
             "segments": segments,
-            "pin": self.pin.name(),
-            "verified": self.verify,
+            "pin": self.options.pin.name(),
+            "verified": self.options.verify,
         });
-        location.settings(self.seed, options)
+        location.settings(self.options.seed, options)
     }
+}
+
+/// Appends the runs of a report. Their numbers continue.
+fn joined(mut all: Report, mut more: Report) -> Report {
+    let numbers = all.runs.iter().filter_map(Run::number);
+    let before = numbers.max().map_or(0, |last| last + 1);
+    let runs = more.runs.iter_mut().filter_map(|run| run.parallel.as_deref_mut());
+    runs.for_each(|run| run.run += before);
+    all.runs.append(&mut more.runs);
+    all
+}
+
+/// Nodes of the pool of a report; 0 of a pool on one node.
+fn servers_of(report: &Report) -> u32 {
+    report.runs.iter().find_map(Run::server_nodes).unwrap_or(0)
+}
+
+#[cold]
+fn one_node_error() -> Error {
+    Error::new(ErrorKind::Invalid, "a pool of --nodes is on one node: give pools over nodes")
+}
+
+/// The name of this node in Slurm, or the host name.
+fn node_name() -> String {
+    std::env::var("SLURMD_NODENAME")
+        .unwrap_or_else(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }
 
 fn keep(traces: &mut Option<Writer>, first_run: u32, repeat: u32, done: &[Done]) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::field_io::worker::{FieldIoStep, Job};
 use crate::job;
 use crate::measure::Measured;
 use crate::plan::notice_ns;
-use crate::processes::Processes;
+use crate::processes::{Launcher, Processes, WorkerKind};
 use crate::rendezvous::Rendezvous;
 use crate::traces::{Kind, Trace};
 use esker_types::Result;
@@ -54,12 +54,12 @@ impl Stage<'_> {
             procs: case.procs_per_node,
             size_bytes: case.io_bytes(),
             ops: u64::from(case.ops).min(LIMIT_FILE_BYTES / case.io_bytes().max(1)).max(1),
-            seed: plan.seed,
+            seed: plan.options.seed,
             folder: location.folder.clone(),
             seconds: None,
             store: None,
         };
-        super::super::start_processes(&plan.launcher, &job)
+        super::super::start_processes(&job)
     }
 
     /// Runs a repeat. Repeat 0 is the warm-up.
@@ -115,7 +115,7 @@ impl Stage<'_> {
         let owner = |process| owner_of(self.case, process);
         let reads = |process| Some(step(Kind::Read, owner(process)));
         let traces = self.phase(&mut readers, zero, &reads)?;
-        if self.plan.verify {
+        if self.plan.options.verify {
             let verify = |process| {
                 reads(process).map(|step| FieldIoStep { verify_before: Some(count), ..step })
             };
@@ -149,7 +149,7 @@ impl Stage<'_> {
         let mut processes = self.start_processes(layout, repeat, &|_| true)?;
         let zero = self.zero()?;
         let traces = self.phase(&mut processes, zero, &|process| Some(role(process, 1, None)))?;
-        if self.plan.verify {
+        if self.plan.options.verify {
             let verified = Some(1 + 2 * ops);
             self.phase(&mut processes, zero, &|process| Some(role(process, 1 + ops, verified)))?;
         }
@@ -185,17 +185,19 @@ impl Stage<'_> {
             .processes()
             .filter(|&process| takes_part(process))
             .map(|process| Job {
-                node: self.plan.node.clone(),
+                node: super::node_name(),
                 process,
                 cpu: cpu(process),
                 layout: layout.clone(),
                 segments: self.case.segments(),
                 io_bytes: self.case.io_bytes(),
-                seed: self.plan.seed,
+                seed: self.plan.options.seed,
                 repeat,
             })
             .collect();
-        Processes::start(&self.plan.field_launcher, &jobs)
+        let variables = self.plan.variables.clone();
+        let launcher = Launcher { variables, ..Launcher::for_kind(WorkerKind::FieldIo)? };
+        Processes::start(&launcher, &jobs)
     }
 
     /// Time 0 of a repeat, slightly in the future.

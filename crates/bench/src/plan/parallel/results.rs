@@ -5,6 +5,7 @@ use crate::latency::Histogram;
 use crate::measure::{Measured, Tally};
 use crate::metrics::Statistics;
 use crate::metrics::{Phase, po_0_ns, po_f_ns};
+use crate::names::Named;
 use crate::parallel::{Parallel, Repeat, RepeatStatistics, percentiles_us};
 use crate::report::{Run, RunName};
 use crate::traces::{EVENTS, Kind, Trace, phase_of};
@@ -124,9 +125,9 @@ impl Series {
         };
         Parallel {
             run,
-            mode: case.mode_name().to_owned(),
-            pattern: case.pattern.name().to_owned(),
-            contention: fields.then(|| case.contention.name().to_owned()),
+            mode: case.mode_name(),
+            pattern: case.pattern.name(),
+            contention: fields.then(|| case.contention.name()),
             class_kv: fields.then(|| case.class_kv.clone()),
             class_array: case.class_array.clone(),
             nodes,

@@ -4,7 +4,6 @@ use super::super::location::write_buffer;
 use super::super::scratch::{OwnPool, Scratch};
 use super::super::served::Served;
 use crate::posix::FileLocation;
-use crate::processes::Launcher;
 use dfs::{Dfs, NewDfs};
 use esker::backend::NewContainer;
 use esker::types::info::{OpenMode, Space};
@@ -49,12 +48,8 @@ pub(super) struct OpenContainer {
 const CHUNK_ENTRIES_MIN_BYTES: u64 = 64 << 10;
 
 impl OpenContainer {
-    pub(super) fn new(
-        launcher: &Launcher,
-        subject: &DfsSubject,
-        note: Note<'_>,
-    ) -> Result<(Self, Option<Scratch>)> {
-        let (name, served, scratch) = subject.pool(launcher, note)?;
+    pub(super) fn new(subject: &DfsSubject, note: Note<'_>) -> Result<(Self, Option<Scratch>)> {
+        let (name, served, scratch) = subject.pool(note)?;
         let medium = match &subject.pool {
             Some(name) => esker::names::resolve(name)?.path().to_owned(),
             None => subject.own.folder.clone(),
@@ -112,20 +107,16 @@ impl OpenContainer {
 
 impl DfsSubject {
     /// The name of the pool; a temporary one is created.
-    fn pool(
-        &self,
-        launcher: &Launcher,
-        note: Note<'_>,
-    ) -> Result<(String, Option<Served>, Option<Scratch>)> {
+    fn pool(&self, note: Note<'_>) -> Result<(String, Option<Served>, Option<Scratch>)> {
         match (&self.pool, self.engine) {
             (Some(name), _) => Ok((name.clone(), None, None)),
             (None, false) => {
-                let scratch = Scratch::new(launcher, &self.own.folder, &self.spec(), note)?;
+                let scratch = Scratch::new(&self.own.folder, &self.spec(), note)?;
                 Ok((scratch.url(), None, Some(scratch)))
             }
             (None, true) => {
-                let scratch = Scratch::folder(launcher, &self.own.folder)?;
-                let served = Served::new(launcher, scratch.path(), &self.spec(), 1, note)?;
+                let scratch = Scratch::folder(&self.own.folder)?;
+                let served = Served::new(scratch.path(), &self.spec(), 1, note)?;
                 Ok((served.url(), Some(served), Some(scratch)))
             }
         }

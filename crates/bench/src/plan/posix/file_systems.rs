@@ -5,7 +5,7 @@ use super::container::{DfsSubject, OpenContainer};
 use super::through::Mounted;
 use crate::host::Host;
 use crate::posix::FileLocation;
-use crate::processes::Launcher;
+use crate::processes::{Launcher, WorkerKind};
 use crate::report::Settings;
 use esker::names::NODE_VARIABLE;
 use esker_cli::mounts::{Media, Mount};
@@ -75,30 +75,25 @@ impl FileSystems {
     ///
     /// # Errors
     /// If a directory cannot be created.
-    pub fn new(
-        launcher: &Launcher,
-        subject: &Subject,
-        beside: &Baselines,
-        note: Note<'_>,
-    ) -> Result<Self> {
+    pub fn new(subject: &Subject, beside: &Baselines, note: Note<'_>) -> Result<Self> {
         note("getting ready");
         let mut systems = match subject {
-            Subject::Posix { folder, cleared } => Self::of_folder(launcher, folder, *cleared)?,
-            Subject::Dfs(subject) => Self::of_container(launcher, subject, note)?,
+            Subject::Posix { folder, cleared } => Self::of_folder(folder, *cleared)?,
+            Subject::Dfs(subject) => Self::of_container(subject, note)?,
         };
         if !beside.nothing {
-            systems.add_memory(launcher, beside.memory.as_deref())?;
-            systems.add_disk(launcher, beside.disk.as_deref())?;
+            systems.add_memory(beside.memory.as_deref())?;
+            systems.add_disk(beside.disk.as_deref())?;
         }
         Ok(systems)
     }
 
-    fn of_folder(launcher: &Launcher, folder: &Path, cleared: bool) -> Result<Self> {
+    fn of_folder(folder: &Path, cleared: bool) -> Result<Self> {
         make(folder)?;
-        let scratch = cleared.then(|| Scratch::folder(launcher, folder)).transpose()?;
+        let scratch = cleared.then(|| Scratch::folder(folder)).transpose()?;
         let folder = scratch.as_ref().map_or(folder, Scratch::path);
         Ok(Self {
-            all: vec![posix_file_system(launcher, "POSIX", folder)?],
+            all: vec![posix_file_system("POSIX", folder)?],
             host: Host::for_folder(folder)?,
             missing: Vec::new(),
             mounted: None,
@@ -107,11 +102,11 @@ impl FileSystems {
         })
     }
 
-    fn of_container(launcher: &Launcher, subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
-        let (container, scratch) = OpenContainer::new(launcher, subject, note)?;
+    fn of_container(subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
+        let (container, scratch) = OpenContainer::new(subject, note)?;
         let (location, about) = (container.location(&subject.folder), container.about());
         let through = subject.engine.then(|| (NODE_VARIABLE.to_owned(), "none".to_owned()));
-        let mut launcher = launcher.clone();
+        let mut launcher = Launcher::for_kind(WorkerKind::Posix)?;
         launcher.variables.extend(through);
         let system = FileSystem { name: "DFS".to_owned(), about, location, launcher };
         Ok(Self {
@@ -139,9 +134,9 @@ impl FileSystems {
         self.container.as_ref().and_then(OpenContainer::index_bytes)
     }
 
-    fn add_memory(&mut self, launcher: &Launcher, given: Option<&Path>) -> Result<()> {
+    fn add_memory(&mut self, given: Option<&Path>) -> Result<()> {
         match given.map(Path::to_owned).or_else(memory_folder) {
-            Some(folder) => self.add_folder(launcher, &folder),
+            Some(folder) => self.add_folder(&folder),
             None => {
                 self.missing.push("no file system in memory was found: give --tmpfs".to_owned());
                 Ok(())
@@ -149,9 +144,9 @@ impl FileSystems {
         }
     }
 
-    fn add_disk(&mut self, launcher: &Launcher, given: Option<&Path>) -> Result<()> {
+    fn add_disk(&mut self, given: Option<&Path>) -> Result<()> {
         match given.map(Path::to_owned).or_else(disk_folder) {
-            Some(folder) => self.add_folder(launcher, &folder),
+            Some(folder) => self.add_folder(&folder),
             None => {
                 self.missing.push("no file system on a disk was found: give --disk".to_owned());
                 Ok(())
@@ -160,25 +155,25 @@ impl FileSystems {
     }
 
     /// Adds a new directory in `within`, named by the type of the file system.
-    fn add_folder(&mut self, launcher: &Launcher, within: &Path) -> Result<()> {
-        let scratch = Scratch::for_plain_files(launcher, within)?;
+    fn add_folder(&mut self, within: &Path) -> Result<()> {
+        let scratch = Scratch::for_plain_files(within)?;
         let mut name = Mount::for_path(within)?.sort;
         if self.all.iter().any(|system| system.name == name) {
             name.push_str("-2");
         }
-        self.all.push(posix_file_system(launcher, &name, scratch.path())?);
+        self.all.push(posix_file_system(&name, scratch.path())?);
         self.scratches.push(scratch);
         Ok(())
     }
 }
 
-fn posix_file_system(launcher: &Launcher, name: &str, folder: &Path) -> Result<FileSystem> {
+fn posix_file_system(name: &str, folder: &Path) -> Result<FileSystem> {
     let mount = Mount::for_path(folder)?;
     Ok(FileSystem {
         name: name.to_owned(),
         about: format!("{} ({}, {})", folder.display(), mount.sort, mount.media().name()),
         location: FileLocation::Posix { folder: folder.to_owned() },
-        launcher: launcher.clone(),
+        launcher: Launcher::for_kind(WorkerKind::Posix)?,
     })
 }
 

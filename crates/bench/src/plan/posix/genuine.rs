@@ -1,10 +1,9 @@
 //! The original `ior` and `mdtest`, if they are installed, which run the same work for comparison.
 use super::super::Note;
-use super::{FileSystem, IorPlan, Line, MdtestPlan, Outcome};
+use super::{FileSystem, IorPlan, Line, MdtestPlan, Outcome, Setting};
 use crate::metrics::Statistics;
 use crate::posix::FileLocation;
-use crate::posix::mdtest::Kind;
-use crate::table::Table;
+use crate::table::new_table;
 use esker_cli::programs::on_path;
 use esker_cli::units::rounded;
 use serde_json::{Map, json};
@@ -45,7 +44,7 @@ impl Genuine {
     /// the notes of the outcome, beside ours, and to the settings of its report.
     pub fn compare(&self, outcome: &mut Outcome, arguments: &[String], note: Note<'_>) {
         let program = self.program.display().to_string();
-        let mut table = Table::new("Operation|on|>genuine|>ours|>ours x");
+        let mut table = new_table("Operation|on|>genuine|>ours|>ours x");
         let mut mean_rates = Map::new();
         for index in 0..outcome.systems.len() {
             let system = outcome.systems[index].clone();
@@ -67,8 +66,9 @@ impl Genuine {
                 Err(why) => outcome.notes.push(format!("{program} on {}: {why}", system.name)),
             }
         }
-        if !table.is_empty() {
-            outcome.notes.push(format!("\nMean rates of {program} and ours:\n{table}"));
+        if !mean_rates.is_empty() {
+            let rates = table.text();
+            outcome.notes.push(format!("\nMean rates of {program} and ours:\n{rates}"));
         }
         let report = json!({"program": program, "mean_rates": mean_rates});
         outcome.settings.options.insert("genuine".to_owned(), report);
@@ -136,19 +136,19 @@ impl IorPlan {
     /// The options of the genuine program for the same work, up to the file name; none if files of another run are
     /// read. They lack `-C`, which shifts readers by one node and has no effect on a single node.
     #[must_use]
-    pub fn genuine(&self) -> Option<Vec<String>> {
+    pub fn genuine(&self, setting: &Setting) -> Option<Vec<String>> {
         let work = &self.options;
         let mut words = options(
             &[
                 ("-b", work.block_bytes),
                 ("-t", work.transfer_bytes),
                 ("-s", work.segments),
-                ("-i", self.setting.iterations.into()),
-                ("-D", self.setting.stonewall_s.unwrap_or(0.0) as u64),
+                ("-i", setting.iterations.into()),
+                ("-D", setting.stonewall_s.into()),
             ],
             &[
-                ("-w", self.write),
-                ("-r", self.read),
+                ("-w", self.writes()),
+                ("-r", self.reads()),
                 ("-F", work.file_per_process),
                 ("-e", work.sync),
                 ("-Y", work.sync_each),
@@ -156,11 +156,11 @@ impl IorPlan {
                 ("-g", self.barriers),
             ],
         );
-        if self.wear_out {
+        if self.wears_out() {
             words.extend(["-O", "stoneWallingWearOut=1"].map(str::to_owned));
         }
         words.push("-o".to_owned());
-        self.write.then_some(words)
+        self.writes().then_some(words)
     }
 }
 
@@ -168,35 +168,35 @@ impl MdtestPlan {
     /// The options of the genuine program for the same work, up to the directory name; none if items of another run are
     /// examined.
     #[must_use]
-    pub fn genuine(&self) -> Option<Vec<String>> {
+    pub fn genuine(&self, setting: &Setting) -> Option<Vec<String>> {
         let work = &self.options;
         let mut words = options(
             &[
-                ("-I", work.items_per_dir),
+                ("-I", work.per_dir()),
                 ("-z", work.tree.depth.into()),
                 ("-b", work.tree.branch),
                 ("-N", work.stride.into()),
                 ("-w", work.write_bytes),
                 ("-e", work.read_bytes),
-                ("-i", self.setting.iterations.into()),
-                ("-W", self.setting.stonewall_s.unwrap_or(0.0) as u64),
+                ("-i", setting.iterations.into()),
+                ("-W", setting.stonewall_s.into()),
             ],
             &[
-                ("-C", self.create),
-                ("-T", self.stat),
-                ("-E", self.read),
-                ("-r", self.remove),
-                ("-F", self.kinds == [Kind::File]),
-                ("-D", self.kinds == [Kind::Directory]),
+                ("-C", self.measures(self.create)),
+                ("-T", self.measures(self.stat)),
+                ("-E", self.measures(self.read)),
+                ("-r", self.measures(self.remove)),
+                ("-F", self.files_only),
+                ("-D", self.directories_only),
                 ("-u", work.unique),
                 ("-L", work.tree.leaf_only),
                 ("-y", work.sync),
                 ("-R", work.random_stat),
-                ("-X", work.verify && self.read && work.read_bytes > 0),
+                ("-X", work.verify && self.measures(self.read) && work.read_bytes > 0),
             ],
         );
         words.push("-d".to_owned());
-        (self.create && self.remove).then_some(words)
+        self.clears().then_some(words)
     }
 }
 

@@ -4,38 +4,54 @@ use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::measure::{Measured, Tally};
 use crate::posix::ior::{Access, IorStep, Options};
 use crate::posix::worker::{Done, Load, PosixStep};
+use clap::Args;
 use esker_types::Result;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Plan of `esker bench ior`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct IorPlan {
-    /// Settings of both benchmarks.
-    pub setting: Setting,
     /// Options of the work.
+    #[command(flatten)]
     pub options: Options,
-    /// Write files.
+    /// Write; without -w and -r, both are measured
+    #[arg(short = 'w')]
     pub write: bool,
-    /// After writing, read and compare the files; not measured.
-    pub check_write: bool,
-    /// Read files.
+    /// Read
+    #[arg(short = 'r')]
     pub read: bool,
-    /// After reading, read and compare the files; not measured.
+    /// Read back and compare after writing
+    #[arg(short = 'W')]
+    pub check_write: bool,
+    /// Compare what is read
+    #[arg(short = 'R')]
     pub check_read: bool,
-    /// Do not remove existing files before writing.
-    pub existing: bool,
-    /// Keep the files.
-    pub keep: bool,
-    /// Synchronize all processes between open, transfers and close.
+    /// Synchronize all processes between open, transfers and close
+    #[arg(short = 'g')]
     pub barriers: bool,
-    /// After the stonewall, continue until all processes have done as many transfers as the fastest.
-    pub wear_out: bool,
-    /// All options, for the report.
-    pub told: Value,
+    /// Do not remove an existing file before writing
+    #[arg(short = 'E')]
+    pub existing: bool,
+    /// Keep the files
+    #[arg(short = 'k')]
+    pub keep: bool,
+    /// Directives: with stoneWallingWearOut=1, all processes write the same amount after the stonewall
+    #[arg(short = 'O', value_name = "NAME=VALUE", value_delimiter = ',', value_parser = parse_directive)]
+    pub wear_out: Vec<bool>,
+}
+
+/// The value of the only directive of ior that is supported.
+fn parse_directive(text: &str) -> std::result::Result<bool, String> {
+    match text.split_once('=') {
+        Some(("stoneWallingWearOut", "1")) => Ok(true),
+        Some(("stoneWallingWearOut", "0")) => Ok(false),
+        _ => Err("only stoneWallingWearOut=0 and =1 are supported".to_owned()),
+    }
 }
 
 struct Run<'p> {
     plan: &'p IorPlan,
+    setting: &'p Setting,
     workers: Workers,
     lines: [Line; 2],
     /// Transfers that each process wrote, by system.
@@ -48,24 +64,51 @@ impl IorPlan {
     /// # Errors
     /// If an option is invalid; errors of the file systems; with [`IorPlan::check_write`] or [`IorPlan::check_read`],
     /// [`esker_types::ErrorKind::Corrupt`] if the data read is not that written.
-    pub fn run(&self, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
-        self.setting.check()?;
+    pub fn run(&self, setting: &Setting, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
+        setting.check()?;
         self.options.check()?;
-        let workers =
-            Workers::start(&self.setting, &systems.all, &Load::Ior(self.options.clone()))?;
+        let workers = Workers::start(setting, &systems.all, &Load::Ior(self.options.clone()))?;
         let count = systems.all.len();
         let lines = [Line::new("write", "write", count), Line::new("read", "read", count)];
-        let all = vec![self.options.transfers(); self.setting.procs as usize];
-        let mut run = Run { plan: self, workers, lines, written: vec![all; count] };
-        let warm_up = self.write && !self.keep;
-        self.setting.iterate(warm_up, |iteration| run.iteration(iteration, note))?;
+        let all = vec![self.options.transfers(); setting.procs as usize];
+        let mut run = Run { plan: self, setting, workers, lines, written: vec![all; count] };
+        let warm_up = self.writes() && !self.keep;
+        setting.iterate(warm_up, |iteration| run.iteration(iteration, note))?;
         let work = ("ior", self.options.transfer_bytes);
-        Ok(self.setting.outcome(work, systems, run.lines, &self.told))
+        Ok(setting.outcome(work, systems, run.lines, &self.told(setting)))
+    }
+
+    /// True if files are written.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.write || !self.read
+    }
+
+    pub(super) fn reads(&self) -> bool {
+        self.read || !self.write
+    }
+
+    /// True if all processes write the same amount after the stonewall. The last directive counts.
+    pub(super) fn wears_out(&self) -> bool {
+        self.wear_out.last() == Some(&true)
+    }
+
+    /// All options, for the report.
+    fn told(&self, setting: &Setting) -> Value {
+        let work = &self.options;
+        json!({
+            "file": work.file.display().to_string(), "block_bytes": work.block_bytes,
+            "transfer_bytes": work.transfer_bytes, "segments": work.segments,
+            "file_per_process": work.file_per_process, "reordered": work.reorder,
+            "sync": work.sync, "sync_each": work.sync_each, "random": work.random,
+            "barriers": self.barriers, "verified": self.check_write || self.check_read,
+            "stonewall_s": setting.stonewall_s,
+        })
     }
 
     /// The data of files that are kept does not depend on the iteration, which later runs do not know.
     fn round(&self, iteration: u32) -> u32 {
-        if self.keep || !self.write { 1 } else { iteration }
+        if self.keep || !self.writes() { 1 } else { iteration }
     }
 }
 
@@ -74,15 +117,15 @@ impl Run<'_> {
     fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let plan = self.plan;
         let phases = [
-            (plan.write && !plan.existing, Access::Remove, "removing old files"),
-            (plan.write, Access::Write, "write"),
+            (plan.writes() && !plan.existing, Access::Remove, "removing old files"),
+            (plan.writes(), Access::Write, "write"),
             (plan.check_write, Access::Check, "checking what was written"),
-            (plan.read, Access::Read, "read"),
+            (plan.reads(), Access::Read, "read"),
             (plan.check_read, Access::Check, "checking what is read"),
-            (!plan.keep && plan.write, Access::Remove, "removing files"),
+            (!plan.keep && plan.writes(), Access::Remove, "removing files"),
         ];
         for (_, access, what) in phases.into_iter().filter(|(wanted, ..)| *wanted) {
-            plan.setting.report_progress(iteration, what, note);
+            self.setting.report_progress(iteration, what, note);
             for system in 0..self.written.len() {
                 self.phase(system, iteration, access)?;
             }
@@ -91,11 +134,11 @@ impl Run<'_> {
     }
 
     fn phase(&mut self, system: usize, iteration: u32, access: Access) -> Result<()> {
-        let seconds = self.plan.setting.stonewall_s;
+        let seconds = self.setting.stonewall();
         let seconds = seconds.filter(|_| matches!(access, Access::Write | Access::Read));
         let round = self.plan.round(iteration);
         let total = IorStep { access, round, open: true, first: 0, end: 0, seconds, close: true };
-        let parted = self.plan.barriers || (seconds.is_some() && self.plan.wear_out);
+        let parted = self.plan.barriers || (seconds.is_some() && self.plan.wears_out());
         let done = match parted && access != Access::Remove {
             true => self.in_parts(system, &total)?,
             false => vec![self.ask(system, &self.ends(system, &total))?],
@@ -117,7 +160,7 @@ impl Run<'_> {
     /// The step of each process, limited to the transfers that exist.
     fn ends(&self, system: usize, step: &IorStep) -> Vec<IorStep> {
         let offset = match step.access {
-            Access::Read | Access::Check => self.plan.options.task_offset as usize,
+            Access::Read | Access::Check => self.plan.options.task_offset() as usize,
             Access::Write | Access::Remove => 0,
         };
         let written = &self.written[system];
@@ -141,7 +184,7 @@ impl Run<'_> {
             .collect();
         let moved = self.ask(system, &walled)?;
         let mut done = vec![opened, moved];
-        if total.seconds.is_some() && self.plan.wear_out {
+        if total.seconds.is_some() && self.plan.wears_out() {
             let counts = moved_by_process(&done);
             let most = counts.iter().copied().max().unwrap_or(0);
             let rest = counts.iter().zip(&all);

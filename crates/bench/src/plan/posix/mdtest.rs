@@ -4,36 +4,44 @@ use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::measure::Measured;
 use crate::posix::mdtest::{Kind, MdtestStep, Options, Phase};
 use crate::posix::worker::{Done, Load, PosixStep};
+use clap::Args;
 use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Plan of `esker bench mdtest`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct MdtestPlan {
-    /// Settings of both benchmarks.
-    pub setting: Setting,
     /// Options of the work.
+    #[command(flatten)]
     pub options: Options,
-    /// Kinds of items, in the order of measurement.
-    pub kinds: Vec<Kind>,
-    /// Create items.
+    /// Files only
+    #[arg(short = 'F')]
+    pub files_only: bool,
+    /// Directories only
+    #[arg(short = 'D', conflicts_with = "files_only")]
+    pub directories_only: bool,
+    /// Create; with any of -C, -T, -E and -r, only these phases are measured
+    #[arg(short = 'C')]
     pub create: bool,
-    /// Examine items.
+    /// Examine (stat)
+    #[arg(short = 'T')]
     pub stat: bool,
-    /// List directories.
-    pub list: bool,
-    /// Read files.
+    /// Open, read and close files
+    #[arg(short = 'E')]
     pub read: bool,
-    /// Remove items.
+    /// Remove
+    #[arg(short = 'r')]
     pub remove: bool,
-    /// All options, for the report.
-    pub told: Value,
+    /// List the directories too, after -T; rates are names per second
+    #[arg(long)]
+    pub list: bool,
 }
 
 /// The state between phases.
 struct Run<'p> {
     plan: &'p MdtestPlan,
+    setting: &'p Setting,
     workers: Workers,
     lines: Vec<Line>,
     /// Files of each process, by system: fewer than wanted after a stonewall.
@@ -49,19 +57,18 @@ impl MdtestPlan {
     /// # Errors
     /// If an option is invalid; errors of the file systems; with [`Options::verify`], [`ErrorKind::Corrupt`] if the
     /// data read is not that written.
-    pub fn run(&self, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
-        self.setting.check()?;
+    pub fn run(&self, setting: &Setting, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
+        setting.check()?;
         self.options.check()?;
-        let workers =
-            Workers::start(&self.setting, &systems.all, &Load::Mdtest(self.options.clone()))?;
+        let workers = Workers::start(setting, &systems.all, &Load::Mdtest(self.options.clone()))?;
         let files = vec![self.options.items(); systems.all.len()];
         let lines = self.titles(systems.all.len());
-        let mut run = Run { plan: self, workers, lines, files, systems, index: None };
-        let warm_up = self.create && self.remove;
-        self.setting.iterate(warm_up, |iteration| run.iteration(iteration, note))?;
+        let mut run = Run { plan: self, setting, workers, lines, files, systems, index: None };
+        let warm_up = self.clears();
+        setting.iterate(warm_up, |iteration| run.iteration(iteration, note))?;
         let Run { workers, lines, index, .. } = run;
         let work = ("mdtest", self.options.write_bytes.max(self.options.read_bytes));
-        let outcome = self.setting.outcome(work, systems, lines, &self.told);
+        let outcome = setting.outcome(work, systems, lines, &self.told(setting));
         Ok(Outcome { notes: notes(systems, &workers, index), ..outcome })
     }
 
@@ -87,33 +94,67 @@ impl MdtestPlan {
         lines
     }
 
-    fn phases(&self) -> Vec<Phase> {
-        let mut phases = Vec::new();
-        phases.extend(self.create.then_some(Phase::TreeCreate));
-        for &kind in &self.kinds {
-            phases.extend(self.create.then_some(Phase::Create(kind)));
-            phases.extend(self.stat.then_some(Phase::Stat(kind)));
-            phases.extend(self.list.then_some(Phase::List(kind)));
-            phases.extend((self.read && kind == Kind::File).then_some(Phase::Read));
-            phases.extend(self.remove.then_some(Phase::Remove(kind)));
+    /// True if a phase is measured, whose option is `given`.
+    pub(super) fn measures(&self, given: bool) -> bool {
+        given || !(self.create || self.stat || self.read || self.remove)
+    }
+
+    /// True if everything is created and removed again.
+    #[must_use]
+    pub fn clears(&self) -> bool {
+        self.measures(self.create) && self.measures(self.remove)
+    }
+
+    /// Kinds of items, in the order of measurement.
+    fn kinds(&self) -> &'static [Kind] {
+        match (self.files_only, self.directories_only) {
+            (true, _) => &[Kind::File],
+            (_, true) => &[Kind::Directory],
+            _ => &[Kind::Directory, Kind::File],
         }
-        phases.extend(self.remove.then_some(Phase::TreeRemove));
+    }
+
+    fn phases(&self) -> Vec<Phase> {
+        let [create, stat, read, remove] =
+            [self.create, self.stat, self.read, self.remove].map(|given| self.measures(given));
+        let mut phases = Vec::new();
+        phases.extend(create.then_some(Phase::TreeCreate));
+        for &kind in self.kinds() {
+            phases.extend(create.then_some(Phase::Create(kind)));
+            phases.extend(stat.then_some(Phase::Stat(kind)));
+            phases.extend(self.list.then_some(Phase::List(kind)));
+            phases.extend((read && kind == Kind::File).then_some(Phase::Read));
+            phases.extend(remove.then_some(Phase::Remove(kind)));
+        }
+        phases.extend(remove.then_some(Phase::TreeRemove));
         phases
     }
 
-    /// Number of files and directories of all processes.
-    #[must_use]
-    pub fn entries(&self) -> u64 {
-        let each = self.options.items().saturating_mul(self.kinds.len() as u64);
-        let trees = if self.options.unique { u64::from(self.setting.procs) } else { 1 };
-        let directories = self.options.tree.directories().unwrap_or(0).saturating_mul(trees);
-        each.saturating_mul(u64::from(self.setting.procs)).saturating_add(directories)
+    /// All options, for the report. The directory is that of the command.
+    fn told(&self, setting: &Setting) -> Value {
+        let work = &self.options;
+        json!({
+            "items": work.items(), "depth": work.tree.depth, "branch": work.tree.branch,
+            "leaf_only": work.tree.leaf_only, "unique": work.unique, "stride": work.stride,
+            "write_bytes": work.write_bytes, "read_bytes": work.read_bytes, "sync": work.sync,
+            "verified": work.verify, "random_stat": work.random_stat,
+            "stonewall_s": setting.stonewall_s,
+        })
     }
 
-    /// Bytes in the files of all processes.
+    /// Number of files and directories of `procs` processes.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        let files = self.options.items().saturating_mul(u64::from(self.setting.procs));
+    pub fn entries(&self, procs: u32) -> u64 {
+        let each = self.options.items().saturating_mul(self.kinds().len() as u64);
+        let trees = if self.options.unique { u64::from(procs) } else { 1 };
+        let directories = self.options.tree.directories().unwrap_or(0).saturating_mul(trees);
+        each.saturating_mul(u64::from(procs)).saturating_add(directories)
+    }
+
+    /// Bytes in the files of `procs` processes.
+    #[must_use]
+    pub fn bytes(&self, procs: u32) -> u64 {
+        let files = self.options.items().saturating_mul(u64::from(procs));
         files.saturating_mul(self.options.write_bytes)
     }
 }
@@ -138,14 +179,14 @@ impl Run<'_> {
     /// The systems alternate in each phase.
     fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let systems = self.files.len();
-        self.top(iteration, Phase::TopCreate, self.plan.create)?;
+        self.top(iteration, Phase::TopCreate, self.plan.measures(self.plan.create))?;
         for phase in self.plan.phases() {
-            self.plan.setting.report_progress(iteration, phase.title(), note);
+            self.setting.report_progress(iteration, phase.title(), note);
             for system in 0..systems {
                 self.phase(system, iteration, phase)?;
             }
         }
-        self.top(iteration, Phase::TopRemove, self.plan.remove)
+        self.top(iteration, Phase::TopRemove, self.plan.measures(self.plan.remove))
     }
 
     fn top(&mut self, iteration: u32, phase: Phase, wanted: bool) -> Result<()> {
@@ -156,7 +197,7 @@ impl Run<'_> {
 
     fn phase(&mut self, system: usize, iteration: u32, phase: Phase) -> Result<()> {
         let is_walled = phase == Phase::Create(Kind::File);
-        let seconds = self.plan.setting.stonewall_s.filter(|_| is_walled);
+        let seconds = self.setting.stonewall().filter(|_| is_walled);
         let end = if phase.kind() == Kind::File && !is_walled {
             self.files[system]
         } else {
@@ -208,10 +249,10 @@ impl Run<'_> {
     /// Each directory except the root of a tree is an entry of another one.
     fn check_listed(&self, system: usize, kind: Kind, found: u64) -> Result<()> {
         let Options { tree, unique, .. } = &self.plan.options;
-        let trees = if *unique { u64::from(self.plan.setting.procs) } else { 1 };
+        let trees = if *unique { u64::from(self.setting.procs) } else { 1 };
         let each = if kind == Kind::File { self.files[system] } else { self.plan.options.items() };
         let inner = tree.directories().unwrap_or(1).saturating_sub(1);
-        let expected = each * u64::from(self.plan.setting.procs) + trees * inner;
+        let expected = each * u64::from(self.setting.procs) + trees * inner;
         match found == expected {
             true => Ok(()),
             false => Err(Error::new(

@@ -15,14 +15,14 @@ pub use genuine::Genuine;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
 pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};
-pub(crate) use table::Row;
-pub use table::{TablePlan, TableResults};
+pub use table::TablePlan;
+pub(crate) use table::{Row, cells};
 
 use super::{Note, together};
 use crate::pin::{Pin, cpu_of};
 use crate::posix::worker::{Done, Job, Load, PosixStep};
 use crate::processes::Processes;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde_json::Value;
 
 /// The iteration that is not measured.
@@ -40,8 +40,8 @@ pub struct Setting {
     pub iterations: u32,
     /// Pause before each iteration.
     pub delay_s: u32,
-    /// The stonewall: end writing after this time.
-    pub stonewall_s: Option<f64>,
+    /// The stonewall: end writing after this time; 0 for none.
+    pub stonewall_s: u32,
     /// Seed of the data.
     pub seed: u64,
     /// How processes are placed.
@@ -51,13 +51,11 @@ pub struct Setting {
 impl Setting {
     fn check(&self) -> Result<()> {
         super::check(&[1], &[self.procs])?;
-        match (1..=ITERATIONS_MAX).contains(&self.iterations) {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Invalid,
-                format!("the number of iterations -i must be 1 to {ITERATIONS_MAX}"),
-            )),
-        }
+        super::check_repetitions("iterations -i", self.iterations, ITERATIONS_MAX)
+    }
+
+    fn stonewall(&self) -> Option<f64> {
+        (self.stonewall_s > 0).then(|| f64::from(self.stonewall_s))
     }
 
     /// Does all iterations, after an unmeasured one if `warm_up`.

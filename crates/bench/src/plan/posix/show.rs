@@ -2,7 +2,7 @@
 use super::outcome::mean_latency_s;
 use super::{Line, Outcome, Sample};
 use crate::metrics::Statistics;
-use crate::table::Table;
+use crate::table::{Table, new_table};
 use esker_cli::units::per_second;
 use std::fmt;
 
@@ -42,15 +42,15 @@ impl Outcome {
             self.subject(),
             self.iterations()
         )?;
-        write!(f, "{}", self.summary("Operation", 3))?;
+        f.write_str(&self.summary("Operation", 3).text())?;
         write!(f, "\n{BESIDE}")
     }
 
     fn transfers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} processes\n", self.procs)?;
-        writeln!(f, "{}\n", self.results())?;
+        writeln!(f, "{}\n", self.results().text())?;
         writeln!(f, "Summary (MiB/s): {} ({} iterations)", self.subject(), self.iterations())?;
-        write!(f, "{}", self.summary("Operation", 2))?;
+        f.write_str(&self.summary("Operation", 2).text())?;
         write!(f, "\n{BESIDE}")
     }
 
@@ -65,7 +65,7 @@ impl Outcome {
         for system in self.systems.iter().skip(1) {
             headings.extend([format!(">{}", system.name), format!(">x {}", system.name)]);
         }
-        let mut table = Table::new(&headings.join("|"));
+        let mut table = new_table(&headings.join("|"));
         for line in self.lines.iter().filter(|line| !line.rates(0).is_empty()) {
             table.row(summary_row(line, places));
         }
@@ -73,7 +73,7 @@ impl Outcome {
     }
 
     fn results(&self) -> Table {
-        let mut table = Table::new(
+        let mut table = new_table(
             "access|on|>bw(MiB/s)|>IOPS|>Latency(s)|>block(KiB)|>xfer(KiB)|>open(s)|>wr/rd(s)|>close(s)|>total(s)|>iter",
         );
         for number in 0..self.iterations() {

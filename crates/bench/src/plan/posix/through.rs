@@ -1,5 +1,4 @@
 //! Access to the container of a benchmark through the interception library and through a mount.
-use super::super::served::runner;
 use super::{FileSystem, FileSystems};
 use crate::posix::FileLocation;
 use crate::processes::Launcher;
@@ -44,8 +43,8 @@ impl FileSystems {
         };
         let source = format!("{pool}/{container}");
         let run = ["run", &source, "--mount", INTERCEPTED_PATH, "--"];
-        let runner = runner(launcher);
-        let esker = launcher.esker.display().to_string();
+        let runner = Runner::new(PathBuf::new(), launcher.variables.clone())?;
+        let esker = runner.program.display().to_string();
         runner.run(&[&run[..], &[&esker, "--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
         worker.push(launcher.program.clone().into());
@@ -54,7 +53,7 @@ impl FileSystems {
             name: "run".to_owned(),
             about: format!("the same container through esker run, at {INTERCEPTED_PATH}"),
             location: FileLocation::Posix { folder: Path::new(INTERCEPTED_PATH).join("run") },
-            launcher: Launcher { program: launcher.esker.clone(), worker, ..launcher.clone() },
+            launcher: Launcher { program: runner.program, worker, ..launcher.clone() },
         });
         Ok(())
     }
@@ -66,7 +65,7 @@ impl FileSystems {
         let dir = std::env::temp_dir().join(format!("esker-bench-mount-{}", std::process::id()));
         std::fs::create_dir(&dir)
             .map_err(|error| Error::io(format!("creating {}", dir.display()), &error))?;
-        let runner = runner(launcher);
+        let runner = Runner::new(PathBuf::new(), launcher.variables.clone())?;
         let (source, at) = (format!("{pool}/{container}"), dir.display().to_string());
         let mounted = runner.run(&["mount", &source, &at]);
         if mounted.is_err() {

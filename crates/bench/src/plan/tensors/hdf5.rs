@@ -82,8 +82,8 @@ impl Hdf5 {
     ///
     /// # Errors
     /// If there is no directory for temporary files.
-    pub(super) fn peer(&self, launcher: &Launcher) -> Result<(Peer, Scratch)> {
-        let built = Scratch::programs(launcher)?;
+    pub(super) fn peer(&self) -> Result<(Peer, Scratch)> {
+        let built = Scratch::programs()?;
         let found = self.tools().and_then(|(compiler, mpirun)| {
             let path = compiled(&compiler, built.path())?;
             Ok(Program { path, mpirun, collective: self.collective })
@@ -141,13 +141,7 @@ impl Program {
         let mut worker: Vec<OsString> = vec!["-n".into(), job.part.procs.to_string().into()];
         worker.extend([self.path.clone().into(), job.files.clone().into()]);
         worker.extend(numbers.map(OsString::from));
-        Launcher {
-            program: self.mpirun.clone(),
-            esker: PathBuf::new(),
-            worker,
-            janitor: Vec::new(),
-            variables: self.variables(&job.files),
-        }
+        Launcher { program: self.mpirun.clone(), worker, variables: self.variables(&job.files) }
     }
 
     fn variables(&self, files: &Path) -> Vec<(String, String)> {

@@ -1,20 +1,20 @@
 //! `esker bench tensors`: compares arrays that many processes store with parallel HDF5, a plain file and the medium.
 mod hdf5;
 mod outcome;
-mod show;
 mod workers;
 
 pub use hdf5::Hdf5;
-pub use outcome::{Case, Outcome, Scaling};
 
 use super::location::{Location, container_label};
 use super::scratch::Scratch;
-use super::{Benchmark, Measurement, Note, OwnPool, check, parse_size};
+use super::summary::Summary;
+use super::{Benchmark, Measurement, Note, OwnPool, check, check_repetitions, parse_size};
 use crate::host::Host;
 use crate::job::WARM_UP;
+use crate::names::Named;
 use crate::pin::Pin;
-use crate::processes::Launcher;
 use crate::report::Settings;
+use crate::table::new_table;
 use crate::tensors::worker::{Job, Phase};
 use crate::tensors::{Part, ROW_BYTES};
 use clap::Args;
@@ -24,7 +24,7 @@ use esker_cli::units::Bytes;
 use esker_tensors::TensorStore;
 use esker_types::{Error, ErrorKind, Result};
 use hdf5::{LAYOUTS, Peer, PeerPhase};
-use outcome::{ESKER, FILE, HDF5, Lines, MEDIUM};
+use outcome::{Case, ESKER, FILE, HDF5, HEADINGS, LEGEND, Lines, MEDIUM, Scaling};
 use serde_json::json;
 use std::path::Path;
 use workers::Workers;
@@ -82,9 +82,6 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = ABOUT)]
 pub struct TensorsPlan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// Number of processes, or several numbers, separated by commas
     #[arg(
         long,
@@ -125,11 +122,31 @@ pub struct TensorsPlan {
 }
 
 impl Benchmark for TensorsPlan {
-    const WORKER: &'static str = "tensors-worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let outcome = Self { launcher, ..self }.run(note)?;
-        Ok(Measurement { report: json!(outcome.report()), text: outcome.to_string() })
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        let cases = self.cases()?;
+        let own = OwnPool { durability: Some(Durability::Process), ..self.own.clone() };
+        let location = own.open(needs(&cases), note)?;
+        let plain_files = Scratch::for_plain_files(&location.folder)?;
+        note("compiling the program for parallel HDF5");
+        let (mut peer, _built) = self.hdf5.peer()?;
+        let (mut runs, mut table) = (Vec::new(), new_table(HEADINGS));
+        for (scaling, part) in cases {
+            let lines = self.measure(&location, plain_files.path(), part, &mut peer, note)?;
+            let case = Case { scaling, part, lines };
+            runs.extend(case.runs(location.store()));
+            case.lines.each().for_each(|line| table.row(case.row(line)));
+        }
+        let absent = peer.absent().map(|why| format!("parallel HDF5 is absent: {why}"));
+        let summary = Summary {
+            host: Host::for_folder(&location.folder)?,
+            settings: self.settings(&location, &peer)?,
+            about: String::new(),
+            runs,
+            table,
+            notes: absent.into_iter().collect(),
+            legend: LEGEND,
+        };
+        Ok(summary.into())
     }
 }
 
@@ -143,40 +160,11 @@ struct Run<'p> {
 }
 
 impl TensorsPlan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If the pool cannot be created, or an option is invalid; [`ErrorKind::Corrupt`] if the data read is not that
-    /// written.
-    pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
-        let cases = self.cases()?;
-        let own = OwnPool { durability: Some(Durability::Process), ..self.own.clone() };
-        let location = own.open(&self.launcher, needs(&cases), note)?;
-        let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
-        note("compiling the program for parallel HDF5");
-        let (mut peer, _built) = self.hdf5.peer(&self.launcher)?;
-        let mut measured = Vec::new();
-        for (scaling, part) in cases {
-            let lines = self.measure(&location, plain_files.path(), part, &mut peer, note)?;
-            measured.push(Case { scaling, part, lines });
-        }
-        Ok(Outcome {
-            cases: measured,
-            host: Host::for_folder(&location.folder)?,
-            settings: self.settings(&location, &peer)?,
-            store: location.store().to_owned(),
-            absent: peer.absent().map(str::to_owned),
-        })
-    }
-
     /// Weak scaling first, then strong scaling, each by the number of processes.
     fn cases(&self) -> Result<Vec<(Scaling, Part)>> {
         let all = [&self.sizes[..], &self.totals[..]].concat();
         check(&all, &self.procs)?;
-        if !(1..=ITERATIONS_MAX).contains(&self.iterations) {
-            let text = format!("the number of iterations -i must be 1 to {ITERATIONS_MAX}");
-            return Err(Error::new(ErrorKind::Invalid, text));
-        }
+        check_repetitions("iterations -i", self.iterations, ITERATIONS_MAX)?;
         let weak = self.sizes.iter().flat_map(|&bytes| {
             self.procs.iter().map(move |&procs| (Scaling::Weak(bytes), procs, bytes))
         });
@@ -214,7 +202,7 @@ impl TensorsPlan {
         let part = job.part;
         note(&format!("starting processes: {} x {}", part.procs, Bytes(part.bytes())));
         let cpus = self.pin.order()?;
-        let workers = Workers::start(&self.launcher, job, &cpus)?;
+        let workers = Workers::start(job, &cpus)?;
         peer.start(job, &cpus)?;
         let mut run = Run { plan: self, part, workers, peer, lines: Lines::default() };
         let warm_ups = (0..WARM_UPS).map(|_| WARM_UP);

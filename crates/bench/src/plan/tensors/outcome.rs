@@ -1,12 +1,13 @@
 //! Measurements by array, phase, system and iteration.
 use super::workers::Times;
-use crate::host::Host;
 use crate::job::WARM_UP;
 use crate::latency::Histogram;
 use crate::measure::Tally;
+use crate::metrics::Statistics;
 use crate::plan::posix::{Line, Sample};
-use crate::report::{Report, Run, RunName, Settings};
+use crate::report::{Run, RunName};
 use crate::tensors::Part;
+use esker_cli::units::Bytes;
 use esker_types::Result;
 use std::time::Duration;
 
@@ -21,12 +22,20 @@ const SYSTEMS: usize = 6;
 const NAMES: [&str; SYSTEMS - 1] =
     ["hdf5-filled", "hdf5-unfilled", "hdf5-contiguous", "file", "medium"];
 
+pub(super) const HEADINGS: &str = "scaling|>size|>procs|phase|>x filled|>x unfilled|>x contiguous|>x file|>of medium|>MiB/s|>least|>most";
+
+pub(super) const LEGEND: &str = "\
+x: how many times as fast the tensor store is as parallel HDF5 with chunks that it fills by default, with chunks that it \
+never fills and without chunks, and as pwrite or pread of a new plain file, each one file that all processes share. of \
+medium: share of the rate of pwrite and pread of a file that was written before. All are medians of the ratios of the \
+iterations. MiB/s: the tensor store, median, least and most. size: of each process (weak), of the array (strong).";
+
 /// Phases, and those of the medium.
 const PHASES: [(&str, &str); 2] = [("put", "pwrite"), ("get", "pread")];
 
 /// Quantity that stays the same as the number of processes grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scaling {
+pub(super) enum Scaling {
     /// The bytes of each process.
     Weak(u64),
     /// The bytes of all processes.
@@ -35,8 +44,7 @@ pub enum Scaling {
 
 impl Scaling {
     /// Name in tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Weak(_) => "weak",
             Self::Strong(_) => "strong",
@@ -44,8 +52,7 @@ impl Scaling {
     }
 
     /// Name in reports.
-    #[must_use]
-    pub fn workload(self) -> &'static str {
+    fn workload(self) -> &'static str {
         match self {
             Self::Weak(_) => "tensors-weak",
             Self::Strong(_) => "tensors-strong",
@@ -53,43 +60,26 @@ impl Scaling {
     }
 
     /// The bytes that stay the same.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
+    fn bytes(self) -> u64 {
         match self {
             Self::Weak(bytes) | Self::Strong(bytes) => bytes,
         }
     }
 }
 
-/// All measurements of one call.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// By array.
-    pub cases: Vec<Case>,
-    /// The machine.
-    pub host: Host,
-    /// Settings of the measurement.
-    pub settings: Settings,
-    /// Name of the store: the scheme of its URL.
-    pub store: String,
-    /// Why parallel HDF5 was not measured.
-    pub absent: Option<String>,
-}
-
 /// The measurements of one array.
-#[derive(Clone, Debug)]
-pub struct Case {
+pub(super) struct Case {
     /// Series of the case.
-    pub scaling: Scaling,
+    pub(super) scaling: Scaling,
     /// Size of the tensor, and the processes that stored it.
-    pub part: Part,
+    pub(super) part: Part,
     /// PUT and GET.
-    pub lines: Lines,
+    pub(super) lines: Lines,
 }
 
 /// PUT and GET, by system.
 #[derive(Clone, Debug)]
-pub struct Lines([Line; 2]);
+pub(super) struct Lines([Line; 2]);
 
 impl Default for Lines {
     fn default() -> Self {
@@ -135,38 +125,49 @@ fn sample(iteration: u32, bytes: u64, [begin, opened, moved, closed]: Times) -> 
     Ok(Sample { iteration, tally: Tally { ops: 1, bytes, seconds, latency }, parts: Some(parts) })
 }
 
-impl Outcome {
-    /// One run for each array, phase and system.
-    #[must_use]
-    pub fn report(&self) -> Report {
-        let runs = self.cases.iter().flat_map(|case| self.runs(case)).collect();
-        Report::new(self.host.clone(), self.settings.clone(), runs)
-    }
-
-    fn runs(&self, case: &Case) -> Vec<Run> {
+impl Case {
+    /// One run for each phase and system; `store` is the name of the tensor store.
+    pub(super) fn runs(&self, store: &str) -> Vec<Run> {
         let pairs =
-            case.lines.each().flat_map(|line| (0..SYSTEMS).map(move |system| (line, system)));
+            self.lines.each().flat_map(|line| (0..SYSTEMS).map(move |system| (line, system)));
         let measured = pairs.filter(|(line, system)| !line.rates(*system).is_empty());
-        measured.map(|(line, system)| self.run(case, line, system)).collect()
+        measured.map(|(line, system)| self.run(store, line, system)).collect()
     }
 
-    fn run(&self, case: &Case, line: &Line, system: usize) -> Run {
+    fn run(&self, store: &str, line: &Line, system: usize) -> Run {
+        let names = |system: usize| {
+            system.checked_sub(1).and_then(|other| NAMES.get(other)).copied().unwrap_or(store)
+        };
         let of_medium = PHASES.iter().find(|(phase, _)| *phase == line.phase);
         let phase = of_medium.filter(|_| system == MEDIUM).map_or(&*line.phase, |(_, limit)| limit);
         let name = RunName {
-            store: self.name(system),
-            workload: case.scaling.workload(),
+            store: names(system),
+            workload: self.scaling.workload(),
             phase,
-            procs: case.part.procs,
-            size_bytes: case.scaling.bytes(),
+            procs: self.part.procs,
+            size_bytes: self.scaling.bytes(),
         };
         let limit = Some(line.tally(MEDIUM)).filter(|_| system != MEDIUM);
-        line.run(&name, |system| self.name(system), system, limit.as_ref())
+        line.run(&name, names, system, limit.as_ref())
     }
 
-    fn name(&self, system: usize) -> &str {
-        system.checked_sub(1).and_then(|other| NAMES.get(other)).copied().unwrap_or(&self.store)
+    /// Row of a phase in the table.
+    pub(super) fn row(&self, line: &Line) -> Vec<String> {
+        let rates = Statistics::from_values(&line.rates(ESKER));
+        let named = [
+            self.scaling.name().to_owned(),
+            Bytes(self.scaling.bytes()).to_string(),
+            self.part.procs.to_string(),
+            line.title.clone(),
+        ];
+        let others = [HDF5, HDF5 + 1, HDF5 + 2, FILE, MEDIUM].map(|other| ratio(line, other));
+        let rates = [rates.median, rates.min, rates.max].map(|rate| format!("{rate:.0}"));
+        named.into_iter().chain(others).chain(rates).collect()
     }
+}
+
+fn ratio(line: &Line, other: usize) -> String {
+    line.ratio(ESKER, other).map_or_else(|| "absent".to_owned(), |times| format!("{times:.2}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 use super::super::notice_ns;
 use crate::clock::monotonic_ns;
 use crate::pin::cpu_of;
-use crate::processes::{Launcher, Processes};
+use crate::processes::{Launcher, Processes, WorkerKind};
 use crate::tensors::worker::{Done, Job, Phase, Step};
 use esker_types::Result;
 
@@ -12,9 +12,10 @@ pub(super) type Times = [f64; 4];
 pub(super) struct Workers(Processes);
 
 impl Workers {
-    pub(super) fn start(launcher: &Launcher, job: &Job, cpus: &[u32]) -> Result<Self> {
+    pub(super) fn start(job: &Job, cpus: &[u32]) -> Result<Self> {
         let one = |rank| Job { rank, cpu: cpu_of(cpus, rank), ..job.clone() };
-        Processes::start_ranks(launcher, job.part.procs, one).map(Self)
+        Processes::start_ranks(&Launcher::for_kind(WorkerKind::Tensors)?, job.part.procs, one)
+            .map(Self)
     }
 
     /// Makes all processes take a step at the same time.

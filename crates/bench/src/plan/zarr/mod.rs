@@ -1,24 +1,24 @@
 //! `esker bench zarr`: compares `esker.zarr.Store` with zarr's store for directories, on the same medium.
 mod outcome;
-mod show;
-
-pub use outcome::{Case, Outcome};
 
 use super::location::Location;
 use super::scratch::{OwnPool, Scratch};
-use super::{Benchmark, Measurement, Note, check, parse_size, together};
+use super::summary::Summary;
+use super::{Benchmark, Measurement, Note, check, check_repetitions, parse_size, together};
 use crate::fields::worker::Done;
 use crate::host::Host;
 use crate::job::WARM_UP;
+use crate::names::Named;
 use crate::pin::{Pin, cpu_of};
 use crate::plan::posix::{Line, Sample};
-use crate::processes::{Launcher, Processes};
+use crate::processes::Processes;
 use crate::report::Settings;
+use crate::table::new_table;
 use crate::zarr::{COMMIT_CHUNKS, Job, Phase, Step, WORK};
 use clap::Args;
 use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
-use outcome::SYSTEMS;
+use outcome::{Case, HEADINGS, LEGEND, SYSTEMS};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -55,9 +55,6 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = ABOUT)]
 pub struct ZarrPlan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// Number of processes, or several numbers, separated by commas
     #[arg(
         long,
@@ -93,11 +90,29 @@ pub struct ZarrPlan {
 }
 
 impl Benchmark for ZarrPlan {
-    const WORKER: &'static str = "worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let outcome = Self { launcher, ..self }.run(note)?;
-        Ok(Measurement { report: json!(outcome.report()), text: outcome.to_string() })
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        self.check()?;
+        let location = self.own.open(self.needs(), note)?;
+        let plain_files = Scratch::for_plain_files(&location.folder)?;
+        let pairs =
+            self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));
+        let (mut runs, mut table) = (Vec::new(), new_table(HEADINGS));
+        for (procs, size_bytes) in pairs {
+            let lines = self.measure(&location, plain_files.path(), procs, size_bytes, note)?;
+            let case = Case { procs, size_bytes, lines };
+            runs.extend(case.runs());
+            case.lines.iter().for_each(|line| table.row(case.row(line)));
+        }
+        let summary = Summary {
+            host: Host::for_folder(&location.folder)?,
+            settings: self.settings(&location)?,
+            about: String::new(),
+            runs,
+            table,
+            notes: Vec::new(),
+            legend: LEGEND,
+        };
+        Ok(summary.into())
     }
 }
 
@@ -109,34 +124,10 @@ struct Run<'p> {
 }
 
 impl ZarrPlan {
-    /// Runs the benchmark.
-    ///
-    /// # Errors
-    /// If an option is invalid, the pool cannot be created, the Python has no zarr or no esker, or an array read is
-    /// not the one written.
-    pub fn run(&self, note: Note<'_>) -> Result<Outcome> {
-        self.check()?;
-        let location = self.own.open(&self.launcher, self.needs(), note)?;
-        let plain_files = Scratch::for_plain_files(&self.launcher, &location.folder)?;
-        let pairs =
-            self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));
-        let measured = pairs.map(|(procs, size_bytes)| {
-            let lines = self.measure(&location, plain_files.path(), procs, size_bytes, note)?;
-            Ok(Case { procs, size_bytes, lines })
-        });
-        Ok(Outcome {
-            cases: measured.collect::<Result<_>>()?,
-            host: Host::for_folder(&location.folder)?,
-            settings: self.settings(&location)?,
-        })
-    }
-
     fn check(&self) -> Result<()> {
         check(&self.sizes, &self.procs)?;
         let refuse = |text: String| Err(Error::new(ErrorKind::Invalid, text));
-        if !(1..=ITERATIONS_MAX).contains(&self.iterations) {
-            return refuse(format!("the number of iterations -i must be 1 to {ITERATIONS_MAX}"));
-        }
+        check_repetitions("iterations -i", self.iterations, ITERATIONS_MAX)?;
         let chunks = |size: &u64| self.array_bytes / size;
         match self.sizes.iter().find(|size| !(1..=CHUNKS_MAX).contains(&chunks(size))) {
             None => Ok(()),
@@ -252,7 +243,6 @@ mod tests {
 
     fn plan(sizes: &[u64], array_bytes: u64) -> ZarrPlan {
         ZarrPlan {
-            launcher: crate::python::launcher(Path::new("python3"), ""),
             own: OwnPool {
                 folder: PathBuf::new(),
                 targets: None,

@@ -1,48 +1,37 @@
 //! Measurements by processes, size, phase, store and iteration.
-use crate::host::Host;
 use crate::plan::posix::Line;
-use crate::report::{Report, Run, RunName, Settings};
+use crate::report::{Run, RunName};
+use crate::table::or_dash;
 use crate::zarr::Store;
+use esker_cli::units::Bytes;
 
-/// Indexes of the stores.
+/// The stores, and their indexes.
 pub(super) const SYSTEMS: [Store; 2] = [Store::Esker, Store::Local];
-pub(super) const ESKER: usize = 0;
-pub(super) const LOCAL: usize = 1;
+const ESKER: usize = 0;
+const LOCAL: usize = 1;
 const NAMES: [&str; SYSTEMS.len()] = ["esker", "local"];
 
-/// All measurements of one call.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// By number of processes and size.
-    pub cases: Vec<Case>,
-    /// The machine.
-    pub host: Host,
-    /// Settings of the measurement.
-    pub settings: Settings,
-}
+pub(super) const HEADINGS: &str = "chunks|>procs|phase|>esker|>local|>x local|>least|>most|>MiB/s";
+
+pub(super) const LEGEND: &str = "\
+esker, local: esker.zarr.Store and zarr's LocalStore in a directory on the same medium, median of the iterations: chunks \
+written and read per second, keys listed per second, and commits per second; a LocalStore has no commits, its chunks are \
+replaced one by one. x local: the median of the ratios of the iterations, the least and the most of them. MiB/s: \
+esker.zarr.Store.";
 
 /// The measurements with one number of processes and one size.
-#[derive(Clone, Debug)]
-pub struct Case {
+pub(super) struct Case {
     /// Processes, each with an array of its own.
-    pub procs: u32,
+    pub(super) procs: u32,
     /// Bytes of a chunk.
-    pub size_bytes: u64,
+    pub(super) size_bytes: u64,
     /// The phases.
-    pub lines: Vec<Line>,
-}
-
-impl Outcome {
-    /// One run for each phase and store.
-    #[must_use]
-    pub fn report(&self) -> Report {
-        let runs = self.cases.iter().flat_map(Case::runs).collect();
-        Report::new(self.host.clone(), self.settings.clone(), runs)
-    }
+    pub(super) lines: Vec<Line>,
 }
 
 impl Case {
-    fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+    /// One run for each phase and store.
+    pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
         let systems = 0..SYSTEMS.len();
         self.lines.iter().flat_map(move |line| systems.clone().map(|system| self.run(line, system)))
     }
@@ -56,5 +45,21 @@ impl Case {
             size_bytes: self.size_bytes,
         };
         line.run(&name, |system| NAMES[system], system, None)
+    }
+
+    /// Row of a phase in the table.
+    pub(super) fn row(&self, line: &Line) -> Vec<String> {
+        let mut row = vec![
+            Bytes(self.size_bytes).to_string(),
+            self.procs.to_string(),
+            line.title.clone(),
+            format!("{:.0}", line.median(ESKER)),
+            format!("{:.0}", line.median(LOCAL)),
+        ];
+        let ratios = line.spread(ESKER, LOCAL);
+        row.extend(ratios.map(|ratio| or_dash(ratio.map(|ratio| format!("{ratio:.2}")))));
+        let tally = line.tally(ESKER);
+        row.push(or_dash((tally.bytes > 0).then(|| format!("{:.0}", tally.bandwidth_mib_s()))));
+        row
     }
 }

@@ -3,8 +3,10 @@ mod work;
 
 pub(super) use work::Session;
 
+use crate::plan::parse_size;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Maximum size of a transfer, which is kept in memory.
 pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
@@ -13,25 +15,37 @@ pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
 pub const TRANSFERS_MAX: u64 = 1 << 32;
 
 /// The options, the same for all processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Options {
-    /// Contiguous bytes of a process.
+    /// File; with -F, the number of the process is appended to its name
+    #[arg(short = 'o', value_name = "FILE")]
+    pub file: PathBuf,
+    /// Contiguous bytes of each process in a segment
+    #[arg(short = 'b', value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
     pub block_bytes: u64,
-    /// Bytes of one read or write.
+    /// Size of one read or write
+    #[arg(short = 't', value_name = "SIZE", default_value = "256KiB", value_parser = parse_size)]
     pub transfer_bytes: u64,
-    /// Number of segments. Each has a block of every process.
+    /// Number of segments; each has a block of every process
+    #[arg(short = 's', value_name = "N", default_value_t = 1)]
     pub segments: u64,
-    /// One file per process in place of a shared file.
+    /// Use one file per process
+    #[arg(short = 'F')]
     pub file_per_process: bool,
-    /// Name of the file.
-    pub file: String,
-    /// Readers read the data of the process this many numbers after them.
-    pub task_offset: u32,
-    /// Sync the file at the end of writing.
+    /// Read what another process wrote
+    #[arg(short = 'C')]
+    pub reorder: bool,
+    /// Distance to the process whose data -C reads
+    #[arg(short = 'Q', value_name = "N", default_value_t = 1)]
+    pub distance: u32,
+    /// Sync at the end of writing, and include it in the time
+    #[arg(short = 'e')]
     pub sync: bool,
-    /// Sync after each write.
+    /// Sync after each write
+    #[arg(short = 'Y')]
     pub sync_each: bool,
-    /// Transfer in random order.
+    /// Transfer in random order
+    #[arg(short = 'z')]
     pub random: bool,
 }
 
@@ -81,6 +95,17 @@ impl Options {
         self.block_bytes.saturating_mul(self.segments).saturating_mul(u64::from(procs))
     }
 
+    /// Readers read the data of the process this many numbers after them.
+    #[must_use]
+    pub fn task_offset(&self) -> u32 {
+        if self.reorder { self.distance } else { 0 }
+    }
+
+    /// Name of the file; empty if it has none.
+    fn name(&self) -> &str {
+        self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
     /// Checks the options.
     ///
     /// # Errors
@@ -98,7 +123,7 @@ impl Options {
                 "each process must have 1 to {TRANSFERS_MAX} transfers: change -b, -t or -s"
             ));
         }
-        match self.file.is_empty() {
+        match self.name().is_empty() {
             true => refuse("the file -o has no name".to_owned()),
             false => Ok(()),
         }
@@ -120,8 +145,8 @@ impl Options {
     #[must_use]
     pub fn path(&self, rank: u32) -> String {
         match self.file_per_process {
-            true => format!("{}.{rank:08}", self.file),
-            false => self.file.clone(),
+            true => format!("{}.{rank:08}", self.name()),
+            false => self.name().to_owned(),
         }
     }
 }
@@ -136,8 +161,9 @@ mod tests {
             transfer_bytes: 10,
             segments: 2,
             file_per_process: false,
-            file: "f".to_owned(),
-            task_offset: 0,
+            file: "f".into(),
+            reorder: false,
+            distance: 1,
             sync: false,
             sync_each: false,
             random: false,
@@ -172,6 +198,6 @@ mod tests {
         assert!(refused(Options { transfer_bytes: 0, ..options() }).contains("-t"));
         assert!(refused(Options { segments: 0, ..options() }).contains("-s"));
         assert!(refused(Options { segments: u64::MAX, ..options() }).contains("-s"));
-        assert!(refused(Options { file: String::new(), ..options() }).contains("-o"));
+        assert!(refused(Options { file: "/".into(), ..options() }).contains("-o"));
     }
 }

@@ -28,7 +28,7 @@ impl Session {
     /// The process whose data this process accesses.
     fn owner(&self, access: Access) -> u32 {
         self.process.neighbour(match access {
-            Access::Read | Access::Check => u64::from(self.options.task_offset),
+            Access::Read | Access::Check => u64::from(self.options.task_offset()),
             Access::Write | Access::Remove => 0,
         })
     }

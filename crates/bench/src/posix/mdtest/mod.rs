@@ -5,6 +5,7 @@ mod work;
 pub use tree::Tree;
 pub(super) use work::Session;
 
+use crate::plan::parse_size;
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -18,26 +19,38 @@ pub const ITEMS_MAX: u64 = 1 << 32;
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// The options, the same for all processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Options {
-    /// The directories.
-    pub tree: Tree,
-    /// Items of each process in each directory that has items.
-    pub items_per_dir: u64,
-    /// One tree per process in place of a shared one.
+    /// Number of directories and files of each process in the whole tree
+    #[arg(short = 'n', value_name = "N", conflicts_with = "items_per_dir")]
+    pub items: Option<u64>,
+    /// Number of directories and files of each process in each directory of the tree
+    #[arg(short = 'I', value_name = "N")]
+    pub items_per_dir: Option<u64>,
+    /// Use one tree per process
+    #[arg(short = 'u')]
     pub unique: bool,
-    /// Distance to the process whose items are examined; twice that for reading, three times for removing. Processes
-    /// then do not find the items in their own caches.
+    /// The directories.
+    #[command(flatten)]
+    pub tree: Tree,
+    /// Distance to the process whose items are examined; twice that for reading, three times for
+    /// removing
+    #[arg(short = 'N', value_name = "N", default_value_t = 0)]
     pub stride: u32,
-    /// Bytes written to each new file.
+    /// Bytes written to each new file
+    #[arg(short = 'w', value_name = "SIZE", default_value = "0", value_parser = parse_size)]
     pub write_bytes: u64,
-    /// Bytes read from each file.
+    /// Bytes read from each file
+    #[arg(short = 'e', value_name = "SIZE", default_value = "0", value_parser = parse_size)]
     pub read_bytes: u64,
-    /// Sync files before closing them.
+    /// Sync each file before closing it
+    #[arg(short = 'y')]
     pub sync: bool,
-    /// Compare what is read with what was written.
+    /// Compare what is read with what was written
+    #[arg(short = 'X', long = "verify-read")]
     pub verify: bool,
-    /// Examine items in random order.
+    /// Examine items in random order
+    #[arg(short = 'R')]
     pub random_stat: bool,
 }
 
@@ -129,10 +142,23 @@ pub struct MdtestStep {
 }
 
 impl Options {
+    /// Items of one process in each directory that has items. Those of -n are divided by the number of directories; as
+    /// in mdtest, the remainder is dropped.
+    #[must_use]
+    pub fn per_dir(&self) -> u64 {
+        let divided = self.items.and_then(|items| items.checked_div(self.item_dirs()));
+        self.items_per_dir.or(divided).unwrap_or(0)
+    }
+
     /// Items of one process.
     #[must_use]
     pub fn items(&self) -> u64 {
-        self.items_per_dir * self.tree.item_dirs().end.saturating_sub(self.tree.item_dirs().start)
+        self.per_dir() * self.item_dirs()
+    }
+
+    fn item_dirs(&self) -> u64 {
+        let directories = self.tree.item_dirs();
+        directories.end.saturating_sub(directories.start)
     }
 
     /// Checks the options.

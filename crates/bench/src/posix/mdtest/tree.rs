@@ -5,13 +5,17 @@ use std::fmt::Write;
 use std::ops::Range;
 
 /// The shape of the tree. Directories are numbered level by level, from the root, which is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Tree {
-    /// Levels below the root.
+    /// Depth of the tree
+    #[arg(short = 'z', value_name = "N", default_value_t = 0)]
     pub depth: u32,
-    /// Directories in each directory that is not on the last level.
+    /// Number of subdirectories of each directory
+    #[arg(short = 'b', value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub branch: u64,
-    /// Only directories of the last level have items.
+    /// Create items only in the lowest level of the tree
+    #[arg(short = 'L')]
     pub leaf_only: bool,
 }
 
@@ -62,7 +66,7 @@ impl Paths {
             false => vec![paths("mdtest_tree".to_owned())],
         };
         let first_dir = usize::try_from(tree.item_dirs().start).unwrap_or(usize::MAX);
-        Self { trees, items_per_dir: options.items_per_dir.max(1), first_dir }
+        Self { trees, items_per_dir: options.per_dir().max(1), first_dir }
     }
 
     /// The directories of the tree that belongs to a process.

@@ -47,7 +47,8 @@ fn take(workers: &mut [Worker], step: PosixStep) -> Result<Vec<u64>> {
 fn mdtest() -> mdtest::Options {
     mdtest::Options {
         tree: Tree { depth: 1, branch: 2, leaf_only: false },
-        items_per_dir: 5,
+        items: None,
+        items_per_dir: Some(5),
         unique: false,
         stride: 1,
         write_bytes: 100,
@@ -121,8 +122,9 @@ fn ior(file_per_process: bool) -> ior::Options {
         transfer_bytes: 1000,
         segments: 3,
         file_per_process,
-        file: "f".to_owned(),
-        task_offset: 1,
+        file: "f".into(),
+        reorder: true,
+        distance: 1,
         sync: true,
         sync_each: false,
         random: true,

@@ -8,10 +8,9 @@ use super::{Baselines, DfsSubject, FileSystems, IorPlan, MdtestPlan, Outcome, Se
 use crate::pin::Pin;
 use crate::plan::OwnPool;
 use crate::posix::ior::Options as IorOptions;
-use crate::posix::mdtest::{Kind, Options as MdtestOptions, Tree};
-use crate::processes::Launcher;
-use crate::report::Report;
-use crate::table::Table;
+use crate::posix::mdtest::{Options as MdtestOptions, Tree};
+use crate::report::{Report, Settings};
+use crate::table::new_table;
 use clap::Args;
 use dfs::NewDfs;
 use esker_types::{Error, ErrorKind, Result};
@@ -36,9 +35,6 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = METHOD)]
 pub struct TablePlan {
-    /// How to start processes.
-    #[arg(skip)]
-    pub launcher: Launcher,
     /// Number of processes
     #[arg(long, visible_alias = "np", value_name = "N", default_value_t = 2)]
     pub procs: u32,
@@ -77,20 +73,19 @@ pub struct TablePlan {
 }
 
 impl Benchmark for TablePlan {
-    const WORKER: &'static str = "posix-worker";
-
-    fn run_with(self, launcher: Launcher, note: Note<'_>) -> Result<Measurement> {
-        let table = Self { launcher, ..self }.run(note)?;
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        let table = self.measure(note)?;
         Ok(Measurement { report: table.report(), text: table.to_string() })
     }
 }
 
 /// The complete table.
 #[derive(Clone, Debug)]
-pub struct TableResults {
+struct TableResults {
     /// By [`rows::ROWS`] and [`rows::LATENCIES`].
     outcomes: Vec<Outcome>,
     rows: Vec<Row>,
+    settings: Settings,
     engine: bool,
 }
 
@@ -100,11 +95,8 @@ const LARGE: u64 = 1 << 20;
 impl TablePlan {
     /// Runs all benchmarks: metadata, small transfers to own files and to a shared file, large transfers; then metadata
     /// and small transfers of one process.
-    ///
-    /// # Errors
-    /// If there is no space, or an option is invalid; errors of the file systems.
-    pub fn run(&self, note: Note<'_>) -> Result<TableResults> {
-        let mut systems = FileSystems::new(&self.launcher, &self.subject(), &self.beside, note)?;
+    fn measure(&self, note: Note<'_>) -> Result<TableResults> {
+        let mut systems = FileSystems::new(&self.subject(), &self.beside, note)?;
         if !systems.all.iter().any(|system| system.name == rows::BASE) {
             let message = "ratios need a tmpfs: name a directory on one by --tmpfs";
             return Err(Error::new(ErrorKind::NotFound, message));
@@ -112,16 +104,18 @@ impl TablePlan {
         if !self.only_dfs {
             systems.add_programs(!self.engine);
         }
+        let (all, one) = (self.setting(self.procs), self.setting(1));
         let outcomes = vec![
-            self.names(self.procs).run(&systems, note)?,
-            self.transfers(self.procs, SMALL, true).run(&systems, note)?,
-            self.transfers(self.procs, SMALL, false).run(&systems, note)?,
-            self.transfers(self.procs, LARGE, true).run(&systems, note)?,
-            self.names(1).run(&systems, note)?,
-            self.transfers(1, SMALL, true).run(&systems, note)?,
+            self.names().run(&all, &systems, note)?,
+            self.transfers(SMALL, true).run(&all, &systems, note)?,
+            self.transfers(SMALL, false).run(&all, &systems, note)?,
+            self.transfers(LARGE, true).run(&all, &systems, note)?,
+            self.names().run(&one, &systems, note)?,
+            self.transfers(SMALL, true).run(&one, &systems, note)?,
         ];
         let rows = rows::all_rows(&outcomes, self.engine);
-        Ok(TableResults { outcomes, rows, engine: self.engine })
+        let settings = systems.settings(self.seed, &self.told());
+        Ok(TableResults { outcomes, rows, settings, engine: self.engine })
     }
 
     fn subject(&self) -> Subject {
@@ -140,22 +134,16 @@ impl TablePlan {
     }
 
     fn setting(&self, procs: u32) -> Setting {
-        Setting {
-            procs,
-            iterations: self.iterations,
-            delay_s: 0,
-            stonewall_s: None,
-            seed: self.seed,
-            pin: self.pin,
-        }
+        let Self { iterations, seed, pin, .. } = *self;
+        Setting { procs, iterations, delay_s: 0, stonewall_s: 0, seed, pin }
     }
 
-    fn names(&self, procs: u32) -> MdtestPlan {
+    fn names(&self) -> MdtestPlan {
         MdtestPlan {
-            setting: self.setting(procs),
             options: MdtestOptions {
+                items: None,
+                items_per_dir: Some(self.files),
                 tree: Tree { depth: 0, branch: 1, leaf_only: false },
-                items_per_dir: self.files,
                 unique: false,
                 stride: 1,
                 write_bytes: 0,
@@ -164,40 +152,39 @@ impl TablePlan {
                 verify: false,
                 random_stat: false,
             },
-            kinds: vec![Kind::File],
+            files_only: true,
+            directories_only: false,
             create: true,
             stat: true,
             list: false,
             read: false,
             remove: true,
-            told: self.told(),
         }
     }
 
-    fn transfers(&self, procs: u32, transfer_bytes: u64, file_per_process: bool) -> IorPlan {
+    fn transfers(&self, transfer_bytes: u64, file_per_process: bool) -> IorPlan {
         let bytes = if transfer_bytes == SMALL { self.small_bytes } else { self.large_bytes };
         IorPlan {
-            setting: self.setting(procs),
             options: IorOptions {
+                file: "file".into(),
                 block_bytes: bytes / transfer_bytes * transfer_bytes,
                 transfer_bytes,
                 segments: 1,
                 file_per_process,
-                file: "file".to_owned(),
-                task_offset: 1,
+                reorder: true,
+                distance: 1,
                 sync: false,
                 sync_each: false,
                 random: false,
             },
             write: true,
-            check_write: false,
             read: true,
+            check_write: false,
             check_read: true,
+            barriers: false,
             existing: false,
             keep: false,
-            barriers: false,
-            wear_out: false,
-            told: self.told(),
+            wear_out: Vec::new(),
         }
     }
 
@@ -211,12 +198,12 @@ impl TablePlan {
 
 impl TableResults {
     /// All runs in one report, with the table as `table`.
-    #[must_use]
-    pub fn report(&self) -> Value {
+    fn report(&self) -> Value {
         let reports: Vec<_> = self.outcomes.iter().map(Outcome::report).collect();
         let runs = reports.iter().flat_map(|report| report.runs.clone()).collect();
         let Some(first) = reports.first() else { return Value::Null };
-        let mut report = json!(Report { runs, ..first.clone() });
+        let settings = self.settings.clone();
+        let mut report = json!(Report { runs, settings, ..first.clone() });
         report["table"] = json!(self.rows);
         report
     }
@@ -241,11 +228,11 @@ impl fmt::Display for TableResults {
             .try_for_each(|system| writeln!(f, "{:<8}{}", system.name, system.about))?;
         first.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
         writeln!(f, "{} processes\n", first.procs)?;
-        let (headings, rows) = self.cells();
-        let mut table = Table::new(&headings.join("|"));
+        let (headings, rows) = cells(&self.rows, &self.systems());
+        let mut table = new_table(&headings.join("|"));
         rows.into_iter().for_each(|row| table.row(row));
         let engine = if self.engine { ABOUT_ENGINE } else { "" };
-        write!(f, "{table}\n{ABOUT}{engine}")
+        write!(f, "{}\n{ABOUT}{engine}", table.text())
     }
 }
 
@@ -255,40 +242,37 @@ impl TableResults {
         let systems = self.outcomes.first().map_or(&[][..], |outcome| &outcome.systems);
         systems.iter().map(|system| system.name.as_str()).filter(|name| *name != BASE).collect()
     }
+}
 
-    /// Headings and cells of the table.
-    fn cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
-        let mut headings: Vec<String> = ["work", ">tmpfs", "unit"].map(str::to_owned).to_vec();
-        for system in self.systems() {
-            headings.push(format!(">{system}"));
-            headings.extend(self.has_goal(system).then(|| ">goal".to_owned()));
+/// Headings and cells of the table of these systems.
+pub(crate) fn cells(rows: &[Row], systems: &[&str]) -> (Vec<String>, Vec<Vec<String>>) {
+    let has_goal = |system: &str| rows.iter().any(|row| row.goals.contains_key(system));
+    let mut headings: Vec<String> = ["work", ">tmpfs", "unit"].map(str::to_owned).to_vec();
+    for system in systems {
+        headings.push(format!(">{system}"));
+        headings.extend(has_goal(system).then(|| ">goal".to_owned()));
+    }
+    let row = |row: &Row| {
+        let mut cells = row.first_cells().to_vec();
+        for system in systems {
+            cells.push(row.cell(system));
+            let goal = row.goals.get(*system).map_or(String::new(), f64::to_string);
+            cells.extend(has_goal(system).then_some(goal));
         }
-        let row = |row: &Row| {
-            let mut cells = row.first_cells().to_vec();
-            for system in self.systems() {
-                cells.push(row.cell(system));
-                let goal = row.goals.get(system).map_or(String::new(), |goal| format!("{goal}"));
-                cells.extend(self.has_goal(system).then_some(goal));
-            }
-            cells
-        };
-        (headings, self.rows.iter().map(row).collect())
-    }
-
-    fn has_goal(&self, system: &str) -> bool {
-        self.rows.iter().any(|row| row.goals.contains_key(system))
-    }
+        cells
+    };
+    (headings, rows.iter().map(row).collect())
 }
 
 impl Row {
     /// The work, and the value of [`BASE`] with its unit.
-    pub(crate) fn first_cells(&self) -> [String; 3] {
+    fn first_cells(&self) -> [String; 3] {
         let places = if self.base < 100.0 { 2 } else { 0 };
         [self.work.clone(), format!("{:.places$}", self.base), self.unit.clone()]
     }
 
     /// The cell of a system; `!` marks a goal that is missed.
-    pub(crate) fn cell(&self, system: &str) -> String {
+    fn cell(&self, system: &str) -> String {
         let Some(value) = self.systems.get(system) else { return "-".to_owned() };
         let missed = self.goals.get(system).is_some_and(|goal| match self.below {
             true => value > goal,
