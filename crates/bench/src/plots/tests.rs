@@ -212,9 +212,9 @@ fn pools_over_more_nodes_are_compared_by_their_best_number_of_processes() {
     assert!(figure.title.starts_with("Bandwidth against nodes of the pool: "), "{}", figure.title);
     let sentence = &figure.sentence;
     for text in [
-        "Write: highest 1,024 MiB/s (nodes, full, 2 nodes of the pool)",
+        "Write: highest 1 GiB/s (nodes, full, 2 nodes of the pool)",
         "2.00 times as much at 2 nodes of the pool",
-        "Write + read: highest 1,024 MiB/s (nodes, full, 1 node of the pool)",
+        "Write + read: highest 1 GiB/s (nodes, full, 1 node of the pool)",
     ] {
         assert!(sentence.contains(text), "{text}: {sentence}");
     }

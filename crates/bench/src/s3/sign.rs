@@ -1,5 +1,5 @@
-//! Signature Version 4, of a request with all its headers. It is implemented here because no dependency of the workspace
-//! signs requests: `s3s` verifies signatures only, and keeps the functions for that private.
+//! Signature Version 4, of a request with all its headers. It stays by hand: `s3s` keeps its functions private,
+//! `rusty-s3` signs URLs only, and `aws-sigv4` and `reqsign-aws-v4` would add 10 and 13 crates for 45 lines.
 use super::Key;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Method, http};

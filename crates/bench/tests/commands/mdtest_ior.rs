@@ -163,13 +163,16 @@ fn unsupported_options_of_mdtest_and_ior_are_refused_by_name() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(&format!("{option} of {} is not supported", arguments[0])), "{said}");
     }
+    let output = site.run(&["bench", "ior", "-o", "/f", "-O", "useO_DIRECT=1"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("useO_DIRECT=1") && said.contains("stoneWallingWearOut=0"), "{said}");
     let kind = |arguments: &[&str]| site.fails(&[&["bench"], arguments].concat()).0;
     let dir = site.dir.display().to_string();
     assert_eq!(kind(&["mdtest", "-d", &dir]), "invalid");
     assert_eq!(kind(&["mdtest", "-d", &dir, "-n", "5", "-z", "40", "-b", "9"]), "invalid");
     assert_eq!(kind(&["mdtest", "-d", &dir, "-n", "5", "-e", "7", "-X"]), "invalid");
     assert_eq!(kind(&["ior", "-o", &dir, "-b", "3k", "-t", "2k"]), "invalid");
-    assert_eq!(kind(&["ior", "-o", "/f", "-O", "useO_DIRECT=1"]), "invalid");
     assert!(left(&site, &[]).is_empty());
 }
 
