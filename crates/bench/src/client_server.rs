@@ -5,6 +5,8 @@ use crate::worker::Work;
 use esker_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 
 /// Role of a process: its first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +122,17 @@ pub(crate) fn serve<J: Serialize, A: DeserializeOwned>(
     let addresses = addresses
         .ok_or_else(|| Error::new(ErrorKind::Io, "the server of the benchmark has no address"))?;
     Ok((server, addresses))
+}
+
+/// A listener on loopback, and its address.
+///
+/// # Errors
+/// If the system refuses it.
+pub(crate) fn listen(runtime: &Runtime) -> Result<(TcpListener, String)> {
+    let failed = |error| Error::io("listening on loopback", &error);
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?.to_string();
+    Ok((listener, address))
 }
 
 /// Starts a client process for each rank.

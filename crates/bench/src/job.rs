@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub const WARM_UP: u32 = 0;
 
 /// The job of one process of a benchmark.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Number of the process, from 0.
     pub rank: u32,

@@ -29,23 +29,23 @@ pub struct Launcher {
 /// The kinds of workers: `esker-bench worker KIND` serves as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum WorkerKind {
-    /// Of array and kv, and of the limit of the medium
+    /// Array and kv, and the limit of the medium
     Load,
-    /// Of field-io and segments
+    /// Field-io and segments
     FieldIo,
-    /// Of tx
+    /// Transactions
     Tx,
-    /// Of growth
+    /// Stores that grow
     Growth,
-    /// Of fields
+    /// Field stores
     Fields,
-    /// Of tensors
+    /// Tensor stores
     Tensors,
-    /// Of engine
+    /// Pools through an engine
     Engine,
-    /// Of s3
+    /// Pools by S3
     S3,
-    /// Of mdtest and ior
+    /// Mdtest and ior
     Posix,
 }
 
@@ -289,16 +289,7 @@ mod tests {
     }
 
     fn job() -> Job {
-        Job {
-            rank: 0,
-            procs: 2,
-            size_bytes: 1,
-            ops: 1,
-            seed: 0,
-            folder: PathBuf::new(),
-            seconds: None,
-            store: None,
-        }
+        Job { procs: 2, size_bytes: 1, ops: 1, ..Job::default() }
     }
 
     fn done_answer(ops: u64) -> String {

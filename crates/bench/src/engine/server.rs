@@ -7,7 +7,6 @@ use esker_engine::{Engine, Threads};
 use esker_types::{Error, Result};
 use esker_wire::handshake::Secret;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 /// An engine that runs as long as this value.
@@ -46,9 +45,7 @@ impl client_server::Server for Server {
 
 /// Lets an engine serve on loopback. Returns its address.
 fn listen(runtime: &Runtime, engine: Engine) -> Result<String> {
-    let failed = |error| Error::io("listening on loopback", &error);
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?.to_string();
+    let (listener, address) = client_server::listen(runtime)?;
     runtime.spawn(async move { engine.listen(listener).await });
     Ok(address)
 }

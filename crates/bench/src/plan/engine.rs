@@ -1,5 +1,5 @@
 //! `esker bench engine`: compares a pool accessed through an engine with raw TCP.
-use super::{Benchmark, Measurement, Note, check, iperf, parse_size};
+use super::{Benchmark, Measurement, Note, Tallies, check, iperf, parse_size};
 use crate::client_server::{serve, start_clients, take_all};
 use crate::engine::{Addresses, ClientJob, Kind, Shared, Step};
 use crate::host::Host;
@@ -87,8 +87,8 @@ impl Benchmark for EnginePlan {
         let (_engine, addresses) = serve(WorkerKind::Engine, &shared)?;
         let mut runs = Vec::new();
         for case in self.cases() {
-            let tallies = self.measure(case, &shared, &addresses, note)?;
-            runs.extend(runs_of(case, &tallies));
+            let found = self.measure(case, &shared, &addresses, note)?;
+            runs.extend(runs_of(case, &found));
         }
         Ok(Report::new(Host::for_folder(&location.folder)?, self.settings(&location)?, runs).into())
     }
@@ -114,13 +114,10 @@ struct Case {
     fabric: bool,
 }
 
-/// The phases of a case, each with its limit.
+/// The phases of a case.
 #[derive(Default)]
-struct Tallies {
-    write_limit: Tally,
-    write: Tally,
-    read_limit: Tally,
-    read: Tally,
+struct Found {
+    plain: Tallies,
     iperf: Option<Tally>,
     /// Writing and reading with TLS.
     tls: Option<(Tally, Tally)>,
@@ -199,8 +196,8 @@ impl EnginePlan {
         shared: &Shared,
         addresses: &Addresses,
         note: Note<'_>,
-    ) -> Result<Tallies> {
-        let mut tallies = Tallies::default();
+    ) -> Result<Found> {
+        let mut found = Found::default();
         let mut clients = self.clients(case, false, shared, addresses)?;
         let secured =
             (self.tls && !case.fabric).then(|| self.clients(case, true, shared, addresses));
@@ -213,12 +210,12 @@ impl EnginePlan {
         }
         for round in 1..=self.rounds {
             note(&format!("{name}, {} clients: round {round} of {}", case.procs, self.rounds));
-            self.round(&mut clients, case, round, &mut tallies)?;
+            self.round(&mut clients, case, round, &mut found)?;
             if let Some(clients) = &mut secured {
-                self.round_with_tls(clients, round, &mut tallies)?;
+                self.round_with_tls(clients, round, &mut found)?;
             }
         }
-        Ok(tallies)
+        Ok(found)
     }
 
     fn round(
@@ -226,32 +223,27 @@ impl EnginePlan {
         clients: &mut Processes,
         case: Case,
         round: u32,
-        tallies: &mut Tallies,
+        found: &mut Found,
     ) -> Result<()> {
         let (write_limit, read_limit) = limits(case.kind);
-        tallies.write_limit.add_round(&take_all(clients, write_limit)?);
-        tallies.write.add_round(&take_all(clients, Step::Write(round))?);
+        found.plain.write_limit.add_round(&take_all(clients, write_limit)?);
+        found.plain.write.add_round(&take_all(clients, Step::Write(round))?);
         if case.kind == Kind::Array
             && self.iperf_seconds > 0
-            && let Some(found) = iperf::measure(self.iperf_seconds, case.size)?
+            && let Some(measured) = iperf::measure(self.iperf_seconds, case.size)?
         {
-            let iperf = tallies.iperf.get_or_insert_default();
-            iperf.ops += found.ops;
-            iperf.bytes += found.bytes;
-            iperf.seconds += found.seconds;
+            let iperf = found.iperf.get_or_insert_default();
+            iperf.ops += measured.ops;
+            iperf.bytes += measured.bytes;
+            iperf.seconds += measured.seconds;
         }
-        tallies.read_limit.add_round(&take_all(clients, read_limit)?);
-        tallies.read.add_round(&take_all(clients, Step::Read(round))?);
+        found.plain.read_limit.add_round(&take_all(clients, read_limit)?);
+        found.plain.read.add_round(&take_all(clients, Step::Read(round))?);
         self.finish_round(clients, round)
     }
 
-    fn round_with_tls(
-        &self,
-        clients: &mut Processes,
-        round: u32,
-        tallies: &mut Tallies,
-    ) -> Result<()> {
-        let (write, read) = tallies.tls.get_or_insert_default();
+    fn round_with_tls(&self, clients: &mut Processes, round: u32, found: &mut Found) -> Result<()> {
+        let (write, read) = found.tls.get_or_insert_default();
         write.add_round(&take_all(clients, Step::Write(round))?);
         read.add_round(&take_all(clients, Step::Read(round))?);
         self.finish_round(clients, round)
@@ -292,32 +284,25 @@ fn workload(case: Case) -> String {
     format!("{} x{}{over}", case.kind.name(), case.in_flight)
 }
 
-fn runs_of(case: Case, tallies: &Tallies) -> Vec<Run> {
+fn runs_of(case: Case, found: &Found) -> Vec<Run> {
     let workload = workload(case);
-    let name = |store, phase| RunName {
-        store,
+    let name = RunName {
+        store: "esker",
         workload: &workload,
-        phase,
+        phase: "",
         procs: case.procs,
         size_bytes: case.size,
     };
     let (write_limit, read_limit) = limits(case.kind);
-    let limit = |phase, tally| Run::new(&name("medium", phase), tally, None);
-    let iperf =
-        tallies.iperf.as_ref().map(|tally| Run::new(&name("medium", "iperf3"), tally, None));
-    let runs = [
-        limit(step_name(write_limit), &tallies.write_limit),
-        Run::new(&name("esker", "write"), &tallies.write, Some(&tallies.write_limit)),
-        limit(step_name(read_limit), &tallies.read_limit),
-        Run::new(&name("esker", "read"), &tallies.read, Some(&tallies.read_limit)),
-    ];
-    let tls = tallies.tls.iter().flat_map(|(write, read)| {
-        [
-            Run::new(&name("esker", "tls write"), write, Some(&tallies.write)),
-            Run::new(&name("esker", "tls read"), read, Some(&tallies.read)),
-        ]
+    let iperf = RunName { store: "medium", phase: "iperf3", ..name };
+    let iperf = found.iperf.as_ref().map(|tally| Run::new(&iperf, tally, None));
+    let plain = found.plain.runs(name, step_name(write_limit), step_name(read_limit));
+    let tls = found.tls.iter().flat_map(|(write, read)| {
+        let phases =
+            [("tls write", write, &found.plain.write), ("tls read", read, &found.plain.read)];
+        phases.map(|(phase, tally, limit)| Run::new(&RunName { phase, ..name }, tally, Some(limit)))
     });
-    iperf.into_iter().chain(runs).chain(tls).collect()
+    iperf.into_iter().chain(plain).chain(tls).collect()
 }
 
 /// Name of a limit in reports.

@@ -191,14 +191,13 @@ impl GrowthPlan {
             workload: kind.workload(),
         };
         let job = Job {
-            rank: 0,
             procs: 1,
             size_bytes: self.value_bytes,
             ops: self.ops,
             seed: self.seed,
             folder: location.folder.clone(),
-            seconds: None,
             store: Some(store),
+            ..Job::default()
         };
         GrowthJob { job, durable: location.durable }
     }

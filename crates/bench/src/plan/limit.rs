@@ -84,14 +84,12 @@ impl LimitPlan {
 
     fn job(&self, procs: u32, size: u64) -> Job {
         Job {
-            rank: 0,
             procs,
             size_bytes: size,
             ops: (self.total_bytes / u64::from(procs) / size).max(1),
-            seed: 0,
             folder: self.folder.clone(),
             seconds: Some(self.seconds),
-            store: None,
+            ..Job::default()
         }
     }
 

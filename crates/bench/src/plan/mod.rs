@@ -37,7 +37,7 @@ use crate::clock::monotonic_ns;
 use crate::job::{Job, LoadStep};
 use crate::measure::Tally;
 use crate::processes::{Launcher, Processes, WorkerKind};
-use crate::report::Report;
+use crate::report::{Report, Run, RunName};
 use crate::worker::Order;
 use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
@@ -127,6 +127,30 @@ fn check_repetitions(name: &str, number: u32, most: u32) -> Result<()> {
 fn start_processes(job: &Job) -> Result<Processes> {
     let launcher = Launcher::for_kind(WorkerKind::Load)?;
     Processes::start_ranks(&launcher, job.procs, |rank| Job { rank, ..job.clone() })
+}
+
+/// Writing and reading, each with its limit.
+#[derive(Default)]
+struct Tallies {
+    write_limit: Tally,
+    write: Tally,
+    read_limit: Tally,
+    read: Tally,
+}
+
+impl Tallies {
+    /// The runs of the store and of its limits; these are the phases of the limits.
+    fn runs<'n>(&self, store: RunName<'n>, write_limit: &'n str, read_limit: &'n str) -> [Run; 4] {
+        let limit =
+            |phase, tally| Run::new(&RunName { store: "medium", phase, ..store }, tally, None);
+        let run = |phase, tally, limit| Run::new(&RunName { phase, ..store }, tally, Some(limit));
+        [
+            limit(write_limit, &self.write_limit),
+            run("write", &self.write, &self.write_limit),
+            limit(read_limit, &self.read_limit),
+            run("read", &self.read, &self.read_limit),
+        ]
+    }
 }
 
 /// Takes a step and adds its measurements.

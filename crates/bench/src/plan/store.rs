@@ -1,10 +1,9 @@
 //! `esker bench array` and `esker bench kv`: compares the store with the limit of its medium.
 use super::location::Location;
 use super::scratch::OwnPool;
-use super::{Benchmark, Measurement, Note, add, check, parse_size, start_processes};
+use super::{Benchmark, Measurement, Note, Tallies, add, check, parse_size, start_processes};
 use crate::host::Host;
 use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
-use crate::measure::Tally;
 use crate::processes::Processes;
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
@@ -157,15 +156,6 @@ pub(super) struct Case {
     ops: u64,
 }
 
-/// The phases of a case, each with its limit.
-#[derive(Default)]
-struct Tallies {
-    write_limit: Tally,
-    write: Tally,
-    read_limit: Tally,
-    read: Tally,
-}
-
 impl Plan {
     fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
@@ -230,14 +220,13 @@ impl Plan {
             workload: self.workload,
         };
         Job {
-            rank: 0,
             procs: case.procs,
             size_bytes: case.size,
             ops: case.ops,
             seed: self.seed,
             folder: location.folder.clone(),
-            seconds: None,
             store: Some(store),
+            ..Job::default()
         }
     }
 
@@ -283,22 +272,14 @@ impl Plan {
     }
 
     fn runs(&self, case: Case, location: &Location, tallies: &Tallies) -> [Run; 4] {
-        let name = |store, phase| RunName {
-            store,
+        let name = RunName {
+            store: location.store(),
             workload: self.workload.name(),
-            phase,
+            phase: "",
             procs: case.procs,
             size_bytes: case.size,
         };
-        let limit = |step: LoadStep, tally| Run::new(&name("medium", step.name()), tally, None);
-        let store =
-            |phase, tally, limit| Run::new(&name(location.store(), phase), tally, Some(limit));
-        [
-            limit(write_limit(location.durable), &tallies.write_limit),
-            store("write", &tallies.write, &tallies.write_limit),
-            limit(LoadStep::Pread, &tallies.read_limit),
-            store("read", &tallies.read, &tallies.read_limit),
-        ]
+        tallies.runs(name, write_limit(location.durable).name(), LoadStep::Pread.name())
     }
 
     pub(super) fn settings(&self, location: &Location) -> Result<Settings> {

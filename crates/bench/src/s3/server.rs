@@ -1,13 +1,12 @@
 //! The process that serves: a pool, once for each kind of ETag, and memory.
 use super::{Addresses, ServeJob, memory};
-use crate::client_server;
+use crate::client_server::{self, listen};
 use bytes::Bytes;
 use esker::Pool;
 use esker::types::info::OpenMode;
 use esker_s3::{Etags, Keys, Options, Server};
 use esker_types::{Error, Result};
 use std::future::pending;
-use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 /// Servers that run as long as this value.
@@ -43,12 +42,4 @@ impl client_server::Server for Servers {
     fn addresses(&self) -> &Addresses {
         &self.addresses
     }
-}
-
-/// A listener on loopback, and its address.
-fn listen(runtime: &Runtime) -> Result<(TcpListener, String)> {
-    let failed = |error| Error::io("listening on loopback", &error);
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?.to_string();
-    Ok((listener, address))
 }

@@ -50,14 +50,12 @@ impl Stage<'_> {
         case: &Case,
     ) -> Result<Processes> {
         let job = job::Job {
-            rank: 0,
             procs: case.procs_per_node,
             size_bytes: case.io_bytes(),
             ops: u64::from(case.ops).min(LIMIT_FILE_BYTES / case.io_bytes().max(1)).max(1),
             seed: plan.options.seed,
             folder: location.folder.clone(),
-            seconds: None,
-            store: None,
+            ..job::Job::default()
         };
         super::super::start_processes(&job)
     }
