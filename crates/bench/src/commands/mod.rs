@@ -4,7 +4,6 @@ mod ior;
 mod mdtest;
 mod paper;
 mod parallel;
-mod placement;
 mod report;
 mod shared_options;
 mod start;
@@ -12,6 +11,7 @@ mod start;
 use clap::{Args, Subcommand};
 use drawn::Draw;
 use esker::types::Result;
+use esker_bench::placement::PlacementPlan;
 use esker_bench::plan::posix::TablePlan;
 use esker_bench::plan::{
     ArrayPlan, Benchmark, Comparison, EnginePlan, FieldsPlan, GrowthPlan, KvPlan, LimitPlan,
@@ -27,7 +27,6 @@ use ior::Ior;
 use mdtest::Mdtest;
 use paper::PaperCommand;
 use parallel::{FieldIo, Segments};
-use placement::Placement;
 use report::ReportCommand;
 use serde_json::{Value, json};
 use start::Start;
@@ -52,7 +51,7 @@ pub(crate) enum BenchCommand {
     Posix(Draw<TablePlan>),
     Rados(Measure<RadosPlan>),
     S3(Measure<S3Plan>),
-    Placement(Placement),
+    Placement(Draw<PlacementPlan>),
     Start(Start),
     Compare(Box<Measure<Comparison>>),
     Paper(PaperCommand),

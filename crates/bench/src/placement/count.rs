@@ -56,7 +56,6 @@ pub(super) struct Work<'w> {
     pub(super) placement: Placement,
     pub(super) seed: u64,
     pub(super) next: AtomicU64,
-    pub(super) done: &'w AtomicU64,
 }
 
 impl Work<'_> {
@@ -83,7 +82,6 @@ impl Work<'_> {
                 break;
             }
             let block = first..(first + BLOCK).min(self.case.objects);
-            self.done.fetch_add(block.end - block.start, Ordering::Relaxed);
             self.objects(block, |_, oid| self.place(oid, &mut counts.targets));
             interrupt::check()?;
         }

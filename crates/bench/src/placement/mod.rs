@@ -9,6 +9,7 @@ mod show;
 pub use ids::Ids;
 
 use crate::host::Host;
+use crate::plan::{Benchmark, Measurement, Note};
 use crate::report::{SCHEMA, Settings};
 use clap::Args;
 use count::{Counts, Work};
@@ -221,22 +222,21 @@ impl Placed {
     }
 }
 
-impl PlacementPlan {
-    /// Objects of all combinations together.
-    ///
-    /// # Errors
-    /// If an option is invalid.
-    pub fn total(&self) -> Result<u64> {
-        Ok(self.cases()?.len() as u64 * self.objects)
+impl Benchmark for PlacementPlan {
+    fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        let report = self.simulate(note)?;
+        Ok(Measurement { report: json!(report), text: report.to_string() })
     }
+}
 
-    /// Places all objects; `done` counts them.
-    ///
-    /// # Errors
-    /// If an option is invalid, or this process receives a signal to end.
-    pub fn run(&self, done: &AtomicU64) -> Result<PlacementReport> {
-        let placed = self.cases()?.into_iter().map(|case| self.place(&case, done));
-        let placements = placed.collect::<Result<Vec<_>>>()?;
+impl PlacementPlan {
+    fn simulate(&self, note: Note<'_>) -> Result<PlacementReport> {
+        let cases = self.cases()?;
+        let numbered = (1..).zip(&cases).map(|(number, case)| {
+            note(&format!("placing objects: case {number} of {}", cases.len()));
+            self.place(case)
+        });
+        let placements = numbered.collect::<Result<Vec<_>>>()?;
         let options = json!({
             "nodes": self.nodes,
             "targets_of_a_node": self.targets,
@@ -250,9 +250,9 @@ impl PlacementPlan {
         Ok(PlacementReport { schema: SCHEMA, host, settings, runs: Vec::new(), placements })
     }
 
-    fn place(&self, case: &Case, done: &AtomicU64) -> Result<Placed> {
+    fn place(&self, case: &Case) -> Result<Placed> {
         let placement = self.placement(case.nodes);
-        let work = Work { case, placement, seed: self.seed, next: AtomicU64::new(0), done };
+        let work = Work { case, placement, seed: self.seed, next: AtomicU64::new(0) };
         let mut counts = work.count(self.threads())?;
         work.examine(&mut counts);
         Ok(self.placed(case, placement, counts))

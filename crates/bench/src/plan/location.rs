@@ -1,5 +1,5 @@
 //! The pool that is measured, or the folder of plain files it is compared with.
-use super::scratch::Scratch;
+use super::scratch::{Scratch, memory_or_temporary};
 use crate::load::files::{self, FilesUrl};
 use crate::report::Settings;
 use esker::backend::NewContainer;
@@ -159,8 +159,7 @@ fn folder_of(url: &str) -> Result<PathBuf> {
         return Ok(std::env::temp_dir());
     }
     if url.starts_with(NODES) {
-        let memory = PathBuf::from("/dev/shm");
-        return Ok(if memory.is_dir() { memory } else { std::env::temp_dir() });
+        return Ok(memory_or_temporary());
     }
     let path = url.split_once(':').map(|(_, path)| Path::new(path)).filter(|path| path.is_dir());
     path.map(Path::to_owned).ok_or_else(|| {
