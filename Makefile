@@ -15,17 +15,19 @@ PRELOAD := $(RELEASE)/libesker_preload.so
 BUILT := $(ESKER) $(LIBDAOS) $(PRELOAD)
 # `esker bench` finds it beside the command, and so do the scripts.
 BENCH := $(RELEASE)/esker-bench
+# The interception library finds it beside itself, and so do the scripts.
+STORE := $(RELEASE)/libesker_preload_store.so
 SOURCES := $(shell find Cargo.toml Cargo.lock crates -name '*.rs' -o -name '*.toml' -o -name '*.lock')
 
 .PHONY: build demo test soak check semver bench figures notebooks book site wheel wheels quick install uninstall deb rpm fmt clean help ceph-up ceph-down
 
-build: $(BUILT) $(BENCH) ## Build the command line, its benchmarks, libdaos and the interception library, optimised
+build: $(BUILT) $(BENCH) $(STORE) ## Build the command line, its benchmarks, libdaos and the interception library, optimised
 
 # `touch`, because cargo does not rewrite a file whose content would be unchanged.
-$(BUILT) $(BENCH) &: $(SOURCES)
+$(BUILT) $(BENCH) $(STORE) &: $(SOURCES)
 	scripts/setup.sh
-	cargo build --release -p esker-cli -p esker-bench -p esker-libdaos -p esker-preload
-	touch $(BUILT) $(BENCH)
+	cargo build --release -p esker-cli -p esker-bench -p esker-libdaos -p esker-preload -p esker-preload-store
+	touch $(BUILT) $(BENCH) $(STORE)
 
 demo: build ## Run a demo: weather from Python with maps, an ensemble over three nodes, GRIB files, a C program, Field I/O here and on Ceph (FILES="a.grib folder" for your own)
 	scripts/setup.sh samples fields python

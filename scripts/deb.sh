@@ -19,7 +19,7 @@ version() {
 # The packages of the libraries that our binaries load.
 depends() {
     (cd "$work" && dpkg-shlibdeps -O -l"$root/usr/lib" debian/esker/usr/bin/esker debian/esker/usr/bin/esker-bench \
-        debian/esker/usr/lib/libdaos.so.2 debian/esker/usr/lib/esker/libesker_preload.so 2>"$work/problems" |
+        debian/esker/usr/lib/libdaos.so.2 debian/esker/usr/lib/esker/libesker_preload{,_store}.so 2>"$work/problems" |
         sed -n 's/^shlibs:Depends=//p') || { cat "$work/problems" >&2 && return 1; }
 }
 

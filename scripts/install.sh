@@ -81,7 +81,7 @@ cmake_package() {
 
 scripts/lay-out-command.sh "$esker" "$preload" "$stage"
 scripts/lay-out-library.sh "$libdaos" "$stage/lib"
-scripts/split-debug.sh "$stage"/bin/esker{,-bench} "$stage/lib/esker/libesker_preload.so" \
+scripts/split-debug.sh "$stage"/bin/esker{,-bench} "$stage"/lib/esker/libesker_preload{,_store}.so \
     "$(readlink -f "$stage/lib/libdaos.so.2")"
 (cd include && find . \( -name '*.h' -o -name '*.f90' \) -exec install -D -m 644 {} "$stage/include/{}" \;)
 mkdir -p "$stage/lib/pkgconfig" "$stage/share/esker"

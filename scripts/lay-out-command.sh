@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Copies the command with its files into a directory: esker-bench and the interception library where the command looks
-# for them, manual pages, completions. esker-bench must be beside ESKER.
+# Copies the command with its files into a directory: esker-bench and the interception libraries where the command looks
+# for them, manual pages, completions. esker-bench must be beside ESKER, and libesker_preload_store.so beside PRELOAD.
 # usage: lay-out-command.sh ESKER PRELOAD FOLDER
 set -euo pipefail
 umask 022
@@ -17,6 +17,7 @@ completion() {
 install -D -m 755 "$esker" "$folder/bin/esker"
 install -D -m 755 "$(dirname "$esker")/esker-bench" "$folder/bin/esker-bench"
 install -D -m 755 "$preload" "$folder/lib/esker/libesker_preload.so"
+install -D -m 755 "${preload%.so}_store.so" "$folder/lib/esker/libesker_preload_store.so"
 mkdir -p "$folder"/share/man/man{1,7}
 "$esker" man --out "$folder/share/man/man1"
 mv "$folder/share/man/man1/esker-environment.7" "$folder/share/man/man7/"

@@ -23,7 +23,7 @@ trap 'rm -rf "$stage"' EXIT
 stage_command() {
     rm -rf "$stage"
     scripts/lay-out-command.sh "$1/esker" "$1/libesker_preload.so" "$stage/data"
-    strip --strip-debug "$stage"/data/bin/esker{,-bench} "$stage/data/lib/esker/libesker_preload.so"
+    strip --strip-debug "$stage"/data/bin/esker{,-bench} "$stage"/data/lib/esker/libesker_preload{,_store}.so
     mv "$stage/data/bin" "$stage/scripts"
 }
 
@@ -41,7 +41,8 @@ build_command() {
     if [ "$profile" = dev ]; then
         cargo build-for-tests --quiet --locked
     else
-        cargo build --quiet --locked --profile "$profile" -p esker-cli -p esker-bench -p esker-libdaos -p esker-preload
+        cargo build --quiet --locked --profile "$profile" -p esker-cli -p esker-bench -p esker-libdaos \
+            -p esker-preload -p esker-preload-store
     fi
 }
 
@@ -64,6 +65,7 @@ portable_wheels() {
     zig_build esker-cli --bins
     zig_build esker-bench --bins
     zig_build esker-preload --lib -- "${unwinder[@]}"
+    zig_build esker-preload-store --lib -- "${unwinder[@]}"
     stage_command "${CARGO_TARGET_DIR:-target}/$target/release"
     build_wheel "${portable[@]}" -- "${unwinder[@]}"
     for version in "${older[@]}"; do

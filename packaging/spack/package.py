@@ -65,4 +65,5 @@ class Esker(Package):
 
 
 def _packages():
-    return [word for name in ("cli", "bench", "libdaos", "preload") for word in ("-p", f"esker-{name}")]
+    names = ("cli", "bench", "libdaos", "preload", "preload-store")
+    return [word for name in names for word in ("-p", f"esker-{name}")]

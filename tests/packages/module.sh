@@ -48,7 +48,8 @@ END
 # CI builds without debug information, so only the section that leads to it is certain.
 debug_files_are_apart() {
     local binary
-    for binary in "$prefix/bin/esker" "$prefix/lib/esker/libesker_preload.so" "$(readlink -f "$prefix/lib/libdaos.so")"; do
+    for binary in "$prefix/bin/esker" "$prefix"/lib/esker/libesker_preload{,_store}.so \
+        "$(readlink -f "$prefix/lib/libdaos.so")"; do
         ! readelf --sections --wide "$binary" | grep -F .debug_info || return
         readelf --sections --wide "$binary" | grep -F .gnu_debuglink >/dev/null || return
         [ -s "$(dirname "$binary")/.debug/$(basename "$binary").debug" ] || return

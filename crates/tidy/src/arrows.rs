@@ -47,10 +47,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "esker-tensors",
         ],
     ),
+    ("esker-preload-interface", &["esker", "esker-dfs"]),
     (
         "esker-preload",
-        &["esker-types", "esker-os", "esker-store", "esker", "esker-dfs", "esker-tensors"],
+        &["esker-types", "esker-os", "esker-store", "esker", "esker-dfs", "esker-preload-interface"],
     ),
+    ("esker-preload-store", &["esker", "esker-dfs", "esker-tensors", "esker-preload-interface"]),
     (
         "esker-python",
         &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields", "esker-tensors"],

@@ -19,6 +19,8 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/os/src/signals.rs",
     "crates/capi/libdaos/",
     "crates/capi/preload/",
+    "crates/capi/preload-interface/",
+    "crates/capi/preload-store/",
     "crates/fields/src/eccodes/",
     "crates/wire/src/fabric/libfabric/",
     "python/src/buffer.rs",

@@ -7,7 +7,8 @@ use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
 use crate::serve::{at, on};
 use crate::stat::or_here;
-use dfs::{Follow, Node, SetAttr, Time};
+use dfs::{Follow, SetAttr, Time};
+use esker_preload_interface::Node;
 use std::ffi::{c_int, c_long};
 
 const HERE: c_int = libc::AT_FDCWD;

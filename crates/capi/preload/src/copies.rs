@@ -7,7 +7,8 @@
 use crate::answer::{Answer, Fail, refuse};
 use crate::config;
 use crate::paths::{self, MountPath, shown};
-use dfs::{Attr, File, Follow, Kind, Node, Open, Time};
+use dfs::{Attr, Follow, Kind, Open, Time};
+use esker_preload_interface::{File, Node};
 use std::ffi::{CString, OsString};
 use std::fs;
 use std::io::{self, Write};
@@ -47,7 +48,7 @@ pub(crate) fn path_in_mount(path: &[u8]) -> Option<&[u8]> {
 /// Errors of opening and reading the file, [`Fail::Outside`] for a link that leads out, errors of writing the copy.
 pub(crate) fn make(path: &[u8]) -> Answer<PathBuf> {
     MountPath::new(libc::AT_FDCWD, path)?.with_node(Follow::All, |node| {
-        let known = shown(&node.path());
+        let known = shown(&node.path()?);
         update(&path_of(&known)?, &node)?;
         // The loader recognises a library that it has loaded under another name by its inode.
         if known != path {

@@ -9,7 +9,8 @@ use crate::edge::{Out, Text, export};
 use crate::paths::{MountPath, shown};
 use crate::{config, mounted, raw, serve};
 use arc_swap::ArcSwapOption;
-use dfs::{Follow, Kind, Node};
+use dfs::{Follow, Kind};
+use esker_preload_interface::Node;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +45,7 @@ pub(crate) fn node() -> Answer<Node> {
         return Ok((*node).clone());
     }
     let fs = mounted::get()?;
-    let node = fs.resolve(&fs.root(), &current.path, Follow::All)?;
+    let node = fs.resolve(&fs.root()?, &current.path, Follow::All)?;
     current.node.store(Some(Arc::new(node.clone())));
     Ok(node)
 }
@@ -83,7 +84,7 @@ pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
     if run_dir.is_empty() {
         return refuse(libc::ENOENT);
     }
-    let (path, process) = (node.path(), raw::pid().to_string());
+    let (path, process) = (node.path()?, raw::pid().to_string());
     let tail = if path == b"/" { &[][..] } else { &path };
     let whole = [run_dir, FOLDER, process.as_bytes(), tail].concat();
     let ends = whole.iter().enumerate().skip(run_dir.len() + 1).filter(|(_, byte)| **byte == b'/');
@@ -117,7 +118,7 @@ pub(crate) fn enter(node: Node) -> Answer<c_int> {
     let entered = raw::change_directory(fd);
     raw::close(fd);
     entered?;
-    keep(node.path(), Some(node));
+    keep(node.path()?, Some(node));
     Ok(0)
 }
 

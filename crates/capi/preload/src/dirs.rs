@@ -5,7 +5,8 @@ use crate::open::open_path;
 use crate::paths::MountPath;
 use crate::serve::{NamesFile, at, on, serve};
 use crate::{close, descriptors, raw, threads};
-use dfs::{DirStream, Kind, Node};
+use dfs::Kind;
+use esker_preload_interface::{DirStream, Node};
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -50,7 +51,7 @@ impl Listing {
         let dots = |name: &[u8], node: &Node| (name.to_vec(), node.inode().number(), libc::DT_DIR);
         let (name, number, kind) = match self.position {
             0 => dots(b".", node),
-            1 => dots(b"..", node.parent().unwrap_or(node)),
+            1 => dots(b"..", node.parent()?.as_ref().unwrap_or(node)),
             _ => match self.entries.read()? {
                 Some(entry) => {
                     let (number, kind) = (entry.number(), letter(entry.kind()));

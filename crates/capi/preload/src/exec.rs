@@ -5,7 +5,8 @@ use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::paths::{self, MountPath, shown};
 use crate::serve::serve;
 use crate::{config, descriptors, process, raw, threads, unreached};
-use dfs::{File, Follow, Node, Open};
+use dfs::{Follow, Open};
+use esker_preload_interface::{File, Node};
 use std::arch::naked_asm;
 use std::ffi::{CStr, CString, c_char, c_int};
 
@@ -72,7 +73,7 @@ impl Program {
                 (self.path, self.arguments) = (arguments[0].clone(), arguments);
             }
             None => {
-                self.copy = copy(file, node.name())?;
+                self.copy = copy(file, &node.name()?)?;
                 self.path = c_string(format!("/proc/self/fd/{}", self.copy).into_bytes())?;
             }
         }
@@ -82,7 +83,7 @@ impl Program {
     /// The script argument of the interpreter: the path as given, as the kernel does it.
     fn script(&self, node: &Node) -> Answer<CString> {
         match self.path.is_empty() {
-            true => c_string(shown(&node.path())),
+            true => c_string(shown(&node.path()?)),
             false => Ok(self.path.clone()),
         }
     }

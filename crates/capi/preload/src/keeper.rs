@@ -10,9 +10,10 @@ use crate::answer::{Answer, refuse};
 use crate::left_open::LeftOpen;
 use crate::open_file::Content;
 use crate::{exec, internal, locks, mounted, raw, threads};
-use dfs::{Dfs, File, Open};
+use dfs::Open;
 use esker::types::ObjectId;
 use esker_os::ForkLock;
+use esker_preload_interface::{Dfs, File};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 
 /// Variable that lists the objects of a keeper: two hexadecimal numbers each.

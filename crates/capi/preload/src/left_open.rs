@@ -20,7 +20,7 @@ static LEFT: ForkLock<VecDeque<LeftOpen>> = ForkLock::new();
 
 /// False if lock files show which files are in use, and while the file system is not open.
 pub(crate) fn is_needed() -> bool {
-    mounted::if_open().is_some_and(|fs| fs.container().capabilities().asynchronous)
+    mounted::if_open().is_some_and(|fs| fs.is_asynchronous().unwrap_or(false))
 }
 
 /// Keeps the lease of a file that other processes have open. Above the limit, ends the oldest lease.

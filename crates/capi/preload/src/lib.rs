@@ -2,7 +2,7 @@
 //!
 //! It is loaded into a program (`LD_PRELOAD`, which `esker run` sets) and intercepts the functions of the C library
 //! that work on files. The store answers calls on the mount point in the same process; all others pass on to the C
-//! library. `edge` defines the form of exported functions, `serve` decides whether the store or the C library answers a
+//! library. The file system itself is in another library, which `store` loads at the first access. `edge` defines the form of exported functions, `serve` decides whether the store or the C library answers a
 //! call, `descriptors` and `open_file` track open files, and `paths` resolves paths. The other modules implement the
 //! functions, one group each. docs/semantics.md lists the functions that are served, and
 //! docs/decisions/0017-interception.md gives the reasons.
@@ -51,6 +51,7 @@ mod space;
 mod spawn;
 mod stat;
 mod stdio;
+mod store;
 mod syscalls;
 mod temps;
 mod threads;

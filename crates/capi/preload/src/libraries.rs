@@ -150,7 +150,7 @@ fn keep(path: CString) -> Answer<&'static CStr> {
     })
 }
 
-mod c {
+pub(crate) mod c {
     use super::{Out, Text, c_char, c_int, c_void, real};
 
     real! {
@@ -202,7 +202,7 @@ fn message(of_loader: Text) -> *const c_char {
 }
 
 /// The path of the library that contains an address.
-fn path_of_library_at<'a>(address: *const c_void) -> Option<&'a CStr> {
+pub(crate) fn path_of_library_at<'a>(address: *const c_void) -> Option<&'a CStr> {
     let none = std::ptr::null_mut();
     let mut info = libc::Dl_info {
         dli_fname: none,

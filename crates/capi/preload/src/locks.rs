@@ -10,7 +10,6 @@ use crate::answer::{Answer, Fail, refuse};
 use crate::config::{self, Config};
 use crate::open_file::OpenFile;
 use crate::{descriptors, internal, left_open, lock_cache, mounted, raw, threads};
-use esker::Wait;
 use esker::types::ObjectId;
 use std::ffi::{CStr, CString, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,7 +95,7 @@ pub(crate) fn open_made(name: &CStr) -> Answer<c_int> {
 
 /// Tells the store that the lock file of an object will be created, or has been removed.
 fn note(oid: ObjectId, made: bool) -> Answer<()> {
-    Ok(mounted::get()?.container().object(oid).note_lock_file(made).wait()?)
+    Ok(mounted::get()?.note_lock_file(oid, made)?)
 }
 
 fn presence(fd: c_int, command: c_int, kind: c_int) -> Answer<c_int> {

@@ -1,8 +1,9 @@
 //! The file system at the mount point, opened on first use.
 use crate::answer::{Answer, refuse};
-use crate::{config, internal, paths, raw, report, threads};
+use crate::{config, internal, paths, raw, report, store, threads};
 use arc_swap::ArcSwapOption;
-use dfs::{Dfs, MountOptions};
+use esker::types::{Error, ErrorKind};
+use esker_preload_interface::{Dfs, Mount, Table};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,29 +42,37 @@ pub(crate) fn is_above_store() -> bool {
 
 #[cold]
 fn open() -> Answer<Arc<Dfs>> {
+    threads::watch();
+    internal::choose_base();
+    let store = store::load().map_err(|text| Error::new(ErrorKind::Incompatible, text));
     let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(fs) = MOUNTED.load_full() {
         return Ok(fs);
     }
-    let config = config::get();
-    threads::watch();
-    internal::choose_base();
-    let options = MountOptions { read_only: config.read_only, ..MountOptions::default() };
-    match esker_tensors::filesystem::open(&config.pool, &config.container, options) {
+    match store.and_then(mount) {
         Ok(fs) => {
-            fs.set_mount_point(&config.mount);
-            let fs = Arc::new(fs);
             MOUNTED.store(Some(fs.clone()));
             Ok(fs)
         }
         Err(error) => {
-            report::report_error(&error);
-            if !REPORTED.swap(true, Ordering::Relaxed) {
-                let mount = String::from_utf8_lossy(&config.mount);
-                let text = format!("esker: {mount} cannot be opened: {}\n", error.message());
-                let _ = raw::write(libc::STDERR_FILENO, text.as_bytes());
-            }
+            explain(&error);
             refuse(libc::ENXIO)
         }
+    }
+}
+
+fn mount(store: &Table) -> Result<Arc<Dfs>, Error> {
+    let config = config::get();
+    let (pool, container, path) = (&config.pool, &config.container, &config.mount);
+    (store.mount)(&Mount { pool, container, path, read_only: config.read_only }).map(Arc::new)
+}
+
+/// Says why the file system cannot be opened: in the report, and once on standard error.
+fn explain(error: &Error) {
+    report::report_error(error);
+    if !REPORTED.swap(true, Ordering::Relaxed) {
+        let mount = String::from_utf8_lossy(&config::get().mount);
+        let text = format!("esker: {mount} cannot be opened: {}\n", error.message());
+        let _ = raw::write(libc::STDERR_FILENO, text.as_bytes());
     }
 }

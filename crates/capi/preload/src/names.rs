@@ -8,7 +8,8 @@ use crate::paths::{self, Last, MountPath};
 use crate::raw;
 use crate::serve::{at, on, serve};
 use crate::{cwd, descriptors};
-use dfs::{Follow, Kind, Node, RenameMode};
+use dfs::{Follow, Kind, RenameMode};
+use esker_preload_interface::Node;
 use std::ffi::{CString, c_int, c_uint, c_void};
 
 const HERE: c_int = libc::AT_FDCWD;

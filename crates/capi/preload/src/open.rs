@@ -1,12 +1,13 @@
 //! Opening files, by their path or by the path of a descriptor, and the umask that applies to new ones.
-use crate::answer::{Answer, Fail, refuse, to_c};
+use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{Text, export};
 use crate::open_file::OpenFile;
-use crate::paths::{MountPath, shown};
+use crate::paths::{MountPath, find_and, shown};
 use crate::serve::{NamesFile, at, refuse_interrupting_call, serve};
 use crate::threads::is_inside;
 use crate::{descriptors, internal, raw};
-use dfs::{Create, Follow, Kind, Node, find_and};
+use dfs::{Create, Follow, Kind};
+use esker_preload_interface::Node;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,7 +17,7 @@ const UNNAMED: c_int = libc::O_TMPFILE & !libc::O_DIRECTORY;
 /// Opens a path with a new descriptor (POSIX: `open`).
 pub(crate) fn open_path(path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let open = |node: Node| check(&node, flags).and_then(|()| OpenFile::new(node, flags));
-    let file = find_and(|| find(path, flags, mode, 0), open, Fail::is_missing)?;
+    let file = find_and(|| find(path, flags, mode, 0), open)?;
     descriptors::allocate(file, flags & libc::O_CLOEXEC != 0)
 }
 
@@ -168,7 +169,7 @@ pub(crate) fn reopen(fd: c_int, flags: c_int) -> Answer<c_int> {
 /// The path of a descriptor as programs see it.
 pub(crate) fn target(fd: c_int) -> Answer<Vec<u8>> {
     let file = descriptors::get(fd)?;
-    Ok(shown(&file.node()?.path()))
+    Ok(shown(&file.node()?.path()?))
 }
 
 static UMASK: AtomicU32 = AtomicU32::new(0o022);

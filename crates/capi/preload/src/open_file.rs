@@ -5,8 +5,9 @@ use crate::limits::TRANSFER_MAX;
 use crate::position::Position;
 use crate::{left_open, locks, maps, mounted, threads};
 use arc_swap::ArcSwapOption;
-use dfs::{Attr, File, Follow, Kind, Node, Open, SetAttr, Time};
+use dfs::{Attr, Follow, Kind, Open, SetAttr, Time};
 use esker::types::ObjectId;
+use esker_preload_interface::{File, Node};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -55,7 +56,7 @@ impl OpenFile {
     pub(crate) fn new(node: Node, flags: c_int) -> Answer<Self> {
         let kind = if node.kind() == Kind::Directory { libc::O_DIRECTORY } else { 0 };
         let kept = flags & (libc::O_ACCMODE | libc::O_PATH);
-        let identity = Identity { path: node.path().into(), oid: node.oid(), flags: kept | kind };
+        let identity = Identity { path: node.path()?.into(), oid: node.oid(), flags: kept | kind };
         let content = match flags & (libc::O_TRUNC | libc::O_PATH) {
             libc::O_TRUNC => maps::cut(node.oid(), 0, || Content::open(node, flags))?,
             _ => Content::open(node, flags)?,
@@ -160,7 +161,7 @@ impl OpenFile {
     #[cold]
     fn reopen(&self) -> Answer<Content> {
         let fs = mounted::get()?;
-        let node = fs.resolve(&fs.root(), &self.identity.path, Follow::AllButLast);
+        let node = fs.resolve(&fs.root()?, &self.identity.path, Follow::AllButLast);
         let node = match node {
             Ok(node) if node.oid() == self.identity.oid => node,
             // The file was removed or moved since, and another process still has it open.
@@ -225,7 +226,7 @@ impl OpenFile {
                 maps::write_back_of(self.identity.oid);
                 file.sync()?;
             }
-            Content::Node(node) => node.fs().flush()?,
+            Content::Node(_) => mounted::get()?.flush()?,
         }
         Ok(0)
     }

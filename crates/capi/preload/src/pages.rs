@@ -7,8 +7,9 @@
 use crate::answer::{Answer, Fail, refuse};
 use crate::open_file::OpenFile;
 use crate::{config, internal, locks, mapped, raw, threads};
-use dfs::{File, Open};
+use dfs::Open;
 use esker::types::ObjectId;
+use esker_preload_interface::File;
 use std::ffi::{CString, c_int};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};

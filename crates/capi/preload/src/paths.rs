@@ -2,8 +2,10 @@
 use crate::answer::{Answer, Fail, refuse};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
-use dfs::{Attr, Create, Dfs, Follow, Kind, Node, Parent, Resolved, find_and};
+use dfs::limits::{RETRIES_MAX, SAME_MAX};
+use dfs::{Attr, Create, Follow, Kind, Resolved};
 use esker::types::ErrorKind;
+use esker_preload_interface::{Dfs, Node};
 use std::borrow::Cow;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
@@ -146,12 +148,12 @@ impl<'a> MountPath<'a> {
         }
         let fs = mounted::get()?;
         let (base, path) = match path {
-            [b'/', ..] => (fs.root(), Cow::Borrowed(absolute(path))),
+            [b'/', ..] => (fs.root()?, Cow::Borrowed(absolute(path))),
             _ if dir == libc::AT_FDCWD && cwd::is_ours() => (cwd::node()?, Cow::Borrowed(path)),
             _ if descriptors::is_ours(dir) => (descriptors::get(dir)?.node()?, Cow::Borrowed(path)),
             _ => {
                 let whole = from_above(dir, path).unwrap_or_default();
-                (fs.root(), Cow::Owned(absolute(&whole).to_vec()))
+                (fs.root()?, Cow::Owned(absolute(&whole).to_vec()))
             }
         };
         Self { fs, base, path, climbed: false }.without_detours()
@@ -178,8 +180,8 @@ impl<'a> MountPath<'a> {
             }
             self.climbed = after.is_empty();
             let rest = if after.is_empty() { b".".to_vec() } else { after };
-            let Some(above) = dir.parent() else { return self.out(&rest) };
-            (self.base, self.path) = (above.clone(), Cow::Owned(rest));
+            let Some(above) = dir.parent()? else { return self.out(&rest) };
+            (self.base, self.path) = (above, Cow::Owned(rest));
         }
         refuse(libc::ELOOP)
     }
@@ -201,7 +203,7 @@ impl<'a> MountPath<'a> {
         match inside(&host) {
             Some(_) => {
                 self.path = Cow::Owned(absolute(&host).to_vec());
-                self.base = self.fs.root();
+                self.base = self.fs.root()?;
                 Ok(self)
             }
             None => Err(Fail::Outside(host)),
@@ -228,7 +230,7 @@ impl<'a> MountPath<'a> {
         follow: Follow,
         work: impl Fn(Node) -> Answer<T>,
     ) -> Answer<T> {
-        find_and(|| self.node(follow), work, Fail::is_missing)
+        find_and(|| self.node(follow), work)
     }
 
     /// The attributes of the node that the path names.
@@ -242,7 +244,7 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// Creates a file of this name, if that takes a single message (see [`Dfs::create_by_known_path`]).
+    /// Creates a file of this name, if that takes a single message (see `dfs::Dfs::create_by_known_path`).
     ///
     /// # Errors
     /// The errors of [`Node::create`].
@@ -252,7 +254,7 @@ impl<'a> MountPath<'a> {
     ) -> Answer<Option<Node>> {
         match self.climbed {
             true => Ok(None),
-            false => Ok(self.fs.create_by_known_path(&self.base, &self.path, new)?),
+            false => Ok(self.fs.create_by_known_path(&self.base, &self.path, &new)?),
         }
     }
 
@@ -262,11 +264,11 @@ impl<'a> MountPath<'a> {
     /// The errors of [`MountPath::node`].
     pub(crate) fn last(&self) -> Answer<Last> {
         match self.fs.resolve_parent_step(&self.base, &self.path)? {
-            Parent::Entry(dir, name) => {
+            Resolved::Node((dir, name)) => {
                 let name = if self.climbed { b"..".to_vec() } else { name };
                 Ok(Last { dir, name, slash: self.must_be_directory() })
             }
-            Parent::Outside(path) => Err(Fail::Outside(path)),
+            Resolved::Outside(path) => Err(Fail::Outside(path)),
         }
     }
 
@@ -283,12 +285,34 @@ impl<'a> MountPath<'a> {
         let target = link.read_link()?;
         match target.first() {
             Some(b'/') => match inside(&target) {
-                Some(_) => MountPath::below(&self.fs.root(), absolute(&target).to_vec()),
+                Some(_) => MountPath::below(&self.fs.root()?, absolute(&target).to_vec()),
                 None => Err(Fail::Outside(target)),
             },
-            _ => MountPath::below(link.parent().unwrap_or(&self.base), target),
+            _ => MountPath::below(link.parent()?.as_ref().unwrap_or(&self.base), target),
         }
     }
+}
+
+/// Finds a node by its path and runs `work` on it. If the node lost its name in between, tries again with the node that
+/// has the name now, as `dfs::find_and` does.
+///
+/// # Errors
+/// The errors of `find` and `work`.
+pub(crate) fn find_and<T>(
+    find: impl Fn() -> Answer<Node>,
+    work: impl Fn(Node) -> Answer<T>,
+) -> Answer<T> {
+    let (mut before, mut times) = (None, 0);
+    for _ in 1..RETRIES_MAX {
+        let node = find()?;
+        let found = Some(node.oid());
+        times = if found == before { times + 1 } else { 1 };
+        match work(node) {
+            Err(error) if error.is_missing() && times < SAME_MAX => before = found,
+            result => return result,
+        }
+    }
+    work(find()?)
 }
 
 /// A path of the host as one of the file system.

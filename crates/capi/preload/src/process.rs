@@ -2,7 +2,7 @@
 use crate::edge::export;
 use crate::{
     config, cwd, descriptors, keeper, left_open, libraries, lock_cache, locks, maps, mounted, open,
-    report, stdio, threads,
+    report, stdio, store, threads,
 };
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,9 +26,6 @@ extern "C" fn start() {
     if !config::load() {
         return;
     }
-    // `before_end` does the store's work at the end of the process. Calls of an exit handler would count as the
-    // program's.
-    esker::will_record_exit();
     keeper::run_if_asked();
     open::learn_umask();
     if config::get().report.is_some() {
@@ -125,7 +122,9 @@ pub(crate) fn before_end() {
             if let Some(fs) = mounted::if_open() {
                 let _ = fs.flush();
             }
-            esker::record_clean_exit();
+            if let Some(store) = store::if_loaded() {
+                let _ = (store.record_clean_exit)();
+            }
         }
         report::write();
         Ok(())

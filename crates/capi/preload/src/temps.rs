@@ -163,7 +163,7 @@ fn resolve(path: Text, room: Out<u8>, theirs: impl Fn(Text) -> *mut c_char) -> *
             return refuse(libc::ENOTDIR);
         }
         let size = if room.is_null() { 0 } else { crate::limits::PATH_MAX };
-        crate::cwd::copy_out(&paths::shown(&node.path()), room, size)
+        crate::cwd::copy_out(&paths::shown(&node.path()?), room, size)
     };
     let is_relative = path.bytes().is_some_and(|path| !path.is_empty() && path[0] != b'/');
     match if is_relative { serve(crate::cwd::check) } else { Ok(()) } {

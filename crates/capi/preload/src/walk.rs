@@ -6,7 +6,8 @@ use crate::edge::{Out, Text, export};
 use crate::paths::{self, MountPath};
 use crate::serve::serve;
 use crate::stat::c_stat;
-use dfs::{Follow, Kind, Node};
+use dfs::{Follow, Kind};
+use esker_preload_interface::Node;
 use libc::dirent64;
 use std::ffi::{CString, c_char, c_int, c_void};
 

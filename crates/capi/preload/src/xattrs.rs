@@ -4,7 +4,8 @@ use crate::edge::{In, Out, Text, export};
 use crate::open_file::OpenFile;
 use crate::paths::MountPath;
 use crate::serve::{at, on};
-use dfs::{Follow, Node, XattrMode};
+use dfs::{Follow, XattrMode};
+use esker_preload_interface::Node;
 use std::ffi::c_int;
 
 const HERE: c_int = libc::AT_FDCWD;
