@@ -13,7 +13,7 @@ use crate::{internal, locks, raw, stdio};
 use arc_swap::ArcSwapOption;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 const WORDS: usize = DESCRIPTORS_MAX / 64;
 
@@ -32,9 +32,12 @@ pub(crate) fn is_ours(fd: c_int) -> bool {
     fd < DESCRIPTORS_MAX && TAKEN[fd / 64].load(Ordering::Acquire) >> (fd % 64) & 1 != 0
 }
 
+/// True once a descriptor was ours, so that programs without any need not touch the table.
+static EVER: AtomicBool = AtomicBool::new(false);
+
 /// True if any descriptor is ours.
 pub(crate) fn any() -> bool {
-    TAKEN.iter().any(|word| word.load(Ordering::Acquire) != 0)
+    EVER.load(Ordering::Acquire) && TAKEN.iter().any(|word| word.load(Ordering::Acquire) != 0)
 }
 
 /// The open file of a descriptor.
@@ -144,6 +147,7 @@ pub(crate) fn put(fd: c_int, file: Arc<OpenFile>) {
     let number = fd as usize;
     if number < DESCRIPTORS_MAX {
         OPEN[number].store(Some(file));
+        EVER.store(true, Ordering::Release);
         TAKEN[number / 64].fetch_or(1 << (number % 64), Ordering::Release);
     }
 }

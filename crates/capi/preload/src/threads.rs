@@ -89,6 +89,8 @@ pub(crate) fn watch() {
     WATCH.call_once(|| {
         // SAFETY: the handlers may run at any fork: they touch atomics and make system calls.
         unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+        // Registers the handlers of locks that a fork resets. A handler must not be the first to use such a lock.
+        esker_os::generation();
     });
 }
 
