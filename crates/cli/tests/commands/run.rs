@@ -123,6 +123,60 @@ fn libraries_that_are_preloaded_already_see_all_calls() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b""[..]));
 }
 
+/// A copy of the interception library in `folder`.
+fn copy_library(folder: &Path) -> PathBuf {
+    std::fs::create_dir(folder).unwrap();
+    let copy = folder.join("libesker_preload.so");
+    std::fs::copy(library(), &copy).unwrap();
+    copy
+}
+
+/// Standard error of a program that accesses a file outside, then one inside.
+fn refusal(site: &Site, library: &Path) -> String {
+    let script = "stat $0 >/dev/null; ! stat /esker/a";
+    let named = site.dir.to_str().unwrap();
+    let arguments = ["run", "tank/home", "--", "bash", "-euc", script, named];
+    let output = site.command(&arguments).env("ESKER_PRELOAD", library).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn without_the_library_of_the_file_system_only_the_mount_point_fails() {
+    let site = site();
+    let error = refusal(&site, &copy_library(&site.dir.join("alone")));
+    assert!(error.contains("/esker cannot be opened: libesker_preload_store.so was not found"));
+}
+
+#[test]
+fn a_library_of_another_build_is_refused() {
+    let site = site();
+    let folder = site.dir.join("other");
+    let copy = copy_library(&folder);
+    let other = folder.join("libesker_preload_store.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-x", "c", "-o"]).arg(&other).arg("-");
+    let mut compiler = compiler.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let code = "void *esker_preload_table(unsigned long fingerprint) { return (void *)(fingerprint * 0); }";
+    std::io::Write::write_all(&mut compiler.stdin.take().unwrap(), code.as_bytes()).unwrap();
+    assert!(compiler.wait().unwrap().success());
+    let error = refusal(&site, &copy);
+    assert!(error.contains("libesker_preload_store.so is of another version"), "{error}");
+}
+
+/// The shell itself accesses nothing; each program has a process of its own.
+#[test]
+fn only_programs_that_access_the_mount_point_load_the_file_system() {
+    let site = site();
+    let script = "count() { \"$@\" | grep -c preload_store || true; }
+                  echo text >/tmp/$$; count cat /tmp/$$ /proc/self/maps; rm /tmp/$$
+                  bash -c 'echo text >/esker/a'; count cat /proc/self/maps
+                  count cat /esker/a /proc/self/maps";
+    let found = shell(&site, script);
+    let counts: Vec<u32> = found.lines().map(|line| line.parse().unwrap()).collect();
+    assert!(matches!(counts[..], [0, 0, 1..]), "{found}");
+}
+
 /// Without a copy, and for reading only: each has the bytes of an export, also for programs that inherit it open.
 #[test]
 fn tensors_are_files_of_hdf5() {
