@@ -1,4 +1,5 @@
 //! The settings from the environment, read once when the library is loaded.
+use crate::unshared;
 use std::ffi::CString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
@@ -28,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) container: String,
     /// Directory for files that the processes of this run share.
     pub(crate) run_dir: Vec<u8>,
+    /// Path of the marker of a run without inherited files ([`crate::unshared`]).
+    pub(crate) unshared: Option<CString>,
     /// Directory for lock files; empty if there is none.
     pub(crate) locks: Vec<u8>,
     /// `LD_LIBRARY_PATH` as the loader has read it.
@@ -50,6 +53,7 @@ pub(crate) fn get() -> &'static Config {
         pool: String::new(),
         container: String::new(),
         run_dir: Vec::new(),
+        unshared: None,
         locks: Vec::new(),
         library_path: Vec::new(),
         report: None,
@@ -69,13 +73,14 @@ pub(crate) fn load() -> bool {
 fn read() -> Config {
     let bytes = |name| std::env::var_os(name).map(OsStringExt::into_vec).unwrap_or_default();
     let text = |name| String::from_utf8(bytes(name)).unwrap_or_default();
-    let mount = bytes("ESKER_MOUNT");
+    let (mount, run_dir) = (bytes("ESKER_MOUNT"), bytes("ESKER_RUN_DIR"));
     let mount = mount.strip_suffix(b"/").unwrap_or(&mount);
     Config {
         mount: mount.to_vec(),
         pool: text("ESKER_POOL"),
         container: text("ESKER_CONT"),
-        run_dir: bytes("ESKER_RUN_DIR"),
+        unshared: unshared::path(&run_dir),
+        run_dir,
         locks: bytes("ESKER_LOCKS"),
         library_path: bytes("LD_LIBRARY_PATH"),
         report: CString::new(bytes("ESKER_REPORT")).ok().filter(|path| !path.is_empty()),

@@ -7,7 +7,7 @@
 use crate::answer::{Answer, refuse};
 use crate::edge::{Out, Text, export};
 use crate::paths::{MountPath, shown};
-use crate::{config, mounted, raw, serve};
+use crate::{config, mounted, raw, serve, unshared};
 use arc_swap::ArcSwapOption;
 use dfs::{Follow, Kind};
 use esker_preload_interface::Node;
@@ -77,6 +77,7 @@ fn keep(path: Vec<u8>, node: Option<Node>) {
 
 /// Opens the kernel's directory that represents a directory of the mount point.
 pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
+    unshared::end();
     let run_dir = &config::get().run_dir;
     if node.kind() != Kind::Directory {
         return refuse(libc::ENOTDIR);

@@ -9,7 +9,7 @@ use crate::answer::{Answer, Fail, refuse};
 use crate::identity::{self, Identity, nameless};
 use crate::limits::DESCRIPTORS_MAX;
 use crate::open_file::OpenFile;
-use crate::{internal, locks, raw, stdio};
+use crate::{internal, locks, raw, stdio, unshared};
 use arc_swap::ArcSwapOption;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
@@ -110,6 +110,7 @@ pub(crate) fn share_all() {
 /// # Errors
 /// `ENFILE`, `ENOMEM` from the kernel; `EMFILE` if not even one more descriptor can be opened.
 pub(crate) fn share(fd: c_int, file: &Arc<OpenFile>) -> Answer<()> {
+    unshared::end();
     let make = || file.identity().anonymous_file();
     let named = make().or_else(|_| raw::beyond_limit(make)).or_else(|_| {
         close_stand_in();

@@ -21,12 +21,12 @@ macro_rules! export {
         unsafe extern "C" fn $name($($arg: $kind),*) -> $result {
             type Real = extern "C" fn($($kind),*) -> $result;
             const NAME: &std::ffi::CStr = $crate::edge::name(concat!(stringify!($name), "\0"));
-            static NEXT: $crate::next::Next = $crate::next::Next::new(NAME);
-            static COUNT: $crate::report::Counter = $crate::report::Counter::new(stringify!($name));
+            static NEXT: $crate::next::Next = $crate::next::Next::new();
+            static COUNT: $crate::report::Counter = $crate::report::Counter::new();
             // SAFETY: the next function of this name has the same type.
-            let $next: Real = unsafe { std::mem::transmute(NEXT.address()) };
+            let $next: Real = unsafe { std::mem::transmute(NEXT.address(NAME)) };
             $before
-            $crate::report::enter(&COUNT);
+            $crate::report::enter(&COUNT, NAME);
             $body
         }
     };
@@ -65,9 +65,9 @@ macro_rules! real {
         pub(crate) fn $name($($arg: $kind),*) -> $result {
             type Real = extern "C" fn($($kind),*) -> $result;
             const NAME: &std::ffi::CStr = $crate::edge::name(concat!(stringify!($name), "\0"));
-            static NEXT: $crate::next::Next = $crate::next::Next::new(NAME);
+            static NEXT: $crate::next::Next = $crate::next::Next::new();
             // SAFETY: the next function of this name has this type.
-            let next: Real = unsafe { std::mem::transmute(NEXT.address()) };
+            let next: Real = unsafe { std::mem::transmute(NEXT.address(NAME)) };
             next($($arg),*)
         }
     )*};

@@ -57,6 +57,7 @@ mod temps;
 mod threads;
 mod transfer;
 mod unreached;
+mod unshared;
 mod walk;
 mod words;
 mod xattrs;

@@ -3,7 +3,7 @@
 //! The loader makes system calls directly, so it gets the path of a copy in place of one in the mount point
 //! ([`copies`]). The libraries that it needs are copied before, to directories in which the loader searches.
 use crate::answer::{Answer, Fail};
-use crate::edge::{Out, Text, export, name, real};
+use crate::edge::{Out, Text, export, real};
 use crate::next::Next;
 use crate::report::Counter;
 use crate::search::Plan;
@@ -63,9 +63,9 @@ struct Call {
 
 /// Prepares a call of `dlopen`: for a library in the mount point, the path becomes that of its copy.
 extern "C" fn before(path: Text, flags: c_int, caller: *const c_void) -> Call {
-    static NEXT: Next = Next::new(name("dlopen\0"));
+    static NEXT: Next = Next::new();
     let path = prepare(path, flags, caller).unwrap_or(path);
-    let function = NEXT.address();
+    let function = NEXT.address(c"dlopen");
     // Like the loader, forgets the message of an earlier call.
     let _ = KEPT.try_with(RefCell::take);
     Call { path, function }
@@ -73,10 +73,10 @@ extern "C" fn before(path: Text, flags: c_int, caller: *const c_void) -> Call {
 
 /// The path for the loader; `None` to use the program's path.
 fn prepare(path: Text, flags: c_int, caller: *const c_void) -> Option<Text> {
-    static COUNT: Counter = Counter::new("dlopen");
+    static COUNT: Counter = Counter::new();
     let wanted = path.bytes().filter(|path| !path.is_empty() && !threads::is_inside())?;
     let ours = in_mount(wanted, caller)?;
-    report::enter(&COUNT);
+    report::enter(&COUNT, c"dlopen");
     let mut plan = Plan::default();
     let copy = match serve(|| keep(copies::c_string(&plan.add(&ours)?)?)) {
         Ok(copy) => copy,

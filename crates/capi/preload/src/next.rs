@@ -11,28 +11,29 @@ const OLDEST: &CStr = c"GLIBC_2.2.5";
 #[cfg(target_arch = "aarch64")]
 const OLDEST: &CStr = c"GLIBC_2.17";
 
-/// The next function of one name, looked up when it is first needed.
+/// The next function of one name, looked up when it is first needed. It is zero at first and does not contain the name,
+/// so that the loader need not write to it.
 pub(crate) struct Next {
-    name: &'static CStr,
     address: AtomicPtr<c_void>,
 }
 
 impl Next {
-    pub(crate) const fn new(name: &'static CStr) -> Self {
-        Self { name, address: AtomicPtr::new(std::ptr::null_mut()) }
+    pub(crate) const fn new() -> Self {
+        Self { address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// The address of the function; if no library has it, the address of one that fails with `ENOSYS`.
+    /// The address of the function; if no library has it, the address of one that fails with `ENOSYS`. Each value is
+    /// used with one name.
     #[inline]
-    pub(crate) fn address(&self) -> *mut c_void {
+    pub(crate) fn address(&self, name: &'static CStr) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
-        if known.is_null() { self.look_up() } else { known }
+        if known.is_null() { self.look_up(name) } else { known }
     }
 
     #[cold]
-    fn look_up(&self) -> *mut c_void {
-        libraries::keep_message(self.name);
-        let found = find(self.name).or_else(|| stand_in(self.name));
+    fn look_up(&self, name: &CStr) -> *mut c_void {
+        libraries::keep_message(name);
+        let found = find(name).or_else(|| stand_in(name));
         let found = found.unwrap_or(fail_with_enosys as *mut c_void);
         self.address.store(found, Ordering::Relaxed);
         found

@@ -214,6 +214,7 @@ impl<'a> MountPath<'a> {
     ///
     /// # Errors
     /// Errors of path resolution; [`Fail::Outside`] if a symbolic link leads out.
+    #[inline(never)]
     pub(crate) fn node(&self, follow: Follow) -> Answer<Node> {
         match self.fs.resolve_step(&self.base, &self.path, follow)? {
             Resolved::Node(node) => Ok(node),

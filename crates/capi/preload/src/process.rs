@@ -2,7 +2,7 @@
 use crate::edge::export;
 use crate::{
     config, cwd, descriptors, keeper, left_open, libraries, lock_cache, locks, maps, mounted, open,
-    report, stdio, store, threads,
+    report, stdio, store, threads, unshared,
 };
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,8 +31,10 @@ extern "C" fn start() {
     if config::get().report.is_some() {
         report::enable();
     }
-    cwd::inherit();
-    descriptors::inherit();
+    if !unshared::is_certain() {
+        cwd::inherit();
+        descriptors::inherit();
+    }
     if descriptors::any() {
         stdio::replace_entries();
     }

@@ -3,19 +3,22 @@
 //! Each process appends lines to one file as it ends or becomes another program: `served NAME COUNT` and
 //! `note TEXT`. Without that file nothing is counted.
 use crate::config;
+use crate::edge::Text;
 use crate::limits::NOTES_MAX;
 use crate::raw;
 use esker::types::Error;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// The number of served calls of one function. Functions with served calls form a linked list.
+/// The number of served calls of one function. Functions with served calls form a linked list. It is zero at first, so
+/// that the loader need not write to it.
 pub(crate) struct Counter {
-    name: &'static str,
+    /// Set before it is in the list.
+    name: AtomicPtr<c_char>,
     count: AtomicU64,
     linked: AtomicBool,
     next: AtomicPtr<Counter>,
@@ -26,18 +29,25 @@ static FIRST: AtomicPtr<Counter> = AtomicPtr::new(null_mut());
 static NOTES: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
-    static CURRENT: Cell<Option<&'static Counter>> = const { Cell::new(None) };
+    static CURRENT: Cell<Option<(&'static Counter, &'static CStr)>> = const { Cell::new(None) };
 }
 
 impl Counter {
-    pub(crate) const fn new(name: &'static str) -> Self {
+    pub(crate) const fn new() -> Self {
         let (count, linked) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { name, count, linked, next: AtomicPtr::new(null_mut()) }
+        let (name, next) = (AtomicPtr::new(null_mut()), AtomicPtr::new(null_mut()));
+        Self { name, count, linked, next }
     }
 
-    fn add(&'static self) {
+    fn name(&self) -> &'static str {
+        let name = Text::at(self.name.load(Ordering::Relaxed) as usize).bytes();
+        name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
+    }
+
+    fn add(&'static self, name: &'static CStr) {
         self.count.fetch_add(1, Ordering::Relaxed);
         if !self.linked.swap(true, Ordering::Relaxed) {
+            self.name.store(name.as_ptr().cast_mut(), Ordering::Relaxed);
             let this = std::ptr::from_ref(self).cast_mut();
             let link = |first| {
                 self.next.store(first, Ordering::Relaxed);
@@ -55,9 +65,9 @@ pub(crate) fn enable() {
 
 /// Records which function the thread called.
 #[inline]
-pub(crate) fn enter(counter: &'static Counter) {
+pub(crate) fn enter(counter: &'static Counter, name: &'static CStr) {
     if ENABLED.load(Ordering::Relaxed) {
-        CURRENT.with(|current| current.set(Some(counter)));
+        CURRENT.with(|current| current.set(Some((counter, name))));
     }
 }
 
@@ -65,9 +75,9 @@ pub(crate) fn enter(counter: &'static Counter) {
 #[inline]
 pub(crate) fn served() {
     if ENABLED.load(Ordering::Relaxed)
-        && let Some(counter) = CURRENT.with(Cell::take)
+        && let Some((counter, name)) = CURRENT.with(Cell::take)
     {
-        counter.add();
+        counter.add(name);
     }
 }
 
@@ -119,7 +129,7 @@ pub(crate) fn write() {
     let mut lines = String::new();
     each(|counter| match counter.count.swap(0, Ordering::Relaxed) {
         0 => {}
-        count => lines.push_str(&format!("served {} {count}\n", counter.name)),
+        count => lines.push_str(&format!("served {} {count}\n", counter.name())),
     });
     let notes = NOTES.try_lock().map(|mut notes| std::mem::take(&mut *notes)).unwrap_or_default();
     for text in notes.keys() {

@@ -21,6 +21,17 @@ pub(crate) fn is_inside() -> bool {
 /// Runs `work` inside the store. No panic unwinds out of it, and errno is preserved. The thread cannot be cancelled
 /// meanwhile, because that would unwind too.
 pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+    let (mut work, mut answer) = (Some(work), Err(Fail::Errno(libc::EIO)));
+    run_inside(&mut || {
+        if let Some(work) = work.take() {
+            answer = work();
+        }
+    });
+    answer
+}
+
+/// The part of [`inside`] that exists once for all types.
+fn run_inside(work: &mut dyn FnMut()) {
     let before = errno();
     let cancel = set_cancel_state(PTHREAD_CANCEL_DISABLE);
     let is_first = !is_inside();
@@ -29,14 +40,13 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     if is_first {
         enter();
     }
-    let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Fail::Errno(libc::EIO)));
+    let _ = catch_unwind(AssertUnwindSafe(work));
     if is_first {
         leave();
     }
     DEPTH.with(|depth| depth.set(depth.get() - 1));
     set_cancel_state(cancel);
     set_errno(before);
-    result
 }
 
 /// Marks the calling thread as the store's own. Forks do not wait for it, because it serves threads that they wait for.

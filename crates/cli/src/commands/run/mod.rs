@@ -1,5 +1,6 @@
 //! `esker run`: programs that see a container as files.
 mod locks;
+mod unshared;
 
 use crate::args::configured;
 use crate::open;
@@ -70,6 +71,7 @@ impl Run {
         let (program, arguments) = self.program.split_first().ok_or_else(no_program)?;
         warn_if_unreached(program, &mount);
         let dir = RunDir::new()?;
+        unshared::mark(&dir.0);
         let mut command = start(program, &mount);
         command.args(arguments).env("LD_PRELOAD", preload(&library));
         command.env("ESKER_MOUNT", &mount).env("ESKER_RUN_DIR", &dir.0);
