@@ -24,9 +24,12 @@ pub(crate) fn is_certain() -> bool {
 /// Removes the marker. Called before another process can inherit anything. Allocates no memory: a signal handler may
 /// fork.
 pub(crate) fn end() {
-    if !REMOVED.swap(true, Ordering::Relaxed)
-        && let Some(path) = config::get().unshared.as_deref()
-    {
+    if REMOVED.load(Ordering::Acquire) {
+        return;
+    }
+    if let Some(path) = config::get().unshared.as_deref() {
         raw::unlink(path);
     }
+    // Last: another thread that finds it set may fork at once.
+    REMOVED.store(true, Ordering::Release);
 }
