@@ -11,7 +11,8 @@ use std::{env, fs};
 const ONE_SEGMENT: [&str; 2] = ["-Wl,-z,noseparate-code", "-Wl,--no-rosegment"];
 
 /// A library of this crate's kind, to try options on.
-const EMPTY: &str = "#![no_std] #[panic_handler] fn end(_: &core::panic::PanicInfo) -> ! { loop {} }";
+const EMPTY: &str =
+    "#![no_std] #[panic_handler] fn end(_: &core::panic::PanicInfo) -> ! { loop {} }";
 
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");

@@ -40,11 +40,7 @@ unsafe impl Sync for Handle {}
 
 impl Handle {
     /// Moves a value to the heap. `free` is called with its address once.
-    pub fn new<T: Send + Sync>(
-        table: &'static Table,
-        value: T,
-        free: fn(NonNull<c_void>),
-    ) -> Self {
+    pub fn new<T: Send + Sync>(table: &'static Table, value: T, free: fn(NonNull<c_void>)) -> Self {
         let value = NonNull::from(Box::leak(Box::new(value))).cast();
         Self { table, value, free }
     }

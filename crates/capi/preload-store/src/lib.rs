@@ -81,9 +81,7 @@ const NODE: NodeFunctions = NodeFunctions {
     open: |of, mode| guarded(|| of_node(of).open(mode).map(file)),
     create: |dir, name, new| guarded(|| of_node(dir).create(name, new).map(node)),
     mkdir: |dir, name, new| guarded(|| of_node(dir).mkdir(name, new).map(node)),
-    symlink: |dir, name, target, new| {
-        guarded(|| of_node(dir).symlink(name, target, new).map(node))
-    },
+    symlink: |dir, name, target, new| guarded(|| of_node(dir).symlink(name, target, new).map(node)),
     unlink: |dir, name| guarded(|| of_node(dir).unlink(name)),
     rmdir: |dir, name| guarded(|| of_node(dir).rmdir(name)),
     rename: |dir, name, to, new_name, mode| {
