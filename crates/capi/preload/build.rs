@@ -46,7 +46,7 @@ fn is_known(option: &str) -> std::io::Result<bool> {
     let mut compiler = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     compiler.args(["--edition=2024", "--crate-type=cdylib", "-Cpanic=abort"]).arg(source);
     compiler.arg("--out-dir").arg(folder).arg(format!("-Clink-arg={option}"));
-    compiler.args(env::var("TARGET").iter().flat_map(|target| ["--target", target]));
+    compiler.args(env::var("TARGET").iter().flat_map(|target| ["--target", target.as_str()]));
     compiler.args(env::var("RUSTC_LINKER").iter().map(|linker| format!("-Clinker={linker}")));
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     compiler.args(flags.split('\u{1f}').filter(|flag| !flag.is_empty()));
