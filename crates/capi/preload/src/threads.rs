@@ -3,7 +3,7 @@ use crate::answer::{Answer, Fail};
 use crate::pages::Pages;
 use crate::{descriptors, maps, process, raw, report};
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,17 +21,31 @@ pub(crate) fn is_inside() -> bool {
 /// Runs `work` inside the store. No panic unwinds out of it, and errno is preserved. The thread cannot be cancelled
 /// meanwhile, because that would unwind too.
 pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
-    let (mut work, mut answer) = (Some(work), Err(Fail::Errno(libc::EIO)));
-    run_inside(&mut || {
-        if let Some(work) = work.take() {
-            answer = work();
-        }
-    });
-    answer
+    let mut job = Job { work: Some(work), answer: Err(Fail::Errno(libc::EIO)) };
+    run_inside(Job::<_, T>::run, (&raw mut job).cast());
+    job.answer
 }
 
-/// The part of [`inside`] that exists once for all types.
-fn run_inside(work: &mut dyn FnMut()) {
+/// Work and its answer, which is an error until the work is done.
+struct Job<F, T> {
+    work: Option<F>,
+    answer: Answer<T>,
+}
+
+impl<T, F: FnOnce() -> Answer<T>> Job<F, T> {
+    /// Does the work of the job at this address.
+    fn run(job: *mut c_void) {
+        // SAFETY: `inside` passes the address of a job of this type, which nothing else uses meanwhile.
+        let job = unsafe { &mut *job.cast::<Self>() };
+        if let Some(work) = job.work.take() {
+            job.answer = work();
+        }
+    }
+}
+
+/// The part of [`inside`] that exists once for all types. It takes a function, because the loader would have to fill in
+/// a table of functions for each closure.
+fn run_inside(work: fn(*mut c_void), job: *mut c_void) {
     let before = errno();
     let cancel = set_cancel_state(PTHREAD_CANCEL_DISABLE);
     let is_first = !is_inside();
@@ -40,7 +54,7 @@ fn run_inside(work: &mut dyn FnMut()) {
     if is_first {
         enter();
     }
-    let _ = catch_unwind(AssertUnwindSafe(work));
+    let _ = catch_unwind(AssertUnwindSafe(|| work(job)));
     if is_first {
         leave();
     }
