@@ -20,9 +20,9 @@ pub(crate) fn is_inside() -> bool {
 
 /// Runs `work` inside the store. No panic unwinds out of it, and errno is preserved. The thread cannot be cancelled
 /// meanwhile, because that would unwind too.
-pub(crate) fn inside<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
+pub(crate) fn inside<T, F: FnOnce() -> Answer<T>>(work: F) -> Answer<T> {
     let mut job = Job { work: Some(work), answer: Err(Fail::Errno(libc::EIO)) };
-    run_inside(Job::<_, T>::run, (&raw mut job).cast());
+    run_inside(Job::<F, T>::run, (&raw mut job).cast());
     job.answer
 }
 
