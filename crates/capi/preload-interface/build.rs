@@ -17,7 +17,7 @@ fn main() -> io::Result<()> {
             hash = fnv(hash, &fs::read(file)?);
         }
     }
-    println!("cargo::rustc-env=ESKER_SOURCES={hash:016x}");
+    println!("cargo::rustc-env=SHARED_SOURCES={hash:016x}");
     Ok(())
 }
 

@@ -102,7 +102,7 @@ macro_rules! functions {
             $($(#[$doc])*
             ///
             /// # Errors
-            /// Those of the method of this name in `esker-dfs`.
+            /// The errors of the method of this name in `esker-dfs`.
             pub fn $name(&self $(, $arg: $kind)*) -> $result {
                 (self.handle().table.$field.$name)(self $(, $arg)*)
             })*
@@ -396,7 +396,7 @@ pub const fn fingerprint() -> u64 {
         size_of::<Resolved<Attr>>(),
         size_of::<Error>(),
     ];
-    let mut hash = hash(0xcbf2_9ce4_8422_2325, env!("ESKER_SOURCES").as_bytes());
+    let mut hash = hash(0xcbf2_9ce4_8422_2325, env!("SHARED_SOURCES").as_bytes());
     let mut at = 0;
     while at < sizes.len() {
         hash = self::hash(hash, &(sizes[at] as u64).to_le_bytes());

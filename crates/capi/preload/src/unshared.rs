@@ -30,6 +30,6 @@ pub(crate) fn end() {
     if let Some(path) = config::get().unshared.as_deref() {
         raw::unlink(path);
     }
-    // Last: another thread that finds it set may fork at once.
+    // Set after the removal: another thread that finds it set may fork at once.
     REMOVED.store(true, Ordering::Release);
 }
