@@ -1,7 +1,7 @@
 """A pool, a server on loopback, and a client with a key.
 
-The tests run on a pool of this machine, and on it as a pool of a DAOS system, whose library is Esker's own with DAOS's
-rules."""
+The tests run on a pool of this machine, on it as a pool of a DAOS system, whose library is Esker's own with DAOS's rules,
+and on a pool of files."""
 
 import itertools
 import json
@@ -30,7 +30,10 @@ class Door:
         """Create the pool, and a key for everything and one for reading."""
         self.home, self.pool, self.process, self.url = home, pool, None, None
         self.environment = {**os.environ, "ESKER_POOLS": str(home), **DAOS}
-        self.esker("pool", "create", "tank", "--size", "1G")
+        if pool == "files":
+            self.esker("pool", "create", f"posix:{home}/files")
+        else:
+            self.esker("pool", "create", "tank", "--size", "1G")
         self.keys = home / "s3.keys"
         self.keys.write_text("WRITER secret\nREADER hidden read-only\n")
         self.keys.chmod(0o600)
@@ -72,7 +75,7 @@ class Door:
         )
 
 
-@pytest.fixture(scope="session", params=["tank", "daos:tank"])
+@pytest.fixture(scope="session", params=["tank", "daos:tank", "files"])
 def door(request):
     """Return a server for all tests."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as home:

@@ -239,6 +239,67 @@ fn killed_writers_leave_no_torn_values() {
     assert_eq!(PosixPool::check(&site.root()).unwrap().problems, Vec::<String>::new());
 }
 
+/// Changes three objects in one transaction: a Key-Value, an Array and a general object get the same number.
+fn commit_number(container: &Container, number: u64) {
+    let transaction = container.transaction().unwrap();
+    let access = Access::Tx(&transaction);
+    let (key, text) = (b"number", number.to_ne_bytes());
+    kv(container).put(key, &text, Cond::NONE, access).wait().unwrap();
+    let value = Value::Single(Source::One(&text));
+    let update = [Update { akey: b"a", value, cond: Cond::NONE }];
+    let object = container.object(oid(container, 2, ObjectType::MultiHashed));
+    object.update(key, Cond::NONE, &update, access).wait().unwrap();
+    let cells = [Extent { start: 0, count: 8 }];
+    array(container).write(&cells, Source::One(&text), access).wait().unwrap();
+    transaction.commit().wait().unwrap();
+}
+
+fn array(container: &Container) -> esker::Array {
+    let attributes = ArrayAttributes { cell_size: 1, chunk_size: 4096 };
+    let oid = oid(container, 3, ObjectType::ArrayByte);
+    container.open_array_with_attributes(oid, attributes).unwrap()
+}
+
+/// The number in each of the three objects, zero where it is missing.
+fn committed_numbers(container: &Container) -> [u64; 3] {
+    let (mut general, mut cells) = ([0; 8], [0; 8]);
+    let in_kv = kv(container).get(b"number", Access::Latest).wait().unwrap();
+    let in_kv = in_kv.map_or(0, |value| u64::from_ne_bytes(value.try_into().unwrap()));
+    let mut fetches = [Fetch::single(b"a", Sink::One(&mut general))];
+    let object = container.object(oid(container, 2, ObjectType::MultiHashed));
+    object.fetch(b"number", Cond::NONE, &mut fetches, Access::Latest).wait().unwrap();
+    let all = [Extent { start: 0, count: 8 }];
+    array(container).read(&all, Sink::One(&mut cells), Access::Latest).wait().unwrap();
+    [in_kv, u64::from_ne_bytes(general), u64::from_ne_bytes(cells)]
+}
+
+#[test]
+fn killed_commits_are_complete_or_absent() {
+    let site = Site::new();
+    let container = site.container();
+    let mut last = 0;
+    for round in 0..12 {
+        let mut child = site.child("commit");
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let seen = said.by_ref().filter(|line| line.contains("committed")).take(1 + round);
+        let seen: Vec<_> = seen.collect();
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(9), "the child ended by itself");
+        let numbers = committed_numbers(&container);
+        assert!(numbers.iter().all(|number| *number == numbers[0]), "half a commit: {numbers:?}");
+        let told = seen.last().and_then(|line| line.split_whitespace().last()?.parse().ok());
+        assert!(numbers[0] >= told.unwrap_or(0), "a commit was lost: {numbers:?} after {seen:?}");
+        assert!(numbers[0] > last, "nothing was committed");
+        last = numbers[0];
+    }
+    commit_number(&container, last + 1);
+    assert_eq!(committed_numbers(&container), [last + 1; 3]);
+    let outside = |path: &PathBuf| !path.starts_with(site.root().join("tmp"));
+    let left: Vec<_> = entries(&site.root()).into_iter().filter(outside).collect();
+    let is_left = |path: &PathBuf| path.ends_with("journal") || path.to_string_lossy().ends_with("%lock");
+    assert!(!left.iter().any(is_left), "{left:?}");
+}
+
 #[test]
 fn processes_get_different_numbers() {
     let site = Site::new();
@@ -267,6 +328,13 @@ fn work_of_a_child() {
             put_number(&container, number);
             println!("wrote {number}");
         }),
+        "commit" => {
+            let first = committed_numbers(&container)[0] + 1;
+            (first..).for_each(|number| {
+                commit_number(&container, number);
+                println!("committed {number}");
+            });
+        }
         _ => (0..1500).for_each(|_| println!("got {}", container.allocate_oids(3).wait().unwrap())),
     }
 }
@@ -315,7 +383,7 @@ fn an_old_lock_is_taken_over() {
         entries(&site.root()).into_iter().filter(|p| p.ends_with("k%00")).collect();
     assert!(file.is_some() && bundles.len() == 2);
     for bundle in bundles {
-        let lock = PathBuf::from(format!("{}%lock", bundle.display()));
+        let lock = PathBuf::from(format!("{}%lock", bundle.parent().unwrap().display()));
         fs::write(&lock, b"").unwrap();
         make_old(&lock);
     }

@@ -39,14 +39,18 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Self {
+    fn new(files: bool) -> Self {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
-        let dir = base.join(format!("esker-dfs-killed-{}", std::process::id()));
+        let dir = base.join(format!("esker-dfs-killed-{files}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let esker_conformance::place::Place { url, label } =
             esker_conformance::place::Place::new("killed");
-        let url = if nodes().is_some() { url } else { native(&dir) };
+        let url = match nodes() {
+            _ if files => plain_files(&dir),
+            Some(_) => url,
+            None => native(&dir),
+        };
         let place = Self { dir, url, label };
         let pool = Pool::connect(&place.url, OpenMode::ReadWrite).unwrap();
         let new = NewContainer::named(&place.label);
@@ -91,6 +95,13 @@ fn native(dir: &Path) -> String {
     spec.targets = Some(3);
     esker_store::Pool::create(dir, &spec, &mut |_, _| {}).unwrap();
     format!("esker:{}", dir.join("tank").display())
+}
+
+/// Creates a pool of plain files in a directory; returns its URL.
+fn plain_files(dir: &Path) -> String {
+    let path = dir.join("files");
+    esker::PosixPool::create(&path, false).unwrap();
+    format!("posix:{}", path.display())
 }
 
 /// Entry point of the processes that the test kills.
@@ -159,9 +170,18 @@ fn step(fs: &Dfs, random: &mut Random) -> esker::types::Result<()> {
 
 #[test]
 fn tree_stays_consistent_when_processes_are_killed() {
+    stays_consistent(false);
+}
+
+#[test]
+fn tree_in_a_posix_pool_stays_consistent_when_processes_are_killed() {
+    stays_consistent(true);
+}
+
+fn stays_consistent(files: bool) {
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let seed = esker_testing::seed();
-    let (mut random, place) = (Random(seed), Place::new());
+    let (mut random, place) = (Random(seed), Place::new(files));
     let options = CheckOptions { data: true, repair: false };
     let mut left = 0;
     for round in 0..rounds.unwrap_or(15u64) {

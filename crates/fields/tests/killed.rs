@@ -73,35 +73,46 @@ fn child() {
 }
 
 /// A directory that is removed after the test. It has the pool, unless the environment names a pool over nodes.
-struct Place(PathBuf);
+struct Place {
+    dir: PathBuf,
+    /// The pool is one of plain files.
+    files: bool,
+}
 
 impl Place {
-    fn new(rounds: u64) -> Self {
+    fn new(rounds: u64, files: bool) -> Self {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
-        let dir = base.join(format!("esker-fields-killed-{}", std::process::id()));
+        let dir = base.join(format!("esker-fields-killed-{files}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let mut spec = esker_store::PoolSpec::new("tank", (512 << 20) + rounds * (16 << 20));
         spec.targets = Some(3);
-        if nodes().is_none() {
-            esker_store::Pool::create(&dir, &spec, &mut |_, _| {}).unwrap();
+        let place = Self { dir, files };
+        if files {
+            esker::PosixPool::create(&place.pool(), false).unwrap();
+        } else if nodes().is_none() {
+            esker_store::Pool::create(&place.dir, &spec, &mut |_, _| {}).unwrap();
         }
-        let place = Self(dir);
         let pool = Pool::connect(&place.url(), OpenMode::ReadWrite).unwrap();
         FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
         place
     }
 
     fn url(&self) -> String {
-        nodes().map_or_else(|| format!("esker:{}", self.pool().display()), str::to_owned)
+        match self.files {
+            true => format!("posix:{}", self.pool().display()),
+            false => {
+                nodes().map_or_else(|| format!("esker:{}", self.pool().display()), str::to_owned)
+            }
+        }
     }
 
     fn pool(&self) -> PathBuf {
-        self.0.join("tank")
+        self.dir.join("tank")
     }
 
     fn flushed(&self, writer: u64) -> PathBuf {
-        self.0.join(format!("flushed-{writer}"))
+        self.dir.join(format!("flushed-{writer}"))
     }
 
     fn child(&self, writer: u64, first: u64) -> Child {
@@ -116,7 +127,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
@@ -169,10 +180,19 @@ fn expect_whole(steps: &BTreeMap<(u64, u64), u64>) {
 
 #[test]
 fn killed_writers_leave_complete_steps() {
+    leave_complete_steps(false);
+}
+
+#[test]
+fn killed_writers_leave_complete_steps_on_posix() {
+    leave_complete_steps(true);
+}
+
+fn leave_complete_steps(files: bool) {
     let seed = esker_testing::seed();
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds = rounds.unwrap_or(4u64);
-    let place = Place::new(rounds);
+    let place = Place::new(rounds, files);
     let (mut first, mut expected) = ([0; WRITERS as usize], [0; WRITERS as usize]);
     let (watched, mut told) = (open(&place.url()), BTreeMap::new());
     let mut watch = watched.watch(&Selection::everything(watched.schema()), false).unwrap();
@@ -228,7 +248,10 @@ fn killed_writers_leave_complete_steps() {
         assert_eq!(store.purge(&everything, true, |_| Ok(())).unwrap(), Default::default());
         assert_eq!(look(&store), steps);
         drop(store);
-        if nodes().is_none() {
+        if files {
+            let report = esker::PosixPool::check(&place.pool()).unwrap();
+            assert!(report.problems.is_empty(), "{:?}", report.problems);
+        } else if nodes().is_none() {
             let report = esker_store::Pool::check(&place.pool(), false, &mut |_, _| {}).unwrap();
             assert!(report.problems.is_empty(), "{:?}", report.problems);
         }

@@ -8,7 +8,7 @@ use esker_fields::{Date, FieldStore, Key, Schema};
 use esker_testing::HANG;
 use esker_types::ErrorKind;
 use esker_types::info::OpenMode;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ const DAOS: &str = "ESKER_TEST_DAOS";
 thread_local! {
     /// The variable with the URL of the pool that this thread tests on.
     static SYSTEM: Cell<Option<&'static str>> = const { Cell::new(None) };
+    /// The URL of the pool of files that this thread tests on.
+    static FILES: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 fn store() -> FieldStore {
@@ -33,6 +35,9 @@ fn create(pool: &Pool, label: &str) -> FieldStore {
 /// A pool, and the label of a container that it does not have yet.
 fn new_place() -> (Pool, String) {
     let place = Place::new("fields");
+    if let Some(url) = FILES.with_borrow(Clone::clone) {
+        return (Pool::connect(&url, OpenMode::ReadWrite).unwrap(), place.label);
+    }
     let Some(variable) = SYSTEM.get() else { return (place.pool(), place.label) };
     let (url, process) = (std::env::var(variable).unwrap(), std::process::id());
     let label = format!("fields-{process}-{}", place.label);
@@ -431,6 +436,19 @@ fn run_all_tests_on(variable: &'static str, none: &str) {
         return esker_testing::skip(format!("{variable} {none}"));
     }
     SYSTEM.set(Some(variable));
+    run_all_tests();
+}
+
+#[test]
+fn field_store_works_on_posix() {
+    let path = std::env::temp_dir().join(format!("esker-fields-files-{}", std::process::id()));
+    esker::PosixPool::create(&path, false).unwrap();
+    FILES.set(Some(format!("posix:{}", path.display())));
+    run_all_tests();
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+fn run_all_tests() {
     flush_makes_all_fields_visible_atomically();
     unflushed_fields_never_appear_and_are_purged();
     fields_come_in_the_order_of_the_request();

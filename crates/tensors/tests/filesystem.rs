@@ -33,7 +33,7 @@ impl Drop for Files {
     }
 }
 
-/// Runs a test on a store in memory, and on one of files, whose pools have no transactions.
+/// Runs a test on a store in memory, and on one of files.
 fn each_kind(name: &str, test: impl Fn(&Pool, &TensorStore)) {
     let (_files, url) = Files::new();
     for url in [&format!("memory:tensors-{name}"), &url] {

@@ -96,6 +96,11 @@ impl<P> Tree<P> {
         }
     }
 
+    /// Moves all akeys of another tree into this one.
+    pub fn append(&mut self, other: &mut Self) {
+        self.0.append(&mut other.0);
+    }
+
     /// Removes versions that neither the latest state nor a snapshot shows.
     pub fn prune(&mut self, snapshots: &Snapshots) {
         self.0.retain(|_, history| {

@@ -1,4 +1,5 @@
 //! Arrays: one file with the attributes and the first chunk; further chunks in a directory next to it.
+use super::array_plan::{ArrayStep, ChunkState};
 use super::chunk::{Chunk, Header};
 use super::container::destroyed;
 use super::files;
@@ -6,6 +7,7 @@ use super::form::{
     Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
     unsupported,
 };
+use super::proof::{Digest, Watched};
 use esker_backend::handles::gone;
 use esker_backend::object::list::page_of_keys;
 use esker_backend::object::read::{check_record_size, fill_single, note_found, too_big};
@@ -22,9 +24,11 @@ use std::fs;
 use std::path::PathBuf;
 
 /// The dkey of the attributes.
-const ATTRIBUTES: u64 = 0;
+pub(super) const ATTRIBUTES: u64 = 0;
 /// The chunk that is stored in the array's own file.
-const FIRST: u64 = 1;
+pub(super) const FIRST: u64 = 1;
+/// Bytes that are read at a time for a digest.
+const DIGEST_BYTES: u64 = 1 << 20;
 
 /// An Array.
 pub(super) struct ArrayFiles<'a>(pub(super) Object<'a>);
@@ -58,11 +62,7 @@ impl ArrayFiles<'_> {
     }
 
     fn update(&self, dkey: u64, cond: Cond, updates: &[Update<'_>]) -> Result<()> {
-        let update = match updates {
-            [] => return Ok(()),
-            [update] if update.akey == FLAT_AKEY => update,
-            _ => return Err(self.refused("akeys other than \"0\"")),
-        };
+        let Some(update) = self.only_update(updates)? else { return Ok(()) };
         let inserts = cond.has(Cond::DKEY_INSERT) || update.cond.has(Cond::AKEY_INSERT);
         let needs = cond.has(Cond::DKEY_UPDATE) || update.cond.has(Cond::AKEY_UPDATE);
         // The attributes are checked when they are set.
@@ -73,21 +73,85 @@ impl ArrayFiles<'_> {
             return Err(missing_key_error("dkey"));
         }
         match (dkey, update.value) {
-            (ATTRIBUTES, Value::Single(data)) => self.set_value(data, inserts),
+            (ATTRIBUTES, Value::Single(data)) => {
+                self.set_value(value_at_zero(self, data)?, inserts)
+            }
             (FIRST.., Value::Array { record_size, extents, data }) => {
                 self.write_records(dkey, record_size, extents, data)
             }
             (FIRST.., Value::PunchExtents(extents)) => self.punch_records(dkey, extents),
-            _ => Err(self.refused("single values other than that of dkey 0, nor records there,")),
+            _ => Err(self.refuse_kind()),
         }
     }
 
-    /// Sets the value of dkey 0. The attributes determine the record size.
-    fn set_value(&self, data: Source<'_>, inserts: bool) -> Result<()> {
-        if data.len() > POSIX_ARRAY_VALUE_MAX {
-            return Err(self.refused("values over 1024 bytes (POSIX_ARRAY_VALUE_MAX) at dkey 0"));
+    /// The update of the only akey, if there is one.
+    pub(super) fn only_update<'u, 'd>(
+        &self,
+        updates: &'u [Update<'d>],
+    ) -> Result<Option<&'u Update<'d>>> {
+        match updates {
+            [] => Ok(None),
+            [update] if update.akey == FLAT_AKEY => Ok(Some(update)),
+            _ => Err(self.refused("akeys other than \"0\"")),
         }
-        let value = data.part(0, data.len()).into_owned();
+    }
+
+    /// The error for a kind of value that a dkey does not hold.
+    pub(super) fn refuse_kind(&self) -> Error {
+        self.refused("single values other than that of dkey 0, nor records there,")
+    }
+
+    /// The state of a dkey.
+    pub(super) fn state(&self, dkey: u64) -> Result<ChunkState> {
+        let Some(chunk) = self.open(dkey, false)? else { return Ok(ChunkState::default()) };
+        Ok(match dkey {
+            ATTRIBUTES => {
+                ChunkState { has_value: chunk.header.value.is_some(), ..ChunkState::default() }
+            }
+            _ => {
+                let record_size = chunk.header.record_size;
+                ChunkState { has_value: false, records: chunk.records()?, record_size }
+            }
+        })
+    }
+
+    /// Applies a step of a change. It may have been applied before.
+    pub(super) fn apply(&self, step: &ArrayStep) -> Result<()> {
+        match step {
+            ArrayStep::Value(Some(value)) => self.set_value(value.clone(), false),
+            ArrayStep::Value(None) => self.punch_dkey(ATTRIBUTES, Cond::NONE),
+            ArrayStep::Write { dkey, record_size, extents, data } => {
+                self.write_records(*dkey, *record_size, extents, Source::One(data))
+            }
+            ArrayStep::Cut { dkey, records } => {
+                self.punch_records(*dkey, &[Extent::new(*records, u64::MAX - records)])
+            }
+            ArrayStep::Zero { dkey, extent } => match self.open(*dkey, true)? {
+                Some(chunk) => chunk.clear(&self.0.directory.files, *extent),
+                None => Ok(()),
+            },
+            ArrayStep::Punch => self.punch(Cond::NONE),
+        }
+    }
+
+    fn digest_chunk(&self, dkey: u64, extents: &[Extent], digest: &mut Digest) -> Result<()> {
+        let Some(chunk) = self.open(dkey, false)? else { return Ok(()) };
+        if dkey == ATTRIBUTES {
+            chunk.header.value.iter().for_each(|value| digest.add(value));
+            return Ok(());
+        }
+        let all = Extent::new(0, chunk.records()?);
+        if all.is_empty() {
+            return Ok(());
+        }
+        digest.add_number(chunk.header.record_size);
+        digest.add_number(all.count);
+        let parts = extents.iter().filter_map(|extent| extent.intersect(all));
+        parts.into_iter().try_for_each(|part| digest_records(&chunk, part, digest))
+    }
+
+    /// Sets the value of dkey 0. The attributes determine the record size.
+    fn set_value(&self, value: Vec<u8>, inserts: bool) -> Result<()> {
         loop {
             if let Some(mut chunk) = self.open(ATTRIBUTES, true)? {
                 return match inserts && chunk.header.value.is_some() {
@@ -203,7 +267,7 @@ impl ArrayFiles<'_> {
     }
 
     /// All dkeys in ascending order.
-    fn dkeys(&self) -> Result<Vec<u64>> {
+    pub(super) fn dkeys(&self) -> Result<Vec<u64>> {
         let mut dkeys = Vec::new();
         if let Some(own) = self.open(FIRST, false)? {
             dkeys.extend(own.header.value.is_some().then_some(ATTRIBUTES));
@@ -235,6 +299,33 @@ impl ArrayFiles<'_> {
     fn refused(&self, what: &str) -> Error {
         unsupported(self.0.oid.object_type(), what)
     }
+}
+
+/// The value that dkey 0 is to have.
+///
+/// # Errors
+/// `NotSupported` if it is too long.
+pub(super) fn value_at_zero(array: &ArrayFiles<'_>, data: Source<'_>) -> Result<Vec<u8>> {
+    match data.len() > POSIX_ARRAY_VALUE_MAX {
+        true => {
+            Err(array.refused("values over 1024 bytes (POSIX_ARRAY_VALUE_MAX) at dkey 0"))
+        }
+        false => Ok(data.part(0, data.len()).into_owned()),
+    }
+}
+
+/// Adds the content of records to a digest.
+fn digest_records(chunk: &Chunk, part: Extent, digest: &mut Digest) -> Result<()> {
+    let len = part.count.saturating_mul(chunk.header.record_size);
+    let mut buffer = vec![0; len.min(DIGEST_BYTES) as usize];
+    let mut done = 0;
+    while done < len {
+        let piece = &mut buffer[..(len - done).min(DIGEST_BYTES) as usize];
+        chunk.read(part.start, done, piece)?;
+        digest.add(piece);
+        done += piece.len() as u64;
+    }
+    Ok(())
 }
 
 /// Performs a fetch of an array.
@@ -290,8 +381,9 @@ fn fill(fetch: &mut Fetch<'_>, dkey: u64, chunk: Option<&Chunk>) -> Result<()> {
     }
 }
 
-impl Form for ArrayFiles<'_> {
-    fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
+impl ArrayFiles<'_> {
+    /// Applies a write at once, in place.
+    pub(super) fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
         match *op {
             WriteOp::Update { dkey, cond, updates } => {
                 self.update(key_to_u64(dkey)?, cond, updates)?
@@ -303,6 +395,25 @@ impl Form for ArrayFiles<'_> {
             }
         }
         Ok(Epoch::now())
+    }
+}
+
+impl Form for ArrayFiles<'_> {
+    fn digest(&self, watched: &Watched) -> Result<Digest> {
+        let mut digest = Digest::default();
+        if let Watched::Dkey { dkey, extents } = watched {
+            self.digest_chunk(key_to_u64(dkey)?, extents, &mut digest)?;
+            return Ok(digest);
+        }
+        for dkey in self.dkeys()? {
+            digest.add_number(dkey);
+            if *watched == Watched::Object {
+                self.digest_chunk(dkey, &[], &mut digest)?;
+                let info = files::info(&self.path_of(dkey))?;
+                digest.add_number(info.map_or(0, |info| epoch_of(&info).0));
+            }
+        }
+        Ok(digest)
     }
 
     fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {

@@ -20,12 +20,12 @@ pub(super) struct Bundle {
     pub(super) tree: Tree,
 }
 
-/// Encodes the file of a dkey.
+/// Encodes the file of a dkey, which `tree` may hold among others.
 pub(super) fn to_bytes(tree: &Tree, oid: ObjectId, dkey: &[u8]) -> Vec<u8> {
     let mut out = begin(MAGIC);
     put_bytes(&mut out, dkey);
-    put_u32(&mut out, tree.object(oid, Epoch::MAX).count() as u32);
-    for seen in tree.object(oid, Epoch::MAX) {
+    put_u32(&mut out, tree.dkey(oid, dkey, Epoch::MAX).count() as u32);
+    for seen in tree.dkey(oid, dkey, Epoch::MAX) {
         put_bytes(&mut out, &seen.path.akey);
         put_u64(&mut out, seen.epoch.0);
         match seen.value {

@@ -117,13 +117,7 @@ impl Chunk {
     /// Sets the record size of a chunk without records.
     fn adopt(&mut self, record_size: u64) -> Result<()> {
         if self.records()? > 0 {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                format!(
-                    "record size {record_size} differs from the stored size {}",
-                    self.header.record_size
-                ),
-            ));
+            return Err(size_differs(record_size, self.header.record_size));
         }
         self.header.record_size = record_size;
         self.write_header()
@@ -151,6 +145,14 @@ impl Chunk {
             false => write_zeros(&self.file, from, part.count * self.header.record_size),
         };
         removed.map_err(|error| io_error("cutting", &self.path, &error))?;
+        self.sync(files)
+    }
+
+    /// Overwrites the records of `extent` with zeros.
+    pub(super) fn clear(&self, files: &Files, extent: Extent) -> Result<()> {
+        let size = self.header.record_size;
+        let zeroed = write_zeros(&self.file, HEADER_BYTES + extent.start * size, extent.count * size);
+        zeroed.map_err(|error| io_error("clearing", &self.path, &error))?;
         self.sync(files)
     }
 
@@ -188,6 +190,21 @@ fn read_header(file: &File, path: &Path) -> Result<Header> {
         }
     }
     Err(damaged(path, "the header of an array file is damaged"))
+}
+
+/// Refuses records that do not fit in a file.
+///
+/// # Errors
+/// `Overflow`.
+pub(super) fn check_range(record_size: u64, extents: &[Extent]) -> Result<()> {
+    byte_ranges(record_size, extents).map(drop)
+}
+
+/// The error for records of another size than the stored ones.
+#[cold]
+pub(super) fn size_differs(size: u64, stored: u64) -> Error {
+    let message = format!("record size {size} differs from the stored size {stored}");
+    Error::new(ErrorKind::Invalid, message)
 }
 
 /// The byte position and length of each extent in the file.

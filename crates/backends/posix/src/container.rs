@@ -19,6 +19,8 @@ pub(super) struct PoolDirectory {
     pub(super) root: PathBuf,
     pub(super) files: Files,
     pub(super) thread_locks: ThreadLocks,
+    /// Locks for completing commits. A thread takes them after those of objects.
+    pub(super) journal_locks: ThreadLocks,
 }
 
 /// A container that this process has opened or listed.

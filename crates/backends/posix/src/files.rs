@@ -108,6 +108,25 @@ impl Files {
         }
     }
 
+    /// Writes a file that does not exist yet.
+    pub(super) fn write_new(&self, path: &Path, content: &[u8]) -> Result<()> {
+        let written = OpenOptions::new().write(true).create_new(true).open(path);
+        let written = written.and_then(|mut file| {
+            file.write_all(content)?;
+            if self.fsync { file.sync_all() } else { Ok(()) }
+        });
+        written.map_err(|error| io_error("writing", path, &error))
+    }
+
+    /// Moves a file or directory, replacing a file. False if it, or the directory of `to`, is missing.
+    pub(super) fn move_to(&self, from: &Path, to: &Path) -> Result<bool> {
+        match fs::rename(from, to) {
+            Ok(()) => self.sync_parent(to).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(io_error("renaming to", to, &error)),
+        }
+    }
+
     /// Moves `temporary` to its final path; fails if the file exists.
     ///
     /// # Errors

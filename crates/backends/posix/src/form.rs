@@ -3,9 +3,9 @@ use super::array::ArrayFiles;
 use super::container::{Container, PoolDirectory};
 use super::general::General;
 use super::kv::KvDirectory;
+use super::proof::{Digest, Watched};
 use esker_types::ops::{
     AkeyRef, Anchor, Cond, Edge, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent,
-    WriteOp,
 };
 use esker_types::{
     Epoch, Error, ErrorKind, FLAT_AKEY, KeyBatch, KeyKind, ObjectId, ObjectType, Result, encode_key,
@@ -24,9 +24,42 @@ pub(super) struct Object<'a> {
     pub(super) path: PathBuf,
 }
 
-/// The operations of an object.
+impl<'a> Object<'a> {
+    pub(super) fn new(
+        directory: &'a PoolDirectory,
+        container: &'a Container,
+        oid: ObjectId,
+    ) -> Self {
+        Self { directory, container, oid, path: container.object(oid) }
+    }
+}
+
+/// The representation of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A directory with a file per key.
+    Kv,
+    /// A file, and others for the chunks after the first.
+    Array,
+    /// A directory with a file per dkey.
+    General,
+}
+
+impl Kind {
+    /// The representation that the type of an object determines.
+    pub(super) fn of(oid: ObjectId) -> Self {
+        match oid.object_type() {
+            Some(otype) if otype.is_kv() => Self::Kv,
+            Some(otype) if otype.is_array() => Self::Array,
+            _ => Self::General,
+        }
+    }
+}
+
+/// The reads of an object.
 pub(super) trait Form {
-    fn write(&self, op: &WriteOp<'_>) -> Result<Epoch>;
+    /// Digest of the data that a read depends on.
+    fn digest(&self, watched: &Watched) -> Result<Digest>;
     fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()>;
     fn list_keys(
         &self,
@@ -44,18 +77,17 @@ pub(super) trait Form {
     fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch>;
 }
 
-/// The representation of an object, determined by its type.
+/// The reads of an object of any type.
 pub(super) fn form<'a>(
     directory: &'a PoolDirectory,
     container: &'a Container,
     oid: ObjectId,
 ) -> Box<dyn Form + 'a> {
-    let path = container.object(oid);
-    let object = Object { directory, container, oid, path };
-    match oid.object_type() {
-        Some(otype) if otype.is_kv() => Box::new(KvDirectory(object)),
-        Some(otype) if otype.is_array() => Box::new(ArrayFiles(object)),
-        _ => Box::new(General(object)),
+    let object = Object::new(directory, container, oid);
+    match Kind::of(oid) {
+        Kind::Kv => Box::new(KvDirectory(object)),
+        Kind::Array => Box::new(ArrayFiles(object)),
+        Kind::General => Box::new(General(object)),
     }
 }
 

@@ -1,27 +1,25 @@
 //! Objects of general types: a directory with one file per dkey, which holds all its akeys.
 //!
-//! The file of a dkey is read, changed by the same code as in the in-memory reference, and replaced, under a lock
-//! against other writers.
+//! The file of a dkey is read, changed by the same code as in the in-memory reference, and replaced, under the lock of
+//! the object.
 use super::bundle;
-use super::container::destroyed;
 use super::files;
-use super::form::{Form, Object, missing_key_error, outermost, sorted};
-use super::lock::Lock;
+use super::form::{Form, Object, outermost, sorted};
 use super::name::{Decoded, decode, encode};
-use esker_backend::handles::gone;
+use super::plan::NewFiles;
+use super::proof::{Digest, Watched};
 use esker_backend::object::conflicts::Conflicts;
 use esker_backend::object::history::Snapshots;
 use esker_backend::object::list::page_of_keys;
-use esker_backend::object::overlay::Overlay;
 use esker_backend::object::read::Reader;
+use esker_backend::object::records::Stored;
 use esker_backend::object::tree::{AkeyPath as Spot, Tree, encode_dkey};
 use esker_types::limits::POSIX_DKEY_MAX;
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent, Write,
-    WriteOp,
+    AkeyRef, Anchor, Cond, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, StoredExtent, WriteOp,
 };
-use esker_types::{Epoch, Error, ErrorKind, KeyBatch, Result, decode_key};
-use std::fs;
+use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result, decode_key};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// An object of a general type.
@@ -43,32 +41,6 @@ impl General<'_> {
         }
     }
 
-    /// Changes a dkey under its lock.
-    fn change(&self, dkey: &[u8], op: &WriteOp<'_>) -> Result<Epoch> {
-        let path = self.path_of(dkey)?;
-        let directory = self.0.directory;
-        let lock = match Lock::take(&directory.thread_locks, &directory.files, &path)? {
-            Some(lock) => lock,
-            None => {
-                directory.files.make_directory(&self.0.path).map_err(destroyed)?;
-                Lock::take(&directory.thread_locks, &directory.files, &path)?.ok_or_else(gone)?
-            }
-        };
-        let mut tree = self.load_own(dkey, &path)?;
-        let latest = tree.object(self.0.oid, Epoch::MAX).map(|seen| seen.epoch).max();
-        let epoch = Epoch::after(latest.unwrap_or_default());
-        let mut overlay = Overlay::new(&tree, epoch);
-        overlay.write(&Write { oid: self.0.oid, op: *op })?;
-        let changed = overlay.finish();
-        if !changed.is_empty() {
-            for (spot, value) in changed {
-                tree.put(spot, epoch, value, &Snapshots::new());
-            }
-            self.store(&path, dkey, &tree, &lock)?;
-        }
-        Ok(epoch)
-    }
-
     /// Loads the akeys of a dkey; fails if the file belongs to another long key.
     fn load_own(&self, dkey: &[u8], path: &Path) -> Result<Tree> {
         let tree = self.load(dkey)?;
@@ -80,24 +52,6 @@ impl General<'_> {
                 ErrorKind::NotSupported,
                 format!("{}: another long key has the same hash: use another key", path.display()),
             )),
-        }
-    }
-
-    fn store(&self, path: &Path, dkey: &[u8], tree: &Tree, lock: &Lock<'_>) -> Result<()> {
-        let files = &self.0.directory.files;
-        if tree.object(self.0.oid, Epoch::MAX).next().is_none() {
-            lock.check()?;
-            return files.remove(path).map(drop);
-        }
-        let bytes = bundle::to_bytes(tree, self.0.oid, &encode_dkey(self.0.oid, dkey)?);
-        if bytes.len() as u64 > POSIX_DKEY_MAX {
-            return Err(too_large(path));
-        }
-        let file = files.temporary(|file| files::write_parts(file, &[&bytes]))?;
-        lock.check()?;
-        match files.replace(&file, path)? {
-            true => Ok(()),
-            false => Err(gone()),
         }
     }
 
@@ -135,19 +89,6 @@ impl General<'_> {
         })
     }
 
-    fn punch(&self, cond: Cond) -> Result<Epoch> {
-        let dkeys = self.dkeys()?;
-        if cond.has(Cond::PUNCH) && dkeys.is_empty() {
-            return Err(missing_key_error("key to be punched"));
-        }
-        for dkey in &dkeys {
-            let dkey = self.decoded(dkey)?;
-            self.change(&dkey, &WriteOp::PunchDkey { dkey: &dkey, cond: Cond::NONE })?;
-        }
-        let _ = fs::remove_dir(&self.0.path);
-        Ok(Epoch::now())
-    }
-
     /// Runs `work` on the akeys of a dkey, read by the same code as in the in-memory reference.
     fn reading<T>(
         &self,
@@ -177,14 +118,91 @@ fn too_large(path: &Path) -> Error {
     Error::new(ErrorKind::Overflow, message)
 }
 
-impl Form for General<'_> {
-    fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
+/// The dkeys that a change concerns, with their akeys.
+#[derive(Default)]
+pub(super) struct Dkeys {
+    pub(super) tree: Tree,
+    paths: BTreeMap<(ObjectId, Vec<u8>), PathBuf>,
+}
+
+impl Dkeys {
+    /// Loads the dkeys that a write concerns.
+    pub(super) fn load(&mut self, general: &General<'_>, op: &WriteOp<'_>) -> Result<()> {
         match *op {
             WriteOp::Update { dkey, .. }
             | WriteOp::PunchDkey { dkey, .. }
-            | WriteOp::PunchAkeys { dkey, .. } => self.change(dkey, op),
-            WriteOp::PunchObject { cond } => self.punch(cond),
+            | WriteOp::PunchAkeys { dkey, .. } => self.load_dkey(general, dkey),
+            WriteOp::PunchObject { .. } => general
+                .dkeys()?
+                .iter()
+                .try_for_each(|dkey| self.load_dkey(general, &general.decoded(dkey)?)),
         }
+    }
+
+    fn load_dkey(&mut self, general: &General<'_>, dkey: &[u8]) -> Result<()> {
+        let key = (general.0.oid, encode_dkey(general.0.oid, dkey)?);
+        if !self.paths.contains_key(&key) {
+            let path = general.path_of(dkey)?;
+            self.tree.append(&mut general.load_own(dkey, &path)?);
+            self.paths.insert(key, path);
+        }
+        Ok(())
+    }
+
+    /// The latest epoch of an akey.
+    pub(super) fn latest(&self) -> Epoch {
+        let all = self.tree.from(Spot::default(), Epoch::MAX);
+        all.map(|seen| seen.epoch).max().unwrap_or_default()
+    }
+
+    /// Adds the new content of changed dkeys to `files`.
+    ///
+    /// # Errors
+    /// `Overflow` for a dkey that is too long.
+    pub(super) fn store(
+        mut self,
+        changed: BTreeMap<Spot, Option<Stored>>,
+        epoch: Epoch,
+        files: &mut NewFiles,
+    ) -> Result<()> {
+        let mut dkeys = BTreeSet::new();
+        for (spot, value) in changed {
+            dkeys.insert((spot.oid, spot.dkey.clone()));
+            self.tree.put(spot, epoch, value, &Snapshots::new());
+        }
+        for key in dkeys {
+            let Some(path) = self.paths.remove(&key) else { continue };
+            let (oid, dkey) = key;
+            let content = match self.tree.dkey(oid, &dkey, Epoch::MAX).next() {
+                Some(_) => Some(bundle::to_bytes(&self.tree, oid, &dkey)),
+                None => None,
+            };
+            if content.as_ref().is_some_and(|bytes| bytes.len() as u64 > POSIX_DKEY_MAX) {
+                return Err(too_large(&path));
+            }
+            files.set(path, content);
+        }
+        Ok(())
+    }
+}
+
+impl Form for General<'_> {
+    fn digest(&self, watched: &Watched) -> Result<Digest> {
+        let mut digest = Digest::default();
+        if let Watched::Dkey { dkey, .. } = watched {
+            files::read(&self.path_of(dkey)?)?.iter().for_each(|bytes| digest.add(bytes));
+            return Ok(digest);
+        }
+        let (mut names, kind) = (files::names_in(&self.0.path)?, self.0.oid.dkey_kind());
+        names.retain(|name| decode(kind, name).is_some());
+        names.sort_unstable();
+        for name in names {
+            digest.add(name.as_bytes());
+            if *watched == Watched::Object {
+                digest.add(&files::read(&self.0.path.join(name))?.unwrap_or_default());
+            }
+        }
+        Ok(digest)
     }
 
     fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {
@@ -239,6 +257,6 @@ impl Form for General<'_> {
 }
 
 /// The path of an akey.
-pub(super) fn spot(oid: esker_types::ObjectId, dkey: &[u8], akey: &[u8]) -> Spot {
+pub(super) fn spot(oid: ObjectId, dkey: &[u8], akey: &[u8]) -> Spot {
     Spot { oid, dkey: dkey.to_vec(), akey: akey.to_vec() }
 }

@@ -6,6 +6,9 @@ use super::form::{
     unsupported,
 };
 use super::name::{Decoded, Name, decode, encode};
+use super::plan::NewFiles;
+use super::proof::{Digest, Watched};
+use esker_backend::encoding::put_bytes;
 use esker_backend::object::list::page_of_keys;
 use esker_backend::object::read::too_big;
 use esker_os::open_plain;
@@ -17,7 +20,7 @@ use esker_types::ops::{
 use esker_types::{Epoch, Error, ErrorKind, FLAT_AKEY, KeyBatch, KeyKind, Result, decode_key};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A Key-Value.
@@ -63,15 +66,11 @@ impl KvDirectory<'_> {
     }
 
     fn update(&self, dkey: &[u8], cond: Cond, updates: &[Update<'_>]) -> Result<()> {
-        let update = match updates {
-            [] => return Ok(()),
-            [update] if update.akey == FLAT_AKEY => update,
-            _ => return Err(self.refused("akeys other than \"0\"")),
-        };
-        let Value::Single(data) = update.value else { return Err(self.refused("arrays")) };
+        let Some(data) = self.only_value(updates)? else { return Ok(()) };
+        let cond = updates.iter().fold(cond, |cond, update| cond.union(update.cond));
         let (path, name) = self.file_of(dkey)?;
-        let inserts = cond.has(Cond::DKEY_INSERT) || update.cond.has(Cond::AKEY_INSERT);
-        let needs = cond.has(Cond::DKEY_UPDATE) || update.cond.has(Cond::AKEY_UPDATE);
+        let inserts = cond.intersects(Cond::DKEY_INSERT.union(Cond::AKEY_INSERT));
+        let needs = cond.intersects(Cond::DKEY_UPDATE.union(Cond::AKEY_UPDATE));
         if inserts && files::info(&path)?.is_some() {
             return Err(exists("key"));
         }
@@ -241,8 +240,9 @@ fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
     Ok(())
 }
 
-impl Form for KvDirectory<'_> {
-    fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
+impl KvDirectory<'_> {
+    /// Applies a write at once: a put is one rename, a removal one unlink.
+    pub(super) fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
         match *op {
             WriteOp::Update { dkey, cond, updates } => self.update(dkey, cond, updates)?,
             WriteOp::PunchObject { cond } => self.punch(cond)?,
@@ -250,6 +250,106 @@ impl Form for KvDirectory<'_> {
             WriteOp::PunchAkeys { dkey, akeys, cond } => self.punch_akeys(dkey, akeys, cond)?,
         }
         Ok(Epoch::now())
+    }
+
+    /// Adds the effect of a write to `files`.
+    pub(super) fn plan(&self, op: &WriteOp<'_>, files: &mut NewFiles) -> Result<()> {
+        match *op {
+            WriteOp::Update { dkey, cond, updates } => self.plan_update(dkey, cond, updates, files),
+            WriteOp::PunchObject { cond } => demand(cond, files.remove_all(&self.0.path)?),
+            WriteOp::PunchDkey { dkey, cond } => self.plan_removal(dkey, cond, files),
+            WriteOp::PunchAkeys { dkey, akeys, cond } => {
+                let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);
+                match akeys.contains(&FLAT_AKEY) {
+                    _ if others && cond.has(Cond::PUNCH) => Err(missing_key_error("akey")),
+                    true => self.plan_removal(dkey, cond, files),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn plan_update(
+        &self,
+        dkey: &[u8],
+        cond: Cond,
+        updates: &[Update<'_>],
+        files: &mut NewFiles,
+    ) -> Result<()> {
+        let (path, name) = self.file_of(dkey)?;
+        let cond = updates.iter().fold(cond, |cond, update| cond.union(update.cond));
+        let there = self.will_exist(dkey, files)?;
+        if there && cond.intersects(Cond::DKEY_INSERT.union(Cond::AKEY_INSERT)) {
+            return Err(exists("key"));
+        }
+        if !there && cond.intersects(Cond::DKEY_UPDATE.union(Cond::AKEY_UPDATE)) {
+            return Err(missing_key_error("key"));
+        }
+        let Some(data) = self.only_value(updates)? else { return Ok(()) };
+        let mut content = Vec::new();
+        if name.hashed {
+            self.check_same_key(&path, dkey)?;
+            put_bytes(&mut content, dkey);
+        }
+        data.visit(0, data.len(), |piece| content.extend_from_slice(piece));
+        files.set(path, Some(content));
+        Ok(())
+    }
+
+    fn plan_removal(&self, dkey: &[u8], cond: Cond, files: &mut NewFiles) -> Result<()> {
+        let there = self.will_exist(dkey, files)?;
+        if there {
+            files.set(self.file_of(dkey)?.0, None);
+        }
+        demand(cond, there)
+    }
+
+    /// True if a key will exist.
+    fn will_exist(&self, dkey: &[u8], files: &NewFiles) -> Result<bool> {
+        match files.get(&self.file_of(dkey)?.0) {
+            Some(content) => Ok(content.is_some()),
+            None => Ok(self.stored(dkey, false)?.is_some()),
+        }
+    }
+
+    /// The new value of a key; `None` if the update only checks conditions.
+    fn only_value<'b>(&self, updates: &[Update<'b>]) -> Result<Option<Source<'b>>> {
+        match updates {
+            [] => Ok(None),
+            [Update { akey, value: Value::Single(data), .. }] if *akey == FLAT_AKEY => {
+                Ok(Some(*data))
+            }
+            [Update { akey, .. }] if *akey == FLAT_AKEY => Err(self.refused("arrays")),
+            _ => Err(self.refused("akeys other than \"0\"")),
+        }
+    }
+
+    fn digest_key(&self, dkey: &[u8], digest: &mut Digest) -> Result<()> {
+        let path = self.file_of(dkey)?.0;
+        // A value that was replaced by an equal one has another file.
+        if let Some(info) = files::info(&path)? {
+            digest.add_number(info.ino());
+            digest.add_number(epoch_of(&info).0);
+            digest.add(&files::read(&path)?.unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+impl Form for KvDirectory<'_> {
+    fn digest(&self, watched: &Watched) -> Result<Digest> {
+        let mut digest = Digest::default();
+        match watched {
+            Watched::Dkey { dkey, .. } => self.digest_key(dkey, &mut digest)?,
+            Watched::Dkeys | Watched::Object => {
+                for (_, key) in sorted(self.kind(), self.keys()?)? {
+                    digest.add(&key);
+                    let key = decode_key(self.kind(), &key).filter(|_| *watched == Watched::Object);
+                    key.map_or(Ok(()), |key| self.digest_key(&key, &mut digest))?;
+                }
+            }
+        }
+        Ok(digest)
     }
 
     fn fetch(&self, dkey: &[u8], cond: Cond, fetches: &mut [Fetch<'_>]) -> Result<()> {

@@ -3,17 +3,21 @@
 //! Key-Values are directories with one file per key, and Arrays are files named by object id.
 //!
 //! docs/format.md, "The posix layout", specifies every byte. Nothing is mapped and no lock is local to a node: files
-//! are replaced by a rename, and files that must be unique are created by a link.
+//! are replaced by a rename, and files that must be unique are created by a link. A change of several files takes effect
+//! by one rename into a journal.
 #![forbid(unsafe_code)]
 
 mod array;
+mod array_plan;
 mod bundle;
 mod check;
 mod chunk;
+mod commit;
 mod container;
 mod files;
 mod form;
 mod general;
+mod journal;
 mod kv;
 mod lock;
 mod meta;
@@ -21,13 +25,15 @@ mod name;
 mod oids;
 mod open;
 mod owner;
+mod plan;
 mod pool;
+mod proof;
 
 pub use check::PosixCheck;
 pub use open::Posix;
 pub use pool::{PosixPool, PosixUrl};
 
-use esker_backend::check::{check_count, check_keys, check_latest, check_write};
+use esker_backend::check::{check_count, check_keys, check_latest};
 use esker_backend::handles::Handled;
 use esker_backend::leases::Leases;
 use esker_backend::{
@@ -39,41 +45,13 @@ use esker_types::ops::{
     AkeyRef, Anchor, Change, DkeyFetch, Fetch, KeyFound, KeyQuery, KeyScope, ListLimit, ReadAt,
     StoredExtent, Wanted,
 };
-use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
-use form::{Form, form};
+use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use meta::Meta;
 use open::{Opened, TARGETS};
+use proof::Watched;
 use std::sync::Arc;
 
 impl Opened {
-    /// Runs `work` to read an object.
-    fn reading<T>(
-        &self,
-        oid: ObjectId,
-        at: ReadAt<'_>,
-        work: impl FnOnce(&dyn Form) -> Result<T>,
-    ) -> Result<T> {
-        check_view(at)?;
-        self.container.check_alive()?;
-        work(&*form(&self.pool.directory, &self.container, oid))
-    }
-
-    /// Applies the writes one by one: [`esker_backend::Capabilities::transactions`] promises no more.
-    fn write_all(&self, change: &Change<'_>) -> Result<Epoch> {
-        if change.tokens.is_some() || change.id.is_some() {
-            let message =
-                "a posix pool supports neither transactions nor change ids: use a native pool";
-            return Err(Error::new(ErrorKind::NotSupported, message));
-        }
-        change.writes.iter().try_for_each(check_write)?;
-        self.container.check_alive()?;
-        let mut epoch = Epoch::now();
-        for write in change.writes {
-            epoch = form(&self.pool.directory, &self.container, write.oid).write(&write.op)?;
-        }
-        Ok(epoch)
-    }
-
     fn fetch_dkey(
         &self,
         oid: ObjectId,
@@ -81,7 +59,9 @@ impl Opened {
         at: ReadAt<'_>,
     ) -> Result<()> {
         check_fetches(oid, dkey, akeys)?;
-        self.reading(oid, at, |form| form.fetch(dkey, *cond, akeys))?;
+        check_view(at)?;
+        let watched = at.tokens.map(|_| Watched::fetched(dkey, akeys));
+        self.read(oid, at, watched, |form| form.fetch(dkey, *cond, akeys))?;
         match akeys.iter().any(|fetch| fetch.reply.size > 0) {
             true => Ok(()),
             false => self.container.check_there(),
@@ -125,7 +105,7 @@ impl Metadata for Posix {
 
 impl Pool for Posix {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::minimal(TARGETS)
+        Capabilities { transactions: true, proves_by_value: true, ..Capabilities::minimal(TARGETS) }
     }
 
     fn info(&self) -> Reply<'_, PoolInfo> {
@@ -227,11 +207,19 @@ impl OpenContainer for Opened {
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        Reply::Ready(self.reading(oid, at, |form| {
+        let watched = match scope {
+            KeyScope::Akeys(dkey) => Watched::dkey(dkey),
+            KeyScope::Dkeys => Watched::Dkeys,
+        };
+        let begin = anchor.clone();
+        Reply::Ready(check_view(at).and_then(|()| {
             if let KeyScope::Akeys(dkey) = scope {
                 check_keys(oid, dkey, None)?;
             }
-            form.list_keys(scope, anchor, limit)
+            self.read(oid, at, Some(watched), |form| {
+                anchor.clone_from(&begin);
+                form.list_keys(scope, anchor, limit)
+            })
         }))
     }
 
@@ -243,9 +231,13 @@ impl OpenContainer for Opened {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        Reply::Ready(self.reading(oid, at, |form| {
+        let begin = anchor.clone();
+        Reply::Ready(check_view(at).and_then(|()| {
             check_keys(oid, key.dkey, Some(key.akey))?;
-            form.list_extents(key, anchor, entries)
+            self.read(oid, at, Some(Watched::dkey(key.dkey)), |form| {
+                anchor.clone_from(&begin);
+                form.list_extents(key, anchor, entries)
+            })
         }))
     }
 
@@ -264,9 +256,10 @@ impl OpenContainer for Opened {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        Reply::Ready(self.reading(oid, at, |form| {
+        Reply::Ready(check_view(at).and_then(|()| {
             query.dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, query.akey))?;
-            form.query(query)
+            let watched = Watched::dkey_or_object(query.dkey);
+            self.read(oid, at, Some(watched), |form| form.query(query))
         }))
     }
 
@@ -276,9 +269,9 @@ impl OpenContainer for Opened {
         dkey: Option<&'a [u8]>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch> {
-        Reply::Ready(self.reading(oid, at, |form| {
+        Reply::Ready(check_view(at).and_then(|()| {
             dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, None))?;
-            form.epoch(dkey)
+            self.read(oid, at, Some(Watched::dkey_or_object(dkey)), |form| form.epoch(dkey))
         }))
     }
 

@@ -1,11 +1,13 @@
 //! Locks for files that are read, changed and replaced: a lock file next to each.
 //!
 //! The lock only orders writers, so that none of them undoes another's change; readers see complete values without it.
+//! A change to several objects takes the locks of all of them, in the order of their paths.
 //! It expires: a lock file is taken over if its owner is known to have ended or if it is older than [`LEASE`]. Ages
 //! are measured by the clock of the file system.
 use super::files::{Files, Temporary, discard, info, io_error, read, write_parts};
 use super::owner;
 use esker_types::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -16,9 +18,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// Age at which a lock file counts as abandoned.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// Time to wait for a lock before giving up.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 /// First and longest pause between two attempts to take a lock.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
+pub(super) const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
 /// Number of locks among which the threads of a process are spread, so that they do not contend for lock files.
 const THREAD_LOCKS: usize = 64;
 
@@ -30,19 +32,34 @@ impl ThreadLocks {
         Self(std::array::from_fn(|_| Mutex::new(())))
     }
 
-    fn for_path(&self, path: &Path) -> &Mutex<()> {
+    fn number_of(path: &Path) -> usize {
         let mut hasher = esker_types::StableHash.build_hasher();
         hasher.write(path.as_os_str().as_encoded_bytes());
-        &self.0[(hasher.finish() % THREAD_LOCKS as u64) as usize]
+        (hasher.finish() % THREAD_LOCKS as u64) as usize
+    }
+
+    fn lock(&self, number: usize) -> MutexGuard<'_, ()> {
+        self.0[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A lock, released when dropped.
 pub(super) struct Lock<'a> {
+    file: LockFile,
+    _thread_lock: MutexGuard<'a, ()>,
+}
+
+/// Several locks, released when dropped.
+pub(super) struct Locks<'a> {
+    files: Vec<LockFile>,
+    _thread_locks: Vec<MutexGuard<'a, ()>>,
+}
+
+/// A lock file of this process, removed when dropped.
+struct LockFile {
     path: PathBuf,
     own: Temporary,
     since: Instant,
-    _thread_lock: MutexGuard<'a, ()>,
 }
 
 /// Path of the lock file of `path`; no key has this name.
@@ -62,15 +79,66 @@ impl<'a> Lock<'a> {
         files: &Files,
         path: &Path,
     ) -> Result<Option<Self>> {
-        let thread_lock =
-            thread_locks.for_path(path).lock().unwrap_or_else(PoisonError::into_inner);
+        let thread_lock = thread_locks.lock(ThreadLocks::number_of(path));
+        let file = LockFile::make(files, path)?;
+        Ok(file.map(|file| Self { file, _thread_lock: thread_lock }))
+    }
+
+    /// Fails if the lock is about to expire: another process may have taken it over.
+    ///
+    /// # Errors
+    /// `Again`: nothing was changed.
+    pub(super) fn check(&self) -> Result<()> {
+        self.file.check()
+    }
+}
+
+impl<'a> Locks<'a> {
+    /// Waits for the locks on all `paths`; `None` if their directory is missing. All processes take locks in the order of
+    /// paths, and all threads of a process take their locks in the order of numbers, so none waits for another forever.
+    ///
+    /// # Errors
+    /// `TimedOut` if others hold one of them for a minute.
+    pub(super) fn take(
+        thread_locks: &'a ThreadLocks,
+        files: &Files,
+        paths: &BTreeSet<PathBuf>,
+    ) -> Result<Option<Self>> {
+        let numbers: BTreeSet<_> = paths.iter().map(|path| ThreadLocks::number_of(path)).collect();
+        let thread_locks: Vec<_> =
+            numbers.into_iter().map(|number| thread_locks.lock(number)).collect();
+        loop {
+            let mut taken = Vec::with_capacity(paths.len());
+            for path in paths {
+                let Some(file) = LockFile::make(files, path)? else { return Ok(None) };
+                taken.push(file);
+            }
+            // The first lock may have become old while the last one was busy.
+            if taken.iter().all(|file| file.since.elapsed() < LEASE / 4) {
+                return Ok(Some(Self { files: taken, _thread_locks: thread_locks }));
+            }
+        }
+    }
+
+    /// Fails if a lock is about to expire: another process may have taken it over.
+    ///
+    /// # Errors
+    /// `Again`.
+    pub(super) fn check(&self) -> Result<()> {
+        self.files.iter().try_for_each(LockFile::check)
+    }
+}
+
+impl LockFile {
+    /// Makes the lock file of `path`, when no other process has it; `None` if its directory is missing.
+    fn make(files: &Files, path: &Path) -> Result<Option<Self>> {
         let (path, begun) = (lock_path(path), Instant::now());
         let mut pause = PAUSES.0;
         while begun.elapsed() < WAIT_MAX {
             // Created again for each attempt: the lock's age counts from the creation of the file.
             let (own, since) = (own_file(files)?, Instant::now());
             match files.insert(&own, &path) {
-                Ok(true) => return Ok(Some(Self { path, own, since, _thread_lock: thread_lock })),
+                Ok(true) => return Ok(Some(Self { path, own, since })),
                 Ok(false) => return Ok(None),
                 Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
                 Err(_) => take_over_if_left(files, &path, &own)?,
@@ -81,11 +149,7 @@ impl<'a> Lock<'a> {
         Err(busy(&path))
     }
 
-    /// Fails if the lock is about to expire: another process may have taken it over.
-    ///
-    /// # Errors
-    /// `Again`: nothing was changed.
-    pub(super) fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         match self.since.elapsed() < LEASE / 2 {
             true => Ok(()),
             false => Err(Error::new(
@@ -99,10 +163,11 @@ impl<'a> Lock<'a> {
     }
 }
 
-impl Drop for Lock<'_> {
+impl Drop for LockFile {
     fn drop(&mut self) {
-        let inode = |path: &Path| fs::metadata(path).map(|info| info.ino()).ok();
-        if inode(&self.path).is_some() && inode(&self.path) == inode(&self.own.path) {
+        let own = self.own.file.metadata().map(|info| info.ino()).ok();
+        let found = fs::metadata(&self.path).map(|info| info.ino()).ok();
+        if own.is_some() && found == own {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -148,7 +213,7 @@ pub(super) fn time_of(file: &Temporary) -> Result<SystemTime> {
 }
 
 #[cold]
-fn busy(path: &Path) -> Error {
+pub(super) fn busy(path: &Path) -> Error {
     let message = format!(
         "{}: locked by another process: retry, or remove the file if its owner no longer runs",
         path.display()

@@ -48,7 +48,8 @@ impl Posix {
         pool.fsync = url.fsync.unwrap_or(pool.fsync);
         let root = esker_os::resolve_links(&url.path)?;
         let files = Files::new(&root.join(TMP), &random_uuid()?.to_string(), pool.fsync);
-        let directory = PoolDirectory { root, files, thread_locks: ThreadLocks::new() };
+        let (thread_locks, journal_locks) = (ThreadLocks::new(), ThreadLocks::new());
+        let directory = PoolDirectory { root, files, thread_locks, journal_locks };
         if mode != OpenMode::ReadOnly {
             sweep(&directory);
         }

@@ -1,6 +1,6 @@
 //! The owner recorded in a lock file, so that a dead owner on the same node is detected at once.
 use std::os::unix::fs::MetadataExt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Identifies the current boot of this machine and the PID name space.
 fn node() -> &'static str {
@@ -25,8 +25,15 @@ fn start_of(process: u32) -> Option<String> {
 
 /// Identifies this process by node, number and start time; empty if /proc is not available.
 pub(super) fn own() -> String {
+    static OWN: Mutex<(u32, String)> = Mutex::new((0, String::new()));
     let process = std::process::id();
-    start_of(process).map_or_else(String::new, |start| format!("{} {process} {start}", node()))
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    // A forked child is another process.
+    if own.0 != process {
+        let line = start_of(process).map(|start| format!("{} {process} {start}", node()));
+        *own = (process, line.unwrap_or_default());
+    }
+    own.1.clone()
 }
 
 /// True if `line` names a process of this node that has ended. Nothing is known about processes of other nodes.

@@ -58,6 +58,36 @@ fn unsupported_commands_on_posix_pools_are_refused_with_a_reason() {
 }
 
 #[test]
+fn file_systems_and_fields_are_kept_in_a_pool_of_files() {
+    let site = Site::new();
+    let url = format!("posix:{}/files", site.dir.display());
+    site.ok(&["pool", "create", &url]);
+    site.ok(&["cont", "create", &url, "home", "--type", "posix"]);
+    let (tree, back) = (site.dir.join("tree"), site.dir.join("back"));
+    std::fs::create_dir_all(tree.join("sub")).unwrap();
+    std::fs::write(tree.join("sub/data"), support::noise(3_000_001)).unwrap();
+    std::fs::write(tree.join("empty"), b"").unwrap();
+    let (home, sub) = (format!("{url}/home"), format!("{url}/home/tree/sub"));
+    site.ok(&["fs", "import", tree.to_str().unwrap(), &home]);
+    assert_eq!(site.ok(&["fs", "ls", &sub]), "data\n");
+    site.ok(&["fs", "mv", &format!("{sub}/data"), &format!("{url}/home/tree/moved")]);
+    let moved = format!("{url}/home/tree/moved");
+    site.ok(&["fs", "export", &moved, back.to_str().unwrap()]);
+    assert!(std::fs::read(back).unwrap() == support::noise(3_000_001));
+    site.ok(&["fs", "check", &home]);
+
+    let field = site.file("field", b"data of a field");
+    let key = "class=od,expver=1,stream=oper,date=20240610,time=0,type=fc,levtype=sfc,step=3,param=167";
+    let (store, output) = (format!("{url}/fields"), site.dir.join("output"));
+    site.ok(&["fields", "archive", "--store", &store, "--key", key, &field]);
+    assert!(site.ok(&["fields", "list", "--store", &store]).contains("step=3"));
+    let retrieve = ["fields", "retrieve", "--store", &store, key, "-o"];
+    site.ok(&[&retrieve[..], &[output.to_str().unwrap()]].concat());
+    assert_eq!(std::fs::read(output).unwrap(), b"data of a field");
+    assert_eq!(site.json(&["pool", "check", &url])["problems"], json!([]));
+}
+
+#[test]
 fn damage_is_found_by_a_check() {
     let site = Site::new();
     let url = format!("posix:{}/files", site.dir.display());

@@ -50,6 +50,17 @@ fn a_pool_of_three_targets_agrees() {
     agree(esker_testing::seed(), rounds(60), &Replay::in_memory(), &subject);
 }
 
+#[test]
+fn a_posix_pool_agrees() {
+    let place = Folder(PathBuf::from(format!("/dev/shm/esker-reference-files-{}", std::process::id())));
+    esker::PosixPool::create(&place.0, false).expect("creating a pool");
+    let name = format!("posix:{}", place.0.display());
+    let pool = Pool::connect(&name, OpenMode::ReadWrite).expect("a pool");
+    let new = NewDfs { chunk_size: SMALL_CHUNKS, ..NewDfs::default() };
+    let subject = namespace::make(pool, "reference", &new);
+    agree(esker_testing::seed(), rounds(30), &Replay::in_memory(), &subject);
+}
+
 /// On the cluster that a variable names: `rados:POOL?conf=FILE`.
 #[test]
 fn a_pool_on_ceph_agrees() {

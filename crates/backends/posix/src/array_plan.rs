@@ -1,0 +1,267 @@
+//! The effect of a change on Arrays: steps that can be repeated from the first on, and then have the same result.
+use super::array::{ATTRIBUTES, ArrayFiles, FIRST, value_at_zero};
+use super::chunk::{check_range, size_differs};
+use super::form::{exists, missing_key_error};
+use esker_backend::encoding::{Parts, put_bytes, put_u32, put_u64};
+use esker_types::ops::{Cond, Update, Value, WriteOp};
+use esker_types::{Extent, FLAT_AKEY, ObjectId, Result, key_to_u64};
+use std::collections::BTreeMap;
+
+/// A step of a change of an Array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ArrayStep {
+    /// Sets or removes the value of dkey 0.
+    Value(Option<Vec<u8>>),
+    /// Writes records.
+    Write { dkey: u64, record_size: u64, extents: Vec<Extent>, data: Vec<u8> },
+    /// Removes the records of a chunk from `records` on.
+    Cut { dkey: u64, records: u64 },
+    /// Overwrites records with zeros.
+    Zero { dkey: u64, extent: Extent },
+    /// Removes the Array.
+    Punch,
+}
+
+impl ArrayStep {
+    /// Appends the step to a journal.
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Value(value) => {
+                put_u32(out, 0);
+                put_u32(out, u32::from(value.is_some()));
+                put_bytes(out, value.as_deref().unwrap_or_default());
+            }
+            Self::Write { dkey, record_size, extents, data } => {
+                put_u32(out, 1);
+                put_u64(out, *dkey);
+                put_u64(out, *record_size);
+                put_u32(out, extents.len() as u32);
+                extents.iter().for_each(|extent| put_extent(out, *extent));
+                put_bytes(out, data);
+            }
+            Self::Cut { dkey, records } => {
+                put_u32(out, 2);
+                put_u64(out, *dkey);
+                put_u64(out, *records);
+            }
+            Self::Zero { dkey, extent } => {
+                put_u32(out, 3);
+                put_u64(out, *dkey);
+                put_extent(out, *extent);
+            }
+            Self::Punch => put_u32(out, 4),
+        }
+    }
+
+    /// Decodes a step of a journal.
+    pub(super) fn take(parts: &mut Parts<'_>) -> Option<Self> {
+        Some(match parts.u32()? {
+            0 => {
+                let (is_set, value) = (parts.u32()? == 1, parts.bytes()?);
+                Self::Value(is_set.then(|| value.to_vec()))
+            }
+            1 => {
+                let (dkey, record_size, count) = (parts.u64()?, parts.u64()?, parts.u32()?);
+                let extents = (0..count).map(|_| take_extent(parts)).collect::<Option<_>>()?;
+                Self::Write { dkey, record_size, extents, data: parts.bytes()?.to_vec() }
+            }
+            2 => Self::Cut { dkey: parts.u64()?, records: parts.u64()? },
+            3 => Self::Zero { dkey: parts.u64()?, extent: take_extent(parts)? },
+            4 => Self::Punch,
+            _ => return None,
+        })
+    }
+}
+
+fn put_extent(out: &mut Vec<u8>, extent: Extent) {
+    put_u64(out, extent.start);
+    put_u64(out, extent.count);
+}
+
+fn take_extent(parts: &mut Parts<'_>) -> Option<Extent> {
+    Some(Extent::new(parts.u64()?, parts.u64()?))
+}
+
+/// The state of a dkey of an Array after the steps so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ChunkState {
+    /// Dkey 0 has a value.
+    pub(super) has_value: bool,
+    pub(super) records: u64,
+    pub(super) record_size: u64,
+}
+
+impl ChunkState {
+    fn exists(self) -> bool {
+        self.has_value || self.records > 0
+    }
+}
+
+/// The steps of a change, and the state of the dkeys that they concern.
+#[derive(Default)]
+pub(super) struct ArrayPlan {
+    chunks: BTreeMap<(ObjectId, u64), ChunkState>,
+    pub(super) steps: Vec<(ObjectId, ArrayStep)>,
+}
+
+impl ArrayPlan {
+    /// Adds the steps of a write.
+    ///
+    /// # Errors
+    /// Those of the write.
+    pub(super) fn add(&mut self, array: &ArrayFiles<'_>, op: &WriteOp<'_>) -> Result<()> {
+        match *op {
+            WriteOp::Update { dkey, cond, updates } => {
+                let dkey = key_to_u64(dkey)?;
+                match array.only_update(updates)? {
+                    Some(update) => self.update(array, dkey, cond, update),
+                    None => self.check(array, dkey, cond).map(drop),
+                }
+            }
+            WriteOp::PunchObject { cond } => self.punch(array, cond),
+            WriteOp::PunchDkey { dkey, cond } => self.punch_dkey(array, key_to_u64(dkey)?, cond),
+            WriteOp::PunchAkeys { dkey, akeys, cond } => {
+                let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);
+                match akeys.contains(&FLAT_AKEY) {
+                    _ if others && cond.has(Cond::PUNCH) => Err(missing_key_error("akey")),
+                    true => self.punch_dkey(array, key_to_u64(dkey)?, cond),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn state(&mut self, array: &ArrayFiles<'_>, dkey: u64) -> Result<&mut ChunkState> {
+        let key = (array.0.oid, dkey);
+        if !self.chunks.contains_key(&key) {
+            self.chunks.insert(key, array.state(dkey)?);
+        }
+        Ok(self.chunks.entry(key).or_default())
+    }
+
+    /// Checks conditions on the existence of a dkey.
+    fn check(
+        &mut self,
+        array: &ArrayFiles<'_>,
+        dkey: u64,
+        cond: Cond,
+    ) -> Result<&mut ChunkState> {
+        let state = self.state(array, dkey)?;
+        let (inserts, updates) =
+            (Cond::DKEY_INSERT.union(Cond::AKEY_INSERT), Cond::DKEY_UPDATE.union(Cond::AKEY_UPDATE));
+        match state.exists() {
+            true if cond.intersects(inserts) => Err(exists("dkey")),
+            false if cond.intersects(updates) => Err(missing_key_error("dkey")),
+            _ => Ok(state),
+        }
+    }
+
+    fn update(
+        &mut self,
+        array: &ArrayFiles<'_>,
+        dkey: u64,
+        cond: Cond,
+        update: &Update<'_>,
+    ) -> Result<()> {
+        let state = self.check(array, dkey, cond.union(update.cond))?;
+        let step = match (dkey, update.value) {
+            (ATTRIBUTES, Value::Single(data)) => {
+                let value = value_at_zero(array, data)?;
+                state.has_value = true;
+                ArrayStep::Value(Some(value))
+            }
+            (FIRST.., Value::Array { data, .. }) if data.is_empty() => return Ok(()),
+            (FIRST.., Value::Array { record_size, extents, data }) => {
+                check_range(record_size, extents)?;
+                if state.records > 0 && state.record_size != record_size {
+                    return Err(size_differs(record_size, state.record_size));
+                }
+                let ends = extents.iter().filter(|extent| !extent.is_empty()).map(|e| e.end());
+                state.record_size = record_size;
+                state.records = ends.fold(state.records, u64::max);
+                let (extents, data) = (extents.to_vec(), data.part(0, data.len()).into_owned());
+                ArrayStep::Write { dkey, record_size, extents, data }
+            }
+            (FIRST.., Value::PunchExtents(extents)) => {
+                extents.iter().for_each(|extent| self.cut(array.0.oid, dkey, *extent));
+                return Ok(());
+            }
+            _ => return Err(array.refuse_kind()),
+        };
+        self.steps.push((array.0.oid, step));
+        Ok(())
+    }
+
+    /// Removes records of a chunk whose state is known: at its end by a cut, elsewhere by zeros.
+    fn cut(&mut self, oid: ObjectId, dkey: u64, extent: Extent) {
+        let state = self.chunks.entry((oid, dkey)).or_default();
+        let Some(part) = extent.intersect(Extent::new(0, state.records)) else { return };
+        let step = match part.end() == state.records {
+            true => {
+                state.records = part.start;
+                ArrayStep::Cut { dkey, records: part.start }
+            }
+            false => ArrayStep::Zero { dkey, extent: part },
+        };
+        self.steps.push((oid, step));
+    }
+
+    fn punch_dkey(&mut self, array: &ArrayFiles<'_>, dkey: u64, cond: Cond) -> Result<()> {
+        let state = self.state(array, dkey)?;
+        if !state.exists() {
+            return match cond.has(Cond::PUNCH) {
+                true => Err(missing_key_error("key to be punched")),
+                false => Ok(()),
+            };
+        }
+        *state = ChunkState::default();
+        let step = match dkey {
+            ATTRIBUTES => ArrayStep::Value(None),
+            _ => ArrayStep::Cut { dkey, records: 0 },
+        };
+        self.steps.push((array.0.oid, step));
+        Ok(())
+    }
+
+    fn punch(&mut self, array: &ArrayFiles<'_>, cond: Cond) -> Result<()> {
+        let oid = array.0.oid;
+        for dkey in array.dkeys()? {
+            self.state(array, dkey)?;
+        }
+        let mut any = false;
+        for (_, state) in self.chunks.range_mut((oid, 0)..=(oid, u64::MAX)) {
+            any |= state.exists();
+            *state = ChunkState::default();
+        }
+        if !any && cond.has(Cond::PUNCH) {
+            return Err(missing_key_error("key to be punched"));
+        }
+        self.steps.push((oid, ArrayStep::Punch));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_round_trip() {
+        let extent = Extent::new(3, 4);
+        let data = vec![7; 8];
+        let steps = [
+            ArrayStep::Value(None),
+            ArrayStep::Value(Some(b"v".to_vec())),
+            ArrayStep::Write { dkey: 2, record_size: 2, extents: vec![extent], data },
+            ArrayStep::Cut { dkey: 1, records: 9 },
+            ArrayStep::Zero { dkey: 1, extent },
+            ArrayStep::Punch,
+        ];
+        let mut out = Vec::new();
+        steps.iter().for_each(|step| step.put(&mut out));
+        let sealed = esker_backend::encoding::finish(out);
+        let mut parts = Parts::sealed(&sealed).unwrap();
+        let read: Vec<_> = std::iter::from_fn(|| ArrayStep::take(&mut parts)).collect();
+        assert_eq!(read, steps);
+    }
+}

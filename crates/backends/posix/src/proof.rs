@@ -1,0 +1,158 @@
+//! Tokens of a transaction: the data that it has read, and a digest of that data. The commit computes the digests again
+//! and compares them.
+use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
+use esker_types::ops::{Fetch, ReadTokens, Wanted};
+use esker_types::{Checksum, Error, ErrorKind, Extent, ObjectId, Result};
+
+/// The first bytes of a token.
+const MAGIC: &[u8; 8] = b"ESKRREAD";
+
+/// The data of an object that a read depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    /// All keys and values.
+    Object,
+    /// The set of dkeys.
+    Dkeys,
+    /// The akeys and values of a dkey. Of a chunk of an Array, only its length and these records.
+    Dkey { dkey: Vec<u8>, extents: Vec<Extent> },
+}
+
+impl Watched {
+    /// A dkey without records.
+    pub(super) fn dkey(dkey: &[u8]) -> Self {
+        Self::Dkey { dkey: dkey.to_vec(), extents: Vec::new() }
+    }
+
+    /// A dkey, or the object if there is none.
+    pub(super) fn dkey_or_object(dkey: Option<&[u8]>) -> Self {
+        dkey.map_or(Self::Object, Self::dkey)
+    }
+
+    /// The data that fetches of a dkey read.
+    pub(super) fn fetched(dkey: &[u8], fetches: &[Fetch<'_>]) -> Self {
+        let extents = fetches.iter().flat_map(|fetch| match fetch.request.wanted {
+            Wanted::Array(extents) => extents,
+            Wanted::Single => &[],
+        });
+        Self::Dkey { dkey: dkey.to_vec(), extents: extents.copied().collect() }
+    }
+}
+
+/// A hash of data that was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Digest(u64);
+
+impl Digest {
+    /// Adds bytes and their number.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.add_number(bytes.len() as u64);
+        self.add_number(Checksum::Crc64.sum(bytes));
+    }
+
+    /// Adds a number.
+    pub(super) fn add_number(&mut self, number: u64) {
+        let both = [self.0.to_le_bytes(), number.to_le_bytes()];
+        self.0 = Checksum::Crc64.sum(both.as_flattened());
+    }
+}
+
+/// Proof of one read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Proof {
+    pub(super) oid: ObjectId,
+    pub(super) watched: Watched,
+    pub(super) digest: Digest,
+}
+
+impl Proof {
+    /// Adds the proof as a token.
+    pub(super) fn add_to(&self, tokens: &ReadTokens) {
+        let mut out = begin(MAGIC);
+        out.extend_from_slice(&self.oid.to_bytes());
+        put_u64(&mut out, self.digest.0);
+        match &self.watched {
+            Watched::Object => put_u32(&mut out, 0),
+            Watched::Dkeys => put_u32(&mut out, 1),
+            Watched::Dkey { dkey, extents } => {
+                put_u32(&mut out, 2);
+                put_bytes(&mut out, dkey);
+                put_u32(&mut out, extents.len() as u32);
+                for extent in extents {
+                    put_u64(&mut out, extent.start);
+                    put_u64(&mut out, extent.count);
+                }
+            }
+        }
+        tokens.add(&finish(out));
+    }
+
+    fn from_token(token: &[u8]) -> Option<Self> {
+        let mut parts = Parts::open(MAGIC, token)?;
+        let oid = ObjectId::from_bytes(parts.take(16)?.try_into().ok()?);
+        let digest = Digest(parts.u64()?);
+        let watched = match parts.u32()? {
+            0 => Watched::Object,
+            1 => Watched::Dkeys,
+            2 => {
+                let (dkey, count) = (parts.bytes()?.to_vec(), parts.u32()?);
+                let extents = (0..count).map(|_| Some(Extent::new(parts.u64()?, parts.u64()?)));
+                Watched::Dkey { dkey, extents: extents.collect::<Option<_>>()? }
+            }
+            _ => return None,
+        };
+        Some(Self { oid, watched, digest })
+    }
+
+    /// All proofs of a transaction.
+    ///
+    /// # Errors
+    /// `TxRestart` for a token of another backend.
+    pub(super) fn all(tokens: &ReadTokens) -> Result<Vec<Self>> {
+        let proofs: Option<_> = tokens.map(Self::from_token).into_iter().collect();
+        proofs.ok_or_else(changed)
+    }
+}
+
+/// The error for data that has changed since it was read.
+#[cold]
+pub(super) fn changed() -> Error {
+    Error::new(
+        ErrorKind::TxRestart,
+        "data read by this transaction has changed: restart the transaction",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proofs_round_trip_as_tokens() {
+        let mut digest = Digest::default();
+        digest.add(b"value");
+        let extents = vec![Extent::new(3, 4)];
+        let watched =
+            [Watched::Object, Watched::Dkeys, Watched::Dkey { dkey: b"d".to_vec(), extents }];
+        let oid = ObjectId { hi: 1, lo: 2 };
+        let proofs = watched.map(|watched| Proof { oid, watched, digest });
+        let tokens = ReadTokens::default();
+        proofs.iter().for_each(|proof| proof.add_to(&tokens));
+        assert_eq!(Proof::all(&tokens).unwrap(), proofs);
+        tokens.add(b"cut");
+        assert_eq!(Proof::all(&tokens).unwrap_err().kind(), ErrorKind::TxRestart);
+    }
+
+    #[test]
+    fn digests_depend_on_order_and_boundaries() {
+        let digest = |parts: &[&[u8]]| {
+            let mut digest = Digest::default();
+            parts.iter().for_each(|part| digest.add(part));
+            digest
+        };
+        let all: [&[&[u8]]; 5] =
+            [&[], &[b""], &[b"ab", b"c"], &[b"a", b"bc"], &[b"c", b"ab"]];
+        let digests: std::collections::HashSet<_> = all.iter().map(|it| digest(it).0).collect();
+        assert_eq!(digests.len(), all.len());
+    }
+}
