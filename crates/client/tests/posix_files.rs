@@ -296,7 +296,8 @@ fn killed_commits_are_complete_or_absent() {
     assert_eq!(committed_numbers(&container), [last + 1; 3]);
     let outside = |path: &PathBuf| !path.starts_with(site.root().join("tmp"));
     let left: Vec<_> = entries(&site.root()).into_iter().filter(outside).collect();
-    let is_left = |path: &PathBuf| path.ends_with("journal") || path.to_string_lossy().ends_with("%lock");
+    let is_left =
+        |path: &PathBuf| path.ends_with("journal") || path.to_string_lossy().ends_with("%lock");
     assert!(!left.iter().any(is_left), "{left:?}");
 }
 

@@ -307,9 +307,7 @@ impl ArrayFiles<'_> {
 /// `NotSupported` if it is too long.
 pub(super) fn value_at_zero(array: &ArrayFiles<'_>, data: Source<'_>) -> Result<Vec<u8>> {
     match data.len() > POSIX_ARRAY_VALUE_MAX {
-        true => {
-            Err(array.refused("values over 1024 bytes (POSIX_ARRAY_VALUE_MAX) at dkey 0"))
-        }
+        true => Err(array.refused("values over 1024 bytes (POSIX_ARRAY_VALUE_MAX) at dkey 0")),
         false => Ok(data.part(0, data.len()).into_owned()),
     }
 }

@@ -140,15 +140,12 @@ impl ArrayPlan {
     }
 
     /// Checks conditions on the existence of a dkey.
-    fn check(
-        &mut self,
-        array: &ArrayFiles<'_>,
-        dkey: u64,
-        cond: Cond,
-    ) -> Result<&mut ChunkState> {
+    fn check(&mut self, array: &ArrayFiles<'_>, dkey: u64, cond: Cond) -> Result<&mut ChunkState> {
         let state = self.state(array, dkey)?;
-        let (inserts, updates) =
-            (Cond::DKEY_INSERT.union(Cond::AKEY_INSERT), Cond::DKEY_UPDATE.union(Cond::AKEY_UPDATE));
+        let (inserts, updates) = (
+            Cond::DKEY_INSERT.union(Cond::AKEY_INSERT),
+            Cond::DKEY_UPDATE.union(Cond::AKEY_UPDATE),
+        );
         match state.exists() {
             true if cond.intersects(inserts) => Err(exists("dkey")),
             false if cond.intersects(updates) => Err(missing_key_error("dkey")),

@@ -151,7 +151,8 @@ impl Chunk {
     /// Overwrites the records of `extent` with zeros.
     pub(super) fn clear(&self, files: &Files, extent: Extent) -> Result<()> {
         let size = self.header.record_size;
-        let zeroed = write_zeros(&self.file, HEADER_BYTES + extent.start * size, extent.count * size);
+        let zeroed =
+            write_zeros(&self.file, HEADER_BYTES + extent.start * size, extent.count * size);
         zeroed.map_err(|error| io_error("clearing", &self.path, &error))?;
         self.sync(files)
     }

@@ -242,7 +242,8 @@ impl Journal<'_> {
         let files = self.files();
         match &record.steps[number] {
             Entry::Place(path) => {
-                let (staged, path) = (entered.join(number.to_string()), self.container.dir.join(path));
+                let (staged, path) =
+                    (entered.join(number.to_string()), self.container.dir.join(path));
                 if !files.move_to(&staged, &path)? && files::info(&staged)?.is_some() {
                     self.make_parent(&path)?;
                     files.move_to(&staged, &path)?;
@@ -284,7 +285,9 @@ impl Journal<'_> {
     /// Completes a commit whose process has died, or whose locks have expired.
     fn complete(&self, entered: &Path) -> Result<()> {
         let locks = &self.directory.journal_locks;
-        let Some(_lock) = Lock::take(locks, self.files(), &self.path())? else { return Err(gone()) };
+        let Some(_lock) = Lock::take(locks, self.files(), &self.path())? else {
+            return Err(gone());
+        };
         let Some(record) = self.record(entered)? else { return Ok(()) };
         (0..record.steps.len()).try_for_each(|number| self.apply(entered, &record, number))?;
         self.leave(entered)
@@ -338,5 +341,212 @@ impl Journal<'_> {
             pause = (pause * 2).min(PAUSES.1);
         }
         Err(busy(entered))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::{Opened, Posix};
+    use crate::pool::{PosixPool, PosixUrl};
+    use esker_backend::{NewContainer, OpenContainer, Pool};
+    use esker_types::info::{ContainerRef, OpenMode};
+    use esker_types::ops::{
+        Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+    };
+    use esker_types::{FLAT_AKEY, ObjectClass, ObjectType};
+    use std::sync::Arc;
+
+    /// A pool with a container, removed when the test ends.
+    struct Site(PathBuf);
+
+    impl Site {
+        fn new(name: &str) -> Self {
+            let name = format!("esker-journal-{name}-{}", std::process::id());
+            let site = Self(std::env::temp_dir().join(name));
+            PosixPool::create(&site.0, false).unwrap();
+            site.pool().create_container(&NewContainer::named("c")).wait().unwrap();
+            site
+        }
+
+        fn pool(&self) -> Posix {
+            let url = PosixUrl { path: self.0.clone(), fsync: None };
+            Posix::open(&url, OpenMode::ReadWrite).unwrap()
+        }
+
+        /// An opening of the container, like that of another process.
+        fn opened(&self) -> Opened {
+            let pool = self.pool().0;
+            let meta = pool.directory.find(ContainerRef::Label("c")).unwrap();
+            let container = pool.note(&meta);
+            let info = container.info(&meta);
+            Opened { pool: Arc::clone(&pool), container, info }
+        }
+
+        fn is_clean(&self) -> bool {
+            let opened = self.opened();
+            let names = files::names_in(&opened.container.dir).unwrap();
+            !names.iter().any(|name| name == JOURNAL || name.ends_with("%lock"))
+        }
+    }
+
+    impl Drop for Site {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn oid(number: u64, otype: ObjectType) -> ObjectId {
+        ObjectId::generate(0, number, otype, ObjectClass::S1)
+    }
+
+    /// A general object, whose dkeys `d` and `gone` change, a Key-Value and an Array.
+    fn oids() -> [ObjectId; 3] {
+        let types = [ObjectType::MultiHashed, ObjectType::KvHashed, ObjectType::ArrayByte];
+        types.map(|otype| oid(7, otype))
+    }
+
+    /// Calls `work` with writes that set all objects to a number. They remove `gone` if the number is odd.
+    fn with_writes<T>(number: u8, work: impl FnOnce(&[Write<'_>]) -> T) -> T {
+        let [general, kv, array] = oids();
+        let (text, extents, chunk) =
+            ([number], [esker_types::Extent::new(0, 1)], 1u64.to_ne_bytes());
+        let single = Value::Single(Source::One(&text));
+        let records = Value::Array { record_size: 1, extents: &extents, data: Source::One(&text) };
+        let update = |akey, value| [Update { akey, value, cond: Cond::NONE }];
+        let (in_general, in_kv) = (update(b"a", single), update(FLAT_AKEY, single));
+        let in_array = update(FLAT_AKEY, records);
+        let cond = Cond::NONE;
+        let gone = match number % 2 {
+            0 => WriteOp::Update { dkey: b"gone", cond, updates: &in_general },
+            _ => WriteOp::PunchDkey { dkey: b"gone", cond },
+        };
+        work(&[
+            Write { oid: general, op: WriteOp::Update { dkey: b"d", cond, updates: &in_general } },
+            Write { oid: general, op: gone },
+            Write { oid: kv, op: WriteOp::Update { dkey: b"d", cond, updates: &in_kv } },
+            Write { oid: array, op: WriteOp::Update { dkey: &chunk, cond, updates: &in_array } },
+        ])
+    }
+
+    fn write(opened: &Opened, number: u8) {
+        with_writes(number, |writes| opened.write(Change::from_writes(writes)).wait()).unwrap();
+    }
+
+    fn fetch(opened: &Opened, oid: ObjectId, dkey: &[u8], mut akey: Fetch<'_>) -> u64 {
+        let akeys = std::slice::from_mut(&mut akey);
+        let mut dkeys = [DkeyFetch { dkey, cond: Cond::NONE, akeys }];
+        opened.fetch(oid, &mut dkeys, ReadAt::LATEST).wait().unwrap();
+        akey.reply.size
+    }
+
+    /// The number in each object, and whether `gone` exists.
+    fn read(opened: &Opened) -> ([u8; 3], bool) {
+        let [general, kv, array] = oids();
+        let mut numbers = [[0]; 3];
+        let [in_general, in_kv, in_array] = &mut numbers;
+        fetch(opened, general, b"d", Fetch::single(b"a", Sink::One(in_general)));
+        fetch(opened, kv, b"d", Fetch::single(FLAT_AKEY, Sink::One(in_kv)));
+        let extents = [esker_types::Extent::new(0, 1)];
+        let records = Fetch::array(FLAT_AKEY, 1, &extents, Sink::One(in_array));
+        fetch(opened, array, &1u64.to_ne_bytes(), records);
+        let gone = fetch(opened, general, b"gone", Fetch::single(b"a", Sink::None));
+        (numbers.map(|[number]| number), gone > 0)
+    }
+
+    /// Commits number 1 as a process that dies after `steps` steps: staging, the commit, each application. True if there
+    /// are more steps.
+    fn die_after(opened: &Opened, steps: usize) -> (bool, PathBuf, Record) {
+        let journal = Journal { directory: &opened.pool.directory, container: &opened.container };
+        let plan = with_writes(1, |writes| {
+            Plan::of(&opened.pool.directory, &opened.container, writes).unwrap()
+        });
+        let mut record = journal.record_of(&plan).unwrap();
+        record.owner = owner::ended();
+        let staged = journal.stage(&plan, &record).unwrap();
+        if steps == 0 {
+            return (true, staged, record);
+        }
+        let entered = journal.enter(&staged).unwrap();
+        let applied = (steps - 1).min(record.steps.len());
+        (0..applied).for_each(|number| journal.apply(&entered, &record, number).unwrap());
+        (applied + 1 == steps, entered, record)
+    }
+
+    #[test]
+    fn crash_at_any_step_of_a_commit_leaves_old_or_new() {
+        let (old, new) = (([0; 3], true), ([1; 3], false));
+        for next in ["a reader", "a writer"] {
+            for steps in 0.. {
+                let site = Site::new(&format!("crash-{}-{steps}", next.len()));
+                write(&site.opened(), 0);
+                let (more, ..) = die_after(&site.opened(), steps);
+                let other = site.opened();
+                if next == "a writer" {
+                    write(&other, 2);
+                    assert_eq!(read(&other), ([2; 3], true), "{steps} steps");
+                } else {
+                    let expected = if steps == 0 { old } else { new };
+                    assert_eq!(read(&other), expected, "{steps} steps");
+                }
+                assert!(site.is_clean(), "{next} after {steps} steps");
+                if !more {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// A process that was stopped in a commit, which others have completed, moves and removes no newer files.
+    #[test]
+    fn stopped_process_undoes_nothing_when_it_continues() {
+        let site = Site::new("stopped");
+        write(&site.opened(), 0);
+        let stopped = site.opened();
+        let (_, entered, record) = die_after(&stopped, 1);
+        assert_eq!(read(&site.opened()), ([1; 3], false));
+        write(&site.opened(), 2);
+        let journal = Journal { directory: &stopped.pool.directory, container: &stopped.container };
+        for number in 0..record.steps.len() {
+            if !matches!(record.steps[number], Entry::Array(..)) {
+                journal.apply(&entered, &record, number).unwrap();
+            }
+        }
+        journal.leave(&entered).unwrap();
+        assert_eq!(read(&site.opened()), ([2; 3], true));
+    }
+
+    #[test]
+    fn records_round_trip_and_stay_inside_their_container() {
+        let [general, kv, array] = oids();
+        let record = Record {
+            owner: "node 1 2".to_owned(),
+            oids: BTreeSet::from([general, kv, array]),
+            steps: vec![
+                Entry::Place("object/key".to_owned()),
+                Entry::Remove("object/other".to_owned()),
+                Entry::Array(array, ArrayStep::Cut { dkey: 1, records: 2 }),
+            ],
+        };
+        assert_eq!(Record::from_bytes(&record.to_bytes()).as_ref(), Some(&record));
+        for path in ["key", "/object/key", "../key", "object/..", "object/key/more", ""] {
+            let bad = Record {
+                steps: vec![Entry::Place(path.to_owned())],
+                ..Record::from_bytes(&record.to_bytes()).unwrap()
+            };
+            assert_eq!(Record::from_bytes(&bad.to_bytes()), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn fuzz_journal() {
+        let step = ArrayStep::Write { dkey: 1, record_size: 1, extents: Vec::new(), data: vec![1] };
+        let steps = vec![Entry::Place("a/b".to_owned()), Entry::Array(oids()[2], step)];
+        let record = Record { owner: "o".to_owned(), oids: BTreeSet::from(oids()), steps };
+        let mut bytes = record.to_bytes();
+        bytes.truncate(bytes.len() - 4);
+        esker_testing::fuzz("journal", &[bytes], |body| {
+            let _ = Record::from_bytes(&finish(body.to_vec()));
+        });
     }
 }

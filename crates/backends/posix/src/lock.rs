@@ -20,7 +20,8 @@ pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// Time to wait for a lock before giving up.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 /// First and longest pause between two attempts to take a lock.
-pub(super) const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
+pub(super) const PAUSES: (Duration, Duration) =
+    (Duration::from_micros(50), Duration::from_millis(5));
 /// Number of locks among which the threads of a process are spread, so that they do not contend for lock files.
 const THREAD_LOCKS: usize = 64;
 

@@ -51,6 +51,7 @@ impl Posix {
         let (thread_locks, journal_locks) = (ThreadLocks::new(), ThreadLocks::new());
         let directory = PoolDirectory { root, files, thread_locks, journal_locks };
         if mode != OpenMode::ReadOnly {
+            PosixPool::upgrade(&directory.root, &directory.files)?;
             sweep(&directory);
         }
         Ok(Self(Arc::new(Shared { directory, table: Table::default(), pool })))

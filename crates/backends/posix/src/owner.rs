@@ -47,6 +47,12 @@ pub(super) fn has_ended(line: &str) -> bool {
     }
 }
 
+/// The line of a process of this node that has ended.
+#[cfg(test)]
+pub(super) fn ended() -> String {
+    format!("{} {} 1", node(), std::process::id())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,7 +62,7 @@ mod tests {
         let own = own();
         assert_eq!(own.split_whitespace().count(), 3, "{own}");
         assert!(!has_ended(&own) && !has_ended("") && !has_ended("elsewhere/1 1 1"));
-        assert!(has_ended(&format!("{} {} 1", node(), std::process::id())));
+        assert!(has_ended(&ended()));
         let piped = std::process::Stdio::piped();
         let mut child = std::process::Command::new("cat").stdin(piped).spawn().unwrap();
         let start = start_of(child.id()).unwrap();

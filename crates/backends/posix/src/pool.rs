@@ -1,5 +1,5 @@
 //! The directory of a pool: its layout, creation and URL.
-use super::files::{self, io_error};
+use super::files::{self, Files, io_error};
 use esker_os::directory::{self, Kind};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::fs::{self, File};
@@ -20,7 +20,9 @@ pub(super) const TMP: &str = "tmp";
 pub(super) const META: &str = "meta";
 
 /// Version of the layout, recorded in the superblock.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
+/// The version before, whose processes know no journal.
+const WITHOUT_JOURNAL: &str = "1";
 
 /// The content of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +119,20 @@ impl PosixPool {
         written.map_err(|error| io_error("writing", &superblock, &error))
     }
 
+    /// Marks a pool without a journal as one of this version, so that earlier releases do not open it any more.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub(super) fn upgrade(path: &Path, files: &Files) -> Result<()> {
+        let superblock = path.join(SUPERBLOCK);
+        let text = files::read(&superblock)?.unwrap_or_default();
+        let line = |format: &str| format!("format = {format}\n");
+        let Some(rest) = text.strip_prefix(line(WITHOUT_JOURNAL).as_bytes()) else { return Ok(()) };
+        let new = [line(FORMAT).as_bytes(), rest].concat();
+        let file = files.temporary(|file| files::write_parts(file, &[&new]))?;
+        files.replace(&file, &superblock).map(drop)
+    }
+
     /// Reads the superblock of the pool at `path`.
     ///
     /// # Errors
@@ -129,7 +145,7 @@ impl PosixPool {
             let mut lines = text.lines().filter_map(|line| line.split_once(" = "));
             lines.find(|(known, _)| *known == name).map(|(_, value)| value)
         };
-        if value("format").is_some_and(|format| format != FORMAT) {
+        if value("format").is_some_and(|format| ![FORMAT, WITHOUT_JOURNAL].contains(&format)) {
             let message = format!(
                 "{}: its format is not supported by this release: use a newer release",
                 superblock.display()
@@ -169,6 +185,7 @@ fn no_pool(path: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::info::OpenMode;
 
     #[test]
     fn urls_name_a_directory_and_options() {
@@ -181,6 +198,26 @@ mod tests {
         for bad in ["posix:", "posix:/a?sync", "posix:?fsync=on"] {
             assert_eq!(PosixUrl::parse(bad).unwrap_err().kind(), ErrorKind::BadPath);
         }
+    }
+
+    #[test]
+    fn pools_of_the_first_version_are_upgraded_when_they_are_opened_for_writing() {
+        let path = std::env::temp_dir().join(format!("esker-posix-upgrade-{}", std::process::id()));
+        let pool = PosixPool::create(&path, false).unwrap();
+        let superblock = path.join(SUPERBLOCK);
+        let text = fs::read_to_string(&superblock).unwrap();
+        assert!(text.starts_with("format = 2\n"), "{text}");
+        fs::write(&superblock, text.replace("format = 2", "format = 1")).unwrap();
+        let url = PosixUrl { path: path.clone(), fsync: None };
+        for (mode, format) in [(OpenMode::ReadOnly, "1"), (OpenMode::ReadWrite, "2")] {
+            drop(crate::Posix::open(&url, mode).unwrap());
+            let now = fs::read_to_string(&superblock).unwrap();
+            assert_eq!(now, text.replace("format = 2", &format!("format = {format}")));
+            assert_eq!(PosixPool::read(&path).unwrap(), pool);
+        }
+        fs::write(&superblock, text.replace("format = 2", "format = 3")).unwrap();
+        assert_eq!(PosixPool::read(&path).unwrap_err().kind(), ErrorKind::Incompatible);
+        fs::remove_dir_all(path).unwrap();
     }
 
     #[test]

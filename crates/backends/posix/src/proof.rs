@@ -150,8 +150,7 @@ mod tests {
             parts.iter().for_each(|part| digest.add(part));
             digest
         };
-        let all: [&[&[u8]]; 5] =
-            [&[], &[b""], &[b"ab", b"c"], &[b"a", b"bc"], &[b"c", b"ab"]];
+        let all: [&[&[u8]]; 5] = [&[], &[b""], &[b"ab", b"c"], &[b"a", b"bc"], &[b"c", b"ab"]];
         let digests: std::collections::HashSet<_> = all.iter().map(|it| digest(it).0).collect();
         assert_eq!(digests.len(), all.len());
     }

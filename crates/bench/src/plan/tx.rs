@@ -28,7 +28,7 @@ that were refused and repeated. The limit is pwrite and pread of the same blocks
 with two blocks.
 
 With --verify, an unmeasured phase compares the values that another process has put with what was written, and the sum of \
-the counters with the number of transactions. A pool without transactions (posix:) is refused.
+the counters with the number of transactions.
 
 Examples:
   esker bench tx --procs 1,2,4

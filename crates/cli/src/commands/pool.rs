@@ -42,8 +42,8 @@ pub(crate) enum PoolCommand {
 /// medium: memory (tmpfs, DAX) or block. Network file systems are refused.
 ///
 /// NAME may also be the URL of another kind of pool. posix:/path/NAME is a pool of plain files on any file system,
-/// network file systems included. It reserves no space, has no snapshots and no transactions, and takes no option but
-/// --fsync. rados:CEPH_POOL?conf=FILE is a pool on Ceph, which takes no option.
+/// network file systems included. It reserves no space, has no snapshots, and takes no option but --fsync.
+/// rados:CEPH_POOL?conf=FILE is a pool on Ceph, which takes no option.
 ///
 /// --hosts, --hostfile or --job create one pool over several nodes, with the given size on each, and start an engine on
 /// each of them. `esker pool destroy` ends the engines.

@@ -77,7 +77,8 @@ fn file_systems_and_fields_are_kept_in_a_pool_of_files() {
     site.ok(&["fs", "check", &home]);
 
     let field = site.file("field", b"data of a field");
-    let key = "class=od,expver=1,stream=oper,date=20240610,time=0,type=fc,levtype=sfc,step=3,param=167";
+    let key =
+        "class=od,expver=1,stream=oper,date=20240610,time=0,type=fc,levtype=sfc,step=3,param=167";
     let (store, output) = (format!("{url}/fields"), site.dir.join("output"));
     site.ok(&["fields", "archive", "--store", &store, "--key", key, &field]);
     assert!(site.ok(&["fields", "list", "--store", &store]).contains("step=3"));

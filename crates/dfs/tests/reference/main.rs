@@ -52,7 +52,8 @@ fn a_pool_of_three_targets_agrees() {
 
 #[test]
 fn a_posix_pool_agrees() {
-    let place = Folder(PathBuf::from(format!("/dev/shm/esker-reference-files-{}", std::process::id())));
+    let place =
+        Folder(PathBuf::from(format!("/dev/shm/esker-reference-files-{}", std::process::id())));
     esker::PosixPool::create(&place.0, false).expect("creating a pool");
     let name = format!("posix:{}", place.0.display());
     let pool = Pool::connect(&name, OpenMode::ReadWrite).expect("a pool");
