@@ -108,7 +108,7 @@ impl ArrayPlan {
     /// Adds the steps of a write.
     ///
     /// # Errors
-    /// Those of the write.
+    /// The errors of the write.
     pub(super) fn add(&mut self, array: &ArrayFiles<'_>, op: &WriteOp<'_>) -> Result<()> {
         match *op {
             WriteOp::Update { dkey, cond, updates } => {

@@ -69,7 +69,7 @@ impl Opened {
             // A commit of a dead process that is completed later would undo this write.
             while !self.journal().is_settled(write.oid)? {}
             let object = Object::new(&self.pool.directory, &self.container, write.oid);
-            epoch = match Kind::of(write.oid) {
+            epoch = match Kind::from_oid(write.oid) {
                 Kind::Array => ArrayFiles(object).write(&write.op)?,
                 _ => KvDirectory(object).write(&write.op)?,
             };
@@ -93,7 +93,7 @@ impl Opened {
         let locks = self.lock(&oids)?;
         self.journal().complete_left(&oids)?;
         self.verify(held)?;
-        let plan = Plan::of(&self.pool.directory, &self.container, change.writes)?;
+        let plan = Plan::compute(&self.pool.directory, &self.container, change.writes)?;
         let (epoch, punched) = (plan.epoch, plan.punched.clone());
         self.journal().carry_out(&locks, plan)?;
         // Fails if keys were added.
@@ -125,5 +125,5 @@ impl Opened {
 /// True if a change needs no commit: each of its writes takes effect at once, and they need not do so together.
 fn is_plain(change: &Change<'_>) -> bool {
     let together = change.writes.len() > 1 && !change.one_by_one;
-    !together && change.writes.iter().all(|write| Kind::of(write.oid) != Kind::General)
+    !together && change.writes.iter().all(|write| Kind::from_oid(write.oid) != Kind::General)
 }

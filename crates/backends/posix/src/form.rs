@@ -47,7 +47,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// The representation that the type of an object determines.
-    pub(super) fn of(oid: ObjectId) -> Self {
+    pub(super) fn from_oid(oid: ObjectId) -> Self {
         match oid.object_type() {
             Some(otype) if otype.is_kv() => Self::Kv,
             Some(otype) if otype.is_array() => Self::Array,
@@ -84,7 +84,7 @@ pub(super) fn form<'a>(
     oid: ObjectId,
 ) -> Box<dyn Form + 'a> {
     let object = Object::new(directory, container, oid);
-    match Kind::of(oid) {
+    match Kind::from_oid(oid) {
         Kind::Kv => Box::new(KvDirectory(object)),
         Kind::Array => Box::new(ArrayFiles(object)),
         Kind::General => Box::new(General(object)),

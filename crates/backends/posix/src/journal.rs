@@ -459,7 +459,7 @@ mod tests {
     fn die_after(opened: &Opened, steps: usize) -> (bool, PathBuf, Record) {
         let journal = Journal { directory: &opened.pool.directory, container: &opened.container };
         let plan = with_writes(1, |writes| {
-            Plan::of(&opened.pool.directory, &opened.container, writes).unwrap()
+            Plan::compute(&opened.pool.directory, &opened.container, writes).unwrap()
         });
         let mut record = journal.record_of(&plan).unwrap();
         record.owner = owner::ended();

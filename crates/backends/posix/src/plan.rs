@@ -72,22 +72,22 @@ impl Plan {
     /// Computes the effect of `writes`, in order: each sees those before it.
     ///
     /// # Errors
-    /// Those of the writes: then nothing has changed.
-    pub(super) fn of(
+    /// The errors of the writes: then nothing has changed.
+    pub(super) fn compute(
         directory: &PoolDirectory,
         container: &Container,
         writes: &[Write<'_>],
     ) -> Result<Self> {
         let object = |oid| Object::new(directory, container, oid);
         let mut dkeys = Dkeys::default();
-        for write in writes.iter().filter(|write| Kind::of(write.oid) == Kind::General) {
+        for write in writes.iter().filter(|write| Kind::from_oid(write.oid) == Kind::General) {
             dkeys.load(&General(object(write.oid)), &write.op)?;
         }
         let epoch = Epoch::after(dkeys.latest());
         let (mut files, mut arrays) = (NewFiles::default(), ArrayPlan::default());
         let mut overlay = Overlay::new(&dkeys.tree, epoch);
         for write in writes {
-            match Kind::of(write.oid) {
+            match Kind::from_oid(write.oid) {
                 Kind::General => overlay.write(write)?,
                 Kind::Kv => KvDirectory(object(write.oid)).plan(&write.op, &mut files)?,
                 Kind::Array => arrays.add(&ArrayFiles(object(write.oid)), &write.op)?,
