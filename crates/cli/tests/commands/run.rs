@@ -174,7 +174,7 @@ fn only_programs_that_access_the_mount_point_load_the_file_system() {
                   count cat /esker/a /proc/self/maps";
     let found = shell(&site, script);
     let counts: Vec<u32> = found.lines().map(|line| line.parse().unwrap()).collect();
-    assert!(matches!(counts[..], [0, 0, 1..]), "{found}");
+    assert!(matches!(counts[..], [0, 0, more] if more > 0), "{found}");
 }
 
 /// Without a copy, and for reading only: each has the bytes of an export, also for programs that inherit it open.
