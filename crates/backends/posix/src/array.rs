@@ -146,8 +146,8 @@ impl ArrayFiles<'_> {
         }
         digest.add_number(chunk.header.record_size);
         digest.add_number(all.count);
-        let parts = extents.iter().filter_map(|extent| extent.intersect(all));
-        parts.into_iter().try_for_each(|part| digest_records(&chunk, part, digest))
+        let mut parts = extents.iter().filter_map(|extent| extent.intersect(all));
+        parts.try_for_each(|part| digest_records(&chunk, part, digest))
     }
 
     /// Sets the value of dkey 0. The attributes determine the record size.

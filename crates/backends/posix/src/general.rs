@@ -173,10 +173,8 @@ impl Dkeys {
         for key in dkeys {
             let Some(path) = self.paths.remove(&key) else { continue };
             let (oid, dkey) = key;
-            let content = match self.tree.dkey(oid, &dkey, Epoch::MAX).next() {
-                Some(_) => Some(bundle::to_bytes(&self.tree, oid, &dkey)),
-                None => None,
-            };
+            let first = self.tree.dkey(oid, &dkey, Epoch::MAX).next();
+            let content = first.map(|_| bundle::to_bytes(&self.tree, oid, &dkey));
             if content.as_ref().is_some_and(|bytes| bytes.len() as u64 > POSIX_DKEY_MAX) {
                 return Err(too_large(&path));
             }
