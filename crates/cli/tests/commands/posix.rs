@@ -67,14 +67,13 @@ fn file_systems_and_fields_are_kept_in_a_pool_of_files() {
     std::fs::create_dir_all(tree.join("sub")).unwrap();
     std::fs::write(tree.join("sub/data"), support::noise(3_000_001)).unwrap();
     std::fs::write(tree.join("empty"), b"").unwrap();
-    let (home, sub) = (format!("{url}/home"), format!("{url}/home/tree/sub"));
-    site.ok(&["fs", "import", tree.to_str().unwrap(), &home]);
-    assert_eq!(site.ok(&["fs", "ls", &sub]), "data\n");
-    site.ok(&["fs", "mv", &format!("{sub}/data"), &format!("{url}/home/tree/moved")]);
-    let moved = format!("{url}/home/tree/moved");
-    site.ok(&["fs", "export", &moved, back.to_str().unwrap()]);
+    let at = |path: &str| format!("{url}/home:{path}");
+    site.ok(&["fs", "import", tree.to_str().unwrap(), &at("/tree")]);
+    assert_eq!(site.ok(&["fs", "ls", &at("/tree/sub")]), "data\n");
+    site.ok(&["fs", "mv", &at("/tree/sub/data"), &at("/tree/moved")]);
+    site.ok(&["fs", "export", &at("/tree/moved"), back.to_str().unwrap()]);
     assert!(std::fs::read(back).unwrap() == support::noise(3_000_001));
-    site.ok(&["fs", "check", &home]);
+    site.ok(&["fs", "check", &format!("{url}/home")]);
 
     let field = site.file("field", b"data of a field");
     let key =
