@@ -101,6 +101,11 @@ pub trait Pool: Metadata {
     /// Capabilities of this backend.
     fn capabilities(&self) -> Capabilities;
 
+    /// Number of nodes that store the objects of this pool.
+    fn nodes(&self) -> u32 {
+        1
+    }
+
     /// Name, space and state of the pool.
     fn info(&self) -> Reply<'_, PoolInfo>;
 

@@ -1,4 +1,6 @@
 //! Requests per operation on files over nodes, counted at the engines: the number does not grow with that of the nodes.
+mod fields;
+
 use dfs::{Create, Dfs, File, Follow, MountOptions, NewDfs, Node, Open, Resolved, XattrMode};
 use esker::backend::NewContainer;
 use esker::types::info::{OpenMode, Part};

@@ -137,6 +137,12 @@ impl Container {
         self.0.opened.node_of(oid, dkey)
     }
 
+    /// Number of nodes that store its objects; 1 unless it is in a pool over nodes.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        self.0.pool.nodes()
+    }
+
     /// Reserves `count` consecutive numbers that no other client of the container gets, for use in the lower word of
     /// object ids. Returns the first.
     ///

@@ -49,6 +49,12 @@ impl Pool {
         self.backend.capabilities()
     }
 
+    /// Number of nodes that store its objects; 1 unless it is a pool over nodes.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        self.backend.nodes()
+    }
+
     /// The backend's pool.
     #[must_use]
     pub fn backend(&self) -> &Arc<dyn backend::Pool> {

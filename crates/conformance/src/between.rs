@@ -122,6 +122,10 @@ impl<W: Interceptor> Pool for PoolBetween<W> {
         self.interceptor.capabilities(self.inner.capabilities())
     }
 
+    fn nodes(&self) -> u32 {
+        self.inner.nodes()
+    }
+
     fn info(&self) -> Reply<'_, PoolInfo> {
         self.interceptor.pass(|| self.inner.info())
     }

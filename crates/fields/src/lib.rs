@@ -29,5 +29,5 @@ pub use request::Selection;
 pub use schema::{Schema, Split};
 pub use store::{
     Checked, Counted, Field, FieldLocation, FieldStore, FieldWriter, Found, Holder, Listed, Lost,
-    Moved, Moving, Purged, Stats, Watch, Wiped, bytes_of, read_ahead, read_together,
+    Moved, Moving, NewFields, Purged, Stats, Watch, Wiped, bytes_of, read_ahead, read_together,
 };

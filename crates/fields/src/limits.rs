@@ -39,6 +39,13 @@ pub const FIELD_BYTES_MAX: u64 = 1 << 40;
 /// Most fields of a writer that wait for its flush.
 pub const PENDING_MAX: usize = 1 << 20;
 
+/// Most stripes of the index of a database.
+pub const INDEX_STRIPES_MAX: u32 = 64;
+
+/// Most stripes of the index of a database, unless more are asked for. Without that, a store in a pool over nodes has one
+/// for each node.
+pub const INDEX_STRIPES_DEFAULT_MAX: u32 = 16;
+
 /// Most restarts of a change because of conflicts.
 pub const RESTARTS_MAX: u32 = 1000;
 

@@ -24,7 +24,7 @@ pub struct Checked {
 pub struct Lost {
     /// Key of the field, or of the database.
     pub key: Key,
-    /// True for a database: the names of its fields are lost, too.
+    /// True for a database: the names of its fields, or of those in a stripe of its index, are lost, too.
     pub is_database: bool,
     /// The cause.
     pub why: String,
@@ -69,15 +69,24 @@ impl FieldStore {
         data: bool,
         checked: &mut Checked,
     ) -> Result<()> {
-        let Some(index) = self.index_of(name)? else { return Ok(()) };
-        // A listing of dkeys omits those of a lost node, but this listing fails.
-        all_akeys(&index, layout::FLUSHES)?;
+        let Some(mut index) = self.index_of(name)? else { return Ok(()) };
+        let mut lost = Ok(());
+        for stripe in 0..index.count() as u8 {
+            // A listing of dkeys omits those of a lost node, but this listing fails.
+            match all_akeys(index.stripe(stripe)?, layout::FLUSHES) {
+                Err(error) if is_damage(&error) => {
+                    index = index.without(stripe);
+                    lost = Err(error);
+                }
+                other => other.map(drop)?,
+            }
+        }
         for level in levels_of(&index, key, selection, false)? {
             level.visit_all(selection, &mut |listed| {
                 self.check_field(listed, data, checked).map(|()| true)
             })?;
         }
-        Ok(())
+        lost
     }
 
     fn check_field(&self, listed: Listed, data: bool, checked: &mut Checked) -> Result<()> {

@@ -9,8 +9,12 @@ const FIELD: u64 = 3;
 const MARKER: u64 = 4;
 const BEGINNING: u64 = 5;
 
-/// Its key for the schema.
+/// Its keys for the schema and for the number of stripes.
 pub(crate) const BEGUN: &[u8] = b"schema";
+pub(crate) const BEGUN_STRIPES: &[u8] = b"stripes";
+
+/// Most stripes of an index.
+pub(crate) const STRIPES_MAX: u32 = crate::limits::INDEX_STRIPES_MAX;
 
 /// Dkeys of the catalogue.
 pub(crate) const DATABASES: &[u8] = b"databases";
@@ -23,6 +27,8 @@ pub(crate) const PROPERTY: &str = "prop:";
 pub(crate) const VERSION: &str = "prop:fields_layout";
 /// Property with the text of the schema.
 pub(crate) const SCHEMA: &str = "prop:fields_schema";
+/// Property with the number of stripes of new indexes. Stores of version 3 have it.
+pub(crate) const STRIPES: &str = "prop:fields_stripes";
 
 /// Version of the layout of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +38,19 @@ pub(crate) enum Version {
     One,
     /// The objects with the names of fields have hashed dkeys and akeys.
     Two,
+    /// Like version 2. An index may have several stripes, each an object.
+    Three,
 }
 
 impl Version {
-    /// The version of new stores.
-    pub(crate) const NEW: Self = Self::Two;
+    /// The version of a new store whose indexes have this many stripes. Earlier releases read stores with one.
+    pub(crate) fn for_stripes(stripes: u32) -> Self {
+        if stripes == 1 { Self::Two } else { Self::Three }
+    }
 
     /// The version that a property names, if this release knows it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        [Self::One, Self::Two].into_iter().find(|version| version.text() == text)
+        [Self::One, Self::Two, Self::Three].into_iter().find(|version| version.text() == text)
     }
 
     /// The value of the property.
@@ -48,13 +58,14 @@ impl Version {
         match self {
             Self::One => "1",
             Self::Two => "2",
+            Self::Three => "3",
         }
     }
 
     fn otype(self) -> ObjectType {
         match self {
             Self::One => ObjectType::KvHashed,
-            Self::Two => ObjectType::MultiHashed,
+            Self::Two | Self::Three => ObjectType::MultiHashed,
         }
     }
 
@@ -63,7 +74,7 @@ impl Version {
         on_one_target(container, self.otype(), CATALOGUE, 0)
     }
 
-    /// Id of the index with a number.
+    /// Id of the index, or of the stripe of an index, with a number.
     pub(crate) fn index_oid(self, container: &Container, number: u64) -> Result<ObjectId> {
         Ok(on_one_target(container, self.otype(), INDEX, number)?.oid())
     }

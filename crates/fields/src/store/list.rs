@@ -1,11 +1,12 @@
 //! Listing fields.
 use super::layout::{self, Dkey};
 use super::location::FieldLocation;
-use super::{FieldStore, all_dkeys, each_akey, fetch_many};
+use super::FieldStore;
+use super::index::Index;
 use crate::request::Selection;
 use crate::schema::{self, Presence};
 use crate::{Axes, Key, Schema};
-use esker::{Access, Object};
+use esker::Access;
 use esker_types::{Error, ErrorKind, Result};
 
 /// A field of the store.
@@ -20,7 +21,7 @@ pub struct Listed {
 /// The current or the masked fields of one index.
 pub(super) struct Level {
     schema: Schema,
-    pub(super) object: Object,
+    pub(super) stripes: Index,
     /// Key of the database, and of database and index together.
     pub(super) database: Key,
     key: Key,
@@ -111,13 +112,13 @@ impl FieldStore {
 
 /// The indexes of a database that a selection matches.
 pub(super) fn levels_of(
-    object: &Object,
+    stripes: &Index,
     database: &Key,
     selection: &Selection,
     masked: bool,
 ) -> Result<Vec<Level>> {
     let mut found = Vec::new();
-    for dkey in all_dkeys(object)? {
+    for dkey in stripes.dkeys()? {
         let index = match Dkey::parse(&dkey) {
             Some(Dkey::Current(index)) if !masked => index,
             Some(Dkey::Masked(index)) if masked => index,
@@ -127,8 +128,8 @@ pub(super) fn levels_of(
         let schema = selection.schema().clone();
         let key = joined(&schema, database, index).map_err(|_| unreadable(database, &dkey))?;
         if selection.may_match(&key) {
-            let (object, database) = (object.clone(), database.clone());
-            found.push(Level { schema, object, database, key, dkey, masked });
+            let (stripes, database) = (stripes.clone(), database.clone());
+            found.push(Level { schema, stripes, database, key, dkey, masked });
         }
     }
     Ok(found)
@@ -170,9 +171,9 @@ impl Level {
         selection: &Selection,
         mut visit: impl FnMut(&[(Key, &[u8])]) -> Result<()>,
     ) -> Result<()> {
-        each_akey(&self.object, &self.dkey, |batch| {
+        self.stripes.each_akey(&self.dkey, |batch| {
             let mut found = Vec::new();
-            for akey in batch.iter() {
+            for &akey in batch {
                 let key = self.whole(akey).ok_or_else(|| unreadable(&self.key, akey))?;
                 if selection.matches(&key) {
                     found.push((key, akey));
@@ -188,7 +189,7 @@ impl Level {
         mut visit: impl FnMut(&str, &mut dyn Iterator<Item = &str>) -> Result<()>,
     ) -> Result<()> {
         let index = std::str::from_utf8(&self.dkey[1..]).unwrap_or_default();
-        each_akey(&self.object, &self.dkey, |batch| {
+        self.stripes.each_akey(&self.dkey, |batch| {
             let data = batch
                 .iter()
                 .map(|akey| self.datum(akey).ok_or_else(|| unreadable(&self.key, akey)));
@@ -235,7 +236,7 @@ impl Level {
         visit: &mut impl FnMut(Listed) -> Result<bool>,
     ) -> Result<bool> {
         let names: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
-        let locations = fetch_many(&self.object, &self.dkey, &names, Access::Latest)?;
+        let locations = self.stripes.fetch_many(&self.dkey, &names, Access::Latest)?;
         for ((key, _), location) in found.iter().zip(locations) {
             // Removed since it was listed.
             let Some(location) = location else { continue };

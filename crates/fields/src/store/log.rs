@@ -3,8 +3,9 @@
 //! A log is a ring of entries with sequence numbers. A reader that knows the number of the last entry it read finds
 //! the later ones directly, and notices if some of them are overwritten.
 use super::layout::{self, LOG_ENTRIES, LOG_ENTRY_BYTES, LOGS};
-use super::{all_akeys_at, damaged, fetch_many, fetch_up_to, put};
-use esker::{Access, Object, Transaction, Wait};
+use super::index::Index;
+use super::{damaged, fetch_many, fetch_up_to, list_akeys, put, read_many};
+use esker::{Access, Object, Transaction, Wait, side_by_side, task};
 use esker_types::Result;
 use esker_types::ops::{Cond, Update};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +23,8 @@ type Entered<'a> = &'a [(&'a str, Vec<&'a str>)];
 /// Fields that became visible in a database: by index, their data.
 pub(super) type Flushed = BTreeMap<String, BTreeSet<String>>;
 
-/// Sequence numbers of the last entries, by log.
-pub(super) type Marks = BTreeMap<u8, u64>;
+/// Sequence numbers of the last entries, by stripe of the index and log.
+pub(super) type Marks = BTreeMap<(u8, u8), u64>;
 
 /// The log for a new writer. Concurrent writers get different logs while enough are free.
 pub(super) fn of_writer() -> u8 {
@@ -32,13 +33,16 @@ pub(super) fn of_writer() -> u8 {
     (writer % LOGS) as u8
 }
 
-/// Logs the fields that a flush makes visible in one database. Writers of the same log conflict: one restarts.
+/// Logs the fields that a flush makes visible in one database, in a stripe that the flush changes. Writers of the same
+/// log conflict: one restarts.
 pub(super) fn enter(
-    index: &Object,
+    index: &Index,
     log: u8,
     flushed: Entered<'_>,
     transaction: &Transaction,
 ) -> Result<()> {
+    let first = flushed.iter().find_map(|(_, data)| data.first());
+    let index = index.stripe(index.stripe_of(first.copied().unwrap_or_default().as_bytes()))?;
     let (dkey, access) = (layout::log(log), Access::Tx(transaction));
     let last = fetch_many(index, &dkey, &[LAST], access)?.pop().flatten();
     let entries = texts(flushed);
@@ -61,13 +65,24 @@ pub(super) fn enter(
 }
 
 /// Sequence numbers of the last entries of an index.
-pub(super) fn marks(index: &Object, access: Access<'_>) -> Result<Marks> {
-    let logs = all_akeys_at(index, layout::FLUSHES, access)?;
+pub(super) fn marks(index: &Index, access: Access<'_>) -> Result<Marks> {
+    let marks = index.stripes().map(|(stripe, object)| task(marks_of(stripe, object, access)));
+    let marks: Vec<_> = side_by_side(marks.collect(), index.count()).wait();
+    let marks = marks.into_iter().collect::<Result<Vec<_>>>()?;
+    Ok(marks.into_iter().flatten().collect())
+}
+
+async fn marks_of(
+    stripe: u8,
+    object: &Object,
+    access: Access<'_>,
+) -> Result<Vec<((u8, u8), u64)>> {
+    let logs = list_akeys(object, layout::FLUSHES, access).await?;
     let akeys: Vec<&[u8]> = logs.iter().map(Vec::as_slice).collect();
-    let numbers = fetch_many(index, layout::FLUSHES, &akeys, access)?;
+    let numbers = read_many(object, layout::FLUSHES, &akeys, access).await?;
     let known = akeys.into_iter().zip(numbers);
     let known = known.filter_map(|(akey, value)| Some((akey.first()?, value?)));
-    known.map(|(log, value)| Ok((*log, mark(&value)?))).collect()
+    known.map(|(log, value)| Ok(((stripe, *log), mark(&value)?))).collect()
 }
 
 /// The sequence number of the last entry of a log.
@@ -76,15 +91,16 @@ fn mark(value: &[u8]) -> Result<u64> {
 }
 
 /// The fields that became visible since `before`: by index, their data. `None` if the logs no longer have all entries.
-pub(super) fn since(index: &Object, before: &Marks, now: &Marks) -> Result<Option<Flushed>> {
+pub(super) fn since(index: &Index, before: &Marks, now: &Marks) -> Result<Option<Flushed>> {
     let mut found = Flushed::new();
-    for (log, last) in now {
-        let read = before.get(log).copied().unwrap_or(0);
+    for ((stripe, log), last) in now {
+        let object = index.stripe(*stripe)?;
+        let read = before.get(&(*stripe, *log)).copied().unwrap_or(0);
         if last.checked_sub(read).is_none_or(|new| new > LOG_ENTRIES) {
             return Ok(None);
         }
         for number in read + 1..=*last {
-            let Some(text) = text_of(index, *log, number)? else { return Ok(None) };
+            let Some(text) = text_of(object, *log, number)? else { return Ok(None) };
             let Some(groups) = groups(&text) else { return Ok(None) };
             for (index, data) in groups {
                 found.entry(index.to_owned()).or_default().extend(data);
@@ -95,9 +111,9 @@ pub(super) fn since(index: &Object, before: &Marks, now: &Marks) -> Result<Optio
 }
 
 /// The text of an entry, unless a later one replaced it.
-fn text_of(index: &Object, log: u8, number: u64) -> Result<Option<String>> {
+fn text_of(object: &Object, log: u8, number: u64) -> Result<Option<String>> {
     let entry =
-        fetch_up_to(LOG_ENTRY_BYTES, index, &layout::log(log), &slot(number), Access::Latest)?;
+        fetch_up_to(LOG_ENTRY_BYTES, object, &layout::log(log), &slot(number), Access::Latest)?;
     let entry = entry.filter(|entry| number_of(entry) == Some(number));
     Ok(entry.and_then(|mut entry| String::from_utf8(entry.split_off(NUMBER)).ok()))
 }

@@ -2,6 +2,8 @@
 //! an array for each field (after section IV of the 2023 paper on Field I/O, without a container per forecast).
 mod ahead;
 mod check;
+mod create;
+mod index;
 mod layout;
 mod list;
 mod location;
@@ -20,6 +22,7 @@ mod writer;
 
 pub use ahead::read_ahead;
 pub use check::{Checked, Lost};
+pub use create::NewFields;
 pub use list::Listed;
 pub use location::{FieldLocation, Holder};
 pub use moves::{Moved, Moving};
@@ -39,6 +42,7 @@ use esker::{Access, Container, Kv, Object, Pool, Transaction, Wait};
 use esker_types::info::OpenMode;
 use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker_types::{Error, ErrorKind, KeyBatch, ObjectId, Result};
+use index::Index;
 use layout::Version;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,32 +61,16 @@ struct Inner {
     container: Container,
     schema: Schema,
     version: Version,
+    /// Stripes of new indexes.
+    stripes: u32,
     catalogue: Object,
     /// Known databases. An index is never reused for another database.
-    known: Mutex<HashMap<String, ObjectId>>,
+    known: Mutex<HashMap<String, Index>>,
     /// The names of fields of known databases.
     names: Mutex<HashMap<String, names::Names>>,
 }
 
 impl FieldStore {
-    /// Makes a store in a new container of `pool`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Exists`] if `label` is taken, [`ErrorKind::NotSupported`] if the pool has no
-    /// transactions, [`ErrorKind::Invalid`] if fields would be lost under the schema.
-    pub fn create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
-        check_new(pool.capabilities(), schema)?;
-        let version = Version::NEW;
-        let metadata: [(&str, &[u8]); 2] = [
-            (layout::VERSION, version.text().as_bytes()),
-            (layout::SCHEMA, schema.text().as_bytes()),
-        ];
-        let new = NewContainer::named(label).with_metadata(&metadata);
-        pool.create_container(&new).wait()?;
-        let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
-        Self::from_container(container, version, schema.clone())
-    }
-
     /// Opens a store.
     ///
     /// # Errors
@@ -100,8 +88,7 @@ impl FieldStore {
     pub fn open_in(container: Container) -> Result<Self> {
         let label = container.info().label.clone();
         let about = |name: &str| {
-            let value =
-                container.properties().get(name.trim_start_matches(layout::PROPERTY)).wait()?;
+            let value = container.properties().get(create::property(name)).wait()?;
             let text = value.and_then(|value| String::from_utf8(value).ok());
             text.ok_or_else(|| no_fields(&label))
         };
@@ -112,75 +99,29 @@ impl FieldStore {
         let text = about(layout::SCHEMA)?;
         let schema = Schema::of_store(&text, &format!("of container {label}"))
             .map_err(|error| Error::new(error.kind(), format!("schema {}", error.message())))?;
-        Self::from_container(container, version, schema)
+        let stripes = match version {
+            Version::One | Version::Two => 1,
+            Version::Three => create::parse_stripes(&about(layout::STRIPES)?)?,
+        };
+        Self::from_container(container, version, stripes, schema)
     }
 
-    /// Opens the store in an open container, or makes the container a store with `schema` if it is empty. Safe to call
-    /// concurrently: one caller makes it.
-    ///
-    /// # Errors
-    /// The errors of [`FieldStore::open_in`] and [`FieldStore::create`].
-    pub fn open_or_create_in(container: Container, schema: &Schema) -> Result<Self> {
-        match Self::open_in(container.clone()) {
-            Err(error) if error.kind() == ErrorKind::Invalid => {
-                Self::begin_in(container, schema)?.ok_or(error)
-            }
-            other => other,
-        }
-    }
-
-    /// Opens a store, or creates it with `schema`, also in an empty container. Safe to call concurrently: one caller
-    /// creates it.
-    ///
-    /// # Errors
-    /// The errors of [`FieldStore::open`] and [`FieldStore::create`].
-    pub fn open_or_create(pool: &Pool, label: &str, schema: &Schema) -> Result<Self> {
-        match Self::open(pool, label, OpenMode::ReadWrite) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) if error.kind() == ErrorKind::Invalid => {
-                let container = pool.open_container(label, OpenMode::ReadWrite).wait()?;
-                return Self::begin_in(container, schema)?.ok_or(error);
-            }
-            other => return other,
-        }
-        match Self::create(pool, label, schema) {
-            Err(error) if error.kind() == ErrorKind::Exists => {
-                Self::open(pool, label, OpenMode::ReadWrite)
-            }
-            other => other,
-        }
-    }
-
-    /// Makes an empty container a store; `None` if it holds something. If several callers do so at the same time, the
-    /// store gets the schema of the caller that stores it first in [`layout::beginning`].
-    fn begin_in(container: Container, schema: &Schema) -> Result<Option<Self>> {
-        let beginning = layout::beginning(&container)?;
-        let begun = || beginning.get(layout::BEGUN, Access::Latest).wait();
-        if begun()?.is_none() {
-            // The container may hold the schema that another caller has just stored.
-            if !container.holds_nothing().wait()? && begun()?.is_none() {
-                return Ok(None);
-            }
-            check_new(container.capabilities(), schema)?;
-            let (text, cond) = (schema.text().as_bytes(), Kv::INSERT);
-            match beginning.put(layout::BEGUN, text, cond, Access::Latest).wait() {
-                Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
-                _ => {}
-            }
-        }
-        let Some(text) = begun()? else { return Ok(None) };
-        let version = Version::NEW.text().as_bytes();
-        let values = [(layout::VERSION, version), (layout::SCHEMA, &text)];
-        let name = |name: &'static str| name.trim_start_matches(layout::PROPERTY);
-        let changes = values.map(|(property, value)| (name(property), Some(value)));
-        container.properties().change(&changes).wait()?;
-        Self::open_in(container).map(Some)
-    }
-
-    fn from_container(container: Container, version: Version, schema: Schema) -> Result<Self> {
+    fn from_container(
+        container: Container,
+        version: Version,
+        stripes: u32,
+        schema: Schema,
+    ) -> Result<Self> {
         let catalogue = version.catalogue(&container)?;
         let (known, names) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { container, schema, version, catalogue, known, names })))
+        let inner = Inner { container, schema, version, stripes, catalogue, known, names };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// Number of stripes of the index of each new database.
+    #[must_use]
+    pub fn stripes(&self) -> u32 {
+        self.0.stripes
     }
 
     /// The schema of its keys.
@@ -205,24 +146,30 @@ impl FieldStore {
     }
 
     /// The index of a database, if it has one.
-    fn index_of(&self, database: &str) -> Result<Option<Object>> {
-        let known = self.lock_databases().get(database).copied();
-        if let Some(oid) = known {
-            return Ok(Some(self.0.container.object(oid)));
+    fn index_of(&self, database: &str) -> Result<Option<Index>> {
+        self.index_at(database, Access::Latest)
+    }
+
+    fn index_at(&self, database: &str, access: Access<'_>) -> Result<Option<Index>> {
+        let known = self.lock_databases().get(database).cloned();
+        if known.is_some() {
+            return Ok(known);
         }
-        let found = fetch(self.catalogue(), layout::DATABASES, database.as_bytes())?;
-        found.map(|oid| self.remember(database, &oid)).transpose()
+        let found = fetch_long(self.catalogue(), layout::DATABASES, database.as_bytes(), access)?;
+        let Some(found) = found else { return Ok(None) };
+        let index = Index::decode(&self.0.container, &found)?;
+        self.lock_databases().insert(database.to_owned(), index.clone());
+        Ok(Some(index))
     }
 
     /// The index of a database, created if it has none.
-    fn index_for(&self, database: &str) -> Result<Object> {
+    fn index_for(&self, database: &str) -> Result<Index> {
         if let Some(index) = self.index_of(database)? {
             return Ok(index);
         }
-        let number = self.0.container.allocate_oids(1).wait()?;
-        let oid = self.0.version.index_oid(&self.0.container, number)?.to_bytes();
-        let insert = [Update { cond: Cond::AKEY_INSERT, ..put(database.as_bytes(), &oid) }];
-        let catalogue = self.catalogue();
+        let Inner { container, version, stripes, catalogue, .. } = &*self.0;
+        let oids = index::encode(&index::new_stripes(container, *version, *stripes)?);
+        let insert = [Update { cond: Cond::AKEY_INSERT, ..put(database.as_bytes(), &oids) }];
         match catalogue.update(layout::DATABASES, Cond::NONE, &insert, Access::Latest).wait() {
             Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
             _ => {}
@@ -230,13 +177,7 @@ impl FieldStore {
         self.index_of(database)?.ok_or_else(damaged)
     }
 
-    fn remember(&self, database: &str, oid: &[u8]) -> Result<Object> {
-        let oid = ObjectId::from_bytes(oid.try_into().map_err(|_| damaged())?);
-        self.lock_databases().insert(database.to_owned(), oid);
-        Ok(self.0.container.object(oid))
-    }
-
-    fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, ObjectId>> {
+    fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, Index>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -272,16 +213,6 @@ fn no_fields(label: &str) -> Error {
         "container {label} holds no fields: name an empty container, or a new one, which `esker fields archive` makes"
     );
     Error::new(ErrorKind::Invalid, text)
-}
-
-/// Checks that a new store can have this schema.
-fn check_new(capabilities: Capabilities, schema: &Schema) -> Result<()> {
-    if !capabilities.transactions {
-        let text = "fields need a pool with transactions, and this one has none: use one made with `esker \
-                    pool create`, or one on Ceph";
-        return Err(Error::new(ErrorKind::NotSupported, text));
-    }
-    schema.refuse_loss()
 }
 
 /// Adds a hint on creating a store to the error for a missing container.
@@ -340,34 +271,14 @@ fn fetch_up_to(
 fn each_akey(
     object: &Object,
     dkey: &[u8],
-    visit: impl FnMut(&KeyBatch) -> Result<()>,
-) -> Result<()> {
-    each_akey_at(object, dkey, Access::Latest, visit)
-}
-
-fn each_akey_at(
-    object: &Object,
-    dkey: &[u8],
-    access: Access<'_>,
     mut visit: impl FnMut(&KeyBatch) -> Result<()>,
 ) -> Result<()> {
     let mut anchor = Anchor::Start;
     while !anchor.is_end() {
         let limit = ListLimit::entries(BATCH);
-        visit(&object.list_akeys(dkey, &mut anchor, limit, access).wait()?)?;
+        visit(&object.list_akeys(dkey, &mut anchor, limit, Access::Latest).wait()?)?;
     }
     Ok(())
-}
-
-/// All dkeys of an object.
-fn all_dkeys(object: &Object) -> Result<Vec<Vec<u8>>> {
-    let (mut anchor, mut found) = (Anchor::Start, Vec::new());
-    while !anchor.is_end() {
-        let limit = ListLimit::entries(BATCH);
-        let batch = object.list_dkeys(&mut anchor, limit, Access::Latest).wait()?;
-        found.extend(batch.iter().map(<[u8]>::to_vec));
-    }
-    Ok(found)
 }
 
 /// Short values of many akeys of one dkey, in one consistent read.
@@ -377,23 +288,46 @@ fn fetch_many(
     akeys: &[&[u8]],
     access: Access<'_>,
 ) -> Result<Vec<Option<Vec<u8>>>> {
-    const ROOM: usize = 64;
-    let mut room = vec![0; akeys.len() * ROOM];
-    let mut fetches: Vec<_> = akeys
-        .iter()
-        .zip(room.chunks_mut(ROOM))
-        .map(|(akey, sink)| Fetch::single(akey, Sink::One(sink)))
-        .collect();
-    match object.fetch(dkey, Cond::NONE, &mut fetches, access).wait() {
+    read_many(object, dkey, akeys, access).wait()
+}
+
+async fn read_many(
+    object: &Object,
+    dkey: &[u8],
+    akeys: &[&[u8]],
+    access: Access<'_>,
+) -> Result<Vec<Option<Vec<u8>>>> {
+    match read_short(object, dkey, akeys, SHORT, access).await {
         // Locations in files are longer than the expected length, but rare.
-        Err(error) if error.kind() == ErrorKind::RecordTooBig => {
-            drop(fetches);
-            return akeys.iter().map(|akey| fetch_long(object, dkey, akey, access)).collect();
-        }
-        result => result?,
+        Err(error) if error.kind() == ErrorKind::RecordTooBig => {}
+        result => return result,
     }
+    let mut values = Vec::with_capacity(akeys.len());
+    for akey in akeys {
+        let one = read_short(object, dkey, &[akey], location::LOCATION_BYTES_MAX, access).await?;
+        values.extend(one);
+    }
+    Ok(values)
+}
+
+/// Expected length of a location.
+const SHORT: usize = 64;
+
+/// Values of at most `room` bytes.
+async fn read_short(
+    object: &Object,
+    dkey: &[u8],
+    akeys: &[&[u8]],
+    room: usize,
+    access: Access<'_>,
+) -> Result<Vec<Option<Vec<u8>>>> {
+    let mut buffer = vec![0; akeys.len() * room];
+    let sinks = buffer.chunks_mut(room);
+    let mut fetches: Vec<_> =
+        akeys.iter().zip(sinks).map(|(akey, sink)| Fetch::single(akey, Sink::One(sink))).collect();
+    object.fetch(dkey, Cond::NONE, &mut fetches, access).await?;
     let sizes: Vec<usize> = fetches.iter().map(|fetch| fetch.reply.size as usize).collect();
-    let values = room.chunks(ROOM).zip(sizes);
+    let values = buffer.chunks(room).zip(sizes);
     Ok(values.map(|(value, size)| (size > 0).then(|| value[..size].to_vec())).collect())
 }
 
@@ -403,10 +337,15 @@ fn all_akeys(object: &Object, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
 }
 
 fn all_akeys_at(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<Vec<Vec<u8>>> {
-    let mut found = Vec::new();
-    each_akey_at(object, dkey, access, |batch| {
+    list_akeys(object, dkey, access).wait()
+}
+
+async fn list_akeys(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<Vec<Vec<u8>>> {
+    let (mut anchor, mut found) = (Anchor::Start, Vec::new());
+    while !anchor.is_end() {
+        let limit = ListLimit::entries(BATCH);
+        let batch = object.list_akeys(dkey, &mut anchor, limit, access).await?;
         found.extend(batch.iter().map(<[u8]>::to_vec));
-        Ok(())
-    })?;
+    }
     Ok(found)
 }

@@ -3,11 +3,12 @@
 use super::list::{Listed, database_key, joined, levels_of};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
-use super::{BATCH, FieldStore, fetch_many, layout};
+use super::index::Index;
+use super::{BATCH, FieldStore, layout};
 use crate::Key;
 use crate::limits::RESTARTS_MAX;
 use crate::request::Selection;
-use esker::{Access, Object};
+use esker::Access;
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,7 +36,7 @@ impl FieldStore {
         &self,
         mut logs: Logs,
         wanted: impl Fn(&str) -> bool,
-        mut again: impl FnMut(&str, &Object, Option<Flushed>) -> Result<()>,
+        mut again: impl FnMut(&str, &Index, Option<Flushed>) -> Result<()>,
     ) -> Result<()> {
         let none = Marks::new();
         for _ in 0..RESTARTS_MAX {
@@ -87,14 +88,14 @@ impl FieldStore {
 
 /// The fields of a database that a selection matches: those in `flushed`, or all if that is `None`.
 pub(super) fn read(
-    object: &Object,
+    stripes: &Index,
     database: &Key,
     selection: &Selection,
     flushed: Option<Flushed>,
 ) -> Result<Vec<Listed>> {
     let mut found = Vec::new();
     let Some(flushed) = flushed else {
-        for level in levels_of(object, database, selection, false)? {
+        for level in levels_of(stripes, database, selection, false)? {
             level.visit_all(selection, &mut |listed| {
                 found.push(listed);
                 Ok(true)
@@ -110,7 +111,7 @@ pub(super) fn read(
         keys.retain(|(key, _)| selection.matches(key));
         for part in keys.chunks(BATCH) {
             let akeys: Vec<&[u8]> = part.iter().map(|(_, akey)| *akey).collect();
-            let locations = fetch_many(object, &dkey, &akeys, Access::Latest)?;
+            let locations = stripes.fetch_many(&dkey, &akeys, Access::Latest)?;
             for ((key, _), location) in part.iter().zip(locations) {
                 // Removed meanwhile.
                 let Some(location) = location else { continue };

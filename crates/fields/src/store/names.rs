@@ -1,10 +1,11 @@
 //! Names that the fields of an index have. They decide whether look-ups by key find all fields that a request selects.
+use super::index::Index;
 use super::list::{database_key, joined, levels_of};
 use super::log::{self, Flushed, Marks};
 use super::{FieldStore, retrieve::ByIndex};
 use crate::Key;
 use crate::request::Selection;
-use esker::{Access, Object};
+use esker::Access;
 use esker_types::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,7 +63,7 @@ impl FieldStore {
     }
 
     /// The names of a database. They are listed once, then updated from its logs.
-    fn names_of(&self, name: &str, database: &Key, object: &Object) -> Result<Names> {
+    fn names_of(&self, name: &str, database: &Key, object: &Index) -> Result<Names> {
         // Read before the fields, so that a flush in between is noticed.
         let marks = log::marks(object, Access::Latest)?;
         let known = self.names().get(name).cloned();

@@ -168,7 +168,7 @@ pub(super) mod tests {
     }
 
     fn index(store: &FieldStore) -> Object {
-        store.index_of("a=1").unwrap().unwrap()
+        store.index_of("a=1").unwrap().unwrap().stripe(0).unwrap().clone()
     }
 
     fn write(object: &Object, dkey: &[u8], akey: &[u8], value: &[u8]) {

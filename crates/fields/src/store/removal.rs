@@ -3,7 +3,7 @@
 use super::list::Level;
 use super::location::FieldLocation;
 use super::purge::Purged;
-use super::{FieldStore, all_akeys, damaged, fetch_many, fetch_up_to, layout, put};
+use super::{FieldStore, all_akeys, damaged, fetch_up_to, layout, put};
 use crate::Key;
 use esker::{Access, Object, Wait, side_by_side, task};
 use esker_types::limits::AKEYS_PER_OP_MAX;
@@ -65,7 +65,7 @@ impl FieldStore {
         let akeys: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
         self.atomically(|transaction| {
             let access = Access::Tx(transaction);
-            let locations = fetch_many(&level.object, &level.dkey, &akeys, access)?;
+            let locations = level.stripes.fetch_many(&level.dkey, &akeys, access)?;
             let there = found.iter().zip(locations);
             let there = there.filter_map(|((key, akey), location)| Some((key, *akey, location?)));
             let (gone, stay): (Vec<_>, Vec<_>) =
@@ -78,7 +78,7 @@ impl FieldStore {
             let removal = Removal(arrays.into_iter().flatten().map(|oid| oid.lo).collect());
             let akeys: Vec<&[u8]> = gone.iter().map(|(_, akey, _)| *akey).collect();
             if !akeys.is_empty() {
-                level.object.punch_akeys(&level.dkey, &akeys, Cond::NONE, access).wait()?;
+                level.stripes.punch(&level.dkey, &akeys, access)?;
             }
             self.enter(&removal, access)?;
             Ok((removal, stay.len() as u64))

@@ -2,7 +2,7 @@
 use super::list::Listed;
 use super::location::{FieldLocation, Holder};
 use super::log::Flushed;
-use super::{BATCH, FieldStore, fetch_many, layout};
+use super::{BATCH, FieldStore, layout};
 use crate::Key;
 use crate::limits::MISSING_NAMED;
 use crate::request::Selection;
@@ -45,6 +45,13 @@ pub(super) struct Wanted {
     datum: String,
     /// The datum of the range up to its step.
     range: Option<String>,
+}
+
+impl Wanted {
+    /// The akeys under which it may be.
+    fn data(&self) -> impl Iterator<Item = &[u8]> {
+        [Some(&self.datum), self.range.as_ref()].into_iter().flatten().map(String::as_bytes)
+    }
 }
 
 /// Combinations by database and index.
@@ -110,11 +117,11 @@ impl FieldStore {
         let split = self.schema().split(key)?;
         let (index, datum) = (layout::current(split.index.as_str()), split.datum.as_str());
         let location = match self.index_of(split.database.as_str())? {
-            Some(object) => fetch_many(&object, &index, &[datum.as_bytes()], Access::Latest)?.pop(),
+            Some(stripes) => stripes.fetch(&index, datum, Access::Latest)?,
             None => None,
         };
         let location =
-            location.flatten().ok_or_else(|| missing_error(std::slice::from_ref(key), 1, 0))?;
+            location.ok_or_else(|| missing_error(std::slice::from_ref(key), 1, 0))?;
         Ok(Field {
             store: self.clone(),
             key: split.whole,
@@ -176,22 +183,20 @@ impl FieldStore {
         Ok(found)
     }
 
-    /// Looks up combinations in one consistent read.
+    /// Looks up combinations at one moment: in a transaction or, if others flush meanwhile, by the logs of flushes.
     fn look_all_up(
         &self,
         selection: &Selection,
         wanted: &ByIndex,
         slots: &mut [[Slot; 2]],
     ) -> Result<()> {
-        let mut look = |(database, index): &(String, String), data: &[Wanted]| {
-            self.look_up(selection, (database, index), data, slots)
-        };
-        let mut all = wanted.iter();
-        if let (Some((level, data)), None) = (all.next(), all.next())
-            && data.len() <= AT_ONCE
-        {
-            return look(level, data);
+        if self.look_up_at_once(selection, wanted, slots)? {
+            return Ok(());
         }
+        let mut look = |(database, index): &(String, String), data: &[Wanted]| {
+            let level = (database.as_str(), index.as_str());
+            self.look_up(selection, level, data, Access::Latest, slots)
+        };
         let databases: HashSet<&str> = wanted.keys().map(|(name, _)| name.as_str()).collect();
         let concerned = |name: &str| databases.contains(name);
         let logs = self.logs(concerned)?;
@@ -205,28 +210,63 @@ impl FieldStore {
         })
     }
 
+    /// Looks up combinations in one read-only transaction. False if something that it read has changed meanwhile.
+    fn look_up_at_once(
+        &self,
+        selection: &Selection,
+        wanted: &ByIndex,
+        slots: &mut [[Slot; 2]],
+    ) -> Result<bool> {
+        let mut look = |access| {
+            wanted.iter().try_for_each(|((database, index), data)| {
+                self.look_up(selection, (database, index), data, access, slots)
+            })
+        };
+        if self.is_one_read(wanted)? {
+            return look(Access::Latest).map(|()| true);
+        }
+        let transaction = self.container().transaction_read_only()?;
+        look(Access::Tx(&transaction))?;
+        match transaction.commit().wait() {
+            Err(error) if error.kind() == ErrorKind::TxRestart => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// True if all combinations are read by one request, which is consistent.
+    fn is_one_read(&self, wanted: &ByIndex) -> Result<bool> {
+        let mut all = wanted.iter();
+        let (Some(((database, _), data)), None) = (all.next(), all.next()) else {
+            return Ok(wanted.is_empty());
+        };
+        let Some(stripes) = self.index_of(database)? else { return Ok(false) };
+        let mut used = data.iter().flat_map(Wanted::data).map(|datum| stripes.stripe_of(datum));
+        let first = used.next();
+        Ok(data.len() <= AT_ONCE && used.all(|stripe| Some(stripe) == first))
+    }
+
     fn look_up(
         &self,
         selection: &Selection,
         (database, index): (&str, &str),
         data: &[Wanted],
+        access: Access<'_>,
         slots: &mut [[Slot; 2]],
     ) -> Result<()> {
-        let Some(object) = self.index_of(database)? else { return Ok(()) };
+        let Some(stripes) = self.index_at(database, access)? else { return Ok(()) };
         let dkey = layout::current(index);
         for part in data.chunks(AT_ONCE) {
-            let data = part.iter().flat_map(|wanted| [Some(&wanted.datum), wanted.range.as_ref()]);
-            let akeys: Vec<&[u8]> = data.flatten().map(String::as_bytes).collect();
-            let mut locations = fetch_many(&object, &dkey, &akeys, Access::Latest)?.into_iter();
+            let akeys: Vec<&[u8]> = part.iter().flat_map(Wanted::data).collect();
+            let mut locations = stripes.fetch_many(&dkey, &akeys, access)?.into_iter();
+            let mut decoded = || {
+                let location = locations.next().flatten();
+                location.map(|location| FieldLocation::decode(&location)).transpose()
+            };
             for Wanted { position, key, range, .. } in part {
-                if let Some(location) = locations.next().flatten() {
-                    slots[*position][0] = Some((key.clone(), FieldLocation::decode(&location)?));
-                }
-                if range.is_some()
-                    && let Some(location) = locations.next().flatten()
-                {
-                    let key = selection.range_of(key);
-                    slots[*position][1] = key.zip(Some(FieldLocation::decode(&location)?));
+                let slot = &mut slots[*position];
+                slot[0] = decoded()?.map(|location| (key.clone(), location));
+                if range.is_some() {
+                    slot[1] = selection.range_of(key).zip(decoded()?);
                 }
             }
         }

@@ -3,10 +3,11 @@ use super::list::{Listed, database_key};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
 use super::retrieve::Field;
+use super::index::Index;
 use super::{FieldStore, moment};
 use crate::Key;
 use crate::request::Selection;
-use esker::{Access, Object};
+use esker::Access;
 use esker_types::Result;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -106,7 +107,7 @@ impl Watch {
         Ok(Database { key, wanted, marks: Marks::new() })
     }
 
-    fn index_of(&self, name: &str, database: &Database) -> Result<Option<Object>> {
+    fn index_of(&self, name: &str, database: &Database) -> Result<Option<Index>> {
         if database.wanted { self.store.index_of(name) } else { Ok(None) }
     }
 
@@ -143,7 +144,7 @@ impl Watch {
     }
 
     /// Reads the fields in `flushed`, or all if that is `None`.
-    fn read(&mut self, index: &Object, database: &Key, flushed: Option<Flushed>) -> Result<()> {
+    fn read(&mut self, index: &Index, database: &Key, flushed: Option<Flushed>) -> Result<()> {
         #[cfg(test)]
         {
             self.listings += u32::from(flushed.is_none());

@@ -1,13 +1,15 @@
 //! Archiving: the bytes of a field are stored at once, and added to the index at the flush.
 use super::layout::NUMBERS;
 use super::location::{FieldLocation, Holder, check_path};
-use super::{FieldStore, fetch_many, layout, log, put};
+use super::index::Index;
+use super::{FieldStore, layout, log, put};
 use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX};
 use crate::{Key, Split};
-use esker::{Access, Lease, Object, Transaction, Wait, generation};
+use esker::{Access, Lease, Transaction, Wait, generation};
 use esker_types::limits::AKEYS_PER_OP_MAX;
 use esker_types::ops::{Cond, Source, Update};
 use esker_types::{Checksum, Error, ErrorKind, Extent, Result};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -23,6 +25,8 @@ pub struct FieldWriter {
     bytes: u64,
     /// The log of its flushes.
     log: u8,
+    /// False if its flushes expect only new fields, so that they need not read which fields they mask.
+    masks: bool,
 }
 
 /// Fields that wait for the flush, by database.
@@ -45,8 +49,10 @@ impl FieldStore {
     #[must_use]
     pub fn writer(&self) -> FieldWriter {
         let (pending, numbers) = (Pending::new(), None);
-        let log = log::of_writer();
-        FieldWriter { store: self.clone(), numbers, pending, fields: 0, bytes: 0, log }
+        let (store, log) = (self.clone(), log::of_writer());
+        // On such pools a condition costs as much as a read.
+        let masks = self.container().capabilities().proves_by_value;
+        FieldWriter { store, numbers, pending, fields: 0, bytes: 0, log, masks }
     }
 }
 
@@ -152,7 +158,7 @@ impl FieldWriter {
         if self.pending.is_empty() {
             return Ok(());
         }
-        self.store.atomically(|transaction| self.stage(transaction))?;
+        self.commit()?;
         self.pending.clear();
         (self.fields, self.bytes) = (0, 0);
         self.release_spent();
@@ -167,18 +173,35 @@ impl FieldWriter {
         }
     }
 
-    fn stage(&self, transaction: &Transaction) -> Result<()> {
+    /// Commits the pending fields: as new ones or, if some of them exist, with the fields that they mask.
+    fn commit(&mut self) -> Result<()> {
+        if !self.masks {
+            match self.store.atomically(|transaction| self.stage(&Staging::insert(transaction))) {
+                Err(error) if error.kind() == ErrorKind::Exists => {}
+                other => return other,
+            }
+        }
+        let found = Cell::new(false);
+        self.store.atomically(|transaction| {
+            found.set(false);
+            self.stage(&Staging { transaction, found: Some(&found) })
+        })?;
+        self.masks = found.get() || self.store.container().capabilities().proves_by_value;
+        Ok(())
+    }
+
+    fn stage(&self, staging: &Staging<'_>) -> Result<()> {
         for (database, indexes) in &self.pending {
-            let object = self.store.index_for(database)?;
+            let stripes = self.store.index_for(database)?;
             for (index, data) in indexes {
                 let data: Vec<_> = data.iter().collect();
                 for part in data.chunks(AKEYS_PER_OP_MAX / 2) {
-                    stage_part(&object, index, part, transaction)?;
+                    staging.put(&stripes, index, part)?;
                 }
             }
             let flushed: Vec<(&str, Vec<&str>)> =
                 indexes.iter().map(|(index, data)| (index.as_str(), names(data))).collect();
-            log::enter(&object, self.log, &flushed, transaction)?;
+            log::enter(&stripes, self.log, &flushed, staging.transaction)?;
         }
         Ok(())
     }
@@ -188,43 +211,64 @@ fn names(data: &Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
 }
 
-/// Writes fields to one index, and moves fields that they mask.
-fn stage_part(
-    object: &Object,
-    index: &str,
-    part: &[(&String, &Vec<FieldLocation>)],
-    transaction: &Transaction,
-) -> Result<()> {
-    let dkey = layout::current(index);
-    let akeys: Vec<&[u8]> = part.iter().map(|(datum, _)| datum.as_bytes()).collect();
-    let before = fetch_many(object, &dkey, &akeys, Access::Tx(transaction))?;
-    let locations: Vec<Vec<u8>> =
-        part.iter().filter_map(|(_, all)| Some(all.last()?.encode())).collect();
-    let current: Vec<Update<'_>> =
-        akeys.iter().zip(&locations).map(|(akey, location)| put(akey, location)).collect();
-    object.update(&dkey, Cond::NONE, &current, Access::Tx(transaction)).wait()?;
-    let mut masked = Vec::new();
-    for (((datum, all), before), location) in part.iter().zip(before).zip(&locations) {
-        let earlier = all.iter().rev().skip(1).map(FieldLocation::encode);
-        // A flush that is repeated after it was committed finds its own fields.
-        let masks = before.into_iter().filter(|before| before != location).chain(earlier);
-        masked.extend(masks.map(|location| (masked_akey(datum, &location), location)));
-    }
-    stage_masked(object, index, &masked, transaction)
+/// The transaction of a flush.
+struct Staging<'t> {
+    transaction: &'t Transaction,
+    /// Set if fields are masked. `None` if none may exist: then the commit fails with [`ErrorKind::Exists`] if one does.
+    found: Option<&'t Cell<bool>>,
 }
 
-fn stage_masked(
-    object: &Object,
-    index: &str,
-    masked: &[(Vec<u8>, Vec<u8>)],
-    transaction: &Transaction,
-) -> Result<()> {
-    let dkey = layout::masked(index);
-    masked.chunks(AKEYS_PER_OP_MAX).try_for_each(|part| {
-        let part: Vec<Update<'_>> =
-            part.iter().map(|(akey, location)| put(akey, location)).collect();
-        object.update(&dkey, Cond::NONE, &part, Access::Tx(transaction)).wait()
-    })
+impl<'t> Staging<'t> {
+    fn insert(transaction: &'t Transaction) -> Self {
+        Self { transaction, found: None }
+    }
+
+    fn access(&self) -> Access<'t> {
+        Access::Tx(self.transaction)
+    }
+
+    /// Writes fields to one index, and moves fields that they mask.
+    fn put(
+        &self,
+        stripes: &Index,
+        index: &str,
+        part: &[(&String, &Vec<FieldLocation>)],
+    ) -> Result<()> {
+        let dkey = layout::current(index);
+        let akeys: Vec<&[u8]> = part.iter().map(|(datum, _)| datum.as_bytes()).collect();
+        let before = match self.found {
+            Some(_) => stripes.fetch_many(&dkey, &akeys, self.access())?,
+            None => vec![None; akeys.len()],
+        };
+        let cond = if self.found.is_some() { Cond::NONE } else { Cond::AKEY_INSERT };
+        let locations: Vec<Vec<u8>> =
+            part.iter().filter_map(|(_, all)| Some(all.last()?.encode())).collect();
+        let new = akeys.iter().zip(&locations);
+        let current: Vec<Update<'_>> =
+            new.map(|(akey, location)| Update { cond, ..put(akey, location) }).collect();
+        stripes.update(&dkey, &current, self.access())?;
+        let mut masked = Vec::new();
+        for (((datum, all), before), location) in part.iter().zip(before).zip(&locations) {
+            let earlier = all.iter().rev().skip(1).map(FieldLocation::encode);
+            // A flush that is repeated after it was committed finds its own fields.
+            let before = before.filter(|before| before != location);
+            if let (Some(found), Some(_)) = (self.found, &before) {
+                found.set(true);
+            }
+            let masks = before.into_iter().chain(earlier);
+            masked.extend(masks.map(|location| (masked_akey(datum, &location), location)));
+        }
+        self.mask(stripes, index, &masked)
+    }
+
+    fn mask(&self, stripes: &Index, index: &str, masked: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        let dkey = layout::masked(index);
+        masked.chunks(AKEYS_PER_OP_MAX).try_for_each(|part| {
+            let part: Vec<Update<'_>> =
+                part.iter().map(|(akey, location)| put(akey, location)).collect();
+            stripes.update(&dkey, &part, self.access())
+        })
+    }
 }
 
 /// A key that no other masked field of the datum has: locations differ in their array or in the time of archiving. It
@@ -290,7 +334,7 @@ mod tests {
         writer.archive(&key(), b"current").unwrap();
         writer.flush().unwrap();
         let object = store.index_of(store.schema().split(&key()).unwrap().database.as_str());
-        let object = object.unwrap().unwrap();
+        let object = object.unwrap().unwrap().stripe(0).unwrap().clone();
         let dkey = layout::masked("type=fc,levtype=sfc");
         let [akey] = &super::super::all_akeys(&object, &dkey).unwrap()[..] else { panic!("one") };
         let location = super::super::fetch(&object, &dkey, akey).unwrap().unwrap();
@@ -340,7 +384,7 @@ mod tests {
             assert_eq!(store.field(&key()).unwrap().read().unwrap(), b"field");
             let database = store.schema().split(&key()).unwrap().database;
             let index = store.index_of(database.as_str()).unwrap().unwrap();
-            assert_eq!(index.oid().object_type(), Some(otype));
+            assert_eq!(index.stripe(0).unwrap().oid().object_type(), Some(otype));
             assert_eq!(store.catalogue().oid().object_type(), Some(otype));
         }
     }

@@ -318,6 +318,10 @@ impl Pool for ShardedPool {
         capabilities(self.0.placement.targets())
     }
 
+    fn nodes(&self) -> u32 {
+        self.0.placement.part().nodes
+    }
+
     fn info(&self) -> Reply<'_, PoolInfo> {
         Reply::Pending(Box::pin(self.0.info()))
     }
