@@ -350,6 +350,7 @@ class FieldStore(_Closing):
         schema: str | None = None,
         create: bool = True,
         flush_on_close: bool = False,
+        stripes: int | None = None,
     ) -> Self: ...
     @property
     def name(self) -> str: ...

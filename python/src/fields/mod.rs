@@ -17,7 +17,7 @@ use crate::text;
 use archive::{Archiver, Source, unflushed};
 use esker::types::info::OpenMode;
 use esker::types::{ErrorKind, Result};
-use esker_fields::{Moving, Schema};
+use esker_fields::{Moving, NewFields, Schema};
 use pyo3::exceptions::{PyResourceWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -28,11 +28,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A store of weather and climate fields, identified by keys: FieldStore(store, mode="rw", label=None, schema=None,
-/// create=True, flush_on_close=False).
+/// create=True, flush_on_close=False, stripes=None).
 ///
 /// `store` is "POOL/CONTAINER", or a Pool with the `label` of one of its containers. A missing store is created
 /// unless `create` is False or `mode` is "r"; its keys follow `schema`, a text in FDB's schema language, or by
-/// default those of MARS. Archived fields become visible at `flush`, all at the same time. Fields not flushed when
+/// default those of MARS. The index of each database in a new store has `stripes` on as many targets, by default one for
+/// each node of the pool. Archived fields become visible at `flush`, all at the same time. Fields not flushed when
 /// the store is closed or the interpreter exits are lost, with a warning, unless `flush_on_close`. In a `with`
 /// statement the store is flushed at a normal end, discarded if an exception is raised, and then closed.
 ///
@@ -116,7 +117,8 @@ impl Drop for FieldStore {
 #[pymethods]
 impl FieldStore {
     #[new]
-    #[pyo3(signature = (store, mode = "rw", label = None, schema = None, create = true, flush_on_close = false))]
+    #[pyo3(signature = (store, mode = "rw", label = None, schema = None, create = true, flush_on_close = false, stripes = None))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new(
         store: &Bound<'_, PyAny>,
         mode: &str,
@@ -124,11 +126,13 @@ impl FieldStore {
         schema: Option<&str>,
         create: bool,
         flush_on_close: bool,
+        stripes: Option<u32>,
     ) -> PyResult<Self> {
         let (py, mode) = (store.py(), text::open_mode(mode)?);
         let create = create && mode != OpenMode::ReadOnly;
         let (name, pool) = store_name::parse(store, label)?;
-        let store = call(py, || open(&name, pool, mode, schema, create))?;
+        let new = create.then_some(NewFields { stripes });
+        let store = call(py, || open(&name, pool, mode, schema, new))?;
         let archiver = Archiver::new(&store, flush_on_close);
         Ok(Self { name, mode, flush_on_close, open: Mutex::new(Some(Open { store, archiver })) })
     }
@@ -372,7 +376,9 @@ impl FieldStore {
         let to = || match (doit, other) {
             (false, _) => Ok(None),
             (true, Err(open)) => Ok(Some(open)),
-            (true, Ok(name)) => open_or_create(&name, None, store.schema()).map(Some),
+            (true, Ok(name)) => {
+                open_or_create(&name, None, store.schema(), NewFields::default()).map(Some)
+            },
         };
         let moved = call(py, || queries::move_fields(&store, wanted, to, how))?;
         counted(py, &moved)
@@ -481,12 +487,12 @@ fn open(
     pool: Option<esker::Pool>,
     mode: OpenMode,
     schema: Option<&str>,
-    create: bool,
+    new: Option<NewFields>,
 ) -> Result<esker_fields::FieldStore> {
-    if create {
+    if let Some(new) = new {
         let schema =
             schema.map_or_else(Schema::default_mars, |text| Schema::parse(text, "schema"))?;
-        return open_or_create(name, pool, &schema);
+        return open_or_create(name, pool, &schema, new);
     }
     let (at, label) = store_name::split(name, "tank/fields")?;
     let pool = pool.map_or_else(|| esker::Pool::connect(at, mode), Ok)?;
@@ -498,8 +504,9 @@ fn open_or_create(
     name: &str,
     pool: Option<esker::Pool>,
     schema: &Schema,
+    new: NewFields,
 ) -> Result<esker_fields::FieldStore> {
     let (at, label) = store_name::split(name, "tank/fields")?;
     let pool = pool.map_or_else(|| esker::Pool::connect(at, OpenMode::ReadWrite), Ok)?;
-    esker_fields::FieldStore::open_or_create(&pool, label, schema)
+    esker_fields::FieldStore::open_or_create_with(&pool, label, schema, new)
 }

@@ -7,7 +7,8 @@ use crate::output::Answer;
 use clap::Args;
 use esker::types::{Error, ErrorKind, Result};
 use esker_fields::grib::{EcCodes, Fields, Identify, Labelled, Learned, Message, Messages};
-use esker_fields::{FieldStore, FieldWriter, Key};
+use esker_fields::limits::INDEX_STRIPES_MAX;
+use esker_fields::{FieldStore, FieldWriter, Key, NewFields};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,9 @@ pub(crate) struct Adopt {
     what: What,
 }
 
+/// Most stripes of an index.
+const STRIPES_MAX: i64 = INDEX_STRIPES_MAX as i64;
+
 /// Arguments that `archive` and `adopt` share.
 #[derive(Args)]
 struct What {
@@ -62,6 +66,9 @@ struct What {
     /// Schema for a new store, in FDB's language [default: a schema for MARS keys]
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
+    /// Stripes of the index of each database in a new store, at most 64 [default: one for each node of the pool, at most 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=STRIPES_MAX))]
+    stripes: Option<u32>,
     /// Values that override those of the messages
     #[arg(long, value_name = "NAME=VALUE,...")]
     set: Option<Key>,
@@ -92,7 +99,7 @@ impl Keys {
 
 impl What {
     fn open(&self) -> Result<FieldStore> {
-        self.store.open_or_create(self.schema.as_ref())
+        self.store.open_or_create(self.schema.as_ref(), NewFields { stripes: self.stripes })
     }
 
     /// Calls `each` with every message of every file, several files at the same time.

@@ -8,7 +8,7 @@ use crate::units::Bytes;
 use clap::Args;
 use esker::types::Result;
 use esker::types::info::OpenMode;
-use esker_fields::{FieldStore, Listed, Moved, Moving, Purged, Selection, Wiped};
+use esker_fields::{FieldStore, Listed, Moved, Moving, NewFields, Purged, Selection, Wiped};
 use serde_json::{Value, json};
 
 /// Threads that move fields, unless the user sets another number.
@@ -200,7 +200,7 @@ impl Move {
         total: u64,
         all: &mut Moved,
     ) -> Result<()> {
-        let other = open_or_create(&self.to, store.schema())?;
+        let other = open_or_create(&self.to, store.schema(), NewFields::default())?;
         let how = Moving { workers: self.jobs.given().unwrap_or(WORKERS), keep: self.keep };
         let (bar, mut done) = (Bar::bytes("moving"), 0);
         for selection in selections {

@@ -7,7 +7,7 @@ use esker::Pool;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker_fields::request::{Request, Selection};
-use esker_fields::{Date, FieldStore, Schema};
+use esker_fields::{Date, FieldStore, NewFields, Schema};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -48,8 +48,12 @@ impl StoreArg {
     }
 
     /// Opens the store. If it does not exist, it is created with the schema in the file, or the default one.
-    pub(super) fn open_or_create(&self, schema: Option<&PathBuf>) -> Result<FieldStore> {
-        open_or_create(&self.store, &read_schema(schema)?)
+    pub(super) fn open_or_create(
+        &self,
+        schema: Option<&PathBuf>,
+        new: NewFields,
+    ) -> Result<FieldStore> {
+        open_or_create(&self.store, &read_schema(schema)?, new)
     }
 
     /// The name of the store, as the user wrote it.
@@ -73,9 +77,10 @@ fn open(store: &str, mode: OpenMode) -> Result<FieldStore> {
 }
 
 /// Opens a store by name. If it does not exist, it is created with this schema.
-pub(super) fn open_or_create(store: &str, schema: &Schema) -> Result<FieldStore> {
+pub(super) fn open_or_create(store: &str, schema: &Schema, new: NewFields) -> Result<FieldStore> {
     let (pool, container) = open::split(store)?;
-    FieldStore::open_or_create(&Pool::connect(&pool, OpenMode::ReadWrite)?, container, schema)
+    let pool = Pool::connect(&pool, OpenMode::ReadWrite)?;
+    FieldStore::open_or_create_with(&pool, container, schema, new)
 }
 
 /// The fields that a command selects.
