@@ -143,6 +143,7 @@ impl Session {
                 check("decisions of a sweep", ids.len(), DECISIONS_SWEPT_MAX)?;
                 done_reply(pool.sweep(&ids).await)?
             }
+            PoolRequest::Requests => Reply::Requests(self.metrics.requests()),
         })
     }
 

@@ -85,10 +85,8 @@ impl<W> State<W> {
 
 impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     async fn new(engine: &'e Shared, to: Sender<W>) -> Self {
-        let Shared { pool, spare, host, .. } = engine;
-        let session = Session::new(Arc::clone(pool), spare.clone(), host.get().cloned());
-        let session = Arc::new(session);
-        let slow = Slow::of_pool(&**pool).await;
+        let session = Arc::new(Session::new(engine));
+        let slow = Slow::of_pool(&*engine.pool).await;
         let state = State { replies: Replies::new(to), served: JoinSet::new() };
         Self { engine, session, slow, state: Mutex::new(state), room: Notify::new() }
     }

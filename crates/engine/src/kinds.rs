@@ -69,7 +69,8 @@ impl RequestKind {
             | PoolRequest::Info
             | PoolRequest::ShutDown { .. }
             | PoolRequest::Check
-            | PoolRequest::Maintain(..) => Self::Pool,
+            | PoolRequest::Maintain(..)
+            | PoolRequest::Requests => Self::Pool,
             PoolRequest::Metadata(_) => Self::Metadata,
             PoolRequest::Create { .. }
             | PoolRequest::Open(..)

@@ -74,6 +74,14 @@ impl Default for Metrics {
     }
 }
 
+impl Metrics {
+    /// Number of requests, by the name of their kind.
+    pub(crate) fn requests(&self) -> Vec<(String, u64)> {
+        let kinds = RequestKind::ALL.iter().zip(&self.requests);
+        kinds.map(|((_, name), latency)| ((*name).to_owned(), latency.count())).collect()
+    }
+}
+
 /// Bytes of a frame on the wire.
 fn wire_bytes(frame: &Frame) -> u64 {
     (PREFIX_LEN + frame.message.len() + frame.bulk.len()) as u64

@@ -1,6 +1,8 @@
 //! Containers and leases of one client. They end with its connection.
+use crate::Shared;
 use crate::host::Host;
 use crate::limits::{HANDLES_MAX, LEASES_MAX, check};
+use crate::metrics::Metrics;
 use esker_backend::{OpenContainer, Pool};
 use esker_types::ops::{Change, Cond, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
@@ -15,6 +17,8 @@ pub(crate) struct Session {
     pub(crate) host: Option<Arc<dyn Host>>,
     /// Memory for replies.
     pub(crate) spare: Spare,
+    /// Counters of the engine.
+    pub(crate) metrics: Arc<Metrics>,
     open: Mutex<Open>,
 }
 
@@ -34,8 +38,11 @@ struct Leased {
 }
 
 impl Session {
-    pub(crate) fn new(pool: Arc<dyn Pool>, spare: Spare, host: Option<Arc<dyn Host>>) -> Self {
-        Self { pool, host, spare, open: Mutex::default() }
+    pub(crate) fn new(engine: &Shared) -> Self {
+        let Shared { pool, spare, host, metrics, .. } = engine;
+        let (pool, metrics) = (Arc::clone(pool), Arc::clone(metrics));
+        let (host, spare) = (host.get().cloned(), spare.clone());
+        Self { pool, host, spare, metrics, open: Mutex::default() }
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {

@@ -146,6 +146,8 @@ pub enum PoolRequest<'a> {
     Decisions(u64),
     /// Removes commit decisions: [`Reply::Done`].
     Sweep(Vec<CommitId>),
+    /// The number of requests that the engine has served: [`Reply::Requests`].
+    Requests,
 }
 
 /// Maintenance of a node's pool.
@@ -364,6 +366,8 @@ pub enum Reply {
     Removal(Removal),
     /// Content of a dkey that was removed.
     Taken(Option<Taken>),
+    /// Kinds of requests, and how many of them were served.
+    Requests(Vec<(String, u64)>),
 }
 
 /// Result of a maintenance.
@@ -603,6 +607,13 @@ mod tests {
         assert_eq!(decoded, decisions);
         let unknown = Failure::from(&Error::new(ErrorKind::TxUncertain, "?"));
         assert_eq!(encode(&Reply::Failed(unknown)).unwrap(), [0, 38, 1, b'?', 0]);
+    }
+
+    #[test]
+    fn counts_of_requests_have_the_bytes_of_version_3() {
+        assert_eq!(encode(&Request::Pool(PoolRequest::Requests)).unwrap(), [0, 17]);
+        let reply = encode(&Reply::Requests(vec![("oids".to_owned(), 300)])).unwrap();
+        assert_eq!(reply, [&[29, 1, 4][..], b"oids", &[0xac, 2]].concat());
     }
 
     #[test]

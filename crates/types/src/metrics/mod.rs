@@ -48,6 +48,12 @@ impl Latency {
         self.buckets[bucket].add(1);
         self.nanoseconds.add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
+
+    /// Number of requests.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(Counter::get).sum()
+    }
 }
 
 #[cfg(test)]
@@ -62,5 +68,6 @@ mod tests {
         }
         let counts: Vec<u64> = latency.buckets.iter().map(Counter::get).collect();
         assert_eq!(counts, [2, 2, 0, 0, 0, 0, 1]);
+        assert_eq!(latency.count(), 5);
     }
 }

@@ -46,6 +46,22 @@ impl Map {
         .await
     }
 
+    /// Requests that each engine has served, by the name of their kind, within a tokio runtime. The answers are in the
+    /// order of the nodes.
+    pub async fn requests(&self) -> Vec<Result<Vec<(String, u64)>>> {
+        self.ask_all(QUERY_TIMEOUT, |connection| {
+            Box::pin(async move {
+                let request = Request::Pool(PoolRequest::Requests);
+                let counts = ask(&connection, request, None, |reply| match reply {
+                    Reply::Requests(counts) => Some(counts),
+                    _ => None,
+                });
+                counts.await
+            })
+        })
+        .await
+    }
+
     /// The containers of the pool, as its first node lists them, within a tokio runtime.
     ///
     /// # Errors
