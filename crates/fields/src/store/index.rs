@@ -66,8 +66,8 @@ impl Index {
 
     /// Each stripe that is not omitted, with its number.
     pub(super) fn stripes(&self) -> impl Iterator<Item = (u8, &Object)> {
-        let numbered = (0u8..).zip(self.stripes.iter());
-        numbered.filter(|(number, _)| self.omitted & 1 << number == 0)
+        let (numbered, omitted) = ((0u8..).zip(self.stripes.iter()), self.omitted);
+        numbered.filter(move |(number, _)| omitted & (1u64 << *number) == 0)
     }
 
     /// Number of stripes.
@@ -77,7 +77,7 @@ impl Index {
 
     /// The same index, whose listings omit a stripe.
     pub(super) fn without(mut self, stripe: u8) -> Self {
-        self.omitted |= 1 << stripe;
+        self.omitted |= 1u64 << stripe;
         self
     }
 

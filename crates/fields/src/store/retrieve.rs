@@ -217,7 +217,7 @@ impl FieldStore {
         wanted: &ByIndex,
         slots: &mut [[Slot; 2]],
     ) -> Result<bool> {
-        let mut look = |access| {
+        let mut look = |access: Access<'_>| {
             wanted.iter().try_for_each(|((database, index), data)| {
                 self.look_up(selection, (database, index), data, access, slots)
             })
