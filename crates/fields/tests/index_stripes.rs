@@ -70,7 +70,9 @@ fn striped_store_is_used_like_others() {
     let found = other.retrieve(&select(&other, "type=fc,levtype=sfc,step=39/to/0/by/-1,param=167"));
     let steps: Vec<_> =
         found.unwrap().iter().map(|field| field.key().get("step").unwrap().to_owned()).collect();
-    assert!(steps.iter().eq((0..40).rev().map(|step: u32| step.to_string()).collect::<Vec<_>>().iter()));
+    assert!(
+        steps.iter().eq((0..40).rev().map(|step: u32| step.to_string()).collect::<Vec<_>>().iter())
+    );
     let missing = other.retrieve(&select(&other, "type=fc,levtype=sfc,step=39/40,param=167"));
     assert!(missing.err().unwrap().message().contains("step=40"));
     assert_eq!(other.axes(&everything(&other)).unwrap().values("step").count(), 40);
@@ -203,7 +205,8 @@ fn random_changes_leave_what_a_store_with_one_stripe_has() {
                 let [a, b] = stores.map(|store| contents(store, &select(store, &request)));
                 assert_eq!(a, b);
             }
-            let exact = format!("type=fc,levtype=sfc,step=0/to/{step}/by/1,param=100/101,expect=any");
+            let exact =
+                format!("type=fc,levtype=sfc,step=0/to/{step}/by/1,param=100/101,expect=any");
             let [a, b] = stores.map(|store| {
                 let found = store.find(&select(store, &exact)).unwrap();
                 let keys: Vec<_> = found.fields.iter().map(|field| field.key().clone()).collect();
@@ -269,7 +272,9 @@ fn readers_see_each_flush_over_stripes_completely() {
     let look = |param: u64, listed: bool| {
         let selection = select(&reader, &format!("{request}{param}"));
         let fields = match listed {
-            true => reader.list(&selection).unwrap().into_iter().map(|one| reader.listed(one)).collect(),
+            true => {
+                reader.list(&selection).unwrap().into_iter().map(|one| reader.listed(one)).collect()
+            }
             false => reader.retrieve(&selection).unwrap(),
         };
         let rounds: Vec<Vec<u8>> = fields.iter().map(|field| field.read().unwrap()).collect();
@@ -280,9 +285,7 @@ fn readers_see_each_flush_over_stripes_completely() {
     std::thread::scope(|scope| {
         (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(writer))));
         for listed in [true, false] {
-            scope.spawn(move || {
-                while !(0..WRITERS).all(|writer| look(100 + writer, listed)) {}
-            });
+            scope.spawn(move || while !(0..WRITERS).all(|writer| look(100 + writer, listed)) {});
         }
     });
     let stats = store.stats(&everything(&store)).unwrap();

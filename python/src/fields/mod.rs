@@ -378,7 +378,7 @@ impl FieldStore {
             (true, Err(open)) => Ok(Some(open)),
             (true, Ok(name)) => {
                 open_or_create(&name, None, store.schema(), NewFields::default()).map(Some)
-            },
+            }
         };
         let moved = call(py, || queries::move_fields(&store, wanted, to, how))?;
         counted(py, &moved)

@@ -66,7 +66,8 @@ impl Measured<'_> {
         let mut done = None;
         self.cluster.count(&format!("{} {name}", self.label), || done = Some(work()));
         let after = self.of_engines().into_iter();
-        let of_engines: Vec<u64> = after.zip(before).map(|(after, before)| after - before).collect();
+        let of_engines: Vec<u64> =
+            after.zip(before).map(|(after, before)| after - before).collect();
         println!("{} {name}: {of_engines:?}", self.label);
         self.counted.push(Counted { name, of_engines });
         done.unwrap()
@@ -124,7 +125,8 @@ fn write(store: &FieldStore, writer: u32, per_flush: u32) {
 
 /// Requests of each operation on a store whose indexes have these stripes.
 fn measure(cluster: &Cluster, stripes: Option<u32>) -> Vec<Counted> {
-    let label = stripes.map_or_else(|| "default".to_owned(), |stripes| format!("stripes-{stripes}"));
+    let label =
+        stripes.map_or_else(|| "default".to_owned(), |stripes| format!("stripes-{stripes}"));
     let schema = Schema::default_mars().unwrap();
     let new = NewFields { stripes };
     let store = FieldStore::create_with(&cluster.pool(), &label, &schema, new).unwrap();

@@ -84,15 +84,9 @@ impl FieldStore {
     ///
     /// # Errors
     /// The errors of [`FieldStore::create`]; [`ErrorKind::Invalid`] for an option beyond its limits.
-    pub fn create_with(
-        pool: &Pool,
-        label: &str,
-        schema: &Schema,
-        new: NewFields,
-    ) -> Result<Self> {
+    pub fn create_with(pool: &Pool, label: &str, schema: &Schema, new: NewFields) -> Result<Self> {
         check_new(pool.capabilities(), schema)?;
-        let description =
-            Description::new(schema.text().as_bytes(), new.stripes_on(pool.nodes())?);
+        let description = Description::new(schema.text().as_bytes(), new.stripes_on(pool.nodes())?);
         let metadata = description.metadata();
         pool.create_container(&NewContainer::named(label).with_metadata(&metadata)).wait()?;
         Self::open_in(pool.open_container(label, OpenMode::ReadWrite).wait()?)

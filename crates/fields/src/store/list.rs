@@ -1,8 +1,8 @@
 //! Listing fields.
-use super::layout::{self, Dkey};
-use super::location::FieldLocation;
 use super::FieldStore;
 use super::index::Index;
+use super::layout::{self, Dkey};
+use super::location::FieldLocation;
 use crate::request::Selection;
 use crate::schema::{self, Presence};
 use crate::{Axes, Key, Schema};

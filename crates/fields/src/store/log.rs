@@ -2,8 +2,8 @@
 //!
 //! A log is a ring of entries with sequence numbers. A reader that knows the number of the last entry it read finds
 //! the later ones directly, and notices if some of them are overwritten.
-use super::layout::{self, LOG_ENTRIES, LOG_ENTRY_BYTES, LOGS};
 use super::index::Index;
+use super::layout::{self, LOG_ENTRIES, LOG_ENTRY_BYTES, LOGS};
 use super::{damaged, fetch_many, fetch_up_to, list_akeys, put, read_many};
 use esker::{Access, Object, Transaction, Wait, side_by_side, task};
 use esker_types::Result;
@@ -72,11 +72,7 @@ pub(super) fn marks(index: &Index, access: Access<'_>) -> Result<Marks> {
     Ok(marks.into_iter().flatten().collect())
 }
 
-async fn marks_of(
-    stripe: u8,
-    object: &Object,
-    access: Access<'_>,
-) -> Result<Vec<((u8, u8), u64)>> {
+async fn marks_of(stripe: u8, object: &Object, access: Access<'_>) -> Result<Vec<((u8, u8), u64)>> {
     let logs = list_akeys(object, layout::FLUSHES, access).await?;
     let akeys: Vec<&[u8]> = logs.iter().map(Vec::as_slice).collect();
     let numbers = read_many(object, layout::FLUSHES, &akeys, access).await?;

@@ -1,9 +1,9 @@
 //! Consistent reads over several indexes. The logs name the fields that were flushed during a read; these are read
 //! again.
+use super::index::Index;
 use super::list::{Listed, database_key, joined, levels_of};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
-use super::index::Index;
 use super::{BATCH, FieldStore, layout};
 use crate::Key;
 use crate::limits::RESTARTS_MAX;

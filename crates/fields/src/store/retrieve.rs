@@ -120,8 +120,7 @@ impl FieldStore {
             Some(stripes) => stripes.fetch(&index, datum, Access::Latest)?,
             None => None,
         };
-        let location =
-            location.ok_or_else(|| missing_error(std::slice::from_ref(key), 1, 0))?;
+        let location = location.ok_or_else(|| missing_error(std::slice::from_ref(key), 1, 0))?;
         Ok(Field {
             store: self.clone(),
             key: split.whole,

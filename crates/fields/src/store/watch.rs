@@ -1,9 +1,9 @@
 //! Watches: they yield fields as they are flushed.
+use super::index::Index;
 use super::list::{Listed, database_key};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
 use super::retrieve::Field;
-use super::index::Index;
 use super::{FieldStore, moment};
 use crate::Key;
 use crate::request::Selection;

@@ -1,7 +1,7 @@
 //! Archiving: the bytes of a field are stored at once, and added to the index at the flush.
+use super::index::Index;
 use super::layout::NUMBERS;
 use super::location::{FieldLocation, Holder, check_path};
-use super::index::Index;
 use super::{FieldStore, layout, log, put};
 use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX};
 use crate::{Key, Split};
