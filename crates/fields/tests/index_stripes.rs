@@ -32,7 +32,8 @@ fn key(levtype: &str, step: u64, param: u64) -> Key {
 }
 
 fn select(store: &FieldStore, request: &str) -> Selection {
-    let text = format!("{DATABASE},{request}");
+    let comma = if request.is_empty() { "" } else { "," };
+    let text = format!("{DATABASE}{comma}{request}");
     Request::parse(&text).unwrap().expand(store.schema(), Date::new(2024, 6, 15).unwrap()).unwrap()
 }
 

@@ -1,4 +1,5 @@
 //! `esker bench fields`: compares a field store with its medium and with one plain file per field.
+mod nodes;
 mod outcome;
 mod workers;
 
@@ -58,8 +59,13 @@ With --peer pyfdb, the same number of Python processes do the same work on a rea
 in a directory on the same medium, with a schema for the same keys. All its fields have the same content, and no process \
 watches. If that Python has the package esker, it also retrieves what was archived here, so that both sides are Python.
 
+Pools over nodes: --nodes measures the store with its index in stripes and in one, and Field I/O with the same fields (no \
+containers, pattern A, high contention). For each phase it counts the requests that the engines have served. The processes \
+work as clients on other nodes (ESKER_NODE=none, unless it is set).
+
 Examples:
   esker bench fields --procs 1,2 -i 5 --json fields.json
+  esker bench fields --nodes four --procs 4 --size 4KiB
   esker bench fields --size 4KiB --steps 100 --levels 100 --params 10 -i 1
   esker bench fields --procs 1,2 -i 5 --peer pyfdb --python ~/fdb/bin/python3
   esker bench fields --pool tank --members 4 --verify";
@@ -107,6 +113,10 @@ pub struct FieldsPlan {
     /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Pools over nodes, separated by commas: count the requests of each engine, and compare with Field I/O
+    #[arg(long, value_name = "POOL", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["pool", "path", "targets", "huge_pages", "no_write_buffer", "grib", "peer", "no_watch", "verify"])]
+    pub nodes: Vec<String>,
 }
 
 /// Another store of fields.
@@ -118,6 +128,9 @@ pub enum PeerName {
 
 impl Benchmark for FieldsPlan {
     fn run(&self, note: Note<'_>) -> Result<Measurement> {
+        if !self.nodes.is_empty() {
+            return nodes::run(self, note);
+        }
         self.check()?;
         let (grib, mut notes) = self.messages()?;
         let python = self.peer().filter(|python| crate::python::has(python, "esker._esker"));

@@ -1,0 +1,231 @@
+//! `esker bench fields --nodes`: the rates of a field store and of Field I/O on pools over nodes, and the requests that
+//! each engine serves.
+use super::super::location::{Location, container_label};
+use super::super::scratch::{Scratch, memory_or_temporary};
+use super::workers::Workers;
+use super::{FieldsPlan, sample};
+use crate::fields::Phase;
+use crate::fields::worker::{Containers, Job, label};
+use crate::metrics::Statistics;
+use crate::plan::{Measurement, Note};
+use crate::processes::Launcher;
+use crate::runner::Runner;
+use crate::table::{Table, or_dash};
+use esker::Wait;
+use esker::names::NODE_VARIABLE;
+use esker_cli::units::rounded;
+use esker_fields::{FieldStore, NewFields, Schema};
+use esker_nodes::Map;
+use esker_types::{Error, ErrorKind, Result};
+use serde::Serialize;
+use serde_json::json;
+use std::path::Path;
+
+/// Phases of a field store.
+const PHASES: [Phase; 4] = [Phase::Archive, Phase::Retrieve, Phase::Request, Phase::List];
+
+/// Kinds of requests of a process that opens a store.
+const OPENING: [&str; 3] = ["pool", "container", "metadata"];
+
+const LEGEND: &str = "\
+fields: the field store. stripes: those of the index of a database. field-io: Field I/O with one index for all processes. \
+fields/s: median of the repeats. requests: those of all engines for each field. busiest: share of the engine with the most \
+requests; of Field I/O over both phases and the pass that warms up.";
+
+/// A phase of a system on a pool.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    pool: String,
+    nodes: usize,
+    system: &'static str,
+    /// Stripes of the index, if it is a field store.
+    stripes: Option<u32>,
+    procs: u32,
+    phase: String,
+    fields_per_s: f64,
+    /// Requests that each engine has served, in all repeats.
+    requests: Vec<u64>,
+    /// Fields of all repeats; none if the requests are those of several phases.
+    fields: Option<u64>,
+}
+
+impl Row {
+    fn cells(&self) -> [String; 8] {
+        let total = self.requests.iter().sum::<u64>();
+        let most = self.requests.iter().max().copied().unwrap_or(0);
+        let per_field = self.fields.map(|fields| format!("{:.2}", total as f64 / fields as f64));
+        [
+            self.nodes.to_string(),
+            self.system.to_owned(),
+            or_dash(self.stripes.map(|stripes| stripes.to_string())),
+            self.phase.clone(),
+            self.procs.to_string(),
+            format!("{:.0}", self.fields_per_s),
+            or_dash(per_field),
+            format!("{:.0} %", 100.0 * most as f64 / total.max(1) as f64),
+        ]
+    }
+}
+
+/// Measures all pools.
+pub(super) fn run(plan: &FieldsPlan, note: Note<'_>) -> Result<Measurement> {
+    plan.check()?;
+    let node = std::env::var(NODE_VARIABLE).unwrap_or_else(|_| "none".to_owned());
+    let variables = vec![(NODE_VARIABLE.to_owned(), node)];
+    let launcher = Launcher { variables, ..plan.launcher.clone() };
+    let mut rows = Vec::new();
+    for name in &plan.nodes {
+        let location = Location::named(name)?;
+        let engines = Engines::new(&location)?;
+        for &procs in &plan.procs {
+            let pool = OnePool { plan, launcher: &launcher, name, location: &location, procs };
+            for stripes in [None, Some(1)] {
+                note(&format!("fields on {name}"));
+                rows.extend(pool.fields(&engines, stripes)?);
+            }
+            note(&format!("Field I/O on {name}"));
+            rows.extend(pool.field_io(&engines)?);
+        }
+    }
+    let mut table = Table::new("nodes|system|>stripes|phase|>procs|>fields/s|>requests|>busiest");
+    rows.iter().for_each(|row| table.row(row.cells()));
+    let report =
+        json!({"size_bytes": plan.shape.size_bytes, "repeats": plan.repeats, "rows": rows});
+    Ok(Measurement { report, text: format!("{table}\n\n{LEGEND}") })
+}
+
+/// The engines of a pool over nodes.
+struct Engines {
+    map: Map,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Engines {
+    fn new(location: &Location) -> Result<Self> {
+        let Some(map) = location.url.strip_prefix("nodes:") else {
+            let text = "a pool of --nodes is on one node: give pools over nodes";
+            return Err(Error::new(ErrorKind::Invalid, text));
+        };
+        let map = Map::read(Path::new(map))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all();
+        let runtime = runtime.build().map_err(|error| Error::io("starting a runtime", &error))?;
+        Ok(Self { map, runtime })
+    }
+
+    /// Requests that each engine has served, without those that open a store.
+    fn counts(&self) -> Result<Vec<u64>> {
+        let counts = self.runtime.block_on(self.map.requests());
+        let sum = |counts: Vec<(String, u64)>| {
+            let counts = counts.iter().filter(|(kind, _)| !OPENING.contains(&kind.as_str()));
+            counts.map(|(_, count)| count).sum()
+        };
+        counts.into_iter().map(|counts| counts.map(sum)).collect()
+    }
+
+    /// Runs `work`; returns its result, and the requests of each engine.
+    fn count<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<u64>)> {
+        let before = self.counts()?;
+        let done = work()?;
+        let counts = std::iter::zip(self.counts()?, before);
+        Ok((done, counts.map(|(after, before)| after.saturating_sub(before)).collect()))
+    }
+}
+
+/// Measurements on one pool by a number of processes.
+struct OnePool<'p> {
+    plan: &'p FieldsPlan,
+    launcher: &'p Launcher,
+    name: &'p str,
+    location: &'p Location,
+    procs: u32,
+}
+
+impl OnePool<'_> {
+    fn row(&self, engines: &Engines, system: &'static str, phase: &str) -> Row {
+        Row {
+            pool: self.name.to_owned(),
+            nodes: engines.map.nodes.len(),
+            system,
+            stripes: None,
+            procs: self.procs,
+            phase: phase.to_owned(),
+            fields_per_s: 0.0,
+            requests: vec![0; engines.map.nodes.len()],
+            fields: None,
+        }
+    }
+
+    /// A field store whose indexes have these stripes.
+    fn fields(&self, engines: &Engines, stripes: Option<u32>) -> Result<Vec<Row>> {
+        let files = Scratch::for_plain_files(self.launcher, &memory_or_temporary())?;
+        let container = container_label();
+        let job = Job {
+            rank: 0,
+            procs: self.procs,
+            cpu: None,
+            pool: Containers { url: self.location.url.clone(), container: container.clone() },
+            files: files.path().to_owned(),
+            durable: false,
+            shape: self.plan.shape,
+            grib: None,
+            verify: false,
+            seed: self.plan.seed,
+        };
+        let mut workers = Workers::start(self.launcher, &job, 0, &self.plan.pin.order()?)?;
+        let mut rows = PHASES.map(|phase| self.row(engines, "fields", phase.name())).to_vec();
+        let mut rates = vec![Vec::new(); PHASES.len()];
+        for round in 1..=self.plan.repeats {
+            let (pool, label) = (self.location.pool()?, label(&container, round));
+            let new = NewFields { stripes };
+            let store = FieldStore::create_with(pool, &label, &Schema::default_mars()?, new)?;
+            for ((phase, row), rates) in PHASES.into_iter().zip(&mut rows).zip(&mut rates) {
+                let (done, counts) = engines.count(|| workers.all(phase, round))?;
+                let measured = sample(round, &done);
+                rates.push(measured.rate());
+                row.stripes = Some(store.stripes());
+                row.fields = Some(row.fields.unwrap_or(0) + self.fields_of(phase));
+                row.requests.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            drop(store);
+            pool.destroy_container(&label, true).wait()?;
+        }
+        for (row, rates) in rows.iter_mut().zip(&rates) {
+            row.fields_per_s = rounded(Statistics::rounded(rates).median);
+        }
+        Ok(rows)
+    }
+
+    /// Fields that all processes use in a phase. Each lists those of all.
+    fn fields_of(&self, phase: Phase) -> u64 {
+        let own = self.plan.shape.fields() * u64::from(self.procs);
+        if phase == Phase::List { own * u64::from(self.procs) } else { own }
+    }
+
+    /// Field I/O with as many fields. All processes use one index.
+    fn field_io(&self, engines: &Engines) -> Result<Vec<Row>> {
+        let folder = Scratch::for_plain_files(self.launcher, &memory_or_temporary())?;
+        let runner = Runner {
+            program: self.launcher.program.clone(),
+            folder: folder.path().to_owned(),
+            variables: self.launcher.variables.clone(),
+        };
+        let shape = self.plan.shape;
+        let words = format!(
+            "field-io --pool {} --mode no-containers --pattern A --contention high --procs {} --ops {} --size {} -i {}",
+            self.name,
+            self.procs,
+            shape.fields(),
+            shape.size_bytes,
+            self.plan.repeats
+        );
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let (report, requests) = engines.count(|| runner.bench("field-io", &words))?;
+        let runs = report.runs.iter().filter(|run| run.parallel.is_some());
+        let rows = runs.map(|run| Row {
+            fields_per_s: run.ops_per_s,
+            requests: requests.clone(),
+            ..self.row(engines, "field-io", &run.phase)
+        });
+        Ok(rows.collect())
+    }
+}
