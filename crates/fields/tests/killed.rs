@@ -6,7 +6,7 @@
 use esker::Pool;
 use esker_conformance::place::nodes;
 use esker_fields::request::Selection;
-use esker_fields::{FieldStore, Key, Schema, Watch};
+use esker_fields::{FieldStore, Key, NewFields, Schema, Watch};
 use esker_testing::{pause, wait_for};
 use esker_types::info::OpenMode;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,8 @@ fn mixed(seed: u64) -> u64 {
 
 fn key(writer: u64, step: u64, field: u64) -> Key {
     let (stream, param) = (["oper", "enda"][(field % 2) as usize], 100 + field);
+    // Steps decide the stripe of a field.
+    let step = FIELDS * step + field;
     let text = format!(
         "class=od,expver=000{writer},stream={stream},date=20240610,time=0000,type=fc,levtype=sfc,\
          step={step},param={param}"
@@ -46,9 +48,9 @@ fn data(writer: u64, step: u64, field: u64) -> Vec<u8> {
     vec![number as u8; 1 + (number >> 8) as usize % BYTES]
 }
 
-fn open(url: &str) -> FieldStore {
+fn open(url: &str, label: &str) -> FieldStore {
     let pool = Pool::connect(url, OpenMode::ReadWrite).unwrap();
-    FieldStore::open(&pool, "fields", OpenMode::ReadWrite).unwrap()
+    FieldStore::open(&pool, label, OpenMode::ReadWrite).unwrap()
 }
 
 /// Archives step after step until it is killed, and notes each that was flushed.
@@ -58,7 +60,7 @@ fn child() {
     let arguments: Vec<&str> = arguments.split(' ').collect();
     let (writer, first) = (arguments[1].parse().unwrap(), arguments[2].parse::<u64>().unwrap());
     let mut flushed = std::fs::File::options().append(true).open(arguments[3]).unwrap();
-    let store = open(arguments[0]);
+    let store = open(arguments[0], arguments[4]);
     let mut writing = store.writer();
     for step in first..first + STEPS {
         for field in 0..FIELDS {
@@ -75,26 +77,29 @@ fn child() {
 /// A directory that is removed after the test. It has the pool, unless the environment names a pool over nodes.
 struct Place {
     dir: PathBuf,
+    label: String,
     /// The pool is one of plain files.
     files: bool,
 }
 
 impl Place {
-    fn new(rounds: u64, files: bool) -> Self {
+    fn new(rounds: u64, files: bool, stripes: u32) -> Self {
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() { memory } else { env!("CARGO_TARGET_TMPDIR").into() };
-        let dir = base.join(format!("esker-fields-killed-{files}-{}", std::process::id()));
+        let dir = format!("esker-fields-killed-{files}-{stripes}-{}", std::process::id());
+        let dir = base.join(dir);
         std::fs::create_dir_all(&dir).unwrap();
         let mut spec = esker_store::PoolSpec::new("tank", (512 << 20) + rounds * (16 << 20));
         spec.targets = Some(3);
-        let place = Self { dir, files };
+        let place = Self { dir, label: format!("fields-{stripes}"), files };
         if files {
             esker::PosixPool::create(&place.pool(), false).unwrap();
         } else if nodes().is_none() {
             esker_store::Pool::create(&place.dir, &spec, &mut |_, _| {}).unwrap();
         }
         let pool = Pool::connect(&place.url(), OpenMode::ReadWrite).unwrap();
-        FieldStore::create(&pool, "fields", &Schema::default_mars().unwrap()).unwrap();
+        let (schema, new) = (Schema::default_mars().unwrap(), NewFields { stripes: Some(stripes) });
+        FieldStore::create_with(&pool, &place.label, &schema, new).unwrap();
         place
     }
 
@@ -105,6 +110,10 @@ impl Place {
                 nodes().map_or_else(|| format!("esker:{}", self.pool().display()), str::to_owned)
             }
         }
+    }
+
+    fn open(&self) -> FieldStore {
+        open(&self.url(), &self.label)
     }
 
     fn pool(&self) -> PathBuf {
@@ -120,7 +129,7 @@ impl Place {
         command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
         let flushed = self.flushed(writer);
         std::fs::write(&flushed, b"").unwrap();
-        let arguments = format!("{} {writer} {first} {}", self.url(), flushed.display());
+        let arguments = format!("{} {writer} {first} {} {}", self.url(), flushed.display(), self.1);
         command.env(CHILD, arguments).spawn().unwrap()
     }
 }
@@ -150,7 +159,7 @@ fn len(path: &Path) -> u64 {
 
 fn numbers(key: &Key) -> (u64, u64, u64) {
     let number = |name: &str| key.get(name).unwrap().parse::<u64>().unwrap();
-    (number("expver"), number("step"), number("param") - 100)
+    (number("expver"), number("step") / FIELDS, number("param") - 100)
 }
 
 /// Reads all fields; returns how many fields each step of each writer has.
@@ -180,21 +189,27 @@ fn expect_whole(steps: &BTreeMap<(u64, u64), u64>) {
 
 #[test]
 fn killed_writers_leave_complete_steps() {
-    leave_complete_steps(false);
+    expect_complete_steps(false, 1);
 }
 
 #[test]
 fn killed_writers_leave_complete_steps_on_posix() {
-    leave_complete_steps(true);
+    expect_complete_steps(true, 1);
 }
 
-fn leave_complete_steps(files: bool) {
+/// A flush of a step changes several targets, or nodes.
+#[test]
+fn killed_writers_leave_complete_steps_in_stripes() {
+    expect_complete_steps(false, 5);
+}
+
+fn expect_complete_steps(files: bool, stripes: u32) {
     let seed = esker_testing::seed();
     let rounds = std::env::var("ESKER_TORTURE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds = rounds.unwrap_or(4u64);
-    let place = Place::new(rounds, files);
+    let place = Place::new(rounds, files, stripes);
     let (mut first, mut expected) = ([0; WRITERS as usize], [0; WRITERS as usize]);
-    let (watched, mut told) = (open(&place.url()), BTreeMap::new());
+    let (watched, mut told) = (place.open(), BTreeMap::new());
     let mut watch = watched.watch(&Selection::everything(watched.schema()), false).unwrap();
     for round in 0..rounds {
         let stop = AtomicBool::new(false);
@@ -203,7 +218,7 @@ fn leave_complete_steps(files: bool) {
         std::thread::scope(|scope| {
             let _stop = Stop(&stop);
             scope.spawn(|| {
-                let store = open(&place.url());
+                let store = place.open();
                 while !stop.load(Ordering::Relaxed) {
                     expect_whole(&look(&store));
                 }
@@ -225,7 +240,7 @@ fn leave_complete_steps(files: bool) {
                 child.wait().unwrap();
             }
         });
-        let store = open(&place.url());
+        let store = place.open();
         let steps = look(&store);
         tell(&mut watch, &mut told);
         assert!(told.iter().map(|(step, fields)| (*step, fields.len() as u64)).eq(steps.clone()));
