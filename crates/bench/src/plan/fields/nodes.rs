@@ -107,8 +107,11 @@ impl Engines {
             return Err(Error::new(ErrorKind::Invalid, text));
         };
         let map = Map::read(Path::new(map))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all();
-        let runtime = runtime.build().map_err(|error| Error::io("starting a runtime", &error))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(|error| Error::io("starting a runtime", &error))?;
         Ok(Self { map, runtime })
     }
 
