@@ -208,7 +208,7 @@ impl OnePool<'_> {
     fn field_io(&self, engines: &Engines) -> Result<Vec<Row>> {
         let folder = Scratch::for_plain_files(self.launcher, &memory_or_temporary())?;
         let runner = Runner {
-            program: self.launcher.program.clone(),
+            program: self.launcher.esker.clone(),
             folder: folder.path().to_owned(),
             variables: self.launcher.variables.clone(),
         };
