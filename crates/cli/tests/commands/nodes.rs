@@ -645,14 +645,15 @@ fn objects_that_were_lost_with_a_node_are_listed() {
     engine.wait().unwrap();
 }
 
-/// Archives fields of as many databases as there are days, and as many steps of each.
-fn archive_fields(nodes: &Nodes, (days, steps): (usize, usize)) {
+/// Archives fields of as many databases as there are days, and as many steps of each, in a store with these stripes.
+fn archive_fields(nodes: &Nodes, stripes: &str, (days, steps): (usize, usize)) {
     let file = nodes.site.file("field", b"what the field holds");
     for (day, step) in (0..days).flat_map(|day| (0..steps).map(move |step| (day, step))) {
         let key = format!(
             "class=od,expver=0001,stream=oper,date=2024061{day},time=0000,type=fc,levtype=sfc,step={step},param=167"
         );
-        nodes.site.ok(&["fields", "archive", "--store", "tank/fields", "--key", &key, &file]);
+        let archive = ["fields", "archive", "--store", "tank/fields", "--stripes", stripes];
+        nodes.site.ok(&[&archive[..], &["--key", &key, &file]].concat());
     }
 }
 
@@ -672,7 +673,7 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     const STEPS: usize = 5;
     let nodes = Nodes::with_pool(3);
     let site = &nodes.site;
-    archive_fields(&nodes, (DAYS, STEPS));
+    archive_fields(&nodes, "1", (DAYS, STEPS));
     let check = ["fields", "check", "--store", "tank/fields"];
     assert_eq!(lost_fields(&site.json(&check)), [0, 0, DAYS * STEPS]);
     nodes.lose(2);
@@ -692,7 +693,7 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     let (report, message) = trouble(site, &check);
     assert_eq!((lost_fields(&report), &report["lost_nodes"]), ([lost, 0, there], &json!([])));
     assert!(message.contains("archive them again"), "{message}");
-    archive_fields(&nodes, (DAYS, STEPS));
+    archive_fields(&nodes, "1", (DAYS, STEPS));
     assert_eq!(lost_fields(&site.json(&[&check[..], &["--data"]].concat())), [0, 0, DAYS * STEPS]);
     // The list of databases lies there.
     nodes.lose(1);
@@ -700,6 +701,21 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     assert!(report.is_null() && message.contains("list of databases"), "{report} {message}");
     engine.kill().unwrap();
     engine.wait().unwrap();
+}
+
+/// Each database loses the names of the fields in one of its stripes. The others are checked.
+#[test]
+fn databases_in_stripes_keep_fields_on_other_nodes() {
+    const DAYS: usize = 2;
+    const STEPS: usize = 12;
+    let nodes = Nodes::with_pool(3);
+    archive_fields(&nodes, "3", (DAYS, STEPS));
+    nodes.lose(2);
+    let check = ["fields", "check", "--store", "tank/fields"];
+    let (report, _) = trouble(&nodes.site, &check);
+    let [lost, databases, there] = lost_fields(&report);
+    assert_eq!(databases, DAYS, "{report}");
+    assert!(there > 0 && lost + there < DAYS * STEPS, "{report}");
 }
 
 /// Each engine repairs the pool of its node and serves again. Containers that are not in the list are removed.
