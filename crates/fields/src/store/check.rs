@@ -76,7 +76,14 @@ impl FieldStore {
             match all_akeys(index.stripe(stripe)?, layout::FLUSHES) {
                 Err(error) if is_damage(&error) => {
                     index = index.without(stripe);
-                    lost = Err(error);
+                    lost = Err(match index.count() {
+                        1 => error,
+                        count => {
+                            let text =
+                                format!("stripe {} of {count}: {}", stripe + 1, error.message());
+                            Error::new(error.kind(), text)
+                        }
+                    });
                 }
                 other => other.map(drop)?,
             }

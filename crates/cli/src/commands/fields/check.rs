@@ -68,7 +68,7 @@ fn shape(lost: &Lost) -> Value {
 
 fn text(checked: &Checked, data: bool) -> String {
     let line = |Lost { key, is_database, why }: &Lost| match is_database {
-        true => format!("{key}: all fields of this database: {why}"),
+        true => format!("{key}: the list of its fields: {why}"),
         false => format!("{key}: {why}"),
     };
     let mut lines: Vec<_> = checked.lost.iter().map(line).collect();
