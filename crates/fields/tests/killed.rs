@@ -129,7 +129,8 @@ impl Place {
         command.args(["--exact", "child", "--nocapture"]).stdout(Stdio::null());
         let flushed = self.flushed(writer);
         std::fs::write(&flushed, b"").unwrap();
-        let arguments = format!("{} {writer} {first} {} {}", self.url(), flushed.display(), self.1);
+        let arguments =
+            format!("{} {writer} {first} {} {}", self.url(), flushed.display(), self.label);
         command.env(CHILD, arguments).spawn().unwrap()
     }
 }

@@ -50,7 +50,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("esker-preload-interface", &["esker", "esker-dfs"]),
     (
         "esker-preload",
-        &["esker-types", "esker-os", "esker-store", "esker", "esker-dfs", "esker-preload-interface"],
+        &[
+            "esker-types",
+            "esker-os",
+            "esker-store",
+            "esker",
+            "esker-dfs",
+            "esker-preload-interface",
+        ],
     ),
     ("esker-preload-store", &["esker", "esker-dfs", "esker-tensors", "esker-preload-interface"]),
     (

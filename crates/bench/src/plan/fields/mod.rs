@@ -242,7 +242,7 @@ impl FieldsPlan {
         note("touching the file of the limit");
         let watchers = if self.no_watch { 0 } else { procs };
         let cpus = self.pin.order()?;
-        let workers = Workers::start(&job, watchers, &cpus)?;
+        let workers = Workers::start(Vec::new(), &job, watchers, &cpus)?;
         let messages = grib.cloned().unwrap_or_default();
         let by_python = |python: Option<&Path>, store| {
             python.map(|python| Workers::python(python, store, &job, &messages, &cpus)).transpose()

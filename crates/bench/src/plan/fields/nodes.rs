@@ -8,7 +8,6 @@ use crate::fields::Phase;
 use crate::fields::worker::{Containers, Job, label};
 use crate::metrics::Statistics;
 use crate::plan::{Measurement, Note};
-use crate::processes::Launcher;
 use crate::runner::Runner;
 use crate::table::{Table, or_dash};
 use esker::Wait;
@@ -72,13 +71,12 @@ pub(super) fn run(plan: &FieldsPlan, note: Note<'_>) -> Result<Measurement> {
     plan.check()?;
     let node = std::env::var(NODE_VARIABLE).unwrap_or_else(|_| "none".to_owned());
     let variables = vec![(NODE_VARIABLE.to_owned(), node)];
-    let launcher = Launcher { variables, ..plan.launcher.clone() };
     let mut rows = Vec::new();
     for name in &plan.nodes {
         let location = Location::named(name)?;
         let engines = Engines::new(&location)?;
         for &procs in &plan.procs {
-            let pool = OnePool { plan, launcher: &launcher, name, location: &location, procs };
+            let pool = OnePool { plan, variables: &variables, name, location: &location, procs };
             for stripes in [None, Some(1)] {
                 note(&format!("fields on {name}"));
                 rows.extend(pool.fields(&engines, stripes)?);
@@ -137,7 +135,7 @@ impl Engines {
 /// Measurements on one pool by a number of processes.
 struct OnePool<'p> {
     plan: &'p FieldsPlan,
-    launcher: &'p Launcher,
+    variables: &'p [(String, String)],
     name: &'p str,
     location: &'p Location,
     procs: u32,
@@ -160,7 +158,7 @@ impl OnePool<'_> {
 
     /// A field store whose indexes have these stripes.
     fn fields(&self, engines: &Engines, stripes: Option<u32>) -> Result<Vec<Row>> {
-        let files = Scratch::for_plain_files(self.launcher, &memory_or_temporary())?;
+        let files = Scratch::for_plain_files(&memory_or_temporary())?;
         let container = container_label();
         let job = Job {
             rank: 0,
@@ -174,7 +172,8 @@ impl OnePool<'_> {
             verify: false,
             seed: self.plan.seed,
         };
-        let mut workers = Workers::start(self.launcher, &job, 0, &self.plan.pin.order()?)?;
+        let mut workers =
+            Workers::start(self.variables.to_vec(), &job, 0, &self.plan.pin.order()?)?;
         let mut rows = PHASES.map(|phase| self.row(engines, "fields", phase.name())).to_vec();
         let mut rates = vec![Vec::new(); PHASES.len()];
         for round in 1..=self.plan.repeats {
@@ -206,12 +205,8 @@ impl OnePool<'_> {
 
     /// Field I/O with as many fields. All processes use one index.
     fn field_io(&self, engines: &Engines) -> Result<Vec<Row>> {
-        let folder = Scratch::for_plain_files(self.launcher, &memory_or_temporary())?;
-        let runner = Runner {
-            program: self.launcher.esker.clone(),
-            folder: folder.path().to_owned(),
-            variables: self.launcher.variables.clone(),
-        };
+        let folder = Scratch::for_plain_files(&memory_or_temporary())?;
+        let runner = Runner::new(folder.path().to_owned(), self.variables.to_vec())?;
         let shape = self.plan.shape;
         let words = format!(
             "field-io --pool {} --mode no-containers --pattern A --contention high --procs {} --ops {} --size {} -i {}",

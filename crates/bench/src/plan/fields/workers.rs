@@ -44,14 +44,16 @@ fn one(job: &Job, rank: u32, cpus: &[u32]) -> Job {
 }
 
 impl Workers {
-    /// Starts a worker for each process of the job, and the watchers.
-    pub(super) fn start(job: &Job, watchers: u32, cpus: &[u32]) -> Result<Self> {
+    /// Starts a worker for each process of the job, and the watchers, with environment variables in addition.
+    pub(super) fn start(
+        variables: Vec<(String, String)>,
+        job: &Job,
+        watchers: u32,
+        cpus: &[u32],
+    ) -> Result<Self> {
+        let launcher = Launcher { variables, ..Launcher::for_kind(WorkerKind::Fields)? };
         let jobs: Vec<_> = (0..job.procs + watchers).map(|rank| one(job, rank, cpus)).collect();
-        Ok(Self {
-            processes: Processes::start(&Launcher::for_kind(WorkerKind::Fields)?, &jobs)?,
-            workers: job.procs,
-            watchers,
-        })
+        Ok(Self { processes: Processes::start(&launcher, &jobs)?, workers: job.procs, watchers })
     }
 
     /// Starts workers in Python, which do all the work on a real FDB, or read the store. There are no watchers.
