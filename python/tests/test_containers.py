@@ -42,8 +42,8 @@ def test_a_posix_pool(tmp_path):
         cells.write(3, b"abc")
         assert container.kv("index")["a"] == b"1" and cells.read(0, 6) == b"\0\0\0abc"
         with container.transaction() as tx:
-            container.kv("index").put("a", b"2", tx=tx)
-            container.kv("other").put("b", b"3", tx=tx)
+            container.kv("index").at(tx)["a"] = b"2"
+            container.kv("other").at(tx)["b"] = b"3"
         assert container.kv("index")["a"] == b"2" and container.kv("other")["b"] == b"3"
         with pytest.raises(NotImplementedError):
             container.create_snapshot("s")
