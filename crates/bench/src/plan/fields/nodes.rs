@@ -9,7 +9,7 @@ use crate::fields::worker::{Containers, Job, label};
 use crate::metrics::Statistics;
 use crate::plan::{Measurement, Note};
 use crate::runner::Runner;
-use crate::table::{Table, or_dash};
+use crate::table::{new_table, or_dash};
 use esker::Wait;
 use esker::names::NODE_VARIABLE;
 use esker_cli::units::rounded;
@@ -85,11 +85,11 @@ pub(super) fn run(plan: &FieldsPlan, note: Note<'_>) -> Result<Measurement> {
             rows.extend(pool.field_io(&engines)?);
         }
     }
-    let mut table = Table::new("nodes|system|>stripes|phase|>procs|>fields/s|>requests|>busiest");
+    let mut table = new_table("nodes|system|>stripes|phase|>procs|>fields/s|>requests|>busiest");
     rows.iter().for_each(|row| table.row(row.cells()));
     let report =
         json!({"size_bytes": plan.shape.size_bytes, "repeats": plan.repeats, "rows": rows});
-    Ok(Measurement { report, text: format!("{table}\n\n{LEGEND}") })
+    Ok(Measurement { report, text: format!("{}\n\n{LEGEND}", table.text()) })
 }
 
 /// The engines of a pool over nodes.
