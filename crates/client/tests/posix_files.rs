@@ -331,10 +331,10 @@ fn work_of_a_child() {
         }),
         "commit" => {
             let first = committed_numbers(&container)[0] + 1;
-            (first..).for_each(|number| {
+            for number in first.. {
                 commit_number(&container, number);
                 println!("committed {number}");
-            });
+            }
         }
         _ => (0..1500).for_each(|_| println!("got {}", container.allocate_oids(3).wait().unwrap())),
     }

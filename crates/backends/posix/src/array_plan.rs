@@ -6,6 +6,7 @@ use esker_backend::encoding::{Parts, put_bytes, put_u32, put_u64};
 use esker_types::ops::{Cond, Update, Value, WriteOp};
 use esker_types::{Extent, FLAT_AKEY, ObjectId, Result, key_to_u64};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// A step of a change of an Array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,11 +133,10 @@ impl ArrayPlan {
     }
 
     fn state(&mut self, array: &ArrayFiles<'_>, dkey: u64) -> Result<&mut ChunkState> {
-        let key = (array.0.oid, dkey);
-        if !self.chunks.contains_key(&key) {
-            self.chunks.insert(key, array.state(dkey)?);
-        }
-        Ok(self.chunks.entry(key).or_default())
+        Ok(match self.chunks.entry((array.0.oid, dkey)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(array.state(dkey)?),
+        })
     }
 
     /// Checks conditions on the existence of a dkey.

@@ -36,7 +36,7 @@ impl Opened {
         loop {
             // The digest comes first: if the data changes before the read, the commit fails.
             let digest = proving.as_ref().map(|(watched, _)| form.digest(watched)).transpose();
-            let result = digest.and_then(|digest| Ok((digest, work(&*form))));
+            let result = digest.map(|digest| (digest, work(&*form)));
             if !self.journal().is_settled(oid)? {
                 continue;
             }

@@ -32,7 +32,7 @@ impl Pool {
             refuse_unless_writable(&target.join(superblock::INDEX))?;
             refuse_unless_writable(&target)?;
         }
-        // A damaged control file is no reason to keep the pool.
+        // A pool with a damaged control file is destroyed, too.
         let control = control_file(&folder, &superblock, Use::Write).ok().flatten();
         directory::remove(path, POOL)?;
         let declared = control.as_ref().map_or(Ok(()), control::declare_destroyed);
