@@ -209,7 +209,7 @@ impl OnePool<'_> {
         let runner = Runner::new(folder.path().to_owned(), self.variables.to_vec())?;
         let shape = self.plan.shape;
         let words = format!(
-            "field-io --pool {} --mode no-containers --pattern A --contention high --procs {} --ops {} --size {} -i {}",
+            "field-io --pool {} --mode no-containers --pattern A --contention high --procs {} --ops {} --size {} --repeat {}",
             self.name,
             self.procs,
             shape.fields(),
