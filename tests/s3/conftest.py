@@ -31,7 +31,8 @@ class Door:
         self.home, self.pool, self.process, self.url = home, pool, None, None
         self.environment = {**os.environ, "ESKER_POOLS": str(home), **DAOS}
         if pool == "files":
-            self.esker("pool", "create", f"posix:{home}/files")
+            self.pool = "tank"
+            self.esker("pool", "create", f"posix:{home}/tank")
         else:
             self.esker("pool", "create", "tank", "--size", "1G")
         self.keys = home / "s3.keys"
