@@ -34,13 +34,9 @@ impl Map {
     /// does not answer within [`QUERY_TIMEOUT`] has failed.
     pub async fn query(&self) -> Vec<Result<PoolInfo>> {
         self.ask_all(QUERY_TIMEOUT, |connection| {
-            Box::pin(async move {
-                let request = Request::Pool(PoolRequest::Info);
-                let info = ask(&connection, request, None, |reply| match reply {
-                    Reply::Pool(info) => Some(info),
-                    _ => None,
-                });
-                info.await
+            ask_once(connection, PoolRequest::Info, |reply| match reply {
+                Reply::Pool(info) => Some(info),
+                _ => None,
             })
         })
         .await
@@ -50,13 +46,9 @@ impl Map {
     /// order of the nodes.
     pub async fn requests(&self) -> Vec<Result<Vec<(String, u64)>>> {
         self.ask_all(QUERY_TIMEOUT, |connection| {
-            Box::pin(async move {
-                let request = Request::Pool(PoolRequest::Requests);
-                let counts = ask(&connection, request, None, |reply| match reply {
-                    Reply::Requests(counts) => Some(counts),
-                    _ => None,
-                });
-                counts.await
+            ask_once(connection, PoolRequest::Requests, |reply| match reply {
+                Reply::Requests(counts) => Some(counts),
+                _ => None,
             })
         })
         .await
@@ -87,10 +79,7 @@ impl Map {
     /// Ends the engines of all nodes, within a tokio runtime. With `remove`, their pools are destroyed first.
     pub async fn shut_down(&self, remove: bool) -> Vec<Result<()>> {
         self.ask_all(DESTROY_TIMEOUT, move |connection| {
-            Box::pin(async move {
-                let request = Request::Pool(PoolRequest::ShutDown { remove });
-                ask(&connection, request, None, done_reply).await
-            })
+            ask_once(connection, PoolRequest::ShutDown { remove }, done_reply)
         })
         .await
     }
@@ -149,14 +138,19 @@ impl Map {
 }
 
 fn list(connection: Connection) -> Answer<Vec<ContainerInfo>> {
-    Box::pin(async move {
-        let containers =
-            ask(&connection, Request::Pool(PoolRequest::List), None, |reply| match reply {
-                Reply::Containers(containers) => Some(containers),
-                _ => None,
-            });
-        containers.await
+    ask_once(connection, PoolRequest::List, |reply| match reply {
+        Reply::Containers(containers) => Some(containers),
+        _ => None,
     })
+}
+
+/// Sends one request over a connection, and converts its reply with `read`.
+fn ask_once<T: Send + 'static>(
+    connection: Connection,
+    request: PoolRequest<'static>,
+    read: fn(Reply) -> Option<T>,
+) -> Answer<T> {
+    Box::pin(async move { ask(&connection, Request::Pool(request), None, read).await })
 }
 
 /// Maintains the pool of a node. A repair ends the connection; its result is then queried over another one.
