@@ -1,6 +1,6 @@
 //! Building blocks of binary files: little-endian numbers, byte strings preceded by their length, and a CRC-32C of
 //! everything at the end.
-use esker_types::Checksum;
+use esker_types::{Checksum, Extent, ObjectId};
 
 /// Length of the checksum at the end.
 const SUM_BYTES: usize = 4;
@@ -23,6 +23,17 @@ pub fn put_u32(out: &mut Vec<u8>, number: u32) {
 /// Appends a little-endian number.
 pub fn put_u64(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Appends an object id.
+pub fn put_oid(out: &mut Vec<u8>, oid: ObjectId) {
+    out.extend_from_slice(&oid.to_bytes());
+}
+
+/// Appends the start and the number of records of an extent.
+pub fn put_extent(out: &mut Vec<u8>, extent: Extent) {
+    put_u64(out, extent.start);
+    put_u64(out, extent.count);
 }
 
 /// Appends the length of a byte string, which must be below 4 GiB, and its bytes.
@@ -71,6 +82,16 @@ impl<'a> Parts<'a> {
     /// The next number.
     pub fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// The next object id.
+    pub fn oid(&mut self) -> Option<ObjectId> {
+        Some(ObjectId::from_bytes(self.take(16)?.try_into().ok()?))
+    }
+
+    /// The next extent.
+    pub fn extent(&mut self) -> Option<Extent> {
+        Some(Extent::new(self.u64()?, self.u64()?))
     }
 
     /// The next byte string, preceded by its length.

@@ -2,7 +2,7 @@
 use super::array::{ATTRIBUTES, ArrayFiles, FIRST, value_at_zero};
 use super::chunk::{check_range, size_differs};
 use super::form::{exists, missing_key_error};
-use esker_backend::encoding::{Parts, put_bytes, put_u32, put_u64};
+use esker_backend::encoding::{Parts, put_bytes, put_extent, put_u32, put_u64};
 use esker_types::ops::{Cond, Update, Value, WriteOp};
 use esker_types::{Extent, FLAT_AKEY, ObjectId, Result, key_to_u64};
 use std::collections::BTreeMap;
@@ -63,24 +63,15 @@ impl ArrayStep {
             }
             1 => {
                 let (dkey, record_size, count) = (parts.u64()?, parts.u64()?, parts.u32()?);
-                let extents = (0..count).map(|_| take_extent(parts)).collect::<Option<_>>()?;
+                let extents = (0..count).map(|_| parts.extent()).collect::<Option<_>>()?;
                 Self::Write { dkey, record_size, extents, data: parts.bytes()?.to_vec() }
             }
             2 => Self::Cut { dkey: parts.u64()?, records: parts.u64()? },
-            3 => Self::Zero { dkey: parts.u64()?, extent: take_extent(parts)? },
+            3 => Self::Zero { dkey: parts.u64()?, extent: parts.extent()? },
             4 => Self::Punch,
             _ => return None,
         })
     }
-}
-
-fn put_extent(out: &mut Vec<u8>, extent: Extent) {
-    put_u64(out, extent.start);
-    put_u64(out, extent.count);
-}
-
-fn take_extent(parts: &mut Parts<'_>) -> Option<Extent> {
-    Some(Extent::new(parts.u64()?, parts.u64()?))
 }
 
 /// The state of a dkey of an Array after the steps so far.

@@ -1,12 +1,12 @@
 //! The content of a dkey's file: its akeys, each with a single value or the records of an array.
 use super::files;
 use super::general::spot;
-use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
+use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_extent, put_u32, put_u64};
 use esker_backend::object::history::Snapshots;
 use esker_backend::object::records::{Records, Stored};
 use esker_backend::object::tree::Tree;
 use esker_types::ops::Source;
-use esker_types::{Epoch, Extent, ObjectId, Result};
+use esker_types::{Epoch, ObjectId, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,8 +44,7 @@ fn put_records(out: &mut Vec<u8>, records: &Records) {
     put_u64(out, records.record_size);
     put_u32(out, records.stored().count() as u32);
     for run in records.stored() {
-        put_u64(out, run.extent.start);
-        put_u64(out, run.extent.count);
+        put_extent(out, run.extent);
         put_u64(out, run.epoch.0);
         out.extend_from_slice(records.bytes(run.extent, run.extent));
     }
@@ -79,7 +78,7 @@ fn parse(bytes: &[u8], oid: ObjectId) -> Option<Bundle> {
 fn take_records(parts: &mut Parts<'_>) -> Option<Records> {
     let mut records = Records::new(parts.u64()?);
     for _ in 0..parts.u32()? {
-        let extent = Extent::new(parts.u64()?, parts.u64()?);
+        let extent = parts.extent()?;
         let epoch = Epoch(parts.u64()?);
         let len = extent.count.checked_mul(records.record_size)?;
         let bytes = parts.take(usize::try_from(len).ok()?)?;
@@ -91,6 +90,7 @@ fn take_records(parts: &mut Parts<'_>) -> Option<Records> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::Extent;
 
     #[test]
     fn a_dkey_round_trips() {

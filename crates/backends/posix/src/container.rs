@@ -1,6 +1,6 @@
 //! Containers: directories named by UUID, and labels that refer to them.
 use super::files::{self, Files, discard, io_error};
-use super::lock::{Lock, ThreadLocks};
+use super::lock::{Locks, ThreadLocks};
 use super::meta::Meta;
 use super::pool::{CONTAINERS, LABELS, META};
 use esker_backend::NewContainer;
@@ -233,7 +233,7 @@ impl PoolDirectory {
         change: impl FnOnce(&mut Meta) -> Result<()>,
     ) -> Result<()> {
         let path = directory.join(META);
-        let Some(lock) = Lock::take(&self.thread_locks, &self.files, &path)? else {
+        let Some(lock) = Locks::take_one(&self.thread_locks, &self.files, path.clone())? else {
             return Err(gone());
         };
         let mut meta = Meta::read(&path)?.or(fresh).ok_or_else(gone)?;

@@ -10,10 +10,10 @@ use super::array_plan::ArrayStep;
 use super::container::{Container, PoolDirectory, destroyed};
 use super::files::{self, Files, damaged, discard};
 use super::form::Object;
-use super::lock::{LEASE, Lock, Locks, PAUSES, WAIT_MAX, busy};
+use super::lock::{LEASE, Locks, PAUSES, WAIT_MAX, busy};
 use super::owner;
 use super::plan::{Plan, Step};
-use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32};
+use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_oid, put_u32};
 use esker_backend::handles::gone;
 use esker_types::{ObjectId, Result};
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ impl Record {
         let mut out = begin(MAGIC);
         put_bytes(&mut out, self.owner.as_bytes());
         put_u32(&mut out, self.oids.len() as u32);
-        self.oids.iter().for_each(|oid| out.extend_from_slice(&oid.to_bytes()));
+        self.oids.iter().for_each(|oid| put_oid(&mut out, *oid));
         put_u32(&mut out, self.steps.len() as u32);
         self.steps.iter().for_each(|step| step.put(&mut out));
         finish(out)
@@ -66,15 +66,11 @@ impl Record {
         let mut parts = Parts::open(MAGIC, bytes)?;
         let owner = String::from_utf8(parts.bytes()?.to_vec()).ok()?;
         let count = parts.u32()?;
-        let oids = (0..count).map(|_| oid_in(&mut parts)).collect::<Option<_>>()?;
+        let oids = (0..count).map(|_| parts.oid()).collect::<Option<_>>()?;
         let count = parts.u32()?;
         let steps = (0..count).map(|_| Entry::take(&mut parts)).collect::<Option<_>>()?;
         Some(Self { owner, oids, steps })
     }
-}
-
-fn oid_in(parts: &mut Parts<'_>) -> Option<ObjectId> {
-    Some(ObjectId::from_bytes(parts.take(16)?.try_into().ok()?))
 }
 
 impl Entry {
@@ -90,7 +86,7 @@ impl Entry {
             }
             Self::Array(oid, step) => {
                 put_u32(out, ARRAY);
-                out.extend_from_slice(&oid.to_bytes());
+                put_oid(out, *oid);
                 step.put(out);
             }
         }
@@ -100,7 +96,7 @@ impl Entry {
         Some(match parts.u32()? {
             PLACE => Self::Place(inner_path(parts.bytes()?)?),
             REMOVE => Self::Remove(inner_path(parts.bytes()?)?),
-            ARRAY => Self::Array(oid_in(parts)?, ArrayStep::take(parts)?),
+            ARRAY => Self::Array(parts.oid()?, ArrayStep::take(parts)?),
             _ => return None,
         })
     }
@@ -143,14 +139,12 @@ impl Journal<'_> {
                 self.files().remove(path).map(drop)
             }
             _ => {
-                let record = self.record_of(&plan)?;
-                let entered = self.stage(&plan, &record).and_then(|staged| {
-                    let entered = locks.check().and_then(|()| self.enter(&staged));
-                    if entered.is_err() {
-                        discard(&staged);
-                    }
-                    entered
-                })?;
+                let (record, staged) = (self.record_of(&plan)?, self.files().fresh_path());
+                let entered = self
+                    .stage(&plan, &record, &staged)
+                    .and_then(|()| locks.check())
+                    .and_then(|()| self.enter(&staged));
+                let entered = entered.inspect_err(|_| discard(&staged))?;
                 self.apply_own(locks, &entered, &record)
             }
         }
@@ -191,27 +185,18 @@ impl Journal<'_> {
         Ok(Record { owner: owner::own(), oids: plan.written.clone(), steps })
     }
 
-    /// Writes the new files and the record to a directory outside the journal.
-    fn stage(&self, plan: &Plan, record: &Record) -> Result<PathBuf> {
-        let staged = self.files().fresh_path();
-        self.files().make_session()?;
-        self.files().make_directory(&staged)?;
-        let write = || -> Result<()> {
-            for (number, step) in plan.steps.iter().enumerate() {
-                if let Step::Place { content, .. } = step {
-                    self.files().write_new(&staged.join(number.to_string()), content)?;
-                }
-            }
-            self.files().write_new(&staged.join(RECORD), &record.to_bytes())?;
-            self.files().sync_parent(&staged.join(RECORD))
-        };
-        match write() {
-            Ok(()) => Ok(staged),
-            Err(error) => {
-                discard(&staged);
-                Err(error)
+    /// Writes the new files and the record to a new directory outside the journal.
+    fn stage(&self, plan: &Plan, record: &Record, staged: &Path) -> Result<()> {
+        let (files, path) = (self.files(), staged.join(RECORD));
+        files.make_session()?;
+        files.make_directory(staged)?;
+        for (number, step) in plan.steps.iter().enumerate() {
+            if let Step::Place { content, .. } = step {
+                files.write_new(&staged.join(number.to_string()), content)?;
             }
         }
+        files.write_new(&path, &record.to_bytes())?;
+        files.sync_parent(&path)
     }
 
     /// Commits: moves the staged directory into the journal. Returns its new path.
@@ -285,7 +270,7 @@ impl Journal<'_> {
     /// Completes a commit whose process has died, or whose locks have expired.
     fn complete(&self, entered: &Path) -> Result<()> {
         let locks = &self.directory.journal_locks;
-        let Some(_lock) = Lock::take(locks, self.files(), &self.path())? else {
+        let Some(_lock) = Locks::take_one(locks, self.files(), self.path())? else {
             return Err(gone());
         };
         let Some(record) = self.record(entered)? else { return Ok(()) };
@@ -463,7 +448,8 @@ mod tests {
         });
         let mut record = journal.record_of(&plan).unwrap();
         record.owner = owner::ended();
-        let staged = journal.stage(&plan, &record).unwrap();
+        let staged = journal.files().fresh_path();
+        journal.stage(&plan, &record, &staged).unwrap();
         if steps == 0 {
             return (true, staged, record);
         }

@@ -44,13 +44,7 @@ impl ThreadLocks {
     }
 }
 
-/// A lock, released when dropped.
-pub(super) struct Lock<'a> {
-    file: LockFile,
-    _thread_lock: MutexGuard<'a, ()>,
-}
-
-/// Several locks, released when dropped.
+/// Locks, released when dropped.
 pub(super) struct Locks<'a> {
     files: Vec<LockFile>,
     _thread_locks: Vec<MutexGuard<'a, ()>>,
@@ -68,30 +62,6 @@ fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("%lock");
     PathBuf::from(name)
-}
-
-impl<'a> Lock<'a> {
-    /// Waits for the lock on `path`; `None` if its directory is missing.
-    ///
-    /// # Errors
-    /// `TimedOut` if others hold it for a minute.
-    pub(super) fn take(
-        thread_locks: &'a ThreadLocks,
-        files: &Files,
-        path: &Path,
-    ) -> Result<Option<Self>> {
-        let thread_lock = thread_locks.lock(ThreadLocks::number_of(path));
-        let file = LockFile::make(files, path)?;
-        Ok(file.map(|file| Self { file, _thread_lock: thread_lock }))
-    }
-
-    /// Fails if the lock is about to expire: another process may have taken it over.
-    ///
-    /// # Errors
-    /// `Again`: nothing was changed.
-    pub(super) fn check(&self) -> Result<()> {
-        self.file.check()
-    }
 }
 
 impl<'a> Locks<'a> {
@@ -121,10 +91,22 @@ impl<'a> Locks<'a> {
         }
     }
 
+    /// Waits for the lock on one path.
+    ///
+    /// # Errors
+    /// The errors of [`Locks::take`].
+    pub(super) fn take_one(
+        thread_locks: &'a ThreadLocks,
+        files: &Files,
+        path: PathBuf,
+    ) -> Result<Option<Self>> {
+        Self::take(thread_locks, files, &BTreeSet::from([path]))
+    }
+
     /// Fails if a lock is about to expire: another process may have taken it over.
     ///
     /// # Errors
-    /// `Again`.
+    /// `Again`: nothing was changed.
     pub(super) fn check(&self) -> Result<()> {
         self.files.iter().try_for_each(LockFile::check)
     }

@@ -1,6 +1,8 @@
 //! Tokens of a transaction: the data that it has read, and a digest of that data. The commit computes the digests again
 //! and compares them.
-use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u32, put_u64};
+use esker_backend::encoding::{
+    Parts, begin, finish, put_bytes, put_extent, put_oid, put_u32, put_u64,
+};
 use esker_types::ops::{Fetch, ReadTokens, Wanted};
 use esker_types::{Checksum, Error, ErrorKind, Extent, ObjectId, Result};
 
@@ -69,7 +71,7 @@ impl Proof {
     /// Adds the proof as a token.
     pub(super) fn add_to(&self, tokens: &ReadTokens) {
         let mut out = begin(MAGIC);
-        out.extend_from_slice(&self.oid.to_bytes());
+        put_oid(&mut out, self.oid);
         put_u64(&mut out, self.digest.0);
         match &self.watched {
             Watched::Object => put_u32(&mut out, 0),
@@ -78,10 +80,7 @@ impl Proof {
                 put_u32(&mut out, 2);
                 put_bytes(&mut out, dkey);
                 put_u32(&mut out, extents.len() as u32);
-                for extent in extents {
-                    put_u64(&mut out, extent.start);
-                    put_u64(&mut out, extent.count);
-                }
+                extents.iter().for_each(|extent| put_extent(&mut out, *extent));
             }
         }
         tokens.add(&finish(out));
@@ -89,14 +88,14 @@ impl Proof {
 
     fn from_token(token: &[u8]) -> Option<Self> {
         let mut parts = Parts::open(MAGIC, token)?;
-        let oid = ObjectId::from_bytes(parts.take(16)?.try_into().ok()?);
+        let oid = parts.oid()?;
         let digest = Digest(parts.u64()?);
         let watched = match parts.u32()? {
             0 => Watched::Object,
             1 => Watched::Dkeys,
             2 => {
                 let (dkey, count) = (parts.bytes()?.to_vec(), parts.u32()?);
-                let extents = (0..count).map(|_| Some(Extent::new(parts.u64()?, parts.u64()?)));
+                let extents = (0..count).map(|_| parts.extent());
                 Watched::Dkey { dkey, extents: extents.collect::<Option<_>>()? }
             }
             _ => return None,
