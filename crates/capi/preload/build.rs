@@ -1,8 +1,7 @@
-//! Links the unwinder into the library. Every program under `esker run` loads it, and loading libgcc_s as well takes
-//! about 0.1 ms of each start. The library does not export the C functions that are linked into it, because programs
-//! may have functions of the same names.
-//!
-//! Constants are in one segment with the code, which saves a mapping at each start.
+//! Links the unwinder into the library. Constants are in one segment with the code, which saves a mapping at each start.
+#[path = "../unwinder.rs"]
+mod unwinder;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -16,26 +15,10 @@ const EMPTY: &str =
 
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-env-changed=CC");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
     for option in ONE_SEGMENT.into_iter().filter(|option| is_known(option).unwrap_or(false)) {
         println!("cargo::rustc-cdylib-link-arg={option}");
     }
-    let (Some(unwinder), Ok(out)) = (static_unwinder(), env::var("OUT_DIR")) else {
-        return Ok(());
-    };
-    // The linker finds this script before the library of that name.
-    fs::write(Path::new(&out).join("libgcc_s.so"), format!("INPUT ( {unwinder} )\n"))?;
-    println!("cargo::rustc-cdylib-link-arg=-L{out}");
-    Ok(())
-}
-
-/// The path of the C compiler's unwinder for static linking, if it has one.
-fn static_unwinder() -> Option<String> {
-    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let asked = Command::new(compiler).arg("-print-file-name=libgcc_eh.a").output().ok()?;
-    let path = String::from_utf8(asked.stdout).ok()?.trim().to_owned();
-    Path::new(&path).is_absolute().then_some(path)
+    unwinder::link()
 }
 
 /// True if the linker of this build accepts an option.

@@ -81,7 +81,7 @@ pub use inode::{INODE_BYTES, Inode, KIND_MASK, Kind, MODE_MASK, Time};
 pub use list::{DirEntry, DirStream};
 pub use mount::{Dfs, FsSpace, MountOptions};
 pub use node::{IDENTITY_ATTRIBUTE, Node};
-pub use path::{Follow, Parent, Resolved, find_and};
+pub use path::{Follow, Parent, Resolved, find_and, find_any_and};
 pub use preload_check::PreloadObstacle;
 pub use publish::Publish;
 pub use rename::{Rename, RenameMode, rename_all};

@@ -6,7 +6,7 @@ use crate::mount::Dfs;
 use crate::node::Node;
 use crate::prefetch::Prefetch;
 use esker::Access;
-use esker::types::{Error, ErrorKind, Result};
+use esker::types::{Error, ErrorKind, ObjectId, Result};
 
 /// Whether to follow a symbolic link at the end of a path. Others are always followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -336,10 +336,23 @@ pub fn find_and<T, E>(
     work: impl Fn(Node) -> std::result::Result<T, E>,
     is_missing: impl Fn(&E) -> bool,
 ) -> std::result::Result<T, E> {
+    find_any_and(find, Node::oid, work, is_missing)
+}
+
+/// Like [`find_and`], with nodes of another type, whose objects `oid` names.
+///
+/// # Errors
+/// Those of [`find_and`].
+pub fn find_any_and<N, T, E>(
+    find: impl Fn() -> std::result::Result<N, E>,
+    oid: impl Fn(&N) -> ObjectId,
+    work: impl Fn(N) -> std::result::Result<T, E>,
+    is_missing: impl Fn(&E) -> bool,
+) -> std::result::Result<T, E> {
     let (mut before, mut times) = (None, 0);
     for _ in 1..RETRIES_MAX {
         let node = find()?;
-        let found = Some(node.oid());
+        let found = Some(oid(&node));
         times = if found == before { times + 1 } else { 1 };
         match work(node) {
             Err(error) if is_missing(&error) && times < SAME_MAX => before = found,

@@ -17,6 +17,13 @@ use esker::types::{Error, ObjectId, Result};
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
+/// Name of the marker in the directory of a run in which no process has left an open file or a working directory of the
+/// mount point to another. `esker run` makes it, and the interception library removes it.
+pub const UNSHARED: &str = "unshared";
+
+/// Beginning of the names, as the kernel shows them, of the anonymous files that represent open files.
+pub const SHOWN_PREFIX: &str = "/memfd:esker:";
+
 /// Name of the library with the file system, in the directory of the interception library.
 pub const LIBRARY: &str = "libesker_preload_store.so";
 

@@ -3,6 +3,7 @@ use crate::answer::{Answer, refuse};
 use crate::limits::PATH_MAX;
 use crate::{config, raw};
 use esker::types::ObjectId;
+use esker_preload_interface::SHOWN_PREFIX;
 use std::ffi::{CStr, c_int};
 use std::fmt::{self, Write};
 
@@ -17,9 +18,8 @@ pub(crate) struct Identity {
     pub(crate) flags: c_int,
 }
 
-/// Prefix of such names, as created and as the kernel shows them.
+/// Prefix of such names, as created.
 const PREFIX: &str = "esker:";
-const SHOWN_PREFIX: &[u8] = b"/memfd:esker:";
 const SHOWN_SUFFIX: &[u8] = b" (deleted)";
 
 /// Longest name of an anonymous file (Linux: 249).
@@ -127,7 +127,7 @@ impl Identity {
 
     /// Parses the target of a descriptor as the kernel shows it; `None` if it is not ours, or of another container.
     pub(crate) fn parse(fd: c_int, shown: &[u8]) -> Option<Self> {
-        let rest = shown.strip_prefix(SHOWN_PREFIX)?;
+        let rest = shown.strip_prefix(SHOWN_PREFIX.as_bytes())?;
         let rest = rest.strip_suffix(SHOWN_SUFFIX).unwrap_or(rest);
         let rest = rest.strip_prefix(config::get().container.as_bytes())?.strip_prefix(b":")?;
         let mut parts = rest.splitn(3, |byte| *byte == b':');

@@ -2,7 +2,6 @@
 use crate::answer::{Answer, Fail, refuse};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::{config, cwd, descriptors, mounted, raw};
-use dfs::limits::{RETRIES_MAX, SAME_MAX};
 use dfs::{Attr, Create, Follow, Kind, Resolved};
 use esker::types::ErrorKind;
 use esker_preload_interface::{Dfs, Node};
@@ -295,7 +294,7 @@ impl<'a> MountPath<'a> {
 }
 
 /// Finds a node by its path and runs `work` on it. If the node lost its name in between, tries again with the node that
-/// has the name now, as `dfs::find_and` does.
+/// has the name now.
 ///
 /// # Errors
 /// The errors of `find` and `work`.
@@ -303,17 +302,7 @@ pub(crate) fn find_and<T>(
     find: impl Fn() -> Answer<Node>,
     work: impl Fn(Node) -> Answer<T>,
 ) -> Answer<T> {
-    let (mut before, mut times) = (None, 0);
-    for _ in 1..RETRIES_MAX {
-        let node = find()?;
-        let found = Some(node.oid());
-        times = if found == before { times + 1 } else { 1 };
-        match work(node) {
-            Err(error) if error.is_missing() && times < SAME_MAX => before = found,
-            result => return result,
-        }
-    }
-    work(find()?)
+    dfs::find_any_and(find, Node::oid, work, Fail::is_missing)
 }
 
 /// A path of the host as one of the file system.

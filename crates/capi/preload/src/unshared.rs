@@ -1,18 +1,16 @@
 //! The marker of a run in which no process has left an open file or a working directory of the mount point to another.
 //! `esker run` makes it in the directory of the run. While it exists, a starting program need not search `/proc` for
-//! what it inherited. A run without the marker works too: then all programs search.
+//! what it inherited. Without the marker, all programs search.
 use crate::{config, raw};
+use esker_preload_interface::UNSHARED;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Its name in the directory of the run. `esker run` has the same constant.
-const MARKER: &[u8] = b"/unshared";
 
 static REMOVED: AtomicBool = AtomicBool::new(false);
 
 /// The path of the marker; `None` if the run has no directory.
 pub(crate) fn path(run_dir: &[u8]) -> Option<CString> {
-    CString::new([run_dir, MARKER].concat()).ok().filter(|_| !run_dir.is_empty())
+    CString::new([run_dir, b"/", UNSHARED.as_bytes()].concat()).ok().filter(|_| !run_dir.is_empty())
 }
 
 /// True if no process of the run has left anything. Called when the library is loaded.

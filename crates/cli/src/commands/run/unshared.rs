@@ -1,20 +1,15 @@
 //! The marker of a run in which no process has left an open file or a working directory of the mount point to another.
 //! While it exists, a program that starts need not search for them in `/proc`, which takes a tenth of the start of a
 //! small program. The interception library removes it before the first fork or exec that leaves something.
+use esker_preload_interface::{SHOWN_PREFIX, UNSHARED};
 use std::fs;
 use std::path::Path;
-
-/// Its name in the directory of the run. The interception library has the same constant.
-const MARKER: &str = "unshared";
-
-/// Beginning of the names of anonymous files that represent open files.
-const ANONYMOUS: &str = "/memfd:esker:";
 
 /// Makes the marker, unless this process itself may have inherited something. Without it, programs search.
 pub(super) fn mark(run_dir: &Path) {
     let is_nested = std::env::var_os("ESKER_RUN_DIR").is_some();
     if !is_nested && !inherits_files().unwrap_or(true) {
-        let _ = fs::write(run_dir.join(MARKER), "");
+        let _ = fs::write(run_dir.join(UNSHARED), "");
     }
 }
 
@@ -24,7 +19,7 @@ fn inherits_files() -> std::io::Result<bool> {
     let mut found = directory.to_string_lossy().contains(super::RUN_DIR);
     for entry in fs::read_dir("/proc/self/fd")? {
         let target = fs::read_link(entry?.path()).unwrap_or_default();
-        found |= target.to_string_lossy().starts_with(ANONYMOUS);
+        found |= target.to_string_lossy().starts_with(SHOWN_PREFIX);
     }
     Ok(found)
 }
