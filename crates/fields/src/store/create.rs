@@ -1,7 +1,7 @@
 //! Creating a store: in a new container, or in an empty one.
-use super::layout::{self, STRIPES_MAX, Version};
+use super::layout::{self, Version};
 use super::{FieldStore, damaged};
-use crate::limits::INDEX_STRIPES_DEFAULT_MAX;
+use crate::limits::{INDEX_STRIPES_DEFAULT_MAX, INDEX_STRIPES_MAX};
 use crate::schema::Schema;
 use esker::backend::{Capabilities, NewContainer};
 use esker::{Access, Container, Kv, Pool, Wait};
@@ -11,7 +11,7 @@ use esker_types::{Error, ErrorKind, Result};
 /// Options of a new store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NewFields {
-    /// Stripes of the index of each database, 1 to [`crate::limits::INDEX_STRIPES_MAX`]. By default one for each node of
+    /// Stripes of the index of each database, 1 to [`INDEX_STRIPES_MAX`]. By default one for each node of
     /// the pool, at most [`INDEX_STRIPES_DEFAULT_MAX`].
     pub stripes: Option<u32>,
 }
@@ -20,18 +20,19 @@ impl NewFields {
     /// Stripes of the indexes of a store in a pool over this many nodes.
     fn stripes_on(self, nodes: u32) -> Result<u32> {
         let stripes = self.stripes.unwrap_or_else(|| nodes.clamp(1, INDEX_STRIPES_DEFAULT_MAX));
-        if (1..=STRIPES_MAX).contains(&stripes) {
+        if (1..=INDEX_STRIPES_MAX).contains(&stripes) {
             return Ok(stripes);
         }
-        let text =
-            format!("an index has 1 to {STRIPES_MAX} stripes (INDEX_STRIPES_MAX), not {stripes}");
+        let text = format!(
+            "an index has 1 to {INDEX_STRIPES_MAX} stripes (INDEX_STRIPES_MAX), not {stripes}"
+        );
         Err(Error::new(ErrorKind::Invalid, text))
     }
 }
 
 /// The number of stripes in the metadata of a store.
 pub(super) fn parse_stripes(text: &str) -> Result<u32> {
-    let stripes = text.parse().ok().filter(|stripes| (1..=STRIPES_MAX).contains(stripes));
+    let stripes = text.parse().ok().filter(|stripes| (1..=INDEX_STRIPES_MAX).contains(stripes));
     stripes.ok_or_else(damaged)
 }
 

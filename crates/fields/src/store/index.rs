@@ -2,8 +2,9 @@
 //!
 //! A stripe is an object on one target. The first pair of a datum determines its stripe, so the fields of a step are in
 //! one stripe, and a flush of them is one commit of one target.
-use super::layout::{self, STRIPES_MAX, Version};
+use super::layout::{self, Version};
 use super::{BATCH, damaged, read_many};
+use crate::limits::INDEX_STRIPES_MAX;
 use esker::{Access, Container, Object, Wait, side_by_side, task};
 use esker_types::ops::{Anchor, Cond, ListLimit, Update};
 use esker_types::{ObjectId, Result};
@@ -57,7 +58,7 @@ impl Index {
     /// [`esker_types::ErrorKind::Corrupt`].
     pub(super) fn decode(container: &Container, value: &[u8]) -> Result<Self> {
         let (oids, rest) = value.as_chunks();
-        if !rest.is_empty() || !(1..=STRIPES_MAX as usize).contains(&oids.len()) {
+        if !rest.is_empty() || !(1..=INDEX_STRIPES_MAX as usize).contains(&oids.len()) {
             return Err(damaged());
         }
         let stripes = oids.iter().map(|oid| container.object(ObjectId::from_bytes(*oid)));
@@ -94,7 +95,8 @@ impl Index {
         }
     }
 
-    fn object_of(&self, akey: &[u8]) -> &Object {
+    /// The stripe of an akey, as an object.
+    pub(super) fn object_of(&self, akey: &[u8]) -> &Object {
         &self.stripes[usize::from(self.stripe_of(akey))]
     }
 
@@ -135,7 +137,7 @@ impl Index {
             let object = &self.stripes[usize::from(*stripe)];
             task(async move { read_many(object, dkey, &akeys, access).await })
         });
-        let read = side_by_side(tasks.collect(), STRIPES_MAX as usize).wait();
+        let read = side_by_side(tasks.collect(), INDEX_STRIPES_MAX as usize).wait();
         let mut values = vec![None; akeys.len()];
         for (positions, read) in positions.values().zip(read) {
             for (position, value) in positions.iter().zip(read?) {
@@ -171,7 +173,7 @@ impl Index {
     /// All dkeys, sorted. All stripes are listed side by side.
     pub(super) fn dkeys(&self) -> Result<BTreeSet<Vec<u8>>> {
         let tasks = self.stripes().map(|(_, object)| task(list_dkeys(object)));
-        let listed = side_by_side(tasks.collect(), STRIPES_MAX as usize).wait();
+        let listed = side_by_side(tasks.collect(), INDEX_STRIPES_MAX as usize).wait();
         let listed = listed.into_iter().collect::<Result<Vec<_>>>()?;
         Ok(listed.into_iter().flatten().collect())
     }
@@ -191,7 +193,7 @@ impl Index {
             self.stripes().map(|(_, object)| List::new(object)).collect();
         while lists.iter().any(List::has_more) {
             let tasks = lists.iter_mut().map(|list| task(list.fill(dkey)));
-            let filled = side_by_side(tasks.collect(), STRIPES_MAX as usize).wait();
+            let filled = side_by_side(tasks.collect(), INDEX_STRIPES_MAX as usize).wait();
             filled.into_iter().collect::<Result<()>>()?;
             // Stripes that were not listed to their end may have more keys after their last one.
             let open = lists.iter().filter(|list| !list.anchor.is_end());

@@ -13,9 +13,6 @@ const BEGINNING: u64 = 5;
 pub(crate) const BEGUN: &[u8] = b"schema";
 pub(crate) const BEGUN_STRIPES: &[u8] = b"stripes";
 
-/// Most stripes of an index.
-pub(crate) const STRIPES_MAX: u32 = crate::limits::INDEX_STRIPES_MAX;
-
 /// Dkeys of the catalogue.
 pub(crate) const DATABASES: &[u8] = b"databases";
 pub(crate) const WRITERS: &[u8] = b"writers";

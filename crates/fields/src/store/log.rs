@@ -42,7 +42,7 @@ pub(super) fn enter(
     transaction: &Transaction,
 ) -> Result<()> {
     let first = flushed.iter().find_map(|(_, data)| data.first());
-    let index = index.stripe(index.stripe_of(first.copied().unwrap_or_default().as_bytes()))?;
+    let index = index.object_of(first.copied().unwrap_or_default().as_bytes());
     let (dkey, access) = (layout::log(log), Access::Tx(transaction));
     let last = fetch_many(index, &dkey, &[LAST], access)?.pop().flatten();
     let entries = texts(flushed);

@@ -190,7 +190,7 @@ impl FieldStore {
     }
 
     fn databases_at(&self, access: Access<'_>) -> Result<Vec<String>> {
-        let names = all_akeys_at(self.catalogue(), layout::DATABASES, access)?;
+        let names = list_akeys(self.catalogue(), layout::DATABASES, access).wait()?;
         names.into_iter().map(|name| String::from_utf8(name).map_err(|_| damaged())).collect()
     }
 
@@ -332,12 +332,10 @@ async fn read_short(
 
 /// All akeys of a dkey that has few.
 fn all_akeys(object: &Object, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
-    all_akeys_at(object, dkey, Access::Latest)
+    list_akeys(object, dkey, Access::Latest).wait()
 }
 
-fn all_akeys_at(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<Vec<Vec<u8>>> {
-    list_akeys(object, dkey, access).wait()
-}
+/// All akeys of a dkey that has few.
 
 async fn list_akeys(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<Vec<Vec<u8>>> {
     let (mut anchor, mut found) = (Anchor::Start, Vec::new());
