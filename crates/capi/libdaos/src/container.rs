@@ -3,7 +3,7 @@ use crate::abi::{ContInfo, Event, Handle, Prop, Ptr, Str, UuidBytes};
 use crate::code::{Code, Result};
 use crate::handles::{Entry, OpenContainer, OpenPool, kind};
 use crate::property::table::CONTAINER;
-use crate::{boundary, convert, handles};
+use crate::{boundary, convert, handles, snapshot};
 use access::Rights;
 use esker::Container;
 use esker::types::info::{ContainerInfo, OpenMode};
@@ -230,10 +230,10 @@ pub extern "C" fn daos_cont_destroy(poh: Handle, cont: Str, force: c_int, ev: Pt
 /// Information about an open container.
 pub(crate) async fn info_of(container: &Container) -> Result<ContInfo> {
     let about = container.query().await?;
-    let snapshots = container.snapshots().await?;
+    let snapshots = snapshot::epochs(container).await?;
     Ok(ContInfo {
         uuid: about.uuid.0,
-        lsnapshot: snapshots.last().map_or(0, |snapshot| snapshot.epoch.0),
+        lsnapshot: snapshots.last().map_or(0, |epoch| epoch.0),
         nhandles: about.handles,
         nsnapshots: snapshots.len() as u32,
         md_otime: Time::Opened.read(container, Epoch::default()).await?.0,

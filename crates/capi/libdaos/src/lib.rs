@@ -30,6 +30,7 @@ pub mod list;
 pub mod memory;
 pub mod mgmt;
 pub mod object;
+mod object_table;
 pub mod oclass;
 pub mod oit;
 mod packing;

@@ -1,13 +1,13 @@
 //! Object id tables (`daos/oit.h`): the objects of a snapshot, and marks on them.
 //!
-//! The store lists the objects of a snapshot. Each snapshot's marks are stored in an object of the container, whose
+//! The store lists the objects of a snapshot. A pool without snapshots has stored tables instead. Each table's marks are stored in an object of the container, whose
 //! type users cannot open.
 use crate::abi::{Anchor, Event, Handle, Iov, ObjId, Ptr};
-use crate::boundary;
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, kind};
 use crate::list::{self, StoredPositions};
-use esker::types::ops::{Cond, Fetch, Sink, Source, Update, Value};
+use crate::{boundary, object_table};
+use esker::types::ops::{self, Cond, Fetch, Sink, Source, Update, Value};
 use esker::types::{Epoch, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, Container, Object};
 use std::ffi::c_int;
@@ -54,9 +54,20 @@ pub(crate) async fn drop_marks(container: &Container, epoch: Epoch) -> Result<()
     Ok(marks(container, epoch).punch(Cond::NONE, Access::Latest).await?)
 }
 
+/// Fails unless the pool has a snapshot, or a stored table, of this epoch.
+async fn check_epoch(container: &Container, epoch: Epoch) -> Result<()> {
+    if container.capabilities().snapshots {
+        return Ok(container.at(epoch).await.map(drop)?);
+    }
+    match object_table::exists(container, epoch).await? {
+        true => Ok(()),
+        false => Err(Code::NONEXIST),
+    }
+}
+
 /// Makes a table that was destroyed exist again, without marks.
 pub(crate) async fn create(container: &Container, epoch: Epoch) -> Result<()> {
-    container.at(epoch).await?;
+    check_epoch(container, epoch).await?;
     let object = marks(container, epoch);
     Ok(object.punch_dkey(DESTROYED, Cond::NONE, Access::Latest).await?)
 }
@@ -72,7 +83,7 @@ pub(crate) async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
 
 /// Fails unless the table of a snapshot exists.
 async fn check_exists(container: &Container, epoch: Epoch) -> Result<()> {
-    container.at(epoch).await?;
+    check_epoch(container, epoch).await?;
     let mut fetch = Fetch::single(MARK, Sink::None);
     let fetches = std::slice::from_mut(&mut fetch);
     marks(container, epoch).fetch(DESTROYED, Cond::NONE, fetches, Access::Latest).await?;
@@ -100,8 +111,7 @@ impl Oit {
     }
 
     async fn mark(&self, oid: ObjectId, marker: Ptr<Iov>) -> Result<()> {
-        let at = Access::Snapshot(self.epoch);
-        if self.container.object(oid).epoch(at).await? == Epoch::default() {
+        if !self.has(oid).await? {
             return Err(Code::NONEXIST);
         }
         let object = marks(&self.container, self.epoch);
@@ -116,6 +126,22 @@ impl Oit {
         let value = Value::Single(Source::One(marker.buf.read(marker.len as u64)?));
         let updates = [Update { akey: MARK, value, cond: Cond::NONE }];
         Ok(object.update(&dkey, Cond::NONE, &updates, Access::Latest).await?)
+    }
+
+    async fn has(&self, oid: ObjectId) -> Result<bool> {
+        if !self.container.capabilities().snapshots {
+            return object_table::has_object(&self.container, self.epoch, oid).await;
+        }
+        let at = Access::Snapshot(self.epoch);
+        Ok(self.container.object(oid).epoch(at).await? != Epoch::default())
+    }
+
+    /// At most `count` ids after `at`, which is advanced.
+    async fn next(&self, at: &mut ops::Anchor, count: usize) -> Result<Vec<ObjectId>> {
+        if !self.container.capabilities().snapshots {
+            return object_table::list(&self.container, self.epoch, at, count).await;
+        }
+        Ok(self.container.list_objects(at, count, Access::Snapshot(self.epoch)).await?)
     }
 
     async fn is_selected(&self, oid: ObjectId, selection: Selection) -> Result<bool> {
@@ -136,8 +162,7 @@ impl Oit {
         let mut at = list::read_anchor(page.anchor, &self.positions)?;
         let mut found = Vec::new();
         while found.is_empty() && !at.is_end() {
-            let access = Access::Snapshot(self.epoch);
-            for oid in self.container.list_objects(&mut at, room, access).await? {
+            for oid in self.next(&mut at, room).await? {
                 if oid.object_type() != Some(ObjectType::Oit)
                     && self.is_selected(oid, selection).await?
                 {

@@ -4,12 +4,15 @@ use crate::code::{Code, Result};
 use crate::container::Time;
 use crate::container::properties;
 use crate::handles::{self, OpenContainer};
-use crate::{boundary, oit};
+use crate::{boundary, object_table, oit};
+use esker::Container;
 use esker::types::Epoch;
 use std::ffi::c_int;
 
 /// `DAOS_SNAP_OPT_CR`.
 const CREATE: u32 = 1;
+/// `DAOS_SNAP_OPT_OIT`.
+const TABLE: u32 = 2;
 /// `da_type` at the end of a listing.
 const END: u16 = 3;
 
@@ -25,6 +28,8 @@ pub extern "C" fn daos_cont_create_snap(
 }
 
 /// Creates a snapshot. The table of its objects needs no preparation.
+///
+/// In a pool without snapshots, `DAOS_SNAP_OPT_OIT` creates a table of the objects that exist, and no snapshot.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_create_snap_opt(
     coh: Handle,
@@ -39,20 +44,39 @@ pub extern "C" fn daos_cont_create_snap_opt(
             if opts & CREATE == 0 || !name.is_null() {
                 return Err(Code::NOSYS);
             }
-            epoch.needed()?.set(create(&container).await?.0);
+            epoch.needed()?.set(create(&container, opts).await?.0);
             Ok(())
         })
     })
 }
 
-async fn create(container: &OpenContainer) -> Result<Epoch> {
-    let most = properties::snapshots_max(&container.container).await?;
-    if most > 0 && container.container.snapshots().await?.len() as u64 >= most {
+async fn create(open: &OpenContainer, opts: u32) -> Result<Epoch> {
+    let container = &open.container;
+    let most = properties::snapshots_max(container).await?;
+    if most > 0 && epochs(container).await?.len() as u64 >= most {
         return Err(Code::OVERFLOW);
     }
-    let epoch = container.container.create_snapshot("").await?;
-    Time::Changed.touch(container).await;
+    let epoch = match opts & TABLE != 0 && !container.capabilities().snapshots {
+        true => object_table::create(container).await?,
+        false => container.create_snapshot("").await?,
+    };
+    Time::Changed.touch(open).await;
     Ok(epoch)
+}
+
+/// The epochs of all snapshots, oldest first; in a pool without snapshots those of its tables of objects.
+pub(crate) async fn epochs(container: &Container) -> Result<Vec<Epoch>> {
+    match container.capabilities().snapshots {
+        true => Ok(container.snapshots().await?.iter().map(|snapshot| snapshot.epoch).collect()),
+        false => object_table::epochs(container).await,
+    }
+}
+
+async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
+    match container.capabilities().snapshots {
+        true => Ok(container.destroy_snapshot(epoch).await?),
+        false => object_table::destroy(container, epoch).await,
+    }
 }
 
 /// Lists snapshots.
@@ -79,13 +103,13 @@ async fn list(
 ) -> Result<()> {
     let room = usize::try_from(nr.get()?).map_err(|_| Code::INVAL)?;
     let mut end = anchor.get()?;
-    let snapshots = container.container.snapshots().await?;
+    let all = self::epochs(&container.container).await?;
     if !epochs.is_null() {
-        for (index, snapshot) in snapshots.iter().take(room).enumerate() {
-            epochs.at(index).set(snapshot.epoch.0);
+        for (index, epoch) in all.iter().take(room).enumerate() {
+            epochs.at(index).set(epoch.0);
         }
     }
-    nr.set(c_int::try_from(snapshots.len()).unwrap_or(c_int::MAX));
+    nr.set(c_int::try_from(all.len()).unwrap_or(c_int::MAX));
     end.kind = END;
     anchor.set(end);
     Ok(())
@@ -101,7 +125,7 @@ pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<E
                 return Err(Code::INVAL);
             }
             let epoch = Epoch(epr.lo);
-            container.container.destroy_snapshot(epoch).await?;
+            destroy(&container.container, epoch).await?;
             Time::Changed.touch(&container).await;
             oit::drop_marks(&container.container, epoch).await
         })

@@ -1,9 +1,9 @@
 //! Transactions (`daos_api.h`).
 use crate::abi::{Event, Handle, Ptr};
-use crate::boundary;
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, kind};
 use crate::strict;
+use crate::{boundary, object_table};
 use esker::Transaction;
 use esker::types::Epoch;
 use std::ffi::c_int;
@@ -50,7 +50,12 @@ pub extern "C" fn daos_tx_open_snap(
         let container = handles::container(coh)?;
         Ok(async move {
             th.needed()?;
-            open_handle(th, container.container.transaction_at(Epoch(epoch)).await?)
+            let (container, epoch) = (&container.container, Epoch(epoch));
+            if !container.capabilities().snapshots && object_table::exists(container, epoch).await?
+            {
+                return Err(Code::NOTSUPPORTED);
+            }
+            open_handle(th, container.transaction_at(epoch).await?)
         })
     })
 }
