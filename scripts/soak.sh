@@ -84,9 +84,10 @@ nodes() {
     ESKER_ALL_SUITES=1 ESKER_REFERENCE_ROUNDS=60 ESKER_TORTURE_ROUNDS=10 scripts/nodes.sh
 }
 
-# Several clients of `esker serve s3` at a time, for minutes, with a check of its memory.
+# All tests of `esker serve s3` on each kind of pool: among them several clients at a time, for minutes, with a check of
+# the server's memory.
 s3() {
-    ESKER_S3_STEPS=2500 scripts/s3.sh -s -k mixed_load
+    ESKER_ALL_SUITES=1 ESKER_S3_STEPS=2500 scripts/s3.sh -s
 }
 
 # Writers of tensors in both kinds of pools, of commits of zarr, of long values and of checkpoints.

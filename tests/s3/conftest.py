@@ -1,7 +1,7 @@
 """A pool, a server on loopback, and a client with a key.
 
-The tests run on a pool of this machine, on it as a pool of a DAOS system, whose library is Esker's own with DAOS's rules,
-and on a pool of files."""
+The tests run on a pool of this machine. Those of objects run also on it as a pool of a DAOS system, whose library is
+Esker's own with DAOS's rules, and on a pool of files; with ESKER_ALL_SUITES, all tests do."""
 
 import itertools
 import json
@@ -16,6 +16,9 @@ from botocore.config import Config
 
 ESKER = os.environ["ESKER"]
 NUMBERS = itertools.count()
+POOLS = ["tank", "daos:tank", "files"]
+# Their results depend on the pool. The other modules test the server and its clients.
+OF_OBJECTS = {"test_killed", "test_listings", "test_objects", "test_uploads"}
 DAOS = {
     "ESKER_LIBDAOS": os.environ.get("LIBDAOS") or str(pathlib.Path(ESKER).with_name("libdaos.so")),
     "ESKER_LIBDAOS_OWN": "allow",
@@ -76,7 +79,21 @@ class Door:
         )
 
 
-@pytest.fixture(scope="session", params=["tank", "daos:tank", "files"])
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of the server on further pools, unless ESKER_ALL_SUITES is set."""
+    if os.environ.get("ESKER_ALL_SUITES"):
+        return
+    left_out = [item for item in items if _pool_of(item) in POOLS[1:] and item.module.__name__ not in OF_OBJECTS]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _pool_of(item):
+    """Return the pool that a test runs on, if it is one of POOLS."""
+    return item.callspec.params.get("door") if hasattr(item, "callspec") else None
+
+
+@pytest.fixture(scope="session", params=POOLS)
 def door(request):
     """Return a server for all tests."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as home:

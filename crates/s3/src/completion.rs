@@ -27,15 +27,15 @@ impl Kind {
     }
 }
 
-/// A checksum that an object gets when its upload is completed, as the client wished when it began.
+/// The checksum that a client requested for the object of an upload when it began the upload.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Wished {
+pub(crate) struct RequestedChecksum {
     name: String,
     is_composite: bool,
 }
 
-impl Wished {
-    /// The wish of a request. All checksums but CRC64NVME are of the checksums of parts, unless it says otherwise (S3).
+impl RequestedChecksum {
+    /// Parses the headers of a request. All checksums but CRC64NVME are of the checksums of parts, unless it says otherwise (S3).
     ///
     /// # Errors
     /// `InvalidRequest` for a type that the checksum does not have.
@@ -128,15 +128,18 @@ impl Claims {
     }
 
     /// The checksums to compute of the content.
-    pub(crate) fn sums(&self, wished: Option<&Wished>) -> Sums {
+    pub(crate) fn sums(&self, requested: Option<&RequestedChecksum>) -> Sums {
         let mut all = self.checksum.clone();
-        if let Some(Wished { name, .. }) = wished.filter(|wished| !wished.is_composite) {
+        if let Some(RequestedChecksum { name, .. }) =
+            requested.filter(|requested| !requested.is_composite)
+        {
             all.set(name, "");
         }
         Sums::for_checksums(&all)
     }
 
-    /// Checks the checksums against those of the content and of the parts. Returns them, and the one that was wished.
+    /// Checks the checksums that the client sent against those of the content or of the parts. Returns them; if it sent none,
+    /// the one that it requested for the upload.
     ///
     /// # Errors
     /// `BadDigest`.
@@ -144,7 +147,7 @@ impl Claims {
         &self,
         parts: &[Part],
         content: &Stored,
-        wished: Option<&Wished>,
+        requested: Option<&RequestedChecksum>,
     ) -> Outcome<Stored> {
         let mut verified = Stored::default();
         for name in KNOWN {
@@ -169,10 +172,10 @@ impl Claims {
             }
             verified.set(name, &numbered(digits, parts));
         }
-        if let Some(wished) = wished.filter(|_| verified == Stored::default())
-            && let Some(value) = wished.value(parts, content)
+        if let Some(requested) = requested.filter(|_| verified == Stored::default())
+            && let Some(value) = requested.value(parts, content)
         {
-            verified.set(&wished.name, &value);
+            verified.set(&requested.name, &value);
         }
         Ok(verified)
     }

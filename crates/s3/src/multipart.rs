@@ -1,6 +1,6 @@
 //! Multipart uploads, in the words of S3.
 use crate::body::Incoming;
-use crate::completion::{Claims, Wished};
+use crate::completion::{Claims, RequestedChecksum};
 use crate::condition::Condition;
 use crate::copy::Source;
 use crate::fault::{Fault, Outcome};
@@ -46,9 +46,9 @@ impl Service {
         }
         let (about, tags) = (about!(input)?, tags_of_header(input.tagging.as_deref())?);
         let (algorithm, kind) = (input.checksum_algorithm, input.checksum_type);
-        let wished = Wished::new(algorithm.as_ref(), kind.as_ref())?;
-        let kind = wished.as_ref().map(Wished::kind);
-        let upload = Upload { key: input.key.clone(), about, tags, wished };
+        let requested = RequestedChecksum::new(algorithm.as_ref(), kind.as_ref())?;
+        let kind = requested.as_ref().map(RequestedChecksum::kind);
+        let upload = Upload { key: input.key.clone(), about, tags, requested };
         let id = upload.begin(&self.bucket(&input.bucket)?)?;
         Ok(CreateMultipartUploadOutput {
             bucket: Some(input.bucket),

@@ -1,7 +1,7 @@
 //! Multipart uploads: parts are files of a hidden directory until they become one object.
 use crate::body::Received;
 use crate::bucket::{Bucket, Hidden, Target, drawn_name};
-use crate::completion::{Claims, Wished};
+use crate::completion::{Claims, RequestedChecksum};
 use crate::copy::copy_range;
 use crate::fault::{Fault, Outcome};
 use crate::find::find;
@@ -30,8 +30,8 @@ pub(crate) struct Upload {
     pub(crate) key: String,
     pub(crate) about: About,
     pub(crate) tags: Tags,
-    #[serde(default)]
-    pub(crate) wished: Option<Wished>,
+    #[serde(default, rename = "wished")]
+    pub(crate) requested: Option<RequestedChecksum>,
 }
 
 /// An upload that has begun.
@@ -201,13 +201,13 @@ impl Begun {
         chosen: &[Chosen],
         claims: &Claims,
     ) -> Outcome<(String, Stored)> {
-        let (parts, wished) = (self.chosen(chosen)?, self.upload.wished.as_ref());
+        let (parts, requested) = (self.chosen(chosen)?, self.upload.requested.as_ref());
         let etag = etag_of(&parts);
         let size = parts.iter().map(|part| part.size).sum();
         claims.check_size(size)?;
-        let mut sums = claims.sums(wished);
+        let mut sums = claims.sums(requested);
         let hidden = self.joined(bucket, &parts, &mut sums)?;
-        let checksum = claims.check(&parts, &sums.finish().checksum, wished)?;
+        let checksum = claims.check(&parts, &sums.finish().checksum, requested)?;
         let about = self.upload.about.clone();
         let mut record = Record::new(about, etag.clone(), size, checksum.clone());
         record.upload = Some(self.id.clone());
