@@ -330,13 +330,12 @@ async fn read_short(
     Ok(values.map(|(value, size)| (size > 0).then(|| value[..size].to_vec())).collect())
 }
 
-/// All akeys of a dkey that has few.
+/// All akeys of a dkey that has few, in the latest state.
 fn all_akeys(object: &Object, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
     list_akeys(object, dkey, Access::Latest).wait()
 }
 
 /// All akeys of a dkey that has few.
-
 async fn list_akeys(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<Vec<Vec<u8>>> {
     let (mut anchor, mut found) = (Anchor::Start, Vec::new());
     while !anchor.is_end() {
