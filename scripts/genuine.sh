@@ -2,11 +2,12 @@
 # Runs programs that other projects wrote, as somebody has built them, on an installed Esker. Prints a table with a line for
 # each check. It builds and fetches nothing: docs/genuine.md says how the programs are built.
 #
-# usage: genuine.sh [--json] PROGRAM[@VERSION]=FOLDER...
+# usage: genuine.sh [--json] [--posix] PROGRAM[@VERSION]=FOLDER...
 #   PROGRAM  ior (also mdtest), io500, field-io, fdb or h5bench
 #   VERSION  is printed in the table
 #   FOLDER   has the programs of PROGRAM, itself or in its subfolder bin
 #   --json   prints a line of JSON for each check instead
+#   --posix  runs them on a pool of plain files (posix:) instead of a native pool
 # environment: GRIB, a file with GRIB messages for fdb; ESKER, the command, if it is not on the PATH; RANKS, the number of
 #   processes under mpirun (2)
 # The exit status is 1 if a check has failed, and 2 for wrong arguments. Programs that are not given are listed as skipped.
@@ -14,17 +15,20 @@ set -euo pipefail
 
 known=(ior io500 field-io fdb h5bench)
 declare -A folders versions
-json='' passed=0 failed=0 skipped=0 ranks=${RANKS:-2}
+json='' posix='' passed=0 failed=0 skipped=0 ranks=${RANKS:-2}
 
 wrong() {
     echo "genuine.sh: $1" >&2
-    sed -n '/^# usage/,/^#   --json/s/^# \{0,1\}//p' "$0" >&2
+    sed -n '/^# usage/,/^#   --posix/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
 for word in "$@"; do
     if [ "$word" = --json ]; then
         json=1
+        continue
+    elif [ "$word" = --posix ]; then
+        posix=1
         continue
     fi
     name=${word%%=*} folder=${word#*=}
@@ -42,7 +46,11 @@ work=$(mktemp -d "$base/esker-genuine.XXXXXX")
 trap '"$esker" pool destroy genuine --force >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 library=$(dirname "$(dirname "$(realpath "$esker")")")/lib
 export ESKER_POOLS=$work LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-"$esker" pool create genuine --dir "$work" --size 2G >/dev/null
+if [ -n "$posix" ]; then
+    "$esker" pool create "posix:$work/genuine" >/dev/null
+else
+    "$esker" pool create genuine --dir "$work" --size 2G >/dev/null
+fi
 
 # program NAME COMMAND: the path of a command of a program.
 program() {
