@@ -1,6 +1,6 @@
 //! Plain files and their file systems.
 use esker_types::{Error, Result};
-use rustix::fs::{OFlags, StatVfsMountFlags, fstatvfs};
+use rustix::fs::{AtFlags, CWD, OFlags, StatVfsMountFlags, StatxFlags, fstatvfs, statx};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,6 +14,12 @@ pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
     // NONBLOCK: opening a pipe must not wait for its other end.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     File::options().read(true).write(write).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Makes a network file system look up a path again, if it remembers a file that another node has replaced or removed.
+pub fn look_up_again(path: &Path) {
+    // The lookup is all that is wanted. If it fails, so does the next use of the path.
+    let _ = statx(CWD, path, AtFlags::STATX_FORCE_SYNC, StatxFlags::INO);
 }
 
 /// Free and total bytes of a directory's file system, as available to its user.

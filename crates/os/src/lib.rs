@@ -16,7 +16,7 @@ mod wake_up;
 pub mod whole;
 
 pub use descriptors::{ClosedInChildren, close_directly, keep_from_programs};
-pub use files::{is_read_only, open_plain, space_of};
+pub use files::{is_read_only, look_up_again, open_plain, space_of};
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
 pub use later::{LATER, later};
 pub use links::resolve_links;

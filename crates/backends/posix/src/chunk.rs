@@ -1,7 +1,7 @@
 //! A file of array records: one page with a header, then the records from index 0 on, without gaps.
 //!
 //! Records are written in place. The length of the file determines how many there are.
-use super::files::{Files, damaged, io_error, none_if_missing, while_stale};
+use super::files::{Files, damaged, io_error, none_if_missing, read_at, retry};
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u64};
 use esker_os::open_plain;
 use esker_types::ops::Source;
@@ -56,7 +56,7 @@ pub(super) struct Chunk {
 impl Chunk {
     /// Opens the chunk at `path`; `None` if it does not exist.
     pub(super) fn open(path: &Path, write: bool) -> Result<Option<Self>> {
-        let opened = while_stale(|| open_plain(path, write));
+        let opened = retry(path, || open_plain(path, write));
         let opened = none_if_missing(opened).map_err(|error| io_error("opening", path, &error))?;
         let Some(file) = opened else { return Ok(None) };
         let header = read_header(&file, path)?;
@@ -160,7 +160,7 @@ impl Chunk {
     /// Reads the bytes of records, starting with record `first`.
     pub(super) fn read(&self, first: u64, skip: u64, buffer: &mut [u8]) -> Result<()> {
         let from = HEADER_BYTES + first * self.header.record_size + skip;
-        match self.file.read_exact_at(buffer, from) {
+        match read_at(&self.file, &self.path, buffer, from) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Error::new(
                 ErrorKind::Again,
                 format!("{} was truncated during the read: read again", self.path.display()),
@@ -181,7 +181,7 @@ impl Chunk {
 fn read_header(file: &File, path: &Path) -> Result<Header> {
     let mut page = vec![0; HEADER_BYTES as usize];
     for _ in 0..TORN_TRIES {
-        let read = file.read_exact_at(&mut page, 0);
+        let read = read_at(file, path, &mut page, 0);
         match read {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             read => read.map_err(|error| io_error("reading", path, &error))?,

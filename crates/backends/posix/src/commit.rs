@@ -1,6 +1,7 @@
 //! Reads and changes of an open container: what a transaction has read is compared, and all files of a change are replaced
 //! together.
 use super::array::ArrayFiles;
+use super::files::{is_stale, while_stale};
 use super::form::{Form, Kind, Object, form};
 use super::journal::Journal;
 use super::kv::KvDirectory;
@@ -21,8 +22,8 @@ impl Opened {
         Journal { directory: &self.pool.directory, container: &self.container }
     }
 
-    /// Runs `work` to read an object, again if a commit of several files may have changed a part of it meanwhile. Adds
-    /// the proof of the read of `watched` to the tokens.
+    /// Runs `work` to read an object, again if a commit of several files may have changed a part of it meanwhile, or if
+    /// another node has replaced a file. Adds the proof of the read of `watched` to the tokens.
     pub(super) fn read<T>(
         &self,
         oid: ObjectId,
@@ -33,18 +34,28 @@ impl Opened {
         self.container.check_alive()?;
         let form = form(&self.pool.directory, &self.container, oid);
         let proving = watched.zip(at.tokens);
-        loop {
+        let mut read = || {
             // The digest comes first: if the data changes before the read, the commit fails.
-            let digest = proving.as_ref().map(|(watched, _)| form.digest(watched)).transpose();
-            let result = digest.map(|digest| (digest, work(&*form)));
-            if !self.journal().is_settled(oid)? {
-                continue;
+            let digest = proving.as_ref().map(|(watched, _)| form.digest(watched)).transpose()?;
+            match work(&*form) {
+                Err(error) if is_stale(&error) => Err(error),
+                result => Ok((digest, result)),
             }
-            let (digest, result) = result?;
-            if let Some(((watched, tokens), digest)) = proving.zip(digest) {
-                Proof { oid, watched, digest }.add_to(tokens);
+        };
+        let (digest, result) = while_stale(is_stale, || self.when_settled(oid, &mut read))?;
+        if let Some(((watched, tokens), digest)) = proving.zip(digest) {
+            Proof { oid, watched, digest }.add_to(tokens);
+        }
+        result
+    }
+
+    /// Runs `work`, again while a commit of several files changes the object.
+    fn when_settled<T>(&self, oid: ObjectId, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let result = work();
+            if self.journal().is_settled(oid)? {
+                return result;
             }
-            return result;
         }
     }
 
@@ -70,7 +81,10 @@ impl Opened {
             while !self.journal().is_settled(write.oid)? {}
             let object = Object::new(&self.pool.directory, &self.container, write.oid);
             epoch = match Kind::from_oid(write.oid) {
-                Kind::Array => ArrayFiles(object).write(&write.op)?,
+                Kind::Array => {
+                    let array = ArrayFiles(object);
+                    while_stale(is_stale, || array.write(&write.op))?
+                }
                 _ => KvDirectory(object).write(&write.op)?,
             };
         }
@@ -93,7 +107,9 @@ impl Opened {
         let locks = self.lock(&oids)?;
         self.journal().complete_left(&oids)?;
         self.verify(held)?;
-        let plan = Plan::compute(&self.pool.directory, &self.container, change.writes)?;
+        let plan = while_stale(is_stale, || {
+            Plan::compute(&self.pool.directory, &self.container, change.writes)
+        })?;
         let (epoch, punched) = (plan.epoch, plan.punched.clone());
         self.journal().carry_out(&locks, plan)?;
         // Fails if keys were added.

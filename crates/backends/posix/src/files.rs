@@ -1,10 +1,10 @@
 //! Creating files atomically, by a rename or a link, so that no process sees a partial file.
-use esker_os::open_plain;
+use esker_os::{look_up_again, open_plain};
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,9 @@ use std::time::{Duration, SystemTime};
 /// Age at which a temporary file counts as abandoned.
 pub(super) const SWEEP_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Attempts of an operation for which a server reports a stale handle.
-const STALE_TRIES: u32 = 8;
+const STALE_TRIES: u32 = 16;
+/// Pause before the second attempt; before each further one it is longer by as much.
+const STALE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Creates the files of one pool.
 pub(super) struct Files {
@@ -185,20 +187,51 @@ pub(super) fn io_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }
 
-/// Retries `work` if it used a stale handle of a file that another node has replaced.
-pub(super) fn while_stale<T>(work: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    for _ in 1..STALE_TRIES {
+/// Retries `work`, which opens and reads files again each time, while another node replaces or removes them (`ESTALE`).
+pub(super) fn while_stale<T, E>(
+    is_stale: impl Fn(&E) -> bool,
+    mut work: impl FnMut() -> std::result::Result<T, E>,
+) -> std::result::Result<T, E> {
+    for attempt in 1..STALE_TRIES {
         match work() {
-            Err(error) if error.kind() == io::ErrorKind::StaleNetworkFileHandle => {}
+            Err(error) if is_stale(&error) => std::thread::sleep(STALE_PAUSE * attempt),
             outcome => return outcome,
         }
     }
     work()
 }
 
+/// True if another node has replaced or removed a file that was read.
+pub(super) fn is_stale(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+    source.is_some_and(is_stale_handle)
+}
+
+fn is_stale_handle(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StaleNetworkFileHandle
+}
+
+/// Runs `work` on the file at `path`, again while it is replaced or removed.
+pub(super) fn retry<T>(path: &Path, work: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    while_stale(is_stale_handle, || noting_stale(path, work()))
+}
+
+/// Reads a part of a file. If it was replaced or removed, the next use of its path finds that.
+pub(super) fn read_at(file: &File, path: &Path, buffer: &mut [u8], at: u64) -> io::Result<()> {
+    noting_stale(path, file.read_exact_at(buffer, at))
+}
+
+fn noting_stale<T>(path: &Path, outcome: io::Result<T>) -> io::Result<T> {
+    outcome.inspect_err(|error| {
+        if is_stale_handle(error) {
+            look_up_again(path);
+        }
+    })
+}
+
 /// The content of a file, `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    let read = while_stale(|| {
+    let read = retry(path, || {
         let mut bytes = Vec::new();
         open_plain(path, false)?.read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -208,7 +241,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 
 /// Names in a directory that are valid UTF-8; none if the directory does not exist.
 pub(super) fn names_in(path: &Path) -> Result<Vec<String>> {
-    let names = while_stale(|| {
+    let names = retry(path, || {
         let entries = fs::read_dir(path)?;
         entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()
     });
@@ -218,7 +251,7 @@ pub(super) fn names_in(path: &Path) -> Result<Vec<String>> {
 
 /// Metadata of `path`, `None` if nothing is there.
 pub(super) fn info(path: &Path) -> Result<Option<fs::Metadata>> {
-    let info = while_stale(|| fs::metadata(path));
+    let info = retry(path, || fs::metadata(path));
     none_if_missing(info).map_err(|error| io_error("looking at", path, &error))
 }
 
@@ -273,4 +306,48 @@ pub(super) fn write_parts(mut file: &File, parts: &[&[u8]]) -> io::Result<()> {
 pub(super) fn damaged(path: &Path, what: &str) -> Error {
     let message = format!("{}: {what}: restore it, or remove it", path.display());
     Error::new(ErrorKind::Corrupt, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ESTALE` of Linux.
+    const STALE: i32 = 116;
+
+    /// The outcome of work that is told for `times` that its file was replaced.
+    fn replaced(times: u32) -> (u32, Result<u32>) {
+        let attempts = Cell::new(0);
+        let outcome = while_stale(is_stale, || {
+            attempts.set(attempts.get() + 1);
+            match attempts.get() > times {
+                true => Ok(times),
+                false => {
+                    Err(io_error("reading", Path::new("f"), &io::Error::from_raw_os_error(STALE)))
+                }
+            }
+        });
+        (attempts.get(), outcome)
+    }
+
+    #[test]
+    fn reads_of_replaced_files_are_repeated() {
+        assert_eq!(replaced(0), (1, Ok(0)));
+        assert_eq!(replaced(STALE_TRIES - 1), (STALE_TRIES, Ok(STALE_TRIES - 1)));
+        let (attempts, outcome) = replaced(u32::MAX);
+        assert_eq!(attempts, STALE_TRIES);
+        assert!(is_stale(&outcome.unwrap_err()));
+    }
+
+    #[test]
+    fn other_errors_are_reported_at_once() {
+        let refused = io_error("reading", Path::new("f"), &io::ErrorKind::PermissionDenied.into());
+        assert!(!is_stale(&refused));
+        let attempts = Cell::new(0);
+        let outcome: Result<()> = while_stale(is_stale, || {
+            attempts.set(attempts.get() + 1);
+            Err(refused.clone())
+        });
+        assert_eq!((attempts.get(), outcome), (1, Err(refused)));
+    }
 }

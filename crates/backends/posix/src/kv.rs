@@ -1,6 +1,6 @@
 //! Key-Values: a directory with one file per key, whose content is the value.
 use super::container::destroyed;
-use super::files::{self, io_error, none_if_missing, while_stale};
+use super::files::{self, io_error, none_if_missing, read_at, retry};
 use super::form::{
     Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
     unsupported,
@@ -20,7 +20,7 @@ use esker_types::ops::{
 use esker_types::{Epoch, Error, ErrorKind, FLAT_AKEY, KeyBatch, KeyKind, Result, decode_key};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A Key-Value.
@@ -28,7 +28,7 @@ pub(super) struct KvDirectory<'a>(pub(super) Object<'a>);
 
 /// An existing value. Files are replaced, never modified: an open file keeps its content.
 struct Stored {
-    file: Option<File>,
+    file: Option<(File, PathBuf)>,
     /// Offset of the value.
     skip: u64,
     len: u64,
@@ -51,7 +51,7 @@ impl KvDirectory<'_> {
             let info = files::info(&path)?;
             return Ok(info.map(|info| Stored { file: None, skip: 0, len: info.len() }));
         }
-        let opened = while_stale(|| {
+        let opened = retry(&path, || {
             let file = open_plain(&path, false)?;
             let len = file.metadata()?.len();
             Ok((file, len))
@@ -62,7 +62,7 @@ impl KvDirectory<'_> {
             true => key_inside(&path, &file)?.filter(|key| key == dkey).map(|key| head_len(&key)),
             false => Some(0),
         };
-        Ok(skip.map(|skip| Stored { file: Some(file), skip, len: len - skip }))
+        Ok(skip.map(|skip| Stored { file: Some((file, path)), skip, len: len - skip }))
     }
 
     fn update(&self, dkey: &[u8], cond: Cond, updates: &[Update<'_>]) -> Result<()> {
@@ -85,7 +85,7 @@ impl KvDirectory<'_> {
 
     /// Two long keys may have the same hash; the second one is rejected.
     fn check_same_key(&self, path: &Path, dkey: &[u8]) -> Result<()> {
-        let file = none_if_missing(while_stale(|| open_plain(path, false)));
+        let file = none_if_missing(retry(path, || open_plain(path, false)));
         let Some(file) = file.map_err(|error| io_error("opening", path, &error))? else {
             return Ok(());
         };
@@ -154,7 +154,7 @@ impl KvDirectory<'_> {
 
     fn long_key(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.0.path.join(name);
-        let file = none_if_missing(while_stale(|| open_plain(&path, false)));
+        let file = none_if_missing(retry(&path, || open_plain(&path, false)));
         match file.map_err(|error| io_error("opening", &path, &error))? {
             Some(file) => key_inside(&path, &file),
             None => Ok(None),
@@ -196,9 +196,9 @@ fn head_len(key: &[u8]) -> u64 {
 fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
     let read = || -> io::Result<Vec<u8>> {
         let mut len = [0; 4];
-        file.read_exact_at(&mut len, 0)?;
+        read_at(file, path, &mut len, 0)?;
         let mut key = vec![0; (u32::from_le_bytes(len) as usize).min(KEY_MAX)];
-        file.read_exact_at(&mut key, 4)?;
+        read_at(file, path, &mut key, 4)?;
         Ok(key)
     };
     match read() {
@@ -224,7 +224,8 @@ fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
     let wanted = request.akey == FLAT_AKEY && matches!(request.wanted, Wanted::Single);
     let Some(stored) = stored.filter(|_| wanted) else { return Ok(()) };
     reply.size = stored.len;
-    let Some(file) = stored.file.as_ref().filter(|_| !matches!(reply.sink, Sink::None)) else {
+    let Some((file, path)) = stored.file.as_ref().filter(|_| !matches!(reply.sink, Sink::None))
+    else {
         return Ok(());
     };
     if reply.sink.len() < stored.len {
@@ -232,7 +233,7 @@ fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
     }
     let mut at = stored.skip;
     reply.sink.visit(0, stored.len, |part| {
-        file.read_exact_at(part, at).map_err(|error| Error::io("reading a value", &error))?;
+        read_at(file, path, part, at).map_err(|error| io_error("reading", path, &error))?;
         at += part.len() as u64;
         Ok(())
     })?;
