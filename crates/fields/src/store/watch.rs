@@ -64,6 +64,11 @@ impl FieldStore {
 }
 
 impl Watch {
+    /// The next of the fields that a poll has already found.
+    pub fn next_ready(&mut self) -> Option<Field> {
+        self.ready.pop_front().map(|listed| self.store.listed(listed))
+    }
+
     /// Waits for the next field; `None` if none arrives within `timeout`.
     ///
     /// # Errors
@@ -71,8 +76,8 @@ impl Watch {
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Field>> {
         let (begin, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
-            if let Some(listed) = self.ready.pop_front() {
-                return Ok(Some(self.store.listed(listed)));
+            if let Some(field) = self.next_ready() {
+                return Ok(Some(field));
             }
             self.poll()?;
             if !self.ready.is_empty() {

@@ -32,7 +32,7 @@ pub(crate) fn stop() {
 }
 
 /// The end of a time-out in microseconds; `None` if it is negative, which means for ever.
-fn deadline(timeout_us: i64) -> Option<Instant> {
+pub(crate) fn deadline(timeout_us: i64) -> Option<Instant> {
     let timeout = Duration::from_micros(u64::try_from(timeout_us).ok()?);
     Instant::now().checked_add(timeout)
 }

@@ -1,6 +1,6 @@
 //! Entry of the calls of `esker.h`, and their handles.
 use super::failure::{Failure, Result};
-use super::fields::{OpenFields, Selected};
+use super::fields::{OpenAxes, OpenFields, OpenWatch, Selected};
 use super::tensors::TensorList;
 use super::texts;
 use crate::abi::{Event, Handle, Ptr};
@@ -8,6 +8,7 @@ use crate::boundary::{self, guard};
 use crate::code::Code;
 use crate::handles::{self, Entry, Held, kind};
 use crate::{event, init};
+use esker::View;
 use esker_tensors::{Put, Tensor, TensorStore};
 use std::ffi::c_int;
 
@@ -47,6 +48,9 @@ pub(super) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
 pub(crate) enum OpenStore {
     Fields(OpenFields),
     Selected(Selected),
+    Axes(OpenAxes),
+    Watch(OpenWatch),
+    View(View),
     Tensors(TensorStore),
     Put(Put),
     Tensor(Tensor),
@@ -84,8 +88,11 @@ macro_rules! openable {
 
 openable! {
     Fields(OpenFields): "a field store" by "esker_field_store_open";
-    Selected(Selected): "a selection of fields" by "esker_field_select or esker_field_list";
-    Tensors(TensorStore): "a tensor store" by "esker_tensor_store_open";
+    Selected(Selected): "a selection of fields" by "esker_field_select, esker_field_list or esker_field_watch_next";
+    Axes(OpenAxes): "axes" by "esker_field_axes";
+    Watch(OpenWatch): "a watch" by "esker_field_watch";
+    View(View): "a view" by "esker_field_view";
+    Tensors(TensorStore): "a tensor store" by "esker_tensor_store_open or esker_tensor_store_at";
     Put(Put): "a PUT" by "esker_tensor_begin or esker_tensor_join";
     Tensor(Tensor): "a tensor" by "esker_tensor_open";
     List(TensorList): "a list of tensors" by "esker_tensor_list";

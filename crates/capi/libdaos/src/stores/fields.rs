@@ -1,15 +1,31 @@
 //! Fields by key (`esker.h`).
+mod axes;
+mod view;
+mod watch;
+
+pub use axes::{
+    esker_field_axes, esker_field_axes_close, esker_field_axis, esker_field_axis_value,
+};
+pub use view::{esker_field_view, esker_field_view_close};
+pub use watch::{esker_field_watch, esker_field_watch_close, esker_field_watch_next};
+
+pub(crate) use axes::OpenAxes;
+pub(crate) use watch::OpenWatch;
+
 use super::arguments::{self, Pair};
 use super::call::{self, opened};
 use super::failure::{Failure, Result};
+use super::milliseconds;
 use crate::abi::{Bytes, Event, Handle, Ptr, Str};
 use crate::code::Code;
 use crate::handles;
+use esker::types::Error;
 use esker_fields::request::Request;
 use esker_fields::{
-    Date, Field, FieldStore, FieldWriter, Key, Schema, Selection, bytes_of, read_together,
+    Date, Field, FieldStore, FieldWriter, Holder, Key, Schema, Selection, bytes_of, read_together,
 };
 use std::ffi::{c_int, c_uint};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `ESKER_CREATE`: make an empty container a store.
@@ -17,7 +33,7 @@ pub(super) const CREATE: c_uint = 1;
 /// `ESKER_DISCARD`: close a store although fields wait for a flush.
 const DISCARD: c_uint = 2;
 /// `ESKER_DOIT`: remove, instead of only counting.
-const DOIT: c_uint = 4;
+pub(super) const DOIT: c_uint = 4;
 
 /// An open field store, and its writer.
 pub(crate) struct OpenFields {
@@ -146,6 +162,45 @@ pub extern "C" fn esker_field_archive(
     })
 }
 
+/// Adopts a field in a file.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_adopt(
+    fsh: Handle,
+    key: Ptr<Pair>,
+    pairs: u32,
+    path: Str,
+    offset: u64,
+    size: u64,
+    ev: Ptr<Event>,
+) -> c_int {
+    call::run(ev, || {
+        let fields = opened::<OpenFields>(fsh)?;
+        let key = Key::from_pairs(arguments::pairs(key, pairs, "key")?)?;
+        let path = PathBuf::from(arguments::text(path, "path")?);
+        Ok(move || {
+            check_file(&path, offset, size)?;
+            Ok(fields.writer().adopt(&key, &path, offset, size)?)
+        })
+    })
+}
+
+/// Checks that a file has bytes.
+fn check_file(path: &Path, offset: u64, size: u64) -> Result<()> {
+    let shown = path.display();
+    let metadata = std::fs::metadata(path)
+        .map_err(|error| Error::io(format_args!("adopting {shown}"), &error))?;
+    let end = offset.checked_add(size);
+    match end.is_some_and(|end| metadata.is_file() && end <= metadata.len()) {
+        true => Ok(()),
+        false => {
+            let length = metadata.len();
+            Err(Failure::invalid(format!(
+                "{shown}: {size} bytes from {offset} on are not in a file of {length} bytes"
+            )))
+        }
+    }
+}
+
 /// Counts the fields that wait for a flush.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_pending(fsh: Handle, count: Ptr<u64>, bytes: Ptr<u64>) -> c_int {
@@ -248,6 +303,14 @@ impl Selected {
             Failure::invalid(format!("{count} fields from number {first} on, of {found} selected"))
         })
     }
+
+    /// Field number `index`.
+    fn entry(&self, index: u64) -> Result<&Field> {
+        let field = usize::try_from(index).ok().and_then(|index| self.0.get(index));
+        field.ok_or_else(|| {
+            Failure::invalid(format!("field number {index} of {} selected", self.0.len()))
+        })
+    }
 }
 
 /// Returns key and size of a selected field.
@@ -261,10 +324,9 @@ pub extern "C" fn esker_field_entry(
 ) -> c_int {
     call::now(|| {
         let selected = opened::<Selected>(sel)?;
-        for field in selected.range(index, 1)? {
-            arguments::give_text(key, key_size, field.key().as_str(), "key")?;
-            size.set(field.bytes());
-        }
+        let field = selected.entry(index)?;
+        arguments::give_text(key, key_size, field.key().as_str(), "key")?;
+        size.set(field.bytes());
         Ok(())
     })
 }
@@ -287,6 +349,49 @@ pub extern "C" fn esker_field_read(
             let fields = selected.range(first, count)?;
             arguments::fill(buf, size, bytes_of(fields), |room| Ok(read_together(fields, room)?))
         })
+    })
+}
+
+/// Reads a part of a selected field.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_read_at(
+    sel: Handle,
+    index: u64,
+    offset: u64,
+    buf: Bytes,
+    size: u64,
+    ev: Ptr<Event>,
+) -> c_int {
+    call::run(ev, || {
+        let selected = opened::<Selected>(sel)?;
+        selected.entry(index)?;
+        arguments::needed(buf, "buf")?;
+        arguments::bytes(buf, size, "buf")?;
+        Ok(move || Ok(selected.entry(index)?.read_at(offset, buf.write(size)?)?))
+    })
+}
+
+/// Returns when a selected field was archived, and the file of an adopted one.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_field_location(
+    sel: Handle,
+    index: u64,
+    archived_ms: Ptr<u64>,
+    path: Str,
+    path_size: u64,
+    offset: Ptr<u64>,
+) -> c_int {
+    call::now(|| {
+        let selected = opened::<Selected>(sel)?;
+        let location = selected.entry(index)?.location();
+        let (file, start) = match &location.holder {
+            Holder::Array(_) => (String::new(), 0),
+            Holder::File { path, offset } => (path.display().to_string(), *offset),
+        };
+        arguments::give_text(path, path_size, &file, "path")?;
+        archived_ms.set(milliseconds(location.archived));
+        offset.set(start);
+        Ok(())
     })
 }
 

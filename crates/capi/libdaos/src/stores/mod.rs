@@ -9,3 +9,10 @@ pub mod texts;
 
 pub use arguments::Pair;
 pub(crate) use call::OpenStore;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970.
+fn milliseconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}

@@ -4,7 +4,7 @@ use crate::code::Code;
 use crate::stores::arguments;
 use crate::stores::call::{self, opened};
 use crate::stores::failure::{Failure, Result};
-use esker_tensors::{Attribute, Tensor, Value};
+use esker_tensors::{Attribute, AttributeList, Tensor, Value};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 
@@ -18,6 +18,9 @@ const REAL: u32 = 3;
 const TEXT: u32 = 4;
 /// `ESKER_ATTR_BYTES`: bytes.
 const BYTES: u32 = 5;
+
+/// `ESKER_ATTR_LIST`: with one of the first four types, a list of such values, each text with a NUL.
+const LIST: u32 = 256;
 
 /// Most attributes of a new tensor: more do not fit in its record.
 const ATTRIBUTES_MAX: usize = 65_536;
@@ -56,14 +59,42 @@ impl Attr {
     }
 
     fn value(self, bytes: &[u8]) -> Option<Value> {
-        Some(match (self.kind, bytes) {
-            (FLAG, [flag @ (0 | 1)]) => Value::Flag(*flag == 1),
-            (INTEGER, bytes) => Value::Integer(i64::from_ne_bytes(bytes.try_into().ok()?)),
-            (REAL, bytes) => Value::Real(f64::from_ne_bytes(bytes.try_into().ok()?)),
-            (TEXT, bytes) => Value::Text(std::str::from_utf8(bytes).ok()?.to_owned()),
-            (BYTES, bytes) => Value::Octets(bytes.to_vec()),
-            _ => return None,
-        })
+        match self.kind & LIST {
+            0 => one_value(self.kind, bytes),
+            _ => list_of_values(self.kind & !LIST, bytes),
+        }
+    }
+}
+
+fn one_value(kind: u32, bytes: &[u8]) -> Option<Value> {
+    Some(match (kind, bytes) {
+        (FLAG, [flag @ (0 | 1)]) => Value::Flag(*flag == 1),
+        (INTEGER, bytes) => Value::Integer(i64::from_ne_bytes(bytes.try_into().ok()?)),
+        (REAL, bytes) => Value::Real(f64::from_ne_bytes(bytes.try_into().ok()?)),
+        (TEXT, bytes) => Value::Text(std::str::from_utf8(bytes).ok()?.to_owned()),
+        (BYTES, bytes) => Value::Octets(bytes.to_vec()),
+        _ => return None,
+    })
+}
+
+/// A list of values of one type.
+fn list_of_values(kind: u32, bytes: &[u8]) -> Option<Value> {
+    let parts: Vec<&[u8]> = match kind {
+        FLAG => bytes.chunks(1).collect(),
+        INTEGER | REAL => bytes.chunks(8).collect(),
+        TEXT => texts(bytes)?,
+        _ => return None,
+    };
+    let values = parts.into_iter().map(|part| one_value(kind, part).map(Attribute::from));
+    Some(Value::List(AttributeList { items: values.collect::<Option<_>>()? }))
+}
+
+/// Texts that each end with a NUL.
+fn texts(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    match bytes.split_last() {
+        None => Some(Vec::new()),
+        Some((0, bytes)) => Some(bytes.split(|byte| *byte == 0).collect()),
+        Some(_) => None,
     }
 }
 
@@ -108,17 +139,49 @@ pub extern "C" fn esker_tensor_attribute(
 
 /// The type and the bytes of a value.
 fn encoded(name: &str, attribute: &Attribute) -> Result<(u32, Vec<u8>)> {
-    Ok(match &attribute.value {
-        Some(Value::Flag(flag)) => (FLAG, vec![u8::from(*flag)]),
-        Some(Value::Integer(number)) => (INTEGER, number.to_ne_bytes().to_vec()),
-        Some(Value::Real(number)) => (REAL, number.to_ne_bytes().to_vec()),
-        Some(Value::Text(text)) => (TEXT, text.as_bytes().to_vec()),
-        Some(Value::Octets(bytes)) => (BYTES, bytes.clone()),
-        Some(Value::List(_)) | None => {
-            let text = format!("attribute {name:?} is a list: read it with Python or Rust");
-            return Err(Failure::new(Code::NOTSUPPORTED, text));
-        }
+    let encoded = match &attribute.value {
+        Some(Value::List(list)) => encoded_list(&list.items),
+        Some(value) => encoded_one(value),
+        None => None,
+    };
+    encoded.ok_or_else(|| {
+        let text = format!(
+            "attribute {name:?} has no value, or is a list of lists, of bytes or of values of several types: read it \
+             with Python or Rust"
+        );
+        Failure::new(Code::NOTSUPPORTED, text)
     })
+}
+
+/// The type and the bytes of a value that is not a list.
+fn encoded_one(value: &Value) -> Option<(u32, Vec<u8>)> {
+    Some(match value {
+        Value::Flag(flag) => (FLAG, vec![u8::from(*flag)]),
+        Value::Integer(number) => (INTEGER, number.to_ne_bytes().to_vec()),
+        Value::Real(number) => (REAL, number.to_ne_bytes().to_vec()),
+        Value::Text(text) => (TEXT, text.as_bytes().to_vec()),
+        Value::Octets(bytes) => (BYTES, bytes.clone()),
+        Value::List(_) => return None,
+    })
+}
+
+/// The type and the bytes of a list of values of one type.
+fn encoded_list(items: &[Attribute]) -> Option<(u32, Vec<u8>)> {
+    let (mut all, mut bytes) = (LIST, Vec::new());
+    for item in items {
+        let (kind, mut value) = encoded_one(item.value.as_ref()?)?;
+        if kind == TEXT && !value.contains(&0) {
+            value.push(0);
+        } else if kind >= TEXT {
+            return None;
+        }
+        if all != LIST && all != LIST | kind {
+            return None;
+        }
+        all = LIST | kind;
+        bytes.append(&mut value);
+    }
+    Some((all, bytes))
 }
 
 /// Returns the name of an attribute by its number.

@@ -1,10 +1,10 @@
 //! Descriptions of tensors.
 use crate::code::Code;
 use crate::stores::failure::{Failure, Result};
+use crate::stores::milliseconds;
 use esker::types::Uuid;
 use esker_tensors::limits::DIMENSIONS_MAX;
-use esker_tensors::{DataType, Listed, Tensor};
-use std::time::{SystemTime, UNIX_EPOCH};
+use esker_tensors::{DataType, Listed, Put, Tensor};
 
 /// `esker_tensor_info_t`.
 #[repr(C)]
@@ -44,6 +44,14 @@ impl TensorInfo {
         info.bytes = grid.bytes();
         info.attributes = tensor.attributes().len() as u32;
         info.committed_ms = milliseconds(tensor.committed());
+        Ok(info)
+    }
+
+    pub(super) fn from_put(put: &Put) -> Result<Self> {
+        let grid = put.grid();
+        let mut info = Self::new(put.uuid(), None, put.data_type()?, grid.shape())?;
+        info.chunks = lengths(grid.chunks());
+        info.bytes = grid.bytes();
         Ok(info)
     }
 
@@ -93,8 +101,4 @@ fn lengths(shape: &[u64]) -> [u64; DIMENSIONS_MAX] {
     let mut lengths = [0; DIMENSIONS_MAX];
     lengths.iter_mut().zip(shape).for_each(|(to, from)| *to = *from);
     lengths
-}
-
-fn milliseconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

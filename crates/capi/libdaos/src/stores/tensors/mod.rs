@@ -7,18 +7,21 @@ pub use attributes::{Attr, esker_tensor_attribute, esker_tensor_attribute_name};
 pub use info::TensorInfo;
 pub use put::{
     esker_tensor_abort, esker_tensor_begin, esker_tensor_commit, esker_tensor_join,
-    esker_tensor_put, esker_tensor_put_close, esker_tensor_token, esker_tensor_write,
+    esker_tensor_put, esker_tensor_put_close, esker_tensor_put_query, esker_tensor_token,
+    esker_tensor_write,
 };
 
 use super::arguments;
 use super::call::{self, opened};
 use super::failure::{Failure, Result};
-use super::fields::CREATE;
+use super::fields::{CREATE, DOIT};
 use crate::abi::{Bytes, Event, Handle, Ptr, Str};
 use crate::handles;
+use esker::types::Epoch;
 use esker_tensors::limits::DIMENSIONS_MAX;
-use esker_tensors::{Listed, Slab, Tensor, TensorStore};
+use esker_tensors::{Collected, Listed, Slab, Tensor, TensorStore};
 use std::ffi::{c_int, c_uint};
+use std::time::Duration;
 
 /// Tensors that a listing found.
 pub(crate) struct TensorList(Vec<Listed>);
@@ -65,6 +68,21 @@ pub extern "C" fn esker_tensor_store_open(
             };
             call::open(store, tsh)
         })
+    })
+}
+
+/// Opens a tensor store in the state of a snapshot of its container.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_tensor_store_at(
+    tsh: Handle,
+    epoch: u64,
+    snapshot: Ptr<Handle>,
+    ev: Ptr<Event>,
+) -> c_int {
+    call::run(ev, || {
+        let store = opened::<TensorStore>(tsh)?;
+        arguments::needed(snapshot, "snapshot")?;
+        Ok(move || call::open(store.at(Epoch(epoch))?, snapshot))
     })
 }
 
@@ -198,5 +216,46 @@ pub extern "C" fn esker_tensor_rename(tsh: Handle, from: Str, to: Str, ev: Ptr<E
         let from = arguments::text(from, "from")?.to_owned();
         let to = arguments::text(to, "to")?.to_owned();
         Ok(move || Ok(store.rename(&from, &to)?))
+    })
+}
+
+/// `esker_tensor_collected_t`: tensors and objects that a collection freed, or would free.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectedCounts {
+    /// PUTs that were never committed.
+    pub puts: u64,
+    /// Tensors that were removed or replaced.
+    pub removed: u64,
+    /// Objects that belong to no tensor.
+    pub objects: u64,
+    /// PUTs and removed tensors that stay: they are too young, or a process reads them.
+    pub kept: u64,
+}
+
+impl From<Collected> for CollectedCounts {
+    fn from(collected: Collected) -> Self {
+        let Collected { puts, removed, objects, kept } = collected;
+        Self { puts, removed, objects, kept }
+    }
+}
+
+/// Frees PUTs that were never committed and removed tensors, or counts them.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_tensor_collect(
+    tsh: Handle,
+    age_s: u64,
+    flags: c_uint,
+    counts: Ptr<CollectedCounts>,
+    ev: Ptr<Event>,
+) -> c_int {
+    call::run(ev, || {
+        arguments::flags(flags, DOIT)?;
+        let store = opened::<TensorStore>(tsh)?;
+        Ok(move || {
+            let collected = store.collect(Duration::from_secs(age_s), flags & DOIT != 0)?;
+            counts.set(collected.into());
+            Ok(())
+        })
     })
 }

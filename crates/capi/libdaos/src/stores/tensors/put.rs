@@ -1,6 +1,6 @@
 //! PUTs of tensors: begun by one process, written by many, committed by one.
 use super::attributes::{self, Attr};
-use super::dimensions;
+use super::{TensorInfo, dimensions};
 use crate::abi::{Bytes, Event, Handle, Ptr, Str};
 use crate::stores::arguments;
 use crate::stores::call::{self, opened};
@@ -64,6 +64,16 @@ pub extern "C" fn esker_tensor_join(
         let token = arguments::text(token, "token")?.to_owned();
         arguments::needed(put, "put")?;
         Ok(move || call::open(store.resume(&token)?, put))
+    })
+}
+
+/// Describes the tensor of a PUT.
+#[unsafe(no_mangle)]
+pub extern "C" fn esker_tensor_put_query(put: Handle, info: Ptr<TensorInfo>) -> c_int {
+    call::now(|| {
+        let put = opened::<Put>(put)?;
+        arguments::needed(info, "info")?.set(TensorInfo::from_put(&put)?);
+        Ok(())
     })
 }
 
