@@ -52,16 +52,28 @@ const char *
 esker_event_error_text(daos_event_t *ev);
 
 /** Flag of opening: make an empty container a store. */
-#define ESKER_CREATE  0x1U
+#define ESKER_CREATE   0x1U
 /** Flag of esker_field_store_close: discard fields that wait for a flush. */
-#define ESKER_DISCARD 0x2U
-/** Flag of esker_field_wipe and esker_field_purge: remove, instead of only counting. */
-#define ESKER_DOIT    0x4U
+#define ESKER_DISCARD  0x2U
+/** Flag of wipes, purges and collections: remove, instead of only counting. */
+#define ESKER_DOIT     0x4U
+/** Flag of esker_field_watch: the existing fields come first. */
+#define ESKER_EXISTING 0x8U
+/** Flag of esker_field_axes: a name that some of the fields lack has the empty value, too. */
+#define ESKER_EMPTY    0x10U
+/** Flag of esker_field_view: fail instead of making a copy. */
+#define ESKER_IN_PLACE 0x20U
 
 /* ---- fields ---- */
 
 /** Bytes of the longest key as text, with its NUL. */
-#define ESKER_FIELD_KEY_SIZE 1001
+#define ESKER_FIELD_KEY_SIZE   1001
+/** Bytes of the longest name in a key, with its NUL. */
+#define ESKER_FIELD_NAME_SIZE  65
+/** Bytes of the longest value in a key, with its NUL. */
+#define ESKER_FIELD_VALUE_SIZE 256
+/** Bytes of the longest path of an adopted file, with its NUL. */
+#define ESKER_FIELD_PATH_SIZE  4097
 
 /** A name and a value of a key; in a request, the value may be a list: "0/6/12", "0/to/24/by/6". */
 typedef struct {
@@ -132,6 +144,21 @@ int
 esker_field_archive(daos_handle_t fsh, const esker_pair_t *key, uint32_t pairs, const void *data,
 		    daos_size_t size, daos_event_t *ev);
 
+/**
+ * Adopt a field: its bytes stay in a file, which the store does not own. If the file changes or
+ * vanishes, so does the field. It becomes visible at the flush.
+ *
+ * @param key     as in esker_field_archive.
+ * @param path    absolute path of the file, below ESKER_FIELD_PATH_SIZE bytes.
+ * @param offset  first byte of the field in the file.
+ * @param size    bytes of the field, at least 1.
+ * @return 0; -DER_NONEXIST if there is no such file; -DER_INVAL if the path is relative, or the
+ *         file does not have these bytes.
+ */
+int
+esker_field_adopt(daos_handle_t fsh, const esker_pair_t *key, uint32_t pairs, const char *path,
+		  uint64_t offset, daos_size_t size, daos_event_t *ev);
+
 /** Count the archived fields that wait for a flush, and their bytes. NULL skips a result. */
 int
 esker_field_pending(daos_handle_t fsh, uint64_t *count, uint64_t *bytes);
@@ -201,9 +228,132 @@ int
 esker_field_read(daos_handle_t sel, uint64_t first, uint64_t count, void *buf, daos_size_t *size,
 		 daos_event_t *ev);
 
+/**
+ * Read a part of a field of a selection.
+ *
+ * @param index   number of the field, from 0.
+ * @param offset  first byte of the part.
+ * @param buf     receives the bytes.
+ * @param size    their number.
+ * @return 0; -DER_INVAL if the field ends before them; -DER_NONEXIST if it was wiped.
+ */
+int
+esker_field_read_at(daos_handle_t sel, uint64_t index, uint64_t offset, void *buf, daos_size_t size,
+		    daos_event_t *ev);
+
+/**
+ * View the bytes of a field of a selection: in a pool in memory, the stored bytes themselves, if
+ * the field has over 1024 bytes and at most 4 MiB; otherwise a copy. They are valid and unchanged
+ * until the view is closed, also if the field is wiped or the selection closed. Views prevent the
+ * reuse of space, so close them soon; a process has at most 4096 in place.
+ *
+ * @param index  number of the field, from 0.
+ * @param flags  0, or ESKER_IN_PLACE to fail if a copy is necessary.
+ * @param view   set to a handle of the view.
+ * @param data   set to the address of the bytes, which must not be written to.
+ * @param size   set to their number; may be NULL.
+ * @return 0; -DER_NOTSUPPORTED if ESKER_IN_PLACE is set and a copy is necessary; -DER_OVERFLOW if
+ *         the process has too many views; -DER_NONEXIST if the field was wiped.
+ */
+int
+esker_field_view(daos_handle_t sel, uint64_t index, unsigned int flags, daos_handle_t *view,
+		 const void **data, daos_size_t *size, daos_event_t *ev);
+
+/** Close a view. Its bytes must not be read any more. */
+int
+esker_field_view_close(daos_handle_t view, daos_event_t *ev);
+
+/**
+ * Get when a field of a selection was archived, and the file that has the bytes of an adopted one.
+ *
+ * @param index        number of the field, from 0.
+ * @param archived_ms  set to the time, in milliseconds since 1970; may be NULL.
+ * @param path         receives the path of the file, with a NUL; empty if the store has the bytes.
+ *                     May be NULL.
+ * @param path_size    bytes of path; ESKER_FIELD_PATH_SIZE is always enough.
+ * @param offset       set to the first byte of the field in the file; may be NULL.
+ * @return 0; -DER_OVERFLOW if path is too small.
+ */
+int
+esker_field_location(daos_handle_t sel, uint64_t index, uint64_t *archived_ms, char *path,
+		     daos_size_t path_size, uint64_t *offset);
+
 /** Close a selection. */
 int
 esker_field_select_close(daos_handle_t sel, daos_event_t *ev);
+
+/**
+ * Find the values that each name has in the existing fields of a request. Without pairs, all fields
+ * match.
+ *
+ * @param flags  0, or ESKER_EMPTY: a name that some of the fields lack has the empty value, too.
+ * @param axes   set to a handle of the axes: the names, sorted, each with its values.
+ * @param count  set to the number of names, 0 if no field matches; may be NULL.
+ */
+int
+esker_field_axes(daos_handle_t fsh, const esker_pair_t *request, uint32_t pairs,
+		 unsigned int flags, daos_handle_t *axes, uint32_t *count, daos_event_t *ev);
+
+/**
+ * Get the name of an axis and the number of its values.
+ *
+ * @param index      number of the axis, from 0.
+ * @param name       receives the name, with a NUL; may be NULL.
+ * @param name_size  bytes of name; ESKER_FIELD_NAME_SIZE is always enough.
+ * @param values     set to the number of values; may be NULL.
+ * @return 0; -DER_OVERFLOW if name is too small.
+ */
+int
+esker_field_axis(daos_handle_t axes, uint32_t index, char *name, daos_size_t name_size,
+		 uint64_t *values);
+
+/**
+ * Get a value of an axis. They have the order of the type of the name: steps and levels by size.
+ *
+ * @param index       number of the axis, from 0.
+ * @param number      number of the value, from 0.
+ * @param value       receives the value, with a NUL.
+ * @param value_size  bytes of value; ESKER_FIELD_VALUE_SIZE is always enough.
+ * @return 0; -DER_OVERFLOW if value is too small.
+ */
+int
+esker_field_axis_value(daos_handle_t axes, uint32_t index, uint64_t number, char *value,
+		       daos_size_t value_size);
+
+/** Close axes. */
+int
+esker_field_axes_close(daos_handle_t axes, daos_event_t *ev);
+
+/**
+ * Watch the fields of a request: esker_field_watch_next yields each once it is flushed by any
+ * process, and again whenever it is archived again. Without pairs, all fields match. The watch
+ * remembers each field that it has yielded.
+ *
+ * @param flags  0, or ESKER_EXISTING: the existing fields come first.
+ * @param watch  set to a handle of the watch.
+ */
+int
+esker_field_watch(daos_handle_t fsh, const esker_pair_t *request, uint32_t pairs,
+		  unsigned int flags, daos_handle_t *watch, daos_event_t *ev);
+
+/**
+ * Wait for the next fields of a watch. Like daos_eq_poll, it has no event.
+ *
+ * Several threads may wait on one watch: each field is yielded to one of them. If a thread closes
+ * the watch, the others end with -DER_NO_HDL within a second.
+ *
+ * @param timeout  microseconds to wait; DAOS_EQ_NOWAIT or DAOS_EQ_WAIT.
+ * @param sel      set to a handle of a selection with all fields that have arrived, in the order in
+ *                 which they were archived.
+ * @param count    set to their number, at least 1; may be NULL.
+ * @return 0; -DER_TIMEDOUT if none has arrived.
+ */
+int
+esker_field_watch_next(daos_handle_t watch, int64_t timeout, daos_handle_t *sel, uint64_t *count);
+
+/** Close a watch. */
+int
+esker_field_watch_close(daos_handle_t watch, daos_event_t *ev);
 
 /**
  * Remove all fields of a request, masked ones too.
@@ -252,6 +402,11 @@ typedef struct {
 #define ESKER_ATTR_TEXT    4
 /** Type of an attribute: bytes. */
 #define ESKER_ATTR_BYTES   5
+/**
+ * Added to one of the first four types: a list of such values, one after another, each text with a
+ * NUL. An empty list is read as ESKER_ATTR_LIST alone.
+ */
+#define ESKER_ATTR_LIST    0x100
 
 /** An attribute of a new tensor. */
 typedef struct {
@@ -292,6 +447,18 @@ typedef struct {
 	uint64_t chunks[ESKER_DIMENSIONS_MAX];
 } esker_tensor_info_t;
 
+/** PUTs, tensors and objects that a collection freed, or would free. */
+typedef struct {
+	/** PUTs that were never committed. */
+	uint64_t puts;
+	/** Tensors that were removed or replaced. */
+	uint64_t removed;
+	/** Objects that belong to no tensor. */
+	uint64_t objects;
+	/** PUTs and removed tensors that stay: they are too young, or a process reads them. */
+	uint64_t kept;
+} esker_tensor_collected_t;
+
 /**
  * Open the tensor store of a container.
  *
@@ -302,6 +469,18 @@ typedef struct {
 int
 esker_tensor_store_open(daos_handle_t coh, unsigned int flags, daos_handle_t *tsh,
 			daos_event_t *ev);
+
+/**
+ * Open a tensor store in the state of a snapshot of its container, for reading. Changes of it are
+ * refused with -DER_NO_PERM.
+ *
+ * @param epoch     the epoch of the snapshot, from daos_cont_create_snap or daos_cont_list_snap.
+ * @param snapshot  set to a handle of the store, which esker_tensor_store_close closes.
+ * @return 0; -DER_NONEXIST if the container has no snapshot at epoch.
+ */
+int
+esker_tensor_store_at(daos_handle_t tsh, daos_epoch_t epoch, daos_handle_t *snapshot,
+		      daos_event_t *ev);
 
 /** Close a tensor store. Close it before its container. */
 int
@@ -333,6 +512,13 @@ esker_tensor_token(daos_handle_t put, char *token);
  */
 int
 esker_tensor_join(daos_handle_t tsh, const char *token, daos_handle_t *put, daos_event_t *ev);
+
+/**
+ * Describe the tensor of a PUT, as for a process that joined it. It has no name, no time and no
+ * attributes yet: these members are empty or 0.
+ */
+int
+esker_tensor_put_query(daos_handle_t put, esker_tensor_info_t *info);
 
 /**
  * Write a part of a tensor. Parts must not overlap.
@@ -409,7 +595,8 @@ esker_tensor_get(daos_handle_t th, const esker_slab_t *slabs, uint32_t ndim, voi
  * @param type  set to ESKER_ATTR_*; may be NULL.
  * @param buf   receives the value; NULL to query only type and size.
  * @param size  in: bytes of buf; out: bytes of the value.
- * @return 0; -DER_NONEXIST; -DER_REC2BIG if buf is too small; -DER_NOTSUPPORTED for a list.
+ * @return 0; -DER_NONEXIST; -DER_REC2BIG if buf is too small; -DER_NOTSUPPORTED for a list of
+ *         lists, of bytes or of values of several types.
  */
 int
 esker_tensor_attribute(daos_handle_t th, const char *name, uint32_t *type, void *buf,
@@ -438,6 +625,18 @@ esker_tensor_remove(daos_handle_t tsh, const char *name, daos_event_t *ev);
 /** Give a tensor another name, or its first. It replaces a tensor that has the name. */
 int
 esker_tensor_rename(daos_handle_t tsh, const char *from, const char *to, daos_event_t *ev);
+
+/**
+ * Free PUTs that were never committed, and removed or replaced tensors that no process reads.
+ *
+ * @param age_s   seconds since a PUT began; younger ones stay. On pools that do not show which
+ *                tensors other processes read (posix:, rados:), also the seconds since a removal.
+ * @param flags   ESKER_DOIT; with 0, they are only counted.
+ * @param counts  set to their numbers; may be NULL.
+ */
+int
+esker_tensor_collect(daos_handle_t tsh, uint64_t age_s, unsigned int flags,
+		     esker_tensor_collected_t *counts, daos_event_t *ev);
 
 #ifdef __cplusplus
 }

@@ -29,6 +29,8 @@ PROGRAM = r"""
 #define CHECK(call) if ((call) != 0) { fprintf(stderr, "%s: %s\n", #call, esker_error_text()); exit(1); }
 #define RUN(function) if (strcmp(argv[1], #function) == 0) function(cont);
 
+static const char *program;
+
 static void write_fields(daos_handle_t cont)
 {
 	daos_handle_t store;
@@ -61,20 +63,53 @@ static void read_fields(daos_handle_t cont)
 	printf("%d fields, first %s: %.*s\n", (int)count, key, (int)size, data);
 }
 
+static void adopt_field(daos_handle_t cont)
+{
+	const esker_pair_t key[] = {{"run", "a"}, {"type", "fc"}, {"step", "0"}};
+	daos_handle_t      store;
+
+	CHECK(esker_field_store_open(cont, "[run [type [step: Integer]]]", ESKER_CREATE, &store, NULL));
+	CHECK(esker_field_adopt(store, key, 3, program, 1, 3, NULL));
+	CHECK(esker_field_flush(store, NULL));
+}
+
+static void watch_fields(daos_handle_t cont)
+{
+	const esker_pair_t key[] = {{"run", "a"}, {"type", "fc"}, {"step", "0"}};
+	daos_handle_t      store, watch, found, view;
+	const void        *bytes;
+	daos_size_t        size;
+
+	CHECK(esker_field_store_open(cont, "[run [type [step: Integer]]]", ESKER_CREATE, &store, NULL));
+	CHECK(esker_field_watch(store, NULL, 0, 0, &watch, NULL));
+	CHECK(esker_field_archive(store, key, 3, "ready", 5, NULL));
+	CHECK(esker_field_flush(store, NULL));
+	for (int count = 0; count < 2; count++) {
+		CHECK(esker_field_watch_next(watch, 60000000, &found, NULL));
+		CHECK(esker_field_view(found, 0, 0, &view, &bytes, &size, NULL));
+		printf("%.*s\n", (int)size, (const char *)bytes);
+		fflush(stdout);
+		CHECK(esker_field_view_close(view, NULL));
+	}
+}
+
 static void write_tensor(daos_handle_t cont)
 {
 	const uint64_t     shape[] = {3, 4}, start[] = {0, 0};
 	const int64_t      member = -7;
+	const double       range[] = {0, 100};
 	const esker_attr_t attrs[] = {
 		{"units", "K", 1, ESKER_ATTR_TEXT, 0},
 		{"member", &member, 8, ESKER_ATTR_INTEGER, 0},
+		{"range", range, 16, ESKER_ATTR_LIST | ESKER_ATTR_REAL, 0},
+		{"words", "a\0b", 4, ESKER_ATTR_LIST | ESKER_ATTR_TEXT, 0},
 	};
 	float              data[12];
 	daos_handle_t      store, put, pending;
 
 	for (int i = 0; i < 12; i++) data[i] = i;
 	CHECK(esker_tensor_store_open(cont, ESKER_CREATE, &store, NULL));
-	CHECK(esker_tensor_begin(store, "<f4", 2, shape, NULL, attrs, 2, &put, NULL));
+	CHECK(esker_tensor_begin(store, "<f4", 2, shape, NULL, attrs, 4, &put, NULL));
 	CHECK(esker_tensor_write(put, 2, start, shape, data, sizeof(data), NULL));
 	CHECK(esker_tensor_commit(put, "t2m", NULL, NULL));
 	CHECK(esker_tensor_begin(store, "<f4", 2, shape, NULL, NULL, 0, &pending, NULL));
@@ -87,13 +122,17 @@ static void read_tensor(daos_handle_t cont)
 	int32_t            data[4];
 	daos_size_t        size = sizeof(data), length = 8;
 	char               units[8];
+	int64_t            levels[2];
 	daos_handle_t      store, tensor;
 
 	CHECK(esker_tensor_store_open(cont, 0, &store, NULL));
 	CHECK(esker_tensor_open(store, "of python", &tensor, NULL));
 	CHECK(esker_tensor_get(tensor, slabs, 2, data, &size, NULL));
 	CHECK(esker_tensor_attribute(tensor, "units", NULL, units, &length));
-	printf("%d %d %d %d %.*s\n", data[0], data[1], data[2], data[3], (int)length, units);
+	printf("%d %d %d %d %.*s ", data[0], data[1], data[2], data[3], (int)length, units);
+	length = sizeof(levels);
+	CHECK(esker_tensor_attribute(tensor, "levels", NULL, levels, &length));
+	printf("%d %d\n", (int)levels[0], (int)levels[1]);
 }
 
 int main(int argc, char **argv)
@@ -101,10 +140,12 @@ int main(int argc, char **argv)
 	daos_handle_t pool = {0}, cont = {0};
 
 	if (argc != 4 || daos_init() != 0) return 2;
+	program = argv[0];
 	if (daos_pool_connect(argv[2], NULL, DAOS_PC_RW, &pool, NULL, NULL) != 0) return 3;
 	daos_cont_create_with_label(pool, argv[3], NULL, NULL, NULL);
 	if (daos_cont_open(pool, argv[3], DAOS_COO_RW, &cont, NULL, NULL) != 0) return 4;
 	RUN(write_fields) RUN(read_fields) RUN(write_tensor) RUN(read_tensor)
+	RUN(adopt_field) RUN(watch_fields)
 	return daos_fini();
 }
 """
@@ -170,10 +211,32 @@ def test_python_reads_tensors_of_c(program, native_url, label):
             [4, 5, 6, 7],
             [8, 9, 10, 11],
         ]
-        assert tensor.dtype == numpy.dtype("<f4") and dict(tensor.attrs) == {"units": "K", "member": -7}
+        assert tensor.dtype == numpy.dtype("<f4")
+        expected = {"units": "K", "member": -7, "range": [0, 100], "words": ["a", "b"]}
+        assert dict(tensor.attrs) == expected
 
 
 def test_c_reads_tensors_of_python(program, native_url, label):
     with esker.TensorStore(native_url, label=label) as store:
-        store.put(numpy.arange(12, dtype="<i4").reshape(3, 4), "of python", {"units": "K"})
-    assert run(program, "read_tensor", native_url, label) == "1 2 9 10 K\n"
+        attributes = {"units": "K", "levels": [500, 850]}
+        store.put(numpy.arange(12, dtype="<i4").reshape(3, 4), "of python", attributes)
+    assert run(program, "read_tensor", native_url, label) == "1 2 9 10 K 500 850\n"
+
+
+def test_python_reads_fields_that_c_adopted(program, native_url, label):
+    run(program, "adopt_field", native_url, label)
+    with esker.FieldStore(native_url, label=label) as store:
+        (field,) = store.retrieve({"run": "a", "type": "fc", "step": 0})
+        assert field.data == b"ELF" and field.adopted == (str(program), 1)
+
+
+def test_c_watches_fields_of_python(program, native_url, label):
+    environment = os.environ | {"LD_LIBRARY_PATH": _library}
+    command = [program, "watch_fields", native_url, label]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout.readline() == "ready\n"
+        with esker.FieldStore(native_url, label=label) as store:
+            store.archive(b"of python", {"run": "a", "type": "fc", "step": 1})
+            store.flush()
+        told, _ = watching.communicate(timeout=120)
+    assert watching.returncode == 0 and told == "of python\n"

@@ -16,6 +16,12 @@ SIZE(esker_field_removed_t, 32);
 	FIELD(esker_field_removed_t, leftovers, 16, 8);
 	FIELD(esker_field_removed_t, bytes, 24, 8);
 
+SIZE(esker_tensor_collected_t, 32);
+	FIELD(esker_tensor_collected_t, puts, 0, 8);
+	FIELD(esker_tensor_collected_t, removed, 8, 8);
+	FIELD(esker_tensor_collected_t, objects, 16, 8);
+	FIELD(esker_tensor_collected_t, kept, 24, 8);
+
 SIZE(esker_slab_t, 24);
 	FIELD(esker_slab_t, start, 0, 8);
 	FIELD(esker_slab_t, step, 8, 8);

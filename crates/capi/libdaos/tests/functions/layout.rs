@@ -4,7 +4,7 @@ use daos::hash::{Ops, Table};
 use daos::mgmt::{ListedPool, SysInfo};
 use daos::stores::Pair;
 use daos::stores::fields::RemovedCounts;
-use daos::stores::tensors::{Attr, SlabArgument, TensorInfo};
+use daos::stores::tensors::{Attr, CollectedCounts, SlabArgument, TensorInfo};
 use daos::tse::{Sched, Task};
 use std::mem::offset_of;
 
@@ -52,6 +52,7 @@ fn sizes() {
         ("daos_pipeline_stats_t", size_of::<PipelineStats>(), 24),
         ("esker_pair_t", size_of::<Pair>(), 16),
         ("esker_field_removed_t", size_of::<RemovedCounts>(), 32),
+        ("esker_tensor_collected_t", size_of::<CollectedCounts>(), 32),
         ("esker_slab_t", size_of::<SlabArgument>(), 24),
         ("esker_attr_t", size_of::<Attr>(), 32),
         ("esker_tensor_info_t", size_of::<TensorInfo>(), 1664),

@@ -33,7 +33,8 @@ impl Fuzz {
 
     fn attrs(&mut self) -> Ptr<Attr> {
         let mut attr = |_| {
-            let (name, value, kind) = (self.word(), self.ptr(), self.n32() % 8);
+            let (name, value) = (self.word(), self.ptr());
+            let kind = self.n32() % 8 | self.random.one_of(&[0, 0, 256]);
             let size = self.random.one_of(&[0, 1, 8, 8, 40]);
             Attr { name, value, size, kind, padding: 0 }
         };
@@ -54,14 +55,29 @@ throw! { fuzz;
     esker_field_list(handle, pairs, small, ptr, ptr, ev);
     esker_field_entry(handle, n64, ptr, len, ptr);
     esker_field_read(handle, n64, n64, ptr, sizes, ev);
+    esker_field_read_at(handle, n64, n64, ptr, len, ev);
+    esker_field_location(handle, n64, ptr, ptr, len, ptr);
     esker_field_select_close(wild, ev);
+    esker_field_adopt(handle, pairs, small, word, n64, n64, ev);
+    esker_field_axes(handle, pairs, small, flags32, ptr, ptr, ev);
+    esker_field_axis(handle, small, ptr, len, ptr);
+    esker_field_axis_value(handle, small, n64, ptr, len);
+    esker_field_axes_close(wild, ev);
+    esker_field_watch(handle, pairs, small, flags32, ptr, ev);
+    esker_field_watch_next(handle, zero, ptr, ptr);
+    esker_field_watch_close(wild, ev);
+    esker_field_view(handle, n64, flags32, ptr, ptr, ptr, ev);
+    esker_field_view_close(wild, ev);
     esker_field_wipe(handle, pairs, small, flags32, ptr, ev);
     esker_field_purge(handle, pairs, small, flags32, ptr, ev);
     esker_tensor_store_open(handle, flags32, ptr, ev);
+    esker_tensor_store_at(handle, n64, ptr, ev);
     esker_tensor_store_close(wild, ev);
+    esker_tensor_collect(handle, n64, flags32, ptr, ev);
     esker_tensor_begin(handle, word, small, lengths, lengths, attrs, small, ptr, ev);
     esker_tensor_token(handle, ptr);
     esker_tensor_join(handle, word, ptr, ev);
+    esker_tensor_put_query(handle, ptr);
     esker_tensor_write(handle, small, lengths, lengths, ptr, len, ev);
     esker_tensor_commit(handle, word, ptr, ev);
     esker_tensor_abort(handle, ev);
@@ -89,12 +105,15 @@ fn no_argument_crashes_the_stores() {
     ok(tensors.put(c"t"));
     let (put, (rc, tensor)) = (tensors.begin(), tensors.open(c"t"));
     ok(rc);
-    let (mut sel, mut listed) = (NONE, NONE);
+    let (mut sel, mut listed, mut axes, mut watch) = (NONE, NONE, NONE, NONE);
     let none = Ptr::null();
     ok(esker_field_list(fields.fsh, Ptr::null(), 0, at(&mut sel), none, WAIT));
     ok(esker_tensor_list(tensors.tsh, at(&mut listed), none, WAIT));
+    ok(esker_field_axes(fields.fsh, Ptr::null(), 0, 0, at(&mut axes), Ptr::null(), WAIT));
+    ok(esker_field_watch(fields.fsh, Ptr::null(), 0, 0, at(&mut watch), WAIT));
     let store = &fields.store;
-    let handles = [fields.fsh, tensors.tsh, put, tensor, sel, listed, store.coh, store.poh];
+    let stores = [fields.fsh, tensors.tsh, put, tensor, sel, listed, axes, watch];
+    let handles = [&stores[..], &[store.coh, store.poh]].concat();
     let mut fuzz = Fuzz::new(seed, &handles, &[ObjId::default()]);
     for _ in 0..rounds {
         let call = fuzz.random.below(CALLS.len());
@@ -102,6 +121,8 @@ fn no_argument_crashes_the_stores() {
     }
     ok(esker_field_select_close(sel, WAIT));
     ok(esker_tensor_list_close(listed, WAIT));
+    ok(esker_field_axes_close(axes, WAIT));
+    ok(esker_field_watch_close(watch, WAIT));
     ok(esker_tensor_put_close(put, WAIT));
     ok(esker_tensor_close(tensor, WAIT));
 }

@@ -3,21 +3,6 @@ use super::*;
 use esker::prelude::OpenMode;
 use esker_fields::{FieldStore, Key};
 
-/// The selection of a request: its handle and number of fields.
-fn select(fields: &Fields, request: &str, lists: bool) -> (c_int, Handle, u64) {
-    let (mut request, mut sel, mut count) = (Pairs::new(request), NONE, 77);
-    let find = if lists { esker_field_list } else { esker_field_select };
-    let rc = find(fields.fsh, request.at(), request.len(), at(&mut sel), at(&mut count), WAIT);
-    (rc, sel, count)
-}
-
-fn entry(sel: Handle, index: u64) -> (String, u64) {
-    let (mut key, mut size) = ([b'.'; 1001], 0);
-    let target = list(&mut key).cast();
-    ok(esker_field_entry(sel, index, target, 1001, at(&mut size)));
-    (read(target), size)
-}
-
 #[test]
 fn fields_read_back_after_the_flush() {
     let fields = Fields::new();
@@ -49,7 +34,7 @@ fn a_size_query_and_a_small_buffer_read_nothing() {
 fn a_selection_has_the_order_of_the_request() {
     let fields = Fields::new();
     fields.fill();
-    let (rc, sel, count) = select(&fields, "run=a,type=fc,step=2/0", false);
+    let (rc, sel, count) = fields.select("run=a,type=fc,step=2/0", false);
     ok(rc);
     assert_eq!(count, 2);
     assert_eq!(entry(sel, 0), ("run=a,type=fc,step=2".to_owned(), 6));
@@ -69,14 +54,14 @@ fn a_selection_needs_every_field_and_a_list_does_not() {
     let fields = Fields::new();
     fields.fill();
     let request = "run=a,type=fc,step=0/9";
-    fails(NONEXIST, "step=9", select(&fields, request, false).0);
+    fails(NONEXIST, "step=9", fields.select(request, false).0);
     for (request, lists) in [(request, true), ("run=a,type=fc,step=0/9,expect=any", false)] {
-        let (rc, sel, count) = select(&fields, request, lists);
+        let (rc, sel, count) = fields.select(request, lists);
         ok(rc);
         assert_eq!(count, 1);
         ok(esker_field_select_close(sel, WAIT));
     }
-    let (rc, sel, count) = select(&fields, "", true);
+    let (rc, sel, count) = fields.select("", true);
     ok(rc);
     assert_eq!(count, 3);
     ok(esker_field_select_close(sel, WAIT));
@@ -91,7 +76,7 @@ fn a_wipe_only_counts_unless_it_is_told_to_remove() {
         let (pairs, count) = (request.at(), request.len());
         ok(esker_field_wipe(fields.fsh, pairs, count, flags, at(&mut counts), WAIT));
         assert_eq!(counts, RemovedCounts { fields: 2, bytes: 12, ..RemovedCounts::default() });
-        let (_, sel, count) = select(&fields, "", true);
+        let (_, sel, count) = fields.select("", true);
         assert_eq!(count, left);
         ok(esker_field_select_close(sel, WAIT));
     }

@@ -2,6 +2,7 @@
 mod arguments;
 mod events;
 mod fields;
+mod found;
 mod tensors;
 
 use crate::common::*;
@@ -92,6 +93,14 @@ impl Fields {
         ok(esker_field_flush(self.fsh, WAIT));
     }
 
+    /// The selection of a request: its handle and number of fields.
+    pub(crate) fn select(&self, request: &str, lists: bool) -> (c_int, Handle, u64) {
+        let (mut request, mut sel, mut count) = (Pairs::new(request), NONE, 77);
+        let find = if lists { esker_field_list } else { esker_field_select };
+        let rc = find(self.fsh, request.at(), request.len(), at(&mut sel), at(&mut count), WAIT);
+        (rc, sel, count)
+    }
+
     /// Reads into a buffer of `room` bytes.
     pub(crate) fn retrieve(&self, key: &str, room: usize) -> (c_int, u64, Vec<u8>) {
         let (mut key, mut buffer, mut size) = (Pairs::new(key), vec![b'.'; room], room as u64);
@@ -105,6 +114,14 @@ impl Drop for Fields {
     fn drop(&mut self) {
         ok(esker_field_store_close(self.fsh, DISCARD, WAIT));
     }
+}
+
+/// Key and size of a field of a selection.
+pub(crate) fn entry(sel: Handle, index: u64) -> (String, u64) {
+    let (mut key, mut size) = ([b'.'; 1001], 0);
+    let target = list(&mut key).cast();
+    ok(esker_field_entry(sel, index, target, 1001, at(&mut size)));
+    (read(target), size)
 }
 
 /// A tensor store in a new pool.
