@@ -50,6 +50,21 @@ count_fields() {
     "$ESKER" fields list --store "$1" | wc -l
 }
 
+# A field that is there, and one that another process writes meanwhile.
+followed_fields() {
+    local follower
+    built "${CC:-cc}" follow || return
+    "$work/follow" --seconds 5 tank grib message=1 >"$work/followed" &
+    follower=$!
+    until grep -q 'one.grib.*: 20 bytes' "$work/followed"; do
+        kill -0 "$follower" || return
+        sleep 0.1
+    done
+    cp "$work/one.grib" "$work/three.grib"
+    "$work/fields" write tank grib "$work/three.grib" >/dev/null && wait "$follower" &&
+        grep -q '^message: 1$' "$work/followed" && grep -q 'three.grib.*: 20 bytes, sum ' "$work/followed"
+}
+
 # shape POOL/CONT NAME: the lengths of a tensor.
 shape() {
     "$ESKER" tensor list "$1" | awk -v name="$2" '$1 == name { print $4, $5, $6 }'
@@ -97,6 +112,7 @@ fortran_failure() {
 }
 
 that "fields.c" grib_fields
+that "follow.c" followed_fields
 that "tensors.c" one_process
 that "skeleton.c" skeleton
 with mpicc "tensors.c by four processes" four_processes
