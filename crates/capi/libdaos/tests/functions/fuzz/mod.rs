@@ -33,7 +33,7 @@ macro_rules! throw {
     (@ $fuzz:ident n64) => { $fuzz.random.number() };
     (@ $fuzz:ident len) => { $fuzz.random.one_of(&[0, 1, 5, 64, 400]) };
     (@ $fuzz:ident flags) => { $fuzz.random.word() & 0x1ff };
-    (@ $fuzz:ident flags32) => { ($fuzz.random.word() & 0x3f) as u32 };
+    (@ $fuzz:ident flags32) => { ($fuzz.random.word() & 0xf) as u32 };
     (@ $fuzz:ident n16) => { $fuzz.n32() as u16 };
     (@ $fuzz:ident n8) => { $fuzz.n32() as u8 };
     (@ $fuzz:ident $kind:ident) => { $fuzz.$kind() };

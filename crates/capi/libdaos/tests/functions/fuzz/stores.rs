@@ -14,6 +14,11 @@ impl Fuzz {
         if self.random.below(30) == 0 { Ptr::null() } else { text(self.random.one_of(&words)) }
     }
 
+    /// No flag, one or all of them.
+    fn bits(&mut self) -> u32 {
+        self.random.one_of(&[0, 0, 0, 1, 2, 4, 8, 16, 32, 63, u32::MAX])
+    }
+
     fn pairs(&mut self) -> Ptr<Pair> {
         let many: Vec<_> = (0..9).map(|_| Pair { name: self.word(), value: self.word() }).collect();
         if self.random.below(8) == 0 { Ptr::null() } else { list(Vec::leak(many)) }
@@ -44,8 +49,8 @@ impl Fuzz {
 }
 
 throw! { fuzz;
-    esker_field_store_open(handle, word, flags32, ptr, ev);
-    esker_field_store_close(wild, flags32, ev);
+    esker_field_store_open(handle, word, bits, ptr, ev);
+    esker_field_store_close(wild, bits, ev);
     esker_field_schema(handle, ptr, sizes);
     esker_field_archive(handle, pairs, small, ptr, len, ev);
     esker_field_pending(handle, ptr, ptr);
@@ -59,21 +64,21 @@ throw! { fuzz;
     esker_field_location(handle, n64, ptr, ptr, len, ptr);
     esker_field_select_close(wild, ev);
     esker_field_adopt(handle, pairs, small, word, n64, n64, ev);
-    esker_field_axes(handle, pairs, small, flags32, ptr, ptr, ev);
+    esker_field_axes(handle, pairs, small, bits, ptr, ptr, ev);
     esker_field_axis(handle, small, ptr, len, ptr);
     esker_field_axis_value(handle, small, n64, ptr, len);
     esker_field_axes_close(wild, ev);
-    esker_field_watch(handle, pairs, small, flags32, ptr, ev);
+    esker_field_watch(handle, pairs, small, bits, ptr, ev);
     esker_field_watch_next(handle, zero, ptr, ptr);
     esker_field_watch_close(wild, ev);
-    esker_field_view(handle, n64, flags32, ptr, ptr, ptr, ev);
+    esker_field_view(handle, n64, bits, ptr, ptr, ptr, ev);
     esker_field_view_close(wild, ev);
-    esker_field_wipe(handle, pairs, small, flags32, ptr, ev);
-    esker_field_purge(handle, pairs, small, flags32, ptr, ev);
-    esker_tensor_store_open(handle, flags32, ptr, ev);
+    esker_field_wipe(handle, pairs, small, bits, ptr, ev);
+    esker_field_purge(handle, pairs, small, bits, ptr, ev);
+    esker_tensor_store_open(handle, bits, ptr, ev);
     esker_tensor_store_at(handle, n64, ptr, ev);
     esker_tensor_store_close(wild, ev);
-    esker_tensor_collect(handle, n64, flags32, ptr, ev);
+    esker_tensor_collect(handle, n64, bits, ptr, ev);
     esker_tensor_begin(handle, word, small, lengths, lengths, attrs, small, ptr, ev);
     esker_tensor_token(handle, ptr);
     esker_tensor_join(handle, word, ptr, ev);
