@@ -8,7 +8,7 @@ use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, Cond, DkeyFetch, FIRST_CHUNK, KeyFound, KeyQuery, KeyScope,
     LAST_OF_FIRST, ListLimit, Preparation, ReadAt, ReadLease, ReadTokens, Removal, STRIPE_MARK,
-    StoredExtent, Take, Taken, Wanted, Write, WriteOp,
+    StoredExtent, Take, Taken, TakenWithArray, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
@@ -266,6 +266,21 @@ pub trait OpenContainer: Metadata {
                     Ok(Removal::Removed)
                 }
             }
+        }))
+    }
+
+    /// Removes a dkey as [`OpenContainer::take`] does, and then an array as [`OpenContainer::remove_unused`] does, for a
+    /// directory entry and the file that it refers to. The array is left to the caller if another node has it, or if an
+    /// error occurs after the removal of the dkey.
+    fn take_with_array<'a>(
+        &'a self,
+        take: Take<'a>,
+        array: ObjectId,
+    ) -> Reply<'a, Option<TakenWithArray>> {
+        Reply::Pending(Box::pin(async move {
+            let Some(taken) = self.take(take).await? else { return Ok(None) };
+            let removal = self.remove_unused(array).await.ok();
+            Ok(Some(TakenWithArray { taken, removal }))
         }))
     }
 

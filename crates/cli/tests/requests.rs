@@ -6,7 +6,7 @@ use esker::backend::NewContainer;
 use esker::types::info::{OpenMode, Part};
 use esker::types::ops::{Anchor, Cond, ListLimit, Source, Take, Update, Value};
 use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectId, ObjectType, Uuid};
-use esker::{Access, Native, Pool, Wait};
+use esker::{Access, ArrayAttributes, Native, Pool, Wait};
 use esker_engine::Engine;
 use esker_nodes::{Map, Node as PoolNode, ShardedPool};
 use esker_store::PoolSpec;
@@ -34,12 +34,17 @@ struct Cluster {
 
 impl Cluster {
     fn new(nodes: u32) -> Self {
+        Self::with_targets(nodes, 1)
+    }
+
+    /// A pool whose nodes have this number of targets each.
+    fn with_targets(nodes: u32, targets: u32) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder =
             PathBuf::from(format!("/dev/shm/esker-requests-{}-{number}", std::process::id()));
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let started = (0..nodes).map(|node| start(&folder, Part { node, nodes }, &runtime));
+        let started = (0..nodes).map(|node| start((&folder, targets), Part { node, nodes }, &runtime));
         let (engines, started): (Vec<_>, Vec<_>) = started.unzip();
         let uuid = Uuid::from_random([nodes as u8; 16]);
         let map = Map::new("pool", uuid, secret(), 1, started);
@@ -104,9 +109,9 @@ fn secret() -> Secret {
     Secret::new([3; 32])
 }
 
-fn start(folder: &Path, part: Part, runtime: &Runtime) -> (Engine, PoolNode) {
+fn start((folder, targets): (&Path, u32), part: Part, runtime: &Runtime) -> (Engine, PoolNode) {
     let mut spec = PoolSpec::new(&format!("pool.{}", part.node), 32 << 20);
-    (spec.targets, spec.segment_bytes, spec.part) = (Some(1), Some(4 << 20), part);
+    (spec.targets, spec.segment_bytes, spec.part) = (Some(targets), Some(4 << 20), part);
     let uuid = esker_store::Pool::create(folder, &spec, &mut |_, _| {}).unwrap().uuid;
     let directory = folder.join(&spec.label);
     let pool = Arc::new(Native::open(&directory, OpenMode::ReadWrite).unwrap());
@@ -217,6 +222,47 @@ fn read_small(file: &File) {
 fn open(fs: &Dfs, path: &str) -> File {
     let found = fs.resolve(&fs.root(), path.as_bytes(), Follow::All).unwrap();
     found.open(Open::READ).unwrap()
+}
+
+/// A listing with the attributes of entries takes two requests for each page of names, whatever the number of names.
+#[test]
+fn listing_of_many_names_takes_requests_by_pages() {
+    const NAMES: usize = 100_000;
+    /// Names of a page.
+    const PAGE: usize = 1024;
+    let cluster = Cluster::with_targets(2, 1);
+    cluster.format();
+    let fs = cluster.mount();
+    let dir = fs.root().mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+    add_names(&fs, &dir, NAMES);
+    let names = cluster.count("names of 100,000 files", || {
+        let (mut anchor, mut found) = (Anchor::Start, 0);
+        while !anchor.is_end() {
+            found += dir.read_names(&mut anchor, PAGE).unwrap().iter().count();
+        }
+        assert_eq!(found, NAMES);
+    });
+    let entries = cluster.count("entries of 100,000 files", || assert_eq!(list(&dir), NAMES));
+    let pages = NAMES.div_ceil(PAGE) as u64;
+    assert!(names <= pages + SHARED && entries <= 2 * pages + SHARED, "{names} {entries}");
+}
+
+/// Adds entries that have the inode of one file.
+fn add_names(fs: &Dfs, dir: &Node, count: usize) {
+    let inode = create(dir, "file 0").inode().to_bytes();
+    let extents = [Extent::new(0, inode.len() as u64)];
+    let object = fs.container().object(dir.oid());
+    let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&inode) };
+    let updates = [Update { akey: dfs::INODE_AKEY, value, cond: Cond::NONE }];
+    let names: Vec<_> = (1..count).map(|number| format!("file {number}")).collect();
+    for names in names.chunks(1000) {
+        let transaction = fs.container().transaction().unwrap();
+        for name in names {
+            let access = Access::Tx(&transaction);
+            object.update(name.as_bytes(), Cond::NONE, &updates, access).wait().unwrap();
+        }
+        transaction.commit().wait().unwrap();
+    }
 }
 
 /// All objects of a file system.
@@ -353,10 +399,56 @@ fn contents(fs: &Dfs) -> Vec<ObjectId> {
     objects
 }
 
+/// Entry and content of a file are removed together if one node has both.
+#[test]
+fn removal_of_a_small_file_on_one_node_takes_one_request() {
+    let cluster = Cluster::with_targets(1, 2);
+    cluster.format();
+    let [one, other] = [cluster.mount(), cluster.mount()];
+    let dir = one.root().mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+    for name in names() {
+        let file = open_new(&dir, &name);
+        write_small(&file);
+        file.close().unwrap();
+    }
+    one.flush().unwrap();
+    let own = cluster.count("unlink own", || {
+        names().take(FILES / 2).for_each(|name| dir.unlink(name.as_bytes()).unwrap());
+    });
+    let other_dir = other.root().lookup(b"dir").unwrap();
+    let listed = other_dir.read_dir(&mut Anchor::Start, FILES).unwrap();
+    let of_other = cluster.count("unlink", || {
+        listed.iter().for_each(|entry| other_dir.unlink(&entry.name).unwrap());
+    });
+    for requests in [own, of_other] {
+        assert!(requests <= FILES as u64 / 2 + SHARED, "{requests}");
+    }
+    assert_eq!((list(&dir), contents(&one)), (0, Vec::new()));
+}
+
+/// A striped file, too, leaves nothing behind, and takes a request to each node.
+#[test]
+fn removal_of_a_striped_file_on_one_node_leaves_nothing() {
+    let cluster = Cluster::with_targets(1, 2);
+    cluster.format();
+    let fs = cluster.mount();
+    let file = open_new(&fs.root(), "striped");
+    file.write_at(0, &vec![1; 4 << 20]).unwrap();
+    file.close().unwrap();
+    fs.flush().unwrap();
+    fs.root().unlink(b"striped").unwrap();
+    assert_eq!(contents(&fs), []);
+}
+
 /// The client that removes it does not have it open, and takes the entry away.
 #[test]
 fn file_removed_by_another_client_keeps_content_and_attributes_while_open() {
-    let cluster = Cluster::new(3);
+    for cluster in [Cluster::new(3), Cluster::with_targets(1, 2)] {
+        expect_removed_file_stays_while_open(&cluster);
+    }
+}
+
+fn expect_removed_file_stays_while_open(cluster: &Cluster) {
     cluster.format();
     let [one, other] = [cluster.mount(), cluster.mount()];
     let file = open_new(&one.root(), "file");
@@ -403,6 +495,9 @@ fn removal_by_an_outdated_name_removes_the_file_that_has_it() {
     assert_eq!(contents(&other), []);
 }
 
+/// Layout of a file.
+const LAYOUT: ArrayAttributes = ArrayAttributes { cell_size: 1, chunk_size: 1 << 20 };
+
 /// A dkey is taken only if its array has the expected bytes.
 #[test]
 fn take_returns_what_it_removed_and_nothing_else_is_removed() {
@@ -426,6 +521,9 @@ fn take_returns_what_it_removed_and_nothing_else_is_removed() {
     assert_eq!(dir.take(missing).wait().unwrap(), None);
     let too_long = Take { extent: Extent::new(0, 1 << 30), ..take(&own) };
     assert_eq!(dir.take(too_long).wait().unwrap_err().kind(), ErrorKind::Overflow);
+    let content = fs.container().open_array_with_attributes(file.oid(), LAYOUT).unwrap();
+    let content = content.with_reliable_marks();
+    assert!(content.remove_unused_with(take(&other)).wait().unwrap().is_none());
     let taken = dir.take(take(&own)).wait().unwrap().unwrap();
     assert_eq!(taken.bytes[4..20], own);
     assert_eq!(taken.others, [(b"x:user.a".to_vec(), b"1".to_vec())]);

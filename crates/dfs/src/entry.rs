@@ -12,7 +12,7 @@ use esker::types::ops::{
     WriteOp,
 };
 use esker::types::{Error, ErrorKind, Extent, ObjectId, Result};
-use esker::{Access, Container, Object, Wait};
+use esker::{Access, Array, Container, Object, Wait};
 
 /// The akey of the inode in the entry of a directory (layout: DFS).
 pub const INODE_AKEY: &[u8] = b"DFS_INODE";
@@ -316,18 +316,33 @@ impl FullEntry {
     /// # Errors
     /// The errors of [`Object::take`].
     pub(crate) fn take(dir: &Object, name: &[u8], oid: ObjectId) -> Result<Option<Self>> {
-        let expected = [oid.lo.to_le_bytes(), oid.hi.to_le_bytes()];
-        let take = Take {
-            oid: dir.oid(),
-            dkey: name,
-            akey: INODE_AKEY,
-            extent: INODE_EXTENT,
-            at: OID_EXTENT.start,
-            expected: expected.as_flattened(),
+        let words = [oid.lo.to_le_bytes(), oid.hi.to_le_bytes()];
+        let taken = dir.take(removal(dir, name, words.as_flattened())).wait()?;
+        taken.map(Self::from_taken).transpose()
+    }
+
+    /// Removes the entry of a file as [`FullEntry::take`] does, and then its content. The flag is false if a process has the
+    /// file open: its content stays.
+    ///
+    /// # Errors
+    /// The errors of [`Object::take`].
+    pub(crate) fn take_with_content(
+        dir: &Object,
+        name: &[u8],
+        content: &Array,
+    ) -> Result<Option<(Self, Result<bool>)>> {
+        let oid = content.oid();
+        let words = [oid.lo.to_le_bytes(), oid.hi.to_le_bytes()];
+        let removal = removal(dir, name, words.as_flattened());
+        let Some((taken, is_freed)) = content.remove_unused_with(removal).wait()? else {
+            return Ok(None);
         };
-        let Some(Taken { bytes, others }) = dir.take(take).wait()? else { return Ok(None) };
+        Ok(Some((Self::from_taken(taken)?, is_freed)))
+    }
+
+    fn from_taken(Taken { bytes, others }: Taken) -> Result<Self> {
         let bytes = bytes.try_into().unwrap_or([0; INODE_BYTES]);
-        Ok(Some(Self { inode: Inode::from_bytes(&bytes)?, others }))
+        Ok(Self { inode: Inode::from_bytes(&bytes)?, others })
     }
 
     /// The value of an akey other than the inode's.
@@ -352,6 +367,18 @@ impl FullEntry {
             cond: Cond::NONE,
         }));
         dir.update(name, Cond::NONE, &updates, access).wait()
+    }
+}
+
+/// The removal of the entry of this name, if it has the id of this object, as stored.
+fn removal<'t>(dir: &Object, name: &'t [u8], oid: &'t [u8]) -> Take<'t> {
+    Take {
+        oid: dir.oid(),
+        dkey: name,
+        akey: INODE_AKEY,
+        extent: INODE_EXTENT,
+        at: OID_EXTENT.start,
+        expected: oid,
     }
 }
 

@@ -95,14 +95,10 @@ pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_stored: bool) -> Result<()
     bury(fs, inode)
 }
 
-/// Frees the content of a file whose entry was taken away, now or on last close. Other processes that have it open find
-/// the entry among the orphans in a moment: [`find_used`] waits for that.
-pub(crate) fn abandon_taken(fs: &Mounted, entry: &FullEntry) -> Result<()> {
+/// Stores the entry of a file in use that was taken away, and frees the content if its last process has closed it
+/// meanwhile. Other processes that have it open find the entry among the orphans in a moment: [`find_used`] waits for that.
+pub(crate) fn store_taken(fs: &Mounted, entry: &FullEntry) -> Result<()> {
     let inode = &entry.inode;
-    fs.release_if_closed(inode.oid)?;
-    if attr::content(fs, inode)?.remove_unused().wait()? {
-        return Ok(());
-    }
     entry.write(&object(fs.container())?, &name(inode.oid), Access::Latest)?;
     bury(fs, inode)
 }

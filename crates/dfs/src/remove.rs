@@ -1,13 +1,15 @@
 //! Removing entries.
+use crate::attr;
 use crate::entry::{self, EntryLocation, FullEntry};
 use crate::existing::{Check, Existing};
 use crate::inode::{Inode, Kind};
 use crate::limits::LIST_BATCH;
+use crate::mount::Mounted;
 use crate::node::Node;
 use crate::orphans;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{Error, ErrorKind, Result};
-use esker::{Access, Wait};
+use esker::{Access, Object, Wait};
 
 impl Node {
     /// Removes a file or symbolic link from this directory (POSIX: `unlink`). A file that a process of this machine has
@@ -25,7 +27,7 @@ impl Node {
         self.remove(name, |inode, _| self.check_not_directory(name, inode))
     }
 
-    /// Removes a file or symbolic link over nodes in two requests, one for the entry and one for the content, if this
+    /// Removes a file or symbolic link over nodes in one request if one node has entry and content, else in two, if this
     /// process knows which object the name leads to. False if nothing was changed.
     fn take_away(&self, name: &[u8]) -> Result<bool> {
         let (dir, mounted) = (self.directory()?, self.fs().mounted());
@@ -38,18 +40,22 @@ impl Node {
             return Ok(false);
         }
         mounted.entry_hints.forget(&self.location_of(name));
-        let entry = match FullEntry::take(&dir, name, known.oid) {
+        let taken = match take(mounted, &dir, name, &known) {
             // The name does not lead there any more. Perhaps others moved the file: its content stays.
             Err(error) if error.kind() == ErrorKind::TxUncertain => None,
             Ok(None) => return Ok(false),
             taken => taken?,
         };
         self.note_entries_changed()?;
-        let Some(entry) = entry.filter(|entry| entry.inode.kind == Kind::File) else {
+        let Some((entry, is_freed)) = taken.filter(|(entry, _)| entry.inode.kind == Kind::File)
+        else {
             return Ok(true);
         };
         mounted.note_removal(entry.inode.oid);
-        orphans::abandon_taken(mounted, &entry).map(|()| true)
+        if !is_freed? {
+            orphans::store_taken(mounted, &entry)?;
+        }
+        Ok(true)
     }
 
     /// The entry of this name when this process last saw it, or now.
@@ -197,4 +203,21 @@ impl Node {
         let (dir, name) = (self.path(), String::from_utf8_lossy(name));
         Error::new(kind, format!("{name:?} in {} {why}", String::from_utf8_lossy(&dir)))
     }
+}
+
+/// Removes the entry of a file or symbolic link, and the content of a file unless a process has it open: then the flag is
+/// false.
+fn take(
+    mounted: &Mounted,
+    dir: &Object,
+    name: &[u8],
+    known: &Inode,
+) -> Result<Option<(FullEntry, Result<bool>)>> {
+    if known.kind != Kind::File {
+        let taken = FullEntry::take(dir, name, known.oid)?;
+        return Ok(taken.map(|entry| (entry, Ok(true))));
+    }
+    // Deferred leases of this process do not count.
+    mounted.release_if_closed(known.oid)?;
+    FullEntry::take_with_content(dir, name, &attr::content(mounted, known)?)
 }

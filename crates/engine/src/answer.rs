@@ -245,6 +245,9 @@ async fn answer_any(
             Reply::Flag(container.unlink_on_last_close(oid).await?)
         }
         ContainerRequest::Take(take) => Reply::Taken(container.take(take).await?),
+        ContainerRequest::TakeWithArray(take, array) => {
+            Reply::TakenWithArray(container.take_with_array(take, array).await?)
+        }
         ContainerRequest::RemoveUnused(oid) => Reply::Removal(container.remove_unused(oid).await?),
         ContainerRequest::LeaseReads(tokens) => {
             check("tokens of a lease", tokens.len(), LEASE_TOKENS_MAX)?;
@@ -313,6 +316,7 @@ async fn answer_read(
         | ContainerRequest::UnlinkOnLastClose(_)
         | ContainerRequest::RemoveUnused(_)
         | ContainerRequest::Take(_)
+        | ContainerRequest::TakeWithArray(..)
         | ContainerRequest::LeaseReads(_)
         | ContainerRequest::PrepareChange(..)
         | ContainerRequest::PrepareSnapshot(..) => return Err(out_of_place()),

@@ -4,7 +4,7 @@ use esker_types::info::{
 };
 use esker_types::ops::{
     Anchor, ChangeId, Commit, CommitId, Cond, Decisions, KeyFound, KeyQuery, ListLimit, Outcome,
-    Removal, StoredExtent, Take, Taken, View,
+    Removal, StoredExtent, Take, Taken, TakenWithArray, View,
 };
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, KeyBatch, ObjectId, Result, Uuid};
 use serde::{Deserialize, Serialize};
@@ -220,6 +220,9 @@ pub enum ContainerRequest<'a> {
     RemoveUnused(ObjectId),
     /// Removes a dkey and returns its content: [`Reply::Taken`].
     Take(#[serde(borrow)] Take<'a>),
+    /// Removes a dkey, returns its content, and removes an array that ends in its first chunk and has no lease:
+    /// [`Reply::TakenWithArray`].
+    TakeWithArray(#[serde(borrow)] Take<'a>, ObjectId),
 }
 
 /// The state that a read sees, and whether it returns tokens.
@@ -368,6 +371,8 @@ pub enum Reply {
     Taken(Option<Taken>),
     /// Kinds of requests, and how many of them were served.
     Requests(Vec<(String, u64)>),
+    /// Content of a dkey that was removed, and the result of the removal of an array.
+    TakenWithArray(Option<TakenWithArray>),
 }
 
 /// Result of a maintenance.
@@ -582,11 +587,17 @@ mod tests {
         assert_eq!(encode(&Reply::Removal(Removal::Striped)).unwrap(), [27, 2]);
         let take =
             Take { oid, dkey: b"d", akey: b"a", extent: extent(0, 9), at: 4, expected: b"e" };
-        let take = Request::Container(Handle(3), ContainerRequest::Take(take));
-        assert_eq!(bytes(take), [1, 3, 26, 1, 2, 1, b'd', 1, b'a', 0, 9, 4, 1, b'e']);
+        let request = Request::Container(Handle(3), ContainerRequest::Take(take));
+        assert_eq!(bytes(request), [1, 3, 26, 1, 2, 1, b'd', 1, b'a', 0, 9, 4, 1, b'e']);
         let taken = Taken { bytes: b"b".to_vec(), others: vec![(b"o".to_vec(), Vec::new())] };
-        let taken = encode(&Reply::Taken(Some(taken))).unwrap();
-        assert_eq!(taken, [28, 1, 1, b'b', 1, 1, b'o', 0]);
+        let reply = encode(&Reply::Taken(Some(taken.clone()))).unwrap();
+        assert_eq!(reply, [28, 1, 1, b'b', 1, 1, b'o', 0]);
+        let both = ContainerRequest::TakeWithArray(take, ObjectId { hi: 3, lo: 4 });
+        let expected = [1, 3, 27, 1, 2, 1, b'd', 1, b'a', 0, 9, 4, 1, b'e', 3, 4];
+        assert_eq!(bytes(Request::Container(Handle(3), both)), expected);
+        let both = TakenWithArray { taken, removal: Some(Removal::InUse) };
+        let both = encode(&Reply::TakenWithArray(Some(both))).unwrap();
+        assert_eq!(both, [30, 1, 1, b'b', 1, 1, b'o', 0, 1, 0]);
         let outcome = encode(&Reply::Outcome(Outcome::Committed(Epoch(5)))).unwrap();
         assert_eq!(outcome, [19, 1, 5]);
         assert_eq!(encode(&Reply::Outcome(Outcome::Unknown)).unwrap(), [19, 3]);

@@ -8,8 +8,8 @@ use super::Array;
 use crate::access::Access;
 use crate::container::Container;
 use esker_types::ops::{
-    Cond, FIRST_CHUNK, KeyFound, LAST_OF_FIRST, Removal, STRIPE_MARK, Source, Update, Value, Write,
-    WriteOp,
+    Cond, FIRST_CHUNK, KeyFound, LAST_OF_FIRST, Removal, STRIPE_MARK, Source, Take, Taken,
+    TakenWithArray, Update, Value, Write, WriteOp,
 };
 use esker_types::{Extent, FLAT_AKEY, ObjectId, ObjectType, Result};
 use std::sync::Arc;
@@ -128,12 +128,43 @@ impl Array {
         if !self.first_chunk_tells() {
             return self.remove_striped().await;
         }
-        let opened = self.object.container().writable()?;
-        match opened.remove_unused(self.oid()).await? {
+        let removal = self.object.container().writable()?.remove_unused(self.oid()).await?;
+        self.complete(removal).await
+    }
+
+    /// Completes a removal at the node of the first chunk. False if a process has a lease.
+    async fn complete(&self, removal: Removal) -> Result<bool> {
+        match removal {
             Removal::InUse => Ok(false),
             Removal::Removed => Ok(true),
             Removal::Striped => self.destroy(Access::Latest).await.map(|()| true),
         }
+    }
+
+    /// Removes a dkey of an object as [`crate::Object::take`] does, and then the array as [`Array::remove_unused`] does: a
+    /// directory entry and the file that it refers to. One request is enough if one node has both, and the array ends in
+    /// its first chunk. Returns the content of the dkey and the result of the removal of the array; `None` if nothing was
+    /// changed.
+    ///
+    /// # Errors
+    /// The errors of [`crate::Object::take`].
+    pub async fn remove_unused_with(
+        &self,
+        dkey: Take<'_>,
+    ) -> Result<Option<(Taken, Result<bool>)>> {
+        self.object.check_writable()?;
+        let opened = self.object.container().writable()?;
+        if !self.first_chunk_tells() {
+            let Some(taken) = opened.take(dkey).await? else { return Ok(None) };
+            return Ok(Some((taken, self.remove_striped().await)));
+        }
+        let both = opened.take_with_array(dkey, self.oid()).await?;
+        let Some(TakenWithArray { taken, removal }) = both else { return Ok(None) };
+        let removed = match removal {
+            Some(removal) => self.complete(removal).await,
+            None => self.remove_unused().await,
+        };
+        Ok(Some((taken, removed)))
     }
 
     /// Removes an array that no process uses. One node is asked if it ends in its first chunk.

@@ -15,5 +15,5 @@ pub use list::{AkeyRef, Anchor, Edge, KeyFound, KeyQuery, KeyScope, ListLimit, S
 pub use read::{
     DkeyFetch, Fetch, FetchReply, FetchRequest, ReadAt, ReadLease, ReadTokens, View, Wanted,
 };
-pub use remove::{FIRST_CHUNK, LAST_OF_FIRST, Removal, STRIPE_MARK, Take, Taken};
+pub use remove::{FIRST_CHUNK, LAST_OF_FIRST, Removal, STRIPE_MARK, Take, Taken, TakenWithArray};
 pub use write::{Change, ChangeId, Cond, Update, Value, Write, WriteOp, check_array_len};

@@ -30,6 +30,16 @@ pub struct Taken {
     pub others: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
+/// Result of the removal of a dkey together with an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TakenWithArray {
+    /// Content of the dkey.
+    pub taken: Taken,
+    /// Result of the removal of the array; `None` if that is left to the caller.
+    pub removal: Option<Removal>,
+}
+
 /// The dkey of the first chunk of an array.
 pub const FIRST_CHUNK: [u8; 8] = 1u64.to_ne_bytes();
 

@@ -7,6 +7,7 @@ use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
     Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken,
+    TakenWithArray,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::HashMap;
@@ -317,6 +318,17 @@ impl OpenContainer for ReconnectingContainer {
 
     fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
         within!(self, container, attempts => match container.take(take).await {
+            Ok(None) if attempts.may_be_done() => Err(uncertain_take()),
+            other => other,
+        })
+    }
+
+    fn take_with_array<'a>(
+        &'a self,
+        take: Take<'a>,
+        array: ObjectId,
+    ) -> Reply<'a, Option<TakenWithArray>> {
+        within!(self, container, attempts => match container.take_with_array(take, array).await {
             Ok(None) if attempts.may_be_done() => Err(uncertain_take()),
             other => other,
         })

@@ -8,6 +8,7 @@ use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
     Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken,
+    TakenWithArray,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use esker_wire::message::{self, At, ContainerRequest, Handle, MetadataRequest, Request};
@@ -306,6 +307,17 @@ impl OpenContainer for RemoteContainer {
     fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
         self.ask(ContainerRequest::Take(take), |reply| match reply {
             message::Reply::Taken(taken) => Some(taken),
+            _ => None,
+        })
+    }
+
+    fn take_with_array<'a>(
+        &'a self,
+        take: Take<'a>,
+        array: ObjectId,
+    ) -> Reply<'a, Option<TakenWithArray>> {
+        self.ask(ContainerRequest::TakeWithArray(take, array), |reply| match reply {
+            message::Reply::TakenWithArray(taken) => Some(taken),
             _ => None,
         })
     }

@@ -12,7 +12,7 @@ use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Cond, DkeyFetch, FIRST_CHUNK, KeyFound, KeyQuery, KeyScope, ListLimit,
-    ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, Update, Value, Wanted,
+    ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray, Update, Value, Wanted,
     Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, ObjectType, Result};
@@ -771,6 +771,21 @@ impl OpenContainer for ShardedContainer {
 
     fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
         one_node!(self, self.index_of(take.oid, take.dkey), part => part.take(take))
+    }
+
+    fn take_with_array<'a>(
+        &'a self,
+        take: Take<'a>,
+        array: ObjectId,
+    ) -> Reply<'a, Option<TakenWithArray>> {
+        let node = self.index_of(take.oid, take.dkey);
+        if self.home_of(array) == node {
+            return one_node!(self, node, part => part.take_with_array(take, array));
+        }
+        Reply::Pending(Box::pin(async move {
+            let taken = self.take(take).await?;
+            Ok(taken.map(|taken| TakenWithArray { taken, removal: None }))
+        }))
     }
 
     fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
