@@ -6,9 +6,9 @@ use bytes::Bytes;
 use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, Cond, DkeyFetch, FIRST_CHUNK, KeyFound, KeyQuery, KeyScope,
-    LAST_OF_FIRST, ListLimit, Preparation, ReadAt, ReadLease, ReadTokens, Removal, STRIPE_MARK,
-    StoredExtent, Take, Taken, TakenWithArray, Wanted, Write, WriteOp,
+    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
+    Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray,
+    Wanted,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 
@@ -253,20 +253,14 @@ pub trait OpenContainer: Metadata {
     /// mark stays. The call may be repeated.
     fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
         Reply::Pending(Box::pin(async move {
-            if self.unlink_on_last_close(oid).await? {
-                return Ok(Removal::InUse);
-            }
-            // Most removed files are empty, and a read is cheaper than a write.
-            match self.query_key(oid, LAST_OF_FIRST, ReadAt::LATEST).await? {
-                None => Ok(Removal::Removed),
-                Some(found) if found.akey == STRIPE_MARK => Ok(Removal::Striped),
-                Some(_) => {
-                    let op = WriteOp::PunchDkey { dkey: &FIRST_CHUNK, cond: Cond::NONE };
-                    self.write(Change::from_writes(&[Write { oid, op }])).await?;
-                    Ok(Removal::Removed)
-                }
-            }
+            let removals = crate::removal::remove_unused(self, &[oid]).await?;
+            Ok(removals.first().copied().unwrap_or(Removal::Removed))
         }))
+    }
+
+    /// Removes several arrays as [`OpenContainer::remove_unused`] does. The call may be repeated.
+    fn remove_unused_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
+        Reply::Pending(Box::pin(crate::removal::remove_unused(self, oids)))
     }
 
     /// Removes a dkey as [`OpenContainer::take`] does, and then an array as [`OpenContainer::remove_unused`] does, for a

@@ -20,6 +20,7 @@ mod owned;
 mod placement;
 mod pool;
 mod query;
+mod removal;
 mod reply;
 mod take;
 

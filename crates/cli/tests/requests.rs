@@ -1,11 +1,12 @@
 //! Requests per operation on files over nodes, counted at the engines: the number does not grow with that of the nodes.
 mod fields;
+mod relaxed;
 
 use dfs::{Create, Dfs, File, Follow, MountOptions, NewDfs, Node, Open, Resolved, XattrMode};
 use esker::backend::NewContainer;
 use esker::types::info::{OpenMode, Part};
 use esker::types::ops::{Anchor, Cond, ListLimit, Source, Take, Update, Value};
-use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectId, ObjectType, Uuid};
+use esker::types::{ErrorKind, Extent, FLAT_AKEY, ObjectId, ObjectType, Result, Uuid};
 use esker::{Access, ArrayAttributes, Native, Pool, Wait};
 use esker_engine::Engine;
 use esker_nodes::{Map, Node as PoolNode, ShardedPool};
@@ -34,20 +35,26 @@ struct Cluster {
 
 impl Cluster {
     fn new(nodes: u32) -> Self {
-        Self::with_targets(nodes, 1)
+        Self::with_targets(nodes, 1, 32 << 20)
     }
 
-    /// A pool whose nodes have this number of targets each.
-    fn with_targets(nodes: u32, targets: u32) -> Self {
+    /// A pool whose nodes have this number of targets and of bytes each.
+    fn with_targets(nodes: u32, targets: u32, bytes: u64) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder =
             PathBuf::from(format!("/dev/shm/esker-requests-{}-{number}", std::process::id()));
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let started = (0..nodes).map(|node| start((&folder, targets), Part { node, nodes }, &runtime));
+        let part = |node| {
+            let mut spec = PoolSpec::new(&format!("pool.{node}"), bytes);
+            (spec.targets, spec.segment_bytes) = (Some(targets), Some(4 << 20));
+            spec.part = Part { node, nodes };
+            spec
+        };
+        let started = (0..nodes).map(|node| start(&folder, &part(node), &runtime));
         let (engines, started): (Vec<_>, Vec<_>) = started.unzip();
         let uuid = Uuid::from_random([nodes as u8; 16]);
-        let map = Map::new("pool", uuid, secret(), 1, started);
+        let map = Map::new("pool", uuid, secret(), targets, started);
         Self { folder, _runtime: runtime, engines, map }
     }
 
@@ -67,7 +74,11 @@ impl Cluster {
     }
 
     fn format(&self) {
-        Dfs::create_container(&self.pool(), &NewContainer::named("c"), &NewDfs::default()).unwrap();
+        self.format_as(&NewDfs::default());
+    }
+
+    fn format_as(&self, new: &NewDfs) {
+        Dfs::create_container(&self.pool(), &NewContainer::named("c"), new).unwrap();
     }
 
     /// Requests that the engines have served.
@@ -109,10 +120,8 @@ fn secret() -> Secret {
     Secret::new([3; 32])
 }
 
-fn start((folder, targets): (&Path, u32), part: Part, runtime: &Runtime) -> (Engine, PoolNode) {
-    let mut spec = PoolSpec::new(&format!("pool.{}", part.node), 32 << 20);
-    (spec.targets, spec.segment_bytes, spec.part) = (Some(targets), Some(4 << 20), part);
-    let uuid = esker_store::Pool::create(folder, &spec, &mut |_, _| {}).unwrap().uuid;
+fn start(folder: &Path, spec: &PoolSpec, runtime: &Runtime) -> (Engine, PoolNode) {
+    let uuid = esker_store::Pool::create(folder, spec, &mut |_, _| {}).unwrap().uuid;
     let directory = folder.join(&spec.label);
     let pool = Arc::new(Native::open(&directory, OpenMode::ReadWrite).unwrap());
     let engine = Engine::new(pool, uuid, secret());
@@ -120,7 +129,7 @@ fn start((folder, targets): (&Path, u32), part: Part, runtime: &Runtime) -> (Eng
         (engine.clone(), runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap());
     let address = listener.local_addr().unwrap().to_string();
     runtime.spawn(async move { served.listen(listener).await });
-    (engine, PoolNode { name: format!("n{}", part.node), address, uuid, directory })
+    (engine, PoolNode { name: format!("n{}", spec.part.node), address, uuid, directory })
 }
 
 /// Requests that an engine has served, by kind.
@@ -144,6 +153,18 @@ fn names() -> impl Iterator<Item = String> {
 fn create(dir: &Node, name: &str) -> Node {
     let new = Create { exclusive: true, open: true, ..Create::with_mode(0o644) };
     dir.create(name.as_bytes(), &new).unwrap()
+}
+
+/// Creates a file as programs under `esker run` do.
+fn create_by_path(fs: &Dfs, path: &str) -> Result<Node> {
+    let new = Create { exclusive: true, open: true, ..Create::with_mode(0o644) };
+    match fs.create_by_known_path(&fs.root(), path.as_bytes(), |_| new)? {
+        Some(made) => Ok(made),
+        None => {
+            let (dir, name) = fs.resolve_parent(&fs.root(), path.as_bytes())?;
+            dir.create(name, &new)
+        }
+    }
 }
 
 fn size(fs: &Dfs, path: &str) -> u64 {
@@ -230,7 +251,7 @@ fn listing_of_many_names_takes_requests_by_pages() {
     const NAMES: usize = 100_000;
     /// Names of a page.
     const PAGE: usize = 1024;
-    let cluster = Cluster::with_targets(2, 1);
+    let cluster = Cluster::with_targets(2, 1, 256 << 20);
     cluster.format();
     let fs = cluster.mount();
     let dir = fs.root().mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
@@ -402,7 +423,7 @@ fn contents(fs: &Dfs) -> Vec<ObjectId> {
 /// Entry and content of a file are removed together if one node has both.
 #[test]
 fn removal_of_a_small_file_on_one_node_takes_one_request() {
-    let cluster = Cluster::with_targets(1, 2);
+    let cluster = Cluster::with_targets(1, 2, 64 << 20);
     cluster.format();
     let [one, other] = [cluster.mount(), cluster.mount()];
     let dir = one.root().mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
@@ -429,7 +450,7 @@ fn removal_of_a_small_file_on_one_node_takes_one_request() {
 /// A striped file, too, leaves nothing behind, and takes a request to each node.
 #[test]
 fn removal_of_a_striped_file_on_one_node_leaves_nothing() {
-    let cluster = Cluster::with_targets(1, 2);
+    let cluster = Cluster::with_targets(1, 2, 64 << 20);
     cluster.format();
     let fs = cluster.mount();
     let file = open_new(&fs.root(), "striped");
@@ -443,7 +464,7 @@ fn removal_of_a_striped_file_on_one_node_leaves_nothing() {
 /// The client that removes it does not have it open, and takes the entry away.
 #[test]
 fn file_removed_by_another_client_keeps_content_and_attributes_while_open() {
-    for cluster in [Cluster::new(3), Cluster::with_targets(1, 2)] {
+    for cluster in [Cluster::new(3), Cluster::with_targets(1, 2, 64 << 20)] {
         expect_removed_file_stays_while_open(&cluster);
     }
 }

@@ -321,8 +321,8 @@ impl FullEntry {
         taken.map(Self::from_taken).transpose()
     }
 
-    /// Removes the entry of a file as [`FullEntry::take`] does, and then its content. The flag is false if a process has the
-    /// file open: its content stays.
+    /// Removes the entry of a file as [`FullEntry::take`] does, and then its content, if one node has both: see
+    /// [`Array::remove_unused_with`].
     ///
     /// # Errors
     /// The errors of [`Object::take`].
@@ -330,7 +330,7 @@ impl FullEntry {
         dir: &Object,
         name: &[u8],
         content: &Array,
-    ) -> Result<Option<(Self, Result<bool>)>> {
+    ) -> Result<Option<(Self, Option<Result<bool>>)>> {
         let oid = content.oid();
         let words = [oid.lo.to_le_bytes(), oid.hi.to_le_bytes()];
         let removal = removal(dir, name, words.as_flattened());

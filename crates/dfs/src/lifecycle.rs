@@ -3,7 +3,7 @@ use crate::entry;
 use crate::inode::Kind;
 use crate::mount::{Dfs, MountOptions, Mounted};
 use crate::orphans;
-use crate::superblock::{self, NewDfs, ROOT_NAME, Roots, Superblock};
+use crate::superblock::{self, NewDfs, RELAXED, ROOT_NAME, Roots, Superblock};
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::{Error, ErrorKind, Result};
@@ -78,6 +78,9 @@ impl Dfs {
         if has_marks {
             changes.push((esker::STRIPE_MARKS, Some(&[1])));
         }
+        if new.relaxed {
+            changes.push((RELAXED, Some(&[1])));
+        }
         container.properties().change(&changes).wait()
     }
 
@@ -109,11 +112,12 @@ impl Dfs {
         let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root_error)?;
         let roots = roots.with_root(root.oid);
         let has_stripe_marks = superblock::has_stripe_marks(&container)?;
+        let is_relaxed = superblock::is_relaxed(&container)?;
         let read_only = options.read_only
             || options.snapshot.is_some()
             || container.mode() == OpenMode::ReadOnly;
         let mut mounted = Mounted::new(container, (superblock, roots), (view, read_only), root);
-        mounted.has_stripe_marks = has_stripe_marks;
+        (mounted.has_stripe_marks, mounted.is_relaxed) = (has_stripe_marks, is_relaxed);
         let fs = Self::new(mounted);
         if !read_only {
             orphans::sweep(&fs)?;
@@ -128,6 +132,7 @@ impl Dfs {
     pub fn flush(&self) -> Result<()> {
         let mounted = self.mounted();
         mounted.release_closed()?;
+        mounted.free_removed()?;
         mounted.open_files.store_times(mounted.container())?;
         mounted.times.store_all(mounted.container())
     }
@@ -137,6 +142,7 @@ impl Drop for Mounted {
     /// Pending times are lost only if storing them fails, which a drop cannot report.
     fn drop(&mut self) {
         let _ = self.release_closed();
+        let _ = self.free_removed();
         let _ = self.times.store_all(self.container());
     }
 }

@@ -36,6 +36,9 @@ pub const LIST_BATCH: usize = 1024;
 /// Entries whose last seen inode a process remembers to predict paths, over the network.
 pub const ENTRY_HINTS_MAX: usize = 64 << 10;
 
+/// Removed files whose content a process frees in one request to each node, in a file system that is relaxed.
+pub const DEFERRED_REMOVALS_MAX: usize = 64;
+
 /// Entries that a process caches under read leases, over the network.
 pub const ENTRY_CACHE_MAX: usize = 64 << 10;
 

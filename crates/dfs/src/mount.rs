@@ -1,5 +1,6 @@
 //! Mounted file systems.
 use crate::deferred_close::DeferredCloses;
+use crate::deferred_removal::DeferredRemovals;
 use crate::directory_cache::DirectoryCache;
 use crate::entry::EntryLocation;
 use crate::entry_cache::EntryCache;
@@ -46,6 +47,7 @@ pub(crate) struct Mounted {
     pub(crate) new_file_leases: NewFileLeases,
     pub(crate) open_files: OpenFiles,
     pub(crate) deferred_closes: Arc<DeferredCloses>,
+    pub(crate) deferred_removals: DeferredRemovals,
     pub(crate) times: DirectoryTimes,
     pub(crate) moves: Moves,
     pub(crate) entry_hints: EntryHints,
@@ -54,6 +56,8 @@ pub(crate) struct Mounted {
     pub(crate) directory_cache: DirectoryCache,
     /// Its files have stripe marks if they need them ([`esker::STRIPE_MARKS`]).
     pub(crate) has_stripe_marks: bool,
+    /// It is relaxed ([`crate::RELAXED`]), and requests go over the network.
+    pub(crate) is_relaxed: bool,
 }
 
 /// Space of a file system (POSIX: `statvfs`).
@@ -190,6 +194,7 @@ impl Mounted {
             new_file_leases: NewFileLeases::default(),
             open_files: OpenFiles::default(),
             deferred_closes: Arc::default(),
+            deferred_removals: DeferredRemovals::default(),
             times: DirectoryTimes::default(),
             moves: Moves::default(),
             entry_hints: EntryHints::default(),
@@ -197,6 +202,7 @@ impl Mounted {
             validated_paths: ValidatedPaths::default(),
             directory_cache: DirectoryCache::default(),
             has_stripe_marks: false,
+            is_relaxed: false,
         }
     }
 

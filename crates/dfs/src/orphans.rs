@@ -9,13 +9,15 @@
 use crate::attr;
 use crate::entry::{self, EntryLocation, FullEntry, LINK_AKEY, ORPHANS_HI};
 use crate::inode::{Inode, Kind, Time};
-use crate::limits::{DEFERRED_CLOSES_MAX, LIST_BATCH, LOOKS_MAX, MOVED_DIRECTORY_SECONDS};
+use crate::limits::{
+    DEFERRED_CLOSES_MAX, DEFERRED_REMOVALS_MAX, LIST_BATCH, LOOKS_MAX, MOVED_DIRECTORY_SECONDS,
+};
 use crate::mount::{Dfs, Mounted};
 use crate::node::{Inner, Node};
 use crate::path::Follow;
 use esker::types::ops::{Anchor, Cond, ListLimit, Source, Update, Value};
 use esker::types::{Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Result};
-use esker::{Access, Container, Lease, Object, Wait};
+use esker::{Access, Array, Container, Lease, Object, Wait};
 use esker_os::later;
 use std::sync::Arc;
 
@@ -344,6 +346,37 @@ impl Mounted {
     /// Releases all deferred leases, if one of them is on this file.
     pub(crate) fn release_if_closed(&self, oid: ObjectId) -> Result<()> {
         if self.deferred_closes.contains(oid) { self.release_closed() } else { Ok(()) }
+    }
+}
+
+/// Deferred removals.
+impl Dfs {
+    /// Frees the content of a removed file a moment later.
+    pub(crate) fn free_later(&self, entry: FullEntry) -> Result<()> {
+        match self.mounted().deferred_removals.add(entry) {
+            DEFERRED_REMOVALS_MAX.. => return self.mounted().free_removed(),
+            1 => {}
+            _ => return Ok(()),
+        }
+        // The thread holds a weak reference: unmounting frees the content, too.
+        let mounted = self.downgrade();
+        later(move || {
+            let _ = mounted.upgrade().map(|mounted| mounted.free_removed());
+        });
+        Ok(())
+    }
+}
+
+impl Mounted {
+    /// Frees the content of all files that this process has removed, except of those that other processes have open.
+    pub(crate) fn free_removed(&self) -> Result<()> {
+        self.deferred_removals.free_all(|entries| {
+            let contents = entries.iter().map(|entry| attr::content(self, &entry.inode));
+            let contents = contents.collect::<Result<Vec<Array>>>()?;
+            let is_freed = Array::remove_unused_each(&contents).wait()?;
+            let used = std::iter::zip(entries, is_freed).filter(|(_, is_freed)| !is_freed);
+            used.map(|(entry, _)| entry).try_for_each(|entry| store_taken(self, entry))
+        })
     }
 }
 

@@ -47,15 +47,26 @@ impl Node {
             taken => taken?,
         };
         self.note_entries_changed()?;
-        let Some((entry, is_freed)) = taken.filter(|(entry, _)| entry.inode.kind == Kind::File)
-        else {
-            return Ok(true);
-        };
-        mounted.note_removal(entry.inode.oid);
-        if !is_freed? {
-            orphans::store_taken(mounted, &entry)?;
+        match taken {
+            Some((entry, is_freed)) if entry.inode.kind == Kind::File => {
+                mounted.note_removal(entry.inode.oid);
+                self.free_taken(entry, is_freed)?;
+            }
+            _ => {}
         }
         Ok(true)
+    }
+
+    /// Frees the content of a file whose entry was taken away, unless that was done, or was refused because a process has
+    /// the file open.
+    fn free_taken(&self, entry: FullEntry, is_freed: Option<Result<bool>>) -> Result<()> {
+        let mounted = self.fs().mounted();
+        let is_freed = match is_freed {
+            Some(is_freed) => is_freed?,
+            None if mounted.is_relaxed => return self.fs().free_later(entry),
+            None => attr::content(mounted, &entry.inode)?.remove_unused().wait()?,
+        };
+        if is_freed { Ok(()) } else { orphans::store_taken(mounted, &entry) }
     }
 
     /// The entry of this name when this process last saw it, or now.
@@ -205,17 +216,16 @@ impl Node {
     }
 }
 
-/// Removes the entry of a file or symbolic link, and the content of a file unless a process has it open: then the flag is
-/// false.
+/// Removes the entry of a file or symbolic link, and the content of a file if one node has both.
 fn take(
     mounted: &Mounted,
     dir: &Object,
     name: &[u8],
     known: &Inode,
-) -> Result<Option<(FullEntry, Result<bool>)>> {
+) -> Result<Option<(FullEntry, Option<Result<bool>>)>> {
     if known.kind != Kind::File {
         let taken = FullEntry::take(dir, name, known.oid)?;
-        return Ok(taken.map(|entry| (entry, Ok(true))));
+        return Ok(taken.map(|entry| (entry, None)));
     }
     // Deferred leases of this process do not count.
     mounted.release_if_closed(known.oid)?;

@@ -25,6 +25,10 @@ const VALUE_MAX: usize = 128;
 /// Default chunk size of files in bytes (DAOS: `DFS_DEFAULT_CHUNK_SIZE`).
 pub const CHUNK_SIZE: u64 = 1 << 20;
 
+/// Property of a container whose file system gives up a promise about removed files for fewer requests over nodes:
+/// see "Relaxed file systems" in `docs/semantics.md`.
+pub const RELAXED: &str = "relaxed_files";
+
 /// Parameters of a new file system (DAOS: `dfs_attr_t`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewDfs {
@@ -38,6 +42,8 @@ pub struct NewDfs {
     pub file_class: Option<ObjectClass>,
     /// Consistency mode (DAOS: `DFS_RELAXED`, `DFS_BALANCED`). Stored; Esker is always balanced.
     pub consistency: u32,
+    /// Over nodes, processes free the content of removed files a moment later ([`RELAXED`]).
+    pub relaxed: bool,
     /// Hints, stored as given.
     pub hints: String,
     /// Permission bits of the root directory.
@@ -54,6 +60,7 @@ impl Default for NewDfs {
             dir_class: None,
             file_class: None,
             consistency: 0,
+            relaxed: false,
             hints: String::new(),
             root_mode: 0o755,
             root_owner: None,
@@ -309,6 +316,14 @@ pub(crate) fn has_stripe_marks(container: &Container) -> Result<bool> {
         return Ok(false);
     }
     Ok(container.properties().get(esker::STRIPE_MARKS).wait()?.is_some())
+}
+
+/// True if the file system of a container over the network is relaxed.
+pub(crate) fn is_relaxed(container: &Container) -> Result<bool> {
+    if !container.capabilities().asynchronous {
+        return Ok(false);
+    }
+    Ok(container.properties().get(RELAXED).wait()?.is_some())
 }
 
 fn has_files_layout(container: &Container) -> Result<bool> {

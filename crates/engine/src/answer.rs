@@ -248,6 +248,10 @@ async fn answer_any(
         ContainerRequest::TakeWithArray(take, array) => {
             Reply::TakenWithArray(container.take_with_array(take, array).await?)
         }
+        ContainerRequest::RemoveUnusedEach(oids) => {
+            check("objects of a removal", oids.len(), LEASED_EACH_MAX)?;
+            Reply::Removals(container.remove_unused_each(&oids).await?)
+        }
         ContainerRequest::RemoveUnused(oid) => Reply::Removal(container.remove_unused(oid).await?),
         ContainerRequest::LeaseReads(tokens) => {
             check("tokens of a lease", tokens.len(), LEASE_TOKENS_MAX)?;
@@ -315,6 +319,7 @@ async fn answer_read(
         | ContainerRequest::ReleaseEach(_)
         | ContainerRequest::UnlinkOnLastClose(_)
         | ContainerRequest::RemoveUnused(_)
+        | ContainerRequest::RemoveUnusedEach(_)
         | ContainerRequest::Take(_)
         | ContainerRequest::TakeWithArray(..)
         | ContainerRequest::LeaseReads(_)

@@ -92,9 +92,7 @@ impl RequestKind {
             Of::Metadata(_) => Self::Metadata,
             Of::Close | Of::Rename(_) => Self::Container,
             Of::AllocateOids(_) | Of::NextOid => Self::Oids,
-            Of::Write(_) | Of::WriteProved(_) | Of::Take(_) | Of::TakeWithArray(..) => {
-                Self::Write
-            }
+            Of::Write(_) | Of::WriteProved(_) | Of::Take(_) | Of::TakeWithArray(..) => Self::Write,
             Of::Fetch(..) => Self::Fetch,
             Of::ListKeys(..) | Of::ListExtents(..) | Of::ListObjects(..) => Self::List,
             Of::Query(..) | Of::QueryEach(..) | Of::LastEpoch(..) => Self::Query,
@@ -104,7 +102,8 @@ impl RequestKind {
             | Of::Release(_)
             | Of::ReleaseEach(_)
             | Of::UnlinkOnLastClose(_)
-            | Of::RemoveUnused(_) => Self::Lease,
+            | Of::RemoveUnused(_)
+            | Of::RemoveUnusedEach(_) => Self::Lease,
             Of::LeaseReads(_) => Self::LeaseReads,
             Of::PrepareChange(..) | Of::PrepareSnapshot(..) => Self::Commit,
         }

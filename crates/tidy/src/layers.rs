@@ -54,6 +54,7 @@ const DFS: Layering = Layering {
         // State of a process, which a mounted file system holds.
         &[
             "deferred_close",
+            "deferred_removal",
             "directory_cache",
             "entry_cache",
             "entry_hints",

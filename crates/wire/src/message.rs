@@ -223,6 +223,8 @@ pub enum ContainerRequest<'a> {
     /// Removes a dkey, returns its content, and removes an array that ends in its first chunk and has no lease:
     /// [`Reply::TakenWithArray`].
     TakeWithArray(#[serde(borrow)] Take<'a>, ObjectId),
+    /// Removes several arrays as `RemoveUnused` does: [`Reply::Removals`].
+    RemoveUnusedEach(Vec<ObjectId>),
 }
 
 /// The state that a read sees, and whether it returns tokens.
@@ -373,6 +375,8 @@ pub enum Reply {
     Requests(Vec<(String, u64)>),
     /// Content of a dkey that was removed, and the result of the removal of an array.
     TakenWithArray(Option<TakenWithArray>),
+    /// Results of the removal of several arrays.
+    Removals(Vec<Removal>),
 }
 
 /// Result of a maintenance.
@@ -598,6 +602,9 @@ mod tests {
         let both = TakenWithArray { taken, removal: Some(Removal::InUse) };
         let both = encode(&Reply::TakenWithArray(Some(both))).unwrap();
         assert_eq!(both, [30, 1, 1, b'b', 1, 1, b'o', 0, 1, 0]);
+        let each = ContainerRequest::RemoveUnusedEach(vec![oid]);
+        assert_eq!(bytes(Request::Container(Handle(3), each)), [1, 3, 28, 1, 1, 2]);
+        assert_eq!(encode(&Reply::Removals(vec![Removal::Removed])).unwrap(), [31, 1, 1]);
         let outcome = encode(&Reply::Outcome(Outcome::Committed(Epoch(5)))).unwrap();
         assert_eq!(outcome, [19, 1, 5]);
         assert_eq!(encode(&Reply::Outcome(Outcome::Unknown)).unwrap(), [19, 3]);

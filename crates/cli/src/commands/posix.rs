@@ -36,6 +36,9 @@ pub(super) struct Layout {
     /// Mode bits of the root directory, in octal [default: 755]
     #[arg(long, value_name = "MODE", value_parser = super::fs::octal)]
     mode: Option<u32>,
+    /// Over nodes, remove a file by one request, wherever its content is: its space is free a moment later
+    #[arg(long)]
+    relaxed: bool,
     /// Hints that are stored with the file system, as by DAOS
     #[arg(long, value_name = "TEXT")]
     hints: Option<String>,
@@ -59,14 +62,17 @@ impl Layout {
     /// `Invalid` for an option that requires `--type posix` without it.
     pub(super) fn file_system(&self) -> Result<Option<NewDfs>> {
         let chunk_size = self.chunk_size.map_or(CHUNK_SIZE, |size| size.0);
-        let own = self.chunk_size.is_some() || self.mode.is_some() || self.hints.is_some();
+        let own = self.chunk_size.is_some()
+            || self.mode.is_some()
+            || self.hints.is_some()
+            || self.relaxed;
         let own =
             own || self.dir_class.is_some() || self.file_class.is_some() || self.class.is_some();
         match (self.kind, own) {
             (ContainerType::Objects, false) => Ok(None),
             (ContainerType::Objects, true) => Err(Error::new(
                 ErrorKind::Invalid,
-                "--chunk-size, --class, --mode and --hints are options of a file system: add --type posix",
+                "--chunk-size, --class, --mode, --relaxed and --hints are options of a file system: add --type posix",
             )),
             (ContainerType::Posix, _) => Ok(Some(NewDfs {
                 chunk_size,
@@ -74,6 +80,7 @@ impl Layout {
                 dir_class: self.dir_class,
                 file_class: self.file_class,
                 root_mode: self.mode.unwrap_or(0o755),
+                relaxed: self.relaxed,
                 hints: self.hints.clone().unwrap_or_default(),
                 ..NewDfs::default()
             })),

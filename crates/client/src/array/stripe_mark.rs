@@ -141,30 +141,48 @@ impl Array {
         }
     }
 
-    /// Removes a dkey of an object as [`crate::Object::take`] does, and then the array as [`Array::remove_unused`] does: a
-    /// directory entry and the file that it refers to. One request is enough if one node has both, and the array ends in
-    /// its first chunk. Returns the content of the dkey and the result of the removal of the array; `None` if nothing was
-    /// changed.
+    /// Removes several arrays of one container as [`Array::remove_unused`] does, with one request to each of the nodes that
+    /// have their first chunks.
+    ///
+    /// # Errors
+    /// The errors of [`Array::destroy`].
+    pub async fn remove_unused_each(arrays: &[Self]) -> Result<Vec<bool>> {
+        let Some(first) = arrays.first() else { return Ok(Vec::new()) };
+        first.object.check_writable()?;
+        let mut is_removed = Vec::with_capacity(arrays.len());
+        if !arrays.iter().all(Self::first_chunk_tells) {
+            for array in arrays {
+                is_removed.push(array.remove_unused().await?);
+            }
+            return Ok(is_removed);
+        }
+        let oids: Vec<ObjectId> = arrays.iter().map(Self::oid).collect();
+        let removals = first.object.container().writable()?.remove_unused_each(&oids).await?;
+        for (array, removal) in std::iter::zip(arrays, removals) {
+            is_removed.push(array.complete(removal).await?);
+        }
+        Ok(is_removed)
+    }
+
+    /// Removes a dkey of an object as [`crate::Object::take`] does, and then the array as [`Array::remove_unused`] does, if
+    /// one node has both: a directory entry and the file that it refers to. Returns the content of the dkey and the result
+    /// of the removal of the array, or `None` if nothing was changed. If there is no result, the caller removes the array.
     ///
     /// # Errors
     /// The errors of [`crate::Object::take`].
     pub async fn remove_unused_with(
         &self,
         dkey: Take<'_>,
-    ) -> Result<Option<(Taken, Result<bool>)>> {
+    ) -> Result<Option<(Taken, Option<Result<bool>>)>> {
         self.object.check_writable()?;
         let opened = self.object.container().writable()?;
         if !self.first_chunk_tells() {
-            let Some(taken) = opened.take(dkey).await? else { return Ok(None) };
-            return Ok(Some((taken, self.remove_striped().await)));
+            return Ok(opened.take(dkey).await?.map(|taken| (taken, None)));
         }
         let both = opened.take_with_array(dkey, self.oid()).await?;
         let Some(TakenWithArray { taken, removal }) = both else { return Ok(None) };
-        let removed = match removal {
-            Some(removal) => self.complete(removal).await,
-            None => self.remove_unused().await,
-        };
-        Ok(Some((taken, removed)))
+        let Some(removal) = removal else { return Ok(Some((taken, None))) };
+        Ok(Some((taken, Some(self.complete(removal).await))))
     }
 
     /// Removes an array that no process uses. One node is asked if it ends in its first chunk.

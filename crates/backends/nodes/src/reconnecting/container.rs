@@ -6,8 +6,7 @@ use esker_os::PerProcess;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken,
-    TakenWithArray,
+    Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::HashMap;
@@ -336,6 +335,10 @@ impl OpenContainer for ReconnectingContainer {
 
     fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
         within!(self, container => container.remove_unused(oid).await)
+    }
+
+    fn remove_unused_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
+        within!(self, container => container.remove_unused_each(oids).await)
     }
 }
 

@@ -7,8 +7,7 @@ use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken,
-    TakenWithArray,
+    Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray,
 };
 use esker_types::{Epoch, KeyBatch, ObjectId, Result};
 use esker_wire::message::{self, At, ContainerRequest, Handle, MetadataRequest, Request};
@@ -325,6 +324,13 @@ impl OpenContainer for RemoteContainer {
     fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
         self.ask(ContainerRequest::RemoveUnused(oid), |reply| match reply {
             message::Reply::Removal(removal) => Some(removal),
+            _ => None,
+        })
+    }
+
+    fn remove_unused_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
+        self.ask(ContainerRequest::RemoveUnusedEach(oids.to_vec()), |reply| match reply {
+            message::Reply::Removals(all) => (all.len() == oids.len()).then_some(all),
             _ => None,
         })
     }

@@ -12,8 +12,8 @@ use esker_os::executor::{side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Cond, DkeyFetch, FIRST_CHUNK, KeyFound, KeyQuery, KeyScope, ListLimit,
-    ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray, Update, Value, Wanted,
-    Write, WriteOp,
+    ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray, Update,
+    Value, Wanted, Write, WriteOp,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, ObjectType, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -408,6 +408,22 @@ impl ShardedContainer {
         one_node!(self, node, part => part.release_each(oids))
     }
 
+    /// Removes arrays that no process uses, with one message to each of their nodes.
+    async fn remove_each(&self, oids: &[ObjectId]) -> Result<Vec<Removal>> {
+        let of_nodes = by_nodes(oids, |oid| [self.home_of(oid)]);
+        let tasks = of_nodes.iter().map(|(node, (_, oids))| task(self.removals_at(*node, oids)));
+        let replies = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
+        let mut removals = vec![Removal::Removed; oids.len()];
+        for ((indices, _), reply) in of_nodes.values().zip(replies) {
+            indices.iter().zip(reply?).for_each(|(index, removal)| removals[*index] = removal);
+        }
+        Ok(removals)
+    }
+
+    fn removals_at<'a>(&'a self, node: usize, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
+        one_node!(self, node, part => part.remove_unused_each(oids))
+    }
+
     /// Takes a lease on all nodes. It ends when the first of the nodes' leases does.
     async fn lease_everywhere(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
         let of_nodes = by_node(reads, self.parts.len())?;
@@ -790,6 +806,10 @@ impl OpenContainer for ShardedContainer {
 
     fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
         one_node!(self, self.home_of(oid), part => part.remove_unused(oid))
+    }
+
+    fn remove_unused_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
+        Reply::Pending(Box::pin(self.remove_each(oids)))
     }
 
     fn note_lock_file(&self, oid: ObjectId, made: bool) -> Reply<'_, ()> {
