@@ -39,7 +39,7 @@ impl Fuzz {
     fn attrs(&mut self) -> Ptr<Attr> {
         let mut attr = |_| {
             let (name, value) = (self.word(), self.ptr());
-            let kind = self.n32() % 8 | self.random.one_of(&[0, 0, 256]);
+            let kind = (self.n32() % 8) | self.random.one_of(&[0, 0, 256]);
             let size = self.random.one_of(&[0, 1, 8, 8, 40]);
             Attr { name, value, size, kind, padding: 0 }
         };
