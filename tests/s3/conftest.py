@@ -17,7 +17,7 @@ from botocore.config import Config
 ESKER = os.environ["ESKER"]
 NUMBERS = itertools.count()
 POOLS = ["tank", "daos:tank", "files"]
-# Their results depend on the pool. The other modules test the server and its clients.
+# Modules whose results depend on the pool. The others test the server and its clients.
 OF_OBJECTS = {"test_killed", "test_listings", "test_objects", "test_uploads"}
 DAOS = {
     "ESKER_LIBDAOS": os.environ.get("LIBDAOS") or str(pathlib.Path(ESKER).with_name("libdaos.so")),

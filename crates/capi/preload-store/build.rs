@@ -1,5 +1,5 @@
 //! Links the unwinder into the library.
-#[path = "../unwinder.rs"]
+#[path = "../unwinder_build.rs"]
 mod unwinder;
 
 fn main() -> std::io::Result<()> {

@@ -1,5 +1,5 @@
 //! Links the unwinder into the library. Constants are in one segment with the code, which saves a mapping at each start.
-#[path = "../unwinder.rs"]
+#[path = "../unwinder_build.rs"]
 mod unwinder;
 
 use std::path::Path;

@@ -342,7 +342,7 @@ pub fn find_and<T, E>(
 /// Like [`find_and`], with nodes of another type, whose objects `oid` names.
 ///
 /// # Errors
-/// Those of [`find_and`].
+/// Errors of [`find_and`].
 pub fn find_any_and<N, T, E>(
     find: impl Fn() -> std::result::Result<N, E>,
     oid: impl Fn(&N) -> ObjectId,

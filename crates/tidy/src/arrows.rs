@@ -123,6 +123,7 @@ const CLI: &[&str] = &[
     "esker-tensors",
     "esker-fuse",
     "esker-s3",
+    "esker-preload-interface",
 ];
 
 /// Dependencies between crates of the workspace that the table does not allow.

@@ -7,7 +7,7 @@ use std::{env, fs};
 /// Links the unwinder into the library. The library does not export the C functions that are linked into it, because
 /// programs may have functions of the same names.
 pub(super) fn link() -> std::io::Result<()> {
-    println!("cargo::rerun-if-changed=../unwinder.rs");
+    println!("cargo::rerun-if-changed=../unwinder_build.rs");
     println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
     let (Some(unwinder), Ok(out)) = (static_unwinder(), env::var("OUT_DIR")) else {
