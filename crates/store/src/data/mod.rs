@@ -6,10 +6,11 @@ use crate::format::superblock::Superblock;
 use crate::io::folder::Folder;
 use crate::io::huge::{HUGE, TimeLimit};
 use crate::io::map::Map;
+use crate::io::page_cache::{self, CachedMap, LazyCachedMap};
 use crate::io::pin::{Pin, ReadMap};
 use crate::io::{huge, lock, sys};
 use esker_types::checksum::Summing;
-use esker_types::info::Medium;
+use esker_types::info::{Durability, Medium};
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::Source;
 use esker_types::{Checksum, Error, ErrorKind, Result};
@@ -39,6 +40,8 @@ pub(crate) const NAME: &str = "data";
 pub(crate) struct Data {
     file: File,
     map: Option<Map>,
+    /// Mapping of a file on a disk, which is used where its pages are in memory.
+    cached: LazyCachedMap,
     bytes: u64,
     /// Read-only mapping for zero-copy views. The first view creates it.
     read_map: Mutex<Option<Arc<ReadMap>>>,
@@ -57,7 +60,9 @@ impl Data {
         }
         let mapped = superblock.medium == Medium::Memory && !target.is_read_only();
         let map = mapped.then(|| Map::new(&file, 0, bytes as usize)).transpose().map_err(failed)?;
-        Ok(Self { file, map, bytes, read_map: Mutex::default() })
+        let can_write = !target.is_read_only() && can_write_to_mapping(&file, superblock);
+        let cached = LazyCachedMap::new(bytes, can_write);
+        Ok(Self { file, map, cached, bytes, read_map: Mutex::default() })
     }
 
     /// True if the medium is memory, so that the file is mapped.
@@ -65,61 +70,73 @@ impl Data {
         self.map.is_some()
     }
 
-    /// Number of bytes to read at a time.
-    pub(crate) fn read_size(&self) -> usize {
-        if self.map.is_some() { READ_MAPPED } else { READ_SYSCALL }
+    /// A reader of `len` bytes at `offset`.
+    pub(crate) fn reader(&self, offset: u64, len: u64) -> Reader<'_> {
+        let cached = || self.cached.get(&self.file, len)?.to_read(offset, len);
+        Reader { map: self.map.as_ref().or_else(cached), file: &self.file }
     }
 
     /// Writes the header in `scratch`, followed by the `part` of `source`. The checksums cover the bytes that were
-    /// stored. They do not cover the source, which another thread or process may change at any time.
+    /// stored. They do not cover the source, which another thread or process may change at any time. `has_hole` tells
+    /// whether a range of the file contains a segment of the index.
     pub(crate) fn write(
         &self,
+        has_hole: impl Fn(Range<u64>) -> bool,
         offset: u64,
         scratch: &mut Vec<u8>,
         source: Source<'_>,
         part: Range<u64>,
         (checksum, sums): (Checksum, &mut impl Extend<u8>),
     ) -> Result<()> {
-        match &self.map {
+        let len = scratch.len() as u64 + (part.end - part.start);
+        let cached = || {
+            let cached = self.cached.get(&self.file, len)?;
+            let is_whole = !has_hole(page_cache::chunks_around(offset, len));
+            is_whole.then(|| cached.to_write(&self.file, offset, len))?
+        };
+        let map = self.map.as_ref().or_else(cached);
+        match map {
             Some(map) if checksum == Checksum::Crc32c && Map::can_sum() => {
                 write_summed(map, offset, scratch, source, part, sums)
             }
-            _ => self.write_runs(offset, scratch, source, part, checksum.summing(sums)),
+            _ => self.write_runs(map, offset, scratch, source, part, checksum.summing(sums)),
         }
     }
 
     /// Writes in steps. The bytes of each step are copied to `scratch`, and the copy is summed.
     fn write_runs(
         &self,
+        map: Option<&Map>,
         mut offset: u64,
         scratch: &mut Vec<u8>,
         source: Source<'_>,
         mut part: Range<u64>,
         mut summing: Summing<'_, impl Extend<u8>>,
     ) -> Result<()> {
-        let step = if self.map.is_some() { WRITE_MAPPED } else { WRITE_SYSCALL };
+        let step = if map.is_some() { WRITE_MAPPED } else { WRITE_SYSCALL };
         while !part.is_empty() {
             let (header, len) = (scratch.len(), step.min(part.end - part.start));
-            self.write_run(offset, scratch, source, (part.start, len))?;
+            self.write_run(map, offset, scratch, source, (part.start, len))?;
             summing.add(&scratch[header..]);
             part.start += len;
             offset += scratch.len() as u64;
             scratch.clear();
         }
         summing.finish();
-        self.map.iter().for_each(Map::fence);
+        map.into_iter().for_each(Map::fence);
         Ok(())
     }
 
     /// Writes `scratch`, followed by `len` bytes of a source, which are appended to `scratch`.
     fn write_run(
         &self,
+        map: Option<&Map>,
         offset: u64,
         scratch: &mut Vec<u8>,
         source: Source<'_>,
         (from, len): (u64, u64),
     ) -> Result<()> {
-        let Some(map) = &self.map else {
+        let Some(map) = map else {
             source.visit(from, len, |piece| scratch.extend_from_slice(piece));
             let written = self.file.write_all_at(scratch, offset);
             return written.map_err(|error| Error::io("writing a segment", &error));
@@ -133,13 +150,7 @@ impl Data {
 
     /// Reads bytes at `offset` until `bytes` is full.
     pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        match &self.map {
-            Some(map) => map.read(offset, bytes).then_some(()).ok_or_else(out_of_bounds_error),
-            None => self
-                .file
-                .read_exact_at(bytes, offset)
-                .map_err(|error| Error::io("reading a segment", &error)),
-        }
+        Reader { map: self.map.as_ref(), file: &self.file }.read(offset, bytes)
     }
 
     /// Populates the page table for pages that are about to be written.
@@ -208,9 +219,48 @@ impl Data {
             .map_err(|error| Error::io("releasing a segment", &error))
     }
 
+    /// True if this process has found a part of a file on a disk in memory.
+    #[cfg(test)]
+    pub(crate) fn has_cached_chunks(&self) -> bool {
+        self.cached.get(&self.file, 0).is_some_and(CachedMap::has_cached_chunks)
+    }
+
     /// Waits until all written bytes are on the medium.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("syncing a segment", &error))
+    }
+}
+
+/// True if segments on a disk may be written through a mapping: without syncs, and if stray pointers of the host program
+/// may reach mapped pages of the pool.
+fn can_write_to_mapping(file: &File, superblock: &Superblock) -> bool {
+    superblock.medium == Medium::Block
+        && superblock.durability == Durability::Process
+        && !superblock.guarded
+        && CachedMap::can_write(file)
+}
+
+/// A reader of a part of a data file.
+pub(crate) struct Reader<'d> {
+    map: Option<&'d Map>,
+    file: &'d File,
+}
+
+impl Reader<'_> {
+    /// Number of bytes to read at a time.
+    pub(crate) fn step(&self) -> usize {
+        if self.map.is_some() { READ_MAPPED } else { READ_SYSCALL }
+    }
+
+    /// Reads bytes at `offset` until `bytes` is full.
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        match self.map {
+            Some(map) => map.read(offset, bytes).then_some(()).ok_or_else(out_of_bounds_error),
+            None => self
+                .file
+                .read_exact_at(bytes, offset)
+                .map_err(|error| Error::io("reading a segment", &error)),
+        }
     }
 }
 

@@ -184,11 +184,42 @@ impl Map {
 
     /// Asks the kernel to enter the pages at `offset` into the page table at once, which is several times cheaper than
     /// one fault per page. The request is for reading, since then the kernel also enters neighbouring pages, which is
-    /// twice as fast. The pages can still be written. Best effort: it fails on kernels before 5.14.
-    pub(crate) fn populate(&self, offset: u64, len: usize) {
-        if let Some(place) = self.address(offset, len) {
+    /// twice as fast. The pages can still be written. Returns false on errors and on kernels before 5.14.
+    pub(crate) fn populate(&self, offset: u64, len: usize) -> bool {
+        self.advise(offset, len, libc::MADV_POPULATE_READ)
+    }
+
+    /// Variant of [`Map::populate`] for bytes that are about to be written. Afterwards, writing to them causes no fault.
+    /// Pages that are not in memory are read. The range may begin and end inside a page.
+    pub(super) fn populate_to_write(&self, offset: u64, len: usize) -> bool {
+        let skipped = (offset % sys::page_bytes()) as usize;
+        self.advise(offset - skipped as u64, len + skipped, libc::MADV_POPULATE_WRITE)
+    }
+
+    /// Asks for huge pages where the mapping brings pages of the file into memory, and for no pages behind them. Best
+    /// effort.
+    pub(super) fn want_huge_pages(&self) {
+        self.advise(0, self.len, libc::MADV_HUGEPAGE);
+        self.advise(0, self.len, libc::MADV_RANDOM);
+    }
+
+    fn advise(&self, offset: u64, len: usize, advice: libc::c_int) -> bool {
+        self.address(offset, len).is_some_and(|place| {
             // SAFETY: the range is inside the mapping; the call changes no content.
-            unsafe { libc::madvise(place.cast(), len, libc::MADV_POPULATE_READ) };
+            unsafe { libc::madvise(place.cast(), len, advice) == 0 }
+        })
+    }
+
+    /// Bytes of pages that are not in memory, among up to [`HUGE_LEN`] bytes at `offset`, where a page begins.
+    pub(super) fn missing_bytes(&self, offset: u64, len: usize) -> usize {
+        let page = sys::page_bytes() as usize;
+        let mut pages = [0; HUGE_LEN / 4096];
+        let pages = &mut pages[..len.div_ceil(page)];
+        let Some(place) = self.address(offset, len) else { return len };
+        // SAFETY: the range is inside the mapping, and the kernel stores one byte for each of its pages.
+        match unsafe { libc::mincore(place.cast(), len, pages.as_mut_ptr()) } {
+            0 => pages.iter().filter(|&page| page & 1 == 0).count() * page,
+            _ => len,
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod huge;
 pub(crate) mod idle;
 pub(crate) mod lock;
 pub(crate) mod map;
+pub(crate) mod page_cache;
 pub(crate) mod pin;
 pub(crate) mod private_file;
 #[cfg(target_arch = "x86_64")]

@@ -37,18 +37,23 @@ const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// The file system of `file`.
 pub(crate) fn file_system(file: &File) -> io::Result<FileSystem> {
-    // SAFETY: `statfs` is plain data, for which all zeros is a valid value.
-    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is a local variable.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut info) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let magic = info.f_type as i64;
+    let magic = magic(file)?;
     if MEMORY.contains(&magic) {
         return Ok(FileSystem::Memory);
     }
     let network = NETWORK.iter().find(|(known, _)| *known == magic);
     Ok(network.map_or(FileSystem::Local, |(_, name)| FileSystem::Network(name)))
+}
+
+/// Magic number of the file system of `file`.
+fn magic(file: &File) -> io::Result<i64> {
+    // SAFETY: `statfs` is plain data, for which all zeros is a valid value.
+    let mut info: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open while `file` is borrowed, and `info` is a local variable.
+    match unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut info) } {
+        0 => Ok(info.f_type as i64),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Metadata of an open file.
@@ -127,6 +132,39 @@ pub(crate) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
         libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, len as libc::off_t)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Magic numbers of statfs(2) of file systems that write changed blocks to where they were, so that they need no space:
+/// ext4 and XFS. On XFS, this does not apply to blocks that files share.
+const IN_PLACE: [i64; 2] = [0xef53, 0x5846_5342];
+
+/// True if the file system of `file` overwrites blocks in place.
+pub(crate) fn overwrites_in_place(file: &File) -> io::Result<bool> {
+    Ok(IN_PLACE.contains(&magic(file)?))
+}
+
+/// True if nothing was ever written to a range of a file, so that it is read without access to the disk.
+///
+/// # Errors
+/// `Unsupported` or `InvalidInput` on file systems that cannot tell.
+pub(crate) fn is_unwritten(file: &File, part: &Range<u64>) -> io::Result<bool> {
+    // SAFETY: a call on an open descriptor that accesses no memory. No code uses the position that it changes.
+    let data = unsafe { libc::lseek(file.as_raw_fd(), part.start as libc::off_t, libc::SEEK_DATA) };
+    match io::Error::last_os_error() {
+        _ if data >= 0 => Ok(data as u64 >= part.end),
+        // There is no data up to the end of the file.
+        error if error.raw_os_error() == Some(libc::ENXIO) => Ok(true),
+        error => Err(error),
+    }
+}
+
+/// Milliseconds since the machine started, without suspensions. It takes some nanoseconds, and lags behind by some
+/// milliseconds.
+pub(crate) fn coarse_time_ms() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to a local variable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
 /// Page size of this machine, in bytes.

@@ -267,16 +267,18 @@ impl Target {
         if end > covered {
             return Err(self.damaged(key, "the location"));
         }
+        let verified = wanted / chunk * chunk..end.next_multiple_of(chunk).min(covered);
+        let data = self.data.reader(base + verified.start, verified.end - verified.start);
         let mut at = wanted;
         while at < end {
             let index = at / chunk;
             let from = index * chunk;
-            let whole_end = (from + self.data.read_size() as u64).min(covered);
+            let whole_end = (from + data.step() as u64).min(covered);
             let done = (at - wanted) as usize;
             if at == from && (end >= whole_end || end - from >= chunk) {
                 let run_end = if end >= whole_end { whole_end } else { end / chunk * chunk };
                 let place = &mut buffer[done..done + (run_end - at) as usize];
-                self.data.read(base + from, place)?;
+                data.read(base + from, place)?;
                 if self.verify(key, location, index, place).is_err() {
                     // Another thread may have changed the buffer of the caller, which is not damage.
                     self.reread(key, location, index, place)?;
@@ -285,7 +287,7 @@ impl Target {
             } else {
                 let chunk_end = (from + chunk).min(covered);
                 let mut bounce = vec![0; (chunk_end - from) as usize];
-                self.data.read(base + from, &mut bounce)?;
+                data.read(base + from, &mut bounce)?;
                 self.verify(key, location, index, &bounce)?;
                 let upto = chunk_end.min(end);
                 let part = &bounce[(at - from) as usize..(upto - from) as usize];

@@ -13,6 +13,7 @@ use crate::format::record::{Body, Location};
 use esker_types::ops::Source;
 use esker_types::{Checksum, Error, ErrorKind, Result};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// Writer of one operation to segments. If it is dropped without [`Writer::publish`], the appended bytes are freed.
@@ -163,7 +164,8 @@ impl<'t> Writer<'t> {
         let part = append.offset..append.offset + u64::from(append.len);
         let scratch = &mut self.slot.scratch;
         let summed = (append.checksum, &mut sums);
-        self.target.data.write(begin, scratch, append.source, part, summed)?;
+        let has_hole = |range: Range<u64>| self.target.has_index_segment(range);
+        self.target.data.write(has_hole, begin, scratch, append.source, part, summed)?;
         Ok(sums)
     }
 
@@ -220,6 +222,14 @@ impl Drop for Writer<'_> {
 }
 
 impl Target {
+    /// True if the index has the space of a segment in a range of the data file.
+    fn has_index_segment(&self, range: Range<u64>) -> bool {
+        let first = range.start / self.segment_bytes();
+        let end = range.end.div_ceil(self.segment_bytes()).min(self.segment_count().into());
+        (first..end)
+            .any(|number| self.shared().segment(number as u32).load() == SegmentState::Index)
+    }
+
     /// The segment table.
     pub(crate) fn table(&self) -> Segments<'_> {
         let (process, bytes) = (self.process(), self.segment_bytes());

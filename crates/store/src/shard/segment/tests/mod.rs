@@ -1,5 +1,6 @@
 //! Segments that another process owns, takes over, or is about to free.
 mod fill;
+mod mapped;
 mod reserve;
 
 use super::compact::{Headers, pieces};
