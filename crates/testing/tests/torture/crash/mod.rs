@@ -24,15 +24,14 @@ const SHAPE: Shape =
 
 /// Larger segments, so that processes find most pages of them in memory and write through a mapping.
 const MAPPED_SHAPE: Shape =
-    Shape { targets: 3, segments: 10, segment_bytes: 3 << 19, index_bytes: 3 << 20 };
+    Shape { targets: 3, segments: 12, segment_bytes: 3 << 19, index_bytes: 3 << 20 };
 
 /// Bytes that an empty pool must accept at once: about nine tenths of its capacity.
-fn usable(shape: Shape) -> u64 {
-    u64::from(shape.targets) * (shape.segments - 2) * shape.segment_bytes
-}
+const USABLE: u64 = 3 * 18 * (512 << 10);
+const MAPPED_USABLE: u64 = 3 * 8 * (3 << 19);
 
 struct Torture {
-    shape: Shape,
+    usable: u64,
     folder: Folder,
     pool: PathBuf,
     seed: u64,
@@ -44,12 +43,12 @@ struct Torture {
 }
 
 impl Torture {
-    fn new(pool_kind: PoolKind, shape: Shape, seed: u64) -> Self {
+    fn new(pool_kind: PoolKind, shape: Shape, usable: u64, seed: u64) -> Self {
         let folder = Folder::new(pool_kind);
         let pool = common::make(&folder, "pool", pool_kind, shape);
         let empty = space(&pool);
         let (random, models) = (Random::new(seed, 0), Vec::new());
-        Self { shape, folder, pool, seed, random, models, empty, kills: 0, acknowledged: 0 }
+        Self { usable, folder, pool, seed, random, models, empty, kills: 0, acknowledged: 0 }
     }
 
     fn run(&mut self, pool_kind: PoolKind, rounds: u64) {
@@ -149,7 +148,7 @@ impl Torture {
             let lost = empty.entries_free().saturating_sub(now.entries_free());
             assert!(lost <= 64 << 10, "index space is lost: {left:?}, was {:?}", self.empty);
         }
-        world::fill(&common::open(&self.pool), usable(self.shape)).expect("filling the empty pool");
+        world::fill(&common::open(&self.pool), self.usable).expect("filling the empty pool");
         world::clear(&common::open(&self.pool)).expect("deleting everything");
         self.models.clear();
     }
@@ -173,7 +172,7 @@ fn space(pool: &Path) -> Vec<Space> {
 }
 
 fn torture(pool_kind: PoolKind, rounds: u64) {
-    Torture::new(pool_kind, SHAPE, seed()).run(pool_kind, scaled(rounds));
+    Torture::new(pool_kind, SHAPE, USABLE, seed()).run(pool_kind, scaled(rounds));
 }
 
 #[test]
@@ -198,7 +197,8 @@ fn killed_on_disk() {
 
 #[test]
 fn killed_on_disk_with_mapped_segments() {
-    Torture::new(PoolKind::Disk, MAPPED_SHAPE, seed()).run(PoolKind::Disk, scaled(20));
+    let mut torture = Torture::new(PoolKind::Disk, MAPPED_SHAPE, MAPPED_USABLE, seed());
+    torture.run(PoolKind::Disk, scaled(20));
 }
 
 #[test]
