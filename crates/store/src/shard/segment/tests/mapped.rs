@@ -49,7 +49,8 @@ fn reused_segments_on_disk_have_new_values() {
         let (target, container) = (&*state.targets[0], container(&state));
         let reserved = blocks(&pool);
         for round in 0..6 {
-            let len = |number: u64| if number % 3 == 0 { LARGE } else { 5000 + 100 * round };
+            let len =
+                |number: u64| if number.is_multiple_of(3) { LARGE } else { 5000 + 100 * round };
             let numbers = || (round as u64..).take(12);
             numbers().for_each(|number| put(&state, &container, number, len(number)).unwrap());
             numbers().for_each(|number| expect(target, &container, number, len(number)));
