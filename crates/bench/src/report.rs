@@ -22,6 +22,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Version of the schema.
 pub const SCHEMA: u32 = 1;
 
+/// The commit that this program was built from, if it was in a repository.
+const COMMIT: Option<&str> = option_env!("BUILD_COMMIT");
+
+/// Version of this program, with its commit.
+#[must_use]
+pub fn build() -> String {
+    let commit = COMMIT.map_or(String::new(), |commit| format!(" ({commit})"));
+    format!("{}{commit}", env!("CARGO_PKG_VERSION"))
+}
+
 /// The report of one call of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -40,7 +50,7 @@ pub struct Report {
 pub struct Settings {
     /// Version of Esker.
     pub version: String,
-    /// Commit it was built from, if known.
+    /// Commit it was built from, as `git describe` names it.
     pub commit: Option<String>,
     /// Seed of the payload.
     pub seed: u64,
@@ -66,7 +76,7 @@ impl Settings {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            commit: option_env!("ESKER_COMMIT").map(str::to_owned),
+            commit: COMMIT.map(str::to_owned),
             seed,
             unix_time_s: now.as_secs(),
             options: match options {
