@@ -87,7 +87,7 @@ impl Mdtest {
         };
         common.run(work, |systems, note| {
             let mut outcome = plan.run(&setting, systems, note)?;
-            outcome.settings.options.insert("folder".to_owned(), name);
+            outcome.settings.options.insert("folder".to_owned(), name.clone());
             Ok(outcome)
         })
     }

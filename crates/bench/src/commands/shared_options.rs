@@ -50,7 +50,7 @@ pub(super) struct Common {
 #[derive(Args)]
 struct DfsArgs {
     /// Pool of -a DFS [default: a temporary pool]
-    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages", "no_write_buffer"])]
+    #[arg(long = "dfs.pool", value_name = "POOL", conflicts_with_all = ["path", "targets", "huge_pages", "no_write_buffer", "nodes"])]
     pool: Option<String>,
     /// Container of -a DFS [default: a temporary container]
     #[arg(long = "dfs.cont", value_name = "CONT", requires = "pool")]
@@ -64,9 +64,17 @@ struct DfsArgs {
     /// Object class of directories in a temporary container [default: as DFS chooses]
     #[arg(long = "dfs.dir_oclass", value_name = "CLASS")]
     dir_class: Option<String>,
+    /// Create the temporary pool over this number of nodes, or several numbers, separated by commas: their engines all run
+    /// on this machine, and files are accessed through them only, as from another node
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "no_write_buffer")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=NODES_MAX))]
+    nodes: Vec<u32>,
     #[command(flatten)]
     own: OwnPool,
 }
+
+/// Most engines of one pool on this machine.
+const NODES_MAX: i64 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ApiArg {
@@ -106,17 +114,45 @@ impl Common {
     pub(super) fn run(
         &self,
         work: Work,
-        measure: impl FnOnce(&FileSystems, Note<'_>) -> Result<Outcome>,
+        measure: impl Fn(&FileSystems, Note<'_>) -> Result<Outcome>,
     ) -> Result<Answer> {
         self.json.check()?;
         let bar = Bar::spinner();
+        let nodes = match self.dfs.nodes.as_slice() {
+            [] => vec![None],
+            nodes => nodes.iter().copied().map(Some).collect(),
+        };
+        let mut outcomes = Vec::new();
+        for nodes in nodes {
+            outcomes
+                .push((nodes, self.outcome(&work, nodes, &measure, &mut |what| bar.say(what))?));
+        }
+        drop(bar);
+        let texts = outcomes.iter().map(|(nodes, outcome)| match nodes {
+            Some(nodes) => format!("Pool over {nodes} nodes\n{outcome}"),
+            None => outcome.to_string(),
+        });
+        let text = texts.collect::<Vec<_>>().join("\n\n");
+        self.json.answer_with(json!(Outcome::report_of_nodes(&outcomes)), text)
+    }
+
+    /// Measures a pool over this number of nodes, or a pool of this node if there is none.
+    fn outcome(
+        &self,
+        work: &Work,
+        nodes: Option<u32>,
+        measure: &impl Fn(&FileSystems, Note<'_>) -> Result<Outcome>,
+        note: Note<'_>,
+    ) -> Result<Outcome> {
         let subject = match self.api {
-            ApiArg::Posix if self.dfs.own.no_write_buffer => return Err(buffer_needs_dfs()),
+            ApiArg::Posix if nodes.is_some() => return Err(needs_dfs("--nodes", "be over nodes")),
+            ApiArg::Posix if self.dfs.own.no_write_buffer => {
+                return Err(needs_dfs("--no-write-buffer", "have a write buffer"));
+            }
             ApiArg::Posix => Subject::Posix { folder: work.folder.clone(), cleared: work.cleared },
-            ApiArg::Dfs => Subject::Dfs(self.dfs.subject(&work)?),
+            ApiArg::Dfs => Subject::Dfs(DfsSubject { nodes, ..self.dfs.subject(work)? }),
         };
         let beside = Baselines { nothing: self.alone, ..self.beside.clone() };
-        let note: Note<'_> = &mut |what| bar.say(what);
         let systems = FileSystems::new(&subject, &beside, note)?;
         let mut outcome = measure(&systems, note)?;
         if let (name, Some(options)) = &work.genuine
@@ -127,8 +163,7 @@ impl Common {
                 Err(why) => outcome.missing.push(why),
             }
         }
-        drop(bar);
-        self.json.answer_with(json!(outcome.report()), outcome.to_string())
+        Ok(outcome)
     }
 }
 
@@ -142,7 +177,7 @@ impl DfsArgs {
             ..NewDfs::default()
         };
         Ok(DfsSubject {
-            engine: false,
+            nodes: None,
             pool: self.pool.clone(),
             container: self.container.clone(),
             folder: work.folder.to_string_lossy().into_owned(),
@@ -154,8 +189,8 @@ impl DfsArgs {
     }
 }
 
-fn buffer_needs_dfs() -> Error {
-    let message = "--no-write-buffer: only -a DFS creates a pool, which could have a write buffer: add -a DFS";
+fn needs_dfs(option: &str, what: &str) -> Error {
+    let message = format!("{option}: only -a DFS creates a pool, which could {what}: add -a DFS");
     Error::new(esker::types::ErrorKind::Invalid, message)
 }
 

@@ -6,12 +6,14 @@ use esker_cli::units::Bytes;
 use esker_store::PoolSpec;
 use esker_types::Result;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// A pool whose engines all run on this machine. It is destroyed, and its engines end, when this value is dropped. If
 /// this process dies, the engines end once the directory with their pools is removed.
 pub(crate) struct Served {
     runner: Runner,
     url: String,
+    start_s: f64,
 }
 
 impl Served {
@@ -21,9 +23,15 @@ impl Served {
         let size = Bytes(spec.size_bytes);
         note(&format!("creating a pool in {folder}: engines: {nodes}, each with {size}"));
         let runner = Runner::new(PathBuf::new(), Vec::new())?;
+        let start = Instant::now();
         runner.run(&words(spec, &folder, nodes))?;
         let url = format!("nodes:{folder}/{}.map", spec.label);
-        Ok(Self { runner, url })
+        Ok(Self { runner, url, start_s: start.elapsed().as_secs_f64() })
+    }
+
+    /// Time that the command took which created the pool and started its engines, in seconds.
+    pub(crate) fn start_s(&self) -> f64 {
+        self.start_s
     }
 
     /// URL of the pool.

@@ -83,10 +83,11 @@ impl Run {
         self.parallel.as_ref()?.class_kv.as_deref()
     }
 
-    /// See [`crate::parallel::Parallel::server_nodes`].
+    /// Nodes of the pool; none if it is not over nodes.
     #[must_use]
     pub fn server_nodes(&self) -> Option<u32> {
-        self.parallel.as_ref()?.server_nodes
+        let parallel = self.parallel.as_ref().and_then(|parallel| parallel.server_nodes);
+        parallel.or_else(|| self.repeated.as_ref()?.server_nodes)
     }
 
     /// See [`crate::parallel::Parallel::run`].

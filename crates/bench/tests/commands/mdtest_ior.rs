@@ -56,6 +56,29 @@ fn mdtest_counts_what_it_does() {
 }
 
 #[test]
+fn files_over_nodes_are_measured_through_engines() {
+    let site = Site::in_memory();
+    let dir = site.dir.display().to_string();
+    let nodes = ["-a", "DFS", "--path", &dir, "--nodes", "1,2"];
+    for work in [
+        &["mdtest", "-n", "10", "-F", "-d", "/md"][..],
+        &["ior", "-t", "4k", "-b", "8k", "-o", "/f"],
+    ] {
+        let (text, report) = bench(&site, &[work, &nodes].concat());
+        assert!(text.contains("Pool over 1 nodes") && text.contains("Pool over 2 nodes"), "{text}");
+        let runs = report["runs"].as_array().unwrap();
+        let of = |count: u64| runs.iter().filter(|run| run["server_nodes"] == json!(count)).count();
+        assert_eq!((of(1), of(2)), (runs.len() / 2, runs.len() / 2));
+        let starts = report["settings"]["start_s"].as_array().unwrap();
+        assert!(starts.iter().all(|start| start["seconds"].as_f64().unwrap() > 0.0));
+        assert_eq!(starts.len(), 2);
+    }
+    let posix = site.failure(&["bench", "ior", "-o", "/dev/shm/x", "--nodes", "2"]);
+    assert!(posix["error"]["message"].as_str().unwrap().contains("add -a DFS"), "{posix}");
+    assert!(left(&site, &[]).is_empty());
+}
+
+#[test]
 fn phases_of_several_runs_follow_each_other() {
     let site = Site::in_memory();
     let dir = site.dir.join("tree").display().to_string();

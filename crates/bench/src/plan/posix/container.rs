@@ -25,8 +25,8 @@ pub struct DfsSubject {
     pub new: NewDfs,
     /// Options of a new pool.
     pub own: OwnPool,
-    /// Access a temporary pool through an engine only, as on another node.
-    pub engine: bool,
+    /// Nodes of a temporary pool, which is accessed through engines of this machine only, as from another node.
+    pub nodes: Option<u32>,
     /// Bytes in the files of all processes together.
     pub bytes: u64,
     /// Files and directories of all processes together.
@@ -41,7 +41,7 @@ pub(super) struct OpenContainer {
     label: String,
     made: bool,
     /// Dropped last: it destroys the pool.
-    _served: Option<Served>,
+    served: Option<Served>,
 }
 
 /// Smallest chunk that counts as an additional index entry.
@@ -63,7 +63,7 @@ impl OpenContainer {
             let new = NewContainer::named(&label);
             Dfs::create_container(&pool, &new, &subject.new)?;
         }
-        Ok((Self { pool, url, medium, label, made, _served: served }, scratch))
+        Ok((Self { pool, url, medium, label, made, served }, scratch))
     }
 
     pub(super) fn location(&self, folder: &str) -> FileLocation {
@@ -90,6 +90,11 @@ impl OpenContainer {
         write_buffer(&self.url).unwrap_or(None)
     }
 
+    /// Time until the engines of a temporary pool had started, in seconds.
+    pub(super) fn start_s(&self) -> Option<f64> {
+        self.served.as_ref().map(Served::start_s)
+    }
+
     pub(super) fn medium(&self) -> &Path {
         &self.medium
     }
@@ -108,15 +113,15 @@ impl OpenContainer {
 impl DfsSubject {
     /// The name of the pool; a temporary one is created.
     fn pool(&self, note: Note<'_>) -> Result<(String, Option<Served>, Option<Scratch>)> {
-        match (&self.pool, self.engine) {
+        match (&self.pool, self.nodes) {
             (Some(name), _) => Ok((name.clone(), None, None)),
-            (None, false) => {
+            (None, None) => {
                 let scratch = Scratch::new(&self.own.folder, &self.spec(), note)?;
                 Ok((scratch.url(), None, Some(scratch)))
             }
-            (None, true) => {
+            (None, Some(nodes)) => {
                 let scratch = Scratch::folder(&self.own.folder)?;
-                let served = Served::new(scratch.path(), &self.spec(), 1, note)?;
+                let served = Served::new(scratch.path(), &self.spec(), nodes, note)?;
                 Ok((served.url(), Some(served), Some(scratch)))
             }
         }
@@ -127,7 +132,13 @@ impl DfsSubject {
         let targets = self.own.targets.unwrap_or(cores.clamp(2, 8) as u32);
         let chunks = self.bytes / CHUNK_ENTRIES_MIN_BYTES.min(self.new.chunk_size).max(1);
         let entries = (self.entries + chunks).saturating_mul(2);
-        OwnPool { targets: Some(targets), ..self.own.clone() }.spec(self.bytes, entries)
+        // Nodes do not hold exactly the same share.
+        let share = |all: u64| match self.nodes {
+            Some(nodes) if nodes > 1 => all.saturating_mul(2) / u64::from(nodes),
+            _ => all,
+        };
+        OwnPool { targets: Some(targets), ..self.own.clone() }
+            .spec(share(self.bytes), share(entries))
     }
 }
 

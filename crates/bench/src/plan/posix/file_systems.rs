@@ -9,6 +9,7 @@ use crate::processes::{Launcher, WorkerKind};
 use crate::report::Settings;
 use esker::names::NODE_VARIABLE;
 use esker_cli::mounts::{Media, Mount};
+use esker_cli::units::rounded;
 use esker_types::{Error, Result};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -105,7 +106,7 @@ impl FileSystems {
     fn of_container(subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(subject, note)?;
         let (location, about) = (container.location(&subject.folder), container.about());
-        let through = subject.engine.then(|| (NODE_VARIABLE.to_owned(), "none".to_owned()));
+        let through = subject.nodes.map(|_| (NODE_VARIABLE.to_owned(), "none".to_owned()));
         let mut launcher = Launcher::for_kind(WorkerKind::Posix)?;
         launcher.variables.extend(through);
         let system = FileSystem { name: "DFS".to_owned(), about, location, launcher };
@@ -124,6 +125,9 @@ impl FileSystems {
         let mut settings = Settings::new(seed, options.clone());
         if let Some(has_buffer) = self.container.as_ref().and_then(OpenContainer::write_buffer) {
             settings.options.insert("write_buffer".to_owned(), json!(has_buffer));
+        }
+        if let Some(start_s) = self.container.as_ref().and_then(OpenContainer::start_s) {
+            settings.options.insert("start_s".to_owned(), json!(rounded(start_s)));
         }
         settings
     }
@@ -192,6 +196,11 @@ fn disk_folder() -> Option<PathBuf> {
     let here = std::env::current_dir().ok();
     let candidates = [Some(std::env::temp_dir()), Some("/var/tmp".into()), here];
     candidates.into_iter().flatten().find(|folder| is_on_medium(folder, Media::Block))
+}
+
+/// A directory on a disk for one in memory, and in memory for others; none if there is no such medium.
+pub(crate) fn second_medium(folder: &Path) -> Option<PathBuf> {
+    if is_on_medium(folder, Media::Memory) { disk_folder() } else { memory_folder() }
 }
 
 fn is_on_medium(folder: &Path, media: Media) -> bool {

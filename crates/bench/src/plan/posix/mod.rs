@@ -10,6 +10,7 @@ mod table;
 mod through;
 
 pub use container::DfsSubject;
+pub(crate) use file_systems::second_medium;
 pub use file_systems::{Baselines, FileSystem, FileSystems, Subject};
 pub use genuine::Genuine;
 pub use ior::IorPlan;

@@ -6,6 +6,7 @@ use crate::metrics::Statistics;
 use crate::report::{Report, Run, RunName, Settings};
 use esker_cli::units::{per_second, rounded};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// One phase of one iteration on one system.
@@ -106,6 +107,7 @@ impl Line {
             rate: Statistics::rounded(&self.rates(system)),
             ratio_to: others.filter_map(ratio).collect(),
             repeats: samples.map(Repeat::from).collect(),
+            server_nodes: None,
         };
         Run { repeated: Some(Box::new(repeated)), ..Run::new(name, &self.tally(system), limit) }
     }
@@ -162,6 +164,9 @@ pub struct Repeated {
     /// Each iteration.
     #[serde(default)]
     pub repeats: Vec<Repeat>,
+    /// Nodes of a pool over nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_nodes: Option<u32>,
 }
 
 /// One iteration.
@@ -189,6 +194,31 @@ impl Outcome {
         let measured = pairs.filter(|(line, system)| !line.rates(*system).is_empty());
         let runs = measured.map(|(line, system)| self.run(line, system)).collect();
         Report::new(self.host.clone(), self.settings.clone(), runs)
+    }
+
+    /// The report of several pools, which differ in their numbers of nodes.
+    #[must_use]
+    pub fn report_of_nodes(outcomes: &[(Option<u32>, Self)]) -> Option<Report> {
+        let reports = outcomes.iter().map(|(nodes, outcome)| {
+            let mut report = outcome.report();
+            let first = outcome.systems.first().map_or("", |system| &system.name);
+            for run in report.runs.iter_mut().filter(|run| run.store == first) {
+                run.repeated.iter_mut().for_each(|repeated| repeated.server_nodes = *nodes);
+            }
+            report
+        });
+        let starts = outcomes.iter().filter_map(|(nodes, outcome)| {
+            Some(json!({"nodes": nodes, "seconds": outcome.settings.options.get("start_s")?}))
+        });
+        let starts: Vec<_> = starts.collect();
+        let mut all = reports.reduce(|mut all, report| {
+            all.runs.extend(report.runs);
+            all
+        })?;
+        if !starts.is_empty() {
+            all.settings.options.insert("start_s".to_owned(), json!(starts));
+        }
+        Some(all)
     }
 
     fn run(&self, line: &Line, system: usize) -> Run {

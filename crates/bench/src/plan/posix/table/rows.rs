@@ -57,30 +57,15 @@ const LATENCY_GOAL_US: f64 = 10.0;
 /// Goal for a shared file: its rate over that of one file per process.
 const SHARED_GOAL: f64 = 0.9;
 
-/// Goals of `esker run` on a pool that clients access through one engine.
-const ENGINE_GOALS: [(&str, f64); 4] = [
-    ("create, one directory", 0.1),
-    ("stat", 0.085),
-    ("8 KiB write, own file", 0.025),
-    ("1 MiB write, own file", 0.5),
-];
-
-/// Builds all rows. With `engine`, clients accessed the pool through an engine.
+/// Builds all rows. There are goals for local pools only: with `engine`, clients accessed the pool through an engine.
 pub(super) fn all_rows(outcomes: &[Outcome], engine: bool) -> Vec<Row> {
-    let mut rows = of_local(outcomes);
-    for row in rows.iter_mut().filter(|_| engine) {
-        let goals = ENGINE_GOALS.into_iter().filter(|(work, _)| *work == row.work);
-        row.goals = goals.map(|(_, goal)| ("run".to_owned(), goal)).collect();
-    }
-    rows
-}
-
-fn of_local(outcomes: &[Outcome]) -> Vec<Row> {
     let rates = RATES.iter().filter_map(|rate| rate.row(outcomes));
     let latencies = LATENCIES
         .iter()
         .filter_map(|&(work, outcome, phase)| latency(work, outcomes.get(outcome)?, phase));
-    rates.chain(shared(outcomes)).chain(latencies).collect()
+    let mut rows: Vec<_> = rates.chain(shared(outcomes)).chain(latencies).collect();
+    rows.iter_mut().filter(|_| engine).for_each(|row| row.goals.clear());
+    rows
 }
 
 fn line<'o>(outcome: &'o Outcome, phase: &str) -> Option<&'o Line> {
