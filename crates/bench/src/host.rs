@@ -34,7 +34,7 @@ impl Host {
             cpu: cpu_in(&read("/proc/cpuinfo")),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            memory_bytes: memory_in(&read("/proc/meminfo")),
+            memory_bytes: memory_in(&read("/proc/meminfo"), "MemTotal"),
             medium: mount.media().name().to_owned(),
             file_system: mount.sort,
         })
@@ -58,9 +58,14 @@ fn cpu_in(text: &str) -> String {
     name.unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
-fn memory_in(text: &str) -> u64 {
-    let total = text.lines().find_map(|line| value_of(line, "MemTotal"));
-    let kib = total.and_then(|total| total.split(' ').next()?.parse::<u64>().ok());
+/// Memory that programs could get.
+pub(crate) fn available_memory_bytes() -> u64 {
+    memory_in(&read("/proc/meminfo"), "MemAvailable")
+}
+
+fn memory_in(text: &str, name: &str) -> u64 {
+    let size = text.lines().find_map(|line| value_of(line, name));
+    let kib = size.and_then(|size| size.split(' ').next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }
 
@@ -78,8 +83,8 @@ mod tests {
     fn kernel_tables_are_parsed() {
         assert_eq!(cpu_in("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), "Some CPU @ 2 GHz");
         assert_eq!(cpu_in("processor\t: 0\n"), std::env::consts::ARCH);
-        assert_eq!(memory_in("MemFree: 1 kB\nMemTotal:       2048 kB\n"), 2 << 20);
-        assert_eq!(memory_in(""), 0);
+        assert_eq!(memory_in("MemFree: 1 kB\nMemTotal:       2048 kB\n", "MemTotal"), 2 << 20);
+        assert_eq!(memory_in("", "MemTotal"), 0);
     }
 
     #[test]

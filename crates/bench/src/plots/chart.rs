@@ -1,10 +1,9 @@
 //! Charts of lines or bars: one or more panels side by side with one vertical axis, drawn by `plotters`.
-use crate::plots::words::short;
+use crate::plots::words::{capital, short};
 use esker_types::{Error, ErrorKind, Result};
 use minijinja::HtmlEscape;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-use plotters::coord::types::RangedCoordf64;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -13,16 +12,34 @@ use std::ops::Range;
 /// Width of every figure in pixels.
 pub const WIDTH: u32 = 860;
 
-/// The colours of Okabe and Ito, which are distinguishable with any colour vision, without yellow, which is hard to see
-/// on paper. The page's style sheet maps them to lighter ones for dark screens.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0xd5, 0x5e, 0x00),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xcc, 0x79, 0xa7),
-    RGBColor(0xe6, 0x9f, 0x00),
-    RGBColor(0x56, 0xb4, 0xe9),
+/// Colours of a system.
+const SHADES: usize = 3;
+
+/// Colours of systems, each with a lighter and a darker shade, from those of Okabe and Ito, which are distinguishable with
+/// any colour vision. Labels that begin with a name have the colours of its system. The page's style sheet maps them to
+/// lighter ones for dark screens.
+const SYSTEMS: [(&str, [RGBColor; SHADES]); 5] = [
+    (
+        "esker native nodes DFS tensor run mount rados daos",
+        [RGBColor(0x00, 0x72, 0xb2), RGBColor(0x56, 0xb4, 0xe9), RGBColor(0x00, 0x3d, 0x66)],
+    ),
+    ("posix", [RGBColor(0xd5, 0x5e, 0x00), RGBColor(0xf2, 0xa0, 0x5f), RGBColor(0x80, 0x38, 0x00)]),
+    (
+        "tmpfs new files file",
+        [RGBColor(0x00, 0x9e, 0x73), RGBColor(0x66, 0xcc, 0xb0), RGBColor(0x00, 0x55, 0x3e)],
+    ),
+    (
+        "ext4 xfs btrfs zfs overlay ext4-2 xfs-2",
+        [RGBColor(0xcc, 0x79, 0xa7), RGBColor(0xe8, 0xbb, 0xd3), RGBColor(0x80, 0x3c, 0x60)],
+    ),
+    ("HDF5", [RGBColor(0xe6, 0x9f, 0x00), RGBColor(0xf5, 0xcf, 0x7a), RGBColor(0x8a, 0x60, 0x00)]),
+];
+/// Colours of everything else.
+const COLOURS: [RGBColor; 4] = [
     RGBColor(0x1a, 0x1a, 0x1b),
+    RGBColor(0x8a, 0x5f, 0xbf),
+    RGBColor(0x7d, 0x7a, 0x1f),
+    RGBColor(0x4d, 0x8a, 0x99),
 ];
 pub(crate) const GREY: RGBColor = RGBColor(0x6b, 0x6b, 0x6b);
 const INK: RGBColor = RGBColor(0x1a, 0x1a, 0x1a);
@@ -68,12 +85,22 @@ const LEGEND_KEY: i32 = 34;
 /// Share of a category that its bars take, and the widest bar in pixels.
 const FILLED: f64 = 0.8;
 const BAR_WIDTH_MAX: f64 = 46.0;
-/// Numbers above bars need this much width.
-const NUMBER_WIDTH: f64 = 28.0;
+/// Size of numbers above bars, as a share of other text.
+const NUMBER_SIZE: f64 = 0.85;
+/// If the least value is below this share of the greatest, the vertical axis is logarithmic: on a linear one, the point
+/// would lie at zero.
+const LINEAR_MIN: f64 = 0.04;
+/// About as many labels has the vertical axis.
+const LABELS: f64 = 6.0;
+/// Names below an axis that are longer than this together are replaced by numbers.
+const NAMES_MAX: usize = 50;
+/// Text stays legible where a line crosses it.
+const HALO: &str =
+    "<style>text{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}</style>";
 
 pub(crate) type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 pub(crate) type Drawn<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
-type Plane<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Ticked, RangedCoordf64>>;
+type Plane<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Ticked, Ticked>>;
 
 /// A range of numbers that is labelled at given places.
 pub(crate) struct Ticked {
@@ -104,52 +131,68 @@ impl Ranged for Ticked {
 /// Style of a series. The limit of the medium is a dashed grey line without markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    index: Option<usize>,
+    /// Its system, if it has one, and its number among the series of this system.
+    place: Option<(Option<usize>, usize)>,
 }
 
 /// The style of the limit of the medium.
-pub const LIMIT: Style = Style { index: None };
+pub const LIMIT: Style = Style { place: None };
 
 impl Style {
-    /// The style of the n-th series, from 0. Beyond seven, colours return with other dashes and markers.
+    /// The style of the n-th series that belongs to no system, from 0.
     #[must_use]
     pub fn from_index(index: usize) -> Self {
-        Self { index: Some(index) }
+        Self { place: Some((None, index)) }
     }
 
     pub(crate) fn colour(self) -> RGBColor {
-        self.index.map_or(GREY, |index| COLOURS[index % COLOURS.len()])
+        match self.place {
+            None => GREY,
+            Some((None, index)) => COLOURS[index % COLOURS.len()],
+            Some((Some(system), index)) => SYSTEMS[system].1[index % SHADES],
+        }
+    }
+
+    /// Number of the dashes and of the marker. They change when colours return.
+    fn turned(self) -> Option<usize> {
+        let (_, index) = self.place?;
+        Some((index + index / DASHES.len()) % DASHES.len())
     }
 
     fn dashes(self) -> (u32, u32) {
-        self.index.map_or((4, 4), |index| DASHES[turned(index)])
+        self.turned().map_or((4, 4), |index| DASHES[index])
     }
 
     fn marker(self) -> &'static [(i32, i32)] {
-        self.index.map_or(&[], |index| MARKERS[turned(index)])
+        self.turned().map_or(&[], |index| MARKERS[index])
     }
 
     fn density(self) -> f64 {
-        self.index.map_or(0.0, |index| DENSITIES[turned(index) % DENSITIES.len()])
+        let (_, index) = self.place.unwrap_or_default();
+        DENSITIES[index / SHADES % DENSITIES.len()]
     }
 }
 
-fn turned(index: usize) -> usize {
-    (index + index / COLOURS.len()) % COLOURS.len()
-}
-
-/// Gives each label a style of its own, the same in all charts.
+/// Gives each label a style of its own, the same in all charts. All labels of a system have its colour.
 #[derive(Clone, Debug, Default)]
-pub struct Palette(Vec<String>);
+pub struct Palette(Vec<(Option<usize>, String)>);
 
 impl Palette {
-    /// The style of a label.
+    /// The style of a label that names its system, if it has one.
     pub fn style(&mut self, label: &str) -> Style {
-        let known = self.0.iter().position(|name| name == label);
-        Style::from_index(known.unwrap_or_else(|| {
-            self.0.push(label.to_owned());
-            self.0.len() - 1
-        }))
+        self.style_of(label, label)
+    }
+
+    /// The style of a label of a system.
+    pub fn style_of(&mut self, system: &str, label: &str) -> Style {
+        let name = system.trim_start_matches("times ").split([' ', ',']).next().unwrap_or_default();
+        let system = SYSTEMS.iter().position(|(names, _)| names.split(' ').any(|one| one == name));
+        let key = (system, label.to_owned());
+        if !self.0.contains(&key) {
+            self.0.push(key.clone());
+        }
+        let mut same = self.0.iter().filter(|(other, _)| *other == system);
+        Style { place: Some((system, same.position(|one| *one == key).unwrap_or(0))) }
     }
 }
 
@@ -205,7 +248,7 @@ pub enum Axis {
     Categories,
 }
 
-/// A chart. The vertical axis begins at 0 and is the same for all panels.
+/// A chart. The vertical axis is the same for all panels. It begins at 0, or is logarithmic if values are far apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
     /// Title.
@@ -220,6 +263,63 @@ pub struct Chart {
     pub ticks: Vec<(f64, String)>,
     /// Panels from left to right.
     pub panels: Vec<Panel>,
+}
+
+/// The vertical axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Scale {
+    low: f64,
+    high: f64,
+    is_log: bool,
+}
+
+impl Scale {
+    /// The axis for these values.
+    fn for_values(values: impl Iterator<Item = f64>) -> Self {
+        let positive = values.filter(|value| value.is_finite() && *value > 0.0);
+        let ends = positive.fold(None, |ends: Option<(f64, f64)>, value| {
+            Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+        });
+        let (low, high) = ends.unwrap_or((1.0, 1.0));
+        match low < LINEAR_MIN * high {
+            true => Self { low: low / 2.0, high: high * 1.8, is_log: true },
+            false => Self { low: 0.0, high: high * 1.1, is_log: false },
+        }
+    }
+
+    /// Place of a value.
+    fn place(self, value: f64) -> f64 {
+        if self.is_log { value.max(self.low).ln() } else { value }
+    }
+
+    fn value(self, place: f64) -> f64 {
+        if self.is_log { place.exp() } else { place }
+    }
+
+    /// Round numbers on the axis: multiples of one, or 1, 2 and 5 of each power of ten.
+    fn ticks(self) -> Vec<f64> {
+        let power = |number: f64| 10f64.powf(number.log10().floor());
+        if !self.is_log {
+            let rough = self.high / LABELS;
+            let factors = [1.0, 2.0, 5.0, 10.0];
+            let round = factors.map(|factor| factor * power(rough));
+            let step = round.into_iter().find(|step| *step >= rough).unwrap_or(rough);
+            return (0..)
+                .map(|index| f64::from(index) * step)
+                .take_while(|at| *at <= self.high)
+                .collect();
+        }
+        let decades = (self.high / self.low).log10();
+        let factors: &[f64] = if decades > LABELS / 2.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+        let powers = (0..=decades.ceil() as i32).map(|index| power(self.low) * 10f64.powi(index));
+        let all = powers.flat_map(|power| factors.iter().map(move |factor| factor * power));
+        all.filter(|value| (self.low..=self.high).contains(value)).collect()
+    }
+
+    fn axis(self) -> Ticked {
+        let ticks = self.ticks().into_iter().map(|value| self.place(value)).collect();
+        Ticked { range: self.place(self.low)..self.place(self.high), ticks }
+    }
 }
 
 impl Chart {
@@ -242,6 +342,20 @@ impl Chart {
                 .zip(&self.panels)
                 .try_for_each(|(area, panel)| self.draw_panel(area, panel))
         })
+    }
+
+    /// Replaces names that would not fit below the axis by numbers. Returns the sentence that explains them.
+    pub(crate) fn number_long_names(&mut self) -> String {
+        let length: usize = self.ticks.iter().map(|(_, name)| name.chars().count()).sum();
+        if self.axis != Axis::Categories || length * self.panels.len() <= 2 * NAMES_MAX {
+            return String::new();
+        }
+        let label = |(index, (_, name)): (usize, &mut (f64, String))| {
+            let number = (index + 1).to_string();
+            format!("{number} {}", std::mem::replace(name, number.clone()))
+        };
+        let labels: Vec<_> = self.ticks.iter_mut().enumerate().map(label).collect();
+        format!(" {}: {}.", capital(&self.x_label), labels.join("; "))
     }
 
     /// All series of all panels.
@@ -286,6 +400,7 @@ impl Chart {
         let width = f64::from(area.dim_in_pixel().0) - 80.0;
         let ticks = self.labels_that_fit(width / (right - left));
         let places = ticks.iter().map(|(place, _)| *place).collect();
+        let scale = self.scale();
         let name = |place: &f64| {
             ticks
                 .iter()
@@ -297,39 +412,31 @@ impl Chart {
             .margin_right(14)
             .x_label_area_size(50)
             .y_label_area_size(66)
-            .build_cartesian_2d(
-                Ticked { range: left..right, ticks: places },
-                0.0..self.greatest() * 1.08,
-            )?;
+            .build_cartesian_2d(Ticked { range: left..right, ticks: places }, scale.axis())?;
         plane
             .configure_mesh()
             .disable_x_mesh()
             .light_line_style(TRANSPARENT)
             .bold_line_style(GRID)
             .axis_style(INK)
-            .y_labels(7)
             .label_style(text_style(TEXT))
             .axis_desc_style(text_style(TEXT))
             .x_desc(&self.x_label)
             .y_desc(&self.y_label)
             .x_label_formatter(&name)
-            .y_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|place| short(scale.value(*place)))
             .draw()?;
         match self.axis {
-            Axis::Categories => draw_bars(&mut plane, panel, width / (right - left)),
+            Axis::Categories => draw_bars(&mut plane, panel, scale, width / (right - left)),
             _ => {
                 panel.series.iter().rev().try_for_each(|series| self.draw_line(&mut plane, series))
             }
         }
     }
 
-    fn greatest(&self) -> f64 {
+    fn scale(&self) -> Scale {
         let points = self.series().flat_map(|series| &series.points);
-        let greatest = points
-            .map(|point| point.high.max(point.y))
-            .filter(|y| y.is_finite())
-            .fold(0.0, f64::max);
-        if greatest > 0.0 { greatest } else { 1.0 }
+        Scale::for_values(points.flat_map(|point| [point.y, point.high]))
     }
 
     /// Place of a value on the horizontal axis.
@@ -362,12 +469,13 @@ impl Chart {
     }
 
     fn draw_line(&self, plane: &mut Plane<'_, '_>, series: &Series) -> Drawn {
-        let style = series.style;
-        let place = |point: &Point| (self.place(point.x), point.y);
+        let (style, scale) = (series.style, self.scale());
+        let place = |point: &Point| (self.place(point.x), scale.place(point.y));
         plane.draw_series([line(series.points.iter().map(place).collect(), style)])?;
         let spread = series.points.iter().filter(|point| style != LIMIT && point.high > point.low);
-        plane
-            .draw_series(spread.map(|point| whisker(self.place(point.x), point, style.colour())))?;
+        plane.draw_series(
+            spread.map(|point| whisker(self.place(point.x), point, scale, style.colour())),
+        )?;
         plane.draw_series(
             series.points.iter().map(|point| EmptyElement::at(place(point)) + marker(style)),
         )?;
@@ -375,26 +483,35 @@ impl Chart {
     }
 }
 
-/// Bars of all series of a panel; the limit is a line across each category.
-fn draw_bars(plane: &mut Plane<'_, '_>, panel: &Panel, pixels: f64) -> Drawn {
+/// Bars of all series of a panel; the limit is a line across each category. Numbers are above all of them, if they fit.
+fn draw_bars(plane: &mut Plane<'_, '_>, panel: &Panel, scale: Scale, pixels: f64) -> Drawn {
     let (bars, limits): (Vec<_>, Vec<_>) =
         panel.series.iter().partition(|series| series.style != LIMIT);
     let width = (FILLED / bars.len().max(1) as f64).min(BAR_WIDTH_MAX / pixels);
+    let middle = |index: usize| (index as f64 + 0.5 - bars.len() as f64 / 2.0) * width;
     for (index, series) in bars.iter().enumerate() {
-        let shift = (index as f64 - bars.len() as f64 / 2.0) * width;
         for point in &series.points {
-            draw_bar(
-                plane,
-                series.style,
-                point,
-                (point.x + shift, width),
-                width * pixels >= NUMBER_WIDTH,
-            )?;
+            draw_bar(plane, series.style, point, (point.x + middle(index), width), scale)?;
         }
     }
-    let across =
-        |point: &Point| line(vec![(point.x - 0.46, point.y), (point.x + 0.46, point.y)], LIMIT);
+    let across = |point: &Point| {
+        let y = scale.place(point.y);
+        line(vec![(point.x - 0.46, y), (point.x + 0.46, y)], LIMIT)
+    };
     plane.draw_series(limits.iter().flat_map(|series| &series.points).map(across))?;
+    let points = bars.iter().enumerate().flat_map(|(index, series)| {
+        series.points.iter().map(move |point| (point.x + middle(index), point))
+    });
+    let widest = points.clone().map(|(_, point)| text_width(&short(point.y))).fold(0.0, f64::max);
+    if widest * NUMBER_SIZE > width * pixels {
+        return Ok(());
+    }
+    let text = text_style(TEXT * NUMBER_SIZE).pos(Pos::new(HPos::Center, VPos::Bottom));
+    let number = |(x, point): (f64, &Point)| {
+        let number = Text::new(short(point.y), (0, -3), text.clone());
+        EmptyElement::at((x, scale.place(point.high.max(point.y)))) + number
+    };
+    plane.draw_series(points.map(number))?;
     Ok(())
 }
 
@@ -402,21 +519,16 @@ fn draw_bar(
     plane: &mut Plane<'_, '_>,
     style: Style,
     point: &Point,
-    (left, width): (f64, f64),
-    has_number: bool,
+    (middle, width): (f64, f64),
+    scale: Scale,
 ) -> Drawn {
-    let corners = [(left + width * 0.04, 0.0), (left + width * 0.96, point.y)];
+    let half = width * 0.46;
+    let corners = [(middle - half, scale.place(scale.low)), (middle + half, scale.place(point.y))];
     let filling = style.colour().mix(style.density()).filled();
     plane
         .draw_series([Rectangle::new(corners, filling), Rectangle::new(corners, style.colour())])?;
-    let middle = left + width / 2.0;
     if point.high > point.low {
-        plane.draw_series([whisker(middle, point, INK)])?;
-    }
-    if has_number {
-        let text = text_style(TEXT * 0.85).pos(Pos::new(HPos::Center, VPos::Bottom));
-        let number = Text::new(short(point.y), (0, -3), text);
-        plane.draw_series([EmptyElement::at((middle, point.high.max(point.y))) + number])?;
+        plane.draw_series([whisker(middle, point, scale, INK)])?;
     }
     Ok(())
 }
@@ -434,9 +546,11 @@ fn marker(style: Style) -> Polygon<(i32, i32)> {
 fn whisker(
     x: f64,
     point: &Point,
+    scale: Scale,
     colour: RGBColor,
 ) -> ErrorBar<f64, f64, plotters::element::ErrorBarOrientV<f64, f64>> {
-    ErrorBar::new_vertical(x, point.low, point.y, point.high, colour, 8)
+    let [low, y, high] = [point.low, point.y, point.high].map(|value| scale.place(value));
+    ErrorBar::new_vertical(x, low, y, high, colour, 8)
 }
 
 pub(crate) fn text_style(size: f64) -> TextStyle<'static> {
@@ -456,7 +570,7 @@ pub(crate) fn svg(
     let mut text = String::new();
     drawn(&mut text, title, height, draw)
         .map_err(|error| Error::new(ErrorKind::Invalid, format!("drawing {title:?}: {error}")))?;
-    let named = format!(" role=\"img\"><title>{}</title>", HtmlEscape(title));
+    let named = format!(" role=\"img\"><title>{}</title>{HALO}", HtmlEscape(title));
     Ok(crate::plots::page::legible(&text.replacen('>', &named, 1)))
 }
 

@@ -7,6 +7,7 @@
 //! (docs/decisions/0032-drawing.md).
 mod applications;
 pub mod chart;
+pub mod finding;
 mod growth;
 pub mod offsets;
 pub mod page;
@@ -14,6 +15,7 @@ pub mod paper;
 pub mod placement;
 pub mod posix;
 pub mod results;
+mod rules;
 pub mod sweep;
 pub mod tensors;
 pub mod timeline;

@@ -2,6 +2,7 @@
 //!
 //! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
 //! template.
+use crate::plots::finding::Finding;
 use crate::plots::placement;
 use crate::plots::results::Results;
 use crate::plots::words::short;
@@ -22,11 +23,15 @@ const TEMPLATE: &str = include_str!("page.html");
 pub struct Page {
     /// Title.
     pub title: String,
+    /// Warning below it, on all that follows.
+    pub banner: Option<String>,
     /// Paragraphs below it.
     pub about: Vec<String>,
+    /// Findings of all sections.
+    pub glance: Vec<Glance>,
     /// Tables before the figures.
     pub summary: Vec<Table>,
-    /// The figures, with a list of links to them if there is only one section.
+    /// The figures, after a list of links to the sections, or to the figures if there is only one section.
     pub sections: Vec<Section>,
     /// Tables behind the figures.
     pub tables: Vec<Table>,
@@ -47,17 +52,30 @@ pub struct Section {
     pub figures: Vec<Figure>,
 }
 
-/// A statement, and whether the measurements confirm it.
+/// A row of the list of all findings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Finding {
-    /// The statement.
-    pub text: String,
-    /// Class of the style sheet: `seen`, `not-seen` or `cannot`.
-    pub class: &'static str,
-    /// The verdict in words.
-    pub verdict: &'static str,
-    /// The numbers it rests on.
-    pub evidence: Vec<String>,
+pub struct Glance {
+    /// Name of the figure in the paper.
+    label: String,
+    /// Number of the section, from 1.
+    section: usize,
+    finding: Finding,
+}
+
+impl Glance {
+    /// The findings of these sections, by the labels before the titles.
+    #[must_use]
+    pub fn list(sections: &[Section]) -> Vec<Self> {
+        let rows = (1..).zip(sections).flat_map(|(number, section)| {
+            let label = section.title.split(": ").next().unwrap_or_default();
+            section.findings.iter().map(move |finding| Self {
+                label: label.to_owned(),
+                section: number,
+                finding: finding.clone(),
+            })
+        });
+        rows.collect()
+    }
 }
 
 /// A table. A heading that begins with `>` is that of numbers, which are aligned to the right.
@@ -107,7 +125,7 @@ impl Page {
             "{} from {of} in {}, by Esker {}.",
             count(figures.len(), "figure"),
             count(files.len(), "result file"),
-            env!("CARGO_PKG_VERSION")
+            crate::report::build()
         );
         let section = Section { title: "Figures".to_owned(), figures, ..Section::default() };
         let page = Self {

@@ -31,7 +31,7 @@ pub struct Sweep {
 }
 
 /// All kinds of charts, in the order of the papers.
-pub const SWEEPS: [Sweep; 7] = [
+pub const SWEEPS: [Sweep; 8] = [
     Sweep {
         stem: "stores",
         title: "Stores side by side",
@@ -99,6 +99,17 @@ pub const SWEEPS: [Sweep; 7] = [
         best: false,
     },
     Sweep {
+        stem: FILES,
+        title: "Work on files against nodes of the pool",
+        x_label: "nodes of the pool",
+        over: "server_nodes",
+        needs: "server_nodes",
+        apart: "workload",
+        series: "size",
+        with_sums: false,
+        best: true,
+    },
+    Sweep {
         stem: SCALING,
         title: "Bandwidth against nodes of the pool",
         x_label: "nodes of the pool",
@@ -113,6 +124,8 @@ pub const SWEEPS: [Sweep; 7] = [
 
 /// The chart of pools over more and more nodes.
 pub(crate) const SCALING: &str = "scaling";
+/// The chart of file systems in such pools.
+pub(crate) const FILES: &str = "files";
 
 /// The chart of files in which nothing varies.
 pub const OVERVIEW: Sweep = Sweep {
@@ -133,8 +146,6 @@ const BOTH: &str = "write + read";
 const SMALL_BYTES: u64 = 4096;
 /// Whiskers are mentioned where they are at least this share of a value.
 const SPREAD_MIN: f64 = 0.02;
-/// Names below an axis that are longer than this together are replaced by numbers.
-const NAMES_MAX: usize = 50;
 
 /// One measured phase.
 #[derive(Clone, Debug, PartialEq)]
@@ -340,7 +351,7 @@ impl Figures {
             axis: ticks.axis(),
             ticks: ticks.places.clone(),
         };
-        let numbers = number_long_names(&mut chart);
+        let numbers = chart.number_long_names();
         let sentence = sentence(&chart, unit, &ticks.phrases) + &numbers;
         self.figure(sweep.stem, chart, sentence).map(Some)
     }
@@ -366,7 +377,9 @@ impl Figures {
             let label = group.first().map_or(String::new(), |first| first.phrases(&varied));
             let label = if label.is_empty() { "measured".to_owned() } else { label };
             let points = points(group, &|sample, x| Some(unit.point(sample, x)));
-            Series { style: self.palette.style(&label), label, points }
+            let system = group.first().map_or("", |first| &first.run.store);
+            let own = label.strip_prefix("esker, ").unwrap_or(&label);
+            Series { style: self.palette.style_of(system, own), label, points }
         };
         let mut series: Vec<_> =
             grouped(of_phase.iter().copied(), &apart).iter().map(one).collect();
@@ -477,20 +490,6 @@ impl Ticks {
             (true, false) => Axis::Linear,
         }
     }
-}
-
-/// Replaces names that would not fit below the axis by numbers. Returns the sentence that explains them.
-fn number_long_names(chart: &mut Chart) -> String {
-    let length: usize = chart.ticks.iter().map(|(_, name)| name.chars().count()).sum();
-    if chart.axis != Axis::Categories || length * chart.panels.len() <= 2 * NAMES_MAX {
-        return String::new();
-    }
-    let label = |(index, (_, name)): (usize, &mut (f64, String))| {
-        let number = (index + 1).to_string();
-        format!("{number} {}", std::mem::replace(name, number.clone()))
-    };
-    let labels: Vec<_> = chart.ticks.iter_mut().enumerate().map(label).collect();
-    format!(" {}: {}.", capital(&chart.x_label), labels.join("; "))
 }
 
 /// Sentences about the maximum of each panel, the line that has it, and how to read the chart. `places` names the

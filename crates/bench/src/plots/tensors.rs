@@ -1,8 +1,8 @@
 //! The page of `esker bench tensors`: figures 6 to 8 of a paper on the emulation of object stores, beside what was
 //! measured, what they had and what differs; and strong scaling, which they did not measure.
 use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
-use crate::plots::page::{Finding, Page, Section};
-use crate::plots::paper::{Bound, ends_of, judged};
+use crate::plots::finding::{Bound, Finding, ends_of};
+use crate::plots::page::{Glance, Page, Section};
 use crate::plots::results::Results;
 use crate::plots::words::{capital, short};
 use crate::plots::{Figure, Figures, distinct, ticks_at, ticks_of};
@@ -37,7 +37,6 @@ const HDF5: [(&str, &str); 3] = [
 ];
 const FILE: (&str, &str) = ("file", "new plain file");
 
-const GIB: f64 = 1024.0;
 const MIB: f64 = (1 << 20) as f64;
 
 /// The runs of a report.
@@ -82,6 +81,7 @@ pub fn page(report: &Value) -> Result<Page> {
         sections: sections(&mut Figures::default(), &results)?,
         ..Page::default()
     };
+    let page = Page { glance: Glance::list(&page.sections), ..page };
     Ok(page.with_numbers(&[results]))
 }
 
@@ -102,17 +102,15 @@ pub(crate) fn sections(figures: &mut Figures, results: &Results) -> Result<Vec<S
     sections.extend([runs.eighth(figures)?, runs.strong(figures)?]);
     if let Some(why) = &absent {
         let findings = sections.iter_mut().flat_map(|section| &mut section.findings);
-        findings.for_each(|finding| undecided(finding, why));
+        findings.filter(|finding| finding.compares_with("HDF5")).for_each(|finding| {
+            *finding = std::mem::take(finding).not_measured(why);
+        });
+    }
+    for section in &mut sections {
+        let figure = section.figures.first().map(|figure| figure.id.clone());
+        section.findings.iter_mut().for_each(|finding| finding.figure.clone_from(&figure));
     }
     Ok(sections)
-}
-
-/// A finding that compares with parallel HDF5 cannot be decided without it.
-fn undecided(finding: &mut Finding, why: &str) {
-    if finding.evidence.iter().any(|text| text.contains("HDF5")) {
-        (finding.class, finding.verdict) = ("not-seen", "not measured");
-        finding.evidence = vec![why.to_owned()];
-    }
 }
 
 impl<'r> Runs<'r> {
@@ -214,7 +212,7 @@ impl<'r> Runs<'r> {
     fn bandwidth(&self, figures: &mut Figures, sweep: Sweep<'_>) -> Result<Figure> {
         let mut palette = Palette::default();
         let title = format!("Bandwidth: {}", sweep.words());
-        let chart = self.chart(title, "GiB/s", |phase| {
+        let chart = self.chart(title, "MiB/s", |phase| {
             let series = |(name, label): (&str, &str)| {
                 let points = self.runs_of(sweep, name, phase).into_iter().map(bandwidth).collect();
                 Series { label: label.to_owned(), style: palette.style(label), points }
@@ -250,9 +248,9 @@ impl<'r> Runs<'r> {
                     .to_owned(),
             ],
             findings: vec![
-                self.faster("The object store writes faster than parallel HDF5.", &all_of, Bound::AtLeast(1.2)),
-                self.growth("The object store gains more from more processes than parallel HDF5."),
-                self.larger("The object store is faster with larger chunks."),
+                self.faster(("The object store writes faster than parallel HDF5.", "it outperforms parallel HDF5 (section 5)"), &all_of, Bound::AtLeast(1.2)),
+                self.growth(("The object store gains more from more processes than parallel HDF5.", "parallel HDF5 scales only moderately (section 5)")),
+                self.larger(("The object store is faster with larger chunks.", "bandwidth scales with the size of chunks (section 5)")),
             ],
             figures: drawn.collect::<Result<_>>()?,
         })
@@ -267,7 +265,7 @@ impl<'r> Runs<'r> {
                     .to_owned(),
             ],
             findings: vec![self.faster(
-                "With few processes both are comparable.",
+                ("With few processes both are comparable.", "1: comparable (Fig. 7)"),
                 &fewest_of,
                 Bound::Within(0.7, 1.43),
             )],
@@ -281,7 +279,7 @@ impl<'r> Runs<'r> {
         let sides = [("tensor store", vec![self.store()]), ("HDF5", hdf5)];
         let mut palette = Palette::default();
         let title = "Best and worst configuration: weak scaling".to_owned();
-        let chart = self.chart(title, "GiB/s", |phase| {
+        let chart = self.chart(title, "MiB/s", |phase| {
             let mut series = Vec::new();
             for (label, stores) in &sides {
                 for (end, is_best) in [("best", true), ("worst", false)] {
@@ -324,7 +322,7 @@ impl<'r> Runs<'r> {
                  of one PUT and of one GET. With weak scaling, a flat line is ideal as long as the medium has room."
                     .to_owned(),
             ],
-            findings: vec![self.growth("The time of parallel HDF5 grows more with processes than that of the object store.")],
+            findings: vec![self.growth(("The time of parallel HDF5 grows more with processes than that of the object store.", "a large increase, against relatively little change (Fig. 8)"))],
             figures: drawn.collect::<Result<_>>()?,
         })
     }
@@ -333,8 +331,8 @@ impl<'r> Runs<'r> {
     fn times(&self, figures: &mut Figures, sweep: Sweep<'_>) -> Result<Figure> {
         let mut palette = Palette::default();
         let title = format!("Time of one PUT and one GET: {}", sweep.words());
-        let chart = self.chart(title, "ms", |phase| {
-            let time = |run: &Run| time_ms(sweep, run);
+        let chart = self.chart(title, "s", |phase| {
+            let time = |run: &Run| time_s(sweep, run);
             let series = |(name, label): (&str, &str)| {
                 let points = self.runs_of(sweep, name, phase).into_iter().map(time).collect();
                 Series { label: label.to_owned(), style: palette.style(label), points }
@@ -361,7 +359,12 @@ impl<'r> Runs<'r> {
     }
 
     /// Ratios of PUTs to the fastest layout of parallel HDF5, of the runs that `wanted` chooses.
-    fn faster(&self, text: &str, wanted: &dyn Fn(&[&Run]) -> Vec<f64>, bound: Bound) -> Finding {
+    fn faster(
+        &self,
+        text: (&str, &str),
+        wanted: &dyn Fn(&[&Run]) -> Vec<f64>,
+        bound: Bound,
+    ) -> Finding {
         let ratios = |sweep: Sweep<'r>| wanted(&self.runs_of(sweep, self.store(), PHASES[0]));
         let ratios: Vec<f64> = self.sweeps(WEAK).into_iter().flat_map(ratios).collect();
         finding(
@@ -373,7 +376,7 @@ impl<'r> Runs<'r> {
     }
 
     /// How bandwidth grows with processes, of both.
-    fn growth(&self, text: &str) -> Finding {
+    fn growth(&self, text: (&str, &str)) -> Finding {
         let grows = |runs: Vec<&Run>| Some(median(runs.last()?) / median(runs.first()?));
         let ratio = |sweep: Sweep<'r>| {
             let own = grows(self.runs_of(sweep, self.store(), PHASES[0]))?;
@@ -387,7 +390,7 @@ impl<'r> Runs<'r> {
     }
 
     /// Bandwidth of the largest size over that of the smallest.
-    fn larger(&self, text: &str) -> Finding {
+    fn larger(&self, text: (&str, &str)) -> Finding {
         let sweeps = self.sweeps(WEAK);
         let medians = |sweep: Option<&Sweep<'r>>| -> Vec<f64> {
             let runs = sweep.map(|sweep| self.runs_of(*sweep, self.store(), PHASES[0]));
@@ -422,10 +425,10 @@ fn fewest_of(runs: &[&Run]) -> Vec<f64> {
 }
 
 /// Decides a finding by the least and the greatest of some ratios.
-fn finding(text: &str, ratios: &[f64], bound: Bound, compared: &str) -> Finding {
-    let (class, verdict, evidence) = judged(Ok(ends_of(ratios)), bound);
-    let evidence = vec![evidence, format!("Compared: {compared}.")];
-    Finding { text: text.to_owned(), class, verdict, evidence }
+fn finding((text, paper): (&str, &str), ratios: &[f64], bound: Bound, compared: &str) -> Finding {
+    let mut finding = Finding::judged(text, paper, Ok(ends_of(ratios)), bound);
+    finding.evidence.push(format!("Compared: {compared}."));
+    finding
 }
 
 /// The median in MiB/s.
@@ -434,14 +437,14 @@ fn median(run: &Run) -> f64 {
 }
 
 fn bandwidth(run: &Run) -> Point {
-    let y = median(run) / GIB;
-    let (low, high) = run.rate().map_or((y, y), |rate| (rate.min / GIB, rate.max / GIB));
+    let y = median(run);
+    let (low, high) = run.rate().map_or((y, y), |rate| (rate.min, rate.max));
     Point { x: f64::from(run.procs), y, low, high }
 }
 
-fn time_ms(sweep: Sweep<'_>, run: &Run) -> Point {
+fn time_s(sweep: Sweep<'_>, run: &Run) -> Point {
     let time = |mib_s: f64| {
-        if mib_s > 0.0 { sweep.array_bytes(run.procs) / MIB / mib_s * 1e3 } else { 0.0 }
+        if mib_s > 0.0 { sweep.array_bytes(run.procs) / MIB / mib_s } else { 0.0 }
     };
     let y = time(median(run));
     let (low, high) = run.rate().map_or((y, y), |rate| (time(rate.max), time(rate.min)));
@@ -527,14 +530,17 @@ mod tests {
             "fig06-bandwidth",
         ];
         assert_eq!(figures, ids);
-        assert_eq!(verdicts(&page), ["seen", "seen", "not-seen", "not-seen", "seen"]);
+        assert_eq!(
+            verdicts(&page),
+            ["reproduced", "reproduced", "not-measured", "not-reproduced", "reproduced"]
+        );
     }
 
     #[test]
     fn without_parallel_hdf5_the_rest_is_drawn_and_nothing_is_judged() {
         let page = page(&report(false)).unwrap();
         assert_eq!(page.figures().count(), 4);
-        assert_eq!(verdicts(&page), ["not-seen"; 5]);
+        assert_eq!(verdicts(&page), ["not-measured"; 5]);
         assert!(page.html().unwrap().contains("Parallel HDF5 was not measured: no h5pcc"));
     }
 
@@ -547,10 +553,10 @@ mod tests {
             let run = runs
                 .into_iter()
                 .find(|run| run.workload == workload && run.procs == 2 && run.store == "esker");
-            time_ms(Sweep { workload, size_bytes: 16 << 20 }, run.unwrap())
+            time_s(Sweep { workload, size_bytes: 16 << 20 }, run.unwrap())
         };
-        assert_eq!((of(WEAK).y, of(STRONG).y), (15.625, 7.8125));
-        assert_eq!((of(WEAK).low, of(WEAK).high), (7.8125, 31.25));
+        assert_eq!((of(WEAK).y, of(STRONG).y), (0.015_625, 0.007_812_5));
+        assert_eq!((of(WEAK).low, of(WEAK).high), (0.007_812_5, 0.031_25));
     }
 
     #[test]

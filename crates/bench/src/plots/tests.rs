@@ -68,7 +68,7 @@ fn chart(axis: Axis) -> Chart {
     }
 }
 
-const FIRST: &str = "#0072B2";
+const FIRST: &str = "#1A1A1B";
 
 #[test]
 fn lines_are_drawn_with_markers_names_and_limit() {
@@ -115,6 +115,35 @@ fn a_chart_of_nothing_is_still_a_chart() {
         empty.ticks.clear();
         assert!(has(&empty.svg().unwrap(), "GiB/s"));
     }
+}
+
+#[test]
+fn a_measured_point_never_lies_at_zero_of_the_axis() {
+    for axis in [Axis::Linear, Axis::Categories] {
+        let mut far = chart(axis);
+        far.panels[0].series[0].points[0] = Point::single(0.0, 0.001);
+        let svg = far.svg().unwrap();
+        assert!(has(&svg, "0.001") && has(&svg, "10"), "{:?}", texts(&svg));
+        assert!(!texts(&svg).iter().any(|text| text == "0"), "{:?}", texts(&svg));
+        let tag = if axis == Axis::Categories { "rect" } else { "polygon" };
+        assert!(!elements(&svg, tag, FIRST).is_empty());
+        assert!(elements(&svg, "rect", FIRST).iter().all(|[_, _, _, height]| *height >= 5.0));
+    }
+}
+
+#[test]
+fn all_series_of_a_system_have_its_colour() {
+    let mut palette = Palette::default();
+    let colours = ["esker", "posix", "tmpfs", "ext4", "HDF5, contiguous", "anything"]
+        .map(|label| palette.style(label).colour());
+    let [esker, posix, tmpfs, ext4, ..] = colours;
+    for (index, colour) in colours.iter().enumerate() {
+        assert!(!colours[index + 1..].contains(colour));
+    }
+    assert_eq!(Palette::default().style("DFS").colour(), esker);
+    assert_eq!(Palette::default().style("posix on tmpfs, full").colour(), posix);
+    assert_eq!(Palette::default().style("times tmpfs").colour(), tmpfs);
+    assert_eq!(Palette::default().style_of("ext4", "full").colour(), ext4);
 }
 
 #[test]

@@ -3,28 +3,51 @@ use crate::support::Site;
 use serde_json::json;
 
 #[test]
-fn every_figure_is_measured_and_judged() {
+fn quick_run_measures_everything_and_judges_nothing() {
     let site = Site::in_memory();
     let dir = site.dir.display().to_string();
     let page = site.dir.join("papers.html");
-    let answer =
-        site.json(&["bench", "paper", "--quick", "--dir", &dir, "-o", page.to_str().unwrap()]);
+    let answer = site.json(&[
+        "bench",
+        "paper",
+        "--quick",
+        "--size",
+        "1GiB",
+        "--dir",
+        &dir,
+        "-o",
+        page.to_str().unwrap(),
+    ]);
     assert!(answer["figures"].as_u64().unwrap() > 10, "{answer}");
-    assert_eq!(answer["cannot_be_seen"], json!(6));
+    assert_eq!((&answer["quick"], &answer["reproduced"]), (&json!(true), &json!(null)));
     let html = std::fs::read_to_string(&page).unwrap();
     for text in [
+        "Quick run",
         "2023, Table I",
         "2023, Fig. 8",
         "2022, Fig. 4",
         "2018, Fig. 8",
         "2023, applications, Fig. 3",
-        "BD-CATS read",
+        "2018, GekkoFS, Fig. 3",
+        "mdtest hard remove",
         "I/O timeline",
         "write + read",
+        // The words of the command that ran, not those of the whole run.
+        "esker bench segments --procs 1,2 --segments 4 --iterations 1 --repeat 1 (on a native pool)",
     ] {
         assert!(html.contains(text), "{text}");
     }
+    for text in ["class=\"verdict", "reproduced here", "--segments 50"] {
+        assert!(!html.contains(text), "{text}");
+    }
     assert_eq!(std::fs::read_dir(&site.dir).unwrap().count(), 1);
+}
+
+#[test]
+fn space_that_is_too_small_is_refused() {
+    let refused = Site::new().run(&["bench", "paper", "--size", "100MiB"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("at least 1 GiB"), "{said}");
 }
 
 #[test]

@@ -1,0 +1,318 @@
+//! Rules that decide the findings of papers from the measurements of `esker bench paper`.
+use crate::parallel::Parallel;
+use crate::plots::applications::{FileStep, Phase};
+use crate::plots::finding::{Bound, Evidence, Finding, ends_of};
+use crate::plots::paper::PaperStep;
+use crate::plots::words::short;
+use crate::report::Run;
+use esker_cli::units::Bytes;
+use serde::Deserialize;
+
+/// Suffix of a step that repeats another one on a second medium.
+const BESIDE: &str = "-beside";
+
+/// Rule that decides a finding.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Rule {
+    /// Bandwidth of the first over that of the second, for each size of the first if `by_size`.
+    Ratio {
+        first: Box<Pick>,
+        second: Box<Pick>,
+        phases: Phases,
+        bound: Bound,
+        #[serde(default)]
+        by_size: bool,
+    },
+    /// Percentages of the wall-clock time, of each run of a step.
+    Offset { step: String, of: Vec<Offset>, pattern: Option<String>, bound: Bound },
+    /// Rates of phases of these steps, as multiples of the file system that is fastest at the phase. Without `phases`, all
+    /// phases count.
+    Faster {
+        steps: Vec<String>,
+        #[serde(default)]
+        phases: Vec<String>,
+        bound: Bound,
+    },
+    /// Median rate of a phase of a step over that of another.
+    Rates { first: [String; 2], second: [String; 2], bound: Bound },
+    /// Mean latency of all phases of a step in microseconds.
+    Latency { step: String, bound: Bound },
+    /// This benchmark does not measure it, for a reason; the command does.
+    NotMeasured { why: String, command: String },
+}
+
+/// Measurements of a step that match the given members, on the better of its media. The best number of processes counts,
+/// as in the papers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pick {
+    pub(crate) step: String,
+    mode: Option<String>,
+    pattern: Option<String>,
+    contention: Option<String>,
+    class: Option<String>,
+    sizes_mib: Vec<u64>,
+    procs: Option<u32>,
+}
+
+/// Which phases are compared.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phases {
+    Write,
+    Read,
+    /// Writes with writes and reads with reads; the rule must hold for both.
+    Each,
+    /// The sum of write and read of the first with the greater of the second.
+    SumWithGreater,
+    /// The sum of write and read of the first with the mean of the second.
+    SumWithMean,
+    /// The sums of both.
+    Sums,
+}
+
+/// The offsets of section V-F of the paper of 2023.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Offset {
+    Off0,
+    OffF,
+    Po0,
+    PoF,
+}
+
+impl Rule {
+    /// Decides a finding, by its text and the paper's value.
+    pub(crate) fn judge(
+        &self,
+        (text, paper): (&str, &str),
+        files: &[FileStep],
+        steps: &[PaperStep],
+    ) -> Finding {
+        let judged = |values, bound: &Bound| Finding::judged(text, paper, values, *bound);
+        match self {
+            Self::Ratio { first, second, phases, bound, by_size } => {
+                let values = phases.values(steps, first, second, *by_size);
+                let compared = [first, second].map(|pick| pick.words(steps));
+                let mut finding = judged(values, bound);
+                finding.evidence.push(format!("Compared: {}.", compared.join("; with: ")));
+                finding
+            }
+            Self::Offset { step, of, pattern, bound } => {
+                judged(Ok(ends_of(&offsets(steps, step, of, pattern.as_deref()))), bound)
+            }
+            Self::Faster { steps: names, phases, bound } => {
+                let wanted =
+                    |phase: &Phase<'_>| phases.is_empty() || phases.contains(&phase.run.phase);
+                let all = names.iter().map(|name| of_step(name, files, steps));
+                let all: Vec<_> =
+                    all.map(|phases| phases.into_iter().filter(wanted).collect()).collect();
+                faster(&all, |values| judged(values, bound))
+            }
+            Self::Rates { first, second, bound } => {
+                judged(rates(first, second, files, steps), bound)
+            }
+            Self::Latency { step, bound } => {
+                let phases = of_step(step, files, steps);
+                let value = |phase: &Phase<'_>| (phase.name.clone(), phase.mean_latency_us());
+                judged(Ok(phases.iter().map(value).collect()), bound)
+            }
+            Self::NotMeasured { why, command } => {
+                let mut finding = judged(Err(why.clone()), &Bound::AtLeast(0.0));
+                finding.evidence.push(format!("This would measure it: {command}"));
+                finding
+            }
+        }
+    }
+
+    /// Names of the steps that it needs.
+    #[cfg(test)]
+    pub(crate) fn steps(&self) -> Vec<&str> {
+        match self {
+            Self::Ratio { first, second, .. } => vec![&first.step, &second.step],
+            Self::Offset { step, .. } | Self::Latency { step, .. } => vec![step],
+            Self::Faster { steps, .. } => steps.iter().map(String::as_str).collect(),
+            Self::Rates { first, second, .. } => vec![&first[0], &second[0]],
+            Self::NotMeasured { .. } => Vec::new(),
+        }
+    }
+}
+
+fn of_step<'s>(name: &str, files: &[FileStep], steps: &'s [PaperStep]) -> Vec<Phase<'s>> {
+    let step = files.iter().find(|file| file.0 == name);
+    step.map_or_else(Vec::new, |file| file.phases(steps))
+}
+
+/// Judges ratios to the fastest of the other file systems, by step; each step must have been measured.
+fn faster(all: &[Vec<Phase<'_>>], judged: impl Fn(Evidence) -> Finding) -> Finding {
+    let of = |phase: &Phase<'_>| {
+        let (name, ratio) = phase.harder_ratio()?;
+        Some((format!("{} (of {name})", phase.name), ratio))
+    };
+    let is_whole = all.iter().all(|phases| !phases.is_empty());
+    let values: Option<Vec<_>> = all.iter().flatten().map(of).collect();
+    let mut finding = judged(Ok(values.filter(|_| is_whole).unwrap_or_default()));
+    let rates: Vec<_> = all.iter().flatten().filter_map(Phase::rate).collect();
+    if !rates.is_empty() {
+        finding.evidence.push(format!(
+            "Compared: the file system in a container with plain files on the fastest of the others. Rates: {}.",
+            rates.join(", ")
+        ));
+    }
+    finding
+}
+
+/// Ratios of two phases, for each number of nodes that both were measured with.
+fn rates(
+    first: &[String; 2],
+    second: &[String; 2],
+    files: &[FileStep],
+    steps: &[PaperStep],
+) -> Evidence {
+    let of = |[step, phase]: &[String; 2]| -> Vec<_> {
+        let phases = of_step(step, files, steps).into_iter();
+        phases.filter(|one| one.run.phase == *phase).collect()
+    };
+    let (first, second) = (of(first), of(second));
+    let ratio = |one: &Phase<'_>| {
+        let same = |other: &&Phase<'_>| other.run.server_nodes() == one.run.server_nodes();
+        let other = second.iter().find(same)?;
+        let ratio = one.run.rate()?.median / other.run.rate()?.median;
+        Some((format!("{} over {}", one.name, other.name), ratio))
+            .filter(|(_, ratio)| ratio.is_finite())
+    };
+    Ok(first.iter().filter_map(ratio).collect())
+}
+
+impl Phases {
+    /// Ratios; none if a bandwidth is missing.
+    fn values(self, steps: &[PaperStep], first: &Pick, second: &Pick, by_size: bool) -> Evidence {
+        let sizes = if by_size { first.sizes_mib.as_slice() } else { &[] };
+        let at = |size: &u64| {
+            let of = |pick: &Pick| Pick { sizes_mib: vec![*size], ..pick.clone() };
+            let ratios = self.ratios(steps, &of(first), &of(second))?.into_iter();
+            let size = Bytes(size << 20);
+            Some(ratios.map(|(name, ratio)| (format!("{name} of {size}"), ratio)).collect())
+        };
+        let all: Option<Vec<Vec<_>>> = match sizes {
+            [] => self.ratios(steps, first, second).map(|ratios| vec![ratios]),
+            sizes => sizes.iter().map(at).collect(),
+        };
+        Ok(all.unwrap_or_default().concat())
+    }
+
+    fn ratios(
+        self,
+        steps: &[PaperStep],
+        first: &Pick,
+        second: &Pick,
+    ) -> Option<Vec<(String, f64)>> {
+        let phase = |name: &str| {
+            Some((name.to_owned(), first.best(steps, name)? / second.best(steps, name)?))
+        };
+        let of =
+            |name: &str, second: Option<f64>| Some((name.to_owned(), first.sum(steps)? / second?));
+        let both = second.best(steps, "write").zip(second.best(steps, "read"));
+        let ratios = match self {
+            Self::Write => vec![phase("write")],
+            Self::Read => vec![phase("read")],
+            Self::Each => vec![phase("write"), phase("read")],
+            Self::SumWithGreater => vec![of("sum over greater", both.map(|(w, r)| w.max(r)))],
+            Self::SumWithMean => vec![of("sum over mean", both.map(|(w, r)| (w + r) / 2.0))],
+            Self::Sums => vec![of("sum over sum", second.sum(steps))],
+        };
+        ratios.into_iter().collect()
+    }
+}
+
+impl Pick {
+    fn runs<'s>(&'s self, steps: &'s [PaperStep]) -> impl Iterator<Item = &'s Run> {
+        let is_ours = |step: &&PaperStep| {
+            step.name == self.step || step.name.strip_suffix(BESIDE) == Some(&self.step)
+        };
+        let runs = steps.iter().filter(is_ours).flat_map(|step| &step.results.runs);
+        runs.filter(|run| !run.is_limit() && self.takes(run))
+    }
+
+    fn takes(&self, run: &Run) -> bool {
+        let is = |wanted: &Option<String>, found| wanted.is_none() || wanted.as_deref() == found;
+        is(&self.mode, run.mode())
+            && is(&self.pattern, run.pattern())
+            && is(&self.contention, run.contention())
+            && is(&self.class, run.class_array())
+            && self.procs.is_none_or(|procs| run.procs == procs)
+            && (self.sizes_mib.is_empty()
+                || self.sizes_mib.iter().any(|size| size << 20 == run.size_bytes))
+    }
+
+    /// The best of a phase in MiB/s.
+    fn best(&self, steps: &[PaperStep], phase: &str) -> Option<f64> {
+        let runs = self.runs(steps).filter(|run| run.phase == phase);
+        runs.map(Run::bandwidth).reduce(f64::max).filter(|best| *best > 0.0)
+    }
+
+    /// The best sum of both phases with one number of processes on one store.
+    fn sum(&self, steps: &[PaperStep]) -> Option<f64> {
+        let sum = |run: &Run| {
+            let is_beside = |other: &&Run| {
+                other.phase == "read" && other.procs == run.procs && other.store == run.store
+            };
+            let read = self.runs(steps).filter(is_beside).map(Run::bandwidth).reduce(f64::max)?;
+            Some(run.bandwidth() + read)
+        };
+        self.runs(steps).filter(|run| run.phase == "write").filter_map(sum).reduce(f64::max)
+    }
+
+    /// Its members, and the best bandwidths.
+    fn words(&self, steps: &[PaperStep]) -> String {
+        let sizes: Vec<_> =
+            self.sizes_mib.iter().map(|size| Bytes(size << 20).to_string()).collect();
+        let best = |phase: &str| {
+            let mib_s = self.best(steps, phase)?;
+            Some(format!("{phase} {} GiB/s", short(mib_s / 1024.0)))
+        };
+        let best: Vec<_> = ["write", "read"].into_iter().filter_map(best).collect();
+        let words = [
+            Some(self.step.clone()),
+            self.mode.clone(),
+            self.pattern.as_ref().map(|pattern| format!("pattern {pattern}")),
+            self.contention.as_ref().map(|contention| format!("{contention} contention")),
+            self.class.clone(),
+            self.procs.map(|procs| {
+                format!("{procs} {}", if procs == 1 { "process" } else { "processes" })
+            }),
+            Some(sizes.join(" or ")).filter(|sizes| !sizes.is_empty()),
+            Some(format!("({})", best.join(", "))).filter(|_| !best.is_empty()),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Shares in percent over all runs of a step. One process alone has no offsets.
+fn offsets(steps: &[PaperStep], step: &str, of: &[Offset], pattern: Option<&str>) -> Vec<f64> {
+    let pick =
+        Pick { step: step.to_owned(), pattern: pattern.map(str::to_owned), ..Pick::default() };
+    let runs: Vec<_> = pick.runs(steps).filter(|run| run.procs > 1).collect();
+    let share = |run: &&Run| {
+        let parallel = run.parallel.as_deref().filter(|parallel| parallel.phase_procs != 1)?;
+        // Phases at the same time share the offsets between them, and the time from the first start to the last end.
+        let together = runs.iter().filter(|other| other.label() == run.label());
+        let longest = together.map(|other| other.wall_clock_s()).fold(0.0, f64::max);
+        let share = |one: &Offset| Some(one.share(parallel, run.wall_clock_s(), longest)? * 100.0);
+        Some(of.iter().filter_map(share).collect::<Vec<_>>())
+    };
+    runs.iter().filter_map(share).flatten().filter(|share| share.is_finite()).collect()
+}
+
+impl Offset {
+    /// The offset as a share of the phase, or of both phases if it is between them.
+    fn share(self, parallel: &Parallel, phase_s: f64, both_s: f64) -> Option<f64> {
+        Some(match self {
+            Self::Off0 => parallel.off_0 / phase_s,
+            Self::OffF => parallel.off_f / phase_s,
+            Self::Po0 => parallel.po_0? / both_s,
+            Self::PoF => parallel.po_f? / both_s,
+        })
+    }
+}
