@@ -15,7 +15,7 @@ const METHOD: &str = "\
 Runs `esker bench segments` and `esker bench field-io` on a pool of this machine and on pools of plain files in memory and on a disk, \
 `esker bench tensors` beside parallel HDF5 (if it is installed), and `esker bench ior` and `esker bench mdtest` beside tmpfs and the file \
 system of a disk. It draws the figures. Beside each stands what the papers found and whether it is reproduced here; the rule for that is \
-printed with its numbers. docs/paper.md lists figures, commands and scales. The command takes about half an hour, and leaves nothing but \
+printed with its numbers. docs/paper.md lists figures, commands and scales. The command takes tens of minutes, and leaves nothing but \
 the page.
 
 Example:
