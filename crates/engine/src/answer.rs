@@ -291,16 +291,14 @@ async fn answer_read(
             Reply::Objects(objects, anchor)
         }
         ContainerRequest::Query(oid, query, at) => {
-            let found = container.query_key(oid, query, proof.read_at(at)).await?;
-            Reply::Found(found)
+            Reply::Found(container.query_key(oid, query, proof.read_at(at)).await?)
         }
         ContainerRequest::QueryEach(oids, query, at) => {
             check("objects of a query", oids.len(), QUERIES_MAX)?;
             Reply::FoundEach(container.query_keys(&oids, query, proof.read_at(at)).await?)
         }
         ContainerRequest::LastEpoch(oid, dkey, at) => {
-            let epoch = container.last_epoch(oid, dkey, proof.read_at(at)).await?;
-            Reply::Epoch(epoch)
+            Reply::Epoch(container.last_epoch(oid, dkey, proof.read_at(at)).await?)
         }
         ContainerRequest::Metadata(_)
         | ContainerRequest::Close
