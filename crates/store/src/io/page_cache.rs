@@ -2,8 +2,8 @@
 //!
 //! A copy to or from a mapping takes no system call, and it computes the checksum in the same pass. But if a page is not
 //! in memory, a page fault reads it from the disk, and if that fails, a signal kills the process. So the mapping is used
-//! only for chunks whose pages were all found in memory at most [`FRESH_MS`] ago. Everything else is read and written by
-//! system calls, which report errors.
+//! only for chunks whose pages were found in memory, and entered into the page table, at most [`FRESH_MS`] ago.
+//! Everything else is read and written by system calls, which report errors.
 use super::huge::HUGE;
 use super::map::Map;
 use super::sys;
@@ -42,7 +42,7 @@ pub(crate) struct LazyCachedMap {
 }
 
 impl LazyCachedMap {
-    /// For the first `bytes` of a file.
+    /// Prepares a mapping of the first `bytes` of a file.
     pub(crate) fn new(bytes: u64, is_writable: bool) -> Self {
         let transferred = AtomicU64::new(0);
         Self { bytes, is_writable, transferred, map: OnceLock::new() }
@@ -84,8 +84,7 @@ impl CachedMap {
         Ok(Self { map, bytes, is_writable, chunks, written: Traffic::default() })
     }
 
-    /// True if mapped writes to `file` need no new space: it is on a file system that overwrites blocks in place, and
-    /// pages are as large as its blocks may be.
+    /// True if mapped writes to allocated parts of `file` need no new space: its file system overwrites blocks in place.
     pub(crate) fn can_write(file: &File) -> bool {
         sys::page_bytes() == 4096 && sys::overwrites_in_place(file).unwrap_or(false)
     }
