@@ -38,7 +38,7 @@ pub struct PaperPlan {
 pub struct PaperReports {
     /// One report per command, in order.
     pub reports: Vec<PaperReport>,
-    _sites: Sites,
+    _dirs: WorkDirs,
 }
 
 /// The report of one command.
@@ -61,7 +61,7 @@ pub(crate) fn step_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The directories of pools.
-struct Sites {
+struct WorkDirs {
     work_dir: WorkDir,
     /// On a second medium, if there is one.
     beside: Option<(WorkDir, String)>,
@@ -77,17 +77,17 @@ impl PaperPlan {
     pub fn run(&self, bar: &Bar) -> Result<PaperReports> {
         let space = self.space()?;
         let note: Note<'_> = &mut |_| {};
-        let sites = Sites::new(&self.folder, note)?;
-        let runner = sites.work_dir.runner()?;
-        let steps: Vec<_> = steps().filter(|step| sites.has(*step)).collect();
+        let dirs = WorkDirs::new(&self.folder, note)?;
+        let runner = dirs.work_dir.runner()?;
+        let steps: Vec<_> = steps().filter(|step| dirs.has(*step)).collect();
         let mut reports = Vec::new();
         for (done, step) in (0..).zip(&steps) {
             bar.say(step.name);
             bar.update(done, steps.len() as u64);
-            reports.push(self.measure(*step, &step.words(self.quick, space), &sites, &runner)?);
+            reports.push(self.measure(*step, &step.words(self.quick, space), &dirs, &runner)?);
         }
         bar.update(steps.len() as u64, steps.len() as u64);
-        Ok(PaperReports { reports, _sites: sites })
+        Ok(PaperReports { reports, _dirs: dirs })
     }
 
     /// Half of what the medium has free, but not more than is needed.
@@ -114,16 +114,16 @@ impl PaperPlan {
         &self,
         step: Step,
         words: &Words,
-        sites: &Sites,
+        dirs: &WorkDirs,
         runner: &Runner,
     ) -> Result<PaperReport> {
         let served = match step.on {
-            On::Nodes => self.served(words, sites)?,
+            On::Nodes => self.served(words, dirs)?,
             _ => Vec::new(),
         };
         let pool = match step.on {
-            On::Posix => ["--pool".to_owned(), sites.work_dir.url(&Store::Posix)],
-            On::Beside => ["--pool".to_owned(), sites.beside_url()],
+            On::Posix => ["--pool".to_owned(), dirs.work_dir.url(&Store::Posix)],
+            On::Beside => ["--pool".to_owned(), dirs.beside_url()],
             On::Native | On::Files => ["--path".to_owned(), self.folder.display().to_string()],
             On::Nodes => {
                 let urls: Vec<_> = served.iter().map(Served::url).collect();
@@ -131,7 +131,7 @@ impl PaperPlan {
             }
         };
         runner.bench(step.name, &[words.0.as_slice(), &pool].concat())?;
-        let store = sites.store(step.on);
+        let store = dirs.store(step.on);
         let on = match (step.on, &store) {
             (_, Some(store)) => store.clone(),
             (On::Native, _) => "a native pool".to_owned(),
@@ -141,7 +141,7 @@ impl PaperPlan {
             }
             _ => "the file system in a container, tmpfs and the file system of a disk".to_owned(),
         };
-        let command = format!("esker bench {} (on {on})", words.0.join(" "));
+        let command = format!("esker bench {} ({on})", words.0.join(" "));
         Ok(PaperReport { name: step.name, command, store, path: runner.report_path(step.name) })
     }
 
@@ -151,9 +151,9 @@ impl PaperPlan {
     }
 
     /// Pools over nodes, each in a directory of its own.
-    fn served(&self, words: &Words, sites: &Sites) -> Result<Vec<Served>> {
+    fn served(&self, words: &Words, dirs: &WorkDirs) -> Result<Vec<Served>> {
         let pool = |nodes: u32| {
-            let folder = sites.work_dir.folder().join(format!("nodes-{nodes}"));
+            let folder = dirs.work_dir.folder().join(format!("nodes-{nodes}"));
             std::fs::create_dir_all(&folder)
                 .map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
             let size = words.pool_of_nodes() / u64::from(nodes);
@@ -164,7 +164,7 @@ impl PaperPlan {
     }
 }
 
-impl Sites {
+impl WorkDirs {
     fn new(folder: &Path, note: Note<'_>) -> Result<Self> {
         let capacity =
             Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };

@@ -82,7 +82,7 @@ impl Words {
                 "--ops" | "--segments" | "-s" => "4".to_owned(),
                 "--repeat" | "--iterations" | "-i" => "1".to_owned(),
                 "-n" => "40".to_owned(),
-                "-b" => whole(block),
+                "-b" => size_word(block),
                 "--procs" | "--nodes" | "--size" => first_two(),
                 _ => continue,
             };
@@ -107,7 +107,7 @@ impl Words {
         let half = self.greatest(name, 0) / 2;
         let is_whole = half > 0 && half.is_multiple_of(transfer);
         if is_whole {
-            self.0[place] = whole(half);
+            self.0[place] = size_word(half);
         }
         is_whole
     }
@@ -155,7 +155,7 @@ impl Words {
 }
 
 /// A number or a size as the command line has it.
-fn whole(bytes: u64) -> String {
+fn size_word(bytes: u64) -> String {
     if bytes.is_multiple_of(MIB) { format!("{}MiB", bytes / MIB) } else { bytes.to_string() }
 }
 

@@ -1,8 +1,8 @@
 //! Work on the file system in a container as a multiple of file systems of the kernel, as a part of the page of `esker
 //! bench paper`.
-use crate::plots::chart::{Axis, Chart, Panel, Point, Series};
+use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
 use crate::plots::paper::PaperStep;
-use crate::plots::words::short;
+use crate::plots::words::{capital, short};
 use crate::plots::{Figure, Figures, distinct, ticks_of};
 use crate::report::Run;
 use esker_cli::units::per_second;
@@ -19,7 +19,9 @@ pub(crate) struct FileStep(pub(crate) String, pub(crate) String);
 /// A measured phase in the file system of a container.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase<'s> {
-    /// Name in charts.
+    /// The work of the step and the phase.
+    work: String,
+    /// The same with the number of nodes, if the pool is over nodes.
     pub(crate) name: String,
     /// Its measurements.
     pub(crate) run: &'s Run,
@@ -31,10 +33,10 @@ impl FileStep {
         let step = steps.iter().filter(|one| one.name == self.0);
         let runs = step.flat_map(|one| &one.results.runs);
         let runs = runs.filter(|run| run.store == STORE && !run.phase.starts_with("tree-"));
-        runs.map(|run| Phase { name: self.name_of(run), run }).collect()
+        runs.map(|run| self.phase(run)).collect()
     }
 
-    fn name_of(&self, run: &Run) -> String {
+    fn phase<'s>(&self, run: &'s Run) -> Phase<'s> {
         let phase = match run.phase.as_str() {
             "file-creation" => "create",
             "file-stat" => "stat",
@@ -42,12 +44,14 @@ impl FileStep {
             "file-removal" => "remove",
             other => other,
         };
-        let nodes = run.server_nodes().map_or(String::new(), |nodes| match nodes {
-            1 => ", 1 node".to_owned(),
-            nodes => format!(", {nodes} nodes"),
-        });
-        format!("{} {phase}{nodes}", self.1).trim_start().to_owned()
+        let work = format!("{} {phase}", self.1);
+        let nodes = run.server_nodes().map(|nodes| format!(", {}", words_of_nodes(nodes)));
+        Phase { name: work.clone() + &nodes.unwrap_or_default(), work, run }
     }
+}
+
+fn words_of_nodes(nodes: u32) -> String {
+    format!("{nodes} {}", if nodes == 1 { "node" } else { "nodes" })
 }
 
 impl Phase<'_> {
@@ -83,6 +87,7 @@ impl Figures {
         if others.is_empty() {
             return Ok(None);
         }
+        self.palette = Palette::default();
         let series = |other: &&String| {
             let point = |(x, phase): (usize, &Phase<'_>)| {
                 Some(Point::single(x as f64, phase.run.ratio_to(other)?))
@@ -91,16 +96,11 @@ impl Figures {
             let label = format!("times {other}");
             Series { style: self.palette.style(&label), label, points }
         };
-        let series = others.iter().map(series).collect();
+        let mut series: Vec<_> = others.iter().map(series).collect();
+        let points = (0..phases.len()).map(|x| Point::single(x as f64, 1.0)).collect();
+        series.push(Series { label: "equally fast".to_owned(), style: LIMIT, points });
         let names = phases.iter().map(|phase| phase.name.clone());
-        let mut chart = Chart {
-            title: title.to_owned(),
-            x_label: "phase".to_owned(),
-            y_label: "times as fast".to_owned(),
-            axis: Axis::Categories,
-            ticks: ticks_of(names),
-            panels: vec![Panel { title: String::new(), series }],
-        };
+        let mut chart = bars(title, "times as fast", names, series);
         let numbers = chart.number_long_names();
         let rates: Vec<_> = phases.iter().filter_map(Phase::rate).collect();
         let sentence = format!(
@@ -108,5 +108,51 @@ impl Figures {
             rates.join(", ")
         );
         self.figure("applications", chart, sentence).map(Some)
+    }
+
+    /// Bars of the rates on pools over nodes; none if nothing was measured.
+    ///
+    /// # Errors
+    /// If the chart cannot be drawn.
+    pub(crate) fn rates(&mut self, title: &str, phases: &[Phase<'_>]) -> Result<Option<Figure>> {
+        let works = distinct(phases.iter().map(|phase| &phase.work));
+        if works.is_empty() {
+            return Ok(None);
+        }
+        self.palette = Palette::default();
+        let series = |nodes: Option<u32>| {
+            let own = phases.iter().filter(|phase| phase.run.server_nodes() == nodes);
+            let point = |phase: &Phase<'_>| {
+                let (x, rate) =
+                    (works.iter().position(|work| **work == phase.work)?, phase.run.rate()?);
+                Some(Point { x: x as f64, y: rate.median, low: rate.min, high: rate.max })
+            };
+            let label = nodes.map_or_else(|| STORE.to_owned(), words_of_nodes);
+            let style = self.palette.style_of(STORE, &label);
+            Series { style, label, points: own.filter_map(point).collect() }
+        };
+        let counts = distinct(phases.iter().map(|phase| phase.run.server_nodes()));
+        let series = counts.into_iter().map(series).collect();
+        let mut chart = bars(title, "MiB/s", works.iter().map(|work| (*work).clone()), series);
+        let numbers = chart.number_long_names();
+        let sentence = format!("Medians of the iterations; whiskers show the range.{numbers}");
+        self.figure("rates", chart, sentence).map(Some)
+    }
+}
+
+/// A chart of one panel.
+fn bars(
+    title: &str,
+    y_label: &str,
+    names: impl Iterator<Item = String>,
+    series: Vec<Series>,
+) -> Chart {
+    Chart {
+        title: capital(title),
+        x_label: "phase".to_owned(),
+        y_label: y_label.to_owned(),
+        axis: Axis::Categories,
+        ticks: ticks_of(names),
+        panels: vec![Panel { title: String::new(), series }],
     }
 }

@@ -173,7 +173,7 @@ impl Style {
     }
 }
 
-/// Gives each label a style of its own, the same in all charts. All labels of a system have its colour.
+/// Gives each label of a chart a style of its own. All labels of a system have its colour, in all charts.
 #[derive(Clone, Debug, Default)]
 pub struct Palette(Vec<(Option<usize>, String)>);
 

@@ -40,7 +40,7 @@ pub struct Figure {
     pub sentence: String,
 }
 
-/// Draws the figures of one page, which share colours and numbers.
+/// Draws the figures of one page, which share numbers.
 #[derive(Debug, Default)]
 pub struct Figures {
     palette: Palette,

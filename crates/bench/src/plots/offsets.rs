@@ -1,5 +1,5 @@
 //! How I/O is distributed over a phase: the papers' offsets as shares of its wall-clock time.
-use crate::plots::chart::{Axis, Chart, Panel, Point, Series};
+use crate::plots::chart::{Axis, Chart, Palette, Panel, Point, Series};
 use crate::plots::results::Results;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures, distinct, ticks_of};
@@ -32,6 +32,7 @@ impl Figures {
         if labels.is_empty() {
             return Ok(None);
         }
+        self.palette = Palette::default();
         let chart = Chart {
             title: "I/O offsets as shares of the total parallel I/O wall-clock time".to_owned(),
             x_label: "run".to_owned(),

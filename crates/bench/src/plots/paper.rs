@@ -1,7 +1,7 @@
 //! The page of `esker bench paper`: tables and figures of five papers with their findings, and whether the measurements
 //! confirm them. `findings.json` has the findings of all but the paper on tensors, and the rules that decide them.
 use crate::plots::applications::{FileStep, Phase};
-use crate::plots::finding::VERDICTS;
+use crate::plots::finding::{Finding, VERDICTS};
 use crate::plots::page::{Glance, Page, Section};
 use crate::plots::results::Results;
 use crate::plots::rules::Rule;
@@ -34,6 +34,8 @@ const ABOUT: [&str; 6] = [
     "\"Not reproduced\" is not a failure: some findings are costs that another store does not have. \"Not measured\" means that \
      this run has no numbers for it.",
 ];
+/// The chart of rates on pools over nodes.
+const RATES: &str = "rates";
 /// Maximum number of timelines of one file.
 const TIMELINES: usize = 4;
 
@@ -117,8 +119,7 @@ pub fn page(steps: &[PaperStep], quick: bool) -> Result<Papers> {
         page.sections.push(item.section(&mut figures, steps)?);
     }
     if quick {
-        let findings = page.sections.iter_mut().flat_map(|section| &mut section.findings);
-        findings.for_each(super::finding::Finding::without_verdict);
+        page.sections.iter_mut().for_each(Section::without_verdicts);
     }
     page.glance = Glance::list(&page.sections);
     let results: Vec<_> = steps.iter().map(|step| step.results.clone()).collect();
@@ -147,10 +148,12 @@ impl Item {
         let used: Vec<_> = steps.iter().filter(is_used).collect();
         let drawn: Vec<_> = used.iter().map(|step| self.drawn(&step.results)).collect();
         let mut drawn = self.figures(figures, &drawn)?;
-        if self.charts.is_empty() {
-            let phases: Vec<Phase<'_>> =
-                self.files.iter().flat_map(|file| file.phases(steps)).collect();
-            drawn.extend(figures.ratios(&self.title, &phases)?);
+        let phases: Vec<Phase<'_>> =
+            self.files.iter().flat_map(|file| file.phases(steps)).collect();
+        match self.charts.first().map(String::as_str) {
+            None => drawn.extend(figures.ratios(&self.title, &phases)?),
+            Some(RATES) => drawn.extend(figures.rates(&self.title, &phases)?),
+            Some(_) => {}
         }
         let findings = self.claims.iter().map(|claim| {
             let judged = claim.rule.judge((&claim.finding, &claim.paper), &self.files, steps);
@@ -158,7 +161,7 @@ impl Item {
                 claim.chart.as_ref().is_none_or(|chart| figure.id.ends_with(&format!("-{chart}")))
             };
             let figure = drawn.iter().find(is_shown).or(drawn.first());
-            super::finding::Finding { figure: figure.map(|figure| figure.id.clone()), ..judged }
+            Finding { figure: figure.map(|figure| figure.id.clone()), ..judged }
         });
         Ok(Section {
             title: format!("{}: {}", self.label, self.title),

@@ -1,5 +1,5 @@
 //! Charts of bandwidth against the members in which runs differ.
-use crate::plots::chart::{Axis, Chart, LIMIT, Panel, Point, Series};
+use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
 use crate::plots::results::Results;
 use crate::plots::words::{capital, short};
 use crate::plots::{Figure, Figures};
@@ -237,6 +237,7 @@ impl Sample {
             "procs_per_node" => count("process per node", "processes per node"),
             "nodes" => count("node", "nodes"),
             "server_nodes" => count("node of the pool", "nodes of the pool"),
+            "size" if self.run.size_bytes == 0 => "empty files".to_owned(),
             _ => text.clone(),
         })
     }
@@ -335,6 +336,7 @@ impl Figures {
             return Ok(None);
         };
         let (ticks, unit) = (Ticks::for_samples(sweep.over, samples), Unit::for_samples(samples));
+        self.palette = Palette::default();
         let phases = grouped_by(samples.iter().copied(), |sample| sample.phase.clone());
         let panels = phases.iter().map(|(phase, of_phase)| Panel {
             title: phase.clone(),
@@ -378,8 +380,7 @@ impl Figures {
             let label = if label.is_empty() { "measured".to_owned() } else { label };
             let points = points(group, &|sample, x| Some(unit.point(sample, x)));
             let system = group.first().map_or("", |first| &first.run.store);
-            let own = label.strip_prefix("esker, ").unwrap_or(&label);
-            Series { style: self.palette.style_of(system, own), label, points }
+            Series { style: self.palette.style_of(system, &label), label, points }
         };
         let mut series: Vec<_> =
             grouped(of_phase.iter().copied(), &apart).iter().map(one).collect();

@@ -18,8 +18,8 @@ pub(crate) const ABOUT: [&str; 2] = [
     "2018: S. W. D. Chien, S. Markidis, R. Karim, E. Laure and S. Narasimhamurthy, Exploring Scientific Application Performance Using \
      Large Scale Object Storage. They emulated an object store for arrays, and compared it with parallel HDF5 on a file that all \
      processes share. Their figures 6 to 8 are measured here on a small scale: one machine, few processes, memory in place of \
-     Lustre. Findings are given in our words; whether one is seen here is decided by the rule beside it, from this run alone.",
-    "Values are medians of the iterations, whiskers show the range, and ratios are medians of the ratios of the iterations. A new \
+     Lustre.",
+    "Findings are in our words; the rule beside one decides it from this run alone. Values are medians of the iterations, whiskers show the range, and ratios are medians of the ratios of the iterations. A new \
      file of tmpfs takes its memory from the kernel while it is written, and a pool has its memory already: compare with the \
      new file, too.",
 ];

@@ -170,7 +170,7 @@ fn findings_name_steps_and_charts_that_there_are() {
             item.label
         );
         let is_chart = |name: &String| {
-            ["offsets", "timeline", "none"].contains(&name.as_str())
+            ["offsets", "timeline", "none", RATES].contains(&name.as_str())
                 || SWEEPS.iter().any(|sweep| sweep.stem == name)
         };
         assert!(item.charts.iter().all(is_chart), "{}", item.label);
