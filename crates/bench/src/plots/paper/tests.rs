@@ -82,7 +82,7 @@ fn phases_at_the_same_time_are_summed() {
 }
 
 #[test]
-fn what_is_not_measured_is_not_judged() {
+fn missing_measurements_are_not_judged() {
     let none = ["no-index", "A"];
     assert_eq!(ratio("each", json!({"at_least": 0.0}), none, none), "not-measured");
     assert_eq!(class(json!({"not_measured": {"why": "w", "command": "c"}})), "not-measured");
