@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering;
 const CHUNK: u64 = HUGE;
 
 /// Time for which pages that were found in memory are expected to stay there, in milliseconds. The kernel reclaims pages
-/// that were used recently only when it has no others.
-const FRESH_MS: u64 = 1000;
+/// that were used recently only when it has no others. Unit tests may stop for any time between two steps.
+const FRESH_MS: u64 = if cfg!(test) { 3_600_000 } else { 1000 };
 
 /// Bytes after whose transfer by system calls a check is worth its time. A check takes up to 25 us, as long as it takes
 /// to read a fraction of these bytes.
