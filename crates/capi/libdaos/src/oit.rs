@@ -1,7 +1,7 @@
 //! Object id tables (`daos/oit.h`): the objects of a snapshot, and marks on them.
 //!
-//! The store lists the objects of a snapshot. A pool without snapshots has stored tables instead. Each table's marks are stored in an object of the container, whose
-//! type users cannot open.
+//! The store lists the objects of a snapshot. A pool without snapshots has stored tables instead (`object_table.rs`).
+//! The marks of each table are stored in an object of the container, whose type users cannot open.
 use crate::abi::{Anchor, Event, Handle, Iov, ObjId, Ptr};
 use crate::code::{Code, Result};
 use crate::handles::{self, Entry, kind};

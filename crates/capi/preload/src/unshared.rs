@@ -1,6 +1,6 @@
 //! The marker of a run in which no process has left an open file or a working directory of the mount point to another.
 //! `esker run` makes it in the directory of the run. While it exists, a starting program need not search `/proc` for
-//! what it inherited. Without the marker, all programs search.
+//! what it inherited. If there is no marker, each program searches `/proc`.
 use crate::{config, raw};
 use esker_preload_interface::UNSHARED;
 use std::ffi::CString;

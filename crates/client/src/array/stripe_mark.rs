@@ -165,8 +165,9 @@ impl Array {
     }
 
     /// Removes a dkey of an object as [`crate::Object::take`] does, and then the array as [`Array::remove_unused`] does, if
-    /// one node has both: a directory entry and the file that it refers to. Returns the content of the dkey and the result
-    /// of the removal of the array, or `None` if nothing was changed. If there is no result, the caller removes the array.
+    /// one node has both: a directory entry and the file that it refers to. Returns `None` if nothing was changed;
+    /// otherwise the content of the dkey, and the result of [`Array::remove_unused`]. The second is `None` if two nodes have
+    /// them: then only the dkey was removed, and the caller removes the array.
     ///
     /// # Errors
     /// The errors of [`crate::Object::take`].
