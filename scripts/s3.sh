@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the S3 door with real clients, in environments of their own.
+# Tests the S3 server with real clients, in environments of their own.
 # usage: s3.sh [PYTEST-ARGUMENT...]
 # environment: ESKER_SPARK=none leaves out Spark, which is large.
 set -euo pipefail

@@ -389,12 +389,26 @@ def test_etags_that_are_not_md5s(own):
     assert re.fullmatch(r'"[0-9a-f]{32}-3"', parts["ETag"])
 
 
-def test_a_client_that_asks_to_send_nothing_is_answered_last(door):
-    """botocore sends Expect for empty files and misreads the next answer, so the server closes the connection."""
+@pytest.mark.parametrize("size", [0, 1, MIB])
+def test_an_answer_before_the_body_is_the_last_of_its_connection(door, size):
+    """botocore misreads an answer to an empty body with Expect, and sends its next request in place of a body.
+
+    So the server closes the connection if it has not asked for the body."""
     host, port = door.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as raw:
-        raw.sendall(b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n")
+        raw.sendall(f"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\nExpect: 100-continue\r\n\r\n".encode())
         answer = b""
         while more := raw.recv(4096):
             answer += more
     assert answer.startswith(b"HTTP/1.1 403") and b"connection: close\r\n" in answer.lower()
+
+
+def test_a_client_refused_before_its_body_may_go_on(door):
+    """A client whose put is refused sends its next request on a new connection."""
+    door.client().create_bucket(Bucket="goes-on")
+    reader = door.client("READER", "hidden")
+    for _ in range(50):
+        for call, more in [(reader.put_object, {"Body": b"D"}), (reader.delete_object, {})]:
+            with pytest.raises(ClientError, match="AccessDenied"):
+                call(Bucket="goes-on", Key="a", **more)
+    door.client().delete_bucket(Bucket="goes-on")

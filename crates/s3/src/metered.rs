@@ -11,7 +11,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::{S3ErrorCode, StdError};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 /// Bytes of a body that went in since some came out. Clones share the number.
@@ -36,6 +36,17 @@ impl Held {
     }
 }
 
+/// True once somebody reads a body. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Begun(Arc<AtomicBool>);
+
+impl Begun {
+    /// True once the first bytes were asked for, which is when a client with `Expect` is told to send.
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A body that ends in an error if too much of it is held, or if its client stops sending.
 pub(crate) struct Metered {
     pub(crate) body: Incoming,
@@ -43,6 +54,7 @@ pub(crate) struct Metered {
     pub(crate) patience: Patience,
     pub(crate) framing: Framing,
     pub(crate) document: Document,
+    pub(crate) begun: Begun,
 }
 
 impl Metered {
@@ -74,6 +86,7 @@ impl Body for Metered {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = &mut *self;
+        this.begun.0.store(true, Ordering::Relaxed);
         let frame = Pin::new(&mut this.body).poll_frame(context);
         Poll::Ready(match ready!(this.patience.watch(frame, context)) {
             Err(stopped) => {

@@ -9,7 +9,7 @@ use crate::keys::Keys;
 use crate::limits::{
     CONNECTIONS, DRAIN_SECONDS, HANDSHAKE_SECONDS, IDLE_SECONDS, READ_AHEAD_BYTES, XML_BYTES_MAX,
 };
-use crate::metered::{Held, Metered};
+use crate::metered::{Begun, Held, Metered};
 use crate::metrics::Metrics;
 use crate::resign::{resign, resign_url};
 use crate::service::Service;
@@ -301,6 +301,38 @@ impl Server {
         resign(&method, &uri, request.headers_mut(), &self.0.keys)
     }
 
+    /// Calls the operation of a request, unless it is refused.
+    async fn call(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> std::result::Result<Response<Body>, HttpError> {
+        let (asks, is_empty) =
+            (request.headers().contains_key(EXPECT), request.body().is_end_stream());
+        let (held, begun, document) = (Held::default(), Begun::default(), Document::default());
+        request.extensions_mut().insert(held.clone());
+        request.extensions_mut().insert(document.clone());
+        let answered = match self.check(&mut request) {
+            Err(error) => refuse(error),
+            Ok(()) => {
+                let patience = Patience::new(self.0.options.idle);
+                let framing = Framing::new(request.headers());
+                let (document, begun) = (document.clone(), begun.clone());
+                let metered = |body| Metered { body, held, patience, framing, document, begun };
+                self.0.s3.call(request.map(|body| Body::http_body(metered(body)))).await
+            }
+        };
+        let mut response = match document.take_fault() {
+            Some(error) => refuse(error)?,
+            None => answered?,
+        };
+        // The client was not told to send its body. botocore then takes the next answer on the connection for another
+        // one, or sends its next request where the server may expect the body.
+        if asks && (is_empty || !begun.get()) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
+
     /// Answers a request, and logs it.
     async fn answer(
         &self,
@@ -310,26 +342,9 @@ impl Server {
         let (begin, known) = (Instant::now(), Known::default());
         let id = format!("{:016X}", self.0.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let (held, is_last) = (Held::default(), asks_to_send_nothing(&request));
         request.extensions_mut().insert(known.clone());
-        request.extensions_mut().insert(held.clone());
         request.extensions_mut().insert(place.clone());
-        let document = Document::default();
-        request.extensions_mut().insert(document.clone());
-        let answered = match self.check(&mut request) {
-            Err(error) => refuse(error),
-            Ok(()) => {
-                let patience = Patience::new(self.0.options.idle);
-                let framing = Framing::new(request.headers());
-                let document = document.clone();
-                let metered = |body| Metered { body, held, patience, framing, document };
-                self.0.s3.call(request.map(|body| Body::http_body(metered(body)))).await
-            }
-        };
-        let mut response = match document.take_fault() {
-            Some(error) => refuse(error)?,
-            None => answered?,
-        };
+        let mut response = self.call(request).await?;
         if response.status() == hyper::StatusCode::OK
             && response.headers().contains_key(CONTENT_RANGE)
         {
@@ -345,9 +360,6 @@ impl Server {
         }
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
-        }
-        if is_last {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let (who, took) = (known.get(), begin.elapsed());
         let operation = who.map(|who| who.operation.as_str());
@@ -402,12 +414,6 @@ fn bare_etag(response: &mut Response<Body>) {
     let bare = text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>");
     response.headers_mut().remove(CONTENT_LENGTH);
     *response.body_mut() = Body::from(bare);
-}
-
-/// True for a client that asks whether to send a body that is empty. It is answered at once; but botocore, which asks
-/// so for each empty file, then takes its next answer on the connection for something else.
-fn asks_to_send_nothing(request: &Request<Incoming>) -> bool {
-    request.headers().contains_key(EXPECT) && request.body().is_end_stream()
 }
 
 /// True for a form of a browser, which has its signature in its body.
