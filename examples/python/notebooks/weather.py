@@ -2,14 +2,20 @@
 # # Weather: an ensemble of ERA5 by key
 #
 # Needs ecCodes, numpy, xarray and matplotlib, and the fields that `scripts/weather.sh` fetches into `build/weather`; this
-# notebook runs in the root of the source tree. The pool is in the memory of this process; `esker.FieldStore("tank/fields")`
-# uses one that stays. The fields contain modified Copernicus Climate Change Service information of 2017.
+# notebook runs in the root of the source tree, where `examples/python/maps.py` draws maps with coastlines. The pool is in
+# the memory of this process; `esker.FieldStore("tank/fields")` uses one that stays. The fields contain modified Copernicus
+# Climate Change Service information of 2017.
 
 # %%
+import sys
+
 import matplotlib.pyplot as plt
 import xarray
 
 import esker
+
+sys.path.append("examples/python")
+import maps
 
 store = esker.FieldStore("memory:notebook/weather")
 print(store.archive("build/weather/era5-members.grib"), "fields archived")  # prints 160 fields archived
@@ -36,11 +42,11 @@ print(dict(members.sizes))  # prints {'number': 10, 'time': 4, 'isobaricInhPa': 
 
 # %%
 temperature = members.t.sel(isobaricInhPa=850).isel(time=-1) - 273.15
+mean, spread = temperature.mean("number"), temperature.std("number")
 figure, (above, below) = plt.subplots(2, figsize=(9, 9), layout="constrained")
-temperature.mean("number").plot.contourf(ax=above, levels=24, cmap="RdYlBu_r", cbar_kwargs={"label": "\N{DEGREE SIGN}C"})
-above.set_title("Temperature at 850 hPa, mean of ten members, 2 January 2017, 12 UTC")
-temperature.std("number").plot.contourf(ax=below, levels=24, cmap="YlOrRd", robust=True, cbar_kwargs={"label": "K"})
-below.set_title("Spread of the members")
+title = "Temperature at 850 hPa, mean of ten members, 2 January 2017, 12 UTC"
+maps.draw_into(above, mean.assign_attrs(units="\N{DEGREE SIGN}C"), name=title)
+maps.draw_into(below, spread.assign_attrs(units="K"), "YlOrRd", name="Spread of the members")
 plt.show()
 
 # %% [markdown]
