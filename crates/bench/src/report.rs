@@ -15,8 +15,10 @@ use crate::measure::Tally;
 use crate::parallel::Parallel;
 use crate::plan::posix::Repeated;
 use esker_cli::units::rounded;
+use esker_types::Result;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Version of the schema.
@@ -67,6 +69,19 @@ impl Report {
     pub fn new(host: Host, settings: Settings, runs: Vec<Run>) -> Self {
         Self { schema: SCHEMA, host, settings, runs }
     }
+}
+
+/// A report of `results` that are not [`Run`]s, with the machine, whose medium is that of `folder`, and the settings.
+///
+/// # Errors
+/// If the directory does not exist.
+pub fn with_origin(folder: &Path, settings: &Settings, results: Value) -> Result<Value> {
+    let origin = json!({"schema": SCHEMA, "host": Host::for_folder(folder)?, "settings": settings});
+    let members = [origin, results].into_iter().filter_map(|part| match part {
+        Value::Object(members) => Some(members),
+        _ => None,
+    });
+    Ok(Value::Object(members.flatten().collect()))
 }
 
 impl Settings {

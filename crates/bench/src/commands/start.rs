@@ -1,7 +1,9 @@
 //! `esker bench start`: how long a pool over many nodes takes to start, by a model.
 use clap::Args;
+use esker::names::new_pool_directory;
 use esker::types::{Error, Result};
 use esker_bench::processes::esker_program;
+use esker_bench::report::{Settings, with_origin};
 use esker_bench::start_model::{Outcome, Steps};
 use esker_cli::nodes::{FANOUT, time_start};
 use esker_cli::output::{Answer, Table};
@@ -72,7 +74,7 @@ impl Start {
         let starts = outcomes.iter().map(|(nodes, Outcome { depth, ready, total })| {
             json!({"nodes": nodes, "depth": depth, "ready_s": ready.as_secs_f64(), "total_s": total.as_secs_f64()})
         });
-        let response = json!({
+        let results = json!({
             "is_model": true,
             "fanout": FANOUT,
             "steps": {
@@ -85,7 +87,9 @@ impl Start {
             },
             "starts": starts.collect::<Vec<_>>(),
         });
-        Ok(Answer::new(response, text))
+        let folder = self.dir.clone().map_or_else(new_pool_directory, Ok)?;
+        let settings = Settings::new(0, json!({"pool_bytes": self.size.0, "repeats": REPEATS}));
+        Ok(Answer::new(with_origin(&folder, &settings, results)?, text))
     }
 
     /// Measures the steps that one machine has.

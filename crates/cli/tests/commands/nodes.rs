@@ -589,6 +589,7 @@ fn the_start_of_many_nodes_is_modelled() {
     let text = nodes.site.ok(&arguments);
     assert!(text.starts_with("A model"), "{text}");
     let model = nodes.site.json(&arguments);
+    assert!(model["host"]["cpus"].is_u64() && model["settings"]["version"].is_string(), "{model}");
     let starts = model["starts"].as_array().unwrap();
     let times: Vec<_> = starts.iter().map(|start| start["total_s"].as_f64().unwrap()).collect();
     assert!(times.is_sorted() && times[0] > 0.5 && starts[2]["depth"] == json!(3), "{starts:?}");

@@ -8,6 +8,7 @@ use crate::fields::Phase;
 use crate::fields::worker::{Containers, Job, label};
 use crate::metrics::Statistics;
 use crate::plan::{Measurement, Note};
+use crate::report::{Settings, with_origin};
 use crate::runner::Runner;
 use crate::table::{new_table, or_dash};
 use esker::Wait;
@@ -87,8 +88,10 @@ pub(super) fn run(plan: &FieldsPlan, note: Note<'_>) -> Result<Measurement> {
     }
     let mut table = new_table("nodes|system|>stripes|phase|>procs|>fields/s|>requests|>busiest");
     rows.iter().for_each(|row| table.row(row.cells()));
-    let report =
-        json!({"size_bytes": plan.shape.size_bytes, "repeats": plan.repeats, "rows": rows});
+    let options =
+        json!({"size_bytes": plan.shape.size_bytes, "repeats": plan.repeats, "pools": plan.nodes});
+    let settings = Settings::new(plan.seed, options);
+    let report = with_origin(&memory_or_temporary(), &settings, json!({"rows": rows}))?;
     Ok(Measurement { report, text: format!("{}\n\n{LEGEND}", table.text()) })
 }
 
