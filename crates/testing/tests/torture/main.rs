@@ -38,6 +38,7 @@ fn job() {
         Ok("closing-child") => closing::leave_child(),
         Ok("control-use") => control::use_damaged(),
         Ok("crash") => crash::worker::run(),
+        Ok("crash-values") => crash::power::put_values(),
         Ok("ceph-fork") => ceph::kills::fork(),
         Ok("ceph-pairs") => ceph::kills::pairs(),
         Ok("ceph-transfer") => ceph::kills::transfer(),

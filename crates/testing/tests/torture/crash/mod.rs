@@ -1,6 +1,6 @@
 //! Processes are killed at random times. No acknowledged operation is lost, and no lock or space stays allocated.
 mod ops;
-mod power;
+pub(crate) mod power;
 pub(crate) mod worker;
 mod world;
 

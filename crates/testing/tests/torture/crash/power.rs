@@ -5,9 +5,15 @@ use super::world::{self, World};
 use super::{expect_acknowledged, worker};
 use crate::common::{self, Folder, PoolKind, Shape, Watchdog, Worker};
 use crate::machine;
+use esker::backend::NewContainer;
+use esker::{Access, Kv, Wait};
 use esker_testing::{Random, SEED_VARIABLE, scaled, seed};
+use esker_types::info::OpenMode;
+use esker_types::ops::Cond;
+use esker_types::{ObjectClass, ObjectId, ObjectType};
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +31,21 @@ enum Event {
     Write { file: PathBuf, offset: u64, bytes: Vec<u8>, synced: bool },
     Sync { file: PathBuf },
     Acknowledged { slot: u64, count: u64 },
+}
+
+impl Event {
+    /// True if the event waits for the disk.
+    fn is_sync(&self) -> bool {
+        matches!(self, Self::Sync { .. } | Self::Write { synced: true, .. })
+    }
+
+    /// Name of the file that the event writes or syncs.
+    fn file_name(&self) -> Option<&str> {
+        match self {
+            Self::Write { file, .. } | Self::Sync { file } => file.file_name()?.to_str(),
+            Self::Acknowledged { .. } => None,
+        }
+    }
 }
 
 fn build_recorder(folder: &Folder) -> PathBuf {
@@ -95,23 +116,35 @@ struct Run {
 impl Run {
     fn record(seed: u64, run: u64) -> Self {
         let folder = Folder::new(PoolKind::Durable);
-        let root = folder.path().canonicalize().expect("own path");
-        common::make(&folder, "pool", PoolKind::Durable, SHAPE);
-        let (pool, base, log) = (root.join("pool"), root.join("base"), root.join("log"));
+        let pool = common::make(&folder, "pool", PoolKind::Durable, SHAPE);
         world::prepare(&common::open(&pool), SLOTS).expect("preparing");
+        let root = folder.path().canonicalize().expect("own path");
+        let pool = root.join("pool");
+        let arguments = format!("{} {seed} {run} {} 0 1", pool.display(), root.display());
+        Self::record_job(folder, seed, ("crash", &arguments), (SLOTS, RECORDED))
+    }
+
+    /// Runs a job on the pool in `folder` until its `slots` have acknowledged `count` operations, and records it.
+    fn record_job(
+        folder: Folder,
+        seed: u64,
+        (job, arguments): (&str, &str),
+        (slots, count): (u64, u64),
+    ) -> Self {
+        let root = folder.path().canonicalize().expect("own path");
+        let (pool, base, log) = (root.join("pool"), root.join("base"), root.join("log"));
         copy(&pool, &base);
         let library = build_recorder(&folder);
-        for slot in 0..SLOTS {
+        for slot in 0..slots {
             std::fs::write(worker::ack_path(&root, slot), b"").expect("making acks");
         }
-        let arguments = format!("{} {seed} {run} {} 0 1", pool.display(), root.display());
-        let mut recorded = Worker::start_with("crash", &arguments, |command| {
+        let mut recorded = Worker::start_with(job, arguments, |command| {
             command.env("LD_PRELOAD", &library).env("RECORD_ROOT", &pool).env("RECORD_LOG", &log);
             command.env("RECORD_ACKS", root.join("acks-"));
         });
         let acks =
             |slot| std::fs::metadata(worker::ack_path(&root, slot)).map_or(0, |acks| acks.len());
-        recorded.wait_until("enough is recorded", || (0..SLOTS).map(acks).sum::<u64>() >= RECORDED);
+        recorded.wait_until("enough is recorded", || (0..slots).map(acks).sum::<u64>() >= count);
         recorded.kill();
         let events = parse(&std::fs::read(&log).expect("reading the log"), &pool);
         Self { folder, base, events, seed }
@@ -119,9 +152,7 @@ impl Run {
 
     /// Positions of power failures: before and after every sync.
     fn cuts(&self) -> Vec<usize> {
-        let is_sync =
-            |event: &Event| matches!(event, Event::Sync { .. } | Event::Write { synced: true, .. });
-        let syncs = self.events.iter().enumerate().filter(|(_, event)| is_sync(event));
+        let syncs = self.events.iter().enumerate().filter(|(_, event)| event.is_sync());
         syncs.flat_map(|(at, _)| [at, at + 1]).collect()
     }
 
@@ -240,4 +271,93 @@ fn power_failure_at_any_sync() {
         );
     }
     eprintln!("{images} images of power failures opened, from {runs} runs");
+}
+
+/// Lengths of the values that [`put_values`] stores in turn: in the index, in a segment at once, and in a segment in
+/// several steps, of which the disk begins to store each one early.
+const LENGTHS: [usize; 3] = [100, 20_000, 500_000];
+/// Number of values in a recorded run.
+const VALUES: u64 = 30;
+
+fn numbered_value(number: u64) -> Vec<u8> {
+    vec![number as u8; LENGTHS[number as usize % LENGTHS.len()]]
+}
+
+fn open_values(pool: &Path) -> Kv {
+    let opened = common::open(pool);
+    let opened = opened.open_container("values", OpenMode::ReadWrite);
+    let oid = ObjectId::generate(0, 7, ObjectType::KvHashed, ObjectClass::S1);
+    opened.wait().and_then(|container| container.kv(oid)).expect("opening")
+}
+
+/// Body of a process that puts values of one key. Arguments: the pool and the directory for acknowledgements.
+pub(crate) fn put_values() {
+    let arguments = common::arguments();
+    let [pool, folder] = &arguments[..] else { panic!("arguments: {arguments:?}") };
+    let (values, mut acks) = (open_values(Path::new(pool)), worker::ack_file(Path::new(folder), 0));
+    for number in 0.. {
+        let value = numbered_value(number);
+        values.put(b"key", &value, Cond::NONE, Access::Latest).wait().expect("putting");
+        acks.write_all(b".").expect("acknowledging");
+    }
+}
+
+/// A recorded run of [`put_values`].
+fn record_values(seed: u64) -> Run {
+    let folder = Folder::new(PoolKind::Durable);
+    let shape = Shape { segment_bytes: 1 << 20, ..SHAPE };
+    let pool = common::make(&folder, "pool", PoolKind::Durable, shape);
+    let opened = common::open(&pool);
+    opened.create_container(&NewContainer::named("values")).wait().expect("making a container");
+    drop(opened);
+    let root = folder.path().canonicalize().expect("own path");
+    let arguments = format!("{} {}", root.join("pool").display(), root.display());
+    Run::record_job(folder, seed, ("crash-values", &arguments), (1, VALUES))
+}
+
+/// A commit writes data, then pages of the index, then the page that names the tree. Each is on the disk before the
+/// next is written, and all of it before the acknowledgement. Most commits have no other syncs.
+#[test]
+fn commits_sync_data_then_pages_then_root() {
+    let run = record_values(0);
+    let is_acknowledgement = |event: &Event| matches!(event, Event::Acknowledged { .. });
+    for (at, event) in run.events.iter().enumerate() {
+        if is_acknowledgement(event) || matches!(event, Event::Write { synced: true, .. }) {
+            let durable = run.durable(at);
+            let mut writes = run.events.iter().zip(durable).filter(|(_, durable)| !durable);
+            let unsynced = writes.find_map(|(event, _)| event.file_name());
+            assert_eq!(unsynced, None, "event {at} follows a write that is not on the disk");
+        }
+    }
+    let mut counts = HashMap::<Vec<&str>, u64>::new();
+    // The first commit also opens the pool, and some others also free segments.
+    for commit in run.events.split_inclusive(is_acknowledgement).skip(1) {
+        let syncs = commit.iter().filter(|event| event.is_sync()).filter_map(Event::file_name);
+        *counts.entry(syncs.collect()).or_default() += 1;
+    }
+    let count = |syncs: &[&str]| counts.get(syncs).copied().unwrap_or(0);
+    let (small, large) = (["data.mdb"; 2], ["data", "data.mdb", "data.mdb"]);
+    assert!(count(&small) > VALUES / 6 && count(&large) > VALUES / 3, "{counts:?}");
+}
+
+/// The value in a pool after a power failure is the last acknowledged one, or the one after it.
+#[test]
+fn power_failure_while_large_values_are_stored() {
+    let run = record_values(seed());
+    let (mut random, cuts) = (Random::new(run.seed, 1000), run.cuts());
+    for _ in 0..scaled(40) {
+        let cut = cuts[random.below(cuts.len() as u64) as usize];
+        let replay = format!("{SEED_VARIABLE}={} event {cut}", run.seed);
+        let _watchdog = Watchdog::new(replay.clone());
+        let image = run.image(cut, &mut random);
+        let found = open_values(&image).get(b"key", Access::Latest).wait().expect("reading");
+        let next = run.acknowledged(cut, 0);
+        let last = next.checked_sub(1).map(numbered_value);
+        assert!(
+            found == last || found == Some(numbered_value(next)),
+            "{replay}: after {next} puts"
+        );
+        common::expect_sound(&image, false);
+        common::expect_clean(&image);
+    }
 }

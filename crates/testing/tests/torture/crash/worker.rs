@@ -32,7 +32,7 @@ pub(crate) fn ack_path(folder: &Path, slot: u64) -> std::path::PathBuf {
     folder.join(format!("acks-{slot}"))
 }
 
-fn ack_file(folder: &Path, slot: u64) -> File {
+pub(super) fn ack_file(folder: &Path, slot: u64) -> File {
     File::options().append(true).open(ack_path(folder, slot)).expect("opening acknowledgements")
 }
 
