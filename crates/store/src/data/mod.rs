@@ -42,6 +42,8 @@ pub(crate) struct Data {
     map: Option<Map>,
     /// Mapping of a file on a disk, which is used where its pages are in memory.
     cached: LazyCachedMap,
+    /// True if commits sync the file.
+    is_synced: bool,
     bytes: u64,
     /// Read-only mapping for zero-copy views. The first view creates it.
     read_map: Mutex<Option<Arc<ReadMap>>>,
@@ -62,7 +64,8 @@ impl Data {
         let map = mapped.then(|| Map::new(&file, 0, bytes as usize)).transpose().map_err(failed)?;
         let can_write = !target.is_read_only() && can_write_to_mapping(&file, superblock);
         let cached = LazyCachedMap::new(bytes, can_write);
-        Ok(Self { file, map, cached, bytes, read_map: Mutex::default() })
+        let is_synced = superblock.durability == Durability::Commit;
+        Ok(Self { file, map, cached, is_synced, bytes, read_map: Mutex::default() })
     }
 
     /// True if the medium is memory, so that the file is mapped.
@@ -103,7 +106,8 @@ impl Data {
         }
     }
 
-    /// Writes in steps. The bytes of each step are copied to `scratch`, and the copy is summed.
+    /// Writes in steps. The bytes of each step are copied to `scratch`, and the copy is summed. If a commit is going to
+    /// sync them, the disk begins to store each step while the next one is copied.
     fn write_runs(
         &self,
         map: Option<&Map>,
@@ -114,10 +118,14 @@ impl Data {
         mut summing: Summing<'_, impl Extend<u8>>,
     ) -> Result<()> {
         let step = if map.is_some() { WRITE_MAPPED } else { WRITE_SYSCALL };
+        let store_early = self.is_synced && map.is_none() && part.end - part.start > step;
         while !part.is_empty() {
             let (header, len) = (scratch.len(), step.min(part.end - part.start));
             self.write_run(map, offset, scratch, source, (part.start, len))?;
             summing.add(&scratch[header..]);
+            if store_early {
+                sys::start_write_out(&self.file, offset, scratch.len() as u64);
+            }
             part.start += len;
             offset += scratch.len() as u64;
             scratch.clear();
