@@ -70,9 +70,9 @@ bench: build ## Measure arrays and keys relative to the medium's limit (ARGS= is
 	$(ESKER) bench array $(ARGS)
 	$(ESKER) bench kv $(ARGS)
 
-figures: build ## Measure every figure of docs/performance.md on this machine, into build/figures (ARGS=--quick to try it, see scripts/figures.py)
+figures: build ## Measure every figure of docs/performance.md on this machine, into build/figures (ARGS=--quick to try it, see scripts/figures)
 	scripts/setup.sh python
-	build/python/bin/python scripts/figures.py measure $(ESKER) $(LIBDAOS) $(ARGS)
+	build/python/bin/python scripts/figures measure $(ESKER) $(LIBDAOS) $(ARGS)
 
 notebooks: ## Run the notebooks of examples/python/notebooks into build/notebooks, with what they show
 	scripts/setup.sh samples fields python

@@ -45,10 +45,10 @@ semver() {
     fi
 }
 
-# The tables, the chart, the book and the site are generated from files in the repository.
+# The tables, the charts, the book and the site are generated from files in the repository.
 pages() {
     step build/python/bin/rumdl check --quiet .
-    step build/python/bin/python scripts/figures.py check
+    step build/python/bin/python scripts/figures check
     step scripts/site.sh python c
 }
 

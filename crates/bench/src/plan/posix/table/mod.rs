@@ -13,6 +13,7 @@ use crate::report::{Report, Settings};
 use crate::table::new_table;
 use clap::Args;
 use dfs::NewDfs;
+use esker_cli::DurabilityArg;
 use esker_types::{Error, ErrorKind, Result};
 use rows::BASE;
 use serde_json::{Value, json};
@@ -28,6 +29,7 @@ tmpfs.
 
 Examples:
   esker bench posix -o files.html --json files.json
+  esker bench posix --path /var/tmp --durability process
   esker bench posix --engine --files 5000 --small 32M --large 128M
   esker bench posix --files 1000 --small 4M --large 16M -i 1";
 
@@ -58,6 +60,9 @@ pub struct TablePlan {
     /// Omit esker run and esker mount
     #[arg(long)]
     pub only_dfs: bool,
+    /// Durability of the temporary pool [default: process in memory, commit on block media]
+    #[arg(long, value_name = "LEVEL", conflicts_with = "engine")]
+    pub durability: Option<DurabilityArg>,
     /// The temporary pool.
     #[command(flatten)]
     pub own: OwnPool,
@@ -126,7 +131,7 @@ impl TablePlan {
             container: None,
             folder: "dfs".to_owned(),
             new: NewDfs::default(),
-            own: self.own.clone(),
+            own: OwnPool { durability: self.durability.map(Into::into), ..self.own.clone() },
             nodes: self.engine.then_some(1),
             bytes: each.saturating_mul(u64::from(self.procs) * through),
             entries: self.files.saturating_mul(u64::from(self.procs) * through),
