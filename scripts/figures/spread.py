@@ -30,7 +30,7 @@ def ratio(spread: Spread | None) -> str:
     if spread is None:
         return "-"
     middle, *ends = map(digits, spread)
-    return middle if ends == [middle, middle] else f"{middle} ({ends[0]} to {ends[1]})"
+    return middle if ends == [middle, middle] else f"{middle} ({ends[0]}-{ends[1]})"
 
 
 def quantity(number: float | None, unit: str = "") -> str:
