@@ -197,8 +197,7 @@ MEASURED = {
 
 
 @pytest.mark.parametrize("group", chart.STORES + chart.PLAIN_FILES, ids=lambda group: group.table)
-def test_every_bar_of_the_chart_is_measured(group, monkeypatch):
-    monkeypatch.setenv("ESKER_BENCH_RADOS", "")
+def test_every_bar_of_the_chart_is_measured(group):
     table = MEASURED[group.table]()
     names = [name for bar in group.bars for name in (*bar.values, bar.medium) if name]
     assert not set(names) - set(table.values)

@@ -79,6 +79,7 @@ def measure(options: argparse.Namespace) -> int:
     tables: dict[str, Data] = {}
     reasons: dict[str, str] = {}
     names = options.only or list(FIGURES)
+    machine.look_around()
     for number, name in enumerate(names, 1):
         machine.progress(number, len(names), name)
         found = measure_figure(machine, name)

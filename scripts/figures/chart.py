@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from page import Data
 
 FASTER, SLOWER, SECOND_FASTER, SECOND_SLOWER = "#2b6a99", "#c07a35", "#8fb8d4", "#e3bd94"
-TICKS = {0.01: "1/100", 0.04: "1/25", 0.1: "1/10", 0.25: "1/4", 0.5: "1/2", 1: "equal", 2: "2x", 4: "4x", 10: "10x", 25: "25x", 100: "100x"}
+TICKS = {0.01: "1/100", 0.1: "1/10", 0.25: "1/4", 0.5: "1/2", 1: "equal", 2: "2x", 4: "4x", 10: "10x", 100: "100x"}
+# Labels that would touch others if the largest ratio shown is that many times the smallest.
+CROWDED = [(30, (0.5, 2)), (300, (0.25, 4))]
 
 
 class Bar(NamedTuple):
@@ -113,9 +115,14 @@ def drawn_groups(data: Data, groups: list[Group]) -> Iterator[tuple[str, list[Dr
             yield group.title, rows
 
 
+def pitch(row: Drawn) -> float:
+    """The lines that a row takes: two bars need more than one."""
+    return 1.0 if len(row.values) == 1 else 1.5
+
+
 def height_of(groups: list[tuple[str, list[Drawn]]]) -> float:
     """The number of lines of a panel."""
-    return sum(len(rows) + 1.5 for _, rows in groups)
+    return sum(sum(map(pitch, rows)) + 1.5 for _, rows in groups)
 
 
 def draw_panel(axes: Any, groups: list[tuple[str, list[Drawn]]], lines: float) -> None:
@@ -125,20 +132,21 @@ def draw_panel(axes: Any, groups: list[tuple[str, list[Drawn]]], lines: float) -
     for title, rows in groups:
         axes.text(-0.02, y, title, va="center", ha="right", fontweight="bold", transform=axes.get_yaxis_transform())
         for row in rows:
-            y += 1
+            y += pitch(row)
             places.append(y)
             labels.append(row.label)
             draw_row(axes, y, row)
             numbers += [value for value in (*row.values, row.medium) if value]
         y += 1.5
     axes.set_xscale("log")
-    axes.set_xlim(min(numbers) / 2.6, max(numbers) * 2.6)
+    margin = 1.2 * (max(numbers) / min(numbers)) ** 0.2
+    axes.set_xlim(min(numbers) / margin, max(numbers) * margin)
     axes.set_ylim(lines - 0.3, -0.8)
     axes.set_yticks(places, labels)
     axes.axvline(1, color="black", linewidth=0.8)
     left, right = axes.get_xlim()
-    # Labels of neighbouring ticks would touch on a narrow panel.
-    shown = [tick for tick in TICKS if left < tick < right and tick not in ((0.5, 2) if right / left > 100 else ())]
+    crowded = {tick for limit, ticks in CROWDED for tick in ticks if right / left > limit}
+    shown = [tick for tick in TICKS if left < tick < right and tick not in crowded]
     axes.set_xticks(shown, [TICKS[tick] for tick in shown])
     axes.minorticks_off()
     axes.tick_params(axis="y", length=0)
@@ -148,7 +156,7 @@ def draw_panel(axes: Any, groups: list[tuple[str, list[Drawn]]], lines: float) -
 def draw_row(axes: Any, y: float, row: Drawn) -> None:
     """One bar, or two thin ones, and the mark of the raw medium."""
     colors = [(FASTER, SLOWER), (SECOND_FASTER, SECOND_SLOWER)]
-    width = 0.7 / len(row.values)
+    width = 0.7 * pitch(row) / len(row.values)
     for at, value in enumerate(row.values):
         if value is None:
             continue
@@ -193,7 +201,7 @@ def render_stores(data: Data) -> str:
         all_axes[0][0].set_axis_off()
     notes = ["rate of Esker, as a multiple of the other's in the same run; line: the raw medium (pwrite and pread; for S3 the HTTP library alone)"]
     if any(len(row.values) > 1 for panel in panels for _, rows in panel for row in rows):
-        notes.append("files: upper bar under `esker run`, lower bar on the mount")
+        notes.append("files: dark bar under `esker run`, light bar on the mount")
     figure.text(0.5, 0.004, "\n".join(notes), ha="center", va="bottom")
     figure.tight_layout(pad=0.3, rect=(0, 0.36 / figure.get_figheight(), 1, 1))
     return text_of(pyplot, figure)

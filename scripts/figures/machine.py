@@ -41,6 +41,7 @@ class Machine:
         shutil.rmtree(reports, ignore_errors=True)
         reports.mkdir(parents=True)
         self.started, self.count, self.host = time.monotonic(), 0, None
+        self.built: str | None = None
         self.begin()
 
     @property
@@ -63,26 +64,32 @@ class Machine:
         """Arguments that shorten a benchmark, if everything is only tried."""
         return list(arguments) if self.quick else []
 
-    def bench(self, *arguments: object, small_pages: bool = False) -> dict[str, Any]:
+    def look_around(self) -> None:
+        """Learns machine and commit from a short benchmark, for figures without reports."""
+        self.bench("limit", "--total", "1MiB", "--path", self.options.memory)
+
+    def bench(self, *arguments: object, small_pages: bool = False, variables: dict[str, str] | None = None) -> dict[str, Any]:
         """The report of `esker bench ARGUMENTS`."""
         self.count += 1
         report = self.reports / f"{self.count:03}-{arguments[0]}.json"
         command = ["bench", *map(str, arguments)]
-        self.note(command, " # without huge pages" if small_pages else "")
-        # The root is refused by Open MPI unless it insists.
-        variables = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        self.run([self.options.esker, "--no-progress", *command, "--json", report], small_pages, variables)
+        self.note(command, variables or {}, "   # without huge pages" if small_pages else "")
+        # Open MPI refuses to run as root without these.
+        for_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        all_variables = {**os.environ, **for_root, **(variables or {})}
+        self.run([self.options.esker, "--no-progress", *command, "--json", report], small_pages, all_variables)
         found: dict[str, Any] = json.loads(report.read_text())
         self.learn(found)
         return found
 
-    def note(self, command: list[str], remark: str = "") -> None:
+    def note(self, command: list[str], variables: dict[str, str], remark: str) -> None:
         """Remembers a command, with names in place of this machine's directories."""
         options = self.options
         address = options.peer[1] if options.peer else None
         known = [(options.disk, "DISK"), (options.python, "PYTHON"), (options.ceph, "CEPH"), (address, "URL")]
         names = {str(value): name for value, name in known if value}
-        line = "esker " + " ".join(names.get(word, word) for word in command) + remark
+        words = [*(f"{name}={names.get(value, value)}" for name, value in variables.items()), "esker", *(names.get(word, word) for word in command)]
+        line = " ".join(words) + remark
         print("   ", line, flush=True)
         if line not in self.commands:
             self.commands.append(line)
@@ -96,6 +103,7 @@ class Machine:
         commit = report.get("settings", {}).get("commit")
         if commit:
             self.commits[commit] += 1
+            self.built = commit
 
     def run(self, command: list[object], small_pages: bool = False, variables: dict[str, str] | None = None) -> str:
         """The output of a command; the figure is skipped if it fails."""
@@ -133,7 +141,7 @@ class Machine:
 
     def commit(self) -> str | None:
         """The commit of the programs that measured the figure."""
-        return ", ".join(sorted(self.commits)) or None
+        return ", ".join(sorted(self.commits)) or self.built
 
     def elapsed(self) -> float:
         """Seconds since the first figure began."""

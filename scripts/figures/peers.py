@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from figure import Figure, Table
@@ -86,9 +85,10 @@ def measure_ceph(machine: Machine) -> Table:
         for phase, share in zip(phases, shares):
             table.keep(f"{what} {phase}", share)
         table.rows.append([f"Field I/O, {what}, of that", *map(ratio, shares)])
-    os.environ["ESKER_BENCH_RADOS"] = options.ceph
-    rounds = machine.repeats(5)
-    report = machine.bench("compare", "--stores", "native,rados", "--size", "1MiB", "--rounds", rounds, "--path", options.memory, *machine.short("--ops", 16))
+    rounds, variables = machine.repeats(5), {"ESKER_BENCH_RADOS": options.ceph}
+    report = machine.bench(
+        "compare", "--stores", "native,rados", "--size", "1MiB", "--rounds", rounds, "--path", options.memory, *machine.short("--ops", 16), variables=variables
+    )
     lines = {line["phase"]: line for line in report["compared"]}
     shares = []
     for phase in phases:
