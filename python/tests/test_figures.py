@@ -285,6 +285,8 @@ def test_charts_leave_out_missing_figures():
     assert "</svg>" in chart.render_medium({"tables": {}})
     values = {"64 KiB write": [2.0, 1.0, 3.0]}
     text = chart.render_stores({"tables": {"zarr": recorded("abc", values=values)}})
+    other = recorded("abc", values={"put xxh3 1": [2.0] * 3}, rows=[["other 1.0: PUT", "1"]])
+    assert "other 1.0 (S3)" in chart.render_stores({"tables": {"s3": other}})
     assert "write, chunks of 64 KiB" in text and "chunks of 1 MiB" not in text and "FDB" not in text
 
 

@@ -67,7 +67,7 @@ STORES = [
         [Bar(f"{phase}, chunks of {size}", [f"{size} {phase}"]) for size in ("64 KiB", "1 MiB") for phase in ("write", "read")],
     ),
     Group(
-        "versitygw (S3), objects of 8 MiB",
+        "{peer} (S3), objects of 8 MiB",
         "s3",
         [
             Bar("PUT, ETag by XXH3", ["put xxh3 1"], "put limit 1"),
@@ -88,8 +88,15 @@ STORES = [
 ]
 PLAIN_FILES = [
     Group("files on tmpfs, 2 processes", "files", file_bars("tmpfs")),
-    Group("files on the disk (ext4), 2 processes", "files_on_disk", file_bars("disk")),
+    Group("files on the disk ({disk}), 2 processes", "files_on_disk", file_bars("disk")),
 ]
+
+
+def title_of(group: Group, table: Data) -> str:
+    """The title of a group, with the names of the other server and of the disk's file system."""
+    rows, columns = table.get("rows", []), table.get("columns", [])
+    peer = next((row[0].removesuffix(": PUT") for row in rows if row[0].endswith(": PUT")), "another server")
+    return group.title.format(peer=peer, disk=columns[1] if len(columns) > 1 else "disk")
 
 
 class Drawn(NamedTuple):
@@ -112,7 +119,7 @@ def drawn_groups(data: Data, groups: list[Group]) -> Iterator[tuple[str, list[Dr
         rows = [Drawn(bar.label, [median_of(data, group.table, name) for name in bar.values], median_of(data, group.table, bar.medium)) for bar in group.bars]
         rows = [row for row in rows if any(value is not None for value in row.values)]
         if rows:
-            yield group.title, rows
+            yield title_of(group, data["tables"][group.table]), rows
 
 
 def pitch(row: Drawn) -> float:
@@ -247,6 +254,8 @@ def draw_growth(axes: Any, values: Data) -> None:
                 axes.plot(x, [rate / 1000 for rate in y], "o-" if kind == "kv" else "s--", color=color, label=f"{kind_name}: {phase}", markersize=4)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
     axes.set_title("thousand operations/s, by number of entries", fontsize=9)
     axes.legend(frameon=False, fontsize=7.5)
 
