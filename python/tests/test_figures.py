@@ -253,7 +253,7 @@ def test_a_table_without_a_commit_says_so():
 def test_a_table_that_was_not_measured_says_what_it_needs():
     data = {
         "tables": {"one": recorded("abc", absent=["FDB needs pyfdb"])},
-        "reasons": {"two": "a pool on Ceph"},
+        "reasons": {"two": "this needs a pool on Ceph"},
     }
     text = page.render_page(PAGE, data)
     assert "Left out: FDB needs pyfdb." in text
@@ -308,7 +308,7 @@ def failing(error):
 
 
 @pytest.mark.parametrize(
-    "error", [machine.Skipped("a pool on Ceph"), KeyError("ratio"), OSError(2, "missing")]
+    "error", [machine.Skipped("a pool on Ceph"), KeyError("ratio"), machine.Failed("`esker`")]
 )
 def test_a_figure_that_cannot_be_measured_is_left_out_with_a_reason(error, monkeypatch):
     monkeypatch.setitem(figures.FIGURES, "store", failing(error))

@@ -18,14 +18,13 @@ import argparse
 import datetime
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 from chart import render_medium, render_stores
 from figure import Figure
 from files import FILES
-from machine import ROOT, Machine, Skipped, clock
+from machine import ROOT, Failed, Machine, Skipped, clock
 from objects import OBJECTS
 from page import Data, headings_and_marks, render_page, table_lines
 from peers import PEERS
@@ -58,10 +57,12 @@ def measure_figure(machine: Machine, name: str) -> Data | str:
     figure = FIGURES[name]
     try:
         table = figure.measure(machine)
-    except Skipped as reason:
-        return str(reason)
-    except (KeyError, TypeError, ValueError, OSError, subprocess.SubprocessError) as error:
-        return f"a report that can be read ({type(error).__name__}: {error})"
+    except Skipped as need:
+        return f"this needs {need}"
+    except Failed as failure:
+        return str(failure)
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        return f"its report cannot be read ({type(error).__name__}: {error})"
     today = datetime.date.today().strftime("%-d %B %Y")
     return figure.recorded(machine, table, today)
 
@@ -84,7 +85,7 @@ def measure(options: argparse.Namespace) -> int:
         machine.progress(number, len(names), name)
         found = measure_figure(machine, name)
         if isinstance(found, str):
-            print(f"--- {name} is left out: it needs {found}", file=sys.stderr)
+            print(f"--- {name} is left out: {found}", file=sys.stderr)
             reasons[name] = found
             continue
         tables[name] = found

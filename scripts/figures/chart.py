@@ -146,7 +146,7 @@ def draw_panel(axes: Any, groups: list[tuple[str, list[Drawn]]], lines: float) -
             numbers += [value for value in (*row.values, row.medium) if value]
         y += 1.5
     axes.set_xscale("log")
-    margin = 1.2 * (max(numbers) / min(numbers)) ** 0.2
+    margin = 1.2 * (max(numbers) / min(numbers)) ** 0.27
     axes.set_xlim(min(numbers) / margin, max(numbers) * margin)
     axes.set_ylim(lines - 0.3, -0.8)
     axes.set_yticks(places, labels)

@@ -6,13 +6,12 @@ import json
 import os
 import pathlib
 import statistics
-import subprocess
 import tempfile
 import time
 from typing import Any, Union
 
 from figure import Figure, Table
-from machine import Machine, Skipped
+from machine import Machine
 from reports import Report, Run, median_rate, paired
 from spread import duration, quantity, ratio, spread_of
 
@@ -162,13 +161,9 @@ def measure_start(machine: Machine) -> Table:
 def measure_pool_start(machine: Machine) -> Table:
     """The model of how long a pool over many nodes takes to start."""
     with tempfile.TemporaryDirectory(dir=machine.options.memory) as folder:
-        report = machine.reports / "start.json"
-        command = [machine.options.esker, "--json", "bench", "start"]
         machine.commands.append("esker bench start")
-        answer = subprocess.run([*map(str, command), "--dir", folder], stdout=report.open("w"), check=False)
-    if answer.returncode != 0:
-        raise Skipped("`esker bench start` to work")
-    return pool_start_table(json.loads(report.read_text()))
+        answer = machine.run([machine.options.esker, "--json", "bench", "start", "--dir", folder])
+    return pool_start_table(json.loads(answer))
 
 
 def pool_start_table(answer: dict[str, Any]) -> Table:

@@ -20,7 +20,11 @@ BAR_WIDTH = 30
 
 
 class Skipped(Exception):
-    """The reason why a figure, or a part of it, cannot be measured on this machine."""
+    """A figure, or a part of it, needs something that this machine lacks: names it."""
+
+
+class Failed(Exception):
+    """A command of a figure failed: says which one and how."""
 
 
 def no_huge_pages() -> None:
@@ -106,12 +110,12 @@ class Machine:
             self.built = commit
 
     def run(self, command: list[object], small_pages: bool = False, variables: dict[str, str] | None = None) -> str:
-        """The output of a command; the figure is skipped if it fails."""
+        """The output of a command; the figure is left out if it fails."""
         before = no_huge_pages if small_pages else None
         words = list(map(str, command))
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, preexec_fn=before, env=variables)
         if done.returncode != 0:
-            raise Skipped(f"`{pathlib.Path(words[0]).name} {' '.join(words[1:3])}` ended with status {done.returncode}")
+            raise Failed(f"`{pathlib.Path(words[0]).name} {' '.join(words[1:3])}` ended with status {done.returncode}")
         return done.stdout
 
     def version(self, package: str) -> str | None:

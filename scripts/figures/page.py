@@ -62,7 +62,7 @@ def differing_origin(table: Data, commit: str | None) -> list[str]:
 def section_lines(table: Data | None, reason: str | None, commit: str | None) -> list[str]:
     """The text between the marks of a table."""
     if table is None:
-        return ["", f"Not measured here: this needs {reason}." if reason else "Not measured here.", ""]
+        return ["", f"Not measured here: {reason}." if reason else "Not measured here.", ""]
     commands = ["    " + command for command in table["commands"]]
     absent = [f"Left out: {'; '.join(table['absent'])}."] if table.get("absent") else []
     facts = wrapped(" ".join([table["shows"], *absent, *differing_origin(table, commit)]))
