@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import statistics
+import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any, Union
 
 from figure import Figure, Table
@@ -65,16 +68,17 @@ def file_table(report: Report, base: str, others: list[str], name: str, latencie
     return table
 
 
-def posix_arguments(machine: Machine, *more: object) -> list[object]:
+def posix_arguments(machine: Machine, file_count: int, *more: object) -> list[object]:
     """Arguments of `bench posix`."""
     options = machine.options
-    short = machine.short("--files", 1000, "--small", "4M", "--large", "16M", "-i", 1) or ["--files", 10000, "--small", "128M", "--large", "256M", "-i", 5]
+    shape = ["--files", file_count, "--small", "128M", "--large", "256M", "-i", 5]
+    short = machine.short("--files", 1000, "--small", "4M", "--large", "16M", "-i", 1) or shape
     return ["posix", "--tmpfs", options.memory, "--disk", options.disk, *short, *more]
 
 
 def measure_files(machine: Machine) -> Table:
     """Files in a container in memory, compared with tmpfs."""
-    report = machine.bench(*posix_arguments(machine, "--path", machine.options.memory))
+    report = machine.bench(*posix_arguments(machine, 10_000, "--path", machine.options.memory))
     disk = disk_of(report)
     table = file_table(report, "tmpfs", [disk], "tmpfs", latencies=True)
     table.columns = ["2 processes; times: 1 process", "tmpfs", *(heading for _, heading in WAYS), disk]
@@ -83,7 +87,7 @@ def measure_files(machine: Machine) -> Table:
 
 def measure_files_on_disk(machine: Machine) -> Table:
     """Files in a container on a disk, compared with the file system of the disk."""
-    report = machine.bench(*posix_arguments(machine, "--path", machine.options.disk, "--durability", "process"))
+    report = machine.bench(*posix_arguments(machine, 5000, "--path", machine.options.disk, "--durability", "process"))
     disk = disk_of(report)
     table = file_table(report, disk, [], "disk", latencies=False)
     table.columns = ["2 processes", disk, *(heading for _, heading in WAYS)]
@@ -134,6 +138,30 @@ def started_us(command: list[str], variables: dict[str, str]) -> float:
     return (time.perf_counter() - begin) * 1e6
 
 
+@contextlib.contextmanager
+def variables_of_run(machine: Machine, variables: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The variables of programs under `esker run`, which lasts as long: its directory is removed with it."""
+    machine.commands.append("esker run POOL/CONT -- PROGRAM   # its variables, then posix_spawn of each program with and without them, in turns")
+    command = [str(machine.options.esker), "run", "start/fs", "--create", "--", "sh", "-c", "touch /esker/file; env -0; echo; read line"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables) as process:
+        assert process.stdin and process.stdout
+        found = ""
+        while not found.endswith("\0\n") and (line := process.stdout.readline()):
+            found += line
+        yield dict(one.split("=", 1) for one in found.rstrip("\n").split("\0") if "=" in one)
+        process.stdin.close()
+
+
+def start_pairs(folder: str) -> list[tuple[str, list[str], list[str]]]:
+    """Names of programs, and their commands without and with `esker run`."""
+    on_tmpfs = ["/usr/bin/stat", f"{folder}/file"]
+    return [
+        ("`true`, which accesses no files", ["/bin/true"], ["/bin/true"]),
+        ("`stat` of a file on tmpfs", on_tmpfs, on_tmpfs),
+        ("`stat` of a file in `/esker`, beside one on tmpfs", on_tmpfs, ["/usr/bin/stat", "/esker/file"]),
+    ]
+
+
 def measure_start(machine: Machine) -> Table:
     """Programs that start with and without `esker run`, in turns."""
     options, table, count = machine.options, Table(), 20 if machine.quick else 300
@@ -141,20 +169,11 @@ def measure_start(machine: Machine) -> Table:
         pathlib.Path(f"{folder}/file").touch()
         variables = dict(os.environ) | {"ESKER_POOLS": folder}
         machine.run([options.esker, "pool", "create", "start", "--size", "256M", "--dir", folder], variables=variables)
-        inside = ["run", "start/fs", "--create", "--"]
-        machine.run([options.esker, *inside, "touch", "/esker/file"], variables=variables)
-        printed = machine.run([options.esker, *inside, "env", "-0"], variables=variables)
-        run = dict(one.split("=", 1) for one in printed.split("\0") if "=" in one)
-        machine.commands.append("esker run POOL/CONT -- env   # its variables, then posix_spawn of each program with and without them, in turns")
-        pairs = [
-            ("`true`, which accesses no files", ["/bin/true"], ["/bin/true"]),
-            ("`stat` of a file on tmpfs", ["/usr/bin/stat", f"{folder}/file"], ["/usr/bin/stat", f"{folder}/file"]),
-            ("`stat` of a file in `/esker`, beside one on tmpfs", ["/usr/bin/stat", f"{folder}/file"], ["/usr/bin/stat", "/esker/file"]),
-        ]
-        for what, plain, intercepted in pairs:
-            both = [(started_us(plain, variables), started_us(intercepted, run)) for _ in range(count)]
-            bare, under = (statistics.median(times) for times in zip(*both))
-            table.rows.append([what, duration(bare), duration(under), ratio(spread_of([under / bare]))])
+        with variables_of_run(machine, variables) as run:
+            for what, plain, intercepted in start_pairs(folder):
+                both = [(started_us(plain, variables), started_us(intercepted, run)) for _ in range(count)]
+                bare, under = (statistics.median(times) for times in zip(*both))
+                table.rows.append([what, duration(bare), duration(under), ratio(spread_of([under / bare]))])
     return table
 
 
