@@ -52,7 +52,7 @@ def c_api_row(machine: Machine) -> list[str]:
 def measure_store(machine: Machine) -> Table:
     """Arrays and Key-Values on tmpfs and on a disk, several times."""
     options, table = machine.options, Table()
-    short = machine.short("--ops", 64, "--rounds", 1)
+    short = machine.short("--ops", 64, "--rounds", 1) or ["--rounds", 2]
 
     def rows(what: str, name: str, medium: str, procs: tuple[int, ...], *arguments: object) -> None:
         counts = ["--procs", ",".join(map(str, procs))]
@@ -85,7 +85,8 @@ LATENCIES = [
 def measure_latency(machine: Machine) -> Table:
     """Times of single operations: most of them, and the slowest."""
     table, procs = Table(), (1, 2, 8)
-    counts = ["--procs", ",".join(map(str, procs)), "--path", machine.options.memory, *machine.short("--ops", 1000, "--rounds", 1)]
+    short = machine.short("--ops", 1000, "--rounds", 1) or ["--rounds", 2]
+    counts = ["--procs", ",".join(map(str, procs)), "--path", machine.options.memory, *short]
     repeats = range(machine.repeats(3))
     reports = {"kv": [machine.bench("kv", *counts) for _ in repeats], "array": [machine.bench("array", *SMALL, *counts) for _ in repeats]}
     for what, kind, store, phase in LATENCIES:

@@ -168,7 +168,7 @@ def measure_s3(machine: Machine) -> Table:
     peer = ["--peer", url] if url else []
     if not url:
         machine.absent.append("another S3 server needs its address (`--peer NAME=URL`)")
-    short = machine.short("--ops", 4, "--rounds", 1)
+    short = machine.short("--ops", 4) + ["--rounds", 1]
     reports = [machine.bench("s3", "--path", options.memory, *short, *peer) for _ in range(machine.repeats(5))]
 
     def share(store: str, workload: str, phase: str, procs: int) -> Callable[[Report], float | None]:
@@ -208,7 +208,7 @@ def latency_or_member(report: Report, name: str, phase: str, procs: int, of: str
 def measure_engine(machine: Machine) -> Table:
     """Operations through one engine, which is reached over TCP on loopback."""
     table, counts = Table(), (1, 2)
-    short = machine.short("--ops", 32, "--rounds", 1, "--iperf3", 0)
+    short = machine.short("--ops", 32, "--iperf3", 0) + ["--rounds", 1]
     reports = [machine.bench("engine", "--path", machine.options.memory, *short) for _ in range(machine.repeats(3))]
 
     def row(what: str, name: str, phase: str, of: str, cell: Callable[[Spread | None], str], store: str = "esker") -> None:
