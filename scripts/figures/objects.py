@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 
 from figure import Figure, Table
-from machine import ROOT, Machine
+from machine import ROOT, Failed, Machine
 from reports import Report, Run, member, over_reports, select
 from spread import Spread, duration, mebibytes, quantity, rate, ratio, spread_of
 
@@ -63,7 +63,10 @@ def measure_store(machine: Machine) -> Table:
 
     for what, name, arguments in WORKLOADS:
         rows(what, name, "tmpfs", (1, 2), *arguments, "--path", options.memory)
-    table.rows.append(c_api_row(machine))
+    try:
+        table.rows.append(c_api_row(machine))
+    except (Failed, OSError):
+        machine.absent.append("the C API needs `cc` and the headers of libuuid")
     for what, name, arguments in WORKLOADS:
         rows(what, name, "disk", (1, 2), *arguments, "--path", options.disk, "--durability", "process")
     for what, name, arguments in (WORKLOADS[0], WORKLOADS[3]):
