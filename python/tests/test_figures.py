@@ -321,6 +321,13 @@ def test_rows_without_numbers_are_reported():
     assert figures.rows_without_numbers([["put", "tmpfs", "-", "-"], ["get", "tmpfs", "1", "-"]]) == ["put"]
 
 
+def test_recorded_figures_are_the_same_when_they_are_read_again():
+    data, _ = figures.read_docs()
+    text = figures.json_text(data)
+    assert figures.json.loads(text) == data
+    assert (ROOT / "docs" / "figures.json").read_text() == text
+
+
 def test_unknown_figures_and_servers_are_refused():
     with pytest.raises(argparse.ArgumentTypeError, match="no such figure: nothing"):
         figures.parse_names("store,nothing")

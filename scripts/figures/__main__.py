@@ -18,6 +18,7 @@ import argparse
 import datetime
 import json
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -43,10 +44,17 @@ def read_docs() -> tuple[Data, str]:
     return json.loads((ROOT / "docs" / DATA).read_text()), (ROOT / "docs" / PAGE).read_text()
 
 
+def json_text(data: Data) -> str:
+    """The figures as JSON, with a line for each list of numbers or cells."""
+    text = json.dumps(data, indent=1)
+    lists = re.compile(r"\[\n\s*([^\[\]{}]*?)\n\s*\]")
+    return lists.sub(lambda match: "[" + re.sub(r"\n\s*", " ", match[1]) + "]", text) + "\n"
+
+
 def write(folder: pathlib.Path, data: Data, files: dict[str, str]) -> None:
     """Writes all of them into a directory."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / DATA).write_text(json.dumps(data, indent=1) + "\n")
+    (folder / DATA).write_text(json_text(data))
     for name, text in files.items():
         (folder / name).write_text(text)
 
