@@ -248,7 +248,7 @@ PEERS = {
     "ceph": Figure(
         ["fields of 1 MiB, 1 process", "write", "read"],
         'Ceph runs one monitor and one OSD in memory (`make ceph-up`) on the same cores. "By hand" is a program that calls librados. '
-        "Medians of three runs, ranges in brackets.",
+        "Medians of three runs, ranges in brackets; the last row is a mean of five rounds.",
         measure_ceph,
     ),
     "tensors": Figure(
