@@ -420,6 +420,21 @@ fn contents(fs: &Dfs) -> Vec<ObjectId> {
     objects
 }
 
+/// A mount asks for all properties of the file system in one request.
+#[test]
+fn mount_asks_for_properties_once() {
+    let cluster = Cluster::new(4);
+    cluster.format();
+    let container = cluster.pool().open_container("c", OpenMode::ReadWrite).wait().unwrap();
+    let kind = |(kind, _): &(String, u64)| kind.contains("metadata");
+    let asked = || cluster.by_kind().iter().filter(|it| kind(it)).map(|it| it.1).sum::<u64>();
+    let before = asked();
+    let requests = cluster.count("mount", || {
+        Dfs::mount(container, MountOptions::default()).map(drop).unwrap();
+    });
+    assert_eq!(asked() - before, 1, "of {requests} requests");
+}
+
 /// Entry and content of a file are removed together if one node has both.
 #[test]
 fn removal_of_a_small_file_on_one_node_takes_one_request() {

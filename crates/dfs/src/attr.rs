@@ -134,7 +134,7 @@ impl Attr {
 pub(crate) fn content(fs: &Mounted, inode: &Inode) -> Result<Array> {
     let attributes = ArrayAttributes { cell_size: 1, chunk_size: chunk_size(fs, inode) };
     let content = fs.container().open_array_with_attributes(inode.oid, attributes)?;
-    Ok(if fs.has_stripe_marks { content.with_reliable_marks() } else { content })
+    Ok(if fs.rules.has_stripe_marks { content.with_reliable_marks() } else { content })
 }
 
 fn chunk_size(fs: &Mounted, inode: &Inode) -> u64 {

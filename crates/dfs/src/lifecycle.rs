@@ -3,7 +3,7 @@ use crate::entry;
 use crate::inode::Kind;
 use crate::mount::{Dfs, MountOptions, Mounted};
 use crate::orphans;
-use crate::superblock::{self, NewDfs, RELAXED, ROOT_NAME, Roots, Superblock};
+use crate::superblock::{self, FileRules, NewDfs, RELAXED, ROOT_NAME, Roots, Superblock};
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::{Error, ErrorKind, Result};
@@ -111,13 +111,12 @@ impl Dfs {
         let root = entry::fetch(&container.object(roots.superblock), ROOT_NAME, view).wait()?;
         let root = root.filter(|root| root.kind == Kind::Directory).ok_or_else(no_root_error)?;
         let roots = roots.with_root(root.oid);
-        let has_stripe_marks = superblock::has_stripe_marks(&container)?;
-        let is_relaxed = superblock::is_relaxed(&container)?;
+        let rules = FileRules::read(&container)?;
         let read_only = options.read_only
             || options.snapshot.is_some()
             || container.mode() == OpenMode::ReadOnly;
         let mut mounted = Mounted::new(container, (superblock, roots), (view, read_only), root);
-        (mounted.has_stripe_marks, mounted.is_relaxed) = (has_stripe_marks, is_relaxed);
+        mounted.rules = rules;
         let fs = Self::new(mounted);
         if !read_only {
             orphans::sweep(&fs)?;

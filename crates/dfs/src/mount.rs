@@ -12,7 +12,7 @@ use crate::moves::Moves;
 use crate::oids::Oids;
 use crate::open::OpenFiles;
 use crate::retry::Attempts;
-use crate::superblock::{Roots, Superblock};
+use crate::superblock::{FileRules, Roots, Superblock};
 use crate::validated_paths::ValidatedPaths;
 use esker::types::info::Space;
 use esker::types::{Epoch, Error, ErrorKind, ObjectId, Result};
@@ -54,10 +54,7 @@ pub(crate) struct Mounted {
     pub(crate) entry_cache: EntryCache,
     pub(crate) validated_paths: ValidatedPaths,
     pub(crate) directory_cache: DirectoryCache,
-    /// Its files have stripe marks if they need them ([`esker::STRIPE_MARKS`]).
-    pub(crate) has_stripe_marks: bool,
-    /// It is relaxed ([`crate::RELAXED`]), and requests go over the network.
-    pub(crate) is_relaxed: bool,
+    pub(crate) rules: FileRules,
 }
 
 /// Space of a file system (POSIX: `statvfs`).
@@ -201,8 +198,7 @@ impl Mounted {
             entry_cache: EntryCache::default(),
             validated_paths: ValidatedPaths::default(),
             directory_cache: DirectoryCache::default(),
-            has_stripe_marks: false,
-            is_relaxed: false,
+            rules: FileRules::default(),
         }
     }
 

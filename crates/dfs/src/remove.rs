@@ -31,7 +31,7 @@ impl Node {
     /// process knows which object the name leads to. False if nothing was changed.
     fn take_away(&self, name: &[u8]) -> Result<bool> {
         let (dir, mounted) = (self.directory()?, self.fs().mounted());
-        if !mounted.has_stripe_marks || self.fs().is_read_only() {
+        if !mounted.rules.has_stripe_marks || self.fs().is_read_only() {
             return Ok(false);
         }
         let Some(known) = self.known_entry(name)? else { return Ok(false) };
@@ -63,7 +63,7 @@ impl Node {
         let mounted = self.fs().mounted();
         let is_freed = match is_freed {
             Some(is_freed) => is_freed?,
-            None if mounted.is_relaxed => return self.fs().free_later(entry),
+            None if mounted.rules.is_relaxed => return self.fs().free_later(entry),
             None => attr::content(mounted, &entry.inode)?.remove_unused().wait()?,
         };
         if is_freed { Ok(()) } else { orphans::store_taken(mounted, &entry) }

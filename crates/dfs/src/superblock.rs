@@ -309,21 +309,28 @@ pub(crate) fn can_rely_on_stripe_marks(container: &Container) -> Result<bool> {
     Ok(objects.is_empty())
 }
 
-/// True if the files of a container over nodes have stripe marks if they need them: it was made a file system while it was
-/// empty, by a release that sets them, and is not a copy.
-pub(crate) fn has_stripe_marks(container: &Container) -> Result<bool> {
-    if !container.capabilities().read_leases {
-        return Ok(false);
-    }
-    Ok(container.properties().get(esker::STRIPE_MARKS).wait()?.is_some())
+/// Properties of a file system over the network that decide how its files are read and removed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FileRules {
+    /// Its files have stripe marks if they need them: the container was made a file system while it was empty, by a
+    /// release that sets them, and is not a copy.
+    pub(crate) has_stripe_marks: bool,
+    /// It is relaxed ([`RELAXED`]).
+    pub(crate) is_relaxed: bool,
 }
 
-/// True if the file system of a container over the network is relaxed.
-pub(crate) fn is_relaxed(container: &Container) -> Result<bool> {
-    if !container.capabilities().asynchronous {
-        return Ok(false);
+impl FileRules {
+    /// Reads all of them in one request. A file system on a local pool has none.
+    pub(crate) fn read(container: &Container) -> Result<Self> {
+        let able = container.capabilities();
+        if !able.asynchronous {
+            return Ok(Self::default());
+        }
+        let names = container.properties().list().wait()?;
+        let has = |wanted| names.iter().any(|name| name == wanted);
+        let has_stripe_marks = able.read_leases && has(esker::STRIPE_MARKS);
+        Ok(Self { has_stripe_marks, is_relaxed: has(RELAXED) })
     }
-    Ok(container.properties().get(RELAXED).wait()?.is_some())
 }
 
 fn has_files_layout(container: &Container) -> Result<bool> {
