@@ -113,12 +113,16 @@ fn note_read_of_object(
     oid: ObjectId,
     dkey: Option<&[u8]>,
 ) {
-    let slot = match dkey {
+    view.note_slot_read(tokens, slot_of(container, oid, dkey));
+    view.note_slot_read(tokens, punch_slot(container, oid));
+}
+
+/// Slot of the conflict table that each change of a dkey or, for `None`, of any dkey of an object touches.
+fn slot_of(container: ContainerId, oid: ObjectId, dkey: Option<&[u8]>) -> u32 {
+    match dkey {
         Some(dkey) => conflict_slot(container, oid, dkey),
         None => object_slot(container, oid),
-    };
-    view.note_slot_read(tokens, slot);
-    view.note_slot_read(tokens, punch_slot(container, oid));
+    }
 }
 
 impl Target {
@@ -247,7 +251,8 @@ impl Target {
         oid: ObjectId,
         dkey: Option<&[u8]>,
     ) -> Result<ReadView<'_>> {
-        let view = self.view_of(scope.at(at.view))?;
+        let scope = scope.at(at.view).with_slot(|| slot_of(container, oid, dkey));
+        let view = self.view_of(scope)?;
         if let Some(tokens) = at.tokens {
             note_read_of_object(&view, tokens, container, oid, dkey);
         }

@@ -71,6 +71,9 @@ impl Search<'_> {
     fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
         let begin = self.after.as_ref().filter(|_| self.query.edge == Edge::Min);
         let mut next = self.outermost(object, begin)?;
+        if let Some(found) = next.as_ref().map(|last| self.last_extent(last)).transpose()?.flatten() {
+            return Ok(Some(found));
+        }
         while let Some(visible) = next.filter(|visible| self.is_after_bound(visible)) {
             let (parts, left_out) = (visible.parts()?, visible.record()?.left_out);
             let prefix = Key::table(Table::Data).push(&parts.dkey_prefix()[1..]);
@@ -80,6 +83,20 @@ impl Search<'_> {
             next = self.outermost(object, Some(&prefix))?;
         }
         Ok(None)
+    }
+
+    /// The extent of the last record of an object, if the query asks for the last extent of its akey.
+    fn last_extent(&self, last: &Visible) -> Result<Option<KeyFound>> {
+        let KeyQuery { edge, akey, want_akey, want_extent, .. } = self.query;
+        let (parts, record) = (last.parts()?, last.record()?);
+        let (Some(akey), Some(start)) = (akey, parts.start) else { return Ok(None) };
+        let is_wanted = (edge, self.view) == (Edge::Max, View::Latest) && want_extent && !want_akey;
+        if !is_wanted || parts.akey(record.left_out)? != akey || !self.is_after_bound(last) {
+            return Ok(None);
+        }
+        let extent = Some(Extent::new(start, record.count));
+        let dkey = parts.dkey(record.left_out)?.to_vec();
+        Ok(Some(KeyFound { dkey, akey: akey.to_vec(), extent }))
     }
 
     /// True for entries after the lower bound.

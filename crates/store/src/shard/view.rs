@@ -12,6 +12,7 @@ use esker_types::ops::{ReadTokens, View};
 use esker_types::{ObjectId, Result};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
 /// Data that a view will be used to read. Only the buffered puts of this data are looked up.
 #[derive(Clone, Copy)]
@@ -23,6 +24,8 @@ pub(crate) enum Scope<'k> {
     Akeys(ObjectId, &'k [Key]),
     /// All keys under a prefix of the data table.
     Under(&'k Key),
+    /// All keys under the prefix of an object or a dkey, whose changes touch this slot of the conflict table.
+    UnderSlot(&'k Key, u32),
 }
 
 impl<'k> Scope<'k> {
@@ -34,13 +37,25 @@ impl<'k> Scope<'k> {
         }
     }
 
-    /// Reads the buffered puts in the scope.
+    /// The same scope. All keys under its prefix are of the object or dkey with this slot of the conflict table.
     #[inline]
-    fn read(self, puts: &Published<'_>) -> Result<Overlay> {
+    pub(super) fn with_slot(self, slot: impl FnOnce() -> u32) -> Self {
+        match self {
+            Scope::Under(prefix) => Scope::UnderSlot(prefix, slot()),
+            other => other,
+        }
+    }
+
+    /// Reads the buffered puts of a target in the scope.
+    #[inline]
+    fn read(self, target: &Target, puts: &Published<'_>) -> Result<Overlay> {
         match self {
             Scope::Committed => Ok(Overlay::default()),
             Scope::Akeys(oid, singles) => Overlay::of_akeys(puts, oid, singles),
-            Scope::Under(prefix) => Ok(Overlay::under(&puts.all()?, prefix)),
+            Scope::UnderSlot(_, slot) if !target.may_have_put(puts, slot) => Ok(Overlay::default()),
+            Scope::Under(prefix) | Scope::UnderSlot(prefix, _) => {
+                Ok(Overlay::under(&puts.all()?, prefix))
+            }
         }
     }
 }
@@ -267,7 +282,7 @@ impl Target {
     /// A view; `None` if its state is outdated.
     #[inline(always)]
     fn try_view(&self, scope: Scope<'_>) -> Result<Option<ReadView<'_>>> {
-        let read = self.try_read(|puts| scope.read(puts))?;
+        let read = self.try_read(|puts| scope.read(self, puts))?;
         Ok(read.map(|(txn, overlay, version)| self.read_view(txn, overlay, version)))
     }
 
@@ -304,6 +319,13 @@ impl Target {
             true => Ok(Some((txn, found?, Version::new(id, puts.len())))),
             false => Ok(None),
         }
+    }
+
+    /// False if none of the buffered puts touches a slot of the conflict table: a put stores its version there before it
+    /// is visible.
+    fn may_have_put(&self, puts: &Published<'_>, slot: u32) -> bool {
+        let version = self.shared().conflicts()[slot as usize].load(Ordering::Relaxed);
+        version > Version::committed(puts.base()).0
     }
 
     /// True if there may be puts that no commit includes yet.

@@ -407,6 +407,11 @@ pub(crate) struct Published<'c> {
 }
 
 impl<'c> Published<'c> {
+    /// The first state of the index that the puts are on top of. Each of them has a later version.
+    pub(crate) fn base(&self) -> u64 {
+        self.from
+    }
+
     /// Number of words of the puts.
     pub(crate) fn len(&self) -> usize {
         self.end - PUTS
