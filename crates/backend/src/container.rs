@@ -263,6 +263,12 @@ pub trait OpenContainer: Metadata {
         Reply::Pending(Box::pin(crate::removal::remove_unused(self, oids)))
     }
 
+    /// True if an object takes no space once its dkeys are removed one by one. The default, false, makes callers remove the
+    /// object itself.
+    fn is_empty_without_dkeys(&self) -> bool {
+        false
+    }
+
     /// Removes a dkey as [`OpenContainer::take`] does, and then an array as [`OpenContainer::remove_unused`] does, for a
     /// directory entry and the file that it refers to. The array is left to the caller if another node has it, or if an
     /// error occurs after the removal of the dkey.

@@ -1,8 +1,8 @@
-//! Leases on objects of new files, which a process acquires in advance over the network.
+//! Leases on objects of new files, which a process acquires before it creates the files.
 //!
 //! A process that creates a file and opens it would wait for three replies: the entry, a lease, and a second lookup of
-//! the entry. But it can lease a new object before any entry names it, and many objects in one message. The file then
-//! cannot lose its content after its creation.
+//! the entry. But it can lease a new object before any entry names it. The file then cannot lose its content after its
+//! creation, and no second lookup is needed. Over the network, one message leases many objects.
 use crate::inode::{Kind, object_type};
 use crate::limits::NEW_FILE_LEASES_MAX;
 use crate::oids::Oids;
@@ -22,16 +22,13 @@ struct Leases {
 }
 
 impl NewFileLeases {
-    /// A lease on a new object for a file of this class; `None` on a local pool, where a lease costs no round trip.
+    /// A lease on a new object for a file of this class.
     pub(crate) fn acquire(
         &self,
         container: &Container,
         oids: &Oids,
         class: Option<ObjectClass>,
     ) -> Result<Option<Lease>> {
-        if !container.capabilities().asynchronous {
-            return Ok(None);
-        }
         let count = {
             let mut all = self.0.lock();
             let leases = all.entry(class).or_default();
@@ -42,6 +39,10 @@ impl NewFileLeases {
             leases.last_count = (leases.last_count * 2).clamp(1, NEW_FILE_LEASES_MAX);
             leases.last_count
         };
+        if !container.capabilities().asynchronous {
+            let oid = oids.next(container, object_type(Kind::File), class)?;
+            return container.object(oid).lease().wait().map(Some);
+        }
         // The lock is not held while the request is under way.
         let mut acquired = lease_new_objects(container, oids, class, count)?;
         let lease = acquired.pop();

@@ -481,6 +481,48 @@ mod tests {
         assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
     }
 
+    /// The lease of a new file is taken before other processes see its name.
+    #[test]
+    fn new_file_that_is_removed_before_it_is_opened_keeps_its_content() {
+        let fs = mounted("removed-before-open");
+        let other = Dfs::mount(fs.container().clone(), MountOptions::default()).unwrap();
+        let new = Create { open: true, ..Create::with_mode(0o644) };
+        let node = fs.root().create(NAME, &new).unwrap();
+        other.root().unlink(NAME).unwrap();
+        let file = node.open(Open::BOTH).unwrap();
+        file.write_at(0, b"content").unwrap();
+        assert_eq!(file.read_at(0, &mut [0; 9]).unwrap(), 7);
+        assert_eq!((file.attr().unwrap().nlink, orphan_names(&fs).len()), (0, 1));
+        let content = file.array().clone();
+        file.close().unwrap();
+        assert_eq!(content.size(Access::Latest).wait().unwrap(), 0);
+        assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn removed_files_leave_no_objects() {
+        let fs = mounted("no-objects-left");
+        let objects = || {
+            let (mut anchor, mut all) = (Anchor::Start, Vec::new());
+            while !anchor.is_end() {
+                let found = fs.container().list_objects(&mut anchor, 9, Access::Latest);
+                all.extend(found.wait().unwrap());
+            }
+            all
+        };
+        let before = objects();
+        // A file without content, one with a chunk, one with several, and one with a hole in front.
+        for (at, len) in [(0, 0), (0, 3901), (0, 3 << 20), (5 << 20, 1)] {
+            let file = fs.root().create(NAME, &Create::with_mode(0o644)).unwrap();
+            let file = file.open(Open::BOTH).unwrap();
+            file.write_at(at, &vec![1; len]).unwrap();
+            file.close().unwrap();
+            assert_eq!(objects().len() > before.len(), len > 0);
+            fs.root().unlink(NAME).unwrap();
+            assert_eq!(objects(), before, "{len} bytes at {at}");
+        }
+    }
+
     /// The process that moved the file was killed before it closed the file.
     #[test]
     fn mount_removes_new_locations_of_files_that_are_not_open() {

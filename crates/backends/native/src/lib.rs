@@ -178,6 +178,14 @@ impl Opened {
         self.shared.placement.own(target).ok_or_else(elsewhere)
     }
 
+    /// The target that all of `writes` change, if it is only one. It may be one of another node.
+    fn only_shard_of_all(&self, writes: &[Write<'_>]) -> Option<u32> {
+        let placement = self.shared.placement;
+        let (first, others) = writes.split_first()?;
+        let only = placement.only_shard_of(first)?;
+        others.iter().all(|write| placement.only_shard_of(write) == Some(only)).then_some(only)
+    }
+
     /// Targets of this node that a write changes.
     fn shards_of(&self, write: &Write<'_>) -> Result<Vec<u32>> {
         let placement = self.shared.placement;
@@ -363,8 +371,8 @@ impl OpenContainer for Opened {
 
     fn write<'a>(&'a self, change: Change<'a>) -> Reply<'a, Epoch> {
         self.within(|open| {
-            if let ([write], None) = (change.writes, change.tokens)
-                && let Some(shard) = self.shared.placement.only_shard_of(write)
+            if change.tokens.is_none()
+                && let Some(shard) = self.only_shard_of_all(change.writes)
             {
                 let shard = self.own(shard)?;
                 return open.write(&self.container, shard, change.writes, &[], change.id);
@@ -555,6 +563,10 @@ impl OpenContainer for Opened {
             Ok(open.unlink_on_last_close(self.id(), oid)
                 || open.leave_to_inheritors(self.container.info(), oid)?)
         })
+    }
+
+    fn is_empty_without_dkeys(&self) -> bool {
+        true
     }
 
     fn note_lock_file(&self, oid: ObjectId, made: bool) -> Reply<'_, ()> {

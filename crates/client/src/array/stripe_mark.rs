@@ -4,7 +4,7 @@
 //! chunk. So a writer sets a mark beside the first chunk before it writes any other one. An array without the mark ends in
 //! its first chunk, and one request to the node of that chunk returns its size. The mark stays as long as the array
 //! exists, also if the array is emptied: a writer that has set it need not look again.
-use super::Array;
+use super::{Array, LAST_CELL};
 use crate::access::Access;
 use crate::container::Container;
 use esker_types::ops::{
@@ -201,12 +201,22 @@ impl Array {
         }
     }
 
-    /// Most removed arrays are empty, and reading the size is cheaper than a write.
+    /// Most removed arrays are empty or have one chunk. Reading the size is cheaper than a write, and removing a chunk is
+    /// cheaper than removing an object on all its targets.
     async fn remove_stored(&self) -> Result<()> {
-        match self.size(Access::Latest).await? {
-            0 => Ok(()),
-            _ => self.destroy(Access::Latest).await,
+        match self.object.query_key(LAST_CELL, Access::Latest).await? {
+            None => Ok(()),
+            Some(last) if self.ends_with_chunk(&last.dkey)? => {
+                self.object.punch_dkey(&FIRST_CHUNK, Cond::NONE, Access::Latest).await
+            }
+            Some(_) => self.destroy(Access::Latest).await,
         }
+    }
+
+    /// True if nothing is left of an array whose last chunk is the first one, once this chunk is removed.
+    fn ends_with_chunk(&self, last: &[u8]) -> Result<bool> {
+        let is_alone = last == FIRST_CHUNK && self.bytes;
+        Ok(is_alone && self.object.container().opened()?.is_empty_without_dkeys())
     }
 
     async fn remove_striped(&self) -> Result<bool> {

@@ -1,6 +1,6 @@
 //! Puts into the write buffer of a target (see [`crate::shared::write_buffer`]).
 use super::stage::{Content, Piece, Staged, StagedAkey, StagedAkeys};
-use crate::format::keys::is_kv;
+use crate::format::keys::{Key, Table, is_kv};
 use crate::format::record::RecordBytes;
 use crate::shard::Target;
 use crate::shard::buffer::{Kind, SinglePut};
@@ -10,6 +10,24 @@ use crate::shared::control::touched_slots;
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
 use esker_types::{Epoch, Result};
+
+/// Splits off a write that only requires that a dkey exists, if it is followed by another one.
+fn split_required<'a, 'w>(
+    container: ContainerId,
+    writes: &'a [Write<'w>],
+) -> Option<(Option<Key>, &'a Write<'w>)> {
+    match writes {
+        [write] => Some((None, write)),
+        [required, write] => match required.op {
+            WriteOp::Update { dkey, cond: Cond::DKEY_UPDATE, updates: [] } => {
+                let dkey = Key::dkey(Table::Data, container, required.oid, dkey).ok()?;
+                Some((Some(dkey), write))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
 
 /// A write that the write buffer accepts.
 struct BufferablePut<'w, 's> {
@@ -24,8 +42,12 @@ fn kind_of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Opti
     match content {
         Content::Single(_) if is_kv && is_free => Some(Kind::Value),
         Content::Single(_) if !is_kv && is_first => Some(Kind::First),
-        Content::Array { record_size, pieces } if !is_kv && is_free => {
-            Some(Kind::Extent(pieces.first()?.extent, *record_size))
+        Content::Array { record_size, pieces } if !is_kv && (is_free || is_first) => {
+            Some(Kind::Extent {
+                extent: pieces.first()?.extent,
+                record_size: *record_size,
+                is_first,
+            })
         }
         _ => None,
     }
@@ -64,8 +86,11 @@ impl OpenPool {
         writes: &[Write<'_>],
         staged: &mut Staged<'_>,
     ) -> Result<Option<Epoch>> {
-        let (true, [write], [akeys]) = (target.has_write_buffer(), writes, &staged.writes[..])
-        else {
+        if !target.has_write_buffer() {
+            return Ok(None);
+        }
+        let split = split_required(container.id(), writes);
+        let (Some((required, write)), Some(akeys)) = (split, staged.writes.last()) else {
             return Ok(None);
         };
         let Some(bufferable) = BufferablePut::from_write(container.id(), write, akeys) else {
@@ -76,6 +101,11 @@ impl OpenPool {
         container.check_alive(self)?;
         staged.check_held()?;
         let (key, epoch) = (bufferable.put.key(), self.control.next_epoch());
+        if let Some(required) = &required
+            && !buffer.is_committed(required)?
+        {
+            return Ok(None);
+        }
         if !buffer.append(&bufferable.put, &key, &bufferable.record(&key, epoch))? {
             return Ok(None);
         }
@@ -95,8 +125,8 @@ mod tests {
     use crate::{ContainerSpec, ReadVersion};
     use esker_types::info::{ContainerRef, OpenMode};
     use esker_types::ops::{
-        AkeyRef, Anchor, Fetch, KeyScope, ListLimit, ReadAt, ReadTokens, Sink, Source, Update,
-        Value, View, Wanted,
+        AkeyRef, Anchor, Edge, Fetch, KeyQuery, KeyScope, ListLimit, ReadAt, ReadTokens, Sink,
+        Source, Update, Value, View, Wanted,
     };
     use esker_types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
     use std::collections::BTreeMap;
@@ -262,6 +292,107 @@ mod tests {
         assert_eq!((pool.get(b"key"), pool.last_commit()), (b"two".to_vec(), commits + 1));
         pool.put(b"key", b"three");
         assert_eq!((pool.get(b"key"), pool.buffered()), (b"three".to_vec(), 1));
+    }
+
+    impl Pool {
+        /// Creates an entry of a directory as a file system does: the directory must have its mark.
+        fn create(&self, name: &[u8]) -> Result<Epoch> {
+            let extents = [Extent::new(0, 88)];
+            let value =
+                Value::Array { record_size: 1, extents: &extents, data: Source::One(&[5; 88]) };
+            let updates = [Update { akey: b"inode", value, cond: Cond::NONE }];
+            let entry = WriteOp::Update { dkey: name, cond: Cond::DKEY_INSERT, updates: &updates };
+            let mark = WriteOp::Update { dkey: b"/", cond: Cond::DKEY_UPDATE, updates: &[] };
+            let writes = [mark, entry].map(|op| Write { oid: array(), op });
+            self.pool.write(&self.container, 0, &writes, &[], None)
+        }
+
+        fn write(&self, op: WriteOp<'_>) -> Result<Epoch> {
+            self.pool.write(&self.container, 0, &[Write { oid: array(), op }], &[], None)
+        }
+
+        fn mark(&self) {
+            let value = Value::Single(Source::One(b""));
+            let updates = [Update { akey: b"mark", value, cond: Cond::NONE }];
+            let op = WriteOp::Update { dkey: b"/", cond: Cond::NONE, updates: &updates };
+            self.write(op).unwrap();
+        }
+
+        /// The last extent of the array.
+        fn last_extent(&self, oid: ObjectId) -> Option<(Vec<u8>, Extent)> {
+            let query = KeyQuery {
+                edge: Edge::Max,
+                dkey: None,
+                after: None,
+                akey: Some(b"a"),
+                want_akey: false,
+                want_extent: true,
+            };
+            let id = self.container.id();
+            let found = self.target().query_key(id, oid, query, ReadAt::LATEST).unwrap()?;
+            Some((found.dkey, found.extent?))
+        }
+    }
+
+    #[test]
+    fn new_entry_of_marked_directory_is_buffered_once() {
+        let pool = Pool::new();
+        assert_eq!(pool.create(b"file").unwrap_err().kind(), ErrorKind::NotFound, "no mark");
+        pool.mark();
+        let commits = pool.last_commit();
+        pool.create(b"file").unwrap();
+        pool.create(b"other").unwrap();
+        assert_eq!((pool.buffered(), pool.last_commit()), (2, commits));
+        assert_eq!(pool.create(b"file").unwrap_err().kind(), ErrorKind::Exists, "buffered");
+        pool.flush();
+        assert_eq!(pool.create(b"file").unwrap_err().kind(), ErrorKind::Exists, "committed");
+        pool.write(WriteOp::PunchDkey { dkey: b"file", cond: Cond::NONE }).unwrap();
+        pool.create(b"file").unwrap();
+        assert_eq!(pool.buffered(), 1);
+        pool.write(WriteOp::PunchDkey { dkey: b"/", cond: Cond::NONE }).unwrap();
+        assert_eq!(pool.create(b"third").unwrap_err().kind(), ErrorKind::NotFound, "no mark");
+    }
+
+    #[test]
+    fn transaction_that_read_a_directory_conflicts_with_buffered_entry() {
+        let pool = Pool::new();
+        pool.mark();
+        let tokens = ReadTokens::default();
+        let at = ReadAt { view: View::Latest, tokens: Some(&tokens) };
+        let (id, limit) = (pool.container.id(), ListLimit { entries: 9, bytes: 999 });
+        let mut anchor = Anchor::Start;
+        let scope = KeyScope::Dkeys;
+        pool.target().list_keys(id, array(), scope, &mut anchor, limit, at).unwrap();
+        pool.create(b"file").unwrap();
+        let reads = ReadVersion::parse_tokens(&tokens, 1).unwrap();
+        let punch = [Write { oid: array(), op: WriteOp::PunchObject { cond: Cond::NONE } }];
+        let removed = pool.pool.write(&pool.container, 0, &punch, &reads, None);
+        assert_eq!(removed.unwrap_err().kind(), ErrorKind::TxRestart);
+    }
+
+    /// Puts of other objects in the buffer do not matter, and those of the object do.
+    #[test]
+    fn last_extent_is_found_in_buffer_and_index() {
+        let pool = Pool::new();
+        let other = ObjectId::generate(0, 3, ObjectType::MultiHashed, ObjectClass::S1);
+        let extent = |start, count| Some((b"d".to_vec(), Extent::new(start, count)));
+        pool.put(b"key", b"of another object");
+        assert_eq!(pool.last_extent(array()), None);
+        pool.store(0, 1, &[1; 2000]).unwrap();
+        assert_eq!((pool.last_extent(array()), pool.buffered()), (extent(0, 2000), 2));
+        pool.flush();
+        pool.put(b"key", b"of another object");
+        assert_eq!(pool.last_extent(array()), extent(0, 2000));
+        pool.store(5000, 1, &[1; 1500]).unwrap();
+        assert_eq!((pool.last_extent(array()), pool.buffered()), (extent(5000, 1500), 2));
+        pool.disturb(2);
+        assert_eq!(pool.last_extent(array()), extent(5000, 1500));
+        pool.store(9000, 1, &[1; 1200]).unwrap();
+        pool.clear(Extent::new(5000, 1500));
+        assert_eq!(
+            (pool.last_extent(array()), pool.last_extent(other)),
+            (extent(9000, 1200), None)
+        );
     }
 
     /// Random puts and gets, with other changes and reads in between.

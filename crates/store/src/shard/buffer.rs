@@ -40,8 +40,15 @@ pub(crate) enum Kind {
     Value,
     /// A single value of another object. The dkey must not exist.
     First,
-    /// An extent of an array, and the bytes of its records. It must not overlap another extent.
-    Extent(Extent, u32),
+    /// An extent of an array. It must not overlap another extent or, if it is the first one, the dkey must not exist.
+    Extent {
+        /// Indices of the records.
+        extent: Extent,
+        /// Bytes of a record.
+        record_size: u32,
+        /// True if the dkey must not exist.
+        is_first: bool,
+    },
 }
 
 impl SinglePut<'_> {
@@ -49,7 +56,7 @@ impl SinglePut<'_> {
     pub(crate) fn key(&self) -> Key {
         match self.kind {
             Kind::Value | Kind::First => self.akey.single(),
-            Kind::Extent(extent, _) => self.akey.extent(extent.start),
+            Kind::Extent { extent, .. } => self.akey.extent(extent.start),
         }
     }
 
@@ -57,7 +64,7 @@ impl SinglePut<'_> {
     pub(crate) fn record_size(&self) -> Option<u32> {
         match self.kind {
             Kind::Value | Kind::First => None,
-            Kind::Extent(_, record_size) => Some(record_size),
+            Kind::Extent { record_size, .. } => Some(record_size),
         }
     }
 
@@ -65,7 +72,7 @@ impl SinglePut<'_> {
     fn count(&self) -> u32 {
         match self.kind {
             Kind::Value | Kind::First => 0,
-            Kind::Extent(extent, _) => extent.count as u32,
+            Kind::Extent { extent, .. } => extent.count as u32,
         }
     }
 
@@ -74,11 +81,11 @@ impl SinglePut<'_> {
         match self.kind {
             Kind::Value => Ok(true),
             // Each buffered put has changed the version of its dkey.
-            Kind::First => {
+            Kind::First | Kind::Extent { is_first: true, .. } => {
                 let is_buffered = buffer.has_puts() && lock.has_buffered(self.slots[2]);
                 Ok(!is_buffered && self.is_first(lock.committed())?)
             }
-            Kind::Extent(extent, record_size) => {
+            Kind::Extent { extent, record_size, .. } => {
                 Ok(self.fits_beside_buffered(buffer.published(), extent, record_size)?
                     && fits_between(lock.committed(), self.akey, extent, record_size)?)
             }
@@ -118,6 +125,11 @@ pub(crate) struct OpenBuffer<'l, 't> {
 }
 
 impl OpenBuffer<'_, '_> {
+    /// True if the last commit of the index has data under the dkey with this prefix. No buffered put removes it.
+    pub(crate) fn is_committed(&self, dkey: &Key) -> Result<bool> {
+        exists(self.lock.committed(), dkey)
+    }
+
     /// Appends a put with its key and record. Returns false if it must be committed instead.
     pub(crate) fn append(&self, put: &SinglePut<'_>, key: &[u8], record: &[u8]) -> Result<bool> {
         let Self { lock, buffer } = self;

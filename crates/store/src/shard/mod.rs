@@ -251,8 +251,7 @@ impl Target {
         oid: ObjectId,
         dkey: Option<&[u8]>,
     ) -> Result<ReadView<'_>> {
-        let scope = scope.at(at.view).with_slot(|| slot_of(container, oid, dkey));
-        let view = self.view_of(scope)?;
+        let view = self.view_of(scope.at(at.view))?;
         if let Some(tokens) = at.tokens {
             note_read_of_object(&view, tokens, container, oid, dkey);
         }

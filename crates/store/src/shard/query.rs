@@ -1,6 +1,6 @@
 //! Queries of the smallest and largest keys and extents, and of the last epoch of an object.
 use super::scan::Visible;
-use super::{ReadView, Scope, Target, scan};
+use super::{ReadView, Scope, Target, scan, slot_of};
 use crate::format::keys::{ARRAY, Key, Table};
 use esker_types::info::ContainerId;
 use esker_types::ops::{Edge, KeyFound, KeyQuery, ReadAt, View};
@@ -33,7 +33,8 @@ impl Target {
             Some(dkey) => key(dkey)?,
             None => Key::object(Table::Data, container, oid),
         };
-        let view = self.view_of_object(Scope::Under(&prefix), at, container, oid, query.dkey)?;
+        let scope = Scope::UnderSlot(&prefix, slot_of(container, oid, query.dkey));
+        let view = self.view_of_object(scope, at, container, oid, query.dkey)?;
         let after = query.after.map(key).transpose()?;
         let search = Search { at: &view, view: at.view, query, after, oid };
         match query.dkey {
@@ -71,7 +72,8 @@ impl Search<'_> {
     fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
         let begin = self.after.as_ref().filter(|_| self.query.edge == Edge::Min);
         let mut next = self.outermost(object, begin)?;
-        if let Some(found) = next.as_ref().map(|last| self.last_extent(last)).transpose()?.flatten() {
+        if let Some(found) = next.as_ref().map(|last| self.last_extent(last)).transpose()?.flatten()
+        {
             return Ok(Some(found));
         }
         while let Some(visible) = next.filter(|visible| self.is_after_bound(visible)) {

@@ -7,10 +7,9 @@ use crate::format::keys::{Key, Table, is_kv};
 use crate::format::record::RecordBytes;
 use crate::index::txn::{Cursor, Entry, ReadTxn, Txn};
 use crate::shared::read_version::{ReadVersion, Version};
-use crate::shared::write_buffer::{BufferView, Published, Put, Puts, WriteBuffer};
+use crate::shared::write_buffer::{BufferView, KeyBytes, Published, Put, Puts, WriteBuffer};
 use esker_types::ops::{ReadTokens, View};
 use esker_types::{ObjectId, Result};
-use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
@@ -24,7 +23,8 @@ pub(crate) enum Scope<'k> {
     Akeys(ObjectId, &'k [Key]),
     /// All keys under a prefix of the data table.
     Under(&'k Key),
-    /// All keys under the prefix of an object or a dkey, whose changes touch this slot of the conflict table.
+    /// All keys under the prefix of an object or a dkey, whose changes touch this slot of the conflict table. Other puts
+    /// are not verified.
     UnderSlot(&'k Key, u32),
 }
 
@@ -37,25 +37,15 @@ impl<'k> Scope<'k> {
         }
     }
 
-    /// The same scope. All keys under its prefix are of the object or dkey with this slot of the conflict table.
-    #[inline]
-    pub(super) fn with_slot(self, slot: impl FnOnce() -> u32) -> Self {
-        match self {
-            Scope::Under(prefix) => Scope::UnderSlot(prefix, slot()),
-            other => other,
-        }
-    }
-
     /// Reads the buffered puts of a target in the scope.
     #[inline]
     fn read(self, target: &Target, puts: &Published<'_>) -> Result<Overlay> {
         match self {
             Scope::Committed => Ok(Overlay::default()),
             Scope::Akeys(oid, singles) => Overlay::of_akeys(puts, oid, singles),
+            Scope::Under(prefix) => Ok(Overlay::under(&puts.all()?, prefix)),
             Scope::UnderSlot(_, slot) if !target.may_have_put(puts, slot) => Ok(Overlay::default()),
-            Scope::Under(prefix) | Scope::UnderSlot(prefix, _) => {
-                Ok(Overlay::under(&puts.all()?, prefix))
-            }
+            Scope::UnderSlot(prefix, _) => Overlay::with_prefix(puts, prefix),
         }
     }
 }
@@ -80,9 +70,6 @@ impl Drop for Overlay {
         }
     }
 }
-
-/// A key of the data table.
-type KeyBytes = SmallVec<[u8; 96]>;
 
 impl Overlay {
     /// Puts of akeys. Key-Value objects have no arrays in the buffer.
@@ -122,6 +109,16 @@ impl Overlay {
         found.0.reverse();
         found.sort();
         found
+    }
+
+    /// Puts under a prefix, of which there are few.
+    fn with_prefix(puts: &Published<'_>, prefix: &Key) -> Result<Self> {
+        let mut found = Self::default();
+        for put in puts.with_prefix(prefix)?.iter().rev() {
+            found.push(&put.key(), put.record());
+        }
+        found.sort();
+        Ok(found)
     }
 
     /// Sorts by key, and keeps the first put of each key.

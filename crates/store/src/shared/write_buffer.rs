@@ -460,6 +460,22 @@ impl<'c> Published<'c> {
         self.named(name)?.next().transpose()
     }
 
+    /// Puts whose keys begin with `prefix`, in order.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged or was restarted meanwhile.
+    pub(crate) fn with_prefix(&self, prefix: &[u8]) -> Result<SmallVec<[NamedPut<'c>; 4]>> {
+        let (buffer, mut at, mut found) = (self.buffer, PUTS, SmallVec::new());
+        while at < self.end {
+            let location = buffer.location(at, self.end).ok_or_else(damaged_error)?;
+            if location.key_begins_with(buffer, prefix) {
+                found.push(NamedPut { buffer, location });
+            }
+            at = location.end();
+        }
+        Ok(found)
+    }
+
     /// True if the buffer has a put with a name.
     ///
     /// # Errors
@@ -514,7 +530,10 @@ impl<'c> Iterator for NamedPuts<'c, '_> {
     }
 }
 
-/// A put that was found by its name.
+/// A key of the data table.
+pub(crate) type KeyBytes = SmallVec<[u8; 96]>;
+
+/// A put that was found by its name or by the start of its key.
 pub(crate) struct NamedPut<'c> {
     buffer: WriteBuffer<'c>,
     location: PutLocation,
@@ -524,6 +543,14 @@ impl NamedPut<'_> {
     /// Extent of an array; empty for a single value.
     pub(crate) fn extent(&self) -> Extent {
         if self.location.count == 0 { Extent::default() } else { self.location.extent(self.buffer) }
+    }
+
+    /// The key of the put.
+    pub(crate) fn key(&self) -> KeyBytes {
+        let location = self.location;
+        let words = &self.buffer.0[location.key_at()..location.record_at()];
+        let bytes = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        bytes.take(location.key_len).collect()
     }
 
     /// The encoded record of the put.
@@ -661,9 +688,13 @@ impl PutLocation {
     }
 
     fn has_name(self, buffer: WriteBuffer<'_>, name: &[u8]) -> bool {
-        let (whole, rest) = name.as_chunks();
+        name_len(self.key_len, self.count) == name.len() && self.key_begins_with(buffer, name)
+    }
+
+    fn key_begins_with(self, buffer: WriteBuffer<'_>, start: &[u8]) -> bool {
+        let (whole, rest) = start.as_chunks();
         let mut words = buffer.0[self.key_at()..].iter().map(|word| word.load(Ordering::Relaxed));
-        name_len(self.key_len, self.count) == name.len()
+        self.key_len >= start.len()
             && whole.iter().all(|bytes| words.next() == Some(u64::from_le_bytes(*bytes)))
             && (rest.is_empty()
                 || words.next().is_some_and(|word| word.to_le_bytes().starts_with(rest)))
