@@ -22,13 +22,17 @@ struct Leases {
 }
 
 impl NewFileLeases {
-    /// A lease on a new object for a file of this class.
+    /// A lease on a new object for a file of this class; `None` on a local pool whose leases other processes do not see.
     pub(crate) fn acquire(
         &self,
         container: &Container,
         oids: &Oids,
         class: Option<ObjectClass>,
     ) -> Result<Option<Lease>> {
+        let able = container.capabilities();
+        if !able.asynchronous && !able.shared_leases {
+            return Ok(None);
+        }
         let count = {
             let mut all = self.0.lock();
             let leases = all.entry(class).or_default();
@@ -39,7 +43,7 @@ impl NewFileLeases {
             leases.last_count = (leases.last_count * 2).clamp(1, NEW_FILE_LEASES_MAX);
             leases.last_count
         };
-        if !container.capabilities().asynchronous {
+        if !able.asynchronous {
             let oid = oids.next(container, object_type(Kind::File), class)?;
             return container.object(oid).lease().wait().map(Some);
         }

@@ -293,6 +293,11 @@ fn a_removed_file_lives_until_it_is_closed() {
     assert_eq!(content.epoch(Access::Latest).wait().unwrap(), Epoch(0));
 }
 
+/// True if a process that creates a file to open it has a lease that other processes see.
+fn leases_new_files() -> bool {
+    able().asynchronous || able().shared_leases
+}
+
 #[test]
 fn a_file_made_to_be_opened_may_be_removed_before_that() {
     let place = create_file_system("opened");
@@ -305,8 +310,8 @@ fn a_file_made_to_be_opened_may_be_removed_before_that() {
         assert_eq!(kind(one.root().create(&name, &new)), ErrorKind::Exists);
         other.root().unlink(&name).unwrap();
         let opened = node.open(Open::BOTH);
-        // Over the network, the creator has a lease on the file before the file has a name.
-        assert_eq!(opened.is_ok(), one.container().capabilities().asynchronous);
+        // The creator has a lease on the file before the file has a name.
+        assert_eq!(opened.is_ok(), leases_new_files());
         if let Ok(file) = opened {
             file.write_at(0, b"still here").unwrap();
             assert_eq!(file.attr().unwrap().nlink, 0);
@@ -382,9 +387,9 @@ fn a_file_that_is_removed_and_never_opened_is_freed() {
     file.close().unwrap();
     other.root().unlink(b"f").unwrap();
     let content = one.container().object(node.oid());
-    // Over the network, the creator holds a lease as long as it may open the file.
+    // The creator holds a lease as long as it may open the file.
     let is_there = content.epoch(Access::Latest).wait().unwrap() > Epoch(0);
-    assert_eq!(is_there, one.container().capabilities().asynchronous);
+    assert_eq!(is_there, leases_new_files());
     drop(node);
     assert_eq!(content.epoch(Access::Latest).wait().unwrap(), Epoch(0));
     assert!(one.file_in_use(content.oid()).is_err());

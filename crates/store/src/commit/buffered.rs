@@ -378,21 +378,18 @@ mod tests {
         let extent = |start, count| Some((b"d".to_vec(), Extent::new(start, count)));
         pool.put(b"key", b"of another object");
         assert_eq!(pool.last_extent(array()), None);
-        pool.store(0, 1, &[1; 2000]).unwrap();
-        assert_eq!((pool.last_extent(array()), pool.buffered()), (extent(0, 2000), 2));
+        pool.store(0, 1, &[1; 20]).unwrap();
+        assert_eq!((pool.last_extent(array()), pool.buffered()), (extent(0, 20), 2));
         pool.flush();
         pool.put(b"key", b"of another object");
-        assert_eq!(pool.last_extent(array()), extent(0, 2000));
-        pool.store(5000, 1, &[1; 1500]).unwrap();
-        assert_eq!((pool.last_extent(array()), pool.buffered()), (extent(5000, 1500), 2));
+        assert_eq!(pool.last_extent(array()), extent(0, 20));
+        pool.store(50, 1, &[1; 15]).unwrap();
+        assert_eq!((pool.last_extent(array()), pool.buffered()), (extent(50, 15), 2));
         pool.disturb(2);
-        assert_eq!(pool.last_extent(array()), extent(5000, 1500));
-        pool.store(9000, 1, &[1; 1200]).unwrap();
-        pool.clear(Extent::new(5000, 1500));
-        assert_eq!(
-            (pool.last_extent(array()), pool.last_extent(other)),
-            (extent(9000, 1200), None)
-        );
+        assert_eq!(pool.last_extent(array()), extent(50, 15));
+        pool.store(90, 1, &[1; 12]).unwrap();
+        pool.clear(Extent::new(50, 15));
+        assert_eq!((pool.last_extent(array()), pool.last_extent(other)), (extent(90, 12), None));
     }
 
     /// Random puts and gets, with other changes and reads in between.
