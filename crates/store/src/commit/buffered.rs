@@ -129,7 +129,7 @@ mod tests {
         Source, Update, Value, View, Wanted,
     };
     use esker_types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType};
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::path::{Path, PathBuf};
     use std::process::Command;
     use std::sync::Arc;
@@ -258,9 +258,18 @@ mod tests {
             match what % 4 {
                 0 => drop(target.begin_write().unwrap()),
                 1 => drop(target.begin_for_room().unwrap()),
-                2 => target.begin_for_room().unwrap().commit().unwrap(),
+                2 => self.commit_for_room(),
                 _ => target.flush().unwrap(),
             }
+        }
+
+        /// Commits a transaction that retains the buffered puts. It changes a page, since LMDB does not commit otherwise.
+        fn commit_for_room(&self) {
+            let (before, mut txn) = (self.last_commit(), self.target().begin_for_room().unwrap());
+            txn.put(b"~", b"").unwrap();
+            txn.delete(b"~").unwrap();
+            txn.commit().unwrap();
+            assert_eq!(self.last_commit(), before + 1);
         }
 
         fn last_commit(&self) -> u64 {
@@ -307,6 +316,13 @@ mod tests {
             self.pool.write(&self.container, 0, &writes, &[], None)
         }
 
+        /// Stores a value under a dkey that must not exist.
+        fn insert(&self, dkey: &[u8]) -> Result<Epoch> {
+            let value = Value::Single(Source::One(b"value"));
+            let updates = [Update { akey: b"single", value, cond: Cond::NONE }];
+            self.write(WriteOp::Update { dkey, cond: Cond::DKEY_INSERT, updates: &updates })
+        }
+
         fn write(&self, op: WriteOp<'_>) -> Result<Epoch> {
             self.pool.write(&self.container, 0, &[Write { oid: array(), op }], &[], None)
         }
@@ -351,6 +367,50 @@ mod tests {
         assert_eq!(pool.buffered(), 1);
         pool.write(WriteOp::PunchDkey { dkey: b"/", cond: Cond::NONE }).unwrap();
         assert_eq!(pool.create(b"third").unwrap_err().kind(), ErrorKind::NotFound, "no mark");
+    }
+
+    /// Once a commit has retained the buffer, the versions of its puts are older than the last commit.
+    #[test]
+    fn condition_sees_puts_that_a_commit_for_room_has_retained() {
+        let pool = Pool::new();
+        pool.mark();
+        pool.create(b"file").unwrap();
+        pool.insert(b"value").unwrap();
+        pool.commit_for_room();
+        assert_eq!(pool.buffered(), 2);
+        assert_eq!(pool.create(b"file").unwrap_err().kind(), ErrorKind::Exists);
+        pool.insert(b"other").unwrap();
+        pool.commit_for_room();
+        assert_eq!(pool.insert(b"other").unwrap_err().kind(), ErrorKind::Exists);
+    }
+
+    /// Random inserts on condition and removals, with other changes in between.
+    #[test]
+    fn buffered_inserts_match_model() {
+        let (pool, mut random) = (Pool::new(), Random::new(35));
+        pool.mark();
+        let (mut model, mut most) = (BTreeSet::new(), 0);
+        for _ in 0..esker_testing::rounds(20_000) {
+            let name = [b'n', (random.draw() >> 40) as u8 % 40];
+            let insert = match random.draw() >> 20 & 15 {
+                0..3 => {
+                    pool.write(WriteOp::PunchDkey { dkey: &name, cond: Cond::NONE }).unwrap();
+                    model.remove(&name);
+                    continue;
+                }
+                3 => {
+                    pool.disturb(random.draw() >> 60);
+                    continue;
+                }
+                4..8 => Pool::insert,
+                _ => Pool::create,
+            };
+            let inserted = insert(&pool, &name).map(drop).map_err(|error| error.kind());
+            let expected = if model.insert(name) { Ok(()) } else { Err(ErrorKind::Exists) };
+            assert_eq!(inserted, expected);
+            most = most.max(pool.buffered());
+        }
+        assert!(most > 3, "{most} entries were buffered at most");
     }
 
     #[test]
@@ -476,8 +536,7 @@ mod tests {
         let twin = (0..1 << 20_u32).map(u32::to_le_bytes);
         let twin =
             twin.into_iter().find(|dkey| touched_slots(id, oid(9), dkey)[2] == slot).unwrap();
-        let makers: [&dyn Fn(); 2] =
-            [&|| (), &|| pool.target().begin_for_room().unwrap().commit().unwrap()];
+        let makers: [&dyn Fn(); 2] = [&|| (), &|| pool.commit_for_room()];
         for make_room in makers {
             pool.put(b"key", b"value");
             make_room();
@@ -758,7 +817,7 @@ mod tests {
         pool.put(b"key", b"two");
         pool.put(b"other", b"three");
         // A transaction that makes room and is committed, and another that is aborted.
-        pool.target().begin_for_room().unwrap().commit().unwrap();
+        pool.commit_for_room();
         drop(pool.target().begin_for_room().unwrap());
         pool.store(7, 1, &[b'x'; 2000]).unwrap();
         let copy = copy_of(&pool.scratch.path());

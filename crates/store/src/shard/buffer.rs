@@ -8,10 +8,8 @@ use crate::format::record::Record;
 use crate::index::entries::exists;
 use crate::index::txn::Txn;
 use crate::shared::control::TouchedSlots;
-use crate::shared::read_version::Version;
 use crate::shared::write_buffer::{LockedBuffer, Published, Put};
 use esker_types::{Extent, ObjectId, Result};
-use std::sync::atomic::Ordering;
 
 /// Maximum number of free pages of the index that a put may need when it is committed: those from the root to a leaf,
 /// another leaf for the old value if a snapshot needs it, and pages that split.
@@ -82,8 +80,9 @@ impl SinglePut<'_> {
             Kind::Value => Ok(true),
             // Each buffered put has changed the version of its dkey.
             Kind::First | Kind::Extent { is_first: true, .. } => {
-                let is_buffered = buffer.has_puts() && lock.has_buffered(self.slots[2]);
-                Ok(!is_buffered && self.is_first(lock.committed())?)
+                let may_be_buffered = |puts| lock.target().may_have_put(&puts, self.slots[2]);
+                Ok(!buffer.published().is_some_and(may_be_buffered)
+                    && self.is_first(lock.committed())?)
             }
             Kind::Extent { extent, record_size, .. } => {
                 Ok(self.fits_beside_buffered(buffer.published(), extent, record_size)?
@@ -185,12 +184,6 @@ impl<'t> WriteLock<'t> {
             buffer.restart(if has_arrays { 0 } else { self.fitting_put_count(PAGES_PER_PUT)? });
         }
         Ok(Some(OpenBuffer { lock: self, buffer }))
-    }
-
-    /// True if a buffered put may have changed a slot of the conflict table.
-    fn has_buffered(&self, slot: u32) -> bool {
-        let version = self.target().shared().conflicts()[slot as usize].load(Ordering::Acquire);
-        version > Version::committed(self.committed().id() - 1).0
     }
 }
 

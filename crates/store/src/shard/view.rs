@@ -319,8 +319,8 @@ impl Target {
     }
 
     /// False if none of the buffered puts touches a slot of the conflict table: a put stores its version there before it
-    /// is visible.
-    fn may_have_put(&self, puts: &Published<'_>, slot: u32) -> bool {
+    /// is visible. That version may be older than the last commit, if that one retained the buffer.
+    pub(super) fn may_have_put(&self, puts: &Published<'_>, slot: u32) -> bool {
         let version = self.shared().conflicts()[slot as usize].load(Ordering::Relaxed);
         version > Version::committed(puts.base()).0
     }
