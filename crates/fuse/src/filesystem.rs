@@ -155,7 +155,13 @@ impl Filesystem for Served {
             Ok(self.handle(&inode, &file, flags.0))
         });
         match opened {
-            Ok((handle, treatment)) => reply.opened(FileHandle(handle), treatment),
+            Ok((handle, treatment)) => {
+                // A file whose pages are kept has not changed. Of another one, the kernel may have an earlier size.
+                if !treatment.contains(FopenFlags::FOPEN_KEEP_CACHE) {
+                    self.dropper.drop_attributes(ino.0);
+                }
+                reply.opened(FileHandle(handle), treatment);
+            }
             Err(Refusal(errno)) => reply.error(errno),
         }
     }

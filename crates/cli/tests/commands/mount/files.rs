@@ -315,6 +315,27 @@ fn changes_by_other_clients_are_visible() {
     assert_eq!(mine.attr().unwrap().size, 4);
 }
 
+/// The kernel has cached the size that the mount itself has set.
+#[test]
+fn size_that_others_have_changed_is_visible_at_open() {
+    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let (path, direct) = (point.at("file"), point.direct());
+    for len in [3000, 90, 200_000, 7] {
+        let mine = File::create(&path).unwrap();
+        mine.set_len(1000).unwrap();
+        drop(mine);
+        let other = direct.root().lookup(b"file").unwrap().open(Open::BOTH).unwrap();
+        other.set_len(0).unwrap();
+        other.write_at(0, &vec![b'x'; len]).unwrap();
+        other.close().unwrap();
+        let mut file = File::open(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), len as u64);
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).unwrap();
+        assert!(bytes == vec![b'x'; len], "{} of {len} bytes", bytes.len());
+    }
+}
+
 #[test]
 fn copies_stay_in_the_store() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
