@@ -71,6 +71,17 @@ pub(super) fn fill(pool: &Pool) {
             .expect("putting");
     }
     files(pool);
+    settle(&run, oid(4, ObjectType::KvHashed));
+}
+
+/// Commits on each target without a change of content. Then each of the two meta pages of an index describes all of it:
+/// if one is damaged, an earlier state has the same values.
+fn settle(run: &Container, oid: ObjectId) {
+    let kv = run.kv(oid).expect("a Key-Value");
+    for key in (0..2).flat_map(|_| 0..ENTRIES) {
+        let key = format!("settled {key}");
+        kv.put(key.as_bytes(), b"same", Cond::NONE, Access::Latest).wait().expect("putting");
+    }
 }
 
 /// An object with many akeys, an empty value and an array with a hole.
