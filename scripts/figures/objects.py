@@ -161,7 +161,7 @@ def measure_field_io(machine: Machine) -> Table:
 
 def measure_growth(machine: Machine) -> Table:
     """Rates at more and more entries."""
-    entries = [1000, 10_000] if machine.quick else [10_000, 100_000, 1_000_000]
+    entries = [1000, 10_000] if machine.quick else [10_000, 100_000, 1_000_000, 10_000_000]
     arguments = ["growth", "--entries", ",".join(map(str, entries)), "--path", machine.options.memory, *machine.short("--ops", 500)]
     reports = [machine.bench(*arguments) for _ in range(machine.repeats(3))]
     table = Table()
