@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Builds the book of the documentation into build/book/html. Pages keep their paths, so that links among them stay
-# valid; other links refer to the project's home page. Warnings of mdBook are errors. The notebooks are included with what
-# they show if `make notebooks` has run them.
+# valid; other links refer to the sources of this release, or of main. Warnings of mdBook are errors. The notebooks are
+# included with what they show if `make notebooks` has run them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 home=$(sed -n 's/^git-repository-url = "\(.*\)"/\1/p' book.toml)
+release=$(git describe --tags --exact-match --match "v*" 2>/dev/null || echo main)
 source=build/book/src
 
 rm -rf build/book
 mkdir -p "$source"
-git ls-files --cached --others --exclude-standard -- ':(glob)*.md' docs | grep -vx docs/SUMMARY.md |
+git ls-files --cached --others --exclude-standard -- ':(glob)*.md' docs | grep -v "^docs/\(SUMMARY\.md$\|site/\)" |
     while read -r page; do install -D -m 644 "$page" "$source/$page"; done
 
 # mdBook calls the page of a directory index; its own table of contents handles that.
@@ -43,7 +44,7 @@ else
 fi
 
 elsewhere='(\.\./)*(crates|examples|include|python|scripts|tests|packaging|\.github|LICENSE|Makefile)'
-find "$source" -name '*.md' -exec sed -i -E "s#\]\($elsewhere#](https://HOME/\2#g; s#https://HOME#$home/blob/main#g" {} +
+find "$source" -name '*.md' -exec sed -i -E "s#\]\($elsewhere#](https://HOME/\2#g; s#https://HOME#$home/blob/$release#g" {} +
 
 if ! mdbook build 2>build/book/log || grep -q 'WARN\|ERROR' build/book/log; then
     cat build/book/log >&2

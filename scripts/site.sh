@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- python c rust
 site=build/site skipped=0
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+commit=$(git rev-parse --short HEAD)
 home=$(sed -n 's/^git-repository-url = "\(.*\)"/\1/p' book.toml)
 rm -rf $site
 mkdir -p $site
@@ -57,12 +58,13 @@ for part in "$@"; do
     *) echo "site.sh: no such part: $part" >&2 && exit 2 ;;
     esac
 done
-scripts/book.sh
+# Its title has the version, and each page a link to the landing page.
+MDBOOK_BOOK__TITLE="Esker $version" MDBOOK_OUTPUT__HTML__THEME=docs/site/theme scripts/book.sh
 cp -r build/book/html $site/book
 sed -e "/<!-- references -->/{
     r build/site.references
     d
-}" -e "s|<!-- version -->|$version|; s|<!-- home -->|$home|" docs/site/index.html >$site/index.html
+}" -e "s|<!-- version -->|$version, commit $commit|; s|<!-- home -->|$home|" docs/site/index.html >$site/index.html
 
 # Each link of the landing page leads to a file.
 grep -o '\(href\|src\)="[^":]*"' $site/index.html | cut -d '"' -f 2 | while read -r link; do
