@@ -1,5 +1,5 @@
 //! The libdaos that programs find first.
-use super::Finding;
+use super::{Finding, loader};
 use std::path::{Path, PathBuf};
 
 const CHECK: &str = "libdaos";
@@ -9,8 +9,8 @@ const LENGTH_MAX: u64 = 256 << 20;
 
 pub(super) fn check() -> Vec<Finding> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let searched: Vec<_> = std::env::split_paths(&path).collect();
-    vec![judge(first(&searched), installed())]
+    let listed: Vec<_> = std::env::split_paths(&path).collect();
+    vec![judge(first(&listed), loader::find(NAME), installed())]
 }
 
 /// The first libdaos in these directories.
@@ -25,26 +25,25 @@ fn installed() -> Option<PathBuf> {
     first(&["lib", "lib64"].map(|folder| prefix.join(folder)))
 }
 
-fn judge(found: Option<PathBuf>, installed: Option<PathBuf>) -> Finding {
-    let use_it = |path: &Path| {
-        let folder = path.parent().unwrap_or(path);
-        format!("export LD_LIBRARY_PATH={}", folder.display())
-    };
-    match (found, installed) {
+/// `listed` is the first libdaos in LD_LIBRARY_PATH, `default` the one that the loader finds without that variable.
+fn judge(listed: Option<PathBuf>, default: Option<PathBuf>, installed: Option<PathBuf>) -> Finding {
+    let place = if listed.is_some() { "is first in LD_LIBRARY_PATH" } else { "is found by the loader" };
+    // If DAOS's own is the only one, programs that load it are as intended.
+    let default = default.filter(|path| installed.is_some() || is_ours(path));
+    match (listed.or(default), installed) {
         (Some(found), _) if is_ours(&found) => {
-            Finding::fine(CHECK, format!("{} is first in LD_LIBRARY_PATH", found.display()))
+            Finding::fine(CHECK, format!("{} {place}", found.display()))
         }
         (Some(found), installed) => {
-            let what =
-                format!("{} is first in LD_LIBRARY_PATH, and is not Esker's", found.display());
+            let what = format!("{} {place}, and is not Esker's", found.display());
             let remedy = installed.map_or_else(
                 || "put the directory of Esker's libdaos first in LD_LIBRARY_PATH".to_owned(),
-                |path| use_it(&path),
+                |path| export(&path),
             );
             Finding::warning(CHECK, what, remedy)
         }
         (None, Some(installed)) => {
-            let how = use_it(&installed);
+            let how = export(&installed);
             Finding::fine(CHECK, format!("{} is installed; to use it: {how}", installed.display()))
         }
         (None, None) => Finding::fine(
@@ -52,6 +51,12 @@ fn judge(found: Option<PathBuf>, installed: Option<PathBuf>) -> Finding {
             "not installed with this program; programs built for DAOS require it in LD_LIBRARY_PATH",
         ),
     }
+}
+
+/// The command after which programs find this library first.
+fn export(library: &Path) -> String {
+    let folder = library.parent().unwrap_or(library);
+    format!("export LD_LIBRARY_PATH={}", folder.display())
 }
 
 /// True if the library is Esker's: it contains the name of our variable.
@@ -67,18 +72,47 @@ mod tests {
     use super::super::Status;
     use super::*;
 
+    /// A new directory with a libdaos that has these contents.
+    fn library(name: &str, contents: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("esker-library-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(NAME), contents).unwrap();
+        folder.join(NAME)
+    }
+
+    const OURS: &str = "...ESKER_POOLS...";
+
     #[test]
     fn library_of_another_build_is_reported() {
-        let folder = std::env::temp_dir().join(format!("esker-library-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join(NAME);
-        std::fs::write(&path, "something else").unwrap();
-        let found = first(&["/no/such".into(), folder.clone()]);
-        assert_eq!(found, Some(path.clone()));
-        assert_eq!(judge(found.clone(), None).status, Status::Warning);
-        std::fs::write(&path, "...ESKER_POOLS...").unwrap();
-        assert_eq!(judge(found, None).status, Status::Fine);
-        assert_eq!(judge(None, Some(path)).status, Status::Fine);
-        std::fs::remove_dir_all(&folder).unwrap();
+        let (ours, foreign) = (library("ours", OURS), library("foreign", "something else"));
+        let folder = foreign.parent().unwrap().to_owned();
+        assert_eq!(first(&["/no/such".into(), folder]), Some(foreign.clone()));
+        let status = |listed: &PathBuf, default: Option<&PathBuf>| {
+            judge(Some(listed.clone()), default.cloned(), None).status
+        };
+        assert_eq!(status(&foreign, Some(&ours)), Status::Warning);
+        assert_eq!(status(&ours, Some(&foreign)), Status::Fine);
+        assert_eq!(status(&ours, None), Status::Fine);
+        for path in [ours, foreign] {
+            std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn variable_is_advised_only_if_the_loader_finds_no_library_of_ours() {
+        let (ours, foreign) = (library("found", OURS), library("other", "something else"));
+        let export = export(&ours);
+        let found = judge(None, Some(ours.clone()), Some(ours.clone()));
+        assert_eq!((found.status, found.remedy), (Status::Fine, None));
+        assert!(!found.what.contains("LD_LIBRARY_PATH"), "{}", found.what);
+        let hidden = judge(None, Some(foreign.clone()), Some(ours.clone()));
+        assert_eq!((hidden.status, hidden.remedy), (Status::Warning, Some(export.clone())));
+        assert_eq!(judge(None, Some(foreign.clone()), None).status, Status::Fine);
+        let unused = judge(None, None, Some(ours.clone()));
+        assert!(unused.what.contains(&export), "{}", unused.what);
+        for path in [ours, foreign] {
+            std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        }
     }
 }

@@ -2,6 +2,7 @@
 mod directories;
 mod fabric;
 mod library;
+mod loader;
 mod machine;
 mod optional;
 mod pools;
