@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from page import Data
 
 FASTER, SLOWER, SECOND_FASTER, SECOND_SLOWER = "#2b6a99", "#c07a35", "#8fb8d4", "#e3bd94"
+# Inches; narrow enough to be read on a telephone.
+WIDTH = 5.6
 TICKS = {0.01: "1/100", 0.1: "1/10", 0.25: "1/4", 0.5: "1/2", 1: "equal", 2: "2x", 4: "4x", 10: "10x", 100: "100x"}
 # Labels that would touch others if the largest ratio shown is that many times the smallest.
 CROWDED = [(30, (0.5, 2)), (300, (0.25, 4))]
@@ -200,21 +202,24 @@ def render_stores(data: Data) -> str:
     pyplot = start_drawing()
     panels = [list(drawn_groups(data, groups)) for groups in (STORES, PLAIN_FILES)]
     panels = [panel for panel in panels if panel]
-    lines = max((height_of(panel) for panel in panels), default=2.0)
-    figure, all_axes = pyplot.subplots(1, max(len(panels), 1), figsize=(9.2, 0.19 * lines + 0.9), squeeze=False)
-    for axes, panel in zip(all_axes[0], panels):
-        draw_panel(axes, panel, lines)
+    lines = [height_of(panel) for panel in panels] or [2.0]
+    figure, all_axes = pyplot.subplots(len(lines), figsize=(WIDTH, 0.19 * sum(lines) + 0.35 * len(lines) + 0.6), height_ratios=lines, squeeze=False)
+    for axes, panel, height in zip(all_axes.flat, panels, lines):
+        draw_panel(axes, panel, height)
     if not panels:
         all_axes[0][0].set_axis_off()
-    notes = ["rate of Esker, as a multiple of the other's in the same run; line: the raw medium (pwrite and pread; for S3 the HTTP library alone)"]
+    notes = ["rate of Esker, as a multiple of the other's in the same run", "line: the raw medium (pwrite and pread; for S3 the HTTP library alone)"]
     if any(len(row.values) > 1 for panel in panels for _, rows in panel for row in rows):
         notes.append("files: dark bar under `esker run`, light bar on the mount")
     figure.text(0.5, 0.004, "\n".join(notes), ha="center", va="bottom")
-    figure.tight_layout(pad=0.3, rect=(0, 0.36 / figure.get_figheight(), 1, 1))
+    figure.tight_layout(pad=0.3, rect=(0, 0.17 * len(notes) / figure.get_figheight(), 1, 1))
     return text_of(pyplot, figure)
 
 
 # --- The raw medium
+
+# Inches of each chart, with its title and numbers.
+HEIGHTS = {"store": 3.6, "growth": 3.2, "latency": 2.2}
 
 SHARES = [("1 MiB", "1 MiB Arrays, index"), ("8 KiB", "8 KiB Arrays"), ("8 KiB indexed", "8 KiB Arrays, index"), ("64 bytes", "64-byte values")]
 TIMES = ["put of 64 bytes", "get of 64 bytes", "write of 8 KiB", "read of 8 KiB", "pwrite of 8 KiB"]
@@ -240,7 +245,7 @@ def draw_shares(axes: Any, values: Data) -> None:
     axes.set_yticks(places, labels)
     axes.invert_yaxis()
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_title("rate, of pwrite and pread (1 process)", fontsize=9)
+    axes.set_title("rate, as a multiple of pwrite's and pread's (1 process)", fontsize=9)
     axes.legend(loc="lower right", frameon=False)
 
 
@@ -255,7 +260,7 @@ def draw_growth(axes: Any, values: Data) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(lambda rate, _: f"{rate:g}" if f"{rate:g}"[0] in "235" else "")
     axes.set_title("thousand operations/s, by number of entries", fontsize=9)
     axes.legend(frameon=False, fontsize=7.5)
 
@@ -271,7 +276,7 @@ def draw_latency(axes: Any, values: Data) -> None:
     axes.set_yticks(range(len(shown)), shown)
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.set_title("us: median (o), 99 % (|), 99.9 % (x)", fontsize=9)
+    axes.set_title("microseconds: median (o), 99 % (|), 99.9 % (x)", fontsize=9)
 
 
 def render_medium(data: Data) -> str:
@@ -279,11 +284,12 @@ def render_medium(data: Data) -> str:
     pyplot = start_drawing()
     panels = [("store", draw_shares), ("growth", draw_growth), ("latency", draw_latency)]
     panels = [(name, draw) for name, draw in panels if data["tables"].get(name, {}).get("values")]
-    figure, all_axes = pyplot.subplots(1, max(len(panels), 1), figsize=(12, 4), squeeze=False)
-    for axes, (name, draw) in zip(all_axes[0], panels):
+    heights = [HEIGHTS[name] for name, _ in panels] or [2.0]
+    figure, all_axes = pyplot.subplots(len(heights), figsize=(WIDTH, sum(heights)), height_ratios=heights, squeeze=False)
+    for axes, (name, draw) in zip(all_axes.flat, panels):
         draw(axes, data["tables"][name]["values"])
         axes.spines[["right", "top"]].set_visible(False)
     if not panels:
         all_axes[0][0].set_axis_off()
-    figure.tight_layout(pad=0.6)
+    figure.tight_layout(pad=0.6, h_pad=1.4)
     return text_of(pyplot, figure)
