@@ -37,7 +37,7 @@ demo: build ## Run a demo: weather from Python with maps, an ensemble over three
 	scripts/demo.sh $(ESKER) $(LIBDAOS) $(FILES)
 
 test: ## Run every test: Rust, ABI, C programs, real programs, Python (ARGS="rust c" for some suites, see scripts/test.sh)
-	scripts/setup.sh samples fields fuse fabric fortran python deb rpm
+	scripts/setup.sh samples fields fuse fabric fortran python deb rpm recipes
 	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
 	scripts/weather.sh || echo "continuing without the tests that need weather"
 	scripts/test.sh $(ARGS)

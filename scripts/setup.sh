@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ensures that the build requirements are present: installs them if it may, lists them otherwise.
-# usage: setup.sh [samples] [fields] [fuse] [fabric] [fortran] [ceph] [lint] [semver] [python] [deb] [rpm] [wheels]
+# usage: setup.sh [samples] [fields] [fuse] [fabric] [fortran] [ceph] [lint] [semver] [python] [deb] [rpm] [recipes] [wheels]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also the packages that mounting needs, if this machine has the device
@@ -12,6 +12,7 @@
 #   python   also the tools that build, check and test the Python package, into build/python
 #   deb      also the tools that build Debian packages
 #   rpm      also the tools that build RPM packages
+#   recipes  also EasyBuild with Lmod, and rattler-build, into build/recipes, for the tests of recipes
 #   wheels   also the tools that build wheels for other machines, into build/python
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -150,6 +151,16 @@ install_python_tools() {
     cp "$wanted" "$tools/requirements.txt"
 }
 
+# Their requirements would conflict with those of the other tools.
+install_recipe_tools() {
+    local tools=build/recipes wanted=python/requirements-recipes.txt
+    cmp -s "$wanted" "$tools/requirements.txt" && [ -x "$tools/bin/eb" ] && return
+    echo "installing: EasyBuild and rattler-build into $tools"
+    python3 -m venv --clear "$tools"
+    "$tools/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"
+    cp "$wanted" "$tools/requirements.txt"
+}
+
 # zig links against an older glibc than this machine's; auditwheel checks the result.
 install_wheel_tools() {
     local tools=build/python wanted=python/requirements-wheels.txt
@@ -172,6 +183,7 @@ for group in "$@"; do
     semver) ;;
     deb) need dpkg-dev command -v dpkg-shlibdeps ;;
     rpm) need rpm command -v rpmbuild ;;
+    recipes) need lmod test -e /usr/share/lmod && need python3-venv has_python ;;
     python | wheels) need python3-venv has_python ;;
     *) echo "setup.sh: no such group: $group" >&2 && exit 2 ;;
     esac
@@ -179,5 +191,6 @@ done
 install_missing "${missing[@]}"
 [[ " $* " != *" lint "* ]] || { install_cargo_deny && install_mdbook; }
 [[ " $* " != *" python "* && " $* " != *" wheels "* ]] || install_python_tools
+[[ " $* " != *" recipes "* ]] || install_recipe_tools
 [[ " $* " != *" semver "* ]] || install_semver_checks
 [[ " $* " != *" wheels "* ]] || install_wheel_tools

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Checks recipes whose tools would build for a quarter of an hour or need a network: their syntax, their version, and that
-# they name files and packages of this repository.
+# Checks recipes: their syntax, their version, and that they name files and packages of this repository. Those of EasyBuild
+# and conda are built, and the phases of Spack's run, with a `cargo` that copies the results of the test build in place of
+# compiling for a quarter of an hour.
 #
-# environment: ESKER, the command.
+# environment: ESKER, the command; ESKER_LIB, the directory of the library.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 . tests/packages/support.sh
@@ -62,6 +63,46 @@ has_labels() {
     done
 }
 
+# Makes an archive of the repository, and the cargo.
+make_sources() {
+    local built=${ESKER%/*}
+    tracked "esker-$version/" "$work/esker-$version.tar.gz" && mkdir "$work/bin" && cat >"$work/bin/cargo" <<END
+#!/bin/sh
+echo "\$* RUSTFLAGS=\$RUSTFLAGS" >>"$work/cargo"
+mkdir -p target/release
+cp "$built/esker" "$built/esker-bench" "$preload" "${preload%.so}_store.so" target/release/
+cp "$(readlink -f "${ESKER_LIB:?}/libdaos.so.2")" target/release/libdaos.so
+END
+    chmod +x "$work/bin/cargo"
+}
+
+# tracked PREFIX FILE: an archive of the files that git does not ignore, as they are now.
+tracked() {
+    git ls-files -z --cached --others --exclude-standard | tar --null --transform "s|^|$1|" -czf "$2" --files-from -
+}
+
+easybuild() {
+    PATH=$recipe_tools:$PATH LMOD_CMD=$lmod eb --allow-use-as-root-and-accept-consequences --modules-tool=Lmod "$@"
+}
+
+# EasyBuild refuses programs that were linked without its wrapper: here, all.
+builds_with_easybuild() {
+    PATH=$work/bin:$PATH easybuild --disable-rpath --prefix="$work/easybuild" --sourcepath="$work" packaging/easybuild/*.eb &&
+        grep -q 'RUSTFLAGS=-C linker=gcc' "$work/cargo" &&
+        run_a_program "$work/easybuild/software/esker/$version"
+}
+
+builds_with_conda() {
+    PATH=$recipe_tools:$PATH python tests/packages/build_conda.py "$work/bin/cargo" "$work/conda" &&
+        [ -s "$(echo "$work"/conda/out/linux-*/"esker-$version"-*.conda)" ]
+}
+
+builds_with_spack() {
+    tar -C "$work" -xzf "$work/esker-$version.tar.gz" &&
+        (cd "$work/esker-$version" && python3 tests/packages/build_spack.py "$work/bin/cargo" "$work/spack") &&
+        run_a_program "$work/spack"
+}
+
 # The interpreter of the tests has PyYAML; so do some systems.
 python=$(for python in build/python/bin/python python3; do
     "$python" -c 'import yaml' 2>/dev/null && echo "$python" && break
@@ -78,9 +119,15 @@ for recipe in packaging/conda/recipe.yaml packaging/easybuild/*.eb packaging/oci
 done
 that "the image has labels" has_labels packaging/oci/Containerfile =
 that "the image of Apptainer has labels" has_labels packaging/apptainer/esker.def ' '
-if command -v eb >/dev/null; then
-    that "EasyBuild accepts the style of its recipe" eb --allow-use-as-root-and-accept-consequences --check-style packaging/easybuild/*.eb
+that "there are sources and a cargo" make_sources
+that "the phases of Spack's package run" builds_with_spack
+recipe_tools=$PWD/build/recipes/bin
+lmod=$(find /usr/share/lmod /opt/apps/lmod -path '*libexec/lmod' 2>/dev/null | head -n 1)
+if [ -x "$recipe_tools/eb" ] && [ -n "$lmod" ]; then
+    that "EasyBuild accepts the style of its recipe" easybuild --check-style packaging/easybuild/*.eb
+    that "EasyBuild builds its recipe" builds_with_easybuild
+    that "rattler-build builds conda's recipe" builds_with_conda
 else
-    skip "EasyBuild is missing"
+    skip "EasyBuild, Lmod and rattler-build are missing (scripts/setup.sh recipes)"
 fi
 summary
