@@ -27,7 +27,8 @@ fn installed() -> Option<PathBuf> {
 
 /// `listed` is the first libdaos in LD_LIBRARY_PATH, `default` the one that the loader finds without that variable.
 fn judge(listed: Option<PathBuf>, default: Option<PathBuf>, installed: Option<PathBuf>) -> Finding {
-    let place = if listed.is_some() { "is first in LD_LIBRARY_PATH" } else { "is found by the loader" };
+    let place =
+        if listed.is_some() { "is first in LD_LIBRARY_PATH" } else { "is found by the loader" };
     // If DAOS's own is the only one, programs that load it are as intended.
     let default = default.filter(|path| installed.is_some() || is_ours(path));
     match (listed.or(default), installed) {
