@@ -9,7 +9,7 @@ impl PoolArg {
     /// Opens the pool.
     pub(crate) fn open(&self, mode: OpenMode) -> Result<Pool> {
         Pool::connect(&self.pool, mode).map_err(|error| match as_one(&self.pool) {
-            Some(_) if self.pool.starts_with(['/', '.']) => {
+            _ if self.pool.starts_with(['/', '.']) => {
                 let message =
                     format!("{0} is a path: write esker:{0} for the pool there", self.pool);
                 Error::new(ErrorKind::NotFound, message)

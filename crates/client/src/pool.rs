@@ -11,13 +11,15 @@ use std::sync::Arc;
 pub struct Pool {
     backend: Arc<dyn backend::Pool>,
     mode: OpenMode,
+    /// The name by which it was opened, for commands in messages.
+    name: Option<Arc<str>>,
 }
 
 impl Pool {
     /// Wraps a pool of any backend.
     #[must_use]
     pub fn from_backend(backend: Arc<dyn backend::Pool>, mode: OpenMode) -> Self {
-        Self { backend, mode }
+        Self { backend, mode, name: None }
     }
 
     /// Opens the pool with this label, UUID or URL (see [`crate::names`]).
@@ -25,7 +27,8 @@ impl Pool {
     /// # Errors
     /// [`ErrorKind::NotFound`] if there is none, [`ErrorKind::Busy`] if exclusive use conflicts.
     pub fn connect(name: &str, mode: OpenMode) -> Result<Self> {
-        Ok(Self::from_backend(crate::names::connect(name, mode)?, mode))
+        let backend = crate::names::connect(name, mode)?;
+        Ok(Self { name: Some(name.into()), ..Self::from_backend(backend, mode) })
     }
 
     /// Generates an object ID like [`Container::generate_oid`], for a container that does not exist yet.
@@ -120,11 +123,19 @@ impl Pool {
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
-        let pool = self.info().await.map_or_else(|_| String::new(), |info| info.label);
+        let pool = self.name().await;
         let message = format!(
-            "pool {pool} has no container {name:?}: `esker cont list POOL` lists its containers"
+            "pool {pool} has no container {name:?}: `esker cont list {pool}` lists its containers"
         );
         Error::new(ErrorKind::NotFound, message)
+    }
+
+    /// The name that opens it on the command line, or its label if it was opened in another way.
+    pub(crate) async fn name(&self) -> String {
+        match &self.name {
+            Some(name) => name.to_string(),
+            None => self.info().await.map_or_else(|_| "POOL".to_owned(), |info| info.label),
+        }
     }
 
     /// All containers, sorted by label.

@@ -231,9 +231,7 @@ impl Node {
 
     #[cold]
     pub(crate) fn no_entry_error(&self, name: &[u8]) -> Error {
-        let (dir, name) = (self.path(), String::from_utf8_lossy(name));
-        let dir = String::from_utf8_lossy(&dir);
-        Error::new(ErrorKind::NotFound, format!("{name:?} does not exist in {dir}"))
+        self.refusal(name, ErrorKind::NotFound, "does not exist")
     }
 
     #[cold]

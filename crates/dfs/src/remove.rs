@@ -211,8 +211,7 @@ impl Node {
 
     #[cold]
     pub(crate) fn refusal(&self, name: &[u8], kind: ErrorKind, why: &str) -> Error {
-        let (dir, name) = (self.path(), String::from_utf8_lossy(name));
-        Error::new(kind, format!("{name:?} in {} {why}", String::from_utf8_lossy(&dir)))
+        Error::new(kind, format!("{} {why}", String::from_utf8_lossy(&self.path_of(name))))
     }
 }
 

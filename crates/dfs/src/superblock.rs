@@ -358,7 +358,7 @@ fn no_file_system_error(container: &Container) -> Error {
     Error::new(
         ErrorKind::Invalid,
         format!(
-            "container {name} holds no file system; make one with `esker cont create --type posix`"
+            "container {name} holds no file system: `esker cont create POOL NAME --type posix` makes one that does"
         ),
     )
 }

@@ -108,7 +108,7 @@ fn check(dir: &Path, options: &Options) -> Result<()> {
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let message =
-                format!("directory {} does not exist: create it to mount on it", dir.display());
+                format!("there is no directory {0} to mount on: `mkdir -p {0}`", dir.display());
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         Ok(_) => {}

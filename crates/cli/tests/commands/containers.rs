@@ -103,7 +103,11 @@ fn messages_say_what_is_wrong_and_what_to_do() {
             &["pool", "create", "x", "--size", "900T"],
             "make it smaller, or choose another directory",
         ),
-        (&["cont", "query", "tank", "nope"], "`esker cont list POOL`"),
+        (&["cont", "query", "tank", "nope"], "`esker cont list tank`"),
+        (&["fs", "ls", "tank/home:/a/b"], "tank/home:/a/b: /a does not exist"),
+        (&["fs", "rm", "tank/home:/a"], "tank/home:/a does not exist"),
+        (&["fs", "cat", "tank/home:/"], "tank/home:/ is a directory"),
+        (&["cont", "copy", "tank/home", "tank/run1"], "`esker cont destroy tank run1`"),
         (
             &["kv", "put", "tank/run1", "i", "k", "v", "--class", "S32"],
             "does not fit a pool of 2 targets",
@@ -112,7 +116,7 @@ fn messages_say_what_is_wrong_and_what_to_do() {
         (&["array", "stat", "tank/run1", "field"], "`esker object list tank run1`"),
         (&["fs", "ls", "tank/run1:/"], "holds no file system"),
         (&["fs", "rm", "tank/home:/"], "must end with the name of a file"),
-        (&["mount", "tank/home", &missing], "does not exist"),
+        (&["mount", "tank/home", &missing], "`mkdir -p /"),
         (&["mount", "tank/home", &file], "choose a directory"),
     ] {
         let message = site.message(arguments);
@@ -159,7 +163,7 @@ fn missing_container_error_names_pool_and_remedy() {
     let says = |arguments: &[&str]| {
         let envelope = site.failure(arguments);
         let message = envelope["error"]["message"].as_str().unwrap().to_owned();
-        let names = ["pool tank has no container \"nothing\"", "`esker cont list POOL`"];
+        let names = ["pool tank has no container \"nothing\"", "`esker cont list tank`"];
         assert!(names.iter().all(|name| message.contains(name)), "{arguments:?}: {message}");
         message
     };

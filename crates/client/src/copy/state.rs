@@ -96,9 +96,10 @@ fn resume_labelled(
     options: &Options,
 ) -> Result<(Container, CopyState)> {
     if to.properties().get(PROPERTY).wait()?.is_none() {
+        let pool = pool.name().wait();
         let text = format!(
             "container {label} already exists: copy to another label, or remove it with \
-             `esker cont destroy`"
+             `esker cont destroy {pool} {label}`"
         );
         return Err(Error::new(ErrorKind::Exists, text));
     }

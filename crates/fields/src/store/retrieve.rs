@@ -312,6 +312,10 @@ impl FieldStore {
     /// The error for a selection without fields: it names the first name whose values do not exist.
     fn no_match_error(&self, selection: &Selection) -> Result<Error> {
         let axes = self.axes(&self.everything())?;
+        if axes.iter().all(|(_, mut values)| values.next().is_none()) {
+            let text = "the store has no fields: `esker fields archive` adds those of files";
+            return Ok(Error::new(ErrorKind::NotFound, text));
+        }
         for name in selection.names() {
             let Some(values) = selection.values(name) else { continue };
             let mut there = axes.values(name);
@@ -329,7 +333,7 @@ impl FieldStore {
             };
             return Ok(Error::new(ErrorKind::NotFound, text));
         }
-        let text = "no field matches all of the request: `esker fields list` and `axes` show what there is";
+        let text = "no field matches all of the request: `esker fields list` and `esker fields axes` show what there is";
         Ok(Error::new(ErrorKind::NotFound, text))
     }
 }

@@ -150,20 +150,28 @@ fn resolve_group(name: &str) -> Result<u32> {
     let known = sys::group_id(name)
         .map_err(|error| Error::io(format_args!("looking up group `{name}`"), &error))?;
     let number = || name.parse().ok();
-    known.or_else(number).ok_or_else(|| invalid(format!("there is no group `{name}`")))
+    known
+        .or_else(number)
+        .ok_or_else(|| invalid(format!("there is no group `{name}`: `getent group` lists all")))
 }
 
-/// Replaces a permission error by one that names the directory of pools and not the temporary name in it.
+/// Names the directory of pools and not the temporary name in it.
 #[cold]
-fn explain_denied(error: Error, directory: &Path) -> Error {
-    if error.kind() != ErrorKind::NoPermission {
-        return error;
-    }
-    let message = format!(
-        "permission denied: you may not create a pool in {}: choose another directory (--dir, or the first of ESKER_POOLS)",
-        directory.display()
-    );
-    Error::new(ErrorKind::NoPermission, message)
+fn explain_refused(error: Error, directory: &Path) -> Error {
+    use std::error::Error as _;
+    let system = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    let Some(system) = system else { return error };
+    let why = match error.kind() {
+        ErrorKind::NoPermission => {
+            format!("permission denied: you may not create a pool in {}", directory.display())
+        }
+        _ => {
+            let creating = format_args!("creating a pool in {}", directory.display());
+            Error::io(creating, system).message().to_owned()
+        }
+    };
+    let remedy = "choose another directory (--dir, or the first of ESKER_POOLS)";
+    Error::new(error.kind(), format!("{why}: {remedy}"))
 }
 
 fn make_directory(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
@@ -268,7 +276,7 @@ impl Builder<'_> {
         let coming = esker_os::directory::coming(parent)?;
         let permissions = self.superblock.directory_permissions();
         make_directory(&coming, permissions, self.group)
-            .map_err(|error| explain_denied(error, parent))?;
+            .map_err(|error| explain_refused(error, parent))?;
         let begun = self.create(&coming.join(UNFINISHED)).and_then(|unfinished| {
             let locked = lock_unfinished(&unfinished, self.path)?;
             fs::rename(&coming, self.path).map_err(|error| self.creation_error(&error))?;

@@ -172,7 +172,8 @@ impl Archived {
             0 if self.skipped == 0 || self.fields + self.there > 0 => return None,
             0 => "no file contains a GRIB message: name GRIB files, or give the key of other files by --key".into(),
             number => {
-                format!("messages or files that could not be archived: {number}; all others were")
+                let others = if self.fields + self.there > 0 { "all others were" } else { "there are no others" };
+                format!("messages or files that could not be archived: {number}; {others}")
             }
         };
         Some(Error::new(ErrorKind::Invalid, text))

@@ -162,10 +162,13 @@ impl Mounts {
     }
 }
 
-/// The error, with the path as the user wrote it.
+/// The error, with the path as the user wrote it. A message that begins with the path only gets the file system before it.
 pub(super) fn at(path: &FsPath, error: &Error) -> Error {
-    let shown = path.shown(&path.path);
-    let message = format!("{}: {}", String::from_utf8_lossy(&shown), error.message());
+    let (own, message) = (String::from_utf8_lossy(&path.path), error.message());
+    let names_path = message.strip_prefix(own.as_ref()).is_some_and(|rest| rest.starts_with(' '));
+    let shown = path.shown(if names_path { b"" } else { &path.path });
+    let separator = if names_path { "" } else { ": " };
+    let message = format!("{}{separator}{message}", String::from_utf8_lossy(&shown));
     Error::new(error.kind(), message)
 }
 

@@ -260,7 +260,7 @@ fn code(status: ExitStatus) -> ExitCode {
 }
 
 fn not_run(program: &OsStr, cause: &std::io::Error) -> ExitCode {
-    say(format_args!("cannot execute {}: {cause}", program.display()));
+    say(Error::io(format_args!("cannot execute {}", program.display()), cause));
     match cause.kind() {
         std::io::ErrorKind::NotFound => ExitCode::from(127),
         _ => ExitCode::from(126),
