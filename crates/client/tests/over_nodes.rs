@@ -122,7 +122,7 @@ fn open_new(map: &Map, timeouts: Timeouts) -> (esker::Pool, Container) {
     (pool, container)
 }
 
-/// A Key-Value on each node.
+/// A Key-Value on the first target of each node.
 fn one_on_each(container: &Container) -> Vec<Kv> {
     let placement = Placement::new(2, Part { node: 0, nodes: NODES });
     let on = |node: u32| {
@@ -130,7 +130,10 @@ fn one_on_each(container: &Container) -> Vec<Kv> {
             let oid = container.new_oid(ObjectType::KvHashed).class(ObjectClass::S1);
             oid.generate(number).expect("an id")
         });
-        let lies_there = |oid: &ObjectId| placement.locate(placement.first(*oid)).node == node;
+        let lies_there = |oid: &ObjectId| {
+            let place = placement.locate(placement.first(*oid));
+            (place.node, place.target) == (node, 0)
+        };
         let oid = ids.into_iter().find(lies_there).expect("an object on the node");
         container.kv(oid).expect("a Key-Value")
     };
@@ -313,6 +316,32 @@ fn commits_over_all_nodes_pass_an_abandoned_commit() {
         assert_eq!(get(&spread, key, Access::Latest), None);
     }
     assert_eq!(get(&kvs[0], b"key", Access::Latest), Some(b"1".to_vec()));
+}
+
+/// A process on the second node opens, creates and destroys containers there itself. The first target of that node, which
+/// lists them, is in doubt.
+#[test]
+fn containers_of_a_node_are_reached_despite_an_abandoned_commit() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
+    let (kvs, uuid) = (one_on_each(&container), container.info().uuid);
+    let part = Native::open(&map.nodes[1].directory, OpenMode::ReadWrite).expect("the part");
+    let own: Vec<(u32, Arc<dyn Pool>)> = vec![(1, Arc::new(part))];
+    let backend = ShardedPool::open_with(&map, Path::new("none.map"), own, NO_TIMEOUTS);
+    let backend = Arc::new(backend.expect("the pool"));
+    let pool = esker::Pool::from_backend(Arc::clone(&backend) as _, OpenMode::ReadWrite);
+    die_in_a_commit(&map, uuid, &kvs, b"1", false);
+    pool.open_container("c", OpenMode::ReadWrite).wait().expect("opened");
+    die_in_a_commit(&map, uuid, &kvs, b"2", false);
+    pool.create_container(&NewContainer::named("d")).wait().expect("created");
+    die_in_a_commit(&map, uuid, &kvs, b"3", false);
+    pool.destroy_container("d", false).wait().expect("destroyed");
+    die_in_a_commit(&map, uuid, &kvs, b"4", false);
+    let settled = RUNTIME.block_on(backend.settle());
+    assert!(settled.iter().all(Result::is_ok), "{settled:?}");
+    let survey = RUNTIME.block_on(map.survey()).expect("a survey");
+    assert_eq!(survey.nodes_without(uuid), []);
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
         }
     };
     // If the first node does not answer, its row of the table says so.
-    let survey = talk(pool.map.survey())?.ok();
+    let survey = pool.survey().ok();
     let lost = survey.as_ref().map(|survey| losses(pool, survey)).transpose()?.unwrap_or_default();
     if let Some(survey) = &survey {
         if repair && (!lost.is_empty() || found.iter().any(|found| !found.repaired.is_empty())) {

@@ -3,9 +3,10 @@ use esker::Pool;
 use esker::names::{self, Named};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
-use esker_nodes::{AbsentPool, Map, ShardedPool};
+use esker_nodes::{AbsentPool, Map, ShardedPool, Survey, Timeouts};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A pool over nodes, with the path of its map.
 pub(crate) struct NodesPool {
@@ -35,12 +36,24 @@ impl NodesPool {
         names::list_nodes().into_iter().map(|(path, map)| Self { path, map }).collect()
     }
 
+    /// The containers on each node. First, the commits of dead clients are decided, which hide the containers of a node.
+    ///
+    /// # Errors
+    /// Why the first node does not answer.
+    pub(crate) fn survey(&self) -> Result<Survey> {
+        let timeouts = Timeouts { reconnect: Duration::ZERO, ..Timeouts::default() };
+        let pool = ShardedPool::open_with(&self.map, &self.path, Vec::new(), timeouts)?;
+        // The survey reports a node that does not answer.
+        drop(talk(pool.settle())?);
+        talk(self.map.survey())?
+    }
+
     /// Numbers of the nodes that lack a container; `None` if all nodes have it, or the first node does not list it.
     ///
     /// # Errors
     /// Why the first node does not answer.
     pub(crate) fn nodes_without(&self, container: &str) -> Result<Option<Vec<usize>>> {
-        let survey = talk(self.map.survey())??;
+        let survey = self.survey()?;
         let is_meant = |uuid: &str, label: &str| uuid == container || label == container;
         let mut all = survey.catalog.iter();
         let found = all.find(|info| is_meant(&info.uuid.to_string(), &info.label));

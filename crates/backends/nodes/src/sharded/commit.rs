@@ -25,8 +25,8 @@ const ASK_AFTER: Duration = Duration::from_millis(50);
 /// Shortest and longest pause of an operation that waits for a commit.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(200), Duration::from_millis(20));
 
-/// Starts of a commit before it fails, if its coordinator refuses each time.
-const STARTS_MAX: u32 = 8;
+/// Starts of a commit before it fails, if its coordinator refuses or another client aborts it each time.
+pub(crate) const STARTS_MAX: u32 = 8;
 
 /// Share of a commit that concerns one node.
 pub(crate) struct Share<'a> {

@@ -1,6 +1,6 @@
 //! An open container of a pool over nodes.
 use crate::reconnecting::container::ReconnectingContainer;
-use crate::sharded::commit::{Doubt, Share, Work, commit};
+use crate::sharded::commit::{Doubt, STARTS_MAX, Share, Work, commit};
 use crate::sharded::pool::{MemberAccess, SIDE_BY_SIDE, Shared, resolved};
 use crate::sharded::spread::{Listing, batches, batches_mut};
 use crate::sharded::tagged::{Tagged, add_tagged, by_node};
@@ -95,17 +95,19 @@ impl ShardedContainer {
         mode: OpenMode,
     ) -> Result<Self> {
         let first: Box<dyn OpenContainer> = match &shared.members[0].access {
-            MemberAccess::Own(pool) => pool.open_container(name, mode).await?,
+            MemberAccess::Own(pool) => resolved!(shared, 0, pool.open_container(name, mode).await)?,
             MemberAccess::Away(peer) => {
-                Box::new(ReconnectingContainer::open(peer, name, mode).await?)
+                let opened =
+                    resolved!(shared, 0, ReconnectingContainer::open(peer, name, mode).await);
+                Box::new(opened?)
             }
         };
         // The catalog alone grants exclusive use.
         let elsewhere = if mode == OpenMode::ReadOnly { mode } else { OpenMode::ReadWrite };
         let info = first.info().clone();
         let mut parts = vec![first];
-        for member in &shared.members[1..] {
-            match member.open(&info, elsewhere).await {
+        for node in 1..shared.members.len() {
+            match open_part(shared, node, &info, elsewhere).await {
                 Ok(part) => parts.push(part),
                 Err(error) => {
                     close_all(&parts).await?;
@@ -247,6 +249,18 @@ impl ShardedContainer {
         if change.one_by_one && change.tokens.is_none() {
             return self.write_one_by_one(change.writes).await;
         }
+        for _ in 1..STARTS_MAX {
+            match self.write_together(change).await {
+                // Another client has aborted it because it took long. It had no effect, and depends on no earlier read.
+                Err(error) if error.kind() == ErrorKind::TxRestart && change.tokens.is_none() => {}
+                other => return other,
+            }
+        }
+        self.write_together(change).await
+    }
+
+    /// Applies all writes, or none.
+    async fn write_together(&self, change: Change<'_>) -> Result<Epoch> {
         let tokens = change.tokens.map(|tokens| by_node(tokens, self.parts.len()));
         let tokens = tokens.transpose()?.unwrap_or_default();
         if let Some(node) = self.only_node_with(&tokens, change.writes) {
@@ -559,6 +573,16 @@ impl ShardedContainer {
         elsewhere.await?;
         resolved!(&self.shared, 0, self.catalog().destroy_snapshot(epoch).await)
     }
+}
+
+/// Opens a container of the catalog on one node, once no commit blocks it there.
+async fn open_part(
+    shared: &Shared,
+    node: usize,
+    info: &ContainerInfo,
+    mode: OpenMode,
+) -> Result<Box<dyn OpenContainer>> {
+    resolved!(shared, node, shared.members[node].open(info, mode).await)
 }
 
 /// Bytes of the values of a write.

@@ -116,6 +116,23 @@ fn capabilities(targets: u32) -> Capabilities {
     }
 }
 
+/// Runs `$call`, and again once the commit that blocks it is resolved. `$result` is its result.
+macro_rules! resolved {
+    ($shared:expr, $node:expr, $call:expr) => {{
+        let mut doubt = Doubt::default();
+        loop {
+            let result = $call;
+            match &result {
+                Err(error) if error.kind() == ErrorKind::InDoubt => {
+                    doubt.wait($shared, $node as usize, error).await?;
+                }
+                _ => break $shared.naming($node as usize, result),
+            }
+        }
+    }};
+}
+pub(crate) use resolved;
+
 impl ShardedPool {
     /// Opens the pool of a map. `own` are the nodes' pools, by number, on which this process can work directly. It
     /// connects to the other engines at their first use, and to the catalog now.
@@ -169,9 +186,26 @@ impl ShardedPool {
         let url = format!("nodes:{}", path.display());
         let (uuid, label) = (map.uuid, map.label.clone());
         let pool = Self(Arc::new(Shared { uuid, label, url, placement, members, timeouts, dial }));
-        pool.0.catalog().info().await?;
+        resolved!(&pool.0, 0, pool.0.catalog().info().await)?;
         Ok(pool)
     }
+
+    /// Waits for the commits that are prepared on all nodes now, and decides those that dead clients have left. Until then
+    /// an engine cannot list the containers of its node.
+    ///
+    /// # Errors
+    /// For each node, the error for which its commits stay undecided, such as that of a lost node.
+    pub async fn settle(&self) -> Vec<Result<()>> {
+        let nodes = 0..self.0.members.len();
+        let tasks = nodes.map(|node| task(self.0.settle(node))).collect();
+        side_by_side(tasks, SIDE_BY_SIDE).await
+    }
+}
+
+#[cold]
+fn unsettled_error(member: &Member) -> Error {
+    let message = format!("a commit stays undecided on node {}: try again", member.name);
+    Error::new(ErrorKind::InDoubt, message)
 }
 
 impl Shared {
@@ -180,14 +214,29 @@ impl Shared {
         self.members[0].pool()
     }
 
-    /// Runs `work` for all nodes but the first, concurrently. The results are in their order.
+    /// Runs `work` for all nodes but the first, concurrently. The results are in their order. A node waits for the
+    /// commits that block it.
     pub(crate) async fn on_others<'a, T: Send>(
         &'a self,
-        work: impl Fn(&'a Member) -> Reply<'a, T>,
+        work: impl Fn(&'a Member) -> Reply<'a, T> + Sync,
     ) -> Vec<Result<T>> {
-        let tasks = self.members[1..].iter().map(|member| task(work(member)));
-        let done = side_by_side(tasks.collect(), SIDE_BY_SIDE).await;
-        (1..).zip(done).map(|(node, done)| self.naming(node, done)).collect()
+        let work = &work;
+        let tasks = (1..)
+            .zip(&self.members[1..])
+            .map(|(node, member)| task(async move { resolved!(self, node, work(member).await) }));
+        side_by_side(tasks.collect(), SIDE_BY_SIDE).await
+    }
+
+    /// Waits for the commits that are prepared on a node now, and decides those that dead clients have left.
+    async fn settle(&self, node: usize) -> Result<()> {
+        let member = &self.members[node];
+        let first = member.pool().prepared().await?;
+        let (mut doubt, mut left) = (Doubt::default(), first.clone());
+        while left.iter().any(|commit| first.contains(commit)) {
+            doubt.wait(self, node, &unsettled_error(member)).await?;
+            left = member.pool().prepared().await?;
+        }
+        Ok(())
     }
 
     /// Adds the node's name to errors that concern its pool, since the other nodes may work.
@@ -221,7 +270,7 @@ impl Shared {
     }
 
     async fn find(&self, name: ContainerRef<'_>) -> Result<ContainerInfo> {
-        let all = self.catalog().list_containers().await?;
+        let all = resolved!(self, 0, self.catalog().list_containers().await)?;
         let found = all.into_iter().find(|info| match name {
             ContainerRef::Label(label) => info.label == label,
             ContainerRef::Uuid(uuid) => info.uuid == uuid,
@@ -242,7 +291,7 @@ impl Shared {
             .into_iter()
             .find_map(|made| made.err().filter(|error| error.kind() != ErrorKind::Exists));
         let created = match made {
-            None => self.catalog().create_container(&new.clone().with_uuid(uuid)).await,
+            None => self.create_in_catalog(&new.clone().with_uuid(uuid)).await,
             Some(error) => Err(error),
         };
         if created.is_err() && self.find(ContainerRef::Uuid(uuid)).await.is_err() {
@@ -252,15 +301,20 @@ impl Shared {
         created
     }
 
+    async fn create_in_catalog(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
+        resolved!(self, 0, self.catalog().create_container(new).await)
+    }
+
     async fn destroy(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
         let uuid = self.find(name).await?.uuid;
-        self.catalog().destroy_container(ContainerRef::Uuid(uuid), force).await?;
+        let name = ContainerRef::Uuid(uuid);
+        resolved!(self, 0, self.catalog().destroy_container(name, force).await)?;
         self.destroy_elsewhere(uuid).await
     }
 
     /// Space of all targets, by their numbers. Targets of nodes that cannot be reached have no space.
     async fn info(&self) -> Result<PoolInfo> {
-        let first = self.catalog().info().await?;
+        let first = resolved!(self, 0, self.catalog().info().await)?;
         let others = self.on_others(|member| member.pool().info()).await;
         let of = |info: Result<PoolInfo>| info.map(|info| info.targets).unwrap_or_default();
         let mut spaces = vec![first.targets.clone()];
@@ -275,23 +329,6 @@ impl Shared {
         Ok(PoolInfo { uuid, label, url, targets, ..first })
     }
 }
-
-/// Runs `$call`, and again once the commit that blocks it is resolved. `$result` is its result.
-macro_rules! resolved {
-    ($shared:expr, $node:expr, $call:expr) => {{
-        let mut doubt = Doubt::default();
-        loop {
-            let result = $call;
-            match &result {
-                Err(error) if error.kind() == ErrorKind::InDoubt => {
-                    doubt.wait($shared, $node as usize, error).await?;
-                }
-                _ => break $shared.naming($node as usize, result),
-            }
-        }
-    }};
-}
-pub(crate) use resolved;
 
 impl Metadata for ShardedPool {
     fn get_metadata<'a>(&'a self, name: &'a str) -> Reply<'a, Option<Vec<u8>>> {
@@ -327,7 +364,7 @@ impl Pool for ShardedPool {
     }
 
     fn create_container<'a>(&'a self, new: &'a NewContainer<'a>) -> Reply<'a, ContainerInfo> {
-        Reply::Pending(Box::pin(async move { resolved!(&self.0, 0, self.0.create(new).await) }))
+        Reply::Pending(Box::pin(self.0.create(new)))
     }
 
     fn open_container<'a>(
@@ -336,15 +373,13 @@ impl Pool for ShardedPool {
         mode: OpenMode,
     ) -> Reply<'a, Box<dyn OpenContainer>> {
         Reply::Pending(Box::pin(async move {
-            let opened = resolved!(&self.0, 0, ShardedContainer::open(&self.0, name, mode).await)?;
+            let opened = ShardedContainer::open(&self.0, name, mode).await?;
             Ok(Box::new(opened) as Box<dyn OpenContainer>)
         }))
     }
 
     fn destroy_container<'a>(&'a self, name: ContainerRef<'a>, force: bool) -> Reply<'a, ()> {
-        Reply::Pending(Box::pin(
-            async move { resolved!(&self.0, 0, self.0.destroy(name, force).await) },
-        ))
+        Reply::Pending(Box::pin(self.0.destroy(name, force)))
     }
 
     fn list_containers(&self) -> Reply<'_, Vec<ContainerInfo>> {
