@@ -32,3 +32,4 @@ pub use owned::OwnedWrites;
 pub use placement::{Location, Placement};
 pub use pool::{Metadata, MetadataChanges, NewContainer, Pool};
 pub use reply::Reply;
+pub use take::take;

@@ -12,11 +12,11 @@ const TRIES_MAX: usize = 16;
 /// Akeys that are listed at a time.
 const AKEYS_BATCH: usize = 64;
 
-/// Answers [`OpenContainer::take`].
+/// Answers [`OpenContainer::take`], for backends that cannot do so at once.
 ///
 /// # Errors
 /// [`ErrorKind::Overflow`] for an array of more than [`TAKEN_BYTES_MAX`] bytes; errors of reads and writes.
-pub(crate) async fn take<C: OpenContainer + ?Sized>(
+pub async fn take<C: OpenContainer + ?Sized>(
     container: &C,
     take: Take<'_>,
 ) -> Result<Option<Taken>> {

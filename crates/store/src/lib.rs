@@ -21,6 +21,7 @@ mod sync;
 mod tests;
 
 pub use check::{CheckReport, ScrubReport};
+pub use commit::TakeResult;
 pub use format::superblock::{Access, FORMAT_VERSION, LOCKS, Superblock};
 pub use io::huge::has_huge_pages;
 pub use io::pin::Mapped;

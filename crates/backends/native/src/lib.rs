@@ -13,14 +13,15 @@ use bytes::Bytes;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Placement, Pool, Reply,
 };
-use esker_store::{Container, ContainerSpec, OpenPool, ReadVersion, compact_reads};
+use esker_store::{Container, ContainerSpec, OpenPool, ReadVersion, TakeResult, compact_reads};
 use esker_types::info::{
     ContainerId, ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, SnapshotInfo,
 };
+use esker_types::limits::TAKEN_BYTES_MAX;
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, CommitId, Decisions, DkeyFetch, KeyFound, KeyQuery, KeyScope,
-    ListLimit, Outcome, Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, View, Wanted,
-    Write,
+    ListLimit, Outcome, Preparation, ReadAt, ReadLease, ReadTokens, StoredExtent, Take, Taken,
+    View, Wanted, Write,
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::BTreeSet;
@@ -207,6 +208,15 @@ impl Opened {
             Some(dkey) => Ok(vec![self.own(self.shared.placement.shard(oid, dkey))?]),
             None => Ok(self.own_shards(oid)),
         }
+    }
+
+    /// Removes a dkey and returns its content in one transaction, if that is possible.
+    fn take_at_once(&self, open: &OpenPool, take: &Take<'_>) -> Result<TakeResult> {
+        if take.extent.count > TAKEN_BYTES_MAX {
+            return Ok(TakeResult::Unsuited);
+        }
+        let shard = self.own(self.shared.placement.shard(take.oid, take.dkey))?;
+        open.take(&self.container, shard, take)
     }
 
     fn target<'o>(
@@ -563,6 +573,16 @@ impl OpenContainer for Opened {
             Ok(open.unlink_on_last_close(self.id(), oid)
                 || open.leave_to_inheritors(self.container.info(), oid)?)
         })
+    }
+
+    fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
+        let taken = self.within(|open| self.take_at_once(open, &take));
+        match taken.wait() {
+            Ok(TakeResult::Taken(taken)) => Reply::Ready(Ok(Some(taken))),
+            Ok(TakeResult::Unexpected) => Reply::Ready(Ok(None)),
+            Ok(TakeResult::Unsuited) => Reply::Pending(Box::pin(esker_backend::take(self, take))),
+            Err(error) => Reply::Ready(Err(error)),
+        }
     }
 
     fn is_empty_without_dkeys(&self) -> bool {

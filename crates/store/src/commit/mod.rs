@@ -14,6 +14,7 @@ mod replies;
 mod resolve;
 mod snapshots;
 mod stage;
+mod take;
 mod watermark;
 
 pub(crate) use coordinate::{committed_alone, coordinated, doubt_prepared, recover, resolve_doubt};
@@ -21,6 +22,7 @@ pub(crate) use decision::is_sound_decision;
 pub(crate) use intent::Intent;
 pub(crate) use prepared::{Prepared, all as all_prepared, staged_on};
 pub(crate) use replies::is_sound as is_sound_reply;
+pub use take::TakeResult;
 pub(crate) use watermark::{is_sound_watermark, repair_watermark};
 
 use crate::shard::Target;
