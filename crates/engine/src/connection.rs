@@ -17,14 +17,15 @@ use esker_types::{Error, ErrorKind, Result};
 use esker_wire::frame::{Announced, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::message::{Request, decode};
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 
-/// Replies of this many bytes are sent before more requests are served.
-const SEND_AT: usize = 64 << 10;
+/// Data of a request that takes longer to store than it takes to wake another thread, in bytes.
+const LONG_BULK: usize = 256 << 10;
 
 /// Serves requests until the client closes the connection or the engine drains. Then the session's containers and
 /// leases are closed. The beginning of the `first` request may have been received already.
@@ -102,10 +103,10 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     ) -> Result<()> {
         let Shared { memory, metrics, .. } = self.engine;
         let mut next = match first {
-            Some(first) => Some(first),
-            None => from.announced(Limits::AUTHENTICATED).await?,
+            Some(first) => Some((first, false)),
+            None => next_request(&mut from).await?,
         };
-        while let Some(announced) = next {
+        while let Some((announced, has_others)) = next {
             // Bytes that are not received yet stay in the network, and the client waits.
             while self.state().under_way() >= REQUESTS_MAX {
                 self.room.notified().await;
@@ -115,24 +116,25 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
             let request = rest.map_err(|_| request_timeout_error())??;
             metrics.received(&request);
             match request.kind {
-                Kind::Request => self.begin(request, share).await,
+                Kind::Request => self.begin(request, share, has_others).await,
                 Kind::Goodbye => return Ok(()),
                 Kind::Handshake | Kind::Reply | Kind::Fabric => {
                     return Err(out_of_turn(request.kind));
                 }
             }
             threads::note_requests();
-            if !from.has_more() || self.state().replies.len() >= SEND_AT {
+            if !from.has_more() || self.state().replies.are_due() {
                 poll_fn(|context| Poll::Ready(self.poll(context))).await.is_ready();
             }
-            next = from.announced(Limits::AUTHENTICATED).await?;
+            next = next_request(&mut from).await?;
         }
         Ok(())
     }
 
-    /// Answers a request, or starts a task for it.
-    async fn begin(&self, request: Frame, share: Share) {
-        if self.slow.is_slow(&request) {
+    /// Answers a request, or starts a task for it. Long data is stored by another thread if the client `has_others` under
+    /// way, which are received meanwhile.
+    async fn begin(&self, request: Frame, share: Share, has_others: bool) {
+        if self.slow.is_slow(&request) || has_others && request.bulk.len() >= LONG_BULK {
             return self.serve_apart(request, share);
         }
         let session = Arc::clone(&self.session);
@@ -209,6 +211,19 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         self.state().replies.add_frame(&goodbye(STOPPED.into()))?;
         poll_fn(|context| self.poll(context)).await
     }
+}
+
+/// The beginning of the next request, and true if it had arrived before the engine waited for it.
+async fn next_request<R: AsyncRead + Unpin>(
+    from: &mut Receiver<R>,
+) -> Result<Option<(Announced, bool)>> {
+    let mut announced = pin!(from.announced(Limits::AUTHENTICATED));
+    let at_once = poll_fn(|context| Poll::Ready(announced.as_mut().poll(context))).await;
+    let (next, had_arrived) = match at_once {
+        Poll::Ready(next) => (next, true),
+        Poll::Pending => (announced.await, false),
+    };
+    Ok(next?.map(|next| (next, had_arrived)))
 }
 
 /// Requests that wait for the medium. If they run concurrently, several changes share a sync, and several reads are
