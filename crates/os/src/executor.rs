@@ -120,11 +120,17 @@ thread_local! {
     static IS_POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// True if Esker's own executor polls the current future: the thread polls it again as soon as it is woken.
+#[must_use]
+pub fn is_waiting_here() -> bool {
+    IS_POLLING.get()
+}
+
 /// Defers work to the executor of this thread, which runs it once, after it has polled all its futures and before the
 /// thread sleeps or returns. False if another executor polls the future, or if the thread is ending: the caller then
 /// runs the work.
 pub fn defer(work: &Arc<impl Deferred + 'static>) -> bool {
-    if !IS_POLLING.get() {
+    if !is_waiting_here() {
         return false;
     }
     let deferred = DEFERRED.try_with(|deferred| {

@@ -207,7 +207,7 @@ impl Connection {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let sending = Arc::new(Sending::new(to));
+        let sending = Arc::new(Sending::new(to, socket.clone()));
         let waiting = Arc::new(Waiting::default());
         let node = name.to_owned();
         let has_rest = Arc::default();

@@ -1,15 +1,19 @@
 //! Sending side of a connection to an engine. Callers add requests to a queue; those that are queued together are sent
 //! together.
+use crate::connection::socket::POLLING;
 use bytes::Bytes;
-use esker_os::executor::{Deferred, defer};
+use esker_os::executor::{Deferred, defer, is_waiting_here};
 use esker_types::Result;
 use esker_wire::frame::{Bulk, Frame, Kind, Sender};
 use esker_wire::outbox::{Borrowed, Outbox};
 use esker_wire::spare::Spare;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use std::future::poll_fn;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
@@ -30,12 +34,20 @@ impl Default for Data<'_> {
 pub(crate) struct Sending {
     queue: Mutex<Queue>,
     writer: Mutex<Writer>,
+    /// The socket that a thread with long data waits for, and for how long.
+    socket: Option<Arc<OwnedFd>>,
+    room_timeout: Timespec,
+    /// A thread has the writer for longer than one write. It wakes the task at the end.
+    has_long: AtomicBool,
     /// Notified when the task has something to do.
     wake: Notify,
 }
 
 /// If more bytes are queued, the connection's task sends them at once, while the caller prepares the next request.
 pub(crate) const AT_ONCE: usize = 256 << 10;
+
+/// Time that a thread with long data waits for an engine that receives nothing. Then the task sends a copy.
+const ROOM_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// Requests that the writer has not got yet.
 struct Queue {
@@ -66,11 +78,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sending {
-    pub(crate) fn new<W: AsyncWrite + Send + Unpin + 'static>(to: Sender<W>) -> Self {
+    /// Sends to `to`, whose `socket` threads may wait for.
+    pub(crate) fn new<W: AsyncWrite + Send + Unpin + 'static>(
+        to: Sender<W>,
+        socket: Option<Arc<OwnedFd>>,
+    ) -> Self {
         let (to, outbox) = to.into_parts();
         let writer = Writer { to: Box::new(to), outbox: Outbox::default(), is_busy: false };
-        let queue = Queue { outbox, closed: false };
-        Self { queue: Mutex::new(queue), writer: Mutex::new(writer), wake: Notify::new() }
+        let (queue, writer) = (Mutex::new(Queue { outbox, closed: false }), Mutex::new(writer));
+        let (has_long, wake) = (AtomicBool::new(false), Notify::new());
+        Self { queue, writer, socket, room_timeout: ROOM_TIMEOUT, has_long, wake }
     }
 
     /// Sends a message. A thread that only waits for replies sends its messages before it sleeps; for others, the task
@@ -105,8 +122,8 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends a message and its data on the calling thread, as far as the network accepts it. The rest is copied, and
-    /// the task sends it. False if another thread is sending; then nothing was sent.
+    /// Sends a message and its data on the calling thread. If the network accepts no more, and the thread must not wait,
+    /// the rest is copied, and the task sends it. False if another thread is sending; then nothing was sent.
     fn send_directly(
         &self,
         head: (Kind, u64, u32),
@@ -114,7 +131,7 @@ impl Sending {
         (data, sum): (&mut Borrowed<'_>, u32),
         spare: &Spare,
     ) -> Result<bool> {
-        let mut context = Context::from_waker(Waker::noop());
+        let mut context = Context::from_waker(&POLLING);
         let Ok(mut writer) = self.writer.try_lock() else { return Ok(false) };
         if writer.is_busy || !is_sent(self.poll(&mut writer, &mut context)) {
             return Ok(false);
@@ -124,12 +141,38 @@ impl Sending {
             outbox.add_before(head, message, (data, sum))?;
             outbox.move_to(&mut writer.outbox);
         }
-        let Writer { to, outbox, .. } = &mut *writer;
-        if !is_sent(outbox.poll_send_with(to, &mut context, data)) {
-            outbox.add_rest(copied(data, spare));
+        let is_complete = self.send_long(&mut writer, data);
+        if !is_complete {
+            writer.outbox.add_rest(copied(data, spare));
+        }
+        drop(writer);
+        // Others may have left their messages to the task meanwhile, which left them to this thread.
+        let was_long = self.has_long.swap(false, Ordering::AcqRel);
+        if !is_complete || was_long && !locked(&self.queue).outbox.is_empty() {
             self.wake.notify_one();
         }
         Ok(true)
+    }
+
+    /// Sends the outbox and the data behind it, and waits for the engine to receive them. False if something is left.
+    fn send_long(&self, writer: &mut Writer, data: &mut Borrowed<'_>) -> bool {
+        let mut context = Context::from_waker(&POLLING);
+        let Writer { to, outbox, .. } = writer;
+        loop {
+            match outbox.poll_send_with(to, &mut context, data) {
+                Poll::Ready(sent) => return sent.is_ok(),
+                Poll::Pending if !self.wait_for_room() => return false,
+                Poll::Pending => {}
+            }
+        }
+    }
+
+    /// Waits until the socket accepts more. False if that takes too long, or if this thread must not wait.
+    fn wait_for_room(&self) -> bool {
+        let Some(socket) = self.socket.as_ref().filter(|_| is_waiting_here()) else { return false };
+        self.has_long.store(true, Ordering::Release);
+        let mut room = [PollFd::new(socket, PollFlags::OUT)];
+        matches!(poll(&mut room, Some(&self.room_timeout)), Ok(1..))
     }
 
     /// Ends the connection once everything was sent.
@@ -160,6 +203,9 @@ impl Sending {
 
     async fn send_all(&self) -> Result<()> {
         poll_fn(|context| {
+            if self.has_long.load(Ordering::Acquire) {
+                return Poll::Ready(Ok(()));
+            }
             let mut writer = locked(&self.writer);
             let sent = self.poll(&mut writer, context);
             writer.is_busy = sent.is_pending();
@@ -187,7 +233,7 @@ impl Sending {
 impl Deferred for Sending {
     /// Sends on the calling thread. The task sends the rest and handles errors.
     fn run(&self) {
-        let mut context = Context::from_waker(Waker::noop());
+        let mut context = Context::from_waker(&POLLING);
         let done = match self.writer.try_lock() {
             // The task sends the queue, too.
             Ok(writer) if writer.is_busy => true,
@@ -197,5 +243,92 @@ impl Deferred for Sending {
         if !done {
             self.wake.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::socket::{self, Reading};
+    use esker_os::executor::block_on;
+    use esker_wire::frame::PREFIX_LEN;
+    use std::io::Read as _;
+    use std::net::TcpListener;
+    use tokio::net::TcpStream;
+    use tokio::runtime::{Builder, Runtime};
+
+    /// More than the network takes at once.
+    const LONG: usize = 64 << 20;
+
+    /// A connection whose engine receives what `engine` reads. The runtime does nothing unless it is used.
+    struct Ends {
+        runtime: Runtime,
+        sending: Arc<Sending>,
+        engine: std::net::TcpStream,
+        _reading: Reading,
+    }
+
+    impl Ends {
+        fn new(room_timeout: Timespec) -> Self {
+            let runtime = Builder::new_current_thread().enable_io().build().expect("a runtime");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let stream = runtime.block_on(TcpStream::connect(address)).expect("a connection");
+            let (engine, _) = listener.accept().expect("a client");
+            let (reading, writing) = runtime.block_on(async { socket::split(stream) }).unwrap();
+            let socket = Some(reading.socket());
+            let sending = Sending { room_timeout, ..Sending::new(Sender::new(writing), socket) };
+            Self { runtime, sending: Arc::new(sending), engine, _reading: reading }
+        }
+
+        fn send(&self, data: &[u8]) {
+            let (data, spare) = (Borrowed::new(vec![data]), Spare::default());
+            let (head, data) = ((Kind::Request, 1, 0), Data::Borrowed(data, 0));
+            block_on(async { self.sending.send(head, &"long", data, &spare) }).expect("a request");
+        }
+
+        /// True if nothing is left for the task.
+        fn is_sent(&self) -> bool {
+            locked(&self.sending.writer).outbox.is_empty()
+        }
+    }
+
+    fn receive(mut engine: std::net::TcpStream) -> std::thread::JoinHandle<Vec<u8>> {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            engine.read_to_end(&mut bytes).expect("bytes");
+            bytes
+        })
+    }
+
+    #[test]
+    fn waiting_thread_sends_long_data_without_a_copy() {
+        let ends = Ends::new(Timespec { tv_sec: 600, tv_nsec: 0 });
+        let data: Vec<u8> = (0..LONG).map(|at| (at % 251) as u8).collect();
+        let received = receive(ends.engine.try_clone().expect("a socket"));
+        ends.send(&data);
+        assert!(ends.is_sent());
+        ends.sending.close();
+        ends.runtime.block_on(ends.sending.run()).expect("a goodbye");
+        drop(ends);
+        let received = received.join().expect("a thread");
+        let end = received.len() - PREFIX_LEN;
+        assert!(received[end - LONG..end] == data, "the data is before the goodbye");
+    }
+
+    #[test]
+    fn engine_that_receives_nothing_leaves_the_data_to_the_task() {
+        let ends = Ends::new(ROOM_TIMEOUT);
+        let mut data = vec![7; LONG];
+        ends.send(&data);
+        assert!(!ends.is_sent());
+        data.fill(0);
+        let received = receive(ends.engine.try_clone().expect("a socket"));
+        ends.sending.close();
+        ends.runtime.block_on(ends.sending.run()).expect("a goodbye");
+        drop(ends);
+        let received = received.join().expect("a thread");
+        let end = received.len() - PREFIX_LEN;
+        assert!(received[end - LONG..end].iter().all(|byte| *byte == 7));
     }
 }

@@ -37,10 +37,13 @@ pub(crate) struct Reading {
     socket: Arc<OwnedFd>,
 }
 
-/// Writes to a connection.
+/// Writes to a connection. Polls with [`POLLING`] are like those of [`Reading`].
 pub(crate) struct Writing {
+    /// The socket, while a task waits for it.
+    registered: Option<AsyncFd<Arc<OwnedFd>>>,
+    /// Dropped before the socket is closed.
     _closed: ClosedInChildren,
-    socket: AsyncFd<OwnedFd>,
+    socket: Arc<OwnedFd>,
 }
 
 /// Splits a connection.
@@ -52,14 +55,13 @@ pub(crate) fn split(stream: TcpStream) -> Result<(Reading, Writing)> {
         let to = OwnedFd::from(stream.into_std()?);
         let (from, from_closed) = closed_in_children(to.try_clone()?);
         let (to, to_closed) = closed_in_children(to);
-        let socket = watched(to, Interest::WRITABLE)?;
         let reading = Reading {
             registered: None,
             was_drained: false,
             _closed: from_closed,
             socket: Arc::new(from),
         };
-        Ok((reading, Writing { _closed: to_closed, socket }))
+        Ok((reading, Writing { registered: None, _closed: to_closed, socket: Arc::new(to) }))
     };
     split().map_err(|error| Error::io("opening a connection", &error))
 }
@@ -97,12 +99,27 @@ impl Reading {
     }
 
     fn registered(&mut self) -> io::Result<&AsyncFd<Arc<OwnedFd>>> {
-        let registered = match self.registered.take() {
-            Some(registered) => registered,
-            None => watched(Arc::clone(&self.socket), Interest::READABLE)?,
-        };
-        Ok(self.registered.insert(registered))
+        registered(&mut self.registered, &self.socket, Interest::READABLE)
     }
+}
+
+impl Writing {
+    fn registered(&mut self) -> io::Result<&AsyncFd<Arc<OwnedFd>>> {
+        registered(&mut self.registered, &self.socket, Interest::WRITABLE)
+    }
+}
+
+/// Registers a socket, unless it is.
+fn registered<'r>(
+    present: &'r mut Option<AsyncFd<Arc<OwnedFd>>>,
+    socket: &Arc<OwnedFd>,
+    interest: Interest,
+) -> io::Result<&'r AsyncFd<Arc<OwnedFd>>> {
+    let registered = match present.take() {
+        Some(registered) => registered,
+        None => watched(Arc::clone(socket), interest)?,
+    };
+    Ok(present.insert(registered))
 }
 
 impl AsyncRead for Reading {
@@ -145,21 +162,27 @@ impl AsyncWrite for Writing {
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let is_polling = context.waker().will_wake(&POLLING);
+        if is_polling {
+            self.registered = None;
+        }
         loop {
             let mut nothing = SendAncillaryBuffer::default();
             // SIGPIPE would end programs that do not know of connections.
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            let mut send = || sendmsg(self.socket.get_ref(), pieces, &mut nothing, flags);
+            let mut send = || sendmsg(&self.socket, pieces, &mut nothing, flags);
             match retry_on_intr(&mut send).map_err(io::Error::from) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    ready!(self.socket.poll_write_ready(context))?.clear_ready();
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 sent => return Poll::Ready(sent),
             }
+            if is_polling {
+                return Poll::Pending;
+            }
+            ready!(self.registered()?.poll_write_ready(context))?.clear_ready();
         }
     }
 
@@ -172,14 +195,14 @@ impl AsyncWrite for Writing {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(shutdown(self.socket.get_ref(), Shutdown::Write)?))
+        Poll::Ready(Ok(shutdown(&self.socket, Shutdown::Write)?))
     }
 }
 
 impl Drop for Writing {
     /// The engine sees the end of the connection although the reading side is open.
     fn drop(&mut self) {
-        let _ = shutdown(self.socket.get_ref(), Shutdown::Write);
+        let _ = shutdown(&self.socket, Shutdown::Write);
     }
 }
 
