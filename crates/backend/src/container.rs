@@ -271,13 +271,19 @@ pub trait OpenContainer: Metadata {
 
     /// Removes a dkey as [`OpenContainer::take`] does, and then an array as [`OpenContainer::remove_unused`] does, for a
     /// directory entry and the file that it refers to. The array is left to the caller if another node has it, or if an
-    /// error occurs after the removal of the dkey.
+    /// error occurs after the removal of the dkey. With `reads`, it fails with `TxRestart` unless these reads hold at one
+    /// moment before the removal, and also if that is not certain.
     fn take_with_array<'a>(
         &'a self,
         take: Take<'a>,
         array: ObjectId,
+        reads: Option<&'a ReadTokens>,
     ) -> Reply<'a, Option<TakenWithArray>> {
         Reply::Pending(Box::pin(async move {
+            if reads.is_some_and(|reads| self.is_unchanged(reads) != Some(true)) {
+                let message = "data that the removal depends on has changed: read it again";
+                return Err(Error::new(ErrorKind::TxRestart, message));
+            }
             let Some(taken) = self.take(take).await? else { return Ok(None) };
             let removal = self.remove_unused(array).await.ok();
             Ok(Some(TakenWithArray { taken, removal }))

@@ -462,6 +462,54 @@ fn removal_of_a_small_file_on_one_node_takes_one_request() {
     assert_eq!((list(&dir), contents(&one)), (0, Vec::new()));
 }
 
+/// The directories of a path are validated by the request that removes the file.
+#[test]
+fn removal_by_path_on_one_node_takes_one_request() {
+    let cluster = Cluster::with_targets(1, 2, 64 << 20);
+    cluster.format();
+    let fs = cluster.mount();
+    let dir = fs.root().mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+    let inner = dir.mkdir(b"inner", &Create::with_mode(0o755)).unwrap();
+    for name in names() {
+        let file = open_new(&inner, &name);
+        write_small(&file);
+        file.close().unwrap();
+    }
+    fs.flush().unwrap();
+    let unlink = |name: &str| {
+        let path = format!("/dir/inner/{name}");
+        fs.unlink_by_known_path(&fs.root(), path.as_bytes()).unwrap()
+    };
+    let requests = cluster.count("unlink by path", || {
+        assert!(names().all(|name| unlink(&name)));
+    });
+    assert!(requests <= FILES as u64 + SHARED, "{requests}");
+    assert!(!unlink(&names().next().unwrap()), "the caller reports that it does not exist");
+    assert_eq!((list(&inner), contents(&fs)), (0, Vec::new()));
+}
+
+/// A file is removed where its path leads now, and not where it led before.
+#[test]
+fn removal_by_an_outdated_path_spares_the_file_there() {
+    let cluster = Cluster::with_targets(1, 2, 64 << 20);
+    cluster.format();
+    let [one, other] = [cluster.mount(), cluster.mount()];
+    let dir = one.root().mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+    for name in ["first", "second"] {
+        create(&dir, name);
+    }
+    one.flush().unwrap();
+    let unlink = |path: &[u8]| one.unlink_by_known_path(&one.root(), path).unwrap();
+    assert!(unlink(b"/dir/first"));
+    other.root().rename(b"dir", &other.root(), b"moved", Default::default()).unwrap();
+    assert!(!unlink(b"/dir/second"));
+    let made = other.root().mkdir(b"dir", &Create::with_mode(0o755)).unwrap();
+    create(&made, "second");
+    other.flush().unwrap();
+    assert!(!unlink(b"/dir/second"));
+    assert_eq!((size(&other, "/moved/second"), size(&other, "/dir/second")), (0, 0));
+}
+
 /// A striped file, too, leaves nothing behind, and takes a request to each node.
 #[test]
 fn removal_of_a_striped_file_on_one_node_leaves_nothing() {
@@ -559,7 +607,7 @@ fn take_returns_what_it_removed_and_nothing_else_is_removed() {
     assert_eq!(dir.take(too_long).wait().unwrap_err().kind(), ErrorKind::Overflow);
     let content = fs.container().open_array_with_attributes(file.oid(), LAYOUT).unwrap();
     let content = content.with_reliable_marks();
-    assert!(content.remove_unused_with(take(&other)).wait().unwrap().is_none());
+    assert!(content.remove_unused_with(take(&other), None).wait().unwrap().is_none());
     let taken = dir.take(take(&own)).wait().unwrap().unwrap();
     assert_eq!(taken.bytes[4..20], own);
     assert_eq!(taken.others, [(b"x:user.a".to_vec(), b"1".to_vec())]);

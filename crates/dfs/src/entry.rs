@@ -12,7 +12,7 @@ use esker::types::ops::{
     WriteOp,
 };
 use esker::types::{Error, ErrorKind, Extent, ObjectId, Result};
-use esker::{Access, Array, Container, Object, Wait};
+use esker::{Access, Array, Container, Object, Proof, Wait};
 
 /// The akey of the inode in the entry of a directory (layout: DFS).
 pub const INODE_AKEY: &[u8] = b"DFS_INODE";
@@ -321,8 +321,8 @@ impl FullEntry {
         taken.map(Self::from_taken).transpose()
     }
 
-    /// Removes the entry of a file as [`FullEntry::take`] does, and then its content, if one node has both: see
-    /// [`Array::remove_unused_with`].
+    /// Removes the entry of a file as [`FullEntry::take`] does, and then its content, if one node has both, and if the
+    /// `proof` is valid: see [`Array::remove_unused_with`].
     ///
     /// # Errors
     /// The errors of [`Object::take`].
@@ -330,11 +330,12 @@ impl FullEntry {
         dir: &Object,
         name: &[u8],
         content: &Array,
+        proof: Option<&Proof>,
     ) -> Result<Option<(Self, Option<Result<bool>>)>> {
         let oid = content.oid();
         let words = [oid.lo.to_le_bytes(), oid.hi.to_le_bytes()];
         let removal = removal(dir, name, words.as_flattened());
-        let Some((taken, is_freed)) = content.remove_unused_with(removal).wait()? else {
+        let Some((taken, is_freed)) = content.remove_unused_with(removal, proof).wait()? else {
             return Ok(None);
         };
         Ok(Some((Self::from_taken(taken)?, is_freed)))

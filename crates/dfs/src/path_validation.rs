@@ -1,8 +1,9 @@
-//! Path validation: creates a file by its path in one message, over the network.
+//! Path validation: creates and removes a file by its path in one message, over the network.
 //!
 //! A client that resolves a path and then creates a file waits for two replies. But an update can carry a proof of
 //! earlier reads, and the server applies it only if they are still current. So the client reads the entries of a path
-//! once, and writes each new entry on condition that none of them has changed. All of them must be stored on one node.
+//! once, and writes or removes each entry on condition that none of them has changed. All of them must be stored on one
+//! node.
 use crate::create::Create;
 use crate::entry::{self, EntryLocation, MARK};
 use crate::inode::{Inode, Kind};
@@ -12,6 +13,7 @@ use crate::node::Node;
 use crate::path::split_last;
 use crate::prefetch;
 use crate::validated_paths::{PathKey, ValidatedDirectory};
+use esker::types::ops::FIRST_CHUNK;
 use esker::types::{ErrorKind, ObjectId, Result};
 use esker::{Access, Wait, side_by_side, task};
 use std::sync::Arc;
@@ -30,15 +32,7 @@ impl Dfs {
         new: impl Fn(&Node) -> Create,
     ) -> Result<Option<Node>> {
         let mounted = self.mounted();
-        if !mounted.is_slow() || self.is_read_only() || path.ends_with(b"/") {
-            return Ok(None);
-        }
-        let (above, name) = split_last(path)?;
-        if entry::is_special(name) || name.len() > NAME_MAX {
-            return Ok(None);
-        }
-        let from = if path.starts_with(b"/") { self.root() } else { base.clone() };
-        let path = (from.oid(), above.into());
+        let Some((from, path, name)) = self.path_to_validate(base, path)? else { return Ok(None) };
         // The second attempt has a new proof, if the path has changed.
         for _ in 0..2 {
             let Some(dir) = self.validated_directory(&path)? else { break };
@@ -55,6 +49,48 @@ impl Dfs {
             }
         }
         Ok(None)
+    }
+
+    /// Removes a file by its path in a single message. That works if this process has seen the file, and if one node has
+    /// its entry, its content and the path. Otherwise returns false and changes nothing: the caller resolves the path.
+    ///
+    /// # Errors
+    /// The errors of [`Node::unlink`].
+    pub fn unlink_by_known_path(&self, base: &Node, path: &[u8]) -> Result<bool> {
+        let mounted = self.mounted();
+        let Some((from, path, name)) = self.path_to_validate(base, path)? else {
+            return Ok(false);
+        };
+        for _ in 0..2 {
+            let Some(dir) = self.validated_directory(&path)? else { break };
+            let Some(node) = dir.node_for_removal(&from, name)? else { break };
+            match node.take_away(name, Some(&dir.proof)) {
+                Err(error) if error.kind() == ErrorKind::TxRestart => {
+                    mounted.validated_paths.remove(&path);
+                }
+                result => return result,
+            }
+        }
+        Ok(false)
+    }
+
+    /// The directory at which a path begins, the path without its last name, and that name; `None` if the path cannot be
+    /// validated.
+    fn path_to_validate<'p>(
+        &self,
+        base: &Node,
+        path: &'p [u8],
+    ) -> Result<Option<(Node, PathKey, &'p [u8])>> {
+        if !self.mounted().is_slow() || self.is_read_only() || path.ends_with(b"/") {
+            return Ok(None);
+        }
+        let (above, name) = split_last(path)?;
+        if entry::is_special(name) || name.len() > NAME_MAX {
+            return Ok(None);
+        }
+        let from = if path.starts_with(b"/") { self.root() } else { base.clone() };
+        let key = (from.oid(), above.into());
+        Ok(Some((from, key, name)))
     }
 
     /// The directory to which a path leads, with its proof; `None` if the path cannot be validated.
@@ -114,10 +150,27 @@ impl ValidatedDirectory {
         {
             return Ok(None);
         }
-        let mut node = from.clone();
-        for (location, inode) in &self.steps {
-            node = node.child(&location.name, *inode)?;
+        self.node(from).map(Some)
+    }
+
+    /// The node of the directory, if its storage node also has the entry of this name, and the content of the file that
+    /// this process has seen there.
+    fn node_for_removal(&self, from: &Node, name: &[u8]) -> Result<Option<Node>> {
+        let Some((_, Inode { oid: dir, .. })) = self.steps.last() else { return Ok(None) };
+        let (fs, entry) = (from.fs(), EntryLocation { dir: *dir, name: name.into() });
+        let Some(known) = fs.mounted().entry_hints.inode(&entry) else { return Ok(None) };
+        let node_of = |oid: ObjectId, dkey: &[u8]| fs.container().node_of(oid, dkey);
+        match node_of(*dir, name) == self.storage_node
+            && node_of(known.oid, &FIRST_CHUNK) == self.storage_node
+        {
+            true => self.node(from).map(Some),
+            false => Ok(None),
         }
-        Ok(Some(node))
+    }
+
+    /// The node of the directory.
+    fn node(&self, from: &Node) -> Result<Node> {
+        let steps = self.steps.iter();
+        steps.fold(Ok(from.clone()), |node, (location, inode)| node?.child(&location.name, *inode))
     }
 }

@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::orphans;
 use esker::types::ops::{Anchor, Cond, ListLimit};
 use esker::types::{Error, ErrorKind, Result};
-use esker::{Access, Object, Wait};
+use esker::{Access, Object, Proof, Wait};
 
 impl Node {
     /// Removes a file or symbolic link from this directory (POSIX: `unlink`). A file that a process of this machine has
@@ -21,26 +21,40 @@ impl Node {
         if entry::is_special(name) {
             return Err(self.refusal(name, ErrorKind::IsDirectory, "is a directory"));
         }
-        if self.take_away(name)? {
+        if self.take_away(name, None)? {
             return Ok(());
         }
         self.remove(name, |inode, _| self.check_not_directory(name, inode))
     }
 
     /// Removes a file or symbolic link over nodes in one request if one node has entry and content, else in two, if this
-    /// process knows which object the name leads to. False if nothing was changed.
-    fn take_away(&self, name: &[u8]) -> Result<bool> {
+    /// process knows which object the name leads to. False if nothing was changed. With a proof, only a file that this
+    /// process has seen is removed, on condition that the proof is valid.
+    ///
+    /// # Errors
+    /// `TxRestart` if the proof is not valid.
+    pub(crate) fn take_away(&self, name: &[u8], proof: Option<&Proof>) -> Result<bool> {
         let (dir, mounted) = (self.directory()?, self.fs().mounted());
         if !mounted.rules.has_stripe_marks || self.fs().is_read_only() {
             return Ok(false);
         }
-        let Some(known) = self.known_entry(name)? else { return Ok(false) };
+        let known = match proof {
+            Some(_) => mounted.entry_hints.inode(&self.location_of(name)),
+            None => self.known_entry(name)?,
+        };
+        let Some(known) = known else { return Ok(false) };
         // The transaction of a removal keeps the entry of a file that is open.
-        if known.kind == Kind::Directory || mounted.open_files.is_open(known.oid) {
+        if known.kind == Kind::Directory
+            || proof.is_some() && known.kind != Kind::File
+            || mounted.open_files.is_open(known.oid)
+        {
             return Ok(false);
         }
-        mounted.entry_hints.forget(&self.location_of(name));
-        let taken = match take(mounted, &dir, name, &known) {
+        let taken = take(mounted, &dir, name, &known, proof);
+        if !matches!(&taken, Err(error) if error.kind() == ErrorKind::TxRestart) {
+            mounted.entry_hints.forget(&self.location_of(name));
+        }
+        let taken = match taken {
             // The name does not lead there any more. Perhaps others moved the file: its content stays.
             Err(error) if error.kind() == ErrorKind::TxUncertain => None,
             Ok(None) => return Ok(false),
@@ -221,6 +235,7 @@ fn take(
     dir: &Object,
     name: &[u8],
     known: &Inode,
+    proof: Option<&Proof>,
 ) -> Result<Option<(FullEntry, Option<Result<bool>>)>> {
     if known.kind != Kind::File {
         let taken = FullEntry::take(dir, name, known.oid)?;
@@ -228,5 +243,5 @@ fn take(
     }
     // Deferred leases of this process do not count.
     mounted.release_if_closed(known.oid)?;
-    FullEntry::take_with_content(dir, name, &attr::content(mounted, known)?)
+    FullEntry::take_with_content(dir, name, &attr::content(mounted, known)?, proof)
 }

@@ -246,7 +246,12 @@ async fn answer_any(
         }
         ContainerRequest::Take(take) => Reply::Taken(container.take(take).await?),
         ContainerRequest::TakeWithArray(take, array) => {
-            Reply::TakenWithArray(container.take_with_array(take, array).await?)
+            Reply::TakenWithArray(container.take_with_array(take, array, None).await?)
+        }
+        ContainerRequest::TakeProved(tokens, take, array) => {
+            check("tokens of a removal", tokens.len(), LEASE_TOKENS_MAX)?;
+            let reads = fetch::read_tokens(&tokens);
+            Reply::TakenWithArray(container.take_with_array(take, array, Some(&reads)).await?)
         }
         ContainerRequest::RemoveUnusedEach(oids) => {
             check("objects of a removal", oids.len(), LEASED_EACH_MAX)?;
@@ -320,6 +325,7 @@ async fn answer_read(
         | ContainerRequest::RemoveUnusedEach(_)
         | ContainerRequest::Take(_)
         | ContainerRequest::TakeWithArray(..)
+        | ContainerRequest::TakeProved(..)
         | ContainerRequest::LeaseReads(_)
         | ContainerRequest::PrepareChange(..)
         | ContainerRequest::PrepareSnapshot(..) => return Err(out_of_place()),

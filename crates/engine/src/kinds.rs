@@ -92,7 +92,11 @@ impl RequestKind {
             Of::Metadata(_) => Self::Metadata,
             Of::Close | Of::Rename(_) => Self::Container,
             Of::AllocateOids(_) | Of::NextOid => Self::Oids,
-            Of::Write(_) | Of::WriteProved(_) | Of::Take(_) | Of::TakeWithArray(..) => Self::Write,
+            Of::Write(_)
+            | Of::WriteProved(_)
+            | Of::Take(_)
+            | Of::TakeWithArray(..)
+            | Of::TakeProved(..) => Self::Write,
             Of::Fetch(..) => Self::Fetch,
             Of::ListKeys(..) | Of::ListExtents(..) | Of::ListObjects(..) => Self::List,
             Of::Query(..) | Of::QueryEach(..) | Of::LastEpoch(..) => Self::Query,

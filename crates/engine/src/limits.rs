@@ -29,7 +29,7 @@ pub const FETCHES_MAX: usize = 1 << 16;
 /// Objects of one query.
 pub const QUERIES_MAX: usize = 4096;
 
-/// Tokens of one request for a lease on reads.
+/// Tokens of one request for a lease on reads, or for a removal.
 pub const LEASE_TOKENS_MAX: usize = 1 << 13;
 
 /// Limits a listing to the size of one reply.

@@ -225,6 +225,8 @@ pub enum ContainerRequest<'a> {
     TakeWithArray(#[serde(borrow)] Take<'a>, ObjectId),
     /// Removes several arrays as `RemoveUnused` does: [`Reply::Removals`].
     RemoveUnusedEach(Vec<ObjectId>),
+    /// `TakeWithArray` if nothing that was read under these tokens has changed: [`Reply::TakenWithArray`].
+    TakeProved(#[serde(borrow)] Vec<&'a [u8]>, #[serde(borrow)] Take<'a>, ObjectId),
 }
 
 /// The state that a read sees, and whether it returns tokens.
@@ -599,6 +601,9 @@ mod tests {
         let both = ContainerRequest::TakeWithArray(take, ObjectId { hi: 3, lo: 4 });
         let expected = [1, 3, 27, 1, 2, 1, b'd', 1, b'a', 0, 9, 4, 1, b'e', 3, 4];
         assert_eq!(bytes(Request::Container(Handle(3), both)), expected);
+        let proved = ContainerRequest::TakeProved(vec![b"t"], take, ObjectId { hi: 3, lo: 4 });
+        let expected = [1, 3, 29, 1, 1, b't', 1, 2, 1, b'd', 1, b'a', 0, 9, 4, 1, b'e', 3, 4];
+        assert_eq!(bytes(Request::Container(Handle(3), proved)), expected);
         let both = TakenWithArray { taken, removal: Some(Removal::InUse) };
         let both = encode(&Reply::TakenWithArray(Some(both))).unwrap();
         assert_eq!(both, [30, 1, 1, b'b', 1, 1, b'o', 0, 1, 0]);

@@ -132,6 +132,8 @@ functions! {
         fn resolve_parent_step(base: &Node, path: &[u8]) -> Result<Resolved<Entry>>;
         /// Creates a file by its path in a single message, if that is possible.
         fn create_by_known_path(base: &Node, path: &[u8], new: Creator<'_>) -> Result<Option<Node>>;
+        /// Removes a file by its path in a single message; false if that is not possible.
+        fn unlink_by_known_path(base: &Node, path: &[u8]) -> Result<bool>;
         /// A file that may have been removed, while a process has it open.
         fn file_in_use(oid: ObjectId) -> Result<Node>;
         /// Frees a removed file that no process has open any more.

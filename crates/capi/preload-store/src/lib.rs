@@ -60,6 +60,9 @@ const DFS: DfsFunctions = DfsFunctions {
             Ok(made.map(node))
         })
     },
+    unlink_by_known_path: |fs, base, path| {
+        guarded(|| of_dfs(fs).unlink_by_known_path(of_node(base), path))
+    },
     file_in_use: |fs, oid| guarded(|| of_dfs(fs).file_in_use(oid).map(node)),
     bury: |fs, oid| guarded(|| of_dfs(fs).bury(oid)),
     flush: |fs| guarded(|| of_dfs(fs).flush()),

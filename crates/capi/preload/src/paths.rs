@@ -258,6 +258,17 @@ impl<'a> MountPath<'a> {
         }
     }
 
+    /// Removes the file of this name, if that takes a single message (see `dfs::Dfs::unlink_by_known_path`).
+    ///
+    /// # Errors
+    /// The errors of [`Node::unlink`].
+    pub(crate) fn unlink_by_known_path(&self) -> Answer<bool> {
+        match self.climbed {
+            true => Ok(false),
+            false => Ok(self.fs.unlink_by_known_path(&self.base, &self.path)?),
+        }
+    }
+
     /// Its last part.
     ///
     /// # Errors

@@ -7,11 +7,12 @@
 use super::{Array, LAST_CELL};
 use crate::access::Access;
 use crate::container::Container;
+use crate::proof::Proof;
 use esker_types::ops::{
     Cond, FIRST_CHUNK, KeyFound, LAST_OF_FIRST, Removal, STRIPE_MARK, Source, Take, Taken,
     TakenWithArray, Update, Value, Write, WriteOp,
 };
-use esker_types::{Extent, FLAT_AKEY, ObjectId, ObjectType, Result};
+use esker_types::{ErrorKind, Extent, FLAT_AKEY, ObjectId, ObjectType, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -167,20 +168,26 @@ impl Array {
     /// Removes a dkey of an object as [`crate::Object::take`] does, and then the array as [`Array::remove_unused`] does, if
     /// one node has both: a directory entry and the file that it refers to. Returns `None` if nothing was changed;
     /// otherwise the content of the dkey, and the result of [`Array::remove_unused`]. The second is `None` if two nodes have
-    /// them: then only the dkey was removed, and the caller removes the array.
+    /// them: then only the dkey was removed, and the caller removes the array. With a proof, nothing is removed unless its
+    /// reads hold at one moment after the call.
     ///
     /// # Errors
-    /// The errors of [`crate::Object::take`].
+    /// The errors of [`crate::Object::take`]; [`ErrorKind::TxRestart`] if the proof is not valid, or if not all of the data
+    /// is on one node.
     pub async fn remove_unused_with(
         &self,
         dkey: Take<'_>,
+        proof: Option<&Proof>,
     ) -> Result<Option<(Taken, Option<Result<bool>>)>> {
         self.object.check_writable()?;
         let opened = self.object.container().writable()?;
         if !self.first_chunk_tells() {
-            return Ok(opened.take(dkey).await?.map(|taken| (taken, None)));
+            return match proof {
+                None => Ok(opened.take(dkey).await?.map(|taken| (taken, None))),
+                Some(_) => Err(ErrorKind::TxRestart.into()),
+            };
         }
-        let both = opened.take_with_array(dkey, self.oid()).await?;
+        let both = opened.take_with_array(dkey, self.oid(), proof.map(Proof::tokens)).await?;
         let Some(TakenWithArray { taken, removal }) = both else { return Ok(None) };
         let Some(removal) = removal else { return Ok(Some((taken, None))) };
         Ok(Some((taken, Some(self.complete(removal).await))))

@@ -326,10 +326,15 @@ impl OpenContainer for ReconnectingContainer {
         &'a self,
         take: Take<'a>,
         array: ObjectId,
+        reads: Option<&'a ReadTokens>,
     ) -> Reply<'a, Option<TakenWithArray>> {
-        within!(self, container, attempts => match container.take_with_array(take, array).await {
-            Ok(None) if attempts.may_be_done() => Err(uncertain_take()),
-            other => other,
+        within!(self, container, attempts => {
+            let taken = container.take_with_array(take, array, reads).await;
+            let was_changed = match &taken {
+                Ok(taken) => taken.is_none(),
+                Err(error) => error.kind() == ErrorKind::TxRestart,
+            };
+            if was_changed && attempts.may_be_done() { Err(uncertain_take()) } else { taken }
         })
     }
 

@@ -314,11 +314,23 @@ impl OpenContainer for RemoteContainer {
         &'a self,
         take: Take<'a>,
         array: ObjectId,
+        reads: Option<&'a ReadTokens>,
     ) -> Reply<'a, Option<TakenWithArray>> {
-        self.ask(ContainerRequest::TakeWithArray(take, array), |reply| match reply {
-            message::Reply::TakenWithArray(taken) => Some(taken),
-            _ => None,
-        })
+        Reply::Pending(Box::pin(async move {
+            let tokens = reads.map(|reads| reads.map(<[u8]>::to_vec));
+            let request = match &tokens {
+                None => ContainerRequest::TakeWithArray(take, array),
+                Some(tokens) => {
+                    let tokens = tokens.iter().map(Vec::as_slice).collect();
+                    ContainerRequest::TakeProved(tokens, take, array)
+                }
+            };
+            let taken = self.ask(request, |reply| match reply {
+                message::Reply::TakenWithArray(taken) => Some(taken),
+                _ => None,
+            });
+            taken.await
+        }))
     }
 
     fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {

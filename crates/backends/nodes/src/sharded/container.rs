@@ -434,6 +434,22 @@ impl ShardedContainer {
         Ok(removals)
     }
 
+    /// Removes a dkey and an array of one node if that node has all reads, and they hold.
+    async fn take_proved(
+        &self,
+        node: usize,
+        take: Take<'_>,
+        array: ObjectId,
+        reads: &ReadTokens,
+    ) -> Result<Option<TakenWithArray>> {
+        let mut of_nodes = by_node(reads, self.parts.len())?;
+        let Some(reads) = of_nodes.remove(&node).filter(|_| of_nodes.is_empty()) else {
+            return Err(elsewhere_error());
+        };
+        let part = &self.parts[node];
+        resolved!(&self.shared, node, part.take_with_array(take, array, Some(&reads)).await)
+    }
+
     fn removals_at<'a>(&'a self, node: usize, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
         one_node!(self, node, part => part.remove_unused_each(oids))
     }
@@ -583,6 +599,13 @@ async fn open_part(
     mode: OpenMode,
 ) -> Result<Box<dyn OpenContainer>> {
     resolved!(shared, node, shared.members[node].open(info, mode).await)
+}
+
+#[cold]
+fn elsewhere_error() -> Error {
+    let message =
+        "a removal depends on data of several nodes: read it, and remove without a condition";
+    Error::new(ErrorKind::TxRestart, message)
 }
 
 /// Bytes of the values of a write.
@@ -817,15 +840,20 @@ impl OpenContainer for ShardedContainer {
         &'a self,
         take: Take<'a>,
         array: ObjectId,
+        reads: Option<&'a ReadTokens>,
     ) -> Reply<'a, Option<TakenWithArray>> {
         let node = self.index_of(take.oid, take.dkey);
-        if self.home_of(array) == node {
-            return one_node!(self, node, part => part.take_with_array(take, array));
+        match (self.home_of(array) == node, reads) {
+            (true, None) => one_node!(self, node, part => part.take_with_array(take, array, None)),
+            (true, Some(reads)) => {
+                Reply::Pending(Box::pin(self.take_proved(node, take, array, reads)))
+            }
+            (false, None) => Reply::Pending(Box::pin(async move {
+                let taken = self.take(take).await?;
+                Ok(taken.map(|taken| TakenWithArray { taken, removal: None }))
+            })),
+            (false, Some(_)) => Reply::Ready(Err(elsewhere_error())),
         }
-        Reply::Pending(Box::pin(async move {
-            let taken = self.take(take).await?;
-            Ok(taken.map(|taken| TakenWithArray { taken, removal: None }))
-        }))
     }
 
     fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
