@@ -24,6 +24,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet};
 
+/// Replies of this many bytes are sent before more requests are served.
+const SEND_AT: usize = 64 << 10;
+
 /// Data of a request that takes longer to store than it takes to wake another thread, in bytes.
 const LONG_BULK: usize = 256 << 10;
 
@@ -123,7 +126,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
                 }
             }
             threads::note_requests();
-            if !from.has_more() || self.state().replies.are_due() {
+            if !from.has_more() || self.state().replies.len() >= SEND_AT {
                 poll_fn(|context| Poll::Ready(self.poll(context))).await.is_ready();
             }
             next = next_request(&mut from).await?;

@@ -9,16 +9,8 @@ use esker_wire::outbox::Outbox;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::time::{Instant, Sleep, sleep};
-
-/// Replies of this many bytes are sent before more requests are served.
-const SEND_AT: usize = 64 << 10;
-
-/// Replies are sent before more requests are served once that has taken this long. Meanwhile, the client handles them and
-/// prepares its next requests. To send them takes about a fifth as long.
-const SEND_AFTER: Duration = Duration::from_micros(20);
 
 /// The reply to one request.
 pub(crate) struct Answer {
@@ -35,8 +27,6 @@ pub(crate) struct Replies<W> {
     unsent: VecDeque<(u64, Share)>,
     /// Bytes of all replies so far.
     added: u64,
-    /// Time that the requests took whose replies no attempt was made to send yet.
-    served: Duration,
     /// Timer of the client while replies wait to be sent, and the bytes that it had received at the last poll.
     late: Option<Pin<Box<Sleep>>>,
     taken: u64,
@@ -48,8 +38,7 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
     pub(crate) fn new(to: Sender<W>) -> Self {
         let (to, outbox) = to.into_parts();
         let unsent = VecDeque::new();
-        let served = Duration::ZERO;
-        Self { to, outbox, unsent, added: 0, served, late: None, taken: 0, lost: None }
+        Self { to, outbox, unsent, added: 0, late: None, taken: 0, lost: None }
     }
 
     /// Number of replies that were not sent yet.
@@ -57,15 +46,14 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         self.unsent.len()
     }
 
-    /// True if the replies should not wait for more of them.
-    pub(crate) fn are_due(&self) -> bool {
-        self.outbox.len() >= SEND_AT || self.served >= SEND_AFTER
+    /// Bytes that were not sent yet.
+    pub(crate) fn len(&self) -> usize {
+        self.outbox.len()
     }
 
     /// Adds a reply. Returns its bytes on the wire.
     pub(crate) fn add(&mut self, answer: Answer) -> u64 {
-        let Answer { call, answered: Answered { response, data, took, .. }, share } = answer;
-        self.served = self.served.saturating_add(took);
+        let Answer { call, answered: Answered { response, data, .. }, share } = answer;
         let head = (Kind::Reply, call, 0);
         let added = self.outbox.add_message(head, &response, data.into()).or_else(|error| {
             // The reply is too long to be sent.
@@ -92,7 +80,6 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         if let Some(error) = &self.lost {
             return Poll::Ready(Err(error.clone()));
         }
-        self.served = Duration::ZERO;
         let sending = self.outbox.poll_send(&mut self.to, context);
         let sent = self.added - self.outbox.len() as u64;
         while self.unsent.front().is_some_and(|(end, _)| *end <= sent) {
@@ -116,35 +103,5 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         late.as_mut().poll(context).map(|()| {
             Error::new(ErrorKind::TimedOut, "a client did not receive its replies in time")
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kinds::RequestKind;
-    use bytes::Bytes;
-    use std::task::Waker;
-
-    fn answer(took: Duration) -> Answer {
-        let response = Response { reply: Reply::Done, tokens: Vec::new() };
-        let (kind, data) = (RequestKind::Write, Bytes::new());
-        let answered = Answered { kind, took, response, data, is_defect: false };
-        Answer { call: 1, answered, share: None }
-    }
-
-    #[test]
-    fn replies_do_not_wait_for_many_more_requests() {
-        let mut replies = Replies::new(Sender::new(Vec::<u8>::new()));
-        let third = SEND_AFTER / 3 + Duration::from_nanos(1);
-        for _ in 0..2 {
-            replies.add(answer(third));
-            assert!(!replies.are_due());
-        }
-        replies.add(answer(third));
-        assert!(replies.are_due());
-        assert!(replies.poll_send(&mut Context::from_waker(Waker::noop())).is_ready());
-        assert!(!replies.are_due());
-        assert_eq!(replies.count(), 0);
     }
 }
