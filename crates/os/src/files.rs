@@ -1,6 +1,10 @@
 //! Plain files and their file systems.
 use esker_types::{Error, Result};
-use rustix::fs::{AtFlags, CWD, OFlags, StatVfsMountFlags, StatxFlags, fstatvfs, statx};
+use rustix::fs::{
+    Access, AtFlags, CWD, FallocateFlags, OFlags, StatVfsMountFlags, StatxFlags, accessat,
+    fallocate, fstatvfs, statx,
+};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,6 +24,32 @@ pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
 pub fn look_up_again(path: &Path) {
     // The lookup is all that is wanted. If it fails, so does the next use of the path.
     let _ = statx(CWD, path, AtFlags::STATX_FORCE_SYNC, StatxFlags::INO);
+}
+
+/// Fails if this process may not create and remove names in a directory.
+///
+/// # Errors
+/// Errors of the file system.
+pub fn check_may_change(directory: &Path) -> io::Result<()> {
+    let names = Access::WRITE_OK | Access::EXEC_OK;
+    Ok(accessat(CWD, directory, names, AtFlags::EACCESS)?)
+}
+
+/// Allocates space for a range of a file, whose length does not change. Does nothing on file systems that cannot do so.
+///
+/// # Errors
+/// `StorageFull` and other errors of the file system.
+pub fn reserve(file: &File, from: u64, len: u64) -> io::Result<()> {
+    if len == 0 {
+        return Ok(());
+    }
+    loop {
+        match fallocate(file, FallocateFlags::KEEP_SIZE, from, len) {
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+            outcome => return Ok(outcome?),
+        }
+    }
 }
 
 /// Free and total bytes of a directory's file system, as available to its user.

@@ -16,7 +16,7 @@ mod wake_up;
 pub mod whole;
 
 pub use descriptors::{ClosedInChildren, close_directly, keep_from_programs};
-pub use files::{is_read_only, look_up_again, open_plain, space_of};
+pub use files::{check_may_change, is_read_only, look_up_again, open_plain, reserve, space_of};
 pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbed};
 pub use later::{LATER, later};
 pub use links::resolve_links;
@@ -24,6 +24,8 @@ pub use memory::{HUGE_PAGE, keep_freed, lacks_huge_pages, want_huge_pages};
 pub use signals::without_signals;
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Microseconds since the machine started, including suspended time, during which leases elsewhere end.
@@ -31,6 +33,13 @@ use rustix::time::{ClockId, clock_gettime};
 pub fn uptime() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
+}
+
+/// True unless no process of this PID namespace has this number. A process of another user exists too, even if `/proc` hides it.
+#[must_use]
+pub fn process_exists(number: u32) -> bool {
+    let process = i32::try_from(number).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
 }
 
 /// Random bytes from the kernel.

@@ -1,39 +1,76 @@
 //! The owner recorded in a lock file, so that a dead owner on the same node is detected at once.
+use esker_os::PerProcess;
+use std::convert::Infallible;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A value of this process, which a forked child computes again.
+fn once(value: &'static PerProcess<String>, compute: impl FnOnce() -> String) -> &'static str {
+    let Ok(value) = value.get_or_make(|| Ok::<_, Infallible>(compute()));
+    value
+}
 
 /// Identifies the current boot of this machine and the PID name space.
 fn node() -> &'static str {
-    static NODE: OnceLock<String> = OnceLock::new();
-    NODE.get_or_init(|| {
+    static NODE: PerProcess<String> = PerProcess::empty();
+    once(&NODE, || {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let space = std::fs::metadata("/proc/self/ns/pid").map_or(0, |info| info.ino());
         format!("{}/{space}", boot.trim())
     })
 }
 
-/// Start time of a process in kernel ticks; `None` if no process has this number, or if it has ended and is waiting
-/// for its parent.
-fn start_of(process: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The program name, in parentheses, may contain any characters. After it, the state is the first word and the
-    // start time the twentieth.
-    let mut words = stat.rsplit_once(')')?.1.split_whitespace();
-    let runs = words.next().is_some_and(|state| !matches!(state, "Z" | "X"));
-    words.nth(18).filter(|_| runs).map(str::to_owned)
+/// A process, as far as this user may see it.
+#[derive(Debug, PartialEq, Eq)]
+enum Process {
+    /// It runs, and started at this time in kernel ticks.
+    Runs(String),
+    /// No process has the number, or it has ended and is waiting for its parent.
+    Ended,
+    /// It exists, but `/proc` hides it, as that of another user with the mount option `hidepid`.
+    Hidden,
+}
+
+impl Process {
+    fn find(number: u32) -> Self {
+        match std::fs::read_to_string(format!("/proc/{number}/stat")) {
+            Ok(stat) => Self::from_stat(&stat),
+            Err(_) if esker_os::process_exists(number) => Self::Hidden,
+            Err(_) => Self::Ended,
+        }
+    }
+
+    /// Parses `/proc/PID/stat`. The program name, in parentheses, may contain any characters. After it, the state is the
+    /// first word and the start time the twentieth.
+    fn from_stat(stat: &str) -> Self {
+        let Some((_, after)) = stat.rsplit_once(')') else { return Self::Hidden };
+        let mut words = after.split_whitespace();
+        match (words.next(), words.nth(18)) {
+            (Some("Z" | "X"), _) => Self::Ended,
+            (_, Some(start)) => Self::Runs(start.to_owned()),
+            _ => Self::Hidden,
+        }
+    }
+
+    /// True if the process that started at `start` is known to have ended.
+    fn is_after(&self, start: &str) -> bool {
+        match self {
+            Self::Runs(other) => other != start,
+            Self::Ended => true,
+            Self::Hidden => false,
+        }
+    }
 }
 
 /// Identifies this process by node, number and start time; empty if /proc is not available.
-pub(super) fn own() -> String {
-    static OWN: Mutex<(u32, String)> = Mutex::new((0, String::new()));
-    let process = std::process::id();
-    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
-    // A forked child is another process.
-    if own.0 != process {
-        let line = start_of(process).map(|start| format!("{} {process} {start}", node()));
-        *own = (process, line.unwrap_or_default());
-    }
-    own.1.clone()
+pub(super) fn own() -> &'static str {
+    static OWN: PerProcess<String> = PerProcess::empty();
+    once(&OWN, || {
+        let number = std::process::id();
+        match Process::find(number) {
+            Process::Runs(start) => format!("{} {number} {start}", node()),
+            _ => String::new(),
+        }
+    })
 }
 
 /// True if `line` names a process of this node that has ended. Nothing is known about processes of other nodes.
@@ -41,7 +78,7 @@ pub(super) fn has_ended(line: &str) -> bool {
     let words: Vec<_> = line.split_whitespace().collect();
     match words[..] {
         [writer_node, process, start] if writer_node == node() => {
-            process.parse().is_ok_and(|process| start_of(process).as_deref() != Some(start))
+            process.parse().is_ok_and(|process| Process::find(process).is_after(start))
         }
         _ => false,
     }
@@ -61,14 +98,28 @@ mod tests {
     fn running_and_unknown_processes_have_not_ended() {
         let own = own();
         assert_eq!(own.split_whitespace().count(), 3, "{own}");
-        assert!(!has_ended(&own) && !has_ended("") && !has_ended("elsewhere/1 1 1"));
+        assert!(!has_ended(own) && !has_ended("") && !has_ended("elsewhere/1 1 1"));
         assert!(has_ended(&ended()));
         let piped = std::process::Stdio::piped();
         let mut child = std::process::Command::new("cat").stdin(piped).spawn().unwrap();
-        let start = start_of(child.id()).unwrap();
+        let Process::Runs(start) = Process::find(child.id()) else { panic!("the child hides") };
         let line = format!("{} {} {start}", node(), child.id());
         assert!(!has_ended(&line));
         child.wait().unwrap();
         assert!(has_ended(&line));
+    }
+
+    /// With the mount option `hidepid`, `/proc` has no entries for the processes of other users.
+    #[test]
+    fn hidden_processes_have_not_ended() {
+        assert!(!Process::Hidden.is_after("1"));
+        assert!(Process::Ended.is_after("1") && Process::Runs("2".to_owned()).is_after("1"));
+        assert!(!Process::Runs("1".to_owned()).is_after("1"));
+        assert!(esker_os::process_exists(std::process::id()) && esker_os::process_exists(1));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert_eq!(Process::find(child.id()), Process::Ended);
+        assert_eq!(Process::from_stat("7 (a) b) Z 1"), Process::Ended);
+        assert_eq!(Process::from_stat("7 (cut) S 1"), Process::Hidden);
     }
 }
