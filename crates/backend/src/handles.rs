@@ -4,48 +4,51 @@ use arc_swap::ArcSwap;
 use esker_types::info::{ContainerId, OpenMode};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Open handles on a container.
+/// Open handles on a container, counted without a lock, which a thread of the parent might hold in a forked child.
 #[derive(Default)]
 pub struct Handles {
-    uses: Mutex<Uses>,
+    /// Number of handles, or [`EXCLUSIVE`].
+    uses: AtomicU32,
     gone: AtomicBool,
 }
 
-#[derive(Default)]
-struct Uses {
-    count: u32,
-    exclusive: bool,
-}
+/// The one handle that excludes others.
+const EXCLUSIVE: u32 = u32::MAX;
 
 impl Handles {
-    fn uses(&self) -> MutexGuard<'_, Uses> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Number of handles.
     pub fn count(&self) -> u32 {
-        self.uses().count
+        match self.uses.load(Ordering::Acquire) {
+            EXCLUSIVE => 1,
+            count => count,
+        }
+    }
+
+    /// Changes the number of handles, unless `change` refuses.
+    fn change(&self, change: impl Fn(u32) -> Option<u32>) -> bool {
+        self.uses.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).is_ok()
     }
 
     /// Adds a handle; `Busy` if exclusive use forbids it.
     pub fn open(&self, mode: OpenMode) -> Result<()> {
-        let mut uses = self.uses();
-        let alone = mode == OpenMode::Exclusive;
-        if uses.exclusive || alone && uses.count > 0 {
-            return Err(busy());
-        }
-        *uses = Uses { count: uses.count + 1, exclusive: alone };
-        Ok(())
+        let opened = self.change(|uses| match (mode, uses) {
+            (_, EXCLUSIVE) => None,
+            (OpenMode::Exclusive, 0) => Some(EXCLUSIVE),
+            (OpenMode::Exclusive, _) => None,
+            _ => uses.checked_add(1).filter(|uses| *uses < EXCLUSIVE),
+        });
+        if opened { Ok(()) } else { Err(busy()) }
     }
 
     /// Removes a handle.
     pub fn close(&self) {
-        let mut uses = self.uses();
-        uses.count = uses.count.saturating_sub(1);
-        uses.exclusive &= uses.count > 0;
+        self.change(|uses| match uses {
+            EXCLUSIVE => Some(0),
+            _ => uses.checked_sub(1),
+        });
     }
 
     /// Retires the container before it is destroyed; `Busy` if there are handles, unless `force`.
@@ -138,5 +141,28 @@ impl<C: Handled> Entries<C> {
         let container = Arc::new(make(ContainerId(self.met)));
         self.by_uuid.insert(uuid, Arc::clone(&container));
         container
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exclusive_handle_is_alone() {
+        let handles = Handles::default();
+        handles.open(OpenMode::Exclusive).unwrap();
+        for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::Exclusive] {
+            assert_eq!(handles.open(mode).unwrap_err().kind(), ErrorKind::Busy);
+        }
+        assert_eq!(handles.count(), 1);
+        handles.close();
+        handles.close();
+        assert_eq!(handles.count(), 0);
+        handles.open(OpenMode::ReadWrite).unwrap();
+        handles.open(OpenMode::ReadOnly).unwrap();
+        assert_eq!(handles.open(OpenMode::Exclusive).unwrap_err().kind(), ErrorKind::Busy);
+        assert_eq!(handles.retire(false).unwrap_err().kind(), ErrorKind::Busy);
+        assert_eq!(handles.count(), 2);
     }
 }

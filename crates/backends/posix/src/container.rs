@@ -7,12 +7,12 @@ use esker_backend::NewContainer;
 use esker_backend::block::Block;
 use esker_backend::handles::{Handled, Handles, gone};
 use esker_backend::leases::Leases;
+use esker_os::ForkLock;
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef};
 use esker_types::{Error, ErrorKind, ObjectId, Result, Uuid};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 /// The directory of a pool, with what is needed to change its files.
 pub(super) struct PoolDirectory {
@@ -28,7 +28,8 @@ pub(super) struct Container {
     pub(super) id: ContainerId,
     pub(super) dir: PathBuf,
     pub(super) first_oid: u64,
-    pub(super) oids: Mutex<Block>,
+    /// Numbers that this process has claimed. A forked child claims others.
+    pub(super) oids: ForkLock<Block>,
     pub(super) leases: Leases,
     handles: Handles,
 }
@@ -45,7 +46,7 @@ impl Container {
             id,
             dir: directory.container(meta.uuid),
             first_oid: meta.first_oid,
-            oids: Mutex::default(),
+            oids: ForkLock::default(),
             leases: Leases::default(),
             handles: Handles::default(),
         }

@@ -4,7 +4,6 @@ use super::files::{self, Files};
 use esker_backend::block::{Block, end_of_claim};
 use esker_types::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 /// Directory of a container's claims.
 const CLAIMS: &str = "oids";
@@ -13,7 +12,7 @@ const CLAIMS: &str = "oids";
 /// # Errors
 /// `Overflow` if too few numbers are left.
 pub(super) fn allocate(container: &Container, files: &Files, count: u64) -> Result<u64> {
-    let mut block = container.oids.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut block = container.oids.lock();
     if let Some(first) = block.take(count) {
         return Ok(first);
     }
@@ -24,7 +23,7 @@ pub(super) fn allocate(container: &Container, files: &Files, count: u64) -> Resu
 
 /// The number at which the next allocation would start, as far as this process knows.
 pub(super) fn next(container: &Container) -> Result<u64> {
-    let block = container.oids.lock().unwrap_or_else(PoisonError::into_inner);
+    let block = container.oids.lock();
     if let Some(next) = block.next() {
         return Ok(next);
     }
