@@ -1,4 +1,5 @@
 //! Creating files atomically, by a rename or a link, so that no process sees a partial file.
+use super::permissions::Permissions;
 use esker_os::{look_up_again, open_plain};
 use esker_types::{Error, ErrorKind, Result};
 use std::cell::Cell;
@@ -52,6 +53,14 @@ impl Files {
         self.session.join(format!("{}-{number}", std::process::id()))
     }
 
+    /// A name that no process uses for anything else.
+    pub(super) fn unique_name(&self) -> String {
+        let (session, own) = (self.session.file_name(), self.fresh_path());
+        let names =
+            [session, own.file_name()].map(|name| name.unwrap_or_default().to_string_lossy());
+        names.join("_")
+    }
+
     /// Makes sure that the directory for temporary files exists.
     pub(super) fn make_session(&self) -> Result<()> {
         match fs::create_dir(&self.session) {
@@ -96,6 +105,19 @@ impl Files {
                 Err(error) => return Err(io_error("making", &path, &error)),
             }
         }
+    }
+
+    /// Creates a directory with these permissions among the temporary files.
+    pub(super) fn temporary_directory(&self, permissions: Permissions) -> Result<PathBuf> {
+        let path = self.fresh_path();
+        match permissions.make_directory(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.make_session()?;
+                permissions.make_directory(&path)?;
+            }
+            made => made?,
+        }
+        Ok(path)
     }
 
     /// Moves `temporary` to its final path, replacing an existing file. False if the directory is missing.
@@ -157,6 +179,16 @@ impl Files {
         }
     }
 
+    /// Removes a file as a step of the commit at `entered`: moves it there, under the name `removed`. After the commit, a
+    /// process that was stopped in it does nothing. False if there is no file.
+    pub(super) fn remove_into(&self, path: &Path, entered: &Path, removed: &str) -> Result<bool> {
+        let moved = self.move_to(path, &entered.join(removed))?;
+        if moved {
+            self.sync_parent(path)?;
+        }
+        Ok(moved)
+    }
+
     /// Creates a directory. An existing directory is not an error.
     ///
     /// # Errors
@@ -178,6 +210,27 @@ impl Files {
                 synced.map_err(|error| io_error("syncing", parent, &error))
             }
         }
+    }
+}
+
+/// Result of moving a directory to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moved {
+    Done,
+    /// The directory that contains the path, or the moved one, is missing.
+    NoParent,
+    /// There is a directory with content at the path, or a file.
+    InUse,
+}
+
+/// Moves a directory to a path at which there is nothing, or an empty directory. Of several processes, one succeeds.
+pub(super) fn move_directory(from: &Path, to: &Path) -> Result<Moved> {
+    use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory, NotFound};
+    match fs::rename(from, to).map_err(|error| (error.kind(), error)) {
+        Ok(()) => Ok(Moved::Done),
+        Err((NotFound, _)) => Ok(Moved::NoParent),
+        Err((AlreadyExists | DirectoryNotEmpty | NotADirectory, _)) => Ok(Moved::InUse),
+        Err((_, error)) => Err(io_error("renaming to", to, &error)),
     }
 }
 

@@ -1,36 +1,39 @@
-//! Locks for files that are read, changed and replaced: a lock file next to each.
+//! Locks for files that are read, changed and replaced: a directory next to each, with one entry that names the holder.
 //!
 //! The lock only orders writers, so that none of them undoes another's change; readers see complete values without it.
 //! A change to several objects takes the locks of all of them, in the order of their paths.
-//! It expires: a lock file is taken over if its owner is known to have ended or if it is older than [`LEASE`]. Ages
-//! are measured by the clock of the file system.
-use super::files::{Files, Temporary, discard, info, io_error, read, write_parts};
+//! It expires: its entry is removed if the holder is known to have ended or if it is older than [`LEASE`]. No two locks have an
+//! entry of the same name, so a process that is slow to remove an old one does not remove a new one. Ages are measured by the
+//! clock of the file system.
+use super::files::{self, Files, Moved, Temporary, info, io_error, move_directory, read};
 use super::owner;
+use super::permissions::Permissions;
+use esker_os::{ForkGuard, ForkLock};
 use esker_types::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File, Metadata};
 use std::hash::{BuildHasher, Hasher};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Age at which a lock file counts as abandoned.
+/// Age at which a lock counts as abandoned.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// Time to wait for a lock before giving up.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(60);
 /// First and longest pause between two attempts to take a lock.
 pub(super) const PAUSES: (Duration, Duration) =
     (Duration::from_micros(50), Duration::from_millis(5));
-/// Number of locks among which the threads of a process are spread, so that they do not contend for lock files.
+/// Number of locks among which the threads of a process are spread, so that they do not contend for lock directories.
 const THREAD_LOCKS: usize = 64;
+/// Attempts to take a thread lock without a pause.
+const SPINS: u32 = 64;
 
-/// Locks among the threads of this process.
-pub(super) struct ThreadLocks([Mutex<()>; THREAD_LOCKS]);
+/// Locks among the threads of this process. A forked child starts with free ones.
+pub(super) struct ThreadLocks([ForkLock<()>; THREAD_LOCKS]);
 
 impl ThreadLocks {
     pub(super) fn new() -> Self {
-        Self(std::array::from_fn(|_| Mutex::new(())))
+        Self(std::array::from_fn(|_| ForkLock::new()))
     }
 
     fn number_of(path: &Path) -> usize {
@@ -39,34 +42,53 @@ impl ThreadLocks {
         (hasher.finish() % THREAD_LOCKS as u64) as usize
     }
 
-    fn lock(&self, number: usize) -> MutexGuard<'_, ()> {
-        self.0[number].lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, number: usize) -> ForkGuard<'_, ()> {
+        let (mut attempts, mut pause) = (0, PAUSES.0);
+        loop {
+            if let Some(guard) = self.0[number].try_lock() {
+                return guard;
+            }
+            attempts += 1;
+            if attempts < SPINS {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(PAUSES.1);
+            }
+        }
     }
 }
 
 /// Locks, released when dropped.
 pub(super) struct Locks<'a> {
-    files: Vec<LockFile>,
-    _thread_locks: Vec<MutexGuard<'a, ()>>,
+    held: Vec<LockDirectory>,
+    _thread_locks: Vec<ForkGuard<'a, ()>>,
 }
 
-/// A lock file of this process, removed when dropped.
-struct LockFile {
+/// A directory with the entry of a lock of this process, both removed when dropped. At first it is among the temporary files.
+struct LockDirectory {
     path: PathBuf,
-    own: Temporary,
-    since: Instant,
+    /// Name of the entry, which no other lock has.
+    entry: String,
+    since: Duration,
 }
 
-/// Path of the lock file of `path`; no key has this name.
+/// Path of the lock directory of `path`; no key has this name.
 fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("%lock");
     PathBuf::from(name)
 }
 
+/// Time since the machine started. Unlike `Instant`, it goes on while the machine is suspended.
+fn uptime() -> Duration {
+    Duration::from_micros(esker_os::uptime())
+}
+
 impl<'a> Locks<'a> {
-    /// Waits for the locks on all `paths`; `None` if their directory is missing. All processes take locks in the order of
-    /// paths, and all threads of a process take their locks in the order of numbers, so none waits for another forever.
+    /// Waits for the locks on all `paths`, which are in one directory; `None` if that is missing. All processes take locks in
+    /// the order of paths, and all threads of a process take their locks in the order of numbers, so none waits for another
+    /// forever.
     ///
     /// # Errors
     /// `TimedOut` if others hold one of them for a minute.
@@ -78,15 +100,19 @@ impl<'a> Locks<'a> {
         let numbers: BTreeSet<_> = paths.iter().map(|path| ThreadLocks::number_of(path)).collect();
         let thread_locks: Vec<_> =
             numbers.into_iter().map(|number| thread_locks.lock(number)).collect();
+        let directory = paths.first().and_then(|path| path.parent());
+        let permissions = directory.map(Permissions::read).transpose()?.flatten();
+        let Some(permissions) = permissions else { return Ok(None) };
         loop {
-            let mut taken = Vec::with_capacity(paths.len());
+            let mut held = Vec::with_capacity(paths.len());
             for path in paths {
-                let Some(file) = LockFile::make(files, path)? else { return Ok(None) };
-                taken.push(file);
+                let taken = LockDirectory::take(files, permissions, path)?;
+                let Some(lock) = taken else { return Ok(None) };
+                held.push(lock);
             }
             // The first lock may have become old while the last one was busy.
-            if taken.iter().all(|file| file.since.elapsed() < LEASE / 4) {
-                return Ok(Some(Self { files: taken, _thread_locks: thread_locks }));
+            if held.iter().all(|lock| lock.age() < LEASE / 4) {
+                return Ok(Some(Self { held, _thread_locks: thread_locks }));
             }
         }
     }
@@ -103,37 +129,73 @@ impl<'a> Locks<'a> {
         Self::take(thread_locks, files, &BTreeSet::from([path]))
     }
 
-    /// Fails if a lock is about to expire: another process may have taken it over.
+    /// Fails if another process has taken over a lock, or if one is about to expire.
     ///
     /// # Errors
     /// `Again`: nothing was changed.
     pub(super) fn check(&self) -> Result<()> {
-        self.files.iter().try_for_each(LockFile::check)
+        self.held.iter().try_for_each(LockDirectory::check)
     }
 }
 
-impl LockFile {
-    /// Makes the lock file of `path`, when no other process has it; `None` if its directory is missing.
-    fn make(files: &Files, path: &Path) -> Result<Option<Self>> {
+impl LockDirectory {
+    /// Takes the lock of `path` when no other process has it; `None` if its directory is missing.
+    fn take(files: &Files, permissions: Permissions, path: &Path) -> Result<Option<Self>> {
         let (path, begun) = (lock_path(path), Instant::now());
         let mut pause = PAUSES.0;
         while begun.elapsed() < WAIT_MAX {
-            // Created again for each attempt: the lock's age counts from the creation of the file.
-            let (own, since) = (own_file(files)?, Instant::now());
-            match files.insert(&own, &path) {
-                Ok(true) => return Ok(Some(Self { path, own, since })),
-                Ok(false) => return Ok(None),
-                Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
-                Err(_) => take_over_if_left(files, &path, &own)?,
+            // Created again for each attempt: the lock's age counts from the creation of the entry.
+            let mut own = Self::create(files, permissions)?;
+            match own.place(&path)? {
+                Moved::Done => return Ok(Some(own)),
+                Moved::NoParent => return Ok(None),
+                Moved::InUse => remove_left(&path, &own.info()?)?,
             }
+            drop(own);
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.1);
         }
         Err(busy(&path))
     }
 
+    /// Creates a directory with an entry, among the temporary files.
+    fn create(files: &Files, permissions: Permissions) -> Result<Self> {
+        let since = uptime();
+        let path = files.temporary_directory(permissions)?;
+        let own = Self { path, entry: entry_name(&files.unique_name()), since };
+        let created = File::create_new(own.entry_path());
+        created.map_err(|error| io_error("making", &own.entry_path(), &error))?;
+        Ok(own)
+    }
+
+    /// Moves the directory to its place. A server may execute the rename twice if its first reply was lost.
+    fn place(&mut self, path: &Path) -> Result<Moved> {
+        let moved = move_directory(&self.path, path)?;
+        let placed = moved == Moved::Done || fs::symlink_metadata(path.join(&self.entry)).is_ok();
+        if !placed {
+            return Ok(moved);
+        }
+        path.clone_into(&mut self.path);
+        Ok(Moved::Done)
+    }
+
+    fn entry_path(&self) -> PathBuf {
+        self.path.join(&self.entry)
+    }
+
+    fn info(&self) -> Result<Metadata> {
+        let path = self.entry_path();
+        fs::metadata(&path).map_err(|error| io_error("looking at", &path, &error))
+    }
+
+    fn age(&self) -> Duration {
+        uptime().saturating_sub(self.since)
+    }
+
     fn check(&self) -> Result<()> {
-        match self.since.elapsed() < LEASE / 2 {
+        let held = info(&self.entry_path())?.is_some();
+        // Last, because this process may have been stopped just before.
+        match held && self.age() < LEASE / 2 {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::Again,
@@ -146,47 +208,64 @@ impl LockFile {
     }
 }
 
-impl Drop for LockFile {
+impl Drop for LockDirectory {
     fn drop(&mut self) {
-        let own = self.own.file.metadata().map(|info| info.ino()).ok();
-        let found = fs::metadata(&self.path).map(|info| info.ino()).ok();
-        if own.is_some() && found == own {
-            let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(self.entry_path());
+        // Fails if the lock was taken over.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Name of the entry of a lock of this process: its line, with other separators, and a unique name.
+fn entry_name(unique: &str) -> String {
+    let line = owner::own().replace(['/', ' '], "_");
+    format!("{line}_{unique}")
+}
+
+/// The line of the process that made an entry; empty if it is not known.
+fn owner_of(entry: &str) -> String {
+    let words: Vec<_> = entry.splitn(5, '_').collect();
+    match words[..] {
+        [boot, space, process, start, _] => format!("{boot}/{space} {process} {start}"),
+        _ => String::new(),
+    }
+}
+
+/// Removes the entry of a lock whose owner has ended or which has expired. If that is not permitted, its owner, or another
+/// user, does it.
+fn remove_left(lock: &Path, fresh: &Metadata) -> Result<()> {
+    for entry in files::names_in(lock).unwrap_or_default() {
+        let path = lock.join(&entry);
+        if is_left(&path, &owner_of(&entry), fresh)? {
+            let _ = fs::remove_file(path);
         }
     }
+    // Some file systems cannot replace an empty directory.
+    let _ = fs::remove_dir(lock);
+    remove_left_file(lock, fresh)
 }
 
-/// A new lock file, which names its owner.
-fn own_file(files: &Files) -> Result<Temporary> {
-    files.temporary(|file| write_parts(file, &[owner::own().as_bytes()]))
-}
-
-/// Removes the lock file if its owner has ended or it has expired. The file is first moved away by a rename and then
-/// checked again: if it is recent, it belongs to another process and is moved back.
-fn take_over_if_left(files: &Files, path: &Path, fresh: &Temporary) -> Result<()> {
-    if !is_left(path, fresh)? {
+/// Removes a lock file, the lock of earlier releases, if its owner has ended or it has expired.
+fn remove_left_file(lock: &Path, fresh: &Metadata) -> Result<()> {
+    if info(lock)?.is_none_or(|info| !info.is_file()) {
         return Ok(());
     }
-    let caught = files.fresh_path();
-    if fs::rename(path, &caught).is_err() {
-        return Ok(());
+    let line = read(lock)?.unwrap_or_default();
+    if is_left(lock, &String::from_utf8_lossy(&line), fresh)? {
+        let _ = fs::remove_file(lock);
     }
-    if !is_left(&caught, fresh)? {
-        let _ = fs::hard_link(&caught, path);
-    }
-    discard(&caught);
     Ok(())
 }
 
-/// True if the owner of the lock file is known to have ended, or if the file is older than a new file by [`LEASE`].
-fn is_left(path: &Path, fresh: &Temporary) -> Result<bool> {
-    let line = read(path)?.unwrap_or_default();
-    if std::str::from_utf8(&line).is_ok_and(owner::has_ended) {
+/// True if the owner of a lock is known to have ended, or if its file is older than a new file by [`LEASE`].
+fn is_left(path: &Path, owner: &str, fresh: &Metadata) -> Result<bool> {
+    if owner::has_ended(owner) {
         return Ok(true);
     }
     let Some(lock) = info(path)? else { return Ok(false) };
-    let made = lock.modified().map_err(|error| io_error("looking at", path, &error))?;
-    Ok(time_of(fresh)?.duration_since(made).is_ok_and(|age| age > LEASE))
+    let modified =
+        |info: &Metadata| info.modified().map_err(|error| io_error("looking at", path, &error));
+    Ok(modified(fresh)?.duration_since(modified(&lock)?).is_ok_and(|age| age > LEASE))
 }
 
 /// Time of a file's last modification, by the clock of the file system.
@@ -198,8 +277,96 @@ pub(super) fn time_of(file: &Temporary) -> Result<SystemTime> {
 #[cold]
 pub(super) fn busy(path: &Path) -> Error {
     let message = format!(
-        "{}: locked by another process: retry, or remove the file if its owner no longer runs",
+        "{}: locked by another process: retry, or remove it if its owner no longer runs",
         path.display()
     );
     Error::new(ErrorKind::TimedOut, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A directory with an object `o`, removed when the test ends.
+    struct Site(PathBuf);
+
+    impl Site {
+        fn new(name: &str) -> Self {
+            let name = format!("esker-lock-{name}-{}", std::process::id());
+            let site = Self(std::env::temp_dir().join(name));
+            fs::create_dir(&site.0).unwrap();
+            site
+        }
+
+        fn take(&self) -> LockDirectory {
+            static NUMBER: AtomicU32 = AtomicU32::new(0);
+            let session = NUMBER.fetch_add(1, Ordering::Relaxed).to_string();
+            let files = Files::new(&self.0, &session, false);
+            let permissions = Permissions::read(&self.0).unwrap().unwrap();
+            LockDirectory::take(&files, permissions, &self.0.join("o")).unwrap().unwrap()
+        }
+
+        /// The lock of a process that has ended. Returns its entry.
+        fn leave(&self) -> PathBuf {
+            let lock = self.0.join("o%lock");
+            fs::create_dir(&lock).unwrap();
+            let line = owner::ended().replace(['/', ' '], "_");
+            let entry = lock.join(format!("{line}_elsewhere"));
+            File::create_new(&entry).unwrap();
+            entry
+        }
+    }
+
+    impl Drop for Site {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn entries_name_their_owner() {
+        assert_eq!(owner_of(&entry_name("session_1-2")), owner::own());
+        assert!(entry_name(&format!("{}_1-2", "u".repeat(36))).len() < 200);
+        let left = owner::ended().replace(['/', ' '], "_");
+        assert!(owner::has_ended(&owner_of(&format!("{left}_session_1-2"))));
+        assert_eq!(owner_of("unknown"), "");
+    }
+
+    /// A process finds a lock of a dead one, and is stopped before it removes the entry. Meanwhile another one takes the lock
+    /// over and releases it, and a third one takes it.
+    #[test]
+    fn late_take_over_leaves_a_new_lock_alone() {
+        let site = Site::new("late");
+        let left = site.leave();
+        drop(site.take());
+        assert!(!left.exists() && !site.0.join("o%lock").exists());
+        let held = site.take();
+        let _ = fs::remove_file(&left);
+        let _ = fs::remove_dir(site.0.join("o%lock"));
+        held.check().unwrap();
+        remove_left(&site.0.join("o%lock"), &held.info().unwrap()).unwrap();
+        held.check().unwrap();
+    }
+
+    #[test]
+    fn holder_whose_lock_was_taken_over_is_refused() {
+        let site = Site::new("over");
+        let held = site.take();
+        fs::remove_file(held.entry_path()).unwrap();
+        let other = site.take();
+        assert_eq!(held.check().unwrap_err().kind(), ErrorKind::Again);
+        drop(held);
+        other.check().unwrap();
+        drop(other);
+        assert!(!site.0.join("o%lock").exists());
+    }
+
+    #[test]
+    fn lock_files_of_earlier_releases_are_taken_over() {
+        let site = Site::new("file");
+        fs::write(site.0.join("o%lock"), owner::ended()).unwrap();
+        drop(site.take());
+        assert!(!site.0.join("o%lock").exists());
+    }
 }

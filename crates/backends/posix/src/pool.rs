@@ -20,9 +20,10 @@ pub(super) const TMP: &str = "tmp";
 pub(super) const META: &str = "meta";
 
 /// Version of the layout, recorded in the superblock.
-const FORMAT: &str = "2";
-/// The version before, whose processes know no journal.
-const WITHOUT_JOURNAL: &str = "1";
+const FORMAT: &str = "3";
+/// Versions before, which are read, and become this one when a pool is opened for writing. The first has no journal; the
+/// second has files in place of lock directories, and no marks.
+const EARLIER: [&str; 2] = ["1", "2"];
 
 /// The content of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +120,7 @@ impl PosixPool {
         written.map_err(|error| io_error("writing", &superblock, &error))
     }
 
-    /// Marks a pool without a journal as one of this version, so that earlier releases do not open it any more.
+    /// Marks a pool of an earlier version as one of this version, so that earlier releases do not open it any more.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -127,7 +128,8 @@ impl PosixPool {
         let superblock = path.join(SUPERBLOCK);
         let text = files::read(&superblock)?.unwrap_or_default();
         let line = |format: &str| format!("format = {format}\n");
-        let Some(rest) = text.strip_prefix(line(WITHOUT_JOURNAL).as_bytes()) else { return Ok(()) };
+        let rest = EARLIER.iter().find_map(|format| text.strip_prefix(line(format).as_bytes()));
+        let Some(rest) = rest else { return Ok(()) };
         let new = [line(FORMAT).as_bytes(), rest].concat();
         let file = files.temporary(|file| files::write_parts(file, &[&new]))?;
         files.replace(&file, &superblock).map(drop)
@@ -145,7 +147,7 @@ impl PosixPool {
             let mut lines = text.lines().filter_map(|line| line.split_once(" = "));
             lines.find(|(known, _)| *known == name).map(|(_, value)| value)
         };
-        if value("format").is_some_and(|format| ![FORMAT, WITHOUT_JOURNAL].contains(&format)) {
+        if value("format").is_some_and(|format| format != FORMAT && !EARLIER.contains(&format)) {
             let message = format!(
                 "{}: its format is not supported by this release: use a newer release",
                 superblock.display()
@@ -201,21 +203,23 @@ mod tests {
     }
 
     #[test]
-    fn pools_of_the_first_version_are_upgraded_when_they_are_opened_for_writing() {
+    fn pools_of_earlier_versions_are_upgraded_when_they_are_opened_for_writing() {
         let path = std::env::temp_dir().join(format!("esker-posix-upgrade-{}", std::process::id()));
         let pool = PosixPool::create(&path, false).unwrap();
         let superblock = path.join(SUPERBLOCK);
         let text = fs::read_to_string(&superblock).unwrap();
-        assert!(text.starts_with("format = 2\n"), "{text}");
-        fs::write(&superblock, text.replace("format = 2", "format = 1")).unwrap();
+        assert!(text.starts_with("format = 3\n"), "{text}");
+        let of = |format: &str| text.replace("format = 3", &format!("format = {format}"));
         let url = PosixUrl { path: path.clone(), fsync: None };
-        for (mode, format) in [(OpenMode::ReadOnly, "1"), (OpenMode::ReadWrite, "2")] {
-            drop(crate::Posix::open(&url, mode).unwrap());
-            let now = fs::read_to_string(&superblock).unwrap();
-            assert_eq!(now, text.replace("format = 2", &format!("format = {format}")));
-            assert_eq!(PosixPool::read(&path).unwrap(), pool);
+        for earlier in EARLIER {
+            fs::write(&superblock, of(earlier)).unwrap();
+            for (mode, format) in [(OpenMode::ReadOnly, earlier), (OpenMode::ReadWrite, FORMAT)] {
+                drop(crate::Posix::open(&url, mode).unwrap());
+                assert_eq!(fs::read_to_string(&superblock).unwrap(), of(format));
+                assert_eq!(PosixPool::read(&path).unwrap(), pool);
+            }
         }
-        fs::write(&superblock, text.replace("format = 2", "format = 3")).unwrap();
+        fs::write(&superblock, of("4")).unwrap();
         assert_eq!(PosixPool::read(&path).unwrap_err().kind(), ErrorKind::Incompatible);
         fs::remove_dir_all(path).unwrap();
     }
