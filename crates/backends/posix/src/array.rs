@@ -2,11 +2,13 @@
 use super::array_plan::{ArrayStep, ChunkState};
 use super::chunk::{Chunk, Header};
 use super::container::destroyed;
-use super::files;
+use super::files::{self, io_error};
 use super::form::{
     Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
     unsupported,
 };
+use super::journal::MAKE_TRIES;
+use super::lock::busy;
 use super::proof::{Digest, Watched};
 use esker_backend::handles::gone;
 use esker_backend::object::list::page_of_keys;
@@ -21,7 +23,8 @@ use esker_types::{
     Epoch, Error, ErrorKind, Extent, FLAT_AKEY, KeyBatch, KeyKind, Result, key_to_u64,
 };
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// The dkey of the attributes.
 pub(super) const ATTRIBUTES: u64 = 0;
@@ -30,18 +33,39 @@ pub(super) const FIRST: u64 = 1;
 /// Bytes that are read at a time for a digest.
 const DIGEST_BYTES: u64 = 1 << 20;
 
+/// A step of a commit in the journal.
+pub(super) struct CommitStep<'a> {
+    /// The directory of the commit.
+    pub(super) entered: &'a Path,
+    pub(super) number: usize,
+}
+
+impl CommitStep<'_> {
+    /// The file that the step places, or that an Array begins with.
+    pub(super) fn staged(&self) -> PathBuf {
+        self.entered.join(self.number.to_string())
+    }
+}
+
+/// How files of an Array are removed.
+#[derive(Clone, Copy)]
+enum Removal<'a> {
+    AtOnce,
+    ByCommit(&'a CommitStep<'a>),
+}
+
 /// An Array.
 pub(super) struct ArrayFiles<'a>(pub(super) Object<'a>);
 
 impl ArrayFiles<'_> {
     /// The directory of the chunks after the first.
-    fn directory(&self) -> PathBuf {
+    pub(super) fn directory(&self) -> PathBuf {
         let mut name = self.0.path.as_os_str().to_owned();
         name.push(".d");
         PathBuf::from(name)
     }
 
-    fn path_of(&self, dkey: u64) -> PathBuf {
+    pub(super) fn path_of(&self, dkey: u64) -> PathBuf {
         match dkey {
             ATTRIBUTES | FIRST => self.0.path.clone(),
             _ => self.directory().join(format!("{dkey:016x}")),
@@ -62,16 +86,19 @@ impl ArrayFiles<'_> {
     }
 
     fn update(&self, dkey: u64, cond: Cond, updates: &[Update<'_>]) -> Result<()> {
-        let Some(update) = self.only_update(updates)? else { return Ok(()) };
-        let inserts = cond.has(Cond::DKEY_INSERT) || update.cond.has(Cond::AKEY_INSERT);
-        let needs = cond.has(Cond::DKEY_UPDATE) || update.cond.has(Cond::AKEY_UPDATE);
-        // The attributes are checked when they are set.
-        if inserts && dkey != ATTRIBUTES && self.has(dkey)? {
+        let update = self.only_update(updates)?;
+        let cond = update.map_or(cond, |update| cond.union(update.cond));
+        let inserts = cond.intersects(Cond::DKEY_INSERT.union(Cond::AKEY_INSERT));
+        let needs = cond.intersects(Cond::DKEY_UPDATE.union(Cond::AKEY_UPDATE));
+        // If the attributes are to be set, they are checked then.
+        let later = dkey == ATTRIBUTES && update.is_some();
+        if inserts && !later && self.has(dkey)? {
             return Err(exists("dkey"));
         }
         if needs && !self.has(dkey)? {
             return Err(missing_key_error("dkey"));
         }
+        let Some(update) = update else { return Ok(()) };
         match (dkey, update.value) {
             (ATTRIBUTES, Value::Single(data)) => {
                 self.set_value(value_at_zero(self, data)?, inserts)
@@ -79,7 +106,9 @@ impl ArrayFiles<'_> {
             (FIRST.., Value::Array { record_size, extents, data }) => {
                 self.write_records(dkey, record_size, extents, data)
             }
-            (FIRST.., Value::PunchExtents(extents)) => self.punch_records(dkey, extents),
+            (FIRST.., Value::PunchExtents(extents)) => {
+                self.punch_records(dkey, extents, Removal::AtOnce)
+            }
             _ => Err(self.refuse_kind()),
         }
     }
@@ -115,22 +144,41 @@ impl ArrayFiles<'_> {
         })
     }
 
-    /// Applies a step of a change. It may have been applied before.
-    pub(super) fn apply(&self, step: &ArrayStep) -> Result<()> {
+    /// Applies a step of a commit. It may have been applied before.
+    pub(super) fn apply(&self, step: &ArrayStep, commit: &CommitStep<'_>) -> Result<()> {
+        let removal = Removal::ByCommit(commit);
         match step {
-            ArrayStep::Value(Some(value)) => self.set_value(value.clone(), false),
-            ArrayStep::Value(None) => self.punch_dkey(ATTRIBUTES, Cond::NONE),
+            ArrayStep::Value(Some(value)) => {
+                self.use_reserved(ATTRIBUTES, commit)?;
+                self.set_value(value.clone(), false)
+            }
+            ArrayStep::Value(None) => self.punch_dkey(ATTRIBUTES, Cond::NONE, removal),
             ArrayStep::Write { dkey, record_size, extents, data } => {
+                self.use_reserved(*dkey, commit)?;
                 self.write_records(*dkey, *record_size, extents, Source::One(data))
             }
             ArrayStep::Cut { dkey, records } => {
-                self.punch_records(*dkey, &[Extent::new(*records, u64::MAX - records)])
+                let rest = Extent::new(*records, u64::MAX - records);
+                self.punch_records(*dkey, &[rest], removal)
             }
             ArrayStep::Zero { dkey, extent } => match self.open(*dkey, true)? {
                 Some(chunk) => chunk.clear(&self.0.directory.files, *extent),
                 None => Ok(()),
             },
-            ArrayStep::Punch => self.punch(Cond::NONE),
+            ArrayStep::Punch => self.punch(Cond::NONE, removal),
+        }
+    }
+
+    /// Removes a file of the Array; false if it does not exist.
+    fn remove(&self, path: &Path, removal: Removal<'_>) -> Result<bool> {
+        let files = &self.0.directory.files;
+        match removal {
+            Removal::AtOnce => files.remove(path),
+            Removal::ByCommit(commit) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let removed = format!("removed-{}-{name}", commit.number);
+                files.remove_into(path, commit.entered, &removed)
+            }
         }
     }
 
@@ -188,6 +236,25 @@ impl ArrayFiles<'_> {
         }
     }
 
+    /// If the file of a chunk is missing, creates it from the one that was reserved for the step, if there is one.
+    fn use_reserved(&self, dkey: u64, commit: &CommitStep<'_>) -> Result<()> {
+        let (files, path, staged) = (&self.0.directory.files, self.path_of(dkey), commit.staged());
+        for _ in 0..MAKE_TRIES {
+            if files::info(&path)?.is_some() || files::info(&staged)?.is_none() {
+                return Ok(());
+            }
+            match fs::hard_link(&staged, &path) {
+                Ok(()) => return files.sync_parent(&path),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound && dkey > FIRST => {
+                    files.make_directory(&self.directory()).map_err(destroyed)?;
+                }
+                Err(error) => return Err(io_error("making", &path, &error)),
+            }
+        }
+        Err(busy(&path))
+    }
+
     /// Creates the file of a chunk; false if another process created it first.
     fn create(
         &self,
@@ -211,16 +278,16 @@ impl ArrayFiles<'_> {
         Ok(false)
     }
 
-    fn punch_records(&self, dkey: u64, extents: &[Extent]) -> Result<()> {
+    fn punch_records(&self, dkey: u64, extents: &[Extent], removal: Removal<'_>) -> Result<()> {
         let Some(chunk) = self.open(dkey, true)? else { return Ok(()) };
         extents.iter().try_for_each(|extent| chunk.remove(&self.0.directory.files, *extent))?;
         match chunk.records()? == 0 && chunk.header.value.is_none() {
-            true => self.0.directory.files.remove(&self.path_of(dkey)).map(drop),
+            true => self.remove(&self.path_of(dkey), removal).map(drop),
             false => Ok(()),
         }
     }
 
-    fn punch_dkey(&self, dkey: u64, cond: Cond) -> Result<()> {
+    fn punch_dkey(&self, dkey: u64, cond: Cond, removal: Removal<'_>) -> Result<()> {
         if cond.has(Cond::PUNCH) && !self.has(dkey)? {
             return Err(missing_key_error("key to be punched"));
         }
@@ -229,8 +296,8 @@ impl ArrayFiles<'_> {
             (ATTRIBUTES, Some(mut chunk)) if chunk.records()? > 0 => {
                 chunk.set_value(&self.0.directory.files, None)
             }
-            (ATTRIBUTES, Some(_)) => self.0.directory.files.remove(&self.0.path).map(drop),
-            _ => self.punch_records(dkey, &[Extent::new(0, u64::MAX)]),
+            (ATTRIBUTES, Some(_)) => self.remove(&self.0.path, removal).map(drop),
+            _ => self.punch_records(dkey, &[Extent::new(0, u64::MAX)], removal),
         }
     }
 
@@ -238,17 +305,16 @@ impl ArrayFiles<'_> {
         let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);
         match akeys.contains(&FLAT_AKEY) {
             _ if others && cond.has(Cond::PUNCH) => Err(missing_key_error("akey")),
-            true => self.punch_dkey(dkey, cond),
+            true => self.punch_dkey(dkey, cond, Removal::AtOnce),
             false => Ok(()),
         }
     }
 
-    fn punch(&self, cond: Cond) -> Result<()> {
-        let files = &self.0.directory.files;
-        let mut any = files.remove(&self.0.path)?;
+    fn punch(&self, cond: Cond, removal: Removal<'_>) -> Result<()> {
+        let mut any = self.remove(&self.0.path, removal)?;
         let directory = self.directory();
         for name in files::names_in(&directory)? {
-            any |= files.remove(&directory.join(name))?;
+            any |= self.remove(&directory.join(name), removal)?;
         }
         let _ = fs::remove_dir(&directory);
         match cond.has(Cond::PUNCH) && !any {
@@ -386,8 +452,10 @@ impl ArrayFiles<'_> {
             WriteOp::Update { dkey, cond, updates } => {
                 self.update(key_to_u64(dkey)?, cond, updates)?
             }
-            WriteOp::PunchObject { cond } => self.punch(cond)?,
-            WriteOp::PunchDkey { dkey, cond } => self.punch_dkey(key_to_u64(dkey)?, cond)?,
+            WriteOp::PunchObject { cond } => self.punch(cond, Removal::AtOnce)?,
+            WriteOp::PunchDkey { dkey, cond } => {
+                self.punch_dkey(key_to_u64(dkey)?, cond, Removal::AtOnce)?;
+            }
             WriteOp::PunchAkeys { dkey, akeys, cond } => {
                 self.punch_akeys(key_to_u64(dkey)?, akeys, cond)?;
             }

@@ -83,6 +83,17 @@ impl Chunk {
         files.insert(&temporary, path)
     }
 
+    /// Creates a file without records, with space for those of `extents`.
+    pub(super) fn create_reserved(
+        files: &Files,
+        path: &Path,
+        header: &Header,
+        extents: &[Extent],
+    ) -> Result<()> {
+        files.write_new(path, &header.to_page())?;
+        reserve(path, header.record_size, extents)
+    }
+
     /// Number of complete records.
     pub(super) fn records(&self) -> Result<u64> {
         let info =
@@ -175,6 +186,18 @@ impl Chunk {
             false => Ok(()),
         }
     }
+}
+
+/// Allocates space for records in a file, without changing it. Fails if the file cannot be written.
+///
+/// # Errors
+/// `NoSpace`, `NoPermission`.
+pub(super) fn reserve(path: &Path, record_size: u64, extents: &[Extent]) -> Result<()> {
+    let ranges = byte_ranges(record_size, extents)?;
+    let reserved = open_plain(path, true).and_then(|file| {
+        ranges.iter().try_for_each(|(start, len)| esker_os::reserve(&file, *start, *len))
+    });
+    reserved.map_err(|error| io_error("reserving space in", path, &error))
 }
 
 /// Reads the header of a file, again if another process is rewriting it.

@@ -5,20 +5,44 @@ use super::files::{is_stale, while_stale};
 use super::form::{Form, Kind, Object, form};
 use super::journal::Journal;
 use super::kv::KvDirectory;
-use super::lock::Locks;
+use super::lock::{Locks, WAIT_MAX, busy};
 use super::open::Opened;
 use super::plan::Plan;
-use super::proof::{Proof, Watched, changed};
+use super::proof::{Digest, Proof, Watched, changed};
 use esker_backend::check::check_write;
 use esker_backend::handles::{Handled, gone};
 use esker_types::ops::{Change, ReadAt, Write};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
+use std::time::Instant;
+
+/// Attempts to read an object without its lock.
+const UNLOCKED_TRIES: u32 = 16;
+
+/// The part of an object that a read looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadExtent {
+    /// One file, which commits replace as a whole.
+    OneFile,
+    /// Several files, or one that commits change in place.
+    Several,
+}
+
+impl ReadExtent {
+    /// That of a read of a dkey, or of all if there is none.
+    pub(super) fn of_dkey(oid: ObjectId, dkey: Option<&[u8]>) -> Self {
+        match dkey.is_some() && Kind::from_oid(oid) != Kind::Array {
+            true => Self::OneFile,
+            false => Self::Several,
+        }
+    }
+}
 
 impl Opened {
-    fn journal(&self) -> Journal<'_> {
+    pub(super) fn journal(&self) -> Journal<'_> {
         Journal { directory: &self.pool.directory, container: &self.container }
     }
 
@@ -28,6 +52,7 @@ impl Opened {
         &self,
         oid: ObjectId,
         at: ReadAt<'_>,
+        extent: ReadExtent,
         watched: Option<Watched>,
         mut work: impl FnMut(&dyn Form) -> Result<T>,
     ) -> Result<T> {
@@ -42,21 +67,57 @@ impl Opened {
                 result => Ok((digest, result)),
             }
         };
-        let (digest, result) = while_stale(is_stale, || self.when_settled(oid, &mut read))?;
+        let (digest, result) = while_stale(is_stale, || self.when_settled(oid, extent, &mut read))?;
         if let Some(((watched, tokens), digest)) = proving.zip(digest) {
             Proof { oid, watched, digest }.add_to(tokens);
         }
         result
     }
 
-    /// Runs `work`, again while a commit of several files changes the object.
-    fn when_settled<T>(&self, oid: ObjectId, mut work: impl FnMut() -> Result<T>) -> Result<T> {
-        loop {
-            let result = work();
-            if self.journal().is_settled(oid)? {
-                return result;
+    /// Runs `work`, again while a commit of several files changes the object. If commits follow one another, the lock of the
+    /// object keeps them away. A user who may not take it waits for a pause.
+    fn when_settled<T>(
+        &self,
+        oid: ObjectId,
+        extent: ReadExtent,
+        mut work: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let (begun, oids) = (Instant::now(), BTreeSet::from([oid]));
+        while begun.elapsed() < WAIT_MAX {
+            for _ in 0..UNLOCKED_TRIES {
+                if let Some(result) = self.try_read(oid, extent, &mut work)? {
+                    return result;
+                }
+            }
+            match self.lock(&oids) {
+                Err(error) if cannot_lock(&error) => {}
+                locks => {
+                    let _locks = locks?;
+                    self.journal().complete_left(&oids)?;
+                    return work();
+                }
             }
         }
+        Err(busy(&self.container.object(oid)))
+    }
+
+    /// Runs `work`; `None` if a commit of several files may have changed a part of the object meanwhile.
+    fn try_read<T>(
+        &self,
+        oid: ObjectId,
+        extent: ReadExtent,
+        work: &mut impl FnMut() -> Result<T>,
+    ) -> Result<Option<Result<T>>> {
+        let journal = self.journal();
+        let mark = || match extent {
+            ReadExtent::OneFile => Ok(None),
+            ReadExtent::Several => journal.mark(oid),
+        };
+        let before = mark()?;
+        let result = work();
+        // In this order: a commit replaces the mark before it leaves the journal.
+        let settled = journal.is_settled(oid)? && mark()? == before;
+        Ok(settled.then_some(result))
     }
 
     /// Applies a change.
@@ -96,7 +157,12 @@ impl Opened {
         let proofs = change.tokens.map_or(Ok(Vec::new()), Proof::all)?;
         let once = change.proved_once || change.writes.is_empty();
         if once {
-            self.verify(&proofs)?;
+            self.verify(&proofs, |proof| {
+                let Proof { oid, watched, .. } = proof;
+                self.read(*oid, ReadAt::LATEST, ReadExtent::Several, None, |form| {
+                    form.digest(watched)
+                })
+            })?;
         }
         if change.writes.is_empty() {
             return Ok(Epoch::now());
@@ -106,7 +172,7 @@ impl Opened {
         let oids: BTreeSet<_> = change.writes.iter().map(|write| write.oid).chain(read).collect();
         let locks = self.lock(&oids)?;
         self.journal().complete_left(&oids)?;
-        self.verify(held)?;
+        self.verify(held, |proof| self.digest_under_lock(proof))?;
         let plan = while_stale(is_stale, || {
             Plan::compute(&self.pool.directory, &self.container, change.writes)
         })?;
@@ -117,7 +183,7 @@ impl Opened {
         Ok(epoch)
     }
 
-    fn lock(&self, oids: &BTreeSet<ObjectId>) -> Result<Locks<'_>> {
+    pub(super) fn lock(&self, oids: &BTreeSet<ObjectId>) -> Result<Locks<'_>> {
         let directory = &self.pool.directory;
         let paths: BTreeSet<PathBuf> = oids.iter().map(|oid| self.container.object(*oid)).collect();
         Locks::take(&directory.thread_locks, &directory.files, &paths)?.ok_or_else(gone)
@@ -127,15 +193,27 @@ impl Opened {
     ///
     /// # Errors
     /// `TxRestart`.
-    fn verify(&self, proofs: &[Proof]) -> Result<()> {
-        for Proof { oid, watched, digest } in proofs {
-            let again = self.read(*oid, ReadAt::LATEST, None, |form| form.digest(watched))?;
-            if again != *digest {
-                return Err(changed());
-            }
-        }
-        Ok(())
+    fn verify(&self, proofs: &[Proof], read: impl Fn(&Proof) -> Result<Digest>) -> Result<()> {
+        proofs.iter().try_for_each(|proof| match read(proof)? == proof.digest {
+            true => Ok(()),
+            false => Err(changed()),
+        })
     }
+
+    /// The digest of data whose object this process has locked, so that no commit changes it.
+    fn digest_under_lock(&self, proof: &Proof) -> Result<Digest> {
+        let form = form(&self.pool.directory, &self.container, proof.oid);
+        while_stale(is_stale, || form.digest(&proof.watched))
+    }
+}
+
+/// True if this user may not create the lock of an object.
+fn cannot_lock(error: &Error) -> bool {
+    use ErrorKind::{AccessDenied, NoPermission, ReadOnly};
+    let read_only = std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem);
+    read_only || matches!(error.kind(), NoPermission | AccessDenied | ReadOnly)
 }
 
 /// True if a change needs no commit: each of its writes takes effect at once, and they need not do so together.

@@ -1,22 +1,27 @@
 //! Changes of several files that take effect together: a redo journal (docs/format.md, "The journal").
 //!
-//! A commit stages the new files and a record of all its steps in a directory of its own. Then it renames that directory
-//! into the journal of the container: this is the commit. Then it moves the staged files to their places, and takes its
-//! directory out of the journal. A reader that finds a directory of its object in the journal waits until it is gone, and
-//! reads again. If the process has died, the next process that finds the directory completes it. Each staged file can be moved only
-//! once, and a removed file is moved into the directory. So a process that was stopped in between changes nothing later.
-use super::array::ArrayFiles;
+//! A commit stages the new files and a record of all its steps in a directory of its own, and reserves what the steps need. Then
+//! it renames that directory into the journal of the container: this is the commit. Then it moves the staged files to their
+//! places, replaces the marks of its objects, and takes its directory out of the journal. A reader that finds a directory of its
+//! object in the journal waits until it is gone, and reads again; so does one that finds another mark than before. If the process
+//! has died, the next process that finds the directory completes it. Each staged file can be moved only once, and a removed
+//! file is moved into the directory. So a process that was stopped in between changes nothing later.
+use super::array::{ArrayFiles, CommitStep};
 use super::array_plan::ArrayStep;
 use super::container::{Container, PoolDirectory, destroyed};
-use super::files::{self, Files, damaged, discard};
+use super::files::{self, Files, damaged, discard, io_error};
 use super::form::Object;
 use super::lock::{LEASE, Locks, PAUSES, WAIT_MAX, busy};
 use super::owner;
+use super::permissions::Permissions;
 use super::plan::{Plan, Step};
+use super::reservations::Reservations;
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_oid, put_u32};
 use esker_backend::handles::gone;
-use esker_types::{ObjectId, Result};
+use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
@@ -25,8 +30,12 @@ const MAGIC: &[u8; 8] = b"ESKRJRNL";
 const JOURNAL: &str = "journal";
 /// The file with the steps, among the staged files.
 const RECORD: &str = "record";
-/// Attempts to make the journal's directory, which other commits remove when they are done.
-const MAKE_TRIES: u32 = 1000;
+/// The marks of a container.
+const MARKS: &str = "commits";
+/// Number of marks among which the objects of a container are spread.
+const MARK_COUNT: u64 = 64;
+/// Attempts to make a directory that others remove while it is empty, as the journal's.
+pub(super) const MAKE_TRIES: u32 = 1000;
 
 const PLACE: u32 = 0;
 const REMOVE: u32 = 1;
@@ -111,6 +120,12 @@ fn inner_path(bytes: &[u8]) -> Option<String> {
     (inside && parts.next().is_none()).then(|| text.to_owned())
 }
 
+/// Name of the mark of an object: a symbolic link, whose target is the UUID of the last commit of several files that changed an
+/// object with this mark. It leads nowhere.
+fn mark_name(oid: ObjectId) -> String {
+    format!("{:02x}", (oid.hi ^ oid.lo) % MARK_COUNT)
+}
+
 /// The journal of a container.
 pub(super) struct Journal<'a> {
     pub(super) directory: &'a PoolDirectory,
@@ -139,13 +154,14 @@ impl Journal<'_> {
                 self.files().remove(path).map(drop)
             }
             _ => {
-                let (record, staged) = (self.record_of(&plan)?, self.files().fresh_path());
+                let (record, permissions) = (self.record_of(&plan)?, self.permissions()?);
+                let staged = self.files().temporary_directory(permissions)?;
                 let entered = self
-                    .stage(&plan, &record, &staged)
+                    .stage(&plan, &record, &staged, permissions)
                     .and_then(|()| locks.check())
-                    .and_then(|()| self.enter(&staged));
+                    .and_then(|()| self.enter(&staged, permissions));
                 let entered = entered.inspect_err(|_| discard(&staged))?;
-                self.apply_own(locks, &entered, &record)
+                self.apply_own(locks, &entered, &record).map_err(|error| uncertain(&error))
             }
         }
     }
@@ -182,31 +198,80 @@ impl Journal<'_> {
             })
         });
         let steps = steps.collect::<Result<_>>()?;
-        Ok(Record { owner: owner::own(), oids: plan.written.clone(), steps })
+        Ok(Record { owner: owner::own().to_owned(), oids: plan.written.clone(), steps })
     }
 
-    /// Writes the new files and the record to a new directory outside the journal.
-    fn stage(&self, plan: &Plan, record: &Record, staged: &Path) -> Result<()> {
+    fn permissions(&self) -> Result<Permissions> {
+        Permissions::read(&self.container.dir)?.ok_or_else(gone)
+    }
+
+    /// Writes the new files, the record and the marks to a new directory outside the journal, and reserves what the steps need.
+    fn stage(
+        &self,
+        plan: &Plan,
+        record: &Record,
+        staged: &Path,
+        permissions: Permissions,
+    ) -> Result<()> {
         let (files, path) = (self.files(), staged.join(RECORD));
-        files.make_session()?;
-        files.make_directory(staged)?;
+        let mut reservations = Reservations::new(files);
         for (number, step) in plan.steps.iter().enumerate() {
-            if let Step::Place { content, .. } = step {
-                files.write_new(&staged.join(number.to_string()), content)?;
+            let file = staged.join(number.to_string());
+            match step {
+                Step::Place { path, content } => {
+                    reservations.names_beside(path)?;
+                    files.write_new(&file, content)?;
+                }
+                Step::Remove { path } => reservations.names_beside(path)?,
+                Step::Array { oid, step } => reservations.array(&self.array(*oid), step, file)?,
             }
         }
+        self.stage_marks(&record.oids, staged, permissions)?;
         files.write_new(&path, &record.to_bytes())?;
+        let file = File::open(&path).map_err(|error| io_error("opening", &path, &error))?;
+        permissions.give_to_file(&file, &path)?;
         files.sync_parent(&path)
     }
 
+    fn array(&self, oid: ObjectId) -> ArrayFiles<'_> {
+        ArrayFiles(Object::new(self.directory, self.container, oid))
+    }
+
+    /// Creates the new marks of objects.
+    fn stage_marks(
+        &self,
+        oids: &BTreeSet<ObjectId>,
+        staged: &Path,
+        permissions: Permissions,
+    ) -> Result<()> {
+        let (marks, commit) =
+            (self.container.dir.join(MARKS), esker_os::random_uuid()?.to_string());
+        if files::info(&marks)?.is_none() {
+            permissions.ensure_directory(self.files(), &marks)?;
+        }
+        for name in oids.iter().map(|oid| mark_name(*oid)).collect::<BTreeSet<_>>() {
+            let path = staged.join(staged_mark(&name));
+            symlink(&commit, &path).map_err(|error| io_error("making", &path, &error))?;
+        }
+        Reservations::new(self.files()).names_beside(&marks.join("mark"))
+    }
+
+    /// The mark of an object. It differs if a commit of several files has been applied to the object meanwhile, and perhaps if one
+    /// has been applied to another object.
+    pub(super) fn mark(&self, oid: ObjectId) -> Result<Option<PathBuf>> {
+        let path = self.container.dir.join(MARKS).join(mark_name(oid));
+        let mark = files::none_if_missing(files::retry(&path, || fs::read_link(&path)));
+        mark.map_err(|error| io_error("reading", &path, &error))
+    }
+
     /// Commits: moves the staged directory into the journal. Returns its new path.
-    fn enter(&self, staged: &Path) -> Result<PathBuf> {
+    fn enter(&self, staged: &Path, permissions: Permissions) -> Result<PathBuf> {
         let path = self.path().join(esker_os::random_uuid()?.to_string());
         for _ in 0..MAKE_TRIES {
             if self.files().move_to(staged, &path)? {
                 return Ok(path);
             }
-            self.files().make_directory(&self.path()).map_err(destroyed)?;
+            permissions.ensure_directory(self.files(), &self.path())?;
         }
         Err(busy(&self.path()))
     }
@@ -219,35 +284,47 @@ impl Journal<'_> {
             }
             self.apply(entered, record, number)?;
         }
-        self.leave(entered)
+        self.leave(entered, record)
     }
 
     /// Applies a step, unless it was applied before.
     fn apply(&self, entered: &Path, record: &Record, number: usize) -> Result<()> {
-        let files = self.files();
+        let commit = CommitStep { entered, number };
         match &record.steps[number] {
-            Entry::Place(path) => {
-                let (staged, path) =
-                    (entered.join(number.to_string()), self.container.dir.join(path));
-                if !files.move_to(&staged, &path)? && files::info(&staged)?.is_some() {
-                    self.make_parent(&path)?;
-                    files.move_to(&staged, &path)?;
-                }
-                Ok(())
-            }
+            Entry::Place(path) => self.place(&commit.staged(), &self.container.dir.join(path)),
             Entry::Remove(path) => {
-                let path = self.container.dir.join(path);
-                let removed = files.move_to(&path, &entered.join(format!("removed-{number}")))?;
-                if removed { files.sync_parent(&path) } else { Ok(()) }
+                let (path, removed) = (self.container.dir.join(path), format!("removed-{number}"));
+                self.files().remove_into(&path, entered, &removed).map(drop)
             }
-            Entry::Array(oid, step) => {
-                ArrayFiles(Object::new(self.directory, self.container, *oid)).apply(step)
-            }
+            // After the commit has left the journal, a step changes an Array that may be another by now.
+            Entry::Array(..) if files::info(&entered.join(RECORD))?.is_none() => Ok(()),
+            Entry::Array(oid, step) => self.array(*oid).apply(step, &commit),
         }
     }
 
-    /// Takes a commit that is applied out of the journal.
-    fn leave(&self, entered: &Path) -> Result<()> {
+    /// Moves a staged file or mark to its place, unless that was done before.
+    fn place(&self, staged: &Path, path: &Path) -> Result<()> {
+        for _ in 0..MAKE_TRIES {
+            if self.files().move_to(staged, path)? || fs::symlink_metadata(staged).is_err() {
+                return Ok(());
+            }
+            // A punch outside transactions has removed the directory.
+            self.make_parent(path)?;
+        }
+        Err(busy(path))
+    }
+
+    fn place_marks(&self, entered: &Path, record: &Record) -> Result<()> {
+        let names: BTreeSet<_> = record.oids.iter().map(|oid| mark_name(*oid)).collect();
+        let marks = self.container.dir.join(MARKS);
+        names
+            .iter()
+            .try_for_each(|name| self.place(&entered.join(staged_mark(name)), &marks.join(name)))
+    }
+
+    /// Takes a commit that is applied out of the journal. A reader that does not find it there any more finds its marks.
+    fn leave(&self, entered: &Path, record: &Record) -> Result<()> {
+        self.place_marks(entered, record)?;
         let done = self.files().fresh_path();
         self.files().make_session()?;
         if self.files().move_to(entered, &done)? {
@@ -255,7 +332,7 @@ impl Journal<'_> {
             discard(&done);
         }
         // Fails if there are other commits.
-        let _ = std::fs::remove_dir(self.path());
+        let _ = fs::remove_dir(self.path());
         Ok(())
     }
 
@@ -275,7 +352,7 @@ impl Journal<'_> {
         };
         let Some(record) = self.record(entered)? else { return Ok(()) };
         (0..record.steps.len()).try_for_each(|number| self.apply(entered, &record, number))?;
-        self.leave(entered)
+        self.leave(entered, &record)
     }
 
     /// Completes the commits that concern `oids`. The caller has the locks of these objects, so that their processes have
@@ -329,210 +406,20 @@ impl Journal<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::open::{Opened, Posix};
-    use crate::pool::{PosixPool, PosixUrl};
-    use esker_backend::{NewContainer, OpenContainer, Pool};
-    use esker_types::info::{ContainerRef, OpenMode};
-    use esker_types::ops::{
-        Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
-    };
-    use esker_types::{FLAT_AKEY, ObjectClass, ObjectType};
-    use std::sync::Arc;
-
-    /// A pool with a container, removed when the test ends.
-    struct Site(PathBuf);
-
-    impl Site {
-        fn new(name: &str) -> Self {
-            let name = format!("esker-journal-{name}-{}", std::process::id());
-            let site = Self(std::env::temp_dir().join(name));
-            PosixPool::create(&site.0, false).unwrap();
-            site.pool().create_container(&NewContainer::named("c")).wait().unwrap();
-            site
-        }
-
-        fn pool(&self) -> Posix {
-            let url = PosixUrl { path: self.0.clone(), fsync: None };
-            Posix::open(&url, OpenMode::ReadWrite).unwrap()
-        }
-
-        /// An opening of the container, like that of another process.
-        fn opened(&self) -> Opened {
-            let pool = self.pool().0;
-            let meta = pool.directory.find(ContainerRef::Label("c")).unwrap();
-            let container = pool.note(&meta);
-            let info = container.info(&meta);
-            Opened { pool: Arc::clone(&pool), container, info }
-        }
-
-        fn is_clean(&self) -> bool {
-            let opened = self.opened();
-            let names = files::names_in(&opened.container.dir).unwrap();
-            !names.iter().any(|name| name == JOURNAL || name.ends_with("%lock"))
-        }
-    }
-
-    impl Drop for Site {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    fn oid(number: u64, otype: ObjectType) -> ObjectId {
-        ObjectId::generate(0, number, otype, ObjectClass::S1)
-    }
-
-    /// A general object, whose dkeys `d` and `gone` change, a Key-Value and an Array.
-    fn oids() -> [ObjectId; 3] {
-        let types = [ObjectType::MultiHashed, ObjectType::KvHashed, ObjectType::ArrayByte];
-        types.map(|otype| oid(7, otype))
-    }
-
-    /// Calls `work` with writes that set all objects to a number. They remove `gone` if the number is odd.
-    fn with_writes<T>(number: u8, work: impl FnOnce(&[Write<'_>]) -> T) -> T {
-        let [general, kv, array] = oids();
-        let (text, extents, chunk) =
-            ([number], [esker_types::Extent::new(0, 1)], 1u64.to_ne_bytes());
-        let single = Value::Single(Source::One(&text));
-        let records = Value::Array { record_size: 1, extents: &extents, data: Source::One(&text) };
-        let update = |akey, value| [Update { akey, value, cond: Cond::NONE }];
-        let (in_general, in_kv) = (update(b"a", single), update(FLAT_AKEY, single));
-        let in_array = update(FLAT_AKEY, records);
-        let cond = Cond::NONE;
-        let gone = match number % 2 {
-            0 => WriteOp::Update { dkey: b"gone", cond, updates: &in_general },
-            _ => WriteOp::PunchDkey { dkey: b"gone", cond },
-        };
-        work(&[
-            Write { oid: general, op: WriteOp::Update { dkey: b"d", cond, updates: &in_general } },
-            Write { oid: general, op: gone },
-            Write { oid: kv, op: WriteOp::Update { dkey: b"d", cond, updates: &in_kv } },
-            Write { oid: array, op: WriteOp::Update { dkey: &chunk, cond, updates: &in_array } },
-        ])
-    }
-
-    fn write(opened: &Opened, number: u8) {
-        with_writes(number, |writes| opened.write(Change::from_writes(writes)).wait()).unwrap();
-    }
-
-    fn fetch(opened: &Opened, oid: ObjectId, dkey: &[u8], mut akey: Fetch<'_>) -> u64 {
-        let akeys = std::slice::from_mut(&mut akey);
-        let mut dkeys = [DkeyFetch { dkey, cond: Cond::NONE, akeys }];
-        opened.fetch(oid, &mut dkeys, ReadAt::LATEST).wait().unwrap();
-        akey.reply.size
-    }
-
-    /// The number in each object, and whether `gone` exists.
-    fn read(opened: &Opened) -> ([u8; 3], bool) {
-        let [general, kv, array] = oids();
-        let mut numbers = [[0]; 3];
-        let [in_general, in_kv, in_array] = &mut numbers;
-        fetch(opened, general, b"d", Fetch::single(b"a", Sink::One(in_general)));
-        fetch(opened, kv, b"d", Fetch::single(FLAT_AKEY, Sink::One(in_kv)));
-        let extents = [esker_types::Extent::new(0, 1)];
-        let records = Fetch::array(FLAT_AKEY, 1, &extents, Sink::One(in_array));
-        fetch(opened, array, &1u64.to_ne_bytes(), records);
-        let gone = fetch(opened, general, b"gone", Fetch::single(b"a", Sink::None));
-        (numbers.map(|[number]| number), gone > 0)
-    }
-
-    /// Commits number 1 as a process that dies after `steps` steps: staging, the commit, each application. True if there
-    /// are more steps.
-    fn die_after(opened: &Opened, steps: usize) -> (bool, PathBuf, Record) {
-        let journal = Journal { directory: &opened.pool.directory, container: &opened.container };
-        let plan = with_writes(1, |writes| {
-            Plan::compute(&opened.pool.directory, &opened.container, writes).unwrap()
-        });
-        let mut record = journal.record_of(&plan).unwrap();
-        record.owner = owner::ended();
-        let staged = journal.files().fresh_path();
-        journal.stage(&plan, &record, &staged).unwrap();
-        if steps == 0 {
-            return (true, staged, record);
-        }
-        let entered = journal.enter(&staged).unwrap();
-        let applied = (steps - 1).min(record.steps.len());
-        (0..applied).for_each(|number| journal.apply(&entered, &record, number).unwrap());
-        (applied + 1 == steps, entered, record)
-    }
-
-    #[test]
-    fn crash_at_any_step_of_a_commit_leaves_old_or_new() {
-        let (old, new) = (([0; 3], true), ([1; 3], false));
-        for next in ["a reader", "a writer"] {
-            for steps in 0.. {
-                let site = Site::new(&format!("crash-{}-{steps}", next.len()));
-                write(&site.opened(), 0);
-                let (more, ..) = die_after(&site.opened(), steps);
-                let other = site.opened();
-                if next == "a writer" {
-                    write(&other, 2);
-                    assert_eq!(read(&other), ([2; 3], true), "{steps} steps");
-                } else {
-                    let expected = if steps == 0 { old } else { new };
-                    assert_eq!(read(&other), expected, "{steps} steps");
-                }
-                assert!(site.is_clean(), "{next} after {steps} steps");
-                if !more {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// A process that was stopped in a commit, which others have completed, moves and removes no newer files.
-    #[test]
-    fn stopped_process_undoes_nothing_when_it_continues() {
-        let site = Site::new("stopped");
-        write(&site.opened(), 0);
-        let stopped = site.opened();
-        let (_, entered, record) = die_after(&stopped, 1);
-        assert_eq!(read(&site.opened()), ([1; 3], false));
-        write(&site.opened(), 2);
-        let journal = Journal { directory: &stopped.pool.directory, container: &stopped.container };
-        for number in 0..record.steps.len() {
-            if !matches!(record.steps[number], Entry::Array(..)) {
-                journal.apply(&entered, &record, number).unwrap();
-            }
-        }
-        journal.leave(&entered).unwrap();
-        assert_eq!(read(&site.opened()), ([2; 3], true));
-    }
-
-    #[test]
-    fn records_round_trip_and_stay_inside_their_container() {
-        let [general, kv, array] = oids();
-        let record = Record {
-            owner: "node 1 2".to_owned(),
-            oids: BTreeSet::from([general, kv, array]),
-            steps: vec![
-                Entry::Place("object/key".to_owned()),
-                Entry::Remove("object/other".to_owned()),
-                Entry::Array(array, ArrayStep::Cut { dkey: 1, records: 2 }),
-            ],
-        };
-        assert_eq!(Record::from_bytes(&record.to_bytes()).as_ref(), Some(&record));
-        for path in ["key", "/object/key", "../key", "object/..", "object/key/more", ""] {
-            let bad = Record {
-                steps: vec![Entry::Place(path.to_owned())],
-                ..Record::from_bytes(&record.to_bytes()).unwrap()
-            };
-            assert_eq!(Record::from_bytes(&bad.to_bytes()), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn fuzz_journal() {
-        let step = ArrayStep::Write { dkey: 1, record_size: 1, extents: Vec::new(), data: vec![1] };
-        let steps = vec![Entry::Place("a/b".to_owned()), Entry::Array(oids()[2], step)];
-        let record = Record { owner: "o".to_owned(), oids: BTreeSet::from(oids()), steps };
-        let mut bytes = record.to_bytes();
-        bytes.truncate(bytes.len() - 4);
-        esker_testing::fuzz("journal", &[bytes], |body| {
-            let _ = Record::from_bytes(&finish(body.to_vec()));
-        });
-    }
+/// Name of a mark in the directory of its commit.
+fn staged_mark(name: &str) -> String {
+    format!("mark-{name}")
 }
+
+/// The error of a commit that is decided and not yet applied.
+#[cold]
+fn uncertain(cause: &Error) -> Error {
+    let message = format!(
+        "the change is committed, but not yet visible, because its files could not be replaced: the next process that uses its \
+         objects completes it: read them before you repeat the change ({cause})"
+    );
+    Error::new(ErrorKind::TxUncertain, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,7 @@ impl KvDirectory<'_> {
     }
 
     fn update(&self, dkey: &[u8], cond: Cond, updates: &[Update<'_>]) -> Result<()> {
-        let Some(data) = self.only_value(updates)? else { return Ok(()) };
+        let data = self.only_value(updates)?;
         let cond = updates.iter().fold(cond, |cond, update| cond.union(update.cond));
         let (path, name) = self.file_of(dkey)?;
         let inserts = cond.intersects(Cond::DKEY_INSERT.union(Cond::AKEY_INSERT));
@@ -77,6 +77,7 @@ impl KvDirectory<'_> {
         if needs && self.stored(dkey, false)?.is_none() {
             return Err(missing_key_error("key"));
         }
+        let Some(data) = data else { return Ok(()) };
         if name.hashed {
             self.check_same_key(&path, dkey)?;
         }

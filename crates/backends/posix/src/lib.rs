@@ -25,14 +25,17 @@ mod name;
 mod oids;
 mod open;
 mod owner;
+mod permissions;
 mod plan;
 mod pool;
 mod proof;
+mod reservations;
 
 pub use check::PosixCheck;
 pub use open::Posix;
 pub use pool::{PosixPool, PosixUrl};
 
+use commit::ReadExtent;
 use esker_backend::check::{check_count, check_keys, check_latest};
 use esker_backend::handles::Handled;
 use esker_backend::leases::Leases;
@@ -61,7 +64,8 @@ impl Opened {
         check_fetches(oid, dkey, akeys)?;
         check_view(at)?;
         let watched = at.tokens.map(|_| Watched::fetched(dkey, akeys));
-        self.read(oid, at, watched, |form| form.fetch(dkey, *cond, akeys))?;
+        let extent = ReadExtent::of_dkey(oid, Some(dkey));
+        self.read(oid, at, extent, watched, |form| form.fetch(dkey, *cond, akeys))?;
         match akeys.iter().any(|fetch| fetch.reply.size > 0) {
             true => Ok(()),
             false => self.container.check_there(),
@@ -207,16 +211,16 @@ impl OpenContainer for Opened {
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        let watched = match scope {
-            KeyScope::Akeys(dkey) => Watched::dkey(dkey),
-            KeyScope::Dkeys => Watched::Dkeys,
+        let (watched, extent) = match scope {
+            KeyScope::Akeys(dkey) => (Watched::dkey(dkey), ReadExtent::of_dkey(oid, Some(dkey))),
+            KeyScope::Dkeys => (Watched::Dkeys, ReadExtent::Several),
         };
         let begin = anchor.clone();
         Reply::Ready(check_view(at).and_then(|()| {
             if let KeyScope::Akeys(dkey) = scope {
                 check_keys(oid, dkey, None)?;
             }
-            self.read(oid, at, Some(watched), |form| {
+            self.read(oid, at, extent, Some(watched), |form| {
                 anchor.clone_from(&begin);
                 form.list_keys(scope, anchor, limit)
             })
@@ -234,7 +238,8 @@ impl OpenContainer for Opened {
         let begin = anchor.clone();
         Reply::Ready(check_view(at).and_then(|()| {
             check_keys(oid, key.dkey, Some(key.akey))?;
-            self.read(oid, at, Some(Watched::dkey(key.dkey)), |form| {
+            let extent = ReadExtent::of_dkey(oid, Some(key.dkey));
+            self.read(oid, at, extent, Some(Watched::dkey(key.dkey)), |form| {
                 anchor.clone_from(&begin);
                 form.list_extents(key, anchor, entries)
             })
@@ -259,7 +264,8 @@ impl OpenContainer for Opened {
         Reply::Ready(check_view(at).and_then(|()| {
             query.dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, query.akey))?;
             let watched = Watched::dkey_or_object(query.dkey);
-            self.read(oid, at, Some(watched), |form| form.query(query))
+            let extent = ReadExtent::of_dkey(oid, query.dkey);
+            self.read(oid, at, extent, Some(watched), |form| form.query(query))
         }))
     }
 
@@ -271,7 +277,8 @@ impl OpenContainer for Opened {
     ) -> Reply<'a, Epoch> {
         Reply::Ready(check_view(at).and_then(|()| {
             dkey.map_or(Ok(()), |dkey| check_keys(oid, dkey, None))?;
-            self.read(oid, at, Some(Watched::dkey_or_object(dkey)), |form| form.epoch(dkey))
+            let (extent, watched) = (ReadExtent::of_dkey(oid, dkey), Watched::dkey_or_object(dkey));
+            self.read(oid, at, extent, Some(watched), |form| form.epoch(dkey))
         }))
     }
 

@@ -1,0 +1,411 @@
+//! Tests of the journal.
+use super::*;
+use crate::commit::ReadExtent;
+use crate::form::Form;
+use crate::open::{Opened, Posix};
+use crate::pool::{PosixPool, PosixUrl};
+use esker_backend::{NewContainer, OpenContainer, Pool};
+use esker_types::info::{ContainerRef, OpenMode};
+use esker_types::ops::{
+    Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+};
+use esker_types::{FLAT_AKEY, ObjectClass, ObjectType};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::Arc;
+
+/// A pool with a container, removed when the test ends.
+struct Site(PathBuf);
+
+impl Site {
+    fn new(name: &str) -> Self {
+        let name = format!("esker-journal-{name}-{}", std::process::id());
+        let site = Self(std::env::temp_dir().join(name));
+        PosixPool::create(&site.0, false).unwrap();
+        site.pool().create_container(&NewContainer::named("c")).wait().unwrap();
+        site
+    }
+
+    fn pool(&self) -> Posix {
+        let url = PosixUrl { path: self.0.clone(), fsync: None };
+        Posix::open(&url, OpenMode::ReadWrite).unwrap()
+    }
+
+    /// An opening of the container, like that of another process.
+    fn opened(&self) -> Opened {
+        let pool = self.pool().0;
+        let meta = pool.directory.find(ContainerRef::Label("c")).unwrap();
+        let container = pool.note(&meta);
+        let info = container.info(&meta);
+        Opened { pool: Arc::clone(&pool), container, info }
+    }
+
+    fn is_clean(&self) -> bool {
+        let opened = self.opened();
+        let names = files::names_in(&opened.container.dir).unwrap();
+        !names.iter().any(|name| name == JOURNAL || name.ends_with("%lock"))
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn oid(number: u64, otype: ObjectType) -> ObjectId {
+    ObjectId::generate(0, number, otype, ObjectClass::S1)
+}
+
+/// A general object, whose dkeys `d` and `gone` change, a Key-Value and an Array.
+fn oids() -> [ObjectId; 3] {
+    let types = [ObjectType::MultiHashed, ObjectType::KvHashed, ObjectType::ArrayByte];
+    types.map(|otype| oid(7, otype))
+}
+
+/// Calls `work` with writes that set all objects to a number. They remove `gone` if the number is odd.
+fn with_writes<T>(number: u8, work: impl FnOnce(&[Write<'_>]) -> T) -> T {
+    let [general, kv, array] = oids();
+    let (text, extents, chunk) = ([number], [esker_types::Extent::new(0, 1)], 1u64.to_ne_bytes());
+    let single = Value::Single(Source::One(&text));
+    let records = Value::Array { record_size: 1, extents: &extents, data: Source::One(&text) };
+    let update = |akey, value| [Update { akey, value, cond: Cond::NONE }];
+    let (in_general, in_kv) = (update(b"a", single), update(FLAT_AKEY, single));
+    let in_array = update(FLAT_AKEY, records);
+    let cond = Cond::NONE;
+    let gone = match number % 2 {
+        0 => WriteOp::Update { dkey: b"gone", cond, updates: &in_general },
+        _ => WriteOp::PunchDkey { dkey: b"gone", cond },
+    };
+    work(&[
+        Write { oid: general, op: WriteOp::Update { dkey: b"d", cond, updates: &in_general } },
+        Write { oid: general, op: gone },
+        Write { oid: kv, op: WriteOp::Update { dkey: b"d", cond, updates: &in_kv } },
+        Write { oid: array, op: WriteOp::Update { dkey: &chunk, cond, updates: &in_array } },
+    ])
+}
+
+fn write(opened: &Opened, number: u8) {
+    with_writes(number, |writes| opened.write(Change::from_writes(writes)).wait()).unwrap();
+}
+
+fn fetch(opened: &Opened, oid: ObjectId, dkey: &[u8], mut akey: Fetch<'_>) -> u64 {
+    let akeys = std::slice::from_mut(&mut akey);
+    let mut dkeys = [DkeyFetch { dkey, cond: Cond::NONE, akeys }];
+    opened.fetch(oid, &mut dkeys, ReadAt::LATEST).wait().unwrap();
+    akey.reply.size
+}
+
+/// The number in each object, and whether `gone` exists.
+fn read(opened: &Opened) -> ([u8; 3], bool) {
+    let [general, kv, array] = oids();
+    let mut numbers = [[0]; 3];
+    let [in_general, in_kv, in_array] = &mut numbers;
+    fetch(opened, general, b"d", Fetch::single(b"a", Sink::One(in_general)));
+    fetch(opened, kv, b"d", Fetch::single(FLAT_AKEY, Sink::One(in_kv)));
+    let extents = [esker_types::Extent::new(0, 1)];
+    let records = Fetch::array(FLAT_AKEY, 1, &extents, Sink::One(in_array));
+    fetch(opened, array, &1u64.to_ne_bytes(), records);
+    let gone = fetch(opened, general, b"gone", Fetch::single(b"a", Sink::None));
+    (numbers.map(|[number]| number), gone > 0)
+}
+
+/// Stages writes as a process that dies soon. Returns the directory and the record.
+fn stage(opened: &Opened, writes: &[Write<'_>]) -> (PathBuf, Record) {
+    let journal = opened.journal();
+    let plan = Plan::compute(&opened.pool.directory, &opened.container, writes).unwrap();
+    let mut record = journal.record_of(&plan).unwrap();
+    record.owner = owner::ended();
+    let permissions = journal.permissions().unwrap();
+    let staged = journal.files().temporary_directory(permissions).unwrap();
+    journal.stage(&plan, &record, &staged, permissions).unwrap();
+    (staged, record)
+}
+
+fn enter(opened: &Opened, staged: &Path) -> PathBuf {
+    let journal = opened.journal();
+    journal.enter(staged, journal.permissions().unwrap()).unwrap()
+}
+
+/// Commits number 1 as a process that dies after `steps` steps: staging, the commit, each application, the marks. True if there
+/// are more steps.
+fn die_after(opened: &Opened, steps: usize) -> (bool, PathBuf, Record) {
+    let (staged, record) = with_writes(1, |writes| stage(opened, writes));
+    if steps == 0 {
+        return (true, staged, record);
+    }
+    let (journal, entered) = (opened.journal(), enter(opened, &staged));
+    let applied = (steps - 1).min(record.steps.len());
+    (0..applied).for_each(|number| journal.apply(&entered, &record, number).unwrap());
+    if applied + 1 < steps {
+        journal.place_marks(&entered, &record).unwrap();
+    }
+    (applied + 2 > steps, entered, record)
+}
+
+#[test]
+fn crash_at_any_step_of_a_commit_leaves_old_or_new() {
+    let (old, new) = (([0; 3], true), ([1; 3], false));
+    for next in ["a reader", "a writer"] {
+        for steps in 0.. {
+            let site = Site::new(&format!("crash-{}-{steps}", next.len()));
+            write(&site.opened(), 0);
+            let (more, ..) = die_after(&site.opened(), steps);
+            let other = site.opened();
+            if next == "a writer" {
+                write(&other, 2);
+                assert_eq!(read(&other), ([2; 3], true), "{steps} steps");
+            } else {
+                let expected = if steps == 0 { old } else { new };
+                assert_eq!(read(&other), expected, "{steps} steps");
+            }
+            assert!(site.is_clean(), "{next} after {steps} steps");
+            if !more {
+                break;
+            }
+        }
+    }
+}
+
+/// A process that was stopped in a commit, which others have completed, moves and removes no newer files.
+#[test]
+fn stopped_process_undoes_nothing_when_it_continues() {
+    let site = Site::new("stopped");
+    write(&site.opened(), 0);
+    let stopped = site.opened();
+    let (_, entered, record) = die_after(&stopped, 1);
+    assert_eq!(read(&site.opened()), ([1; 3], false));
+    write(&site.opened(), 2);
+    let journal = stopped.journal();
+    for number in 0..record.steps.len() {
+        journal.apply(&entered, &record, number).unwrap();
+    }
+    journal.leave(&entered, &record).unwrap();
+    assert_eq!(read(&site.opened()), ([2; 3], true));
+}
+
+#[test]
+fn records_round_trip_and_stay_inside_their_container() {
+    let [general, kv, array] = oids();
+    let record = Record {
+        owner: "node 1 2".to_owned(),
+        oids: BTreeSet::from([general, kv, array]),
+        steps: vec![
+            Entry::Place("object/key".to_owned()),
+            Entry::Remove("object/other".to_owned()),
+            Entry::Array(array, ArrayStep::Cut { dkey: 1, records: 2 }),
+        ],
+    };
+    assert_eq!(Record::from_bytes(&record.to_bytes()).as_ref(), Some(&record));
+    for path in ["key", "/object/key", "../key", "object/..", "object/key/more", ""] {
+        let bad = Record {
+            steps: vec![Entry::Place(path.to_owned())],
+            ..Record::from_bytes(&record.to_bytes()).unwrap()
+        };
+        assert_eq!(Record::from_bytes(&bad.to_bytes()), None, "{path}");
+    }
+}
+
+#[test]
+fn fuzz_journal() {
+    let step = ArrayStep::Write { dkey: 1, record_size: 1, extents: Vec::new(), data: vec![1] };
+    let steps = vec![Entry::Place("a/b".to_owned()), Entry::Array(oids()[2], step)];
+    let record = Record { owner: "o".to_owned(), oids: BTreeSet::from(oids()), steps };
+    let mut bytes = record.to_bytes();
+    bytes.truncate(bytes.len() - 4);
+    esker_testing::fuzz("journal", &[bytes], |body| {
+        let _ = Record::from_bytes(&finish(body.to_vec()));
+    });
+}
+
+/// Writes of a commit that removes the Array, and writes a Key-Value.
+fn with_punch<T>(work: impl FnOnce(&[Write<'_>]) -> T) -> T {
+    let [_, kv, array] = oids();
+    let value = Value::Single(Source::One(b"1"));
+    let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
+    let update = WriteOp::Update { dkey: b"d", cond: Cond::NONE, updates: &updates };
+    let punch = WriteOp::PunchObject { cond: Cond::NONE };
+    work(&[Write { oid: kv, op: update }, Write { oid: array, op: punch }])
+}
+
+/// A process is stopped just before it removes the file of an Array. Another one completes its commit, and creates the Array
+/// again.
+#[test]
+fn stopped_process_removes_no_newer_array() {
+    let site = Site::new("newer");
+    write(&site.opened(), 0);
+    let stopped = site.opened();
+    let (staged, record) = with_punch(|writes| stage(&stopped, writes));
+    let entered = enter(&stopped, &staged);
+    assert_eq!(read(&site.opened()).0, [0, b'1', 0]);
+    assert!(!site.opened().container.object(oids()[2]).exists());
+    write(&site.opened(), 2);
+    for (number, step) in record.steps.iter().enumerate() {
+        if let Entry::Array(oid, step) = step {
+            let commit = CommitStep { entered: &entered, number };
+            stopped.journal().array(*oid).apply(step, &commit).unwrap();
+        }
+    }
+    assert_eq!(read(&site.opened()), ([2; 3], true));
+    assert!(site.is_clean());
+}
+
+/// A commit that begins and ends while an object is read is seen completely.
+#[test]
+fn commit_during_a_read_is_seen_completely() {
+    let site = Site::new("during");
+    let (reader, writer, general) = (site.opened(), site.opened(), oids()[0]);
+    write(&writer, 0);
+    // At last, the reader locks the object.
+    for commits in [0, 1, 2, 16] {
+        write(&writer, 0);
+        let mut attempts = 0;
+        let size = |form: &dyn Form, dkey: &[u8]| {
+            let mut fetch = [Fetch::single(b"a", Sink::None)];
+            form.fetch(dkey, Cond::NONE, &mut fetch).unwrap();
+            fetch[0].reply.size
+        };
+        let read = reader.read(general, ReadAt::LATEST, ReadExtent::Several, None, |form| {
+            let gone = size(form, b"gone") > 0;
+            attempts += 1;
+            if attempts <= commits {
+                write(&writer, attempts);
+            }
+            let mut number = [0];
+            let mut fetch = [Fetch::single(b"a", Sink::One(&mut number))];
+            form.fetch(b"d", Cond::NONE, &mut fetch)?;
+            Ok((gone, number))
+        });
+        assert_eq!(read.unwrap(), (commits % 2 == 0, [commits]), "{commits} commits");
+        assert_eq!(attempts, commits + 1);
+    }
+    assert!(site.is_clean());
+}
+
+/// Writes of a commit that writes 1 MiB to two chunks of the Array.
+fn with_large_writes<T>(work: impl FnOnce(&[Write<'_>]) -> T) -> T {
+    let (data, all) = (vec![7; LARGE as usize], [esker_types::Extent::new(0, LARGE)]);
+    let value = Value::Array { record_size: 1, extents: &all, data: Source::One(&data) };
+    let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
+    let [first, second] = [1u64, 2].map(u64::to_ne_bytes);
+    let update = |dkey| WriteOp::Update { dkey, cond: Cond::NONE, updates: &updates };
+    work(&[&first, &second].map(|dkey| Write { oid: oids()[2], op: update(dkey) }))
+}
+
+const LARGE: u64 = 1 << 20;
+
+/// Bytes that are allocated for a file.
+fn allocated(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |info| info.blocks() * 512)
+}
+
+/// Space for the records of Arrays is allocated before the commit, in the existing file and in one for the new chunk.
+#[test]
+fn space_for_a_commit_is_reserved_before_it() {
+    let site = Site::new("reserved");
+    let opened = site.opened();
+    write(&opened, 0);
+    let probe = site.0.join("probe");
+    esker_os::reserve(&File::create_new(&probe).unwrap(), 0, LARGE).unwrap();
+    if allocated(&probe) < LARGE {
+        esker_testing::skip("the file system cannot reserve space");
+        return;
+    }
+    let array = opened.container.object(oids()[2]);
+    let len = fs::metadata(&array).unwrap().len();
+    let (staged, record) = with_large_writes(|writes| stage(&opened, writes));
+    assert_eq!(record.steps.len(), 2);
+    assert!(allocated(&array) >= LARGE && allocated(&staged.join("1")) >= LARGE);
+    assert_eq!(fs::metadata(&array).unwrap().len(), len, "the Array changed before the commit");
+    enter(&opened, &staged);
+    let other = site.opened();
+    for dkey in [1u64, 2] {
+        let (mut cells, all) = (vec![0; LARGE as usize], [esker_types::Extent::new(0, LARGE)]);
+        let records = Fetch::array(FLAT_AKEY, 1, &all, Sink::One(&mut cells));
+        fetch(&other, oids()[2], &dkey.to_ne_bytes(), records);
+        assert!(cells.iter().all(|cell| *cell == 7), "dkey {dkey}");
+    }
+    assert!(site.is_clean());
+}
+
+/// The directory of a Key-Value is replaced by a file, so that its keys cannot be replaced.
+fn obstruct(opened: &Opened) -> PathBuf {
+    let path = opened.container.object(oids()[1]);
+    fs::rename(&path, path.with_extension("hidden")).unwrap();
+    fs::write(&path, b"in the way").unwrap();
+    path
+}
+
+#[test]
+fn commit_that_cannot_be_applied_is_refused_before_it() {
+    let site = Site::new("refused");
+    let opened = site.opened();
+    write(&opened, 0);
+    let path = obstruct(&opened);
+    let refused = with_writes(1, |writes| opened.write(Change::from_writes(writes)).wait());
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::NoPermission);
+    assert!(site.is_clean(), "the refused commit is in the journal");
+    fs::remove_file(&path).unwrap();
+    fs::rename(path.with_extension("hidden"), &path).unwrap();
+    assert_eq!(read(&site.opened()), ([0; 3], true));
+}
+
+#[test]
+fn commit_that_fails_after_the_decision_is_completed_later() {
+    let site = Site::new("completed");
+    let opened = site.opened();
+    write(&opened, 0);
+    let (_, entered, record) = die_after(&opened, 1);
+    let path = obstruct(&opened);
+    let journal = opened.journal();
+    let locks = opened.lock(&BTreeSet::from(oids())).unwrap();
+    let failed = journal.apply_own(&locks, &entered, &record);
+    assert_eq!(uncertain(&failed.unwrap_err()).kind(), ErrorKind::TxUncertain);
+    drop(locks);
+    fs::remove_file(&path).unwrap();
+    fs::rename(path.with_extension("hidden"), &path).unwrap();
+    assert_eq!(read(&site.opened()), ([1; 3], false));
+    assert!(site.is_clean());
+}
+
+/// All users who may change the container may complete a commit, whatever the umask of its process.
+#[test]
+fn commits_have_the_permissions_of_their_container() {
+    let site = Site::new("modes");
+    let opened = site.opened();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(&opened.container.dir, fs::Permissions::from_mode(0o777)).unwrap();
+    write(&opened, 0);
+    let (_, entered, _) = die_after(&opened, 1);
+    let marks = opened.container.dir.join(MARKS);
+    for path in [&entered, &opened.journal().path(), &marks] {
+        assert_eq!(mode(path), 0o777, "{}", path.display());
+    }
+    assert_eq!(mode(&entered.join(RECORD)), 0o666);
+    let locks = opened.lock(&BTreeSet::from(oids())).unwrap();
+    let names = files::names_in(&opened.container.dir).unwrap();
+    let held: Vec<_> = names.iter().filter(|name| name.ends_with("%lock")).collect();
+    assert_eq!(held.len(), 3);
+    assert!(held.iter().all(|name| mode(&opened.container.dir.join(name)) == 0o777));
+    drop(locks);
+}
+
+#[test]
+fn conditions_count_without_updates() {
+    let site = Site::new("conditions");
+    let opened = site.opened();
+    let [general, kv, array] = oids();
+    let check = |oid, dkey: &[u8], cond| {
+        let writes = [Write { oid, op: WriteOp::Update { dkey, cond, updates: &[] } }];
+        opened.write(Change::from_writes(&writes)).wait().err().map(|error| error.kind())
+    };
+    let all: [(_, &[u8]); 3] = [(general, b"d"), (kv, b"d"), (array, &1u64.to_ne_bytes())];
+    for (oid, dkey) in all {
+        assert_eq!(check(oid, dkey, Cond::DKEY_UPDATE), Some(ErrorKind::NotFound), "{oid}");
+        assert_eq!(check(oid, dkey, Cond::DKEY_INSERT), None, "{oid}");
+    }
+    write(&opened, 0);
+    for (oid, dkey) in all {
+        assert_eq!(check(oid, dkey, Cond::DKEY_INSERT), Some(ErrorKind::Exists), "{oid}");
+        assert_eq!(check(oid, dkey, Cond::DKEY_UPDATE), None, "{oid}");
+    }
+}
