@@ -30,13 +30,30 @@ def _boot() -> str:
     return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _began(pid: int) -> int | None:
-    """When a process began, in ticks since the machine started; None if it is dead."""
+def _stat(pid: int) -> tuple[str, int] | None:
+    """The state of a process, and when it began, in ticks since the machine started; None if `/proc` does not show it."""
     try:
         state, *fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    return None if state in "ZX" else int(fields[18])
+    return state, int(fields[18])
+
+
+def _began(pid: int) -> int | None:
+    found = _stat(pid)
+    return found[1] if found else None
+
+
+def _has_ended(pid: int, began: int | None) -> bool:
+    """Whether the process that began at that time is known to have ended. With `hidepid`, `/proc` hides those of other users."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    found = _stat(pid)
+    return found is not None and (found[0] in "ZX" or found[1] != began)
 
 
 def this_process() -> dict[str, Any]:
@@ -53,7 +70,7 @@ def is_dead(process: Mapping[str, Any]) -> bool:
         return False
     if process["boot"] != here["boot"]:
         return True
-    return bool(process["space"] == here["space"] and _began(process["pid"]) != process["began"])
+    return bool(process["space"] == here["space"] and _has_ended(process["pid"], process["began"]))
 
 
 def _key(number: int) -> bytes:

@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import threading
 
 import pytest
 from killing import KILLS, expect_room, killed, moments, room
+
+import esker
+from esker._zarr_writers import is_dead, this_process
 
 # Time limit in seconds, after which a process counts as hanging.
 PATIENCE = 600
@@ -261,12 +265,19 @@ FORK_AMONG_THREADS = """
 import os, sys, threading, esker
 container = esker.Pool(sys.argv[1]).container(sys.argv[2])
 kv, cells = container.kv("index"), container.create_array("cells", exist_ok=True)
+pairs = container.kv("pairs")
 files = esker.FileSystem(esker.Pool(sys.argv[1]).container(sys.argv[3]))
 ended = threading.Event()
+
+def put_pair(name):
+    def put(tx):
+        pairs.at(tx)[name + " a"] = pairs.at(tx)[name + " b"] = b"x"
+    container.transact(put)
 
 def work(number):
     while not ended.is_set():
         kv[f"thread {number}"] = b"x" * 2000
+        put_pair(f"thread {number}")
         cells.write(number * 5000, b"y" * 5000)
         with files.open(f"{number}", "ab") as file:
             file.write(b"z")
@@ -280,6 +291,7 @@ for child in range(20):
         code = 1
         try:
             kv[f"child {child}"] = kv.get("thread 0", b"")
+            put_pair(f"child {child}")
             with files.open(f"child {child}", "wb") as file:
                 file.write(b"z")
             container.info(), cells.read(0, 1)
@@ -291,7 +303,7 @@ for child in range(20):
 ended.set()
 for thread in threads:
     thread.join()
-assert len(kv) == 23 and len(files.listdir()) == 23
+assert len(kv) == 23 and len(pairs) == 46 and len(files.listdir()) == 23
 """
 
 
@@ -299,6 +311,33 @@ def test_forks_among_threads_that_work(native, posix):
     if posix.pool.name.startswith("daos:"):
         pytest.skip("a child made by fork cannot use libdaos")
     run(FORK_AMONG_THREADS, native.pool.name, native.uuid, posix.uuid)
+
+
+def test_forks_among_threads_on_a_pool_of_files(tmp_path):
+    with esker.Pool.create(f"posix:{tmp_path}/tank") as pool:
+        container, files = pool.create_container("c"), pool.create_container("files", posix=True)
+        run(FORK_AMONG_THREADS, pool.name, container.uuid, files.uuid)
+
+
+@pytest.mark.parametrize("hidden", [FileNotFoundError, PermissionError])
+def test_hidden_processes_are_not_dead(monkeypatch, hidden):
+    """With the mount option hidepid, /proc does not show the processes of other users."""
+    process = this_process()
+    assert not is_dead(process)
+    assert is_dead({**process, "began": process["began"] + 1})
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    assert is_dead({**process, "pid": ended.pid})
+    read_text = pathlib.Path.read_text
+
+    def read(path, *arguments, **named):
+        if path.name == "stat":
+            raise hidden(path)
+        return read_text(path, *arguments, **named)
+
+    monkeypatch.setattr(pathlib.Path, "read_text", read)
+    assert not is_dead(process)
+    assert is_dead({**process, "pid": ended.pid})
 
 
 HOLDING = """
