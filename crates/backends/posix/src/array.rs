@@ -8,7 +8,6 @@ use super::form::{
     unsupported,
 };
 use super::journal::MAKE_TRIES;
-use super::lock::busy;
 use super::proof::{Digest, Watched};
 use esker_backend::handles::gone;
 use esker_backend::object::list::page_of_keys;
@@ -252,7 +251,7 @@ impl ArrayFiles<'_> {
                 Err(error) => return Err(io_error("making", &path, &error)),
             }
         }
-        Err(busy(&path))
+        Err(files::removed_again(&path))
     }
 
     /// Creates the file of a chunk; false if another process created it first.

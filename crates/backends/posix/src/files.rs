@@ -109,15 +109,19 @@ impl Files {
 
     /// Creates a directory with these permissions among the temporary files.
     pub(super) fn temporary_directory(&self, permissions: Permissions) -> Result<PathBuf> {
-        let path = self.fresh_path();
-        match permissions.make_directory(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.make_session()?;
-                permissions.make_directory(&path)?;
+        let mut made = false;
+        loop {
+            let path = self.fresh_path();
+            match permissions.make_directory(&path) {
+                Ok(()) => return Ok(path),
+                Err(error) if error.kind() == ErrorKind::Exists => {}
+                Err(error) if error.kind() == ErrorKind::NotFound && !made => {
+                    self.make_session()?;
+                    made = true;
+                }
+                Err(error) => return Err(error),
             }
-            made => made?,
         }
-        Ok(path)
     }
 
     /// Moves `temporary` to its final path, replacing an existing file. False if the directory is missing.
@@ -316,6 +320,14 @@ pub(super) fn none_if_missing<T>(outcome: io::Result<T>) -> io::Result<Option<T>
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The error for a directory that was made again as often as allowed, and was missing each time.
+#[cold]
+pub(super) fn removed_again(path: &Path) -> Error {
+    let message =
+        format!("{}: other processes remove its directory again and again: retry", path.display());
+    Error::new(ErrorKind::Again, message)
 }
 
 /// Removes files that sessions left behind long ago. Ages are measured by the clock of the file system, not by that

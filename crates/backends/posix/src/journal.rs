@@ -21,6 +21,7 @@ use esker_backend::handles::gone;
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
@@ -170,14 +171,13 @@ impl Journal<'_> {
     fn place_one(&self, locks: &Locks<'_>, path: &Path, content: &[u8]) -> Result<()> {
         let file = self.files().temporary(|file| files::write_parts(file, &[content]))?;
         locks.check()?;
-        if self.files().replace(&file, path)? {
-            return Ok(());
+        for _ in 0..MAKE_TRIES {
+            if self.files().replace(&file, path)? {
+                return Ok(());
+            }
+            self.make_parent(path)?;
         }
-        self.make_parent(path)?;
-        match self.files().replace(&file, path)? {
-            true => Ok(()),
-            false => Err(gone()),
-        }
+        Err(files::removed_again(path))
     }
 
     fn make_parent(&self, path: &Path) -> Result<()> {
@@ -246,14 +246,17 @@ impl Journal<'_> {
     ) -> Result<()> {
         let (marks, commit) =
             (self.container.dir.join(MARKS), esker_os::random_uuid()?.to_string());
-        if files::info(&marks)?.is_none() {
-            permissions.ensure_directory(self.files(), &marks)?;
+        match esker_os::check_may_change(&marks) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                permissions.ensure_directory(self.files(), &marks)?;
+            }
+            checked => checked.map_err(|error| io_error("changing names in", &marks, &error))?,
         }
         for name in oids.iter().map(|oid| mark_name(*oid)).collect::<BTreeSet<_>>() {
             let path = staged.join(staged_mark(&name));
             symlink(&commit, &path).map_err(|error| io_error("making", &path, &error))?;
         }
-        Reservations::new(self.files()).names_beside(&marks.join("mark"))
+        Ok(())
     }
 
     /// The mark of an object. It differs if a commit of several files has been applied to the object meanwhile, and perhaps if one
@@ -268,12 +271,17 @@ impl Journal<'_> {
     fn enter(&self, staged: &Path, permissions: Permissions) -> Result<PathBuf> {
         let path = self.path().join(esker_os::random_uuid()?.to_string());
         for _ in 0..MAKE_TRIES {
-            if self.files().move_to(staged, &path)? {
-                return Ok(path);
+            let moved = self.files().move_to(staged, &path);
+            // A server may execute a rename twice if its first reply was lost; or the directory could not be synced.
+            match moved {
+                Ok(true) => return Ok(path),
+                Ok(false) if files::info(&path)?.is_some() => return Ok(path),
+                Ok(false) => permissions.ensure_directory(self.files(), &self.path())?,
+                Err(error) if fs::metadata(&path).is_ok() => return Err(uncertain(&error)),
+                Err(error) => return Err(error),
             }
-            permissions.ensure_directory(self.files(), &self.path())?;
         }
-        Err(busy(&self.path()))
+        Err(files::removed_again(&self.path()))
     }
 
     /// Applies the steps of a commit of this process. If the locks expire meanwhile, another process may do the same.
@@ -311,7 +319,7 @@ impl Journal<'_> {
             // A punch outside transactions has removed the directory.
             self.make_parent(path)?;
         }
-        Err(busy(path))
+        Err(files::removed_again(path))
     }
 
     fn place_marks(&self, entered: &Path, record: &Record) -> Result<()> {

@@ -5,6 +5,7 @@ use super::form::{
     Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
     unsupported,
 };
+use super::journal::MAKE_TRIES;
 use super::name::{Decoded, Name, decode, encode};
 use super::plan::NewFiles;
 use super::proof::{Digest, Watched};
@@ -99,19 +100,17 @@ impl KvDirectory<'_> {
     fn put(&self, path: &Path, head: Option<&[u8]>, data: Source<'_>, inserts: bool) -> Result<()> {
         let files = &self.0.directory.files;
         let file = files.temporary(|file| write_value(file, head, data))?;
-        let mut made = false;
-        loop {
+        for _ in 0..MAKE_TRIES {
             let done = match inserts {
                 true => files.insert(&file, path)?,
                 false => files.replace(&file, path)?,
             };
-            match done {
-                true => return Ok(()),
-                false if made => return Err(esker_backend::handles::gone()),
-                false => files.make_directory(&self.0.path).map_err(destroyed)?,
+            if done {
+                return Ok(());
             }
-            made = true;
+            files.make_directory(&self.0.path).map_err(destroyed)?;
         }
+        Err(files::removed_again(path))
     }
 
     fn remove(&self, dkey: &[u8], cond: Cond) -> Result<()> {

@@ -47,7 +47,7 @@ impl Permissions {
     /// A user outside the group gives the group no more than everybody has.
     fn give(self, path: &Path, info: &Metadata, mut mode: u32) -> io::Result<()> {
         if info.gid() != self.group && chown(path, None, Some(self.group)).is_err() {
-            mode = mode & !0o2070 | (mode & 0o007) << 3;
+            mode = (mode & !0o2070) | ((mode & 0o007) << 3);
         }
         match info.mode() & 0o7777 == mode {
             true => Ok(()),
