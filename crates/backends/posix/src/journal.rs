@@ -214,23 +214,29 @@ impl Journal<'_> {
         permissions: Permissions,
     ) -> Result<()> {
         let (files, path) = (self.files(), staged.join(RECORD));
-        let mut reservations = Reservations::new(files);
         for (number, step) in plan.steps.iter().enumerate() {
-            let file = staged.join(number.to_string());
-            match step {
-                Step::Place { path, content } => {
-                    reservations.names_beside(path)?;
-                    files.write_new(&file, content)?;
-                }
-                Step::Remove { path } => reservations.names_beside(path)?,
-                Step::Array { oid, step } => reservations.array(&self.array(*oid), step, file)?,
+            if let Step::Place { content, .. } = step {
+                files.write_new(&staged.join(number.to_string()), content)?;
             }
         }
         self.stage_marks(&record.oids, staged, permissions)?;
         files.write_new(&path, &record.to_bytes())?;
         let file = File::open(&path).map_err(|error| io_error("opening", &path, &error))?;
         permissions.give_to_file(&file, &path)?;
+        self.reserve(plan, staged)?;
         files.sync_parent(&path)
+    }
+
+    /// Reserves what the steps need. This comes last, because space in existing files stays reserved if anything fails later.
+    fn reserve(&self, plan: &Plan, staged: &Path) -> Result<()> {
+        let mut reservations = Reservations::new(self.files());
+        plan.steps.iter().enumerate().try_for_each(|(number, step)| match step {
+            Step::Place { path, .. } | Step::Remove { path } => reservations.names_beside(path),
+            Step::Array { oid, step } => {
+                let file = staged.join(number.to_string());
+                reservations.array(&self.array(*oid), step, file)
+            }
+        })
     }
 
     fn array(&self, oid: ObjectId) -> ArrayFiles<'_> {
