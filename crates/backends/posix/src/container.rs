@@ -226,6 +226,14 @@ impl PoolDirectory {
         removed.map_err(|error| io_error("removing", &hidden, &error))
     }
 
+    /// Fails if a directory is missing: the container, or the pool, was destroyed.
+    fn check_directory(directory: &Path) -> Result<()> {
+        match files::info(directory)? {
+            Some(_) => Ok(()),
+            None => Err(gone()),
+        }
+    }
+
     /// Changes the metadata in `directory` under its lock. Metadata of the pool starts as `fresh`.
     pub(super) fn change_meta(
         &self,
@@ -240,12 +248,7 @@ impl PoolDirectory {
         let mut meta = Meta::read(&path)?.or(fresh).ok_or_else(gone)?;
         change(&mut meta)?;
         let bytes = meta.to_bytes();
-        let file = self.files.temporary(|file| files::write_parts(file, &[&bytes]))?;
-        lock.check()?;
-        match self.files.replace(&file, &path)? {
-            true => Ok(()),
-            false => Err(gone()),
-        }
+        lock.replace(&self.files, &path, &bytes, || Self::check_directory(directory))
     }
 
     pub(super) fn rename(&self, directory: &Path, label: Option<&str>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Creating files atomically, by a rename or a link, so that no process sees a partial file.
 use super::permissions::Permissions;
 use esker_os::{look_up_again, open_plain};
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -53,21 +53,42 @@ impl Files {
         self.session.join(format!("{}-{number}", std::process::id()))
     }
 
-    /// A name that no process uses for anything else.
-    pub(super) fn unique_name(&self) -> String {
-        let (session, own) = (self.session.file_name(), self.fresh_path());
-        let names =
-            [session, own.file_name()].map(|name| name.unwrap_or_default().to_string_lossy());
-        names.join("_")
+    /// The name by which other processes find a directory among the temporary files of this session.
+    pub(super) fn name_of(&self, path: &Path) -> String {
+        let names = [self.session.file_name(), path.file_name()];
+        names.map(|name| name.unwrap_or_default().to_string_lossy()).join("_")
+    }
+
+    /// Moves a directory of any session away, by its name, so that its owner can rename nothing from it. It need not exist.
+    ///
+    /// # Errors
+    /// `Invalid` for another name; errors of the file system.
+    pub(super) fn withdraw(&self, name: &str) -> Result<()> {
+        let found = name.split_once('_').and_then(|(session, own)| {
+            let is_own = !own.is_empty() && own.bytes().all(|b| b.is_ascii_digit() || b == b'-');
+            let session = Uuid::parse(session).filter(|_| is_own)?;
+            Some(self.session.with_file_name(session.to_string()).join(own))
+        });
+        let Some(path) = found else {
+            return Err(Error::new(ErrorKind::Invalid, "not the name of a staging directory"));
+        };
+        let withdrawn = path.with_extension("withdrawn");
+        if self.move_to(&path, &withdrawn)? {
+            discard(&withdrawn);
+        }
+        Ok(())
     }
 
     /// Makes sure that the directory for temporary files exists.
     pub(super) fn make_session(&self) -> Result<()> {
-        match fs::create_dir(&self.session) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(io_error("making", &self.session, &error))
+        // Processes of other users move directories away in it, so it has the permissions of its parent.
+        let parent = self.session.parent().map(Permissions::read).transpose()?.flatten();
+        match parent.map(|permissions| permissions.make_directory(&self.session)) {
+            Some(Err(error)) if error.kind() != ErrorKind::Exists => Err(error),
+            Some(_) => Ok(()),
+            None => {
+                Err(io_error("making", &self.session, &io::Error::from(io::ErrorKind::NotFound)))
             }
-            _ => Ok(()),
         }
     }
 

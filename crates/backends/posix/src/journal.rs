@@ -149,35 +149,19 @@ impl Journal<'_> {
     pub(super) fn carry_out(&self, locks: &Locks<'_>, plan: Plan) -> Result<()> {
         match plan.steps.as_slice() {
             [] => Ok(()),
-            [Step::Place { path, content }] => self.place_one(locks, path, content),
-            [Step::Remove { path }] => {
-                locks.check()?;
-                self.files().remove(path).map(drop)
+            [Step::Place { path, content }] => {
+                locks.replace(self.files(), path, content, || self.make_parent(path))
             }
+            [Step::Remove { path }] => locks.remove(self.files(), path),
             _ => {
                 let (record, permissions) = (self.record_of(&plan)?, self.permissions()?);
-                let staged = self.files().temporary_directory(permissions)?;
-                let entered = self
-                    .stage(&plan, &record, &staged, permissions)
-                    .and_then(|()| locks.check())
-                    .and_then(|()| self.enter(&staged, permissions));
-                let entered = entered.inspect_err(|_| discard(&staged))?;
+                let staged = locks.staging();
+                locks.guard(|| self.stage(&plan, &record, staged, permissions))?;
+                locks.check()?;
+                let entered = self.enter(staged, permissions)?.ok_or_else(|| locks.lost())?;
                 self.apply_own(locks, &entered, &record).map_err(|error| uncertain(&error))
             }
         }
-    }
-
-    /// Replaces one file, which needs no journal.
-    fn place_one(&self, locks: &Locks<'_>, path: &Path, content: &[u8]) -> Result<()> {
-        let file = self.files().temporary(|file| files::write_parts(file, &[content]))?;
-        locks.check()?;
-        for _ in 0..MAKE_TRIES {
-            if self.files().replace(&file, path)? {
-                return Ok(());
-            }
-            self.make_parent(path)?;
-        }
-        Err(files::removed_again(path))
     }
 
     fn make_parent(&self, path: &Path) -> Result<()> {
@@ -273,15 +257,17 @@ impl Journal<'_> {
         mark.map_err(|error| io_error("reading", &path, &error))
     }
 
-    /// Commits: moves the staged directory into the journal. Returns its new path.
-    fn enter(&self, staged: &Path, permissions: Permissions) -> Result<PathBuf> {
+    /// Commits: moves the staged directory into the journal. Returns its new path; `None` if another process has moved the staged
+    /// directory away, because it has taken over a lock.
+    fn enter(&self, staged: &Path, permissions: Permissions) -> Result<Option<PathBuf>> {
         let path = self.path().join(esker_os::random_uuid()?.to_string());
         for _ in 0..MAKE_TRIES {
             let moved = self.files().move_to(staged, &path);
             // A server may execute a rename twice if its first reply was lost; or the directory could not be synced.
             match moved {
-                Ok(true) => return Ok(path),
-                Ok(false) if files::info(&path)?.is_some() => return Ok(path),
+                Ok(true) => return Ok(Some(path)),
+                Ok(false) if files::info(&path)?.is_some() => return Ok(Some(path)),
+                Ok(false) if files::info(staged)?.is_none() => return Ok(None),
                 Ok(false) => permissions.ensure_directory(self.files(), &self.path())?,
                 Err(error) if fs::metadata(&path).is_ok() => return Err(uncertain(&error)),
                 Err(error) => return Err(error),

@@ -5,7 +5,11 @@
 //! It expires: its entry is removed if the holder is known to have ended or if it is older than [`LEASE`]. No two locks have an
 //! entry of the same name, so a process that is slow to remove an old one does not remove a new one. Ages are measured by the
 //! clock of the file system.
-use super::files::{self, Files, Moved, Temporary, info, io_error, move_directory, read};
+//!
+//! The entry also names the staging directory of the holder, from which a rename makes its change visible. A process that takes
+//! over a lock moves that directory away first. So a holder that continues afterwards cannot change anything.
+use super::files::{self, Files, Moved, Temporary, discard, info, io_error, move_directory, read};
+use super::journal::MAKE_TRIES;
 use super::owner;
 use super::permissions::Permissions;
 use esker_os::{ForkGuard, ForkLock};
@@ -13,6 +17,7 @@ use esker_types::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
 use std::hash::{BuildHasher, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,6 +30,8 @@ pub(super) const PAUSES: (Duration, Duration) =
     (Duration::from_micros(50), Duration::from_millis(5));
 /// Number of locks among which the threads of a process are spread, so that they do not contend for lock directories.
 const THREAD_LOCKS: usize = 64;
+/// The staged file of a change of one file.
+const STAGED: &str = "0";
 /// Attempts to take a thread lock without a pause.
 const SPINS: u32 = 64;
 
@@ -62,7 +69,20 @@ impl ThreadLocks {
 /// Locks, released when dropped.
 pub(super) struct Locks<'a> {
     held: Vec<LockDirectory>,
+    staging: Staging,
     _thread_locks: Vec<ForkGuard<'a, ()>>,
+}
+
+/// The directory in which a holder of locks stages its change, removed when dropped.
+struct Staging(PathBuf);
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let removed = fs::remove_dir(&self.0);
+        if removed.is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty) {
+            discard(&self.0);
+        }
+    }
 }
 
 /// A directory with the entry of a lock of this process, both removed when dropped. At first it is among the temporary files.
@@ -104,15 +124,18 @@ impl<'a> Locks<'a> {
         let permissions = directory.map(Permissions::read).transpose()?.flatten();
         let Some(permissions) = permissions else { return Ok(None) };
         loop {
+            // It exists before the locks name it: a process that does not find it concludes that nothing can be renamed from it.
+            let staging = Staging(files.temporary_directory(permissions)?);
+            let entry = entry_name(&files.name_of(&staging.0));
             let mut held = Vec::with_capacity(paths.len());
             for path in paths {
-                let taken = LockDirectory::take(files, permissions, path)?;
+                let taken = LockDirectory::take(files, permissions, path, &entry)?;
                 let Some(lock) = taken else { return Ok(None) };
                 held.push(lock);
             }
             // The first lock may have become old while the last one was busy.
             if held.iter().all(|lock| lock.age() < LEASE / 4) {
-                return Ok(Some(Self { held, _thread_locks: thread_locks }));
+                return Ok(Some(Self { held, staging, _thread_locks: thread_locks }));
             }
         }
     }
@@ -136,20 +159,91 @@ impl<'a> Locks<'a> {
     pub(super) fn check(&self) -> Result<()> {
         self.held.iter().try_for_each(LockDirectory::check)
     }
+
+    /// The directory in which to stage a change that a rename makes visible.
+    pub(super) fn staging(&self) -> &Path {
+        &self.staging.0
+    }
+
+    /// Runs `work`, which stages a change or makes it visible. Maps its error if another process has moved the staging
+    /// directory away.
+    ///
+    /// # Errors
+    /// `Again` in that case; the errors of `work`.
+    pub(super) fn guard<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        work().map_err(|error| match is_missing(&self.staging.0) {
+            true => self.lost(),
+            false => error,
+        })
+    }
+
+    /// Replaces a file, whose directory `make_parent` creates if it is missing.
+    ///
+    /// # Errors
+    /// `Again` if another process has taken over a lock; the errors of `make_parent` and of the file system.
+    pub(super) fn replace(
+        &self,
+        files: &Files,
+        path: &Path,
+        content: &[u8],
+        make_parent: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let staged = self.staging.0.join(STAGED);
+        self.guard(|| files.write_new(&staged, content))?;
+        self.check()?;
+        for _ in 0..MAKE_TRIES {
+            if files.move_to(&staged, path)? {
+                return Ok(());
+            }
+            if is_missing(&staged) {
+                return Err(self.lost());
+            }
+            make_parent()?;
+        }
+        Err(files::removed_again(path))
+    }
+
+    /// Removes a file, if it exists: moves it to the staging directory.
+    ///
+    /// # Errors
+    /// `Again` if another process has taken over a lock; errors of the file system.
+    pub(super) fn remove(&self, files: &Files, path: &Path) -> Result<()> {
+        let staged = self.staging.0.join(STAGED);
+        self.check()?;
+        if files.move_to(path, &staged)? {
+            let _ = fs::remove_file(&staged);
+            return files.sync_parent(path);
+        }
+        match is_missing(&self.staging.0) {
+            true => Err(self.lost()),
+            false => Ok(()),
+        }
+    }
+
+    /// The error of a holder whose lock was taken over: nothing was changed.
+    #[cold]
+    pub(super) fn lost(&self) -> Error {
+        expired(self.held.first().map_or(&self.staging.0, |lock| &lock.path))
+    }
 }
 
 impl LockDirectory {
     /// Takes the lock of `path` when no other process has it; `None` if its directory is missing.
-    fn take(files: &Files, permissions: Permissions, path: &Path) -> Result<Option<Self>> {
+    fn take(
+        files: &Files,
+        permissions: Permissions,
+        path: &Path,
+        entry: &str,
+    ) -> Result<Option<Self>> {
         let (path, begun) = (lock_path(path), Instant::now());
         let mut pause = PAUSES.0;
         while begun.elapsed() < WAIT_MAX {
             // Created again for each attempt: the lock's age counts from the creation of the entry.
-            let mut own = Self::create(files, permissions)?;
+            let mut own = Self::create(files, permissions, entry)?;
             match own.place(&path)? {
                 Moved::Done => return Ok(Some(own)),
                 Moved::NoParent => return Ok(None),
-                Moved::InUse => remove_left(&path, &own.info()?)?,
+                Moved::InUse => remove_left(files, &path, &own.info()?)?,
             }
             drop(own);
             std::thread::sleep(pause);
@@ -159,10 +253,10 @@ impl LockDirectory {
     }
 
     /// Creates a directory with an entry, among the temporary files.
-    fn create(files: &Files, permissions: Permissions) -> Result<Self> {
+    fn create(files: &Files, permissions: Permissions, entry: &str) -> Result<Self> {
         let since = uptime();
         let path = files.temporary_directory(permissions)?;
-        let own = Self { path, entry: entry_name(&files.unique_name()), since };
+        let own = Self { path, entry: entry.to_owned(), since };
         let created = File::create_new(own.entry_path());
         created.map_err(|error| io_error("making", &own.entry_path(), &error))?;
         Ok(own)
@@ -197,15 +291,20 @@ impl LockDirectory {
         // Last, because this process may have been stopped just before.
         match held && self.age() < LEASE / 2 {
             true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Again,
-                format!(
-                    "{}: the change took longer than its lock is valid: retry",
-                    self.path.display()
-                ),
-            )),
+            false => Err(expired(&self.path)),
         }
     }
+}
+
+#[cold]
+fn expired(lock: &Path) -> Error {
+    let message =
+        format!("{}: the change took longer than its lock is valid: retry", lock.display());
+    Error::new(ErrorKind::Again, message)
+}
+
+fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 impl Drop for LockDirectory {
@@ -216,27 +315,32 @@ impl Drop for LockDirectory {
     }
 }
 
-/// Name of the entry of a lock of this process: its line, with other separators, and a unique name.
-fn entry_name(unique: &str) -> String {
+/// Name of the entry of a lock of this process: its line, with other separators, and the name of the staging directory.
+fn entry_name(staging: &str) -> String {
     let line = owner::own().replace(['/', ' '], "_");
-    format!("{line}_{unique}")
+    format!("{line}_{staging}")
 }
 
-/// The line of the process that made an entry; empty if it is not known.
-fn owner_of(entry: &str) -> String {
+/// The line of the process that made an entry, and the name of its staging directory; both empty if they are not known.
+fn parse_entry(entry: &str) -> (String, &str) {
     let words: Vec<_> = entry.splitn(5, '_').collect();
     match words[..] {
-        [boot, space, process, start, _] => format!("{boot}/{space} {process} {start}"),
-        _ => String::new(),
+        [boot, space, process, start, staging] => {
+            (format!("{boot}/{space} {process} {start}"), staging)
+        }
+        _ => (String::new(), ""),
     }
 }
 
 /// Removes the entry of a lock whose owner has ended or which has expired. If that is not permitted, its owner, or another
 /// user, does it.
-fn remove_left(lock: &Path, fresh: &Metadata) -> Result<()> {
+fn remove_left(files: &Files, lock: &Path, fresh: &Metadata) -> Result<()> {
     for entry in files::names_in(lock).unwrap_or_default() {
-        let path = lock.join(&entry);
-        if is_left(&path, &owner_of(&entry), fresh)? {
+        let (path, (owner, staging)) = (lock.join(&entry), parse_entry(&entry));
+        // An owner that has ended renames nothing any more.
+        let is_harmless = is_left(&path, &owner, fresh)?
+            && (files.withdraw(staging).is_ok() || owner::has_ended(&owner));
+        if is_harmless {
             let _ = fs::remove_file(path);
         }
     }
@@ -286,7 +390,6 @@ pub(super) fn busy(path: &Path) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// A directory with an object `o`, removed when the test ends.
     struct Site(PathBuf);
@@ -299,12 +402,23 @@ mod tests {
             site
         }
 
-        fn take(&self) -> LockDirectory {
-            static NUMBER: AtomicU32 = AtomicU32::new(0);
-            let session = NUMBER.fetch_add(1, Ordering::Relaxed).to_string();
-            let files = Files::new(&self.0, &session, false);
-            let permissions = Permissions::read(&self.0).unwrap().unwrap();
-            LockDirectory::take(&files, permissions, &self.0.join("o")).unwrap().unwrap()
+        /// The files of another opening.
+        fn files(&self) -> Files {
+            Files::new(&self.0, &esker_os::random_uuid().unwrap().to_string(), false)
+        }
+
+        /// Takes the lock as another process does.
+        fn take(&self) -> Locks<'static> {
+            let thread_locks = Box::leak(Box::new(ThreadLocks::new()));
+            Locks::take_one(thread_locks, &self.files(), self.0.join("o")).unwrap().unwrap()
+        }
+
+        /// Makes the lock of a process that is stopped look expired, and takes it over.
+        fn take_over(&self, stopped: &Locks<'_>) -> Locks<'static> {
+            let entry = File::open(stopped.held[0].entry_path()).unwrap();
+            let long_ago = SystemTime::now() - LEASE * 3;
+            entry.set_modified(long_ago).unwrap();
+            self.take()
         }
 
         /// The lock of a process that has ended. Returns its entry.
@@ -325,12 +439,13 @@ mod tests {
     }
 
     #[test]
-    fn entries_name_their_owner() {
-        assert_eq!(owner_of(&entry_name("session_1-2")), owner::own());
+    fn entries_name_their_owner_and_its_staging_directory() {
+        let entry = entry_name("session_1-2");
+        assert_eq!(parse_entry(&entry), (owner::own().to_owned(), "session_1-2"));
         assert!(entry_name(&format!("{}_1-2", "u".repeat(36))).len() < 200);
         let left = owner::ended().replace(['/', ' '], "_");
-        assert!(owner::has_ended(&owner_of(&format!("{left}_session_1-2"))));
-        assert_eq!(owner_of("unknown"), "");
+        assert!(owner::has_ended(&parse_entry(&format!("{left}_session_1-2")).0));
+        assert_eq!(parse_entry("unknown"), (String::new(), ""));
     }
 
     /// A process finds a lock of a dead one, and is stopped before it removes the entry. Meanwhile another one takes the lock
@@ -345,7 +460,8 @@ mod tests {
         let _ = fs::remove_file(&left);
         let _ = fs::remove_dir(site.0.join("o%lock"));
         held.check().unwrap();
-        remove_left(&site.0.join("o%lock"), &held.info().unwrap()).unwrap();
+        let fresh = held.held[0].info().unwrap();
+        remove_left(&site.files(), &site.0.join("o%lock"), &fresh).unwrap();
         held.check().unwrap();
     }
 
@@ -353,13 +469,35 @@ mod tests {
     fn holder_whose_lock_was_taken_over_is_refused() {
         let site = Site::new("over");
         let held = site.take();
-        fs::remove_file(held.entry_path()).unwrap();
-        let other = site.take();
+        let other = site.take_over(&held);
         assert_eq!(held.check().unwrap_err().kind(), ErrorKind::Again);
         drop(held);
         other.check().unwrap();
         drop(other);
         assert!(!site.0.join("o%lock").exists());
+    }
+
+    /// A process is stopped between its check and the rename, for longer than its lock is valid.
+    #[test]
+    fn stopped_holder_renames_nothing_when_it_continues() {
+        let site = Site::new("stopped");
+        let (files, file) = (site.files(), site.0.join("file"));
+        let none = || Ok(());
+        site.take().replace(&files, &file, b"old", none).unwrap();
+        let held = site.take();
+        let staged = held.staging().join("staged");
+        files.write_new(&staged, b"late").unwrap();
+        let other = site.take_over(&held);
+        other.replace(&files, &file, b"new", none).unwrap();
+        assert!(!files.move_to(&staged, &file).unwrap(), "a late rename");
+        assert!(!files.move_to(&file, &held.staging().join("gone")).unwrap(), "a late removal");
+        let late = held.guard(|| files.write_new(&staged, b"x"));
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::Again);
+        drop((held, other));
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        site.take().remove(&files, &file).unwrap();
+        site.take().remove(&files, &file).unwrap();
+        assert!(!file.exists());
     }
 
     #[test]

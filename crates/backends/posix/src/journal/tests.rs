@@ -123,7 +123,7 @@ fn stage(opened: &Opened, writes: &[Write<'_>]) -> (PathBuf, Record) {
 
 fn enter(opened: &Opened, staged: &Path) -> PathBuf {
     let journal = opened.journal();
-    journal.enter(staged, journal.permissions().unwrap()).unwrap()
+    journal.enter(staged, journal.permissions().unwrap()).unwrap().unwrap()
 }
 
 /// Commits number 1 as a process that dies after `steps` steps: staging, the commit, each application, the marks. True if there
@@ -408,4 +408,34 @@ fn conditions_count_without_updates() {
         assert_eq!(check(oid, dkey, Cond::DKEY_INSERT), Some(ErrorKind::Exists), "{oid}");
         assert_eq!(check(oid, dkey, Cond::DKEY_UPDATE), None, "{oid}");
     }
+}
+
+/// A process is stopped between the check of its locks and the rename that commits. Others take its locks over, and commit.
+#[test]
+fn stopped_process_commits_nothing_after_its_locks_were_taken_over() {
+    let site = Site::new("late");
+    write(&site.opened(), 0);
+    let (stopped, oids) = (site.opened(), BTreeSet::from(oids()));
+    let locks = stopped.lock(&oids).unwrap();
+    let journal = stopped.journal();
+    let permissions = journal.permissions().unwrap();
+    let plan = with_writes(1, |writes| {
+        Plan::compute(&stopped.pool.directory, &stopped.container, writes).unwrap()
+    });
+    let record = journal.record_of(&plan).unwrap();
+    journal.stage(&plan, &record, locks.staging(), permissions).unwrap();
+    locks.check().unwrap();
+    let long_ago = std::time::SystemTime::now() - LEASE * 3;
+    for name in files::names_in(&stopped.container.dir).unwrap() {
+        let lock = stopped.container.dir.join(name);
+        if lock.display().to_string().ends_with("%lock") {
+            let entry = files::names_in(&lock).unwrap().remove(0);
+            File::open(lock.join(entry)).unwrap().set_modified(long_ago).unwrap();
+        }
+    }
+    write(&site.opened(), 2);
+    assert_eq!(journal.enter(locks.staging(), permissions).unwrap(), None);
+    drop(locks);
+    assert_eq!(read(&site.opened()), ([2; 3], true));
+    assert!(site.is_clean());
 }
