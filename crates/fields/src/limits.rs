@@ -39,6 +39,13 @@ pub const FIELD_BYTES_MAX: u64 = 1 << 40;
 /// Most fields of a writer that wait for its flush.
 pub const PENDING_MAX: usize = 1 << 20;
 
+/// Seconds after which the writer of unflushed fields counts as dead, on pools that do not show the leases of other
+/// processes.
+pub const UNFLUSHED_SECONDS: u64 = 48 * 3600;
+
+/// Markers of batches that a flush reads at a time.
+pub const MARKERS_MAX: usize = 64;
+
 /// Most stripes of the index of a database.
 pub const INDEX_STRIPES_MAX: u32 = 64;
 

@@ -102,6 +102,11 @@ fn unflushed_fields_never_appear_and_are_purged() {
     );
     drop(writer);
     assert_eq!(list(&store), 0);
+    if !store.container().capabilities().shared_leases {
+        // The purge cannot know that the writer has ended.
+        assert_eq!(store.purge(&everything, true, |_| Ok(())).unwrap(), Default::default());
+        return;
+    }
     let dry = store.purge(&everything, false, |_| Ok(())).unwrap();
     assert_eq!((dry.unflushed, dry.bytes), (1, 4));
     assert_eq!(store.purge(&everything, true, |_| Ok(())).unwrap(), dry);

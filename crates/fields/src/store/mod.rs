@@ -1,6 +1,7 @@
 //! The field store on objects of Esker: one container, in it a catalogue of databases, an index for each, and
 //! an array for each field (after section IV of the 2023 paper on Field I/O, without a container per forecast).
 mod ahead;
+mod batch;
 mod check;
 mod create;
 mod index;

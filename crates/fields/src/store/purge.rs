@@ -1,11 +1,13 @@
 //! Purge: frees fields that no reader can see.
+use super::batch::Batch;
 use super::list::Listed;
 use super::{FieldLocation, FieldStore, all_akeys, damaged, layout};
+#[cfg(doc)]
+use crate::limits::UNFLUSHED_SECONDS;
 use crate::request::Selection;
-use esker::{Access, Object, Wait};
+use esker::{Access, Wait};
 #[cfg(doc)]
 use esker_types::ErrorKind;
-use esker_types::ops::Cond;
 use esker_types::{ObjectId, Result};
 use std::collections::HashSet;
 
@@ -14,29 +16,13 @@ use std::collections::HashSet;
 pub struct Purged {
     /// Masked fields: a later field has the same key.
     pub masked: u64,
-    /// Fields that dead writers archived and never flushed.
+    /// Fields that dead writers archived and never flushed. On pools that do not show the leases of other processes, a
+    /// writer counts as dead [`UNFLUSHED_SECONDS`] after it reserved the numbers of its fields.
     pub unflushed: u64,
     /// Fields without a name, left by an interrupted removal.
     pub removed: u64,
     /// Bytes of all these fields in the store.
     pub bytes: u64,
-}
-
-/// A batch of field numbers that a writer reserved.
-struct Batch {
-    akey: Vec<u8>,
-    first: u64,
-    count: u64,
-}
-
-impl Batch {
-    /// Parses an entry of the catalogue; `None` if it is not an entry of a writer.
-    fn parse(akey: Vec<u8>, count: &[u8]) -> Option<Self> {
-        let first = u64::from_be_bytes(akey.as_slice().try_into().ok()?);
-        let count = u64::from_le_bytes(count.try_into().ok()?);
-        let fits = count <= layout::NUMBERS && first.checked_add(count).is_some();
-        fits.then_some(Self { akey, first, count })
-    }
 }
 
 impl FieldStore {
@@ -72,9 +58,12 @@ impl FieldStore {
     /// Finds the arrays of dead writers that no index names, except those in `counted`.
     fn sweep(&self, doit: bool, counted: HashSet<ObjectId>, purged: &mut Purged) -> Result<()> {
         // Dead writers are found before the indexes are read: a writer with a valid lease may flush in between.
-        let dead = self.dead_batches()?;
+        let dead = self.dead_batches(doit)?;
         if dead.is_empty() {
             return Ok(());
+        }
+        if doit {
+            dead.iter().try_for_each(|batch| self.end_flushes(batch))?;
         }
         let mut named = self.named_arrays()?;
         named.extend(counted);
@@ -100,23 +89,18 @@ impl FieldStore {
         Ok(())
     }
 
-    fn dead_batches(&self) -> Result<Vec<Batch>> {
+    fn dead_batches(&self, doit: bool) -> Result<Vec<Batch>> {
         let mut dead = Vec::new();
         for akey in all_akeys(self.catalogue(), layout::WRITERS)? {
             // If the entry is gone since it was listed, another purge removed it.
             let count = super::fetch(self.catalogue(), layout::WRITERS, &akey)?;
             let Some(count) = count else { continue };
             let batch = Batch::parse(akey, &count).ok_or_else(damaged)?;
-            if !is_held(&self.marker(batch.first)?)? {
+            if self.is_dead(&batch, doit)? {
                 dead.push(batch);
             }
         }
         Ok(dead)
-    }
-
-    fn forget(&self, batch: &Batch) -> Result<()> {
-        let catalogue = self.catalogue();
-        catalogue.punch_akeys(layout::WRITERS, &[&batch.akey], Cond::NONE, Access::Latest).wait()
     }
 
     /// Arrays that any index names, masked or not.
@@ -132,20 +116,16 @@ impl FieldStore {
     }
 }
 
-/// True if a process has a lease on a marker. A marker stores nothing: marking it to be unlinked on last close only
-/// reveals leases.
-fn is_held(marker: &Object) -> Result<bool> {
-    marker.unlink_on_last_close().wait()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::store::{put, writer::FieldWriter};
     use crate::{Key, Schema};
+    use esker::Object;
     use esker::Pool;
     use esker_types::ErrorKind;
     use esker_types::info::OpenMode;
+    use esker_types::ops::Cond;
 
     pub(in crate::store) fn store(name: &str) -> FieldStore {
         let name = format!("memory:{name}");

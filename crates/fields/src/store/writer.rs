@@ -1,16 +1,17 @@
 //! Archiving: the bytes of a field are stored at once, and added to the index at the flush.
+use super::batch::{now_seconds, purged_error};
 use super::index::Index;
 use super::layout::NUMBERS;
 use super::location::{FieldLocation, Holder, check_path};
 use super::{FieldStore, layout, log, put};
-use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX};
+use crate::limits::{FIELD_BYTES_MAX, PENDING_MAX, UNFLUSHED_SECONDS};
 use crate::{Key, Split};
 use esker::{Access, Lease, Transaction, Wait, generation};
 use esker_types::limits::AKEYS_PER_OP_MAX;
 use esker_types::ops::{Cond, Source, Update};
 use esker_types::{Checksum, Error, ErrorKind, Extent, Result};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Archives fields. They become visible to readers at [`FieldWriter::flush`], all at the same moment. Fields that are
@@ -21,6 +22,8 @@ pub struct FieldWriter {
     store: FieldStore,
     numbers: Option<Numbers>,
     pending: Pending,
+    /// Batches of the fields that wait for the flush, by their first numbers.
+    batches: BTreeSet<u64>,
     fields: usize,
     bytes: u64,
     /// The log of its flushes.
@@ -40,19 +43,28 @@ type Data = BTreeMap<String, Vec<FieldLocation>>;
 struct Numbers {
     next: u64,
     end: u64,
+    /// When the current batch was reserved, in seconds since 1970.
+    reserved: u64,
     generation: u64,
     held: Vec<Lease>,
+}
+
+impl Numbers {
+    /// True if a purge may soon take the writer for dead, on pools that do not show its lease.
+    fn is_old(&self) -> bool {
+        now_seconds().saturating_sub(self.reserved) >= UNFLUSHED_SECONDS / 2
+    }
 }
 
 impl FieldStore {
     /// Makes a writer.
     #[must_use]
     pub fn writer(&self) -> FieldWriter {
-        let (pending, numbers) = (Pending::new(), None);
+        let (pending, numbers, batches) = (Pending::new(), None, BTreeSet::new());
         let (store, log) = (self.clone(), log::of_writer());
         // On such pools a condition costs as much as a read.
         let masks = self.container().capabilities().proves_by_value;
-        FieldWriter { store, numbers, pending, fields: 0, bytes: 0, log, masks }
+        FieldWriter { store, numbers, pending, batches, fields: 0, bytes: 0, log, masks }
     }
 }
 
@@ -79,8 +91,8 @@ impl FieldWriter {
         let split = self.store.schema().split_to_archive(key)?;
         check(key, data.len() as u64)?;
         self.check_room()?;
-        let oid =
-            self.number().and_then(|number| layout::field_oid(self.store.container(), number))?;
+        let number = self.number()?;
+        let oid = layout::field_oid(self.store.container(), number)?;
         let array = layout::field(self.store.container(), oid)?;
         let range = [Extent::new(0, data.len() as u64)];
         array.write(&range, Source::One(data), Access::Latest).wait()?;
@@ -127,11 +139,12 @@ impl FieldWriter {
         let now = generation();
         let numbers = self.numbers.take().filter(|numbers| numbers.generation == now);
         let mut numbers = match numbers {
-            Some(numbers) if numbers.next < numbers.end => numbers,
+            Some(numbers) if numbers.next < numbers.end && !numbers.is_old() => numbers,
             older => self.take_numbers(older)?,
         };
         numbers.next += 1;
         let number = numbers.next - 1;
+        self.batches.insert(numbers.end - NUMBERS);
         self.numbers = Some(numbers);
         Ok(number)
     }
@@ -140,13 +153,16 @@ impl FieldWriter {
     fn take_numbers(&self, older: Option<Numbers>) -> Result<Numbers> {
         let first = self.store.container().allocate_oids(NUMBERS).wait()?;
         let mut held = older.map_or_else(Vec::new, |numbers| numbers.held);
+        let reserved = now_seconds();
         held.push(self.store.marker(first)?.lease().wait()?);
+        self.store.record_batch(first)?;
         let (akey, count) = (first.to_be_bytes(), NUMBERS.to_le_bytes());
         let catalogue = self.store.catalogue();
         catalogue
             .update(layout::WRITERS, Cond::NONE, &[put(&akey, &count)], Access::Latest)
             .wait()?;
-        Ok(Numbers { next: first, end: first + NUMBERS, generation: generation(), held })
+        let (end, generation) = (first + NUMBERS, generation());
+        Ok(Numbers { next: first, end, reserved, generation, held })
     }
 
     /// Makes all archived fields visible at one moment. They mask existing fields with the same keys, which stay in the
@@ -154,15 +170,37 @@ impl FieldWriter {
     ///
     /// # Errors
     /// [`ErrorKind::NoSpace`] and other errors of the backend: then nothing is visible, and the flush can be repeated.
+    /// [`ErrorKind::DataLoss`] if a purge took this writer for dead and removed its fields: then nothing is pending any
+    /// more, and the fields can be archived again.
     pub fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
-        self.commit()?;
+        match self.commit() {
+            Err(error) if self.is_purged(&error) => {
+                self.numbers = None;
+                self.forget_pending();
+                Err(error)
+            }
+            Err(error) => Err(error),
+            Ok(()) => {
+                self.forget_pending();
+                self.release_spent();
+                Ok(())
+            }
+        }
+    }
+
+    /// True if a flush fails because a purge may have removed its fields.
+    fn is_purged(&self, error: &Error) -> bool {
+        error.kind() == ErrorKind::DataLoss
+            && matches!(self.store.has_batches(&self.batches, Access::Latest), Ok(false))
+    }
+
+    fn forget_pending(&mut self) {
         self.pending.clear();
+        self.batches.clear();
         (self.fields, self.bytes) = (0, 0);
-        self.release_spent();
-        Ok(())
     }
 
     /// Releases batches that are used up and indexed.
@@ -191,6 +229,9 @@ impl FieldWriter {
     }
 
     fn stage(&self, staging: &Staging<'_>) -> Result<()> {
+        if !self.store.has_batches(&self.batches, Access::Tx(staging.transaction))? {
+            return Err(purged_error());
+        }
         for (database, indexes) in &self.pending {
             let stripes = self.store.index_for(database)?;
             for (index, data) in indexes {
