@@ -64,6 +64,10 @@ pub const MOVES_MAX: usize = 1024;
 /// (`daos:`).
 pub const MOVED_DIRECTORY_SECONDS: u64 = 3600;
 
+/// Seconds for which the content of a file without a name is kept for processes that may have it open, on pools that do
+/// not show the leases of other processes.
+pub const ORPHAN_SECONDS: u64 = 48 * 3600;
+
 /// Attempts of a transaction that meets conflicts; then the call fails with `ErrorKind::Again`.
 pub const RETRIES_MAX: u32 = 10_000;
 

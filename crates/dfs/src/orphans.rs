@@ -2,7 +2,7 @@
 //!
 //! A separate object stores their inodes, by object id, until the last process closes the file and frees the content.
 //! For a renamed file, it stores an entry that leads to the new name. The next mount removes the orphans of killed
-//! processes.
+//! processes. On pools that do not show the leases of other processes, it keeps them for [`ORPHAN_SECONDS`].
 //!
 //! On pools whose directories have no marks, it also stores an entry for each renamed directory, for an hour: by it, a
 //! process that has found the directory under its former name finds its entry.
@@ -11,6 +11,7 @@ use crate::entry::{self, EntryLocation, FullEntry, LINK_AKEY, ORPHANS_HI};
 use crate::inode::{Inode, Kind, Time};
 use crate::limits::{
     DEFERRED_CLOSES_MAX, DEFERRED_REMOVALS_MAX, LIST_BATCH, LOOKS_MAX, MOVED_DIRECTORY_SECONDS,
+    ORPHAN_SECONDS,
 };
 use crate::mount::{Dfs, Mounted};
 use crate::node::{Inner, Node};
@@ -52,7 +53,8 @@ pub(crate) fn store_if_open(
     if inode.kind != Kind::File || !is_used(fs.mounted(), inode.oid)? {
         return Ok(false);
     }
-    if let Some(entry) = FullEntry::read(dir, entry, access)? {
+    if let Some(mut entry) = FullEntry::read(dir, entry, access)? {
+        fs.mounted().stamp(&mut entry.inode);
         entry.write(&object(fs.container())?, &name(inode.oid), access)?;
     }
     Ok(true)
@@ -93,7 +95,9 @@ pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_stored: bool) -> Result<()
         return Ok(());
     }
     // A process opened it just before the name was removed.
-    entry::put(&object(fs.container())?, &name(inode.oid), inode, Access::Latest)?;
+    let mut stamped = *inode;
+    fs.stamp(&mut stamped);
+    entry::put(&object(fs.container())?, &name(inode.oid), &stamped, Access::Latest)?;
     bury(fs, inode)
 }
 
@@ -306,12 +310,29 @@ pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
             match () {
                 () if is_recent_directory(&inode) => {}
                 () if name.ends_with(GOING) => free_orphan(fs.mounted(), &inode)?,
+                () if may_be_open(fs.container(), &inode) => {}
                 () if name.ends_with(MOVED) => remove_entry(fs.mounted(), name)?,
                 () => bury(fs.mounted(), &inode)?,
             }
         }
     }
     Ok(())
+}
+
+/// True if a process may have an orphan open without a lease that this process sees.
+fn may_be_open(container: &Container, inode: &Inode) -> bool {
+    let age = inode.ctime.apart(Time::now());
+    let is_recent = inode.kind == Kind::File && age.as_secs() < ORPHAN_SECONDS;
+    is_recent && !container.capabilities().shared_leases
+}
+
+/// True if a process has an object without a name open, or may have it open.
+pub(crate) fn is_kept(container: &Container, oid: ObjectId) -> Result<bool> {
+    if container.object(oid).unlink_on_last_close().wait()? {
+        return Ok(true);
+    }
+    let orphan = entry::fetch(&object(container)?, &name(oid), Access::Latest).wait()?;
+    Ok(orphan.is_some_and(|inode| may_be_open(container, &inode)))
 }
 
 fn is_recent_directory(inode: &Inode) -> bool {
@@ -560,5 +581,76 @@ mod tests {
         sweep(&fs).unwrap();
         assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
         assert_eq!(content.size(Access::Latest).wait().unwrap(), 0);
+    }
+
+    /// A pool of plain files. Each opening of it counts as a process, whose leases the others do not see.
+    struct Files(std::path::PathBuf);
+
+    impl Files {
+        fn new(name: &str) -> Self {
+            let name = format!("esker-dfs-{name}-{}", std::process::id());
+            let files = Self(std::env::temp_dir().join(name));
+            esker::PosixPool::create(&files.0, false).unwrap();
+            let pool = Pool::connect(&files.url(), OpenMode::ReadWrite).unwrap();
+            let label = NewContainer::named("fs");
+            Dfs::create_container(&pool, &label, &NewDfs::default()).unwrap();
+            files
+        }
+
+        fn url(&self) -> String {
+            format!("posix:{}", self.0.display())
+        }
+
+        fn mount(&self) -> Dfs {
+            Dfs::open(&self.url(), "fs", MountOptions::default()).unwrap()
+        }
+
+        fn repair(&self) -> crate::check::CheckReport {
+            let pool = Pool::connect(&self.url(), OpenMode::ReadWrite).unwrap();
+            let alone = pool.open_container("fs", OpenMode::Exclusive).wait().unwrap();
+            let options = crate::check::CheckOptions { repair: true, ..Default::default() };
+            crate::check::check(&alone, options, &mut |_| {}).unwrap()
+        }
+    }
+
+    impl Drop for Files {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn mounts_and_repairs_keep_open_files_without_a_name_on_plain_files() {
+        let files = Files::new("kept");
+        let fs = files.mount();
+        let removed = orphan(&fs);
+        let replaced = new_file(&fs);
+        let new = Create { exclusive: true, ..Create::with_mode(0o644) };
+        fs.root().create(b"other", &new).unwrap();
+        fs.root().rename(b"other", &fs.root(), NAME, RenameMode::Replace).unwrap();
+        let other = files.mount();
+        let repaired = files.repair();
+        assert_eq!((repaired.leftovers.files, repaired.leftovers.removed), (2, 0));
+        for file in [removed, replaced] {
+            let mut bytes = [0; 9];
+            assert_eq!((file.read_at(0, &mut bytes).unwrap(), &bytes[..7]), (7, &b"content"[..]));
+            assert_eq!(file.attr().unwrap().nlink, 0);
+            file.close().unwrap();
+        }
+        assert_eq!(orphan_names(&other), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn mounts_free_old_files_without_a_name_on_plain_files() {
+        let files = Files::new("old");
+        let fs = files.mount();
+        let file = orphan(&fs);
+        let mut inode = *file.node().inode();
+        inode.ctime.seconds -= ORPHAN_SECONDS as i64;
+        entry::put(&object(fs.container()).unwrap(), &name(inode.oid), &inode, Access::Latest)
+            .unwrap();
+        let other = files.mount();
+        assert_eq!(orphan_names(&other), [[0; 0]; 0]);
+        assert_eq!(file.read_at(0, &mut [0; 9]).unwrap(), 0);
     }
 }

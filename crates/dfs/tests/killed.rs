@@ -202,7 +202,8 @@ fn stays_consistent(files: bool) {
     let repaired = check(&alone, repair, &mut |_| {}).unwrap();
     assert!(repaired.damaged == 0, "seed {seed}: {repaired:?}");
     let after = check(&alone, options, &mut |_| {}).unwrap();
-    let others = after.leftovers.count();
+    // Files that processes on plain files had open when they were killed are kept for a time.
+    let others = if files { after.leftovers.others } else { after.leftovers.count() };
     assert!(after.is_whole() && others == 0, "seed {seed}: {after:?}");
     assert_eq!((after.files, after.links), (repaired.files, repaired.links), "seed {seed}");
 }

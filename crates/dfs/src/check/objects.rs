@@ -150,8 +150,9 @@ impl Check<'_> {
         if matches!(kind, Stray::Other | Stray::Directory) {
             return Ok(());
         }
-        // A program that inherited it may have it open without having the pool open.
-        if self.options.repair && !self.object(oid).unlink_on_last_close().wait()? {
+        // A program that inherited it may have it open without having the pool open. On some pools, programs that use the
+        // container do not show.
+        if self.options.repair && !orphans::is_kept(self.container, oid)? {
             self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
             orphans::remove_entries(self.container, oid)?;
             self.report.leftovers.removed += 1;

@@ -99,7 +99,7 @@ impl Check<'_> {
     ) -> Result<()> {
         let kind = self.kind_of(oid)?;
         let is_internal = is_name_catalog(oid) || oid.object_type() == Some(ObjectType::Oit);
-        if kind == Stray::Gone || is_internal || self.object(oid).unlink_on_last_close().wait()? {
+        if kind == Stray::Gone || is_internal || orphans::is_kept(self.container, oid)? {
             return Ok(());
         }
         found(oid);
