@@ -254,7 +254,7 @@ fn created(map: &Map, path: &Path, size_bytes: u64) -> Answer {
         path.display(),
     );
     text += &next_steps(map, path);
-    Answer::new(response, text)
+    Answer::confirmation(response, text)
 }
 
 fn next_steps(map: &Map, path: &Path) -> String {

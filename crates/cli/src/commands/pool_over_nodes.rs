@@ -218,7 +218,7 @@ pub(super) fn destroy(pool: NodesPool, force: bool, guard: &Guard<'_>) -> Result
     });
     let response = json!({"url": pool.url(), "nodes": nodes.collect::<Vec<_>>()});
     let text = format!("destroyed pool {}", pool.url());
-    Ok(Answer::new(response, text).with_trouble(left(&pool, &destroyed)))
+    Ok(Answer::confirmation(response, text).with_trouble(left(&pool, &destroyed)))
 }
 
 /// Refuses a pool that is in use: the first node counts the clients that have a container open. `remedy` ends the error.

@@ -251,6 +251,14 @@ fn a_library_that_is_not_there_is_named() {
 }
 
 #[test]
+fn quiet_creation_and_destruction_print_nothing() {
+    let nodes = Nodes::new();
+    let made = nodes.site.ok(&create(&["--launcher", "local", "--nodes", "1", "-q"]));
+    let destroyed = nodes.site.ok(&["pool", "destroy", "tank", "-q"]);
+    assert_eq!((made, destroyed), (String::new(), String::new()));
+}
+
+#[test]
 fn tls_over_the_fabric_is_refused() {
     let nodes = Nodes::new();
     let both = ["--launcher", "local", "--transport", "fabric", "--tls"];
