@@ -48,7 +48,7 @@ impl Node {
         self.child_with(name, inode, None)
     }
 
-    /// The node of an entry that this process created, with the lease that it acquired on the object before.
+    /// The node of an entry of this directory, with the lease on its object if this process has one already.
     pub(crate) fn child_with(
         &self,
         name: &[u8],

@@ -36,8 +36,9 @@ pub enum Parent {
 }
 
 impl Dfs {
-    /// The node that a path names, relative to `base`. `..` is the parent directory; that of the root is the root. Its
-    /// inode is current, unless the path ends at `base` or above it: then it is the inode of that node.
+    /// Resolves a path, relative to `base`, to a node. `..` is the parent directory, and the parent of the root is the
+    /// root. The node has its current inode, with one exception: if the path ends at `base` or at a directory above it
+    /// other than the root, the node has the inode that was read when it was looked up.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], also for a symbolic link that leads out of the file system;

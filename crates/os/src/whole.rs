@@ -38,7 +38,8 @@ enum State {
 }
 
 impl Draft {
-    /// Begins the file `path`, empty, with `mode` less the umask unless it exists. A symbolic link is not followed.
+    /// Begins an empty draft of the file `path`. A new file gets `mode` less the umask. An existing file that cannot be
+    /// replaced is truncated and written in place. A symbolic link is not followed.
     ///
     /// # Errors
     /// Errors of the file system; `ELOOP` for a symbolic link.

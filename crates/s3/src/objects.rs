@@ -273,7 +273,7 @@ impl Service {
         }
     }
 
-    /// The same, and its content; `None` for a directory.
+    /// Opens the object of a key: its metadata and its content. A directory has no content.
     fn open(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<(Head, Option<Content>)> {
         let bucket = match self.opened(bucket)? {
             Opened::Files(bucket) => bucket,

@@ -67,7 +67,7 @@ fn has_integers(kv: &Kv) -> bool {
     kv.oid().object_type() == Some(ObjectType::KvInteger)
 }
 
-/// The key of a Key-Value that is written so.
+/// The stored form of a key of a Key-Value, from its form in S3; `None` if it is not such a form.
 fn dkey(kv: &Kv, name: &str) -> Option<Vec<u8>> {
     if !has_integers(kv) {
         return Some(name.into());
@@ -146,7 +146,7 @@ impl Plain {
         self.find(&named)?.ok_or_else(|| no_such(key))
     }
 
-    /// The same, and its content.
+    /// Opens the object of a key: its metadata and its content.
     ///
     /// # Errors
     /// `NoSuchKey`; errors of the store.
@@ -196,7 +196,7 @@ impl Plain {
 
     fn cells(&self, oid: ObjectId) -> Result<Option<Cells>> {
         match self.0.open_array(oid, Access::Latest).wait() {
-            // The latter if it was not made as an Array.
+            // `NoPermission` if the object was not created as an Array.
             Err(error)
                 if [ErrorKind::NotFound, ErrorKind::NoPermission].contains(&error.kind()) =>
             {
@@ -206,6 +206,8 @@ impl Plain {
         }
     }
 
+    /// Calls `look` with a Key-Value and the stored form of its key `name`. Returns `None` if no key can have this
+    /// name.
     fn value<T>(
         &self,
         oid: ObjectId,

@@ -1,5 +1,5 @@
-//! Signatures with a region or a date that `s3s` cannot read: they are verified here, and made again with those that it
-//! can.
+//! Signatures with a region or a date that `s3s` cannot read. They are verified here, and the request is signed again
+//! with a region and a date that `s3s` can read.
 use crate::front::decoded;
 use crate::keys::Keys;
 use crate::query::Query;
@@ -223,6 +223,7 @@ fn canonical(
     Some([method.as_str(), &path, &pairs.join("&"), &lines, &names.join(";"), content].join("\n"))
 }
 
+/// The value of a header as the canonical request has it: without surrounding white space, and with single blanks.
 fn trimmed(value: &HeaderValue) -> Option<String> {
     let text = std::str::from_utf8(value.as_bytes()).ok()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))

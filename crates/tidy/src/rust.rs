@@ -90,7 +90,8 @@ fn covers(ranges: &[RangeInclusive<usize>], line: usize) -> bool {
     ranges.iter().any(|range| range.contains(&line))
 }
 
-/// Includes the content of macros, which the syntax tree does not parse.
+/// Appends the tokens of a stream and of all groups in it, in the order of the source. The content of macros, which the
+/// syntax tree does not parse, is included.
 fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
     for tree in stream {
         let line = tree.span().start().line;

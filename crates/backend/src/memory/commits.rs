@@ -164,6 +164,7 @@ impl PoolState {
         Ok(())
     }
 
+    /// State of a commit that this node coordinates. With `decide`, an undecided commit is aborted.
     pub(super) fn outcome(&mut self, commit: Commit, decide: bool) -> Result<Outcome> {
         commit.check(self.commits.part)?;
         commit.check_decided_by(self.commits.part)?;

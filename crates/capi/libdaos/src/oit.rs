@@ -65,7 +65,7 @@ async fn check_epoch(container: &Container, epoch: Epoch) -> Result<()> {
     }
 }
 
-/// Makes a table that was destroyed exist again, without marks.
+/// Creates a destroyed table again, without marks.
 pub(crate) async fn create(container: &Container, epoch: Epoch) -> Result<()> {
     check_epoch(container, epoch).await?;
     let object = marks(container, epoch);

@@ -132,7 +132,7 @@ pub extern "C" fn daos_cont_destroy_snap(coh: Handle, epr: EpochRange, ev: Ptr<E
     })
 }
 
-/// Creates the table of the objects of a snapshot again. That of a new snapshot exists.
+/// Creates the object table of a snapshot again after it was destroyed. A new snapshot has a table from the start.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_snap_oit_create(
     coh: Handle,

@@ -1,6 +1,6 @@
-//! Rules of DAOS that Esker does not have, for tests. Once [`esker_libdaos_be_strict`] is called, as by a `daos:` pool if the
-//! environment has `ESKER_DAOS_STRICT=1`, this library refuses what DAOS refuses, so that it can stand in for DAOS's own.
-//! docs/internals/daos.md has each rule with its place in DAOS.
+//! Rules of DAOS that Esker does not have, for tests. They apply once [`esker_libdaos_be_strict`] was called. A `daos:`
+//! pool calls it if the environment has `ESKER_DAOS_STRICT=1`. Then this library refuses what DAOS refuses, and can
+//! stand in for DAOS's own. docs/internals/daos.md lists each rule with its place in the source of DAOS.
 pub(crate) mod akeys;
 
 use crate::code::{Code, Result};
@@ -182,8 +182,9 @@ pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Re
     }
 }
 
-/// The epoch of the last change of an object. DAOS tells the latest, also to one who reads a snapshot that has the object.
-/// DAOS's library ends the program when a transaction commits that has asked for it.
+/// Epoch of the last change of an object. DAOS returns the epoch of the latest change even to a reader of an older
+/// snapshot. In a transaction that is not of a snapshot, the call is refused: in DAOS, its commit would end the
+/// program.
 pub(crate) async fn epoch(object: &Object, access: Access<'_>) -> Result<Epoch> {
     let is_harmful = || matches!(access, Access::Tx(tx) if tx.is_open() && tx.epoch().is_none());
     rule(|| !is_harmful(), Code::INVAL)?;

@@ -124,7 +124,7 @@ functions! {
         fn root() -> Result<Node>;
         /// The node that a path names, relative to `base`.
         fn resolve(base: &Node, path: &[u8], follow: Follow) -> Result<Node>;
-        /// The same, or the target of a path that leaves the file system.
+        /// The node that a path names, or the host path to which it leaves the file system.
         fn resolve_step(base: &Node, path: &[u8], follow: Follow) -> Result<Resolved<Node>>;
         /// The attributes of the node that a path names.
         fn attr_step(base: &Node, path: &[u8], follow: Follow) -> Result<Resolved<Attr>>;

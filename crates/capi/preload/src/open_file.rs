@@ -99,8 +99,8 @@ impl OpenFile {
         left
     }
 
-    /// Drops the content. A child that never used a file of its parent only forgets it: the parent stores the pending
-    /// times.
+    /// Drops the content. If this process is a forked child that has not used the file, the content is leaked, not
+    /// closed: closing it would store pending times, which the parent does.
     fn drop_content(&self) {
         if self.leased().is_none() {
             std::mem::forget(self.content.load_full());

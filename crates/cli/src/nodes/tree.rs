@@ -35,8 +35,8 @@ impl Tree {
         Self(branches.collect())
     }
 
-    /// Runs one launcher that starts a starter on each node. Its standard error is written to `log`, since it outlives
-    /// this process.
+    /// Runs one launcher that starts a starter on each node. The launcher outlives this process, so its standard error
+    /// is written to `log`.
     pub(crate) fn by_launcher(
         launcher: Command,
         log: &Path,

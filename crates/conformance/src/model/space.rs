@@ -1,4 +1,4 @@
-//! The key space of random operations: few objects and few keys, so that operations often meet.
+//! The key space of random operations: few objects and few keys, so that operations often hit the same key.
 use esker_backend::Capabilities;
 use esker_testing::Random;
 use esker_types::{Extent, KeyKind, ObjectClass, ObjectId, ObjectType};
@@ -22,11 +22,13 @@ const TYPES: [ObjectType; 6] = [
 #[derive(Clone)]
 pub(super) struct Space {
     pub(super) oids: Vec<ObjectId>,
-    /// An akey that was removed keeps its kind of value, and does not exist in reads of the other kind.
+    /// True if the backend remembers whether a removed akey had a single value or an array. Reads of the other kind
+    /// then find nothing.
     pub(super) lasting_kinds: bool,
 }
 
 impl Space {
+    /// Objects of all types and classes that a backend with these capabilities accepts.
     pub(super) fn new(able: Capabilities) -> Self {
         let classes = [ObjectClass::S1, ObjectClass::SX];
         let fitted = classes.map(|class| class.fit(able.targets, able.domains));

@@ -182,7 +182,7 @@ mod tests {
         message
     }
 
-    /// The same, ended after `bytes`.
+    /// The message, extended to a length of `bytes` with the end section.
     fn whole(mut message: Vec<u8>, bytes: usize) -> Vec<u8> {
         message.resize(bytes - 4, 0);
         message.extend(END);

@@ -75,7 +75,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Reads into a used buffer, because fresh memory would cost as much as reading into it.
+    /// Reads the fields into `bytes`, the buffer of an earlier run. To allocate new memory would cost as much as the
+    /// read.
     fn read(fields: &'a [Field], mut bytes: Vec<u8>) -> Self {
         if let Err(error) = memory::resize(&mut bytes, bytes_of(fields) as usize) {
             return Self { fields, bytes: Vec::new(), error: Some(error) };

@@ -109,6 +109,8 @@ pub(super) fn append(extents: &mut Vec<Extent>, start: u64, bytes: u64) {
     }
 }
 
+/// Reads the elements of a group of chunks, several chunks at a time. A chunk with ranges is read directly into these
+/// ranges of `target`, the caller's memory; another one is read into its buffer.
 fn read_group(
     array: &Array,
     group: &mut [Load],
