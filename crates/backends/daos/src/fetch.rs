@@ -204,7 +204,7 @@ impl Reader<'_> {
             indices(wants, |want| !foreign(want) && is_it(want))
         };
         let (sizes, others) = (of(true, false), of(false, false));
-        // A fetch of single values and of records together has not come back right.
+        // DAOS returned wrong results for a fetch of both single values and records.
         let plain = [of(true, true), of(false, true)];
         for several in &plain {
             for index in self.read_plain(dkey, cond, wants, several, &mut all).await? {
