@@ -30,7 +30,7 @@ pub(super) struct Shared {
 /// A container that this process has opened or listed.
 pub(super) struct Known {
     pub(super) id: ContainerId,
-    /// Checksum and time of creation, once it was opened.
+    /// Checksum and time of creation; unset until it was opened.
     pub(super) about: ForkLock<Option<(Checksum, Epoch)>>,
     pub(super) numbers: Numbers,
     pub(super) leases: Leases,
@@ -60,7 +60,7 @@ impl Daos {
 }
 
 impl Shared {
-    /// A connection that may write, for what DAOS counts as writing although the user only reads.
+    /// A connection for writing, for reads by the user that require writes to DAOS.
     pub(super) async fn writable(&self) -> Result<Connection> {
         let (name, system) = (self.url.pool.as_str(), self.url.system.as_deref());
         match self.mode {
@@ -71,7 +71,8 @@ impl Shared {
         }
     }
 
-    /// Refuses to write by way of a pool that was opened for reading: DAOS opens its containers for writing all the same.
+    /// Refuses writes through a pool that was opened for reading. DAOS would open its containers for writing
+    /// nevertheless.
     ///
     /// # Errors
     /// `NoPermission`.
@@ -83,7 +84,7 @@ impl Shared {
         Err(Error::new(ErrorKind::NoPermission, message))
     }
 
-    /// The state of the pool. DAOS counts space per medium, so each target is shown with its share of all.
+    /// The state of the pool. DAOS reports space per medium only, so each target is shown with an equal share.
     pub(super) async fn info(&self) -> Result<PoolInfo> {
         let state = self.connection.query().await?;
         let share = |bytes: u64| bytes / u64::from(self.targets);
@@ -117,8 +118,8 @@ impl Shared {
         side_by_side(each.collect(), JOIN_MAX).await
     }
 
-    /// Description of a container in a listing. Its checksum and its time of creation are read once. They stay unknown if
-    /// the container cannot be opened: this user may not open it, or another has opened it for exclusive use.
+    /// Description of a container in a listing. Its checksum and its time of creation are read once. They stay unknown
+    /// if the container cannot be opened, because this user has no permission or another client uses it exclusively.
     async fn described(&self, listed: &Listed) -> ContainerInfo {
         let known = self.note(listed.uuid);
         let about = *known.about.lock();
@@ -147,7 +148,7 @@ impl Shared {
     }
 }
 
-/// When a container was created. DAOS does not tell: zero for one that Esker did not create.
+/// Creation time of a container. DAOS does not record it, so it is zero for a container that Esker did not create.
 pub(super) async fn created(container: &Container) -> Result<Epoch> {
     let stored = container.attributes().get(CREATED).await?;
     let number = stored.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
@@ -168,7 +169,8 @@ pub(super) fn checksum_number(checksum: Checksum) -> u64 {
     }
 }
 
-/// The checksum with a number. Others of DAOS's are at least as strong as the default.
+/// The checksum with a number. All other checksums of DAOS are at least as strong as the default, which stands for
+/// them.
 pub(super) fn checksum_of(number: u64) -> Checksum {
     match number {
         OFF => Checksum::Off,

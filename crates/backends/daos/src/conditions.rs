@@ -1,4 +1,5 @@
-//! Conditions of the writes of a change, checked in its transaction: each depends on what is stored and on the writes before.
+//! Conditions of the writes of a change, checked in its transaction. Each depends on the stored state and on the
+//! earlier writes of the change.
 use super::listing::Survivors;
 use super::net::{NetAkey, NetDkey, NetObject};
 use super::read::Reader;
@@ -7,7 +8,7 @@ use esker_types::ops::{Cond, Update, WriteOp};
 use esker_types::{Error, ErrorKind, FLAT_AKEY, Result};
 use std::collections::BTreeSet;
 
-/// The effect on an object of the writes before; `None` if there is none.
+/// The effect of the earlier writes on an object; `None` if there is none.
 type Before<'a> = Option<&'a NetObject<'a>>;
 
 impl Reader<'_> {
@@ -81,7 +82,7 @@ impl Reader<'_> {
         }
     }
 
-    /// True if one of the stored akeys of a dkey stays.
+    /// True if the change leaves one of the stored akeys of a dkey.
     async fn has_akeys_after(
         &self,
         before: Before<'_>,
@@ -110,7 +111,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The state of an akey after the writes before.
+    /// The state of an akey after the earlier writes.
     pub(super) async fn left(
         &self,
         dkey: &[u8],

@@ -56,7 +56,7 @@ impl Opened {
         Ok(Self { pool, known, container, writable, snapshots, listing, objects, info })
     }
 
-    /// A reader of an object. A snapshot that does not exist any more is not found.
+    /// A reader of an object. Fails with `NotFound` if the snapshot does not exist any more.
     async fn reader<'a>(&'a self, oid: ObjectId, at: ReadAt<'a>) -> Result<Reader<'a>> {
         self.known.check_alive()?;
         let tx = self.view(at.view).await?;

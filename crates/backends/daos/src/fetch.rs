@@ -1,5 +1,5 @@
-//! Reading akeys. What fits is read by one call of DAOS. What may not fit, or has extents that DAOS does not take as they
-//! are, is looked up first: then just what is there is read.
+//! Reading akeys. Values that fit their buffers are read by one call of DAOS. If a value may not fit, or if DAOS does
+//! not accept the extents, the existing size or extents are looked up first, and only these are read.
 use super::RECORDS_END;
 use super::proof::{Digest, Read};
 use super::read::Reader;
@@ -19,7 +19,7 @@ pub(super) struct Want {
     /// `None` for a single value.
     pub(super) extents: Option<Vec<Extent>>,
     pub(super) record_size: u64,
-    /// Bytes that there is room for; `None` asks for sizes only.
+    /// Size of the buffer; `None` to read the size only.
     pub(super) room: Option<u64>,
     pub(super) want_filled: bool,
     pub(super) cond: Cond,
@@ -59,7 +59,8 @@ impl Want {
         self.extents.iter().flatten().copied().filter(|extent| !extent.is_empty())
     }
 
-    /// True if one call of DAOS can read it: there is room, and extents are as DAOS takes them.
+    /// True if one call of DAOS can read it: as far as is known, the buffer is large enough, and DAOS accepts the
+    /// extents.
     fn is_plain(&self) -> bool {
         let room = self.room.unwrap_or(0);
         let Some(extents) = &self.extents else { return room > 0 };
@@ -80,20 +81,20 @@ impl Want {
         AkeyFetch { akey, extents, record_size, room: room as usize, cond }
     }
 
-    /// The same for the size only.
+    /// The request to DAOS for the size only.
     fn ask_size(&self) -> AkeyFetch {
         AkeyFetch { room: 0, ..self.ask() }
     }
 }
 
-/// True if extents do not overlap and are numbered as DAOS numbers records.
+/// True if extents do not overlap and all indexes are below the limit of DAOS.
 pub(super) fn are_apart(mut extents: Vec<Extent>) -> bool {
     extents.sort_unstable();
     let last = extents.last().map_or(0, |extent| extent.end());
     last <= RECORDS_END && extents.windows(2).all(|pair| pair[0].end() <= pair[1].start)
 }
 
-/// Records that were found in what was fetched.
+/// Found records of a fetch.
 struct Piece {
     part: Extent,
     /// Offsets of the records in the fetched bytes.
@@ -123,7 +124,7 @@ impl Got {
         Self { size, data, pieces, ..Self::default() }
     }
 
-    /// The records of a plain fetch: its bytes are where those of the sink are.
+    /// The records of a plain fetch, whose bytes have the same offsets as in the sink.
     fn records(want: &Want, fetched: Fetched) -> Self {
         let found = pieces(want.extents(), &fetched);
         let filled = found.iter().map(|found| found.part).collect();
@@ -132,7 +133,7 @@ impl Got {
         Self { size, filled, data: fetched.data, pieces, error: None }
     }
 
-    /// Adds records, each to be put where `place` says.
+    /// Adds records, each at the offset in the sink that `place` returns.
     fn add(&mut self, parts: &[Extent], fetched: &Fetched, place: impl Fn(u64) -> u64) {
         let before = self.data.len();
         for Piece { part, bytes } in pieces(parts.iter().copied(), fetched) {
@@ -143,13 +144,13 @@ impl Got {
         self.data.extend_from_slice(&fetched.data);
     }
 
-    /// Pieces of bytes, and where in the sink they go.
+    /// Pieces of bytes, with their offsets in the sink.
     pub(super) fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let piece = |bytes: &Range<usize>| self.data.get(bytes.clone()).unwrap_or_default();
         self.pieces.iter().map(move |(at, bytes)| (*at, piece(bytes)))
     }
 
-    /// Hands over what was found.
+    /// Copies the result to the sink.
     fn fill(self, request_filled: bool, reply: &mut FetchReply<'_>) -> Result<()> {
         reply.size = self.size;
         for (at, bytes) in self.pieces() {
@@ -191,8 +192,8 @@ impl Reader<'_> {
         filled.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Reads what is wanted. Fails with `NotFound` if a condition does not hold; a value that does not fit is an error of
-    /// its akey.
+    /// Reads the requested akeys. Fails with `NotFound` if a condition does not hold. If a value does not fit, only its
+    /// akey has an error.
     pub(super) async fn read(&self, dkey: &[u8], cond: Cond, wants: &[Want]) -> Result<Vec<Got>> {
         let mut all: Vec<_> = wants.iter().map(|_| Got::default()).collect();
         let foreign = |want: &Want| is_foreign(self.oid, &want.akey);
@@ -226,7 +227,7 @@ impl Reader<'_> {
         Ok(all)
     }
 
-    /// Reads what fits by one call. Returns what turned out to need another way.
+    /// Reads the values that fit, by one call. Returns the indexes of the akeys that must be read in another way.
     async fn read_plain(
         &self,
         dkey: &[u8],
@@ -282,7 +283,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an akey that has another size than was thought.
+    /// Reads an akey whose size differs from the expected size.
     async fn read_one(&self, dkey: &[u8], want: &Want) -> Result<Got> {
         if want.extents.is_some() {
             return self.read_listed(dkey, want).await;
@@ -307,7 +308,7 @@ impl Reader<'_> {
         Err(contended())
     }
 
-    /// Reads records that are looked up first.
+    /// Looks up the existing records, then reads them.
     async fn read_listed(&self, dkey: &[u8], want: &Want) -> Result<Got> {
         let only_size = want.room.is_none() && !want.want_filled;
         let key = (dkey, want.akey.as_slice());
@@ -326,8 +327,8 @@ impl Reader<'_> {
         Ok(got)
     }
 
-    /// Reads the parts of an extent that exist; the extent begins at byte `at` of the sink. Returns an error beside others
-    /// if they do not fit.
+    /// Reads the parts of an extent that exist; the extent begins at byte `at` of the sink. If they do not fit, returns
+    /// an error for this akey only.
     async fn read_parts(
         &self,
         dkey: &[u8],

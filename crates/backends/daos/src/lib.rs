@@ -1,9 +1,9 @@
-//! Pools of a genuine DAOS system, for users who have one. DAOS provides distribution, replication, erasure coding,
-//! snapshots and transactions; Esker's objects are its objects, with the same ids, classes, keys and extents, so that
-//! programs written for DAOS see what Esker writes, and the other way round.
+//! Pools of a genuine DAOS system. DAOS provides distribution, replication, erasure coding, snapshots and transactions;
+//! Esker's objects are stored as DAOS objects with the same ids, classes, keys and extents. So programs written for
+//! DAOS can read the data that Esker writes, and the reverse.
 //!
-//! docs/decisions/0050-daos-backend.md maps the operations of the backend traits to functions of DAOS, and names those without
-//! a counterpart.
+//! docs/decisions/0050-daos-backend.md maps the operations of the backend traits to functions of DAOS, and lists the
+//! operations without a counterpart.
 #![deny(unsafe_code)]
 
 mod backend;
@@ -35,7 +35,7 @@ use esker_types::{ErrorKind, Result};
 /// Operations that one request makes at a time.
 const JOIN_MAX: usize = 64;
 
-/// Records of an array are numbered below this: the highest bit of an index is DAOS's.
+/// Upper bound of record indexes of an array: DAOS uses the highest bit itself.
 const RECORDS_END: u64 = 1 << 63;
 
 /// A reply that waits for the system.

@@ -1,5 +1,5 @@
-//! Listings of keys and extents. DAOS lists keys in an order of its own and continues only where it has stopped itself; so
-//! a listing is read as a whole, sorted, and handed out page by page.
+//! Listings of keys and extents. DAOS lists keys in an order of its own, and can continue a listing only from an anchor
+//! of its own. So a listing is read as a whole, sorted, and returned page by page.
 use super::net::without;
 use super::or_empty;
 use super::proof::{Digest, Read};
@@ -23,7 +23,7 @@ type Sorted = Arc<Vec<Vec<u8>>>;
 /// The subject of a listing: an object, one of its dkeys if akeys were listed, and a state.
 type Listed = (ObjectId, Option<Vec<u8>>, View);
 
-/// The most recent listing of a container that has not come to its end: the next page continues it.
+/// The most recent unfinished listing of a container. A call for the next page continues it.
 #[derive(Default)]
 pub(super) struct Recent(ForkLock<Option<(Listed, Sorted)>>);
 
@@ -33,7 +33,7 @@ impl Recent {
         recent.as_ref().filter(|(of, _)| of == listed).map(|(_, keys)| Arc::clone(keys))
     }
 
-    /// Keeps a listing that goes on, and forgets one that does not.
+    /// Stores a listing that has more pages, and drops a finished one.
     fn keep(&self, listed: Listed, keys: Sorted, anchor: &Anchor) {
         let mut recent = self.0.lock();
         match anchor {
@@ -44,12 +44,12 @@ impl Recent {
     }
 }
 
-/// The stored records of an akey that a punch leaves.
+/// State of an akey after a punch of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Survivors {
     /// The akey does not exist.
     Absent,
-    /// It exists, and no record is left: it may have a single value.
+    /// The akey exists without records. It may have a single value.
     None,
     Some,
 }
@@ -88,8 +88,8 @@ impl Reader<'_> {
         or_empty(self.object.keys(self.tx(), Some(dkey), false, DAOS_LISTING_BYTES_MAX).await)
     }
 
-    /// True if a flat object has a dkey. Its akeys are not listed: DAOS does not store their names, and its engine ends
-    /// if a transaction that has listed them commits.
+    /// True if a flat object has a dkey. Its akeys are not listed: DAOS does not store their names, and the engine of
+    /// DAOS crashes if a transaction that has listed them commits.
     async fn has_flat(&self, dkey: &[u8]) -> Result<bool> {
         let is_kv = self.oid.object_type().is_some_and(ObjectType::is_kv);
         let has_records = !is_kv && dkey != [0; 8];
@@ -196,8 +196,8 @@ impl Reader<'_> {
         Ok(page)
     }
 
-    /// All extents of an array; a single value has none. For that of a flat object DAOS answers as if the container were not
-    /// open.
+    /// All extents of an array. A single value has none. For a single value of a flat object, DAOS returns the code for
+    /// a container that is not open, which is ignored here.
     pub(super) async fn all_extents(
         &self,
         (dkey, akey): (&[u8], &[u8]),
@@ -213,7 +213,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The stored records that are left without those of `punched`. Extents are listed until one is found.
+    /// State of the akey after a punch of `punched`. Extents are listed until a remaining record is found.
     pub(super) async fn survivors(
         &self,
         (dkey, akey): (&[u8], &[u8]),

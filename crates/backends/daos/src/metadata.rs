@@ -1,4 +1,5 @@
-//! Metadata as attributes of DAOS. What DAOS keeps as a property of a file system, its tools see there as well.
+//! Metadata, stored as attributes of DAOS. Properties of a file system that DAOS has as properties of the container are
+//! stored there as well, so that DAOS tools see them.
 use super::names::{shown_name, shown_value, stored_name, stored_value};
 use crate::binding::{Attributes, Container, Opened};
 use esker_backend::MetadataChanges;
@@ -13,7 +14,7 @@ pub(super) async fn get(attributes: &Attributes, name: &str) -> Result<Option<Ve
     Ok(attributes.get(&stored_name(name)).await?.map(shown_value))
 }
 
-/// Sets what is to be set, together, and then removes what is to be removed, together.
+/// Sets all new values in one call, then removes all names to be removed in another.
 pub(super) async fn set(attributes: &Attributes, changes: &MetadataChanges<'_>) -> Result<()> {
     let (mut values, mut removed) = (Vec::new(), Vec::new());
     for (name, value) in changes {
@@ -35,7 +36,7 @@ pub(super) async fn list(attributes: &Attributes, prefix: &str) -> Result<Vec<St
     Ok(names)
 }
 
-/// The value of a name that a container has as a property of DAOS, made by a tool of DAOS.
+/// The value of a name from the properties of a container that a DAOS tool created.
 pub(super) fn property(opened: &Opened, name: &str) -> Option<Vec<u8>> {
     match name {
         LAYOUT if opened.layout != 0 => Some(opened.layout.to_le_bytes().to_vec()),
@@ -55,8 +56,8 @@ pub(super) fn layout<'v>(value: impl Fn(&str) -> Option<&'v [u8]>) -> Option<(u6
     kind.zip(value(ROOTS).and_then(|bytes| bytes.try_into().ok()))
 }
 
-/// Lets tools of DAOS know a file system that is being made. Where DAOS fixes this when a container is created, only Esker
-/// knows it.
+/// Marks the container as a file system in its DAOS properties, for DAOS tools. If DAOS allows that only at the
+/// creation of a container, it is not marked, and only Esker recognises the file system.
 pub(super) async fn tell_layout(
     container: &Container,
     changes: &MetadataChanges<'_>,

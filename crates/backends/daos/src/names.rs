@@ -3,17 +3,18 @@ use esker_types::{Epoch, Error, ErrorKind, Result, Uuid};
 
 /// The label of a container without one, as DAOS lists it.
 const NO_LABEL: &str = "container_label_not_set";
-/// Labels of containers whose label was taken away: DAOS can change labels, but not remove them.
+/// Beginning of the labels that replace removed labels: DAOS can change labels, but not remove them.
 const UNNAMED: &str = "esker.unnamed.";
 
-/// Names of Esker but for attributes of users.
+/// Prefix of names of Esker, except user attributes.
 const OTHER: &str = "esker.";
 /// Attributes of the backend itself.
 const OWN: &str = "esker:";
 /// Attributes of users, as the backend trait names them.
 const USER: &str = "attr:";
 
-/// Precedes a value that is empty, which DAOS does not store, or that begins like this.
+/// Prefix of a stored value that is empty, since DAOS does not store empty values, or that itself begins with this
+/// prefix.
 const MARK: &[u8] = b"\0esker\0";
 
 /// The attribute with the time at which a container was created.
@@ -48,7 +49,7 @@ pub(super) fn stored_name(name: &str) -> String {
     }
 }
 
-/// The name that an attribute holds; `None` for what the backend itself notes.
+/// The name that an attribute stores; `None` for attributes of the backend itself.
 pub(super) fn shown_name(stored: &str) -> Option<String> {
     match stored.strip_prefix(OTHER) {
         Some(name) => Some(name.to_owned()),
@@ -70,7 +71,7 @@ pub(super) fn stored_value(value: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The value that is stored so.
+/// The value in a stored form, the inverse of `stored_value`.
 pub(super) fn shown_value(stored: Vec<u8>) -> Vec<u8> {
     match stored.strip_prefix(MARK) {
         Some(value) => value.to_vec(),

@@ -1,4 +1,5 @@
-//! The objects of a container. DAOS lists those of a snapshot, so one is taken for the listing of the latest state.
+//! The objects of a container. DAOS lists only the objects of snapshots, so a snapshot is taken to list the latest
+//! state.
 use super::JOIN_MAX;
 use super::container::Opened;
 use super::read::Reader;
@@ -13,7 +14,8 @@ use esker_types::ops::{Anchor, ReadAt, View};
 use esker_types::{ErrorKind, ObjectId, ObjectType, Result};
 use std::sync::Arc;
 
-/// The objects that the most recent listing of a handle has found, and of which state, until it comes to its end.
+/// The objects that the most recent listing of a handle has found, with the state that it lists. Dropped at the end of
+/// the listing.
 #[derive(Default)]
 pub(super) struct Recent(ForkLock<Option<(View, Arc<Vec<ObjectId>>)>>);
 
@@ -65,7 +67,7 @@ pub(super) async fn list(
     Ok(page)
 }
 
-/// Which of these objects have a key.
+/// Those of the given objects that have a key.
 async fn existing(
     opened: &Opened,
     oids: &[ObjectId],
@@ -103,12 +105,12 @@ async fn find(opened: &Opened, view: View) -> Result<Vec<ObjectId>> {
     Ok(all)
 }
 
-/// Tables of objects are objects themselves, of DAOS's own.
+/// True for the object tables of DAOS, which are objects themselves.
 fn is_table(oid: ObjectId) -> bool {
     matches!(oid.object_type(), Some(ObjectType::Oit | ObjectType::OitV2))
 }
 
-/// The container, open for writing: making the table of the objects of a snapshot is a write.
+/// The container, open for writing, since DAOS writes the object table of a snapshot when it is created.
 async fn writable(opened: &Opened) -> Result<Container> {
     if opened.writable {
         return Ok(opened.container.clone());

@@ -1,4 +1,4 @@
-//! Numbers for object ids, of which a process claims a block at a time.
+//! Numbers for object ids. A process allocates them in blocks.
 use crate::binding::Container;
 use esker_backend::block::{Block, end_of_claim};
 use esker_os::ForkLock;
@@ -12,7 +12,7 @@ const COUNT_MAX: u64 = 1 << 48;
 pub(super) struct Numbers(ForkLock<Block>);
 
 impl Numbers {
-    /// Reserves numbers that follow each other. Returns the first.
+    /// Reserves consecutive numbers. Returns the first.
     pub(super) async fn allocate(&self, container: &Container, count: u64) -> Result<u64> {
         if let Some(first) = self.0.lock().take(count) {
             return Ok(first);

@@ -1,4 +1,4 @@
-//! The backend trait of pools: containers are DAOS's containers.
+//! The backend trait of pools. Containers are containers of DAOS.
 use super::backend::{Daos, Shared, checksum_number};
 use super::container::Opened;
 use super::names::{CREATED, check_shown, stored_name, stored_value};
@@ -107,8 +107,9 @@ fn text_of(name: ContainerRef<'_>) -> String {
     }
 }
 
-/// Creates a container, and then gives it its metadata. If that fails, it is removed again. One with metadata gets its label
-/// last: of a process that is killed before, no container of this label is left that lacks its metadata.
+/// Creates a container, then sets its metadata. If that fails, the container is removed again. A container with
+/// metadata gets its label last. So if the process is killed in between, there is no container with this label that
+/// lacks its metadata.
 async fn create(pool: &Arc<Shared>, new: &NewContainer<'_>) -> Result<ContainerInfo> {
     if let Some(uuid) = new.uuid {
         let message =

@@ -1,5 +1,5 @@
-//! Proof of what a transaction has read: each read that it made, and a digest of what was found. DAOS tells no versions of
-//! single values; so the commit reads the same again, within the transaction of DAOS that writes, and compares.
+//! Records the reads of a transaction, each with a digest of its result. DAOS does not report versions of single
+//! values. So the commit repeats the reads within the DAOS transaction that writes, and compares the digests.
 use super::container::Opened;
 use super::fetch::{Got, Want};
 use super::read::Reader;
@@ -31,7 +31,7 @@ pub(super) enum Read {
     Epoch,
 }
 
-/// A query in a form that can be kept.
+/// A query in a form that can be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     edge: Edge,
@@ -42,14 +42,14 @@ pub(super) struct Asked {
     want_extent: bool,
 }
 
-/// Whether what was read is still there.
+/// Result of repeating the reads of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     Yes,
     No,
 }
 
-/// Reads again what a token stands for, within `tx`, and compares.
+/// Repeats the reads of a token within `tx`, and compares the results.
 pub(super) async fn holds(opened: &Opened, tx: &Tx, token: &[u8]) -> Result<Holds> {
     let (oid, read, before) = Read::of_token(token).ok_or_else(foreign)?;
     let object = opened.container.object(oid, opened.writable)?;
@@ -136,7 +136,7 @@ impl Read {
         })
     }
 
-    /// Reads again.
+    /// Repeats the read.
     async fn again(&self, reader: &Reader<'_>) -> Result<Digest> {
         match self {
             Self::Fetch { dkey, cond, wants } => {

@@ -1,5 +1,5 @@
-//! The smallest or largest dkey, akey or extent. DAOS answers the usual question, for the end of an array, by itself;
-//! others are answered by listing.
+//! Queries of the smallest or largest dkey, akey or extent. DAOS supports the common query, for the end of an array.
+//! Other queries list the keys.
 use super::or_empty;
 use super::proof::{Digest, Read};
 use super::read::Reader;
@@ -9,7 +9,7 @@ use esker_types::limits::DAOS_LISTING_BYTES_MAX;
 use esker_types::ops::{Edge, KeyFound, KeyQuery};
 use esker_types::{Error, ErrorKind, Extent, KeyKind, Result, decode_key};
 
-/// An akey, and its outermost extent if that is asked for.
+/// An akey, and its first or last extent if that is requested.
 type Below = (Vec<u8>, Option<Extent>);
 
 impl Reader<'_> {
@@ -102,12 +102,12 @@ impl Reader<'_> {
     }
 }
 
-/// True for the query that DAOS answers in the form of the backend trait.
+/// True for a query that DAOS supports in the form of the backend trait.
 fn is_usual(query: &KeyQuery<'_>) -> bool {
     query.dkey.is_none() && query.after.is_none() && query.want_extent && !query.want_akey
 }
 
-/// Keys that are sorted, beginning with the one that is asked for.
+/// The keys, sorted, beginning with the requested end.
 fn from_edge(edge: Edge, mut keys: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     if edge == Edge::Max {
         keys.reverse();

@@ -26,16 +26,17 @@ impl Reader<'_> {
         self.tx.is_some() && self.view == View::Latest
     }
 
-    /// Notes what was read, if somebody wants to prove it later. Snapshots do not change.
+    /// Records a read, if the caller wants to verify it later. Reads of snapshots are not recorded, since snapshots do
+    /// not change.
     pub(super) fn note(&self, read: impl FnOnce() -> Read, digest: impl FnOnce() -> Digest) {
         if let (Some(tokens), View::Latest) = (self.tokens, self.view) {
             tokens.add(&read().to_token(self.oid, digest()));
         }
     }
 
-    /// The epoch of the object's last modification; zero if it has no key, or not the dkey that is asked for: DAOS does not
-    /// tell when that changed. In a snapshot DAOS tells the latest modification of all, so it is at most the epoch of the
-    /// snapshot.
+    /// The epoch of the object's last modification. DAOS does not report it for a single dkey, so a query for a dkey
+    /// returns it as well. Zero if the object has no key, or not this dkey. For a snapshot, DAOS returns the epoch of
+    /// the latest state, which is limited to the epoch of the snapshot.
     pub(super) async fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
         if dkey.is_some() && self.query(KeyQuery { dkey, ..KeyQuery::FIRST_DKEY }).await?.is_none()
         {
@@ -46,9 +47,9 @@ impl Reader<'_> {
         Ok(epoch)
     }
 
-    /// The epoch of the latest change of all keys. It is asked for outside a transaction, because libdaos ends the program
-    /// when a transaction commits that asked for it. The transaction has listed the dkeys before, so a change between
-    /// its epoch and this answer either restarts it or is in the answer.
+    /// The epoch of the latest change of all keys. It is queried outside the transaction: libdaos ends the program when
+    /// a transaction commits that has queried it. The transaction has listed the dkeys before. So a change after the
+    /// epoch of the transaction either restarts the transaction or is included in the result.
     pub(super) async fn latest_epoch(&self) -> Result<Epoch> {
         if !self.exists().await? {
             return Ok(Epoch::default());

@@ -1,5 +1,5 @@
-//! Rules of DAOS that other backends do not have: what it refuses is refused here, by name, before it is asked
-//! (docs/internals/daos.md lists the rules with their places in DAOS).
+//! Rules of DAOS that other backends do not have. Requests that DAOS would refuse are refused here, with an error that
+//! names the rule (docs/internals/daos.md lists the rules with their places in DAOS).
 use esker_types::limits::DAOS_LEXICAL_KEY_MAX;
 use esker_types::ops::{Write, WriteOp};
 use esker_types::{Error, ErrorKind, FLAT_AKEY, ObjectId, ObjectType, Result};

@@ -1,4 +1,4 @@
-//! Snapshots are DAOS's. Their names, which it does not keep, are attributes.
+//! Snapshots of DAOS. DAOS does not store names for them, so their names are attributes of the container.
 use super::container::Opened;
 use super::names;
 use crate::binding::Container;
@@ -7,8 +7,8 @@ use esker_types::info::SnapshotInfo;
 use esker_types::{Epoch, Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
 
-/// How long a list of snapshots counts as up to date: a read of one that another process has destroyed meanwhile may find
-/// nothing.
+/// Time for which a list of snapshots is considered current. Meanwhile, a read of a snapshot that another process has
+/// destroyed may find nothing.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The snapshots of a container, as this handle has last seen them.
@@ -16,7 +16,7 @@ const FRESH: Duration = Duration::from_secs(1);
 pub(super) struct Snapshots(ForkLock<Option<(Instant, Vec<u64>)>>);
 
 impl Snapshots {
-    /// Fails if there is no snapshot at `epoch`: DAOS would read there all the same.
+    /// Fails if there is no snapshot at `epoch`. DAOS would allow reads at that epoch nevertheless.
     pub(super) async fn expect(&self, container: &Container, epoch: Epoch) -> Result<()> {
         let is_known = |seen: &(Instant, Vec<u64>)| {
             seen.0.elapsed() < FRESH && seen.1.binary_search(&epoch.0).is_ok()
@@ -48,7 +48,7 @@ fn missing_error(epoch: Epoch) -> Error {
 /// Name of a snapshot that is taken to list the objects of the latest state.
 const LISTING: &str = "esker: listing of objects";
 
-/// Age at which such a snapshot was left by a process that was killed.
+/// Age from which on such a snapshot is considered a leftover of a killed process.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) async fn create(container: &Container, name: &str) -> Result<Epoch> {
@@ -60,7 +60,7 @@ pub(super) async fn create(container: &Container, name: &str) -> Result<Epoch> {
     Ok(epoch)
 }
 
-/// Takes a snapshot to list objects, and destroys those that killed processes have left.
+/// Takes a snapshot to list objects, and destroys the leftovers of killed processes.
 pub(super) async fn begin_listing(container: &Container) -> Result<Epoch> {
     for snapshot in list(container).await? {
         if is_left(&snapshot, Epoch::now()) {

@@ -1,5 +1,5 @@
-//! Changes. One that concerns a single dkey or object is one call of DAOS; others, and those that depend on what was
-//! read, are transactions of DAOS.
+//! Changes. A change of a single dkey or object is one call of DAOS. Other changes, and changes that depend on reads,
+//! are transactions of DAOS.
 use super::RECORDS_END;
 use super::container::Opened;
 use super::fetch::{are_apart, contended};
@@ -21,7 +21,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Applies a change. DAOS tells the epoch of a transaction; that of a single call is taken from the clock.
+    /// Applies a change. DAOS reports the epoch of a transaction. The epoch of a single call is taken from the clock.
     pub(super) async fn write(&self, change: &Change<'_>) -> Result<Epoch> {
         if change.id.is_some() {
             let message = "a daos: pool does not remember changes: send each once";
@@ -56,7 +56,7 @@ impl Writer<'_> {
         Err(if change.tokens.is_some() { changed() } else { contended() })
     }
 
-    /// The epoch of the commit; `None` if what was read has changed.
+    /// The epoch of the commit; `None` if data that was read has changed.
     async fn try_commit(&self, tx: &Tx, change: &Change<'_>) -> Result<Option<u64>> {
         if let Some(tokens) = change.tokens {
             for token in tokens.map(<[u8]>::to_vec) {
@@ -100,10 +100,11 @@ impl Writer<'_> {
     }
 }
 
-/// True for a write that takes a look first, in the transaction that makes it. The punch of an object that is not there
-/// succeeds, whatever its condition. An akey whose records were all punched stays, so its last punch must remove it; a dkey
-/// may stay whose akeys were all punched. Of conditions on a dkey and on an akey, DAOS checks one at most, and none for no
-/// akey. A flat object has one akey, which goes with its dkey.
+/// True for a write that requires a read first, in the same transaction, for one of these reasons. DAOS punches a
+/// missing object successfully, whatever the condition. An akey without records, or a dkey without akeys, would remain
+/// after the punch of its last content, so it must be punched itself. DAOS checks at most one of the conditions on a
+/// dkey and on an akey, and none if there is no akey. In a flat object, a dkey has only one akey, which is removed with
+/// it.
 fn is_checked_here(write: &Write<'_>) -> bool {
     match write.op {
         WriteOp::PunchObject { cond } => cond.has(Cond::PUNCH),
@@ -164,8 +165,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The updates of an akey, one after the other. An akey of which nothing is left joins those to remove. Records of
-    /// an akey that does not exist are not punched: DAOS would make the akey.
+    /// The updates of an akey, in order. An akey without remaining content is added to the akeys to remove. Records of
+    /// a missing akey are not punched, because DAOS would create the akey.
     async fn updates_of(
         &self,
         dkey: &[u8],
@@ -200,7 +201,7 @@ fn emptied(akey: &[u8]) -> AkeyUpdate {
     AkeyUpdate { akey: akey.to_vec(), content, cond: 0 }
 }
 
-/// Refuses extents that DAOS does not take.
+/// Refuses extents that DAOS does not accept.
 fn check_extents(write: &Write<'_>) -> Result<()> {
     let WriteOp::Update { updates, .. } = write.op else { return Ok(()) };
     let fits = |update: &Update<'_>| match update.value {
@@ -210,7 +211,7 @@ fn check_extents(write: &Write<'_>) -> Result<()> {
     if updates.iter().all(fits) { Ok(()) } else { Err(unfit()) }
 }
 
-/// True for an update that concerns no record.
+/// True for an update without records.
 fn is_nothing(update: &Update<'_>) -> bool {
     match update.value {
         Value::Single(_) => false,
@@ -219,7 +220,7 @@ fn is_nothing(update: &Update<'_>) -> bool {
     }
 }
 
-/// An update as DAOS takes it, without its condition.
+/// An update in the form of DAOS, without its condition.
 fn prepared(update: &Update<'_>) -> AkeyUpdate {
     let content = match update.value {
         Value::Single(data) => Content::Single(data.part(0, data.len()).into_owned()),

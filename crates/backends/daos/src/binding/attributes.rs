@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-/// Bytes that a first call has room for.
+/// Size of the buffer of the first call.
 const ROOM: usize = 4096;
 
 /// `-DER_NONEXIST`: there is no such attribute.
@@ -96,7 +96,7 @@ impl Arguments {
 }
 
 impl Attributes {
-    /// The value of an attribute, `None` if it is not set. An empty one counts as not set: DAOS has none.
+    /// The value of an attribute; `None` if it is not set or empty, since DAOS does not store empty values.
     ///
     /// # Errors
     /// Errors of DAOS.
@@ -146,7 +146,7 @@ impl Attributes {
         self.calls.run_checked(doing, arguments, launch).await.map(drop)
     }
 
-    /// Removes attributes. Those that are not set are no error.
+    /// Removes attributes. Attributes that are not set are ignored.
     ///
     /// # Errors
     /// Errors of DAOS.

@@ -1,4 +1,4 @@
-//! Calls of libdaos that leave the machine: launched with an event, bounded, with a time-out.
+//! Calls of libdaos that use the network: launched with an event, limited in number, with a time-out.
 use crate::binding::failure::{self, Doing, Request};
 use crate::binding::layout::RawHandle;
 use crate::binding::library::{Ev, Functions};
@@ -22,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Name of a thread that makes one call.
 const CALLER: &str = "esker-daos-call";
 
-/// How calls are made: through the system of the process, with a time for each.
+/// Settings of calls: the system of the process, and the time-out of each call.
 #[derive(Clone, Copy)]
 pub(crate) struct Calls {
     system: &'static System,
@@ -30,10 +30,10 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Calls that may take `seconds` each.
+    /// Calls with a time-out of `seconds`.
     ///
     /// # Errors
-    /// The errors of [`system`], which waits that long as well.
+    /// The errors of [`system`], which waits for at most the same time.
     pub(crate) fn new(seconds: Option<u32>) -> Result<Self> {
         let time = Duration::from_secs(seconds.unwrap_or(limits::TIMEOUT_SECONDS).into());
         Ok(Self { system: system(time)?, time })
@@ -43,7 +43,7 @@ impl Calls {
         self.system.functions
     }
 
-    /// Counts a connection as open, or as open no more.
+    /// Counts a connection as open, or as closed.
     pub(crate) fn counts_connection(self, is_open: bool) {
         let count = &self.system.connections;
         match is_open {
@@ -79,7 +79,7 @@ impl Calls {
     /// Runs a call like [`Calls::run`], and turns a negative code into an error.
     ///
     /// # Errors
-    /// That of the code as well.
+    /// Errors of [`Calls::run`], and the error of a negative code.
     pub(crate) async fn run_checked<T: Send + 'static>(
         self,
         doing: Doing<'_>,
@@ -90,10 +90,11 @@ impl Calls {
         failure::check(code, doing).map(|()| owned)
     }
 
-    /// Runs a call like [`Calls::run_checked`], on a thread of its own: it may wait for the agent before it is launched.
+    /// Runs a call like [`Calls::run_checked`], on a thread of its own, because the call may block until the agent
+    /// answers.
     ///
     /// # Errors
-    /// `TimedOut` then as well, with the agent named.
+    /// `TimedOut` if the agent does not answer, with a message that names the agent.
     pub(crate) async fn run_apart<T: Send + 'static>(
         self,
         (request, text): (Request, &str),
@@ -124,7 +125,8 @@ impl Calls {
         }
     }
 
-    /// Launches the end of a handle and does not wait for it. If too much is under way, the handle ends with the process.
+    /// Launches a call that closes a handle, and does not wait for it. If too many operations are in progress, the
+    /// handle stays open until the process ends.
     pub(crate) fn leave(self, handle: RawHandle, end: fn(&Functions) -> End) {
         if check_process().is_err() {
             return;
@@ -185,16 +187,16 @@ impl Calls {
     }
 }
 
-/// Ends a handle.
+/// Closes a handle.
 pub(crate) type End = unsafe extern "C" fn(RawHandle, Ev) -> c_int;
 
 /// `-DER_UNINIT`: the process ends.
 const UNINITIALISED: c_int = -1015;
 
-/// `-DER_BUSY`: the event is under way.
+/// `-DER_BUSY`: the operation of the event is in progress.
 const BUSY: c_int = -1012;
 
-/// Waits for permits; `None` if the alarm goes off before.
+/// Waits for permits; `None` if the alarm expires first.
 async fn acquire(of: &Arc<Semaphore>, count: u32, alarm: &Alarm) -> Option<OwnedSemaphorePermit> {
     let mut asked = pin!(Arc::clone(of).acquire_many_owned(count));
     poll_fn(|context| {

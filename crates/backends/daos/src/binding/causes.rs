@@ -1,6 +1,6 @@
-//! The codes of DAOS with their causes and remedies, as its sources have them: `include/daos_errno.h` has the codes,
-//! `mgmt/cli_mgmt.c` what the agent answers, `container/srv_container.c` what an access control list refuses,
-//! `vos/vos_io.c` and `vos/vos_tree.c` what a write to an object breaks.
+//! The error codes of DAOS with their causes and remedies, from DAOS's source: `include/daos_errno.h` (codes),
+//! `mgmt/cli_mgmt.c` (answers of the agent), `container/srv_container.c` (access control lists), `vos/vos_io.c` and
+//! `vos/vos_tree.c` (rules for writes to objects).
 use crate::binding::failure::Request;
 use esker_types::ErrorKind;
 use std::ffi::c_int;
@@ -13,7 +13,7 @@ pub(crate) struct Row {
     pub(crate) causes: &'static [Cause],
 }
 
-/// The requests that fail so, and for them the cause and what the user can do.
+/// The requests that return the code, with the cause and the remedy.
 pub(crate) type Cause = (&'static [Request], &'static str);
 
 /// All requests.
@@ -34,7 +34,7 @@ const CERTIFICATE: &str =
 const LATER: &str = "the system is busy or elects a new leader: try again";
 const DEVICE: &str = "a device of an engine failed: `dmg storage query list-devices` shows which";
 
-/// The first cause of a code that fits the request counts.
+/// The first row with the code and the request is used.
 pub(crate) static TABLE: &[Row] = {
     use ErrorKind as K;
     use Request::{

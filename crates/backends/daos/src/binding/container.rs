@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// `DAOS_COO_RO_MDSTATS`: opening leaves the times of the container as they are.
 const UNTIMED: u32 = 0x10;
 
-/// Snapshots that a first call of a listing has room for.
+/// Number of snapshots for which the first call of a listing has a buffer.
 const SNAPSHOTS: usize = 64;
 
 /// Mode in which a container is opened.
@@ -26,11 +26,12 @@ const SNAPSHOTS: usize = 64;
 pub enum ContainerMode {
     /// The mode of a user.
     Use(OpenMode),
-    /// Only to look at it.
+    /// Read-only, without a change of the times of the container.
     Look,
 }
 
-/// An open container. It is closed by [`Container::close`], or when the last clone and what was opened in it are dropped.
+/// An open container. It is closed by [`Container::close`], or when its last clone and all objects and transactions in
+/// it are dropped.
 #[derive(Clone)]
 pub struct Container(pub(crate) Arc<ContainerHandle>);
 
@@ -69,11 +70,11 @@ pub struct Opened {
     pub layout: u64,
     /// The ids of the first objects of a file system.
     pub roots: Option<[u8; 64]>,
-    /// Object numbers below this one are handed out, as far as DAOS tells.
+    /// All object numbers below this one are allocated. DAOS may report an older value.
     pub allocated: u64,
     /// Open handles of all clients.
     pub handles: u32,
-    /// When its metadata last changed, as an epoch.
+    /// Epoch of the last change of its metadata.
     pub changed: u64,
 }
 
@@ -122,7 +123,7 @@ impl Container {
         Ok(Self(Arc::new(ContainerHandle { calls, handle, closed, _pool: Arc::clone(pool) })))
     }
 
-    /// Closes it. One that was destroyed meanwhile is closed already.
+    /// Closes it. A container that was destroyed meanwhile is closed already.
     ///
     /// # Errors
     /// Errors of DAOS.
@@ -189,7 +190,7 @@ impl Container {
     /// Declares it a file system with these first objects.
     ///
     /// # Errors
-    /// `NoPermission` where DAOS fixes this when a container is created.
+    /// `NoPermission` if this release of DAOS allows it only at the creation of a container.
     pub async fn set_layout(&self, layout: u64, roots: &[u8; 64]) -> Result<()> {
         self.set(Setting::layout(layout, roots), "setting the layout of a container").await
     }

@@ -1,17 +1,17 @@
-//! Converts codes of libdaos to errors. [`TABLE`] gives for each code, and for the request that it answers, the kind of the
-//! error, its cause and the remedy.
+//! Converts error codes of libdaos to errors. For each code and kind of request, [`TABLE`] has the kind of the error,
+//! its cause and the remedy.
 use crate::binding::causes::{Cause, Row, TABLE};
 use esker_types::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 
-/// Kind of a call of libdaos. The same code has another cause in another call.
+/// Kind of a call of libdaos. The cause of an error code depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Initialises the library, which asks the agent.
+    /// Initialises the library, which sends a request to the agent.
     Start,
     /// Connects to a pool.
     Connect,
-    /// Reads or changes what belongs to a pool.
+    /// Reads or changes properties or attributes of a pool.
     Pool,
     /// Creates a container.
     Create,
@@ -118,7 +118,7 @@ mod tests {
         assert!(message(-9999, Request::Read).contains("D_LOG_FILE"), "an unknown code");
     }
 
-    /// A cause after one of the same code that fits all requests would never be found.
+    /// A row after one with the same code for all requests would never be used.
     #[test]
     fn each_cause_is_found() {
         let all = TABLE.iter().flat_map(|row| row.causes.iter().map(move |cause| (row, cause)));

@@ -8,7 +8,7 @@ use esker_types::{Extent, Result};
 use std::ffi::c_int;
 use std::ptr;
 
-/// Extents found that a first call has room for, beyond those that are asked for.
+/// Number of found extents for which the first call has room, in addition to the number of requested extents.
 const FOUND: usize = 16;
 
 /// A request for an akey.
@@ -16,11 +16,11 @@ const FOUND: usize = 16;
 pub struct AkeyFetch {
     /// The akey.
     pub akey: Vec<u8>,
-    /// Which records of an array; `None` for a single value. Extents are not empty and do not overlap.
+    /// Records of an array to read; `None` for a single value. Extents are not empty and do not overlap.
     pub extents: Option<Vec<Extent>>,
     /// Bytes per record of an array; 0 for any.
     pub record_size: u64,
-    /// Bytes that there is room for.
+    /// Size of the buffer.
     pub room: usize,
     /// `DAOS_COND_AKEY_FETCH` or 0.
     pub cond: u64,
@@ -29,11 +29,11 @@ pub struct AkeyFetch {
 /// The result of a request for an akey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetched {
-    /// Size of the single value, or of a record; 0 if there is nothing.
+    /// Size of the single value, or of a record; 0 if there is no value.
     pub size: u64,
-    /// The bytes: as much as there was room for. What was not found is zeros.
+    /// The bytes that fit into the buffer. Missing records are zeros.
     pub data: Vec<u8>,
-    /// Which records were found.
+    /// Records that were found.
     pub found: Vec<Extent>,
 }
 
@@ -84,7 +84,7 @@ impl Fetching {
         it
     }
 
-    /// Lets the structures of C refer to what the arguments own.
+    /// Sets the pointers of the C structures to the data that the arguments own.
     fn point(&mut self) {
         self.key = RawIov::input(&self.dkey);
         self.iovs = self.data.iter_mut().map(|data| RawIov::room(data)).collect();
@@ -96,7 +96,7 @@ impl Fetching {
             self.iods.iter().zip(&mut self.found).map(|(iod, found)| iom(iod, found)).collect();
     }
 
-    /// True if more was found than there was room to tell.
+    /// True if more extents were found than the list of extents has room for.
     fn is_short(&self) -> bool {
         self.ioms.iter().any(|iom| iom.kind == ARRAY && iom.count > iom.capacity)
     }
@@ -138,11 +138,11 @@ fn iom(iod: &RawIod, found: &mut Vec<RawRecx>) -> RawIom {
 }
 
 impl Object {
-    /// Reads akeys of a dkey. A missing akey is not an error unless a condition (`DAOS_COND_*`) requires it to exist. Returns
-    /// results beside the error: sizes are right even if there was not enough room.
+    /// Reads akeys of a dkey. A missing akey is not an error unless a condition (`DAOS_COND_*`) requires it to exist.
+    /// Returns the results in addition to an error: sizes are right even if the buffer was too small.
     ///
     /// # Errors
-    /// `TimedOut`, `NotSupported` in a forked child. Those of DAOS are returned beside what was found.
+    /// `TimedOut`, `NotSupported` in a forked child. Errors of DAOS are returned together with the results.
     pub async fn fetch(
         &self,
         tx: Option<&Tx>,

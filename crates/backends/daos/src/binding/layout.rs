@@ -120,7 +120,7 @@ pub(crate) struct RawKeyDescription {
     pub(crate) kind: u32,
 }
 
-/// `daos_anchor_t`. What it holds is the library's own, but for its kind.
+/// `daos_anchor_t`. Only the library uses its content, except for its kind.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawAnchor {
@@ -186,7 +186,7 @@ pub(crate) struct RawPoolInfo {
     disabled: u32,
     map_version: u32,
     leader: u32,
-    /// Which parts to fill.
+    /// Requested parts, as bits.
     pub(crate) bits: u64,
     pub(crate) space: RawSpace,
     rebuild: [u64; 7],
@@ -246,7 +246,7 @@ impl RawListed {
     };
 }
 
-/// The value of a property: a number, a text or something else that a pointer leads to.
+/// The value of a property: a number, or a pointer to a text or to other data.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) union RawValue {

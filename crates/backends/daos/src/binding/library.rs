@@ -14,7 +14,7 @@ pub const VARIABLE: &str = "ESKER_LIBDAOS";
 /// Environment variable that allows Esker's own library of this name, if it is `allow`. Meant for tests.
 pub const OWN_VARIABLE: &str = "ESKER_LIBDAOS_OWN";
 
-/// Environment variable that gives Esker's own library the rules of DAOS, if it is `1`. Meant for tests.
+/// Environment variable that switches Esker's own library to the rules of DAOS, if it is `1`. Meant for tests.
 const STRICT_VARIABLE: &str = "ESKER_DAOS_STRICT";
 
 /// Usual names of the library.
@@ -24,8 +24,8 @@ const FILES: [&str; 2] = ["libdaos.so.2", "libdaos.so"];
 const OWN_SYMBOL: &[u8] = b"esker_libdaos_version";
 const STRICT_SYMBOL: &[u8] = b"esker_libdaos_be_strict";
 
-/// Loads the library. Its symbols are visible to nobody else, so that those of another library of the process, Esker's
-/// own for example, stay apart.
+/// Loads the library. Its symbols are local to it, so that they do not conflict with the symbols of another library in
+/// the process, such as Esker's own.
 ///
 /// # Errors
 /// `NotSupported` if it cannot be loaded, or if it is Esker's own; the message says what to do.
@@ -46,7 +46,7 @@ pub(crate) fn load() -> Result<&'static Functions> {
     Ok(Box::leak(Box::new(functions)))
 }
 
-/// Loads libdaos, to find out whether this machine has that of DAOS.
+/// Loads libdaos, to find out whether this machine has DAOS's own.
 ///
 /// # Errors
 /// `NotSupported` if it cannot be loaded, or if it is Esker's own; the message says what to do.
@@ -64,7 +64,7 @@ fn is_own(library: &Library) -> bool {
     unsafe { library.get::<*const c_void>(OWN_SYMBOL) }.is_ok()
 }
 
-/// Gives Esker's own library the rules of DAOS, if the environment says so.
+/// Switches Esker's own library to the rules of DAOS, if the environment requests it.
 fn make_strict(library: &Library) {
     if std::env::var_os(STRICT_VARIABLE).is_some_and(|value| value == "1") {
         // SAFETY: the function of this name takes and returns nothing.
@@ -87,7 +87,7 @@ fn refuse_own(library: &Library, named: Option<&OsString>) -> Result<()> {
     Err(Error::new(ErrorKind::NotSupported, message))
 }
 
-/// The file that the loader has found, as the system lists what the process has mapped.
+/// Path of the file that the loader has found, from the list of mapped files of the process.
 fn loaded_file() -> String {
     let maps = read_to_string("/proc/self/maps").unwrap_or_default();
     let files = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));

@@ -1,6 +1,6 @@
-//! Limits of operations under way in a process.
+//! Limits of operations in progress in a process.
 
-/// Most operations under way; starting another one waits.
+/// Most operations in progress; the start of another one waits.
 pub const OPERATIONS_MAX: usize = 256;
 
 /// Most bytes of the buffers of all of them together.
@@ -15,7 +15,7 @@ pub const END_SECONDS: u64 = 1;
 /// Keys or ids that one call of a listing returns.
 pub(crate) const PAGE: usize = 512;
 
-/// Extents that one call of a listing returns. DAOS takes no more where there is no buffer for keys
+/// Extents that one call of a listing returns. DAOS does not accept more in a call without a buffer for keys
 /// (`KDS_BULK_LIMIT` in `src/object/cli_shard.c`).
 pub(crate) const EXTENTS_PAGE: usize = 128;
 

@@ -1,5 +1,5 @@
-//! Listings: keys of an object, extents of an akey, objects of a snapshot. Each reads all there is, page by page, up to a
-//! limit of the caller.
+//! Listings: keys of an object, extents of an akey, objects of a snapshot. Each reads all entries, page by page, up to
+//! a limit of the caller.
 use crate::binding::container::{Container, ContainerHandle};
 use crate::binding::failure::{self, Request};
 use crate::binding::layout::{
@@ -16,7 +16,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 
-/// Room for one key after which no more is tried.
+/// Largest buffer that is tried for one key.
 const KEY_ROOM_MAX: usize = 4 * KEY_MAX;
 
 /// Keys of an object, in the order of DAOS.
@@ -25,11 +25,11 @@ pub type Keys = Vec<Vec<u8>>;
 /// An extent of an array, as DAOS stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedExtent {
-    /// Which records.
+    /// Range of records.
     pub extent: Extent,
     /// Bytes per record.
     pub record_size: u64,
-    /// When they were written; 0 if DAOS does not tell.
+    /// Epoch at which they were written; 0 if DAOS does not report it.
     pub epoch: u64,
 }
 
@@ -276,7 +276,8 @@ impl Object {
 }
 
 impl Container {
-    /// All objects that a snapshot has. The container must be open for writing: their table may have to be made first.
+    /// All objects of a snapshot. The container must be open for writing, since the table of the objects may have to be
+    /// created first.
     ///
     /// # Errors
     /// `Overflow` if their ids take more than `most` bytes; `NoPermission`; errors of DAOS.

@@ -58,11 +58,11 @@ impl Container {
 pub enum Content {
     /// A single value.
     Single(Vec<u8>),
-    /// Records of an array, those of all extents one after the other. Extents are not empty and do not overlap.
+    /// Records of an array: the bytes of all extents, concatenated. Extents are not empty and do not overlap.
     Array {
         /// Bytes per record.
         record_size: u64,
-        /// Which records.
+        /// Records to write.
         extents: Vec<Extent>,
         /// Bytes of the records.
         data: Vec<u8>,
@@ -106,7 +106,7 @@ impl AkeyUpdate {
     }
 }
 
-/// Flags for conditions on akeys: those of all of them, or those that come with each.
+/// Flags for conditions on akeys: the condition that all akeys share, or `DAOS_COND_PER_AKEY`.
 pub(crate) fn flags_of(cond: u64, akeys: &[u64]) -> u64 {
     match akeys {
         [first, rest @ ..] if rest.iter().all(|other| other == first) => cond | first,

@@ -15,7 +15,7 @@ use std::ffi::{CString, c_int, c_uint};
 use std::ptr;
 use std::sync::Arc;
 
-/// Containers that a first call of a listing has room for.
+/// Number of containers for which the first call of a listing has a buffer.
 const LISTED: usize = 64;
 
 /// A connection to a pool. It ends when the last clone and the last container are dropped.
@@ -67,7 +67,7 @@ pub struct Listed {
     pub label: String,
     /// Open handles of all clients.
     pub handles: u32,
-    /// When its metadata last changed, as an epoch.
+    /// Epoch of the last change of its metadata.
     pub changed: u64,
 }
 
@@ -186,7 +186,8 @@ impl Pool {
         Ok(names.iter().map(|named| listed(named, about(named))).collect())
     }
 
-    /// A list that `fill` fills: with a handle, the room, the entries and an event, which live until the call is done.
+    /// A list that `fill` fills. Its arguments are a handle, the capacity, the entries and an event, which live until
+    /// the call is done.
     async fn list<T: Copy + Send + 'static>(
         &self,
         empty: T,

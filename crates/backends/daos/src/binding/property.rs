@@ -18,7 +18,7 @@ pub struct NewContainer {
     pub label: Option<String>,
     /// Its checksum (`DAOS_PROP_CO_CSUM_*`).
     pub checksum: u64,
-    /// The first number for object ids; 0 for DAOS's own.
+    /// The first number for object ids; 0 for the default of DAOS.
     pub first_oid: u64,
     /// Type of the layout and roots of the file system that it will hold.
     pub layout: Option<(u64, [u8; ROOTS_BYTES])>,
@@ -89,7 +89,7 @@ impl Setting {
     }
 }
 
-/// A list of properties to ask for, which the library fills and frees.
+/// A list of requested properties, which the library fills and frees.
 pub(crate) struct Asked {
     pub(crate) raw: *mut RawProperties,
     functions: &'static Functions,
@@ -121,12 +121,12 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Asks for the label of a pool.
+    /// Requests the label of a pool.
     pub(crate) fn of_pool(functions: &'static Functions) -> Result<Self> {
         Self::new(functions, &[POOL_LABEL])
     }
 
-    /// Asks for what Esker uses of a container.
+    /// Requests the properties of a container that Esker uses.
     pub(crate) fn of_container(functions: &'static Functions) -> Result<Self> {
         Self::new(functions, &[LABEL, CHECKSUM, LAYOUT_TYPE, ROOTS, ALLOCATED])
     }
@@ -141,13 +141,13 @@ impl Asked {
     }
 
     pub(crate) fn number(&self, kind: u32) -> u64 {
-        // SAFETY: the properties that are asked for so have numbers.
+        // SAFETY: all callers request properties whose values are numbers.
         self.value(kind).map_or(0, |value| unsafe { value.number })
     }
 
     /// A label; empty if there is none.
     pub(crate) fn text(&self, kind: u32) -> String {
-        // SAFETY: the properties that are asked for so have texts, or none.
+        // SAFETY: all callers request properties whose values are texts or null.
         let text = self.value(kind).map_or(ptr::null_mut(), |value| unsafe { value.text });
         if text.is_null() {
             return String::new();
@@ -158,9 +158,9 @@ impl Asked {
 
     /// The roots of a file system.
     pub(crate) fn roots(&self) -> Option<[u8; ROOTS_BYTES]> {
-        // SAFETY: this property has a pointer, or none.
+        // SAFETY: the value of this property is a pointer or null.
         let roots = self.value(ROOTS).map_or(ptr::null_mut(), |value| unsafe { value.text });
-        // SAFETY: it leads to four object ids, and lives as long as the list.
+        // SAFETY: the pointer is to four object ids, which live as long as the list.
         (!roots.is_null()).then(|| unsafe { roots.cast::<[u8; ROOTS_BYTES]>().read() })
     }
 }

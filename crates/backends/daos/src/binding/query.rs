@@ -37,7 +37,7 @@ unsafe impl Send for Asking {}
 type Number = (u64, Object, Option<Tx>);
 
 impl Object {
-    /// The first or last extent of `akey` over all dkeys, which must be integers: that of the outermost dkey that has one.
+    /// The first or last extent of `akey`: that of the first or last dkey that has an extent. Dkeys must be integers.
     ///
     /// # Errors
     /// Errors of DAOS.

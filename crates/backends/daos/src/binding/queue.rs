@@ -15,7 +15,7 @@ pub(crate) struct Operation<T> {
     finish: unsafe fn(Ev, &Functions),
     owned: T,
     answer: Arc<Answer<T>>,
-    /// Count it and its bytes as under way.
+    /// Permits for the operation and its bytes, which are released when it ends.
     permits: [OwnedSemaphorePermit; 2],
 }
 
@@ -47,7 +47,7 @@ impl<T> Operation<T> {
 /// Ends an operation: the task that waits for it gets the answer.
 ///
 /// # Safety
-/// `event` must be that of an operation of this type which is not under way any more. It is freed.
+/// `event` must belong to an operation of this type that has ended. The operation is freed.
 unsafe fn finish<T>(event: Ev, functions: &Functions) {
     // SAFETY: the event is the first field of an operation that was made by `Box::into_raw`.
     let mut operation = unsafe { Box::from_raw(event.cast::<Operation<T>>()) };
@@ -62,7 +62,7 @@ unsafe fn finish<T>(event: Ev, functions: &Functions) {
 /// Ends the operation of an event that was taken from the queue.
 ///
 /// # Safety
-/// `event` must come from the queue, in which only events of operations are.
+/// `event` must come from the queue, which contains only events of operations.
 pub(crate) unsafe fn finish_any(event: Ev, functions: &Functions) {
     // SAFETY: the layout of all operations is the same up to this field.
     let finish = unsafe { (*event.cast::<Operation<()>>()).finish };
@@ -100,7 +100,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// The code of the operation and its arguments; `None` if the alarm goes off before.
+    /// The code of the operation and its arguments; `None` if the alarm expires first.
     pub(crate) async fn wait(&self, alarm: &Alarm) -> Option<(c_int, T)> {
         poll_fn(|context| {
             alarm.register(context.waker());
@@ -115,7 +115,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// Goes off when an operation has taken too long.
+/// Alarm that expires when an operation has taken too long.
 #[derive(Default)]
 pub(crate) struct Alarm {
     is_over: AtomicBool,

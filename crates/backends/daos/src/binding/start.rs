@@ -1,6 +1,6 @@
-//! Initialisation of the library, once for the process. `daos_init` waits for the agent of DAOS as long as that takes. So it
-//! runs on the thread that takes events later. A caller whose time is over gets an error, and the next caller waits for the
-//! same initialisation.
+//! Initialisation of the library, once for the process. `daos_init` waits for the agent of DAOS without a time-out. So
+//! it runs on a thread of its own, which later polls the event queue. A caller that has waited too long gets an error,
+//! and the next caller waits for the same initialisation.
 use crate::binding::failure::{self, Request};
 use crate::binding::library::{Functions, load};
 use crate::binding::system::System;
@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-/// Name of the thread that initialises the library and takes events.
+/// Name of the thread that initialises the library and polls the event queue.
 pub(crate) const THREAD: &str = "esker-daos";
 
 /// Environment variable that names the directory of the agent's socket, and its default.
 const SOCKET_VARIABLE: &str = "DAOS_AGENT_DRPC_DIR";
 const SOCKET_DIRECTORY: &str = "/var/run/daos_agent";
 
-/// The process that initialises the library, or has done so; 0 if none has.
+/// Id of the process that initialises or has initialised the library; 0 if there is none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The latest initialisation.
 static LATEST: Mutex<Option<Arc<Initialisation>>> = Mutex::new(None);
 
-/// True once the process ends: nothing of the library is used any more.
+/// True once the process ends: the library must not be used any more.
 static ENDS: Mutex<bool> = Mutex::new(false);
 
 /// Runs once, so that the end of the process is noted.
@@ -96,7 +96,7 @@ impl Initialisation {
         }
     }
 
-    /// Initialises the library, and takes its events until the process ends.
+    /// Initialises the library, and polls its event queue until the process ends.
     fn run(&self, functions: &'static Functions) {
         let outcome = start(functions);
         if outcome.is_err() {

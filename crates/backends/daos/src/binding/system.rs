@@ -1,9 +1,9 @@
-//! Use of DAOS by a process: the loaded library, one event queue, and the thread that takes answers from it.
+//! Use of DAOS by a process: the loaded library, one event queue, and the thread that polls it.
 //!
-//! When the process ends, libraries that libdaos uses release what they have. A thread that polled the queue then would
-//! use it still. So the thread is stopped first, after the calls that close handles; then the queue and the library are
-//! ended. If a connection is open or a call under way even so, they are left open: other threads may be in the library.
-//! The agent closes what a process leaves.
+//! When the process ends, libraries that libdaos uses free their memory. A thread that still polled the queue would use
+//! the freed memory. So the thread is stopped first, after the calls that close handles. Then the queue and the library
+//! are closed. If a connection is still open or a call in progress, the queue and the library stay open, since other
+//! threads may be in the library. The agent closes the connections of ended processes.
 use crate::binding::failure::{self, Request};
 use crate::binding::layout::RawHandle;
 use crate::binding::library::Functions;
@@ -22,10 +22,10 @@ use tokio::sync::Semaphore;
 /// Bytes that one permit stands for.
 const UNIT: usize = 1024;
 
-/// How long one call waits for events, in microseconds: alarms are looked at after each.
+/// Microseconds that one call waits for events. Alarms are checked after each call.
 const WAIT_US: i64 = 20_000;
 
-/// How long the end of the process waits for calls under way.
+/// Time that the end of the process waits for calls in progress.
 const END: Duration = Duration::from_secs(END_SECONDS);
 
 /// The system of this process, once it is started.
@@ -47,22 +47,22 @@ pub(crate) struct System {
 struct Work {
     phase: Phase,
     under_way: usize,
-    /// In the order in which they go off, but for those of other connections with another time.
+    /// Alarms, in the order of their times, except that connections with different time-outs may be out of order.
     alarms: VecDeque<(Instant, Weak<Alarm>)>,
 }
 
-/// Whether calls are made and taken from the queue.
+/// State of the thread of the event queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     #[default]
     Running,
-    /// No call begins any more. The thread takes those under way until this time.
+    /// No call may begin. Until this time, the thread polls for the calls in progress.
     Ending(Instant),
     /// The thread has ended.
     Stopped,
 }
 
-/// Runs before the work of libdaos and its libraries at the end of the process.
+/// Runs at the end of the process, before the exit handlers of libdaos and its libraries.
 extern "C" fn end() {
     // A child does not use the library, and lacks the thread.
     if check_process().is_ok()
@@ -74,7 +74,7 @@ extern "C" fn end() {
 }
 
 impl System {
-    /// Makes the event queue of a library that is initialised.
+    /// Creates the event queue of an initialised library.
     pub(crate) fn start(functions: &'static Functions) -> Result<&'static Self> {
         let mut queue = RawHandle::NONE;
         // SAFETY: the call sets `queue`.
@@ -98,12 +98,12 @@ impl System {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Permits that bytes of an operation take. One that is larger than all takes all.
+    /// Number of permits for the bytes of an operation, at most all permits.
     pub(crate) fn units(bytes: usize) -> u32 {
         bytes.div_ceil(UNIT).clamp(1, BYTES_MAX / UNIT) as u32
     }
 
-    /// An alarm that goes off after `time`.
+    /// An alarm that expires after `time`.
     pub(crate) fn alarm(&self, time: Duration) -> Arc<Alarm> {
         let alarm = Arc::new(Alarm::default());
         self.work().alarms.push_back((Instant::now() + time, Arc::downgrade(&alarm)));
@@ -111,7 +111,7 @@ impl System {
         alarm
     }
 
-    /// Counts a call as under way; false if none may begin, since the process ends.
+    /// Counts a call as in progress. False if no call may begin, since the process ends.
     pub(crate) fn begins(&self) -> bool {
         let mut work = self.work();
         let runs = work.phase == Phase::Running;
@@ -125,7 +125,7 @@ impl System {
         work.under_way = work.under_way.saturating_sub(count);
     }
 
-    /// Sleeps while nothing is under way; false at the end of the process.
+    /// Sleeps while no call is in progress; false at the end of the process.
     fn wait_for_work(&self) -> bool {
         self.ring();
         let mut work = self.work();
@@ -145,7 +145,7 @@ impl System {
         }
     }
 
-    /// Stops the thread, and ends the library if nothing uses it.
+    /// Stops the thread, and closes the library if nothing uses it.
     fn end(&self) {
         let mut work = self.work();
         work.phase = Phase::Ending(Instant::now() + END);
@@ -164,7 +164,7 @@ impl System {
         }
     }
 
-    /// Sets off the alarms whose time has come.
+    /// Wakes the tasks whose alarms have expired.
     fn ring(&self) {
         let due = self.work().take_due();
         due.iter().for_each(|alarm| alarm.go_off());
@@ -196,7 +196,7 @@ impl System {
 }
 
 impl Work {
-    /// Takes the alarms whose time has come, and forgets those that nobody waits for.
+    /// Removes and returns the expired alarms. Alarms for which no task waits are dropped.
     fn take_due(&mut self) -> Vec<Arc<Alarm>> {
         let (now, mut due) = (Instant::now(), Vec::new());
         self.alarms.retain(|(at, alarm)| match alarm.upgrade() {

@@ -43,7 +43,7 @@ impl Container {
     /// Opens the view of a snapshot.
     ///
     /// # Errors
-    /// Errors of DAOS, which need not tell that there is no snapshot.
+    /// Errors of DAOS, which does not always report that the snapshot does not exist.
     pub fn at(&self, epoch: u64) -> Result<Tx> {
         self.open_tx("opening a snapshot", |functions, handle, th| {
             // SAFETY: opening is local; it sets the handle.
@@ -65,7 +65,7 @@ impl Container {
 }
 
 impl Tx {
-    /// Commits it, and returns the epoch of its changes; 0 if DAOS does not tell.
+    /// Commits it, and returns the epoch of its changes; 0 if DAOS does not report it.
     ///
     /// # Errors
     /// `TxRestart` on a conflict; errors of its operations, whose conditions are checked now.
