@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How often a bar is redrawn.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Columns of a terminal that does not tell its width.
+/// Columns of a terminal that does not report its width.
 const COLUMNS: u16 = 80;
 
 /// True if only results and errors are printed: no confirmations, notes and progress.
@@ -25,7 +25,7 @@ static NO_PROGRESS: AtomicBool = AtomicBool::new(false);
 /// True if standard output may have colors.
 static COLORED: AtomicBool = AtomicBool::new(false);
 
-/// When output has colors: `--color`.
+/// Condition under which output has colors: `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColorArg {
     /// On terminals, unless NO_COLOR is set

@@ -119,7 +119,7 @@ pub(crate) fn container(info: &ContainerInfo) -> Value {
     })
 }
 
-/// When a container was created, for people.
+/// Creation time of a container, for people.
 pub(crate) fn created(info: &ContainerInfo) -> String {
     info.creation().map_or_else(|| "unknown".to_owned(), utc)
 }
@@ -178,7 +178,7 @@ pub(crate) fn free(free: u64, total: u64) -> String {
     format!("{} of {} free", Bytes(free), Bytes(total))
 }
 
-/// When an epoch was: `2026-01-31T12:00:00Z`.
+/// Time of an epoch: `2026-01-31T12:00:00Z`.
 pub(crate) fn utc(epoch: Epoch) -> String {
     time(epoch.unix_time().as_secs() as i64, 0, 0)
 }

@@ -1,4 +1,5 @@
-//! The unit tests of what reads ELF files. Those of the library itself cannot run in it: it would serve the calls of the test.
+//! Unit tests of the parser of ELF files. They cannot run in the interception library itself, which would serve the
+//! calls of the test.
 #![allow(missing_docs)]
 
 #[path = "../../capi/preload/src/elf.rs"]

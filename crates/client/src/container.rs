@@ -124,7 +124,7 @@ impl Container {
     }
 
     /// True if the data of a proof has not changed, nor is about to; false also if that is not certain. `None` if the
-    /// backend cannot tell much faster than by reading again.
+    /// backend has no check that is much faster than repeating the reads.
     #[must_use]
     pub fn is_unchanged(&self, proof: &Proof) -> Option<bool> {
         self.opened().map_or(Some(false), |opened| opened.is_unchanged(proof.tokens()))

@@ -216,7 +216,7 @@ impl Object {
         opened.query_key(self.oid, query, reading.at()).await
     }
 
-    /// The epoch of its last modification, as far as its existing keys tell; zero if it has none.
+    /// The epoch of its last modification, computed from its existing keys; zero if it has none.
     ///
     /// # Errors
     /// Errors of the backend.

@@ -1,8 +1,8 @@
 //! The names of objects: a catalog of a container, so that objects can be listed by name.
 //!
 //! A name leads to its object by a hash ([`Container::named_oid`]), and nothing leads back. The catalog is a Key-Value
-//! whose keys are names and whose values are empty. The hash of a name tells which objects have it, so the catalog stays
-//! right when a copy gives objects other classes. Names are recorded on request: see `docs/decisions/0059`.
+//! whose keys are names and whose values are empty. The hash of a name determines which objects have it, so the catalog
+//! stays right when a copy gives objects other classes. Names are recorded on request: see `docs/decisions/0059`.
 use crate::container::Container;
 use crate::naming::{CATALOG, user_bits};
 use crate::{Access, Kv};

@@ -39,7 +39,7 @@ impl View {
         )
     }
 
-    /// The same bytes, for those who share them.
+    /// Converts the view to shared bytes, without a copy.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {

@@ -30,9 +30,9 @@ pub struct Attr {
     pub size: u64,
     /// Bytes per chunk of a file, best for reading and writing.
     pub block_size: u64,
-    /// When the content changed.
+    /// Time of the last change of the content.
     pub mtime: Time,
-    /// When anything of it changed, its attributes included.
+    /// Time of the last change of its content or its attributes (POSIX: `st_ctime`).
     pub ctime: Time,
 }
 
@@ -47,7 +47,7 @@ pub struct SetAttr {
     pub gid: Option<u32>,
     /// Size of a file in bytes.
     pub size: Option<u64>,
-    /// When the content changed.
+    /// Time of the last change of the content.
     pub mtime: Option<Time>,
     /// Chunk size in bytes of new files in a directory; 0 for the default of the container.
     pub chunk_size: Option<u64>,

@@ -22,7 +22,7 @@ pub(crate) struct DirectoryCache {
 
 #[derive(Default)]
 struct Directories {
-    /// By parent directory and name.
+    /// Directories by parent directory and name.
     found: HashMap<ObjectId, HashMap<Box<[u8]>, Arc<Directory>>>,
     count: usize,
 }

@@ -29,7 +29,7 @@ struct CachedEntries {
 
 /// Lease of entries that were read in one transaction.
 struct Batch {
-    /// When the lease ends, in microseconds of the machine's uptime.
+    /// End of the lease, in microseconds of the machine's uptime.
     until: AtomicU64,
     /// Proof of the read, which renews the lease; `None` once a renewal failed.
     proof: ForkLock<Option<Arc<Proof>>>,

@@ -55,9 +55,9 @@ pub struct Inode {
     pub mode: u32,
     /// The object that holds the content.
     pub oid: ObjectId,
-    /// When the content changed, as stored.
+    /// Time of the last change of the content, as stored.
     pub mtime: Time,
-    /// When anything of it changed, its attributes included.
+    /// Time of the last change of its content or its attributes (POSIX: `st_ctime`).
     pub ctime: Time,
     /// Chunk size in bytes of a file, or of new files in a directory; 0 for the default of the container.
     pub chunk_size: u64,

@@ -61,7 +61,7 @@ pub(crate) struct DirectoryTimes(ForkLock<HashMap<ObjectId, Pending>>);
 struct Pending {
     location: EntryLocation,
     stored: Time,
-    /// When an entry was added or removed since the time was set.
+    /// Time of the last added or removed entry; `None` if there was none since the time was set.
     changed: Option<Time>,
 }
 
@@ -124,7 +124,7 @@ impl DirectoryTimes {
         }
     }
 
-    /// When an entry of the directory changed last, as far as this process knows.
+    /// Time of the last change of an entry of the directory by this process, as far as it is known.
     pub(crate) fn last(&self, oid: ObjectId) -> Option<Time> {
         self.lock().get(&oid)?.changed
     }

@@ -370,7 +370,7 @@ impl Filesystem for Served {
     }
 }
 
-/// Root may keep set-id bits. The kernel tells for writes whether a process may, but not for opens.
+/// Root may keep set-id bits. The kernel reports for writes whether the process may keep them, but not for opens.
 fn by_user(request: &Request) -> bool {
     request.uid() != 0
 }

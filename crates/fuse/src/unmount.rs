@@ -13,7 +13,7 @@ use std::process::Command;
 /// Extended attribute of a mount's root that holds the process id of its server, in decimal.
 pub(crate) const SERVER_ATTRIBUTE: &str = "esker.pid";
 
-/// When a mount is removed.
+/// Condition for the removal of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Now; fails if it is in use.

@@ -9,8 +9,8 @@ const LINE_BYTES_MAX: usize = 128;
 /// Most digits of the size of a chunk.
 const SIZE_DIGITS_MAX: usize = 8;
 
-/// Position in a body of chunks: each is a line with its size in hexadecimal digits, its data and an end of line. The
-/// last one is empty.
+/// Position in a body of chunks. A chunk is a line with its size in hexadecimal digits, its data and an end of line.
+/// The last chunk is empty.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Not a body in chunks.

@@ -16,7 +16,7 @@ use s3s::{StdError, TrailingHeaders};
 
 /// The header that names the source of a copy.
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
-/// In its place: a source that `s3s` can read, whatever the label of the bucket is.
+/// Source that replaces the requested one: `s3s` can parse it, whatever the label of the bucket is.
 const ANY_SOURCE: HeaderValue = HeaderValue::from_static("source/key");
 /// Separates the source of a copy from its version.
 const VERSION: &str = "?versionId=";
@@ -26,11 +26,11 @@ const NO_VERSION: &str = "null";
 /// The service that reads operations, behind the one that verifies signatures.
 pub(crate) struct Front(pub(crate) S3Service);
 
-/// In the extensions of a request: the access key that has signed it.
+/// Extension of a request: the access key that has signed it.
 #[derive(Clone)]
 pub(crate) struct Signer(pub(crate) String);
 
-/// In the extensions of a request: bucket and key of the source of a copy.
+/// Extension of a request: bucket and key of the source of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyFrom {
     pub(crate) bucket: String,

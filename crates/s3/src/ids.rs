@@ -18,7 +18,7 @@ struct Run {
 }
 
 impl Run {
-    /// The first ID from `id` on; `None` if this run does not tell.
+    /// The first ID from `id` on, which is `None` if there is none; `None` if this run does not cover `id`.
     fn next(&self, id: ObjectId) -> Option<Option<ObjectId>> {
         if id < self.from {
             return None;
@@ -200,7 +200,7 @@ mod tests {
     use std::cell::Cell;
     use std::collections::BTreeSet;
 
-    /// The first IDs after a key, and how many were looked at.
+    /// The first IDs after a key, and the number of IDs that were read.
     fn listed(all: &BTreeSet<ObjectId>, after: &str, most: usize) -> (Vec<String>, usize) {
         let looked = Cell::new(0);
         let list = |anchor: &mut Anchor, entries: usize| {

@@ -226,7 +226,7 @@ fn window(
     Ok((entries, last))
 }
 
-/// The first names after `after` that begin with `below`; and the last name looked at if there may be more.
+/// The first names after `after` that begin with `below`; and the last name that was read, if there may be more.
 fn next_names(
     dir: &Node,
     after: &[u8],

@@ -36,12 +36,12 @@ impl Held {
     }
 }
 
-/// True once somebody reads a body. Clones share it.
+/// True once the body is read. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Begun(Arc<AtomicBool>);
 
 impl Begun {
-    /// True once the first bytes were asked for, which is when a client with `Expect` is told to send.
+    /// True once the first bytes were requested. The server then asks a client with `Expect` to send the body.
     pub(crate) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

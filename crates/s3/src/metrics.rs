@@ -63,7 +63,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// A request has its answer, but for the content of an object.
+    /// A request has its answer, except the content of an object.
     pub(crate) fn answered(&self, operation: Option<&str>, status: StatusCode, took: Duration) {
         let known = operation.and_then(|name| OPERATIONS.iter().position(|known| *known == name));
         let at = known.unwrap_or(OPERATIONS.len() - 1);

@@ -10,7 +10,7 @@ pub(crate) struct Wanted {
     pub(crate) prefix: String,
     /// Keys with this after the prefix are shown as one.
     pub(crate) delimiter: Option<String>,
-    /// Only keys after this one, and after those that it begins if it was shown for them.
+    /// Only keys after this one. If it stands for all keys with a prefix, only keys after these.
     pub(crate) after: String,
     /// Most lines.
     pub(crate) count: usize,

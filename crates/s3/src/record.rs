@@ -36,7 +36,7 @@ const EMPTY_ETAG: &str = "d41d8cd98f00b204e9800998ecf8427e";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Record {
-    /// When the content changed: seconds and nanoseconds.
+    /// Time of the last change of the content: seconds and nanoseconds.
     mtime: (i64, u32),
     size: u64,
     etag: String,
@@ -63,7 +63,7 @@ pub(crate) struct About {
     pub(crate) content_disposition: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cache_control: Option<String>,
-    /// When it expires: seconds since 1970.
+    /// Time at which it expires: seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires: Option<i64>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -162,7 +162,7 @@ impl About {
         self.content_type.clone().unwrap_or_else(|| CONTENT_TYPE.to_owned())
     }
 
-    /// When it expires.
+    /// Time at which it expires.
     pub(crate) fn expires(&self) -> Option<Timestamp> {
         self.expires.map(|seconds| timestamp(Time { seconds, nanos: 0 }))
     }

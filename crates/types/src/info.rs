@@ -301,14 +301,14 @@ pub struct ContainerInfo {
     pub label: String,
     /// Checksum over its data.
     pub checksum: Checksum,
-    /// When it was created; zero if that is not known.
+    /// Epoch of its creation; zero if that is not known.
     pub created: Epoch,
     /// Open handles of all processes (best effort: of another process any number counts as one).
     pub handles: u32,
 }
 
 impl ContainerInfo {
-    /// When it was created, if that is known.
+    /// Epoch of its creation, if that is known.
     #[must_use]
     pub fn creation(&self) -> Option<Epoch> {
         (self.created != Epoch::default()).then_some(self.created)

@@ -18,7 +18,7 @@ pub struct PosixCheck {
     pub files: u64,
     /// Total size of these files in bytes.
     pub bytes: u64,
-    /// Size of temporary files in bytes. Those of ended processes are removed after a day.
+    /// Size of temporary files in bytes. Temporary files of ended processes are removed after a day.
     pub temporary_bytes: u64,
 }
 

@@ -401,7 +401,7 @@ mod tests {
     /// `ESTALE` of Linux.
     const STALE: i32 = 116;
 
-    /// The outcome of work that is told for `times` that its file was replaced.
+    /// Result of work whose first `times` attempts find the file replaced.
     fn replaced(times: u32) -> (u32, Result<u32>) {
         let attempts = Cell::new(0);
         let outcome = while_stale(is_stale, || {

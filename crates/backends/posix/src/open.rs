@@ -18,7 +18,7 @@ use std::time::Duration;
 /// system decides where data is stored.
 pub(super) const TARGETS: u32 = 8;
 
-/// The file among the temporary files whose age tells when the pool was last swept.
+/// The file among the temporary files whose age is the time since the pool was last swept.
 const SWEPT: &str = "swept";
 /// Interval between sweeps.
 const SWEEP_PAUSE: Duration = Duration::from_secs(3600);

@@ -285,9 +285,9 @@ pub extern "C" fn daos_cont_status_clear(coh: Handle, ev: Ptr<Event>) -> c_int {
 /// the call that causes the update.
 #[derive(Clone, Copy)]
 pub(crate) enum Time {
-    /// When the container was last opened.
+    /// Time of the last open of the container.
     Opened,
-    /// When its metadata last changed.
+    /// Time of the last change of its metadata.
     Changed,
 }
 

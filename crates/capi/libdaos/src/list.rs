@@ -184,8 +184,8 @@ impl RecordPage {
         Ok(())
     }
 
-    /// The store lists ascending, so all is read and the end of it handed out first. The anchor keeps
-    /// where the part begins that was handed out already.
+    /// The store lists in ascending order, so all records are read, and the last ones are returned first. The anchor
+    /// stores the first record of the part that was returned already.
     async fn fill_descending(
         self,
         object: &Object,

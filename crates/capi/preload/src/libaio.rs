@@ -1,4 +1,4 @@
-//! Asynchronous I/O of the kernel: `io_submit` and `io_getevents`, as functions of libaio and by number.
+//! Asynchronous I/O of the kernel: `io_submit` and `io_getevents`, as functions of libaio and through `syscall`.
 //!
 //! The library serves a request on a file of the mount point while the program submits it. It then submits a stand-in
 //! to the kernel: a write to the anonymous file of the descriptor, which fails (`EPERM`). So the kernel still handles
@@ -186,7 +186,7 @@ pub(crate) fn delivered(count: c_long, events: Out<Event>) {
     deliver(events.values(usize::try_from(count).unwrap_or(0)));
 }
 
-/// Handles a call by number, which `real` makes; `None` for other calls.
+/// Handles a call of `syscall`, which `real` makes. Returns `None` for other system calls.
 pub(crate) fn by_number(
     number: c_long,
     a: [usize; 6],

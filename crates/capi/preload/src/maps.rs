@@ -416,7 +416,7 @@ fn unmap(start: usize, length: usize, real: impl FnOnce() -> isize) -> isize {
     real()
 }
 
-/// Handles a call by number; `None` if it does not change memory. Libraries that replace our functions end up in these
+/// Handles a call of `syscall`; `None` if it does not change memory. Libraries that replace our functions make such
 /// calls.
 pub(crate) fn by_number(
     number: c_long,

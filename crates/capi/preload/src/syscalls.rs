@@ -1,4 +1,4 @@
-//! `syscall`: calls by number that programs make directly.
+//! `syscall`: system calls that programs make by number.
 use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export};
 use crate::serve::refuse_interrupting_call;
@@ -6,11 +6,11 @@ use crate::{descriptors, internal, libaio, maps, open, paths, report, threads};
 use libc::c_long;
 use std::ffi::{c_int, c_uint};
 
-/// Our functions, for calls by number.
+/// Our functions, which serve calls of `syscall`.
 mod named {
     use super::{In, Out, Text, c_int, c_uint};
 
-    // SAFETY: these functions are ours; the arguments come from C, as in the calls by number.
+    // SAFETY: these functions are ours; the arguments come from C, as in calls of `syscall`.
     unsafe extern "C" {
         pub(super) safe fn read(fd: c_int, buffer: Out<u8>, length: usize) -> isize;
         pub(super) safe fn write(fd: c_int, data: In<u8>, length: usize) -> isize;

@@ -24,7 +24,7 @@ const SSH: &str = "ssh -T -o BatchMode=yes -o ConnectTimeout=15";
 /// Variable with the end of a Slurm job, in seconds since 1970.
 const SLURM_END: &str = "SLURM_JOB_END_TIME";
 
-/// Which nodes a pool is created on, and how.
+/// Nodes of a new pool, and options for starting its engines.
 #[derive(Args)]
 #[command(next_help_heading = "Over nodes")]
 pub(crate) struct OverNodes {

@@ -30,7 +30,7 @@ pub(crate) enum Reach {
     Local,
 }
 
-/// Which node of an order a starter is for.
+/// The node of an order that a starter starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Own {
     /// The first node. The starter also starts those of the other nodes, and ends once all engines are to stay.

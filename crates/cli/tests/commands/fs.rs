@@ -1,4 +1,4 @@
-//! `esker fs`: a tree in a container, looked at, changed, brought in and out.
+//! `esker fs`: listing, changing, importing and exporting a tree in a container.
 use crate::support::{self, Site};
 use crate::tree::{make_odd_tree, same_trees};
 use serde_json::{Value, json};

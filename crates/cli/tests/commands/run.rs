@@ -377,7 +377,7 @@ fn the_report_counts_what_was_served() {
     assert!(said.contains("calls that were served") && said.contains("open"), "{said}");
 }
 
-/// A program without a loader cannot be run here, but it is looked at before.
+/// A program without a loader cannot be run here, so it is checked before the start.
 #[test]
 fn warning_for_programs_that_a_shell_starts() {
     let site = site();

@@ -1,4 +1,4 @@
-//! Stripe mark: over nodes, tells whether an array of bytes may have chunks after its first one.
+//! Stripe mark: shows, over nodes, whether an array of bytes may have chunks after its first one.
 //!
 //! The size of an array depends on all its chunks, and those of a striped array are on all nodes. But most files have one
 //! chunk. So a writer sets a mark beside the first chunk before it writes any other one. An array without the mark ends in
@@ -38,7 +38,7 @@ impl StripeMark {
         (is_striped && oid.object_type() == Some(ObjectType::ArrayByte)).then(Self::default)
     }
 
-    /// True if the array may end in its first chunk, and a query of that chunk tells.
+    /// True if the array may end in its first chunk. A query of that chunk then decides.
     fn tells(&self) -> bool {
         self.is_reliable && !self.is_set.load(Ordering::Acquire)
     }

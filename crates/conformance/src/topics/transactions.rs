@@ -369,7 +369,7 @@ fn conditional_write_fails_after_a_change_of_its_reads(store: &Store) -> Result<
     Ok(())
 }
 
-/// If the backend tells versions of objects.
+/// Checks versions of objects, for backends that report them.
 fn a_version_holds_until_the_object_changes(store: &Store) -> Result<()> {
     let (object, other) = (store.object()?, store.object()?);
     let changes: [&dyn Fn() -> Result<()>; 6] = [

@@ -45,8 +45,8 @@ pub struct CheckOptions {
 /// directories that lost their name by damage go to `/lost+found`, under the id of their object.
 ///
 /// # Errors
-/// [`ErrorKind::Invalid`] if the container holds no file system or is to be repaired and not open
-/// exclusively; errors of the backend, but for data that does not fit its checksum, which is a finding.
+/// [`ErrorKind::Invalid`] if the container holds no file system or is to be repaired and not open exclusively; errors
+/// of the backend. Data with a wrong checksum is a finding, not an error.
 pub fn check(
     container: &Container,
     options: CheckOptions,

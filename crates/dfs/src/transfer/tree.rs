@@ -19,7 +19,7 @@ pub struct Meta {
     pub stored: u64,
     /// Link count (POSIX: `st_nlink`).
     pub names: u64,
-    /// When its content changed last.
+    /// Time of the last change of its content.
     pub mtime: Time,
 }
 

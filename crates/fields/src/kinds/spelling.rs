@@ -40,7 +40,7 @@ fn is_plain(value: &str) -> bool {
     digits && (1..=18).contains(&value.len()) && (value.len() == 1 || !value.starts_with('0'))
 }
 
-/// The value in lower case: the MARS language does not tell cases apart.
+/// The value in lower case: the MARS language ignores case.
 pub(super) fn lower(value: &str) -> Cow<'_, str> {
     if value.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Cow::Owned(value.to_ascii_lowercase());

@@ -127,7 +127,7 @@ pub struct Rule {
     /// Names that a key must have, and those it may have: one bit for each name of the schema.
     pub(super) required: u128,
     pub(super) allowed: u128,
-    /// Which of its parts is [`Rule::lost`].
+    /// Index of the part that is [`Rule::lost`].
     lost: Option<usize>,
 }
 

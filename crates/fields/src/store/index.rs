@@ -121,7 +121,7 @@ impl Index {
         positions
     }
 
-    /// Short values of many akeys of a dkey. Those of a stripe are from one consistent read.
+    /// Short values of many akeys of a dkey. The values of one stripe are from one consistent read.
     pub(super) fn fetch_many(
         &self,
         dkey: &[u8],

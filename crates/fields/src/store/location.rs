@@ -18,7 +18,7 @@ pub(crate) const LOCATION_BYTES_MAX: usize = HEAD + 8 + PATH_BYTES_MAX;
 pub struct FieldLocation {
     /// Length in bytes.
     pub bytes: u64,
-    /// When it was archived.
+    /// Time at which it was archived.
     pub archived: SystemTime,
     /// The array or file that holds the bytes.
     pub holder: Holder,

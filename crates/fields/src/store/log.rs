@@ -1,4 +1,4 @@
-//! Logs of flushes. They tell watchers which fields became visible.
+//! Logs of flushes. Watchers read from them which fields became visible.
 //!
 //! A log is a ring of entries with sequence numbers. A reader that knows the number of the last entry it read finds
 //! the later ones directly, and notices if some of them are overwritten.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub(super) struct Names {
     marks: Marks,
-    /// By index: each set of names that the data of fields have.
+    /// For each index: the sets of names that the data of its fields have.
     indexes: Arc<BTreeMap<String, BTreeSet<Vec<String>>>>,
 }
 

@@ -43,7 +43,7 @@ pub(crate) enum Table {
     Snapshot = b'S',
     /// Decisions of this node about commits over several nodes.
     Decision = b'V',
-    /// Which decisions may have been swept, and the number of remaining ones.
+    /// Watermark below which decisions may have been swept, and the number of remaining decisions.
     Watermark = b'M',
     /// Destroyed containers and snapshots whose content must still be freed.
     Destroyed = b'X',

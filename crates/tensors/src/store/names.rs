@@ -28,7 +28,7 @@ pub struct Listed {
     pub shape: Vec<u64>,
     /// Bytes of its elements.
     pub bytes: u64,
-    /// When it became visible.
+    /// Time of its commit.
     pub committed: SystemTime,
 }
 
@@ -39,7 +39,7 @@ pub struct Located {
     pub uuid: Uuid,
     /// The Array with its chunks.
     pub oid: ObjectId,
-    /// When it became visible.
+    /// Time of its commit.
     pub committed: SystemTime,
 }
 

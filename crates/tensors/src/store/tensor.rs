@@ -115,7 +115,7 @@ impl Tensor {
         &self.0.record.attributes
     }
 
-    /// When it became visible.
+    /// Time of its commit.
     #[must_use]
     pub fn committed(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.0.record.committed_ms)

@@ -1,4 +1,4 @@
-//! The pool and the containers of another node, over whatever connection there is: a lost one is made again.
+//! The pool and the containers of another node. A lost connection is replaced by a new one.
 pub(crate) mod container;
 pub(crate) mod pool;
 mod slots;

@@ -1,4 +1,4 @@
-//! The pool of another node. A lost connection is made again, and repeated requests are applied once.
+//! The pool of another node. A lost connection is replaced by a new one, and repeated requests are applied once.
 use crate::dial::Dial;
 use crate::map::Node;
 use crate::reconnecting::slots::Slots;

@@ -5,7 +5,7 @@ use super::{Bytes, ObjId, Ptr, Str};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PropEntry {
-    /// Which property.
+    /// Number of the property.
     pub kind: u32,
     /// `DAOS_PROP_ENTRY_*`.
     pub flags: u16,

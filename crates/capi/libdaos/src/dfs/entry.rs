@@ -22,7 +22,7 @@ pub extern "C" fn dfs_remove(
     })
 }
 
-/// Removes an entry and tells its identifier.
+/// Removes an entry and returns its identifier.
 pub(crate) fn remove(dir: &Node, name: &[u8], force: bool, oid: Ptr<ObjId>) -> Result<()> {
     let removed = if oid.is_null() { None } else { Some(dir.lookup(name)?.oid()) };
     match dir.unlink(name) {

@@ -16,7 +16,7 @@ pub(crate) struct OpenFile {
     pub(crate) flags: c_int,
     /// The open file, if it is a regular file.
     pub(crate) file: Option<File>,
-    /// The handle on the file's array, once somebody asked for it.
+    /// The handle on the file's array, once a program has requested it.
     array: OnceLock<Handle>,
     /// Positions of listings, if it is a directory.
     pub(crate) positions: StoredPositions,

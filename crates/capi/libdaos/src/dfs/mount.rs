@@ -79,10 +79,10 @@ pub(super) fn mode(flags: c_int) -> OpenMode {
     if is_for_writing(flags) { OpenMode::ReadWrite } else { OpenMode::ReadOnly }
 }
 
-/// `DFS_BALANCED`: a file system that was made so is mounted so.
+/// `DFS_BALANCED`: a file system that was created with this flag must be mounted with it.
 pub(super) const BALANCED: c_int = 4;
 
-/// How and what is mounted.
+/// Flags and snapshot of a mount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     pub(crate) flags: c_int,

@@ -104,7 +104,7 @@ pub(crate) fn list(node: &Node, list: Str, size: Ptr<u64>) -> Result<bool> {
     Ok(len <= room)
 }
 
-/// Lists the names of attributes that fit the buffer, and tells the bytes that all names take.
+/// Lists the names of attributes that fit the buffer, and returns the size of all names in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_listxattr(
     dfs: Ptr<Dfs>,

@@ -61,7 +61,7 @@ pub extern "C" fn dfs_sys_removexattr(
     errno::now(|| Ok(find(sys, path, flags)?.remove_xattr(xattr::name(name)?)?))
 }
 
-/// Tells where a symlink leads.
+/// Returns the target of a symlink.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_readlink(sys: Ptr<DfsSys>, path: Str, buf: Str, size: Ptr<u64>) -> c_int {
     errno::now(|| xattr::read_link(&find(sys, path, libc::O_NOFOLLOW)?, buf, size))

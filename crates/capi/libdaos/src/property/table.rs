@@ -13,12 +13,12 @@ pub(crate) enum Sort {
     Ranks,
 }
 
-/// When users may set a property.
+/// Time at which users may set a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// At any time.
     Always,
-    /// When the container is created.
+    /// At the creation of the container.
     AtCreation,
     /// Never.
     Never,

@@ -231,8 +231,8 @@ fn end(held: &mut Held, task: Ptr<Task>) -> Vec<Ptr<Task>> {
     dependents
 }
 
-/// Tells a task that one it waits for has completed, with this result. True if it is running and waited for no other;
-/// otherwise its reference is dropped.
+/// Notifies a task that a task for which it waits has completed with this result. True if the notified task is running
+/// and waits for no other task; otherwise its reference is dropped.
 fn release(held: &mut Held, task: Ptr<Task>, error: c_int) -> bool {
     let cancelled = held.sched_of(task).is_ok_and(|sched| sched.cancelled);
     let Ok(inner) = held.task(task) else { return false };

@@ -87,7 +87,7 @@ fn with_place(name: &Key, place: &FieldLocation) -> Value {
     })
 }
 
-/// When a field was archived, in UTC.
+/// Time at which a field was archived, in UTC.
 fn archived(place: &FieldLocation) -> String {
     let since = place.archived.duration_since(UNIX_EPOCH).unwrap_or_default();
     shapes::time(since.as_secs() as i64, 0, 0)

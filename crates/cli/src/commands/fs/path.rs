@@ -64,7 +64,7 @@ impl FsPath {
         Self::parse_full(text).or_else(|| whole().filter(|_| !is_url))
     }
 
-    /// Reads a path that is told from one of the host by its colon or its scheme.
+    /// Parses a path in a container. Its colon or scheme distinguishes it from a path of the host.
     pub(super) fn parse_full(text: &OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
         let of_python = bytes.strip_prefix(b"esker://").filter(|rest| !rest.starts_with(b"/"));

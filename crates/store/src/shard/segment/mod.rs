@@ -53,7 +53,7 @@ pub(crate) struct ExtentLocation {
     sums: Sums,
 }
 
-/// Checksums of an extent. Those of small extents need no allocation.
+/// Checksums of an extent. The checksums of a small extent need no allocation.
 type Sums = SmallVec<[u8; 32]>;
 
 impl ExtentLocation {

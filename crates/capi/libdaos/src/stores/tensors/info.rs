@@ -20,7 +20,7 @@ pub struct TensorInfo {
     pub item: u64,
     /// Bytes of all elements.
     pub bytes: u64,
-    /// When it became visible, in milliseconds since 1970.
+    /// Time of its commit, in milliseconds since 1970.
     pub committed_ms: u64,
     /// Number of attributes; 0 in lists.
     pub attributes: u32,
