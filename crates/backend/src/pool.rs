@@ -66,7 +66,7 @@ impl<'a> NewContainer<'a> {
         Self { metadata, ..self }
     }
 
-    /// The UUID that was asked for, or else a random one.
+    /// The requested UUID, or else a random one.
     ///
     /// # Errors
     /// If the operating system has no random numbers.

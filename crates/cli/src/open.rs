@@ -91,7 +91,7 @@ impl ObjectArg {
 }
 
 impl SnapshotArg {
-    /// The snapshot that was asked for, or the latest state.
+    /// The requested snapshot, or the latest state.
     pub(crate) fn access(&self, container: &Container) -> Result<Access<'static>> {
         match &self.snapshot {
             Some(name) => container.find_snapshot(name).wait().map(Access::Snapshot),

@@ -44,7 +44,7 @@ impl Completions {
     }
 }
 
-/// Adds the completion of pools and containers to a script. They are asked for by `esker complete`.
+/// Adds the completion of pools and containers to a script. The script gets them from `esker complete`.
 fn with_names(shell: Shell, script: String) -> String {
     match shell {
         Shell::Bash => script + BASH_NAMES,

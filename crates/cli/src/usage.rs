@@ -47,7 +47,7 @@ fn wants_json() -> bool {
     std::env::args_os().any(|argument| argument == "--json")
 }
 
-/// Prints what clap has to say: an error, or the help or version that was asked for.
+/// Prints the output of clap: an error, or the requested help or version.
 fn explain(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && wants_json() {
         return show_as_json(&first_line(error));

@@ -139,8 +139,8 @@ fn refusals_name_their_limit() {
     expect_refusal(created, ErrorKind::NoPermission, &["new", "create containers"]);
 }
 
-/// In a transaction, akeys of flat objects are not listed: DAOS's engine ends at its commit, and the stand-in refuses it.
-/// What was listed of them is proven all the same.
+/// In a transaction, akeys of flat objects are not listed: DAOS's engine ends at its commit, and the stand-in refuses
+/// it. Their listing is verified nevertheless.
 #[test]
 fn transactions_prove_listings_of_flat_objects() {
     let Some(system) = system() else { return };

@@ -112,7 +112,7 @@ impl File {
         &self.content
     }
 
-    /// Reads from `offset` on and returns the number of bytes: fewer than asked for only at the end of the file. Holes
+    /// Reads from `offset` on and returns the number of bytes: fewer than requested only at the end of the file. Holes
     /// read as zeros (POSIX: `pread`).
     ///
     /// # Errors

@@ -47,7 +47,7 @@ impl NewFileLeases {
             let oid = oids.next(container, object_type(Kind::File), class)?;
             return container.object(oid).lease().wait().map(Some);
         }
-        // The lock is not held while the request is under way.
+        // The lock is not held while the request is in progress.
         let mut acquired = lease_new_objects(container, oids, class, count)?;
         let lease = acquired.pop();
         self.0.lock().entry(class).or_default().free.append(&mut acquired);

@@ -67,7 +67,7 @@ struct Connection<'e, W> {
     session: Arc<Session>,
     slow: Slow,
     state: Mutex<State<W>>,
-    /// Notified when fewer requests are under way.
+    /// Notified when fewer requests are in progress.
     room: Notify,
 }
 
@@ -177,7 +177,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         }
     }
 
-    /// Collects finished answers, and sends all replies. Ready if nothing is under way.
+    /// Collects finished answers, and sends all replies. Ready if nothing is in progress.
     fn poll(&self, context: &mut Context<'_>) -> Poll<Result<()>> {
         let state = &mut *self.state();
         let served = loop {
@@ -205,7 +205,8 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         .await
     }
 
-    /// Finishes the requests under way, so that no change takes effect after the leases have ended. Sends the replies.
+    /// Finishes the requests in progress, so that no change takes effect after the leases have ended. Sends the
+    /// replies.
     async fn finish(&self) -> Result<()> {
         let served = poll_fn(|context| self.poll(context)).await;
         if self.engine.life.phase() == Phase::Ready || served.is_err() {
@@ -230,7 +231,7 @@ async fn next_request<R: AsyncRead + Unpin>(
 }
 
 /// Requests that wait for the medium. If they run concurrently, several changes share a sync, and several reads are
-/// under way.
+/// in progress.
 #[derive(Clone, Copy)]
 enum Slow {
     None,

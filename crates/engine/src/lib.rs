@@ -60,7 +60,7 @@ pub const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Handshake timeout of a client.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an engine that drains waits for the requests under way.
+/// How long an engine that drains waits for the requests in progress.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Pause before the engine accepts connections again after an error.

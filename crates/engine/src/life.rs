@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 pub enum Phase {
     /// It accepts clients and serves requests.
     Ready,
-    /// It accepts no more clients, and finishes the requests under way.
+    /// It accepts no more clients, and finishes the requests in progress.
     Draining,
     /// Every connection ends at once.
     Ended,

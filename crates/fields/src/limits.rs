@@ -49,8 +49,8 @@ pub const MARKERS_MAX: usize = 64;
 /// Most stripes of the index of a database.
 pub const INDEX_STRIPES_MAX: u32 = 64;
 
-/// Most stripes of the index of a database, unless more are asked for. Without that, a store in a pool over nodes has one
-/// for each node.
+/// Most stripes of the index of a database, unless more are requested. Without that, a store in a pool over nodes has
+/// one for each node.
 pub const INDEX_STRIPES_DEFAULT_MAX: u32 = 16;
 
 /// Most restarts of a change because of conflicts.

@@ -19,7 +19,7 @@ pub(crate) struct Wanted {
     pub(crate) set: SetAttr,
     /// True if the caller is not root. Truncation by root keeps the set-id bits.
     pub(crate) by_user: bool,
-    /// The caller sets the access time, which is not stored; the change time is now all the same.
+    /// The caller sets the access time, which is not stored. The change time is nevertheless set to now.
     pub(crate) sets_atime: bool,
 }
 

@@ -23,7 +23,7 @@ struct Known {
 /// A file, directory or symbolic link that the kernel knows.
 pub(crate) struct Inode {
     number: u64,
-    /// Writes under way that bypass the kernel's pages of it.
+    /// Writes in progress that bypass the kernel's pages of it.
     pub(crate) passing: Passing,
     state: Mutex<InodeState>,
 }

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// The ranges of a file to which bypassing writes are under way.
+/// The ranges of a file to which bypassing writes are in progress.
 #[derive(Default)]
 pub(crate) struct Passing(Mutex<Vec<Range<u64>>>);
 

@@ -75,7 +75,7 @@ pub const READ_AHEAD_BYTES: usize = 512 << 10;
 /// its answer, unless the caller says otherwise.
 pub const IDLE_SECONDS: u64 = 60;
 
-/// Seconds that requests under way get when the server ends.
+/// Seconds that requests in progress get when the server ends.
 pub const DRAIN_SECONDS: u64 = 30;
 
 /// Seconds after which a file that no finished put or part has published is removed, when a bucket is opened.

@@ -178,7 +178,8 @@ impl Server {
         !self.0.is_draining.load(Ordering::Relaxed)
     }
 
-    /// Accepts and serves connections until `stop` is ready. Then finishes the requests under way, for a limited time.
+    /// Accepts and serves connections until `stop` is ready. Then finishes the requests in progress, for a limited
+    /// time.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()>) {
         let connections = GracefulShutdown::new();
         let (_serving, end) = watch::channel(());

@@ -307,7 +307,7 @@ pub struct AkeyRequest<'a> {
 pub struct Response {
     /// The result, or the error.
     pub reply: Reply,
-    /// Tokens of the reads, if the client asked for them. A read that failed has them as well, since a conflict may
+    /// Tokens of the reads, if the client requested them. A read that failed has them as well, since a conflict may
     /// have been the reason.
     pub tokens: Vec<Vec<u8>>,
 }

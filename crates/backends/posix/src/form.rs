@@ -120,7 +120,7 @@ pub(super) fn found(
     KeyFound { dkey, akey: if wanted { FLAT_AKEY.to_vec() } else { Vec::new() }, extent }
 }
 
-/// Checks a query on an object that only has the akey [`FLAT_AKEY`]; false if the query asks for another akey.
+/// Checks a query on an object that only has the akey [`FLAT_AKEY`]; false if the query is for another akey.
 pub(super) fn asks_for_the_akey(query: &KeyQuery<'_>) -> Result<bool> {
     if query.want_extent && query.akey.is_none() && !query.want_akey {
         return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));

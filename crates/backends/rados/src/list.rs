@@ -224,7 +224,7 @@ impl Listing<'_> {
         }
     }
 
-    /// Goes through the chunks, starting from the end that the query asks for.
+    /// Goes through the chunks, starting from the end that the query requests.
     async fn query_array(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let mut head = Loaded::default();
         head.read(&self.space, [(self.oid, names::shard(self.oid, 0), Want::Whole)]).await?;

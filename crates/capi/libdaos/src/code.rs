@@ -66,7 +66,7 @@ impl From<ErrorKind> for Code {
     }
 }
 
-/// Prints the reason for a failure if the user asked for it.
+/// Prints the reason for a failure if the user requested it (`ESKER_LOG`).
 pub(crate) fn log(error: &Error) {
     if is_logging() {
         // A program that has closed its standard error reads the code only.

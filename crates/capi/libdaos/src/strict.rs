@@ -49,7 +49,7 @@ fn rule(holds: impl FnOnce() -> bool, code: Code) -> Result<()> {
     if is_on() && !holds() { Err(code) } else { Ok(()) }
 }
 
-/// DAOS's library asks the agent, and waits for its answer however long that takes.
+/// DAOS's library sends a request to the agent, and waits for its answer without a time-out.
 pub(crate) fn wait_for_agent() {
     let file = std::env::var_os(AGENT_VARIABLE).filter(|_| is_on()).map(PathBuf::from);
     while file.as_ref().is_some_and(|file| !file.exists()) {

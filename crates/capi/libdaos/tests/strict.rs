@@ -108,7 +108,7 @@ fn check_replaced(store: &Store) {
     }
 }
 
-/// The latest change of an object is told to readers of a snapshot too. Transactions do not ask for it.
+/// A reader of a snapshot gets the epoch of the latest change of an object. Transactions do not query it.
 fn check_epoch(store: &Store) {
     let oh = opened(store, MULTI_HASHED);
     assert_eq!(put(oh, b"d", &[b"a"]), 0);

@@ -72,7 +72,7 @@ impl Plan {
 }
 
 /// The path of a library that is named without a directory, if the first directory that has it is in the mount point.
-/// `caller` is the path in the mount point of the library that asks for it, if it is there.
+/// `caller` is the path of the calling library, if it is in the mount point.
 pub(crate) fn by_name(name: &[u8], caller: Option<&[u8]>) -> Option<Vec<u8>> {
     let dynamic =
         caller.and_then(|path| Dynamic::read(&copies::make(path).ok()?)).unwrap_or_default();

@@ -74,7 +74,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     if let Some(survey) = &survey {
         if repair && (!lost.is_empty() || found.iter().any(|found| !found.repaired.is_empty())) {
             let stripe_marks = format!("prop:{}", esker::STRIPE_MARKS);
-            // The marks of some files may be lost: all nodes are asked for the sizes of all files from now on.
+            // The marks of some files may be lost: from now on, the size of a file is a request to all nodes.
             talk(pool.map.remove_metadata(&survey.catalog, &stripe_marks))??;
         }
         compare(pool, survey, repair, &mut found)?;

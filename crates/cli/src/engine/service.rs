@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 /// How often an engine checks that the directory of its pool still exists.
 const EXISTENCE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Reason for which an engine ends when a client has asked for a repair.
+/// Reason for which an engine ends when a client has requested a repair.
 const REPAIR: &str = "its pool is to be repaired";
 
 /// Configuration of an engine: the node's pool, its addresses and its limits.

@@ -56,8 +56,8 @@ impl Upkeep {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a maintenance, or returns the result of the one with this number; `None` while it runs. The next maintenance
-    /// discards a result that no client has asked for.
+    /// Starts a maintenance, or returns the result of the one with this number; `None` while it runs. The next
+    /// maintenance discards a result that no client has requested.
     pub(super) fn start_or_poll(
         &self,
         directory: &Path,
@@ -88,7 +88,7 @@ impl Upkeep {
         Ok(None)
     }
 
-    /// Returns when a client has asked for a repair.
+    /// Returns when a client has requested a repair.
     pub(super) async fn repair_wanted(&self) {
         self.repair.notified().await;
     }

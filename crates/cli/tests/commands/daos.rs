@@ -374,8 +374,8 @@ fn unanswered_request_to_a_system_times_out() {
     assert!(late.1.contains("did not answer within 1 s") && late.1.contains("prod"), "{}", late.1);
 }
 
-/// The library is ended in order where nothing uses it, and left open where a call is under way. In neither case is it
-/// polled while it releases what it has.
+/// The library is ended in order where nothing uses it, and left open where a call is in progress. In neither case is
+/// it polled while it releases what it has.
 #[test]
 fn library_is_not_used_while_the_process_ends() {
     let site = Site::new();

@@ -25,7 +25,7 @@ use stripe_mark::StripeMark;
 
 /// The dkey of the attributes. Chunk `n` has dkey `n + 1`.
 pub(crate) const ATTRIBUTES_DKEY: [u8; 8] = 0u64.to_ne_bytes();
-/// Arrays whose sizes are asked for in one message.
+/// Arrays whose sizes are requested in one message.
 const SIZES_BATCH: usize = 2048;
 /// Finds the last extent.
 const LAST_CELL: KeyQuery<'_> = KeyQuery {

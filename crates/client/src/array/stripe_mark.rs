@@ -54,7 +54,7 @@ fn is_mark(found: Option<&KeyFound>) -> bool {
 }
 
 impl Array {
-    /// The same array, in a container with the property [`STRIPE_MARKS`]: its size is asked for at its first chunk.
+    /// The same array, in a container with the property [`STRIPE_MARKS`]: its size is requested from its first chunk.
     #[must_use]
     pub fn with_reliable_marks(mut self) -> Self {
         if let Some(mark) = &mut self.mark {

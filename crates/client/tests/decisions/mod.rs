@@ -93,7 +93,7 @@ fn decisions_of_dead_clients_are_swept() {
     let unknown = parts[0].commit(lost, epoch).wait().expect_err("swept");
     assert_eq!(unknown.kind(), ErrorKind::TxUncertain, "{unknown}");
     assert_eq!(parts[0].outcome(lost, true).wait().expect("asked"), Outcome::Unknown);
-    // A client without a known clock is accepted all the same.
+    // A client without a known clock is accepted nevertheless.
     let backend = ShardedPool::open_with(&map, Path::new("none.map"), Vec::new(), NO_TIMEOUTS);
     let pool = esker::Pool::from_backend(Arc::new(backend.expect("open")), OpenMode::ReadWrite);
     let another = pool.open_container("c", OpenMode::ReadWrite).wait().expect("the container");

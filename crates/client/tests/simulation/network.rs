@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, 
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// Bytes that a stream holds; more than is under way at a time.
+/// Bytes that a stream holds; more than are in flight at a time.
 const STREAM: usize = 1 << 20;
 
 /// All nodes with an engine, and the network between them and the clients.
@@ -210,7 +210,7 @@ impl Network {
 struct Direction {
     from: ReadHalf<DuplexStream>,
     to: WriteHalf<DuplexStream>,
-    /// Bytes under way when the stream was cut may arrive later.
+    /// Bytes in flight when the stream was cut may arrive later.
     may_be_late: bool,
 }
 

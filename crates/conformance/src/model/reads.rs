@@ -136,7 +136,7 @@ impl Read {
         Self::Fetch { oid, dkey: dkey(random, oid), cond, wants }
     }
 
-    /// All kinds of reads of an akey.
+    /// A read of the whole value of an akey.
     pub(super) fn whole(oid: ObjectId, dkey: &[u8], akey: &[u8], is_array: bool) -> Self {
         let extents = is_array.then(|| vec![Extent::new(0, 6100)]);
         let room = if is_array { 6100 * 100 } else { 150_000 };

@@ -18,7 +18,7 @@ pub(crate) struct Namespace {
     pub mount: Box<dyn Fn() -> Dfs>,
 }
 
-/// One sequence under way.
+/// One sequence in progress.
 pub(crate) struct Run {
     pub fs: Dfs,
     /// The directory that paths are relative to, and its absolute path.

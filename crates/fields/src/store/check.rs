@@ -1,4 +1,4 @@
-//! Check of a store: finds fields that cannot be read, for example because a node of the pool is gone.
+//! Check of a store: finds fields that cannot be read, for example because a node of the pool was lost.
 use super::list::{Listed, database_key, levels_of};
 use super::location::Holder;
 use super::retrieve::Field;

@@ -47,7 +47,7 @@ use layout::Version;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Keys asked for at a time.
+/// Keys requested at a time.
 pub(crate) const BATCH: usize = 4096;
 
 /// A field store: fields in a container of their own.

@@ -66,7 +66,7 @@ impl Door {
     }
 }
 
-/// The status of the last answer. Before it may be the one that asks to go on.
+/// The status of the last answer. An answer `100 Continue` may precede it.
 pub(super) fn status(answer: &[u8]) -> Option<u16> {
     let text = String::from_utf8_lossy(answer);
     let mut found = text.split("HTTP/1.1 ").skip(1).filter_map(|rest| rest.get(..3)?.parse().ok());

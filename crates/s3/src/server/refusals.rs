@@ -1,4 +1,4 @@
-//! Requests with a right signature that the server refuses all the same: those that say more than was signed.
+//! Requests with a valid signature that the server refuses nevertheless, because they contain unsigned parts.
 use super::fuzz::{ACCESS, Door, SECRET, UNSIGNED, mac, sha256, status};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";

@@ -110,7 +110,7 @@ impl Target {
         Ok(Some(FreePageWork::Reservation(BATCH.min(free - FREE_MAX))))
     }
 
-    /// Does work on free pages, in a transaction of its own.
+    /// Reserves or releases free pages in the transaction `txn`, or grows the index, as `due` says.
     pub(crate) fn do_free_page_work(&self, mut txn: WriteTxn, due: FreePageWork) -> Result<()> {
         if due == FreePageWork::Growth {
             drop(txn);

@@ -150,7 +150,7 @@ pub struct Decisions {
     pub clock: Epoch,
     /// True if the node stores the maximum of decisions. It then prepares no further commits that it coordinates.
     pub is_full: bool,
-    /// The oldest decisions by the start of their commits, up to the number that was asked for.
+    /// The oldest decisions by the start of their commits, up to the requested number.
     pub oldest: Vec<Decided>,
 }
 

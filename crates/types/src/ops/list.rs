@@ -133,13 +133,13 @@ pub enum Edge {
 pub struct KeyQuery<'a> {
     /// The end to search from.
     pub edge: Edge,
-    /// The dkey; `None` asks for it.
+    /// The dkey; `None` to find it.
     #[cfg_attr(feature = "serde", serde(borrow))]
     pub dkey: Option<&'a [u8]>,
-    /// Lower bound of the dkeys to consider, exclusive, if the dkey is asked for.
+    /// Lower bound of the dkeys to consider, exclusive, if the dkey is requested.
     #[cfg_attr(feature = "serde", serde(borrow))]
     pub after: Option<&'a [u8]>,
-    /// The akey; `None` asks for it (if `want_akey`).
+    /// The akey; `None` to find it (if `want_akey`).
     #[cfg_attr(feature = "serde", serde(borrow))]
     pub akey: Option<&'a [u8]>,
     /// Asks for the akey.
@@ -172,7 +172,7 @@ impl KeyQuery<'_> {
     }
 }
 
-/// Result of a [`KeyQuery`]: the first or last dkey that has the akey and extent asked for.
+/// Result of a [`KeyQuery`]: the first or last dkey that has the requested akey and extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct KeyFound {
@@ -180,6 +180,6 @@ pub struct KeyFound {
     pub dkey: Vec<u8>,
     /// The akey, as found or as given.
     pub akey: Vec<u8>,
-    /// The extent, if asked for.
+    /// The extent, if requested.
     pub extent: Option<Extent>,
 }

@@ -40,7 +40,7 @@ pub struct FetchReply<'a> {
     pub size: u64,
     /// Bytes of the sink from its start to the end of the last byte filled.
     pub filled_bytes: u64,
-    /// Records that were found, in the order of the request, if it asked for them.
+    /// Records that were found, in the order of the request, if they were requested.
     pub filled: Vec<Extent>,
 }
 

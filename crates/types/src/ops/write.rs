@@ -32,7 +32,7 @@ impl Cond {
     /// No condition.
     pub const NONE: Self = Self::empty();
 
-    /// True if all conditions of `other` are asked for.
+    /// True if all conditions of `other` are included.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.contains(other)

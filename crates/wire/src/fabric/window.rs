@@ -1,4 +1,4 @@
-//! Number and lengths of the pieces that may be under way. A receiver has a slot of registered memory ready for each.
+//! Number and lengths of the pieces that may be in flight. A receiver has a slot of registered memory ready for each.
 use crate::fabric::limits::{LONG_COUNT, LONG_LEN, SHORT_COUNT, SHORT_LEN};
 use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ pub const BYTES_MAX: usize = 128 << 20;
 /// Seconds after which an operation times out, unless the URL says otherwise.
 pub const TIMEOUT_SECONDS: u32 = 60;
 
-/// Seconds that the end of the process waits for calls under way, such as those that close handles.
+/// Seconds that the end of the process waits for calls in progress, such as those that close handles.
 pub const END_SECONDS: u64 = 1;
 
 /// Keys or ids that one call of a listing returns.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// An operation under way. The event comes first: its address is that of the operation.
+/// An operation in progress. The event comes first: its address is that of the operation.
 #[repr(C)]
 pub(crate) struct Operation<T> {
     event: RawEvent,
@@ -34,7 +34,7 @@ impl<T> Operation<T> {
         self.owned
     }
 
-    /// The event and the arguments of an operation that is under way.
+    /// The event and the arguments of an operation that is in progress.
     ///
     /// # Safety
     /// `operation` must be valid, and not used otherwise.

@@ -156,7 +156,8 @@ impl System {
         let is_used = work.under_way > 0 || self.connections.load(Ordering::Acquire) > 0;
         drop(work);
         if !late.timed_out() && !is_used {
-            // SAFETY: no call is under way, and none begins. Nothing is open that another could begin with.
+            // SAFETY: no call is in progress, and none begins. No connection is open through which another one could
+            // begin.
             unsafe {
                 (self.functions.daos_eq_destroy)(self.queue, 0);
                 (self.functions.daos_fini)();

@@ -1,4 +1,4 @@
-//! A connection to an engine: many requests under way at a time, each with a deadline.
+//! A connection to an engine: many requests in progress at a time, each with a deadline.
 mod receiving;
 mod sending;
 mod socket;
@@ -27,7 +27,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
-/// Requests under way on one connection; others wait.
+/// Requests in progress on one connection; others wait.
 pub const REQUESTS_MAX: usize = 256;
 
 /// Time after which a request fails with `TimedOut`.
@@ -90,7 +90,7 @@ impl Waiting {
         self.calls().by_number.remove(&number)
     }
 
-    /// Fails all requests under way and all later ones.
+    /// Fails all requests in progress and all later ones.
     fn end(&self, why: &Error) {
         let mut calls = self.calls();
         calls.over.get_or_insert_with(|| why.clone());

@@ -1,4 +1,4 @@
-//! Ids of changes that are under way to one node, so that a repeated request is applied once.
+//! Ids of changes in progress on one node, so that a repeated request is applied once.
 use esker_types::Result;
 use esker_types::ops::ChangeId;
 use std::cmp::Reverse;
@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Changes under way to one node; others wait.
+/// Changes in progress on one node; others wait.
 pub const CHANGES_MAX: usize = 256;
 
 /// The slots of a session with one node.
@@ -23,7 +23,7 @@ struct Free {
     made: u16,
 }
 
-/// An id for one change. Its slot is free again when this is dropped; a copy that is still under way then is refused.
+/// An id for one change. Its slot is free again when this is dropped; a copy that is still in progress then is refused.
 pub(crate) struct Slot<'s> {
     slots: &'s Slots,
     pub(crate) id: ChangeId,

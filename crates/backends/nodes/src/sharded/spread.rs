@@ -69,7 +69,7 @@ impl Listing {
     }
 }
 
-/// Bytes of data per request, unless a single value is longer. Several requests are under way at a time.
+/// Bytes of data per request, unless a single value is longer. Several requests are in progress at a time.
 const BATCH_BYTES: u64 = 4 << 20;
 
 /// The number of items, of these sizes, that fit one request.

@@ -24,7 +24,7 @@ pub struct Found {
     pub entries: Vec<Entry>,
     /// True if a listing has more entries.
     pub more: bool,
-    /// Bytes of its data; fewer than asked for at its end.
+    /// Bytes of its data; fewer than requested at its end.
     pub data: Vec<u8>,
 }
 

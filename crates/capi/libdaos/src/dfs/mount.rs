@@ -70,7 +70,7 @@ pub(super) fn are_users() -> bool {
     USERS.load(Ordering::Acquire) > 0
 }
 
-/// True for what a mount for writing is asked for by.
+/// True if the flags request a mount for writing.
 pub(crate) fn is_for_writing(flags: c_int) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }

@@ -107,7 +107,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// The node of this name, created if asked for.
+    /// The node of this name, created if requested.
     pub(crate) fn node(&self, dir: &Node, name: &[u8]) -> Result<Node> {
         let kind = Kind::from_mode(self.mode & KIND_MASK).ok_or(Errno::INVAL)?;
         if self.flags & libc::O_APPEND != 0 {

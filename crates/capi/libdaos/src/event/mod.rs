@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Waits for the operations under way and ends the threads of events.
+/// Waits for the operations in progress and ends the threads of events.
 pub(crate) fn stop() {
     workers::stop();
     blocking::stop();
@@ -155,7 +155,7 @@ pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
     })
 }
 
-/// Accepts a running event, whose operation runs to its end all the same: it never leaves a write half done.
+/// Accepts a running event, whose operation nevertheless runs to its end, so that no write is left incomplete.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_abort(ev: Ptr<Event>) -> c_int {
     boundary::now(|| {

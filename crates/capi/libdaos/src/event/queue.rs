@@ -24,7 +24,7 @@ pub(super) struct Events {
     /// Events that were launched and have no parent.
     running: BTreeSet<Ev>,
     completed: VecDeque<Ev>,
-    /// Operations under way that will complete an event of this queue.
+    /// Operations in progress that will complete an event of this queue.
     jobs: usize,
 }
 
@@ -243,7 +243,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Waits for the operations under way, then makes all events ready.
+    /// Waits for the operations in progress, then makes all events ready.
     pub(super) fn end(&self) {
         let mut events = self.events();
         while events.jobs > 0 {

@@ -24,7 +24,7 @@ pub extern "C" fn daos_eq_create(eqh: Ptr<Handle>) -> c_int {
     })
 }
 
-/// Destroys an event queue. By force, it first waits for the operations under way; otherwise it must have no events.
+/// Destroys an event queue. By force, it first waits for the operations in progress; otherwise it must have no events.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_destroy(eqh: Handle, flags: c_int) -> c_int {
     boundary::now(|| {

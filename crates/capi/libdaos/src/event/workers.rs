@@ -1,5 +1,5 @@
 //! The threads that poll operations of calls with events. They start when they are needed, are bounded, and end with
-//! the last `daos_fini`. An operation that waits for an answer keeps no thread, so thousands can be under way.
+//! the last `daos_fini`. An operation that waits for an answer keeps no thread, so thousands can be in progress.
 //!
 //! An operation on a local pool is done when it is first polled. If it has to wait for another process meanwhile (for
 //! the lock of an index, or for space), it keeps the thread that polls it. Work that blocks as a rule runs on threads
@@ -15,12 +15,12 @@ use std::thread::JoinHandle;
 
 type Operation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Operations that may be under way. The call that brings one more returns only when it is done.
+/// Operations that may be in progress. The call that brings one more returns only when it is done.
 const UNDER_WAY_MAX: usize = 1 << 16;
 const THREADS_MIN: usize = 4;
 const THREADS_MAX: usize = 16;
 
-/// An operation under way.
+/// An operation in progress.
 struct Job {
     /// One of the constants below.
     state: AtomicU8,
@@ -114,7 +114,7 @@ pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Waits for what is under way and ends all threads.
+/// Waits for all operations in progress, then ends all threads.
 pub(super) fn stop() {
     let Some(workers) = WORKERS.take() else { return };
     let threads = {
@@ -178,7 +178,7 @@ impl Workers {
         }
     }
 
-    /// The next operation to be polled; `None` once the threads are to end and nothing is under way.
+    /// The next operation to be polled; `None` once the threads are to end and nothing is in progress.
     fn next(&self) -> Option<Arc<Job>> {
         let mut jobs = self.jobs();
         loop {

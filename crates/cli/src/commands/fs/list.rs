@@ -89,7 +89,7 @@ impl Ls {
         shown.then(|| Ok(show::attr(&visit.node.path(), &visit.node.attr()?))).transpose()
     }
 
-    /// Prints an entry. With -R, names are relative to the directory that was asked for.
+    /// Prints an entry. With -R, names are relative to the listed directory.
     fn print(&self, lines: &mut Lines, path: &FsPath, top: &[u8], visit: &Visit) -> Result<bool> {
         if !self.is_shown(visit) {
             return match self.recursive {

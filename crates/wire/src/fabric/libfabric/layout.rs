@@ -4,7 +4,7 @@
 //! through these tables.
 use std::ffi::{c_char, c_int, c_void};
 
-/// The version of the API that is asked for: 1.9.
+/// The requested version of the API: 1.9.
 pub(crate) const VERSION: u32 = 1 << 16 | 9;
 
 pub(crate) const FI_TAGGED: u64 = 1 << 3;
