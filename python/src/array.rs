@@ -135,9 +135,9 @@ impl Array {
     /// A read-only view of `count` cells starting at cell `offset` (by default, all the rest), in place if possible:
     /// `numpy.frombuffer(array.view(), dtype="f8")` copies nothing.
     ///
-    /// The view is in place if the pool is in memory, the cells are more than 1024 bytes, and they were written at
-    /// once into one chunk, at most 4 MiB. Otherwise it is a copy, or with `copy=False` NotSupported is raised. A
-    /// view prevents its segment of the pool from being reused; a process has at most 4096 views.
+    /// The view is in place if the pool is in memory and the cells are more than 1024 bytes that one write put into one
+    /// chunk, at most 4 MiB. Otherwise it is a copy, or with `copy=False` NotSupported is raised. A view prevents its
+    /// segment of the pool from being reused; a process has at most 4096 views.
     #[pyo3(signature = (offset = 0, count = None, *, copy = None))]
     fn view(
         &self,

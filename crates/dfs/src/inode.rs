@@ -155,8 +155,8 @@ impl Inode {
     }
 }
 
-/// The inode number of an object. Ids are made of a counter in the upper word and the number of the
-/// process that made them in the lower one, so the low halves of both together are unique.
+/// The inode number of an object: the low halves of the two words of its id. They are unique, since the upper word of
+/// an id is a counter and the lower word is the number of the process that created it.
 pub(crate) const fn number_of(oid: ObjectId) -> u64 {
     oid.lo << 32 | oid.hi & 0xffff_ffff
 }

@@ -9,8 +9,8 @@ use esker::types::info::{ContainerInfo, OpenMode};
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Container, Pool, Wait};
 
-/// Creates the container. If the backend does not allow to make a file system of an existing container
-/// (`fixed_layouts`), the new container has the properties of a file system from the beginning.
+/// Creates the container. If the backend has fixed layouts (`fixed_layouts`), the container is created with the
+/// properties of a file system, since they cannot be set later.
 fn declare(pool: &Pool, container: &NewContainer<'_>, new: &NewDfs) -> Result<ContainerInfo> {
     if !pool.capabilities().fixed_layouts {
         return pool.create_container(container).wait();

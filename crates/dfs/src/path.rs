@@ -37,8 +37,8 @@ pub enum Parent {
 
 impl Dfs {
     /// Resolves a path, relative to `base`, to a node. `..` is the parent directory, and the parent of the root is the
-    /// root. The node has its current inode, with one exception: if the path ends at `base` or at a directory above it
-    /// other than the root, the node has the inode that was read when it was looked up.
+    /// root. The node has its current inode, unless the path ends at `base` or at a directory above it. In that case,
+    /// it has the inode of an earlier look-up, except for the root.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`], also for a symbolic link that leads out of the file system;

@@ -1,5 +1,5 @@
-//! Admission of connections. A connection without a valid signature yet takes one of a few slots, for a short time, so
-//! that connections without a key cannot block those with one.
+//! Admission of connections. A connection that has not yet sent a valid signature takes one of a few slots, for a short
+//! time. So clients without a key cannot block clients with a key.
 use crate::limits::UNAUTHENTICATED_MAX;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};

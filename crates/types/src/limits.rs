@@ -107,8 +107,8 @@ pub const RADOS_TRIES_MAX: usize = 1000;
 /// Attempts of an operation on a daos pool while others change the same data.
 pub const DAOS_TRIES_MAX: usize = 1000;
 
-/// Longest dkey or akey in bytes of an object with lexical keys in a pool of a DAOS system, which has them in the
-/// anchors of its trees (`EMBEDDED_KEY_MAX` in its `src/include/daos/btree.h`).
+/// Longest dkey or akey in bytes of an object with lexical keys in a pool of a DAOS system. DAOS stores such keys in
+/// the anchors of its trees (`EMBEDDED_KEY_MAX` in its `src/include/daos/btree.h`).
 pub const DAOS_LEXICAL_KEY_MAX: usize = 100;
 
 /// Most bytes of keys, extents or object ids that one listing of a daos pool holds.

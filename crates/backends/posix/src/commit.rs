@@ -46,8 +46,8 @@ impl Opened {
         Journal { directory: &self.pool.directory, container: &self.container }
     }
 
-    /// Runs `work` to read an object, again if a commit of several files may have changed a part of it meanwhile, or if
-    /// another node has replaced a file. Adds the proof of the read of `watched` to the tokens.
+    /// Runs `work` to read an object. Repeats it if a commit of several files may have changed a part of the object
+    /// meanwhile, or if another node has replaced a file. Adds the proof of the read of `watched` to the tokens.
     pub(super) fn read<T>(
         &self,
         oid: ObjectId,

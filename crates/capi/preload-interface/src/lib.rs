@@ -17,8 +17,8 @@ use esker::types::{Error, ObjectId, Result};
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 
-/// Name of the marker in the directory of a run in which no process has left an open file or a working directory of the
-/// mount point to another. `esker run` makes it, and the interception library removes it.
+/// Name of a marker file in the directory of a run. It exists while no process has passed an open file or a working
+/// directory of the mount point to another process. `esker run` creates it, and the interception library removes it.
 pub const UNSHARED: &str = "unshared";
 
 /// Beginning of the names, as the kernel shows them, of the anonymous files that represent open files.

@@ -23,8 +23,8 @@ pub(crate) fn is_ours(dir: c_int, path: &[u8]) -> bool {
     }
 }
 
-/// True if a relative path begins with `..`, or with a name of the mount point's path, as when a program walks there
-/// from the root name by name.
+/// True if a relative path begins with `..`, or with a name of the mount point's path. A program that opens each
+/// directory from the root on uses such names.
 fn may_lead_in(path: &[u8]) -> bool {
     let is_name = |part: &&[u8]| !matches!(*part, b"" | b".");
     let first = path.split(|byte| *byte == b'/').find(is_name).unwrap_or_default();

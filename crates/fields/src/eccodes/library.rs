@@ -1,5 +1,5 @@
-//! The loaded library. A lock lets one thread at a time call it, and no thread while the process forks, so that a child
-//! does not inherit ecCodes in the middle of a call.
+//! The loaded library. A lock lets one thread at a time call it, and no thread while the process forks. So no child
+//! inherits an unfinished call of ecCodes.
 use crate::eccodes::api::{Context, Functions, Handle};
 use crate::eccodes::{Draft, Field, envelope, failure, search};
 use esker_types::{Error, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! The index of a database: the names of its fields, in one or more stripes.
 //!
-//! A stripe is an object on one target. The first pair of a datum determines its stripe, so the fields of a step are in
+//! A stripe is an object on one target. The first pair of a datum determines its stripe. So the fields of a step are in
 //! one stripe, and a flush of them is one commit of one target.
 use super::layout::{self, Version};
 use super::{BATCH, damaged, read_many};

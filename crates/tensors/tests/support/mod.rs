@@ -1,5 +1,5 @@
-//! Stores for the tests: in memory or in the pool over nodes that the environment names, in a native pool, in one of
-//! files, and in that of a DAOS system, if the environment names one.
+//! Stores for the tests: in memory or in the pool over nodes that the environment names, in a native pool, in a pool of
+//! files, and in a pool of a DAOS system if the environment names one.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use esker::{Pool, PosixPool, Wait};

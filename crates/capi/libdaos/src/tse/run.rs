@@ -6,8 +6,8 @@ use crate::code::{Code, Result};
 use std::ffi::c_int;
 use std::time::Instant;
 
-/// Schedules a task. It begins at once if it has no body or the caller asks for it (`instant`), unless it has to wait
-/// for a task, a callback or a time.
+/// Schedules a task. It begins at once if it has no body or if `instant` is set, unless it has to wait for a task, a
+/// callback or a time.
 pub(super) fn schedule(task: Ptr<Task>, instant: bool, not_before: Option<Instant>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
