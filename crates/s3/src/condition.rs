@@ -51,7 +51,7 @@ impl Condition {
     /// Checks an object that is to be read, in the order of RFC 9110.
     ///
     /// # Errors
-    /// `PreconditionFailed`, and `NotModified` for those about what the client has.
+    /// `PreconditionFailed`; `NotModified` if the client's copy of the object is current.
     pub(crate) fn check_read(&self, etag: &str, mtime: Time) -> Outcome<()> {
         let mtime = whole_seconds(timestamp(mtime));
         match (&self.matches, &self.unmodified_since) {

@@ -1,4 +1,4 @@
-//! The operations of S3, as `s3s` calls them. Those that are not here are answered `NotImplemented`.
+//! The operations of S3, as `s3s` calls them. All other operations return `NotImplemented`.
 use crate::bucket::{Bucket, Buckets, Opened};
 use crate::fault::Outcome;
 use crate::list::has_keys;

@@ -1,5 +1,5 @@
-//! Pipelines (`daos_pipeline.h`): the records of an object that meet conditions, and aggregations of them. In DAOS they run
-//! where the data is, which here is in place.
+//! Pipelines (`daos_pipeline.h`): the records of an object that meet conditions, and aggregations of them. DAOS runs
+//! them on the servers. This library runs them in the calling process.
 mod expression;
 mod parse;
 mod run;

@@ -1,9 +1,9 @@
-//! The memory of mapped files: a file of the system beside the lock file of the object, which all processes map in
-//! place of the object.
+//! The memory of mapped files: for each mapped object, a system file next to its lock file. All processes map this file
+//! instead of the object.
 //!
-//! Its users hold a shared lock on its last byte, like users of a lock file. A process that opens it as the only user
-//! empties it: then the object has the content, and mapped ranges of the file are filled from the object. A process
-//! that writes to the object writes to this file, too ([`Pages::reload`]).
+//! Its users hold a shared lock on its last byte, like users of a lock file. A process that opens the file as the only
+//! user truncates it. From then on, mapped ranges of the file are filled from the object. A process that writes to the
+//! object writes to this file, too ([`Pages::reload`]).
 use crate::answer::{Answer, Fail, refuse};
 use crate::open_file::OpenFile;
 use crate::{config, internal, locks, mapped, raw, threads};
