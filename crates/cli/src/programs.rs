@@ -2,7 +2,7 @@
 use rustix::fs::{Access, access};
 use std::path::{Path, PathBuf};
 
-/// The program `name` of this installation: beside the running program, else on PATH.
+/// The program `name` of this installation: in the directory of the running program, else on PATH.
 #[must_use]
 pub fn companion(name: &str) -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().map(|program| program.with_file_name(name));

@@ -4,7 +4,7 @@ use crate::metrics::{Metrics, Refused};
 use esker_types::ErrorKind;
 use esker_types::metrics::Page;
 
-/// Current values, beside the counters.
+/// Current values, in addition to the counters.
 pub(crate) struct Gauges {
     pub(crate) connections: u64,
     pub(crate) connections_max: u64,

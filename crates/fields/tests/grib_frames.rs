@@ -1,4 +1,4 @@
-//! Messages in streams are read intact, with other bytes between them and damaged messages beside them.
+//! Messages in streams are read intact, with other bytes and damaged messages between them.
 use esker_fields::grib::{Message, Messages, Scan, Skipped};
 use esker_testing::Random;
 use esker_types::Result;

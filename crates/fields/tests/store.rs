@@ -377,7 +377,7 @@ fn an_empty_container_becomes_a_store() {
     assert!(FieldStore::open_or_create(&pool, "tensors", &mars).is_err());
 }
 
-/// Random archiving, flushing, wiping and purging beside a plain map.
+/// Random archiving, flushing, wiping and purging, compared with a plain map.
 #[test]
 fn random_sequences_agree_with_a_map() {
     let mut state = esker_testing::seed() | 1;

@@ -1,4 +1,4 @@
-//! Watches beside many writers yield each flushed field once.
+//! Watches yield each flushed field once while many writers are active.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, missing_docs)]
 
 mod support;

@@ -184,8 +184,8 @@ mod tests {
         fs::remove_dir_all(&parent).unwrap();
     }
 
-    /// A process that removes a directory also finishes removals beside it, such as those of nodes that share a parent
-    /// directory.
+    /// A process that removes a directory also finishes removals in the same parent directory, such as those of nodes
+    /// that share a parent directory.
     #[test]
     fn directories_in_one_parent_are_removed_at_a_time() {
         let parent = std::env::temp_dir().join(format!("esker-os-{}", random_uuid().unwrap()));

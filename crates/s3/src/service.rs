@@ -20,7 +20,7 @@ pub(crate) struct Service {
     pub(crate) etags: Etags,
 }
 
-/// An answer without anything beside its output.
+/// An answer that consists of its output only.
 pub(crate) fn answer<T>(output: Outcome<T>) -> S3Result<S3Response<T>> {
     output.map(S3Response::new).map_err(S3Error::from)
 }

@@ -13,7 +13,7 @@ pub struct Codes {
     pub der: i32,
     /// errno of the POSIX interfaces.
     pub errno: i32,
-    /// The built-in Python exceptions that also catch it, beside the one of its own name.
+    /// The built-in Python exceptions that also catch it, in addition to the exception of its own name.
     pub python: &'static [&'static str],
 }
 
@@ -127,8 +127,8 @@ error_kinds! {
 
 /// An error of Esker: a kind for the program, a message for the user.
 ///
-/// The message names the thing, the cause and the remedy. Some errors carry the size that would
-/// have been enough (DAOS reports it beside `-DER_TRUNC`, `-DER_REC2BIG` and `-DER_KEY2BIG`).
+/// The message names the thing, the cause and the remedy. Some errors carry the size that would have been enough (DAOS
+/// reports it together with `-DER_TRUNC`, `-DER_REC2BIG` and `-DER_KEY2BIG`).
 #[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,

@@ -140,7 +140,7 @@ impl Prefix {
     }
 }
 
-/// Data that travels beside a message, with its checksum.
+/// Data that travels outside of the encoded message, with its checksum.
 #[derive(Clone, Debug, Default)]
 pub struct Bulk {
     pub(crate) bytes: Bytes,

@@ -160,7 +160,7 @@ async fn receive_message<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result
     }
 }
 
-/// Input of a proof, beside the name of its side.
+/// Input of a proof, in addition to the name of its side.
 struct Transcript<'m> {
     /// The client's hello as it was sent.
     hello: &'m [u8],

@@ -1,4 +1,4 @@
-//! Messages: requests and replies as values, encoded by postcard. Data travels beside them, as the bulk of the frame.
+//! Messages: requests and replies as values, encoded by postcard. Data is not encoded: it is the bulk of the frame.
 use esker_types::info::{
     Capabilities, ContainerInfo, ContainerRef, OpenMode, PoolInfo, SnapshotInfo,
 };

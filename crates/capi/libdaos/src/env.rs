@@ -1,5 +1,5 @@
-//! Variables of the environment (`gurt/common.h`), which MPI's driver for DAOS reads. Like the C library's functions, they
-//! must not run beside another thread that changes the environment.
+//! Variables of the environment (`gurt/common.h`), which MPI's driver for DAOS reads. Like the C library's functions,
+//! they must not run while another thread changes the environment.
 use crate::abi::{Ptr, Str};
 use crate::boundary;
 use crate::code::{Code, Result};

@@ -1,4 +1,5 @@
-//! The library with the file system, which is loaded at the first access to the mount point. It is beside this one.
+//! The library with the file system, which is loaded at the first access to the mount point. It is in the same
+//! directory as this one.
 use crate::edge::Text;
 use crate::libraries::{self, c};
 use esker_preload_interface::{GET_TABLE, GetTable, LIBRARY, Table, fingerprint};
@@ -45,7 +46,7 @@ fn find() -> Result<&'static Table, String> {
     table.ok_or_else(|| format!("{} is of another version", path.display()))
 }
 
-/// The path of the library, beside this one. This one may be named by a link.
+/// The path of the library, in the directory of this one. This one may be named by a link.
 fn path() -> Option<PathBuf> {
     let own = path_of_this_library()?;
     let beside = |path: PathBuf| Some(path.with_file_name(LIBRARY)).filter(|path| path.exists());

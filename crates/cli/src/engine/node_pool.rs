@@ -1,4 +1,4 @@
-//! Files of a node's pool, and those beside it: the lock of its engine, the log and the map.
+//! Files of a node's pool, and the files next to it: the lock of its engine, the log and the map.
 use esker::types::{Error, ErrorKind, Result};
 use esker_nodes::Map;
 use esker_store::Superblock;
@@ -28,14 +28,15 @@ pub(crate) fn claim(directory: &Path) -> Result<File> {
     }
 }
 
-/// Path of the log of an engine that `esker pool create` has started. It is beside the node's pool, and removed with it.
+/// Path of the log of an engine that `esker pool create` has started. It is next to the node's pool, and removed with
+/// it.
 pub(crate) fn log_beside(directory: &Path) -> PathBuf {
     let mut name = directory.as_os_str().to_owned();
     name.push(".log");
     PathBuf::from(name)
 }
 
-/// The map beside a node's pool, if the map lists that pool.
+/// The map next to a node's pool, if the map lists that pool.
 pub(crate) fn map_beside(directory: &Path, pool: &Superblock) -> Option<(PathBuf, Map)> {
     let (label, _) = pool.label.rsplit_once('.')?;
     let path = Map::path(directory.parent()?, label);

@@ -125,7 +125,7 @@ impl Launch {
     }
 }
 
-/// Path of the log of a launcher that outlives this process, beside the map.
+/// Path of the log of a launcher that outlives this process, next to the map.
 pub(crate) fn launcher_log(map: &Path) -> PathBuf {
     map.with_extension("launch.log")
 }

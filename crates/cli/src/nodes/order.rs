@@ -144,7 +144,7 @@ pub(crate) struct Order {
 pub(crate) enum Down {
     /// Create the node's pool and start its engine. Sent once, as the first message.
     Start(Box<Order>),
-    /// Write the map beside the node's pool.
+    /// Write the map next to the node's pool.
     Publish(Box<Map>),
     /// Keep pools and engines. The last message.
     Keep,

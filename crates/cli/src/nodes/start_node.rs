@@ -31,7 +31,7 @@ impl StartedNode {
         Ok(Self { ready, engine, log, map: None })
     }
 
-    /// Writes the map beside the node's pool.
+    /// Writes the map next to the node's pool.
     pub(crate) fn publish(&mut self, map: &Map, directory: &Path) -> Result<()> {
         let path = Map::path(directory, &map.label);
         map.write(&path)?;

@@ -4,7 +4,7 @@ use serde_json::json;
 use std::io::Write as _;
 use std::path::Path;
 
-/// A pool of files beside `tank`, by its URL.
+/// A pool of files next to `tank`, by its URL.
 fn files(site: &Site) -> String {
     let url = format!("posix:{}/files", site.dir.display());
     site.ok(&["pool", "create", &url]);

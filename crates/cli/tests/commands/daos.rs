@@ -6,7 +6,7 @@ use std::process::Command;
 
 const POOL: &str = "daos:standin";
 
-/// Esker's libdaos beside the tool that is tested; none, with a message, where it was not built.
+/// Esker's libdaos in the directory of the tested tool; `None`, with a message, if it was not built.
 fn library() -> Option<PathBuf> {
     let library = Path::new(env!("CARGO_BIN_EXE_esker")).with_file_name("libdaos.so");
     if library.is_file() {

@@ -395,7 +395,7 @@ fn killed_at_each_step(
 
 const CREATE: [&str; 7] = ["pool", "create", "tank", "--targets", "2", "--size", "32M"];
 
-/// The pool is whole, and nothing else is left beside it once it was destroyed.
+/// The pool is whole, and nothing else is left next to it once it was destroyed.
 fn is_whole_and_alone(site: &Site, step: u32) {
     assert!(site.ok(&["pool", "check", "tank"]).contains("0 problems"), "step {step}");
     site.ok(&["pool", "destroy", "tank", "--recursive"]);

@@ -1,9 +1,9 @@
 //! Stripe mark: shows, over nodes, whether an array of bytes may have chunks after its first one.
 //!
-//! The size of an array depends on all its chunks, and those of a striped array are on all nodes. But most files have one
-//! chunk. So a writer sets a mark beside the first chunk before it writes any other one. An array without the mark ends in
-//! its first chunk, and one request to the node of that chunk returns its size. The mark stays as long as the array
-//! exists, also if the array is emptied: a writer that has set it need not look again.
+//! The size of an array depends on all its chunks, and those of a striped array are on all nodes. But most files have
+//! one chunk. So a writer sets a mark next to the first chunk before it writes any other one. An array without the mark
+//! ends in its first chunk, and one request to the node of that chunk returns its size. The mark stays as long as the
+//! array exists, also if the array is emptied: a writer that has set it need not look again.
 use super::{Array, LAST_CELL};
 use crate::access::Access;
 use crate::container::Container;

@@ -1,4 +1,4 @@
-//! Guarantees of a connection to an engine beside the operations: leases end with it, failures name the node,
+//! Guarantees of a connection to an engine, apart from the operations: leases end with it, failures name the node,
 //! unauthenticated clients get no service, and oversized requests are refused.
 
 use esker::backend::memory::Memory;

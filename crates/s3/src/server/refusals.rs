@@ -10,11 +10,11 @@ struct Ask {
     method: &'static str,
     path: &'static str,
     query: &'static str,
-    /// Headers beside `host`, `x-amz-date` and `x-amz-content-sha256`, which are signed.
+    /// Headers in addition to `host`, `x-amz-date` and `x-amz-content-sha256`, which are signed.
     signed: Vec<(&'static str, String)>,
     /// Headers that are added after the request was signed.
     added: Vec<(&'static str, String)>,
-    /// Names that are signed beside those of the headers that are sent.
+    /// Names that are signed in addition to those of the sent headers.
     absent: Vec<&'static str>,
     content: String,
     service: &'static str,

@@ -354,8 +354,8 @@ impl Drop for Turn {
 /// A write transaction. If it is dropped without [`WriteTxn::commit`], nothing changes.
 pub(crate) struct WriteTxn {
     txn: Txn,
-    /// A cursor at the last entry that was put. The next entry is often beside it and then needs no descent of the
-    /// tree.
+    /// A cursor at the last entry that was put. The next entry is often adjacent to it, and then needs no descent of
+    /// the tree.
     put_cursor: Option<NonNull<lmdb::MDB_cursor>>,
     done: bool,
     /// True if the transaction includes the puts of the write buffer.

@@ -24,7 +24,7 @@ const STAMP: u64 = 1 << 63;
 /// `Corrupt` if a page or record is damaged.
 pub(super) fn begin(pool: &Folder, superblock: &Superblock, control: &Control) -> Result<()> {
     if control.is_current() && has_live_verifier(control) {
-        // The other process stays recorded, so processes that open the pool beside it need not verify again.
+        // The other process stays recorded, so processes that open the pool meanwhile need not verify again.
         return Ok(());
     }
     if !(control.is_current() && matches_stamp(pool, superblock, control)?) {

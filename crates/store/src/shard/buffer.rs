@@ -147,7 +147,7 @@ impl OpenBuffer<'_, '_> {
     }
 }
 
-/// Key of a value that exists if a Key-Value object has an array. A single value beside the array must be refused,
+/// Key of a value that exists if a Key-Value object has an array. A single value in the same object must be refused,
 /// which needs a lookup in the index. So the write buffer accepts no puts then.
 fn arrays_key() -> Key {
     Key::table(Table::Arrays)

@@ -156,7 +156,7 @@ pub(crate) fn fits_between(
     Ok(around.is_some_and(|around| around.do_not_overlap(extent)))
 }
 
-/// True if `key` is an extent of the akey. Fails if a new extent must not be stored beside it.
+/// True if `key` is an extent of the akey. Fails if a new extent must not be stored in the same akey.
 fn check_neighbour(
     prefix: &Key,
     key: &[u8],

@@ -138,7 +138,7 @@ mod tests {
         assert!(target.index_segment_count() > lent, "it grows again");
     }
 
-    /// Pages at the end of the file are the only ones that can be used beside a reader of any age.
+    /// Pages at the end of the file are the only ones that can be used whatever old state a reader reads.
     #[test]
     fn index_grows_before_it_uses_the_end_of_its_file() {
         let pool = pool(64 << 20);

@@ -115,8 +115,8 @@ impl Target {
     }
 
     /// True if the index should grow before the change of `txn`. Freed pages, including those of a block, cannot be
-    /// reused while a reader may still read them. So some pages should be free in advance, and growth beside such a
-    /// reader is useless.
+    /// reused while a reader may still read them. So some pages should be free in advance, and growth while such a
+    /// reader exists is useless.
     pub(crate) fn wants_block(&self, txn: &WriteTxn) -> Result<bool> {
         let Some(index_space) = &self.index_space else { return Ok(false) };
         if MOVING.get() || self.shared().blocks().load(Ordering::Relaxed) == 0 {
@@ -137,9 +137,9 @@ impl Target {
     }
 
     /// True if the index of `txn`, which uses `used` of `most` pages, should grow because its other pages are at the
-    /// end of its file. Only those can be used beside a reader of an old state, however long it reads. So a quarter of
-    /// the initial index stays unused while half of the segments are free. An index that has used few pages so far does
-    /// not grow.
+    /// end of its file. Only those can be used while a reader reads an old state for a long time. So a quarter of the
+    /// initial index stays unused while half of the segments are free. An index that has used few pages so far does not
+    /// grow.
     fn grows_early(
         &self,
         index_space: &IndexSpace,

@@ -1,4 +1,4 @@
-//! Prevents two copies of this library in one process (a preloaded library beside `libdaos.so`) from opening the same
+//! Prevents two copies of this library in one process (a preloaded library and `libdaos.so`) from opening the same
 //! pool. Each copy has its own registry of open pools, but LMDB must not open an index twice in a process. So every
 //! process records in its slot of the control file the address at which it mapped that file. A copy refuses to open the
 //! pool if it finds a mapping in its own process that it did not make.

@@ -837,7 +837,7 @@ mod tests {
     }
 }
 
-/// Models of readers beside writers, under every order in which threads may run.
+/// Models of concurrent readers and writers, under every order in which threads may run.
 #[cfg(all(loom, test))]
 mod models {
     use super::*;

@@ -106,7 +106,7 @@ impl Ev {
         unsafe { Ptr::new((&raw mut (*event).space).cast()) }
     }
 
-    /// Reads one word that does not change, and nothing else of the event. Other threads may write the fields beside
+    /// Reads one word that does not change, and nothing else of the event. Other threads may write the fields next to
     /// it, and memory that is not an event may contain any bytes.
     fn word(self, offset: usize) -> u64 {
         self.part().cast::<u8>().at(offset).cast().get().unwrap_or(0)

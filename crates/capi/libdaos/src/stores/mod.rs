@@ -1,5 +1,5 @@
-//! The field store and the tensor store (`esker.h`): functions of Esker beside those of DAOS, on the same handles,
-//! events and codes. Each failure also has a text.
+//! The field store and the tensor store (`esker.h`): functions of Esker in addition to those of DAOS, on the same
+//! handles, events and codes. Each failure also has a text.
 mod arguments;
 mod call;
 mod failure;

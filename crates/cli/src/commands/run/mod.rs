@@ -194,7 +194,7 @@ impl Drop for RunDir {
     }
 }
 
-/// The interception library: the one that `ESKER_PRELOAD` names, or the one beside this program or in the directory of
+/// The interception library: the one that `ESKER_PRELOAD` names, or the one next to this program or in the directory of
 /// its libraries.
 fn library() -> Result<PathBuf> {
     let named = std::env::var_os("ESKER_PRELOAD").map(PathBuf::from);

@@ -17,7 +17,7 @@ sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// The command: beside the directory of the program of tests, where cargo builds it.
+/// The command, in the parent of the directory of the test program, where cargo builds it.
 pub(crate) fn esker() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     tests.parent().unwrap().with_file_name("esker")

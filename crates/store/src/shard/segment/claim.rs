@@ -292,7 +292,7 @@ impl SpaceWait {
     }
 }
 
-/// True if the free and dead bytes of the target suffice for `need` bytes beside the reserve.
+/// True if the free and dead bytes of the target suffice for `need` bytes in addition to the reserve.
 fn may_fit(target: &Target, need: u64) -> Result<bool> {
     Ok(target.free_data_bytes()? >= need)
 }

@@ -162,7 +162,7 @@ fn is_local(error: &Error) -> bool {
 }
 
 impl Target {
-    /// Compacts until there are `need` bytes of space beside the reserve, or nothing more can be gained.
+    /// Compacts until there are `need` bytes of space in addition to the reserve, or nothing more can be gained.
     pub(super) fn make_room(&self, need: u64) -> Result<MadeRoom> {
         let _alone = match self.append_slots.compacting.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(MadeRoom::ByOthers),

@@ -90,7 +90,7 @@ fn staying(number: u64) -> String {
     format!("stays{number}")
 }
 
-/// Body of a worker: the first one lists, the others create, rename and remove files beside the permanent ones.
+/// Body of a worker: the first one lists, the others create, rename and remove files in addition to the permanent ones.
 pub(crate) fn listed() {
     let part = WorkerContext::from_arguments();
     if part.worker == 0 {
