@@ -137,7 +137,7 @@ fn without_scheme(name: &str) -> &str {
     plain.unwrap_or(name)
 }
 
-/// True if the options of a URL are its end, so that the container stands before them. The options of `rados:` name
+/// True if the options of a URL are its end, so that the container is written before them. The options of `rados:` name
 /// files, but a pool of Ceph or of DAOS has no slash in its name; with other schemes it is the other way round.
 fn are_last(path: &str, options: &str) -> bool {
     match path.strip_prefix("rados:").or_else(|| path.strip_prefix("daos:")) {

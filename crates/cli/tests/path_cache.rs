@@ -235,7 +235,7 @@ fn files_are_created_while_their_directory_moves() {
         root.rename(b"here", &root, b"there", Default::default()).unwrap();
         assert!(create(&other, &format!("/here/b{round}")).unwrap().is_none());
         root.rename(b"there", &root, b"here", Default::default()).unwrap();
-        // It stands where it was seen again.
+        // It is again at the path where it was seen.
         assert!(create(&other, &format!("/here/c{round}")).unwrap().is_some());
     }
     let names = here.read_names(&mut Default::default(), 1000).unwrap();
@@ -268,7 +268,8 @@ impl Interceptor for Leases {
     }
 }
 
-/// A file whose size grows. What is seen of it lies between what has been done and what has been begun.
+/// A file whose size grows. A size that is seen is at least that of the finished writes, and at most that of the
+/// started writes.
 #[derive(Default)]
 struct Growing {
     begun: AtomicU64,

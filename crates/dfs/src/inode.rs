@@ -202,7 +202,7 @@ impl Time {
         Self { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
     }
 
-    /// The absolute difference: a time that was set may lie in the future.
+    /// The absolute difference: a time that was set may be in the future.
     pub(crate) fn apart(self, other: Self) -> Duration {
         let nanos = |time: Self| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
         let between = (nanos(self) - nanos(other)).unsigned_abs().min(u128::from(u64::MAX));

@@ -115,7 +115,7 @@ error_kinds! {
     NoAttribute: -1005, 61, ["OSError"];
     /// The file system is mounted read-only.
     ReadOnly: -1001, 30, ["OSError"];
-    /// The position lies past the end of the file.
+    /// The position is past the end of the file.
     PastEnd: -1005, 6, ["OSError"];
     /// A file would exceed the largest size.
     FileTooBig: -1017, 27, ["OSError"];

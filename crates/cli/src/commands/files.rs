@@ -152,7 +152,7 @@ impl Write for Sink {
     }
 }
 
-/// True for bytes that are no text: a zero among them, or not UTF-8. The last character may be cut off.
+/// True for binary data: bytes with a zero, or not UTF-8. The last character may be cut off.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
     let wrong = std::str::from_utf8(bytes).err();
     bytes.contains(&0) || wrong.is_some_and(|error| error.error_len().is_some())

@@ -704,7 +704,7 @@ fn fields_that_were_lost_with_a_node_are_listed() {
     assert!(message.contains("archive them again"), "{message}");
     archive_fields(&nodes, "1", (DAYS, STEPS));
     assert_eq!(lost_fields(&site.json(&[&check[..], &["--data"]].concat())), [0, 0, DAYS * STEPS]);
-    // The list of databases lies there.
+    // The list of databases is stored there.
     nodes.lose(1);
     let (report, message) = trouble(site, &check);
     assert!(report.is_null() && message.contains("list of databases"), "{report} {message}");

@@ -148,7 +148,7 @@ fn file_that_does_not_fit_leaves_no_partial_copy() {
     assert!(said.contains("\"a\" is incomplete"), "{said}");
 }
 
-/// Bytes that are no text go to files and pipes, not to terminals.
+/// Binary data is written to files and pipes, not to terminals.
 #[test]
 fn binary_data_is_not_written_to_a_terminal() {
     let site = Site::with_container();

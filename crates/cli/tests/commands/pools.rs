@@ -202,7 +202,7 @@ fn a_sound_pool_passes_check_and_scrub() {
     assert!(site.json(&["pool", "compact", "tank"])["freed_bytes"].is_u64());
 }
 
-/// Changes bytes of a file of each target where `wanted` stands: `count` bytes from `before` it on.
+/// Changes `count` bytes of a file of each target at each `wanted`, starting `before` bytes before it.
 fn damage(site: &Site, file: &str, wanted: &[u8], before: usize, count: usize) {
     let mut hits = 0;
     for target in ["target-0", "target-1"] {

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 ///
 /// Visits all entries, then all objects. The data of files is read only with --data. A program that is killed at any
 /// moment leaves a consistent tree, and at most some objects that no entry names: files that were removed while they
-/// were open, or were just being created. Such leftovers are reported, and are no failure. Any other inconsistency is
-/// damage, and makes the exit status 1 unless --repair fixes it.
+/// were open, or were just being created. Such leftovers are reported, but do not count as a failure. Any other
+/// inconsistency is damage, and makes the exit status 1 unless --repair fixes it.
 ///
 /// If a node of a pool over nodes does not have the container, the files that are lost with it are listed as damaged.
 ///
