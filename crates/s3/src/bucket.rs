@@ -138,7 +138,7 @@ impl Buckets {
         }
     }
 
-    /// Removes an empty bucket. Meanwhile nobody of this process gets it, and others have it open.
+    /// Removes an empty bucket. Meanwhile no other request of this process can get it.
     pub(crate) fn remove(
         &self,
         name: &str,
@@ -153,7 +153,7 @@ impl Buckets {
                 format!("bucket {name} is in use: try again later"),
             )
         };
-        // One is ours; one more would be that of a request.
+        // This function has one reference; another one belongs to a request.
         if Arc::strong_count(&bucket.0) > 1 {
             open.insert(name.to_owned(), Opened::Files(bucket));
             return Err(in_use());

@@ -99,7 +99,7 @@ impl Claims {
     /// The claims of a request.
     ///
     /// # Errors
-    /// `InvalidRequest` for a size or a type of checksum that there is not.
+    /// `InvalidRequest` for an invalid size, or an unknown type of checksum.
     pub(crate) fn new(input: &CompleteMultipartUploadInput) -> Outcome<Self> {
         let checksum = Stored {
             crc32: input.checksum_crc32.clone(),

@@ -66,7 +66,8 @@ impl Condition {
         }
     }
 
-    /// Checks what is to be copied: whatever differs is a failure, as the client has no copy to use instead.
+    /// Checks an object that is to be copied. All failed conditions are errors, since the client has no copy to use
+    /// instead.
     ///
     /// # Errors
     /// `PreconditionFailed`.
@@ -74,10 +75,10 @@ impl Condition {
         self.check_read(etag, mtime).map_err(|_| precondition_fault())
     }
 
-    /// Checks what is to be replaced or removed; `None` if there is nothing.
+    /// Checks an object that is to be replaced or removed; `etag` is `None` if it does not exist.
     ///
     /// # Errors
-    /// `PreconditionFailed`; `NoSuchKey` if something is wanted that is not there.
+    /// `PreconditionFailed`; `NoSuchKey` if the object does not exist.
     pub(crate) fn check_change(&self, etag: Option<&str>) -> Outcome<()> {
         match (&self.matches, etag) {
             (Some(_), None) => return Err(S3ErrorCode::NoSuchKey.into()),

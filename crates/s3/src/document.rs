@@ -1,5 +1,5 @@
-//! Bodies that are XML. `s3s` reads such a body as a whole and verifies no checksum of it, and a body that it cannot
-//! read is an internal error to it.
+//! Bodies that are XML. `s3s` reads such a body as a whole, without a check of its checksums. If it cannot read the
+//! body, it reports an internal error.
 use crate::fault::Fault;
 use crate::limits::XML_BYTES_MAX;
 use crate::sums::{Etags, Expected, Sums};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Operations whose body is XML.
 const OPERATIONS: [&str; 4] =
     ["CompleteMultipartUpload", "CreateBucket", "DeleteObjects", "PutObjectTagging"];
-/// The one whose headers have checksums of an object, not of its XML.
+/// The operation whose headers have checksums of an object instead of the XML.
 const COMPLETION: &str = "CompleteMultipartUpload";
 
 /// Body of a request, as far as it is known to be XML. Clones share it.
@@ -26,7 +26,7 @@ struct State {
 }
 
 impl Document {
-    /// Begins to verify the body of a request for this operation, if that is XML.
+    /// Begins to verify the body of a request, if it is XML in this operation.
     pub(crate) fn begin(&self, operation: &str, headers: &HeaderMap) {
         if !OPERATIONS.contains(&operation) {
             return;

@@ -1,4 +1,5 @@
-//! Framing of bodies in signed chunks: `s3s` takes one that ends before its last chunk for a whole one.
+//! Framing of bodies in signed chunks. This module detects a body that ends before its last chunk, which `s3s` accepts
+//! as complete.
 
 /// The header that says how the content of a request is signed.
 pub(crate) const CONTENT_SHA256: &str = "x-amz-content-sha256";

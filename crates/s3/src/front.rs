@@ -1,5 +1,6 @@
-//! Between signature and operation. One service of `s3s` verifies signatures; then headers that another one could not
-//! read are rewritten, which no client can sign; that other one reads the operation.
+//! Processing between signature and operation. One service of `s3s` verifies the signature. Then headers that `s3s`
+//! could not parse are rewritten, which would invalidate the signature. Another service of `s3s` then parses the
+//! operation.
 use crate::admission::Admission;
 use crate::query::Query;
 use crate::signature::PRESIGNED_PARAMETERS;
@@ -23,7 +24,7 @@ const VERSION: &str = "?versionId=";
 /// The version that every object has.
 const NO_VERSION: &str = "null";
 
-/// The service that reads operations, behind the one that verifies signatures.
+/// The service that parses operations. It gets requests whose signature was verified.
 pub(crate) struct Front(pub(crate) S3Service);
 
 /// Extension of a request: the access key that has signed it.
@@ -106,7 +107,7 @@ fn without_signature(uri: &Uri) -> Uri {
     Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
 }
 
-/// Removes a header `Range` that RFC 9110 wants to be ignored, and bounds numbers that are beyond every object.
+/// Removes a header `Range` that must be ignored (RFC 9110), and limits numbers that are beyond the end of any object.
 fn rewrite_range(headers: &mut HeaderMap) {
     let mut values = headers.get_all(RANGE).iter();
     let Some(first) = values.next() else { return };
@@ -117,7 +118,7 @@ fn rewrite_range(headers: &mut HeaderMap) {
     }
 }
 
-/// A range of bytes, as `s3s` reads it; `None` for several ranges, other units and what is not a range.
+/// A range of bytes, as `s3s` reads it; `None` for several ranges, other units and invalid ranges.
 fn range(text: &str) -> Option<String> {
     let (unit, range) = text.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;

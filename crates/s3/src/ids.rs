@@ -135,7 +135,7 @@ fn partition_point(mut first: u128, mut end: u128, is_before: impl Fn(u64) -> bo
 /// The IDs that `list` lists, in the order of their keys.
 pub(crate) struct Ids<L, S> {
     runs: Runs<L>,
-    /// Whether keys that begin so come before those that are wanted, are among them, or come after.
+    /// Order of the keys that begin so relative to the requested keys. `Equal` if they may be requested.
     side: S,
     highs: Numbers,
     /// The IDs with one high word.
@@ -153,7 +153,7 @@ where
         Self { runs, side, highs, group: None }
     }
 
-    /// The next ID that has a key, and what its keys begin with.
+    /// The next ID that has a key, and the prefix of its keys.
     pub(crate) fn next(
         &mut self,
         beginning: impl Fn(ObjectId) -> Option<String>,
@@ -184,7 +184,7 @@ where
         let runs = &mut self.runs;
         let find = |hi| Ok(runs.next(ObjectId { hi, lo: 0 })?.map(|oid| oid.hi));
         let Some(hi) = self.highs.next(find)? else { return Ok(false) };
-        // The high word tells the type, so all of them have keys or none has.
+        // The high word contains the type, so all of them have keys or none has.
         let side = |lo| match beginning(ObjectId { hi, lo }) {
             Some(name) => (self.side)(&name),
             None => Ordering::Less,

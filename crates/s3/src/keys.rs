@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::limits::ACCESS_KEYS_MAX;
 use crate::sums::hex;
 
-/// Bits of a mode that let others than the owner use a file.
+/// Bits of a mode that let other users than the owner use a file.
 const OTHERS: u32 = 0o077;
 /// Most bytes of a file of keys.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -38,7 +38,7 @@ impl Keys {
     /// reading. Lines that are empty or begin with `#` mean nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::NoPermission`] if others than the owner may use the file, [`ErrorKind::Invalid`] if it has an
+    /// [`ErrorKind::NoPermission`] if other users than the owner may use the file, [`ErrorKind::Invalid`] if it has an
     /// invalid line, or no key at all; errors of reading it.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();

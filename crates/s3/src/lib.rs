@@ -1,14 +1,14 @@
 //! Files of an Esker pool, served to programs that speak S3.
 //!
-//! A bucket is a container of a pool that holds a file system, and a key is the path of a file in it: what a client
-//! puts is a file for `esker fs`, `esker run` and Python, and a file that they make is an object for a client. Of a
-//! container without files, clients read Arrays and the values of Key-Values. The HTTP of S3, its XML and its
-//! signatures are those of the crate `s3s`; this crate says what the operations mean.
+//! A bucket is a container of a pool that holds a file system, and a key is the path of a file in it. An object that a
+//! client puts is a file for `esker fs`, `esker run` and Python, and a file that they create is an object for a client.
+//! In a container without files, clients can read Arrays and the values of Key-Values. The crate `s3s` implements the
+//! HTTP of S3, its XML and its signatures. This crate implements the operations.
 //!
-//! A put writes a file of a hidden directory ([`HIDDEN`]) and publishes it in one transaction, together with what S3
-//! knows of it beyond a file's content: its ETag, content type, user metadata and checksum are one extended attribute
-//! ([`RECORD`]), its tags another ([`TAGS`]). The operations of the store block, so each connection has a thread of its
-//! own; their number is bounded.
+//! A put writes a file of a hidden directory ([`HIDDEN`]) and publishes it in one transaction, together with the
+//! metadata of S3. ETag, content type, user metadata and checksum are one extended attribute ([`RECORD`]), and tags
+//! another ([`TAGS`]). The operations of the store block, so each connection has a thread of its own; their number is
+//! bounded.
 //!
 //! [`Server`] serves connections; [`Keys`] are the keys whose signatures it accepts.
 #![forbid(unsafe_code)]

@@ -1,13 +1,13 @@
 //! All limits of the S3 server.
 
-/// Connections with a right signature that are served at a time, each by a thread, unless the caller says otherwise;
+/// Connections with a valid signature that are served at a time, each by a thread, unless the caller says otherwise;
 /// others wait.
 pub const CONNECTIONS: usize = 256;
 
-/// Connections at a time that have not sent a request with a right signature yet, each with a thread; others wait.
+/// Connections at a time that have not sent a request with a valid signature yet, each with a thread; others wait.
 pub const UNAUTHENTICATED_MAX: usize = 64;
 
-/// Seconds within which a connection must send a request with a right signature.
+/// Seconds within which a connection must send a request with a valid signature.
 pub const HANDSHAKE_SECONDS: u64 = 10;
 
 /// Bytes that are read from or written to a file at a time. Per connection, at most twice as many are in memory.

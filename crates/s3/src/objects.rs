@@ -131,7 +131,7 @@ fn content_range(sent: &Bytes<u64>, size: u64) -> String {
     format!("bytes {}-{}/{size}", sent.start, sent.end.saturating_sub(1))
 }
 
-/// The bytes that a request wants of an object, and the header that says so.
+/// The requested bytes of an object, and the header `Content-Range`.
 fn range_of(range: Option<Range>, size: u64) -> Outcome<(Bytes<u64>, Option<String>)> {
     let Some(range) = range else { return Ok((0..size, None)) };
     let wanted = range.check(size).ok().filter(|wanted| !wanted.is_empty());

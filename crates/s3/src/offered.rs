@@ -1,5 +1,5 @@
-//! Operations that are offered, and all that a request for one may say. Everything else is refused: a parameter or a
-//! header that S3 adds later would change what an operation means.
+//! Supported operations, with all parameters and headers that a request for each may have. All others are refused,
+//! because a parameter or a header that S3 adds later would change the meaning of an operation.
 use crate::query::Query;
 use crate::sums::is_checksum;
 use hyper::Uri;
@@ -152,7 +152,7 @@ const API_VERSION: &str = "2006-03-01";
 /// Access lists that grant nothing: access depends on the keys of the server alone.
 const OWN_LISTS: [&str; 2] = ["private", "bucket-owner-full-control"];
 
-/// Refuses operations that are not offered, and whatever a request says that its operation does not take.
+/// Refuses unsupported operations, and parameters and headers that the operation does not accept.
 ///
 /// # Errors
 /// `NotImplemented`; `InvalidArgument` for a parameter that was sent twice.
@@ -210,7 +210,7 @@ fn is_demand(name: &str) -> bool {
             .any(|begin| name.starts_with(begin))
 }
 
-/// Refuses demands without a value: `s3s` takes them for none.
+/// Refuses such a header without a value, since `s3s` would ignore it.
 fn check_demand(name: &str, headers: &HeaderMap) -> S3Result<()> {
     let is_empty =
         headers.get_all(name).iter().any(|value| value.as_bytes().trim_ascii().is_empty());

@@ -10,7 +10,7 @@ pub(crate) struct Wanted {
     pub(crate) prefix: String,
     /// Keys with this after the prefix are shown as one.
     pub(crate) delimiter: Option<String>,
-    /// Only keys after this one. If it stands for all keys with a prefix, only keys after these.
+    /// Only keys after this one. If it was shown as a common prefix, only keys after all keys with this prefix.
     pub(crate) after: String,
     /// Most lines.
     pub(crate) count: usize,
@@ -28,7 +28,7 @@ impl Wanted {
         Self { prefix: prefix.unwrap_or_default(), delimiter, after, count }
     }
 
-    /// Whether keys that begin so come before those that are wanted, may be among them, or come after.
+    /// Order of the keys that begin so relative to the requested keys. `Equal` if they may be requested.
     pub(crate) fn side(&self, beginning: &str) -> Ordering {
         let (prefix, after) = (self.prefix.as_str(), self.after.as_str());
         let is_later = beginning > after || after.starts_with(beginning);
@@ -65,7 +65,7 @@ pub(crate) struct Page {
 }
 
 impl Shown {
-    /// The key, or what they begin with: the next page is after it.
+    /// The key, or the common prefix of keys. The next page starts after it.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Object(listed) => &listed.key,
@@ -112,7 +112,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Shows a key, or what it begins with, if that is wanted. What is `listed` of it is `None` if it is gone.
+    /// Shows a key, or its common prefix, if the page includes it. `listed` returns `None` if the object was removed.
     pub(crate) fn object(
         &mut self,
         key: &str,

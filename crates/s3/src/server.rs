@@ -218,8 +218,8 @@ impl Server {
         }
     }
 
-    /// Serves a connection on a thread of its own, where operations of the store may block: so what arrives is summed
-    /// and stored by the processor that has it in its cache, and no other thread has to be woken.
+    /// Serves a connection on a thread of its own, where operations of the store may block. So the processor that has
+    /// received bytes in its cache also checksums and stores them, and no other thread has to be woken.
     fn attend(
         &self,
         stream: TcpStream,
@@ -288,7 +288,8 @@ impl Server {
         let _ = watcher.watch(connection).await;
     }
 
-    /// Refuses what `s3s` would accept, or would not refuse for the right reason, and signs again what it cannot read.
+    /// Refuses requests that `s3s` would accept, or would refuse for a wrong reason. Signs requests again that `s3s`
+    /// cannot read.
     fn check(&self, request: &mut Request<Incoming>) -> S3Result<()> {
         if is_form(request) {
             let why = "forms of browsers are not offered here";

@@ -110,7 +110,7 @@ impl S3 for Service {
         answer(self.opened(&req.input.bucket).map(|_| GetBucketLocationOutput::default()))
     }
 
-    /// No bucket has versions, which is how S3 says it.
+    /// The empty reply means, in S3, that the bucket has no versions.
     async fn get_bucket_versioning(
         &self,
         req: S3Request<GetBucketVersioningInput>,

@@ -1,4 +1,5 @@
-//! Checks of signatures that `s3s` leaves out: a request is refused unless its signature covers what it says.
+//! Checks of signatures that `s3s` leaves out. A request is refused unless its signature covers all headers that change
+//! its meaning.
 use crate::limits::PRESIGNED_SECONDS_MAX;
 use crate::query::Query;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap};

@@ -1,4 +1,5 @@
-//! Checksums of what a client sends: those that it announced are verified, and the ETag is one more.
+//! Checksums of the content that a client sends. The checksums that it announced are verified. The ETag is an
+//! additional checksum.
 use crate::fault::{Fault, Outcome};
 use crate::record::Stored;
 use esker::types::{Error, ErrorKind};
@@ -154,7 +155,7 @@ impl Expected {
     /// Compares, after all has passed.
     ///
     /// # Errors
-    /// `BadDigest` if a sum differs, `InvalidDigest` for an MD5 that is none.
+    /// `BadDigest` if a sum differs, `InvalidDigest` for a value that is not an MD5.
     pub(crate) fn check(&self, summed: &Summed) -> Outcome<()> {
         if let Some(md5) = &self.md5 {
             let given = base64_simd::STANDARD.decode_to_vec(md5).unwrap_or_default();

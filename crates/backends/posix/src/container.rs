@@ -14,7 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The directory of a pool, with what is needed to change its files.
+/// The directory of a pool, with the state for changing its files.
 pub(super) struct PoolDirectory {
     pub(super) root: PathBuf,
     pub(super) files: Files,

@@ -558,7 +558,7 @@ fn errors_name_their_request() {
     expect(&door, &Ask::new("HEAD", "/b/missing", "").by_header(), (404, ""));
 }
 
-/// Connections that say nothing take no place from those with a key.
+/// Silent connections do not block clients with a key.
 #[test]
 fn silent_connections_keep_no_place() {
     use std::io::{Read, Write};

@@ -1,5 +1,5 @@
 //! Threads for work that blocks: opening and closing the files of a pool. The threads that poll operations must not do
-//! it, or operations that could go on would wait behind it.
+//! such work, because other operations would wait for it.
 use crate::boundary::guard;
 use crate::code::{Code, Result};
 use crate::per_process::PerProcess;

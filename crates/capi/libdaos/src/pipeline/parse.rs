@@ -157,7 +157,7 @@ fn pointers<T>(list: Ptr<Ptr<T>>, count: u32) -> Result<Vec<Ptr<T>>> {
 }
 
 impl Part {
-    /// Reads a part. Its errors come in the order of DAOS's checks.
+    /// Reads a part. The checks have the order of DAOS's checks, so that the errors are the same.
     fn read(part: &PipelinePart, aggregation: bool) -> Result<Self> {
         let kind = name_after(&part.part_type, "DAOS_FILTER_")?.and_then(PartType::by_name);
         let kind = kind.filter(|kind| kind.is_for(aggregation)).ok_or(Code::NOSYS)?;

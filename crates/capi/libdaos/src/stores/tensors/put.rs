@@ -120,7 +120,7 @@ pub extern "C" fn esker_tensor_abort(put: Handle, ev: Ptr<Event>) -> c_int {
     })
 }
 
-/// Closes the handle of a PUT, which goes on.
+/// Closes the handle of a PUT. The PUT itself continues.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_tensor_put_close(put: Handle, ev: Ptr<Event>) -> c_int {
     call::close::<Put>(put, ev)
