@@ -1,13 +1,14 @@
 //! Conditions of writes in a transaction. DAOS checks them when the function is called, and not at the commit
-//! (`dc_tx_check_existence_task` and `dc_tx_add_update` in its `src/object/obj_tx.c`): it reads, so the transaction's own
-//! writes do not count, and the commit fails if others have changed since what was read.
+//! (`dc_tx_check_existence_task` and `dc_tx_add_update` in its `src/object/obj_tx.c`): a check is a read in the
+//! transaction. So it does not see the transaction's own writes, and the commit fails if the data has changed since the
+//! check.
 use crate::code::{Code, Result};
 use esker::types::ErrorKind;
 use esker::types::ops::{Cond, Fetch, Sink, Update};
 use esker::{Access, Object};
 
-/// Checks the conditions of an update of a dkey in a transaction, which needs none after that. Returns the condition on the
-/// dkey that is left.
+/// Checks the conditions of an update of a dkey. In a transaction, removes them from the update, since they have been
+/// checked. Returns the remaining condition on the dkey.
 pub(crate) async fn check_update(
     object: &Object,
     dkey: &[u8],
@@ -30,7 +31,7 @@ pub(crate) async fn check_update(
     Ok(Cond::NONE)
 }
 
-/// Checks the condition of a punch of a dkey, or of some of its akeys. Returns the condition that is left.
+/// Checks the condition of a punch of a dkey, or of some of its akeys. Returns the remaining condition.
 pub(crate) async fn check_punch(
     object: &Object,
     dkey: &[u8],

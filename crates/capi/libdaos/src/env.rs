@@ -13,7 +13,7 @@ fn variable<'a>(name: Str) -> Result<&'a [u8]> {
     if value.is_null() { Err(Code::NONEXIST) } else { value.bytes() }
 }
 
-/// A decimal number of at most `max`; what is negative counts down from there, so that -1 is `max`.
+/// A decimal number of at most `max`. A negative number is counted down from the end: -1 is `max`.
 fn number(text: &[u8], max: u64) -> Result<u64> {
     let text = text.trim_ascii_start();
     let (is_negative, digits) = match text.split_first() {

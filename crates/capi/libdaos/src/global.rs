@@ -18,7 +18,7 @@ const ARRAY_MAGIC: u32 = 0xdaca_0387;
 const CONTAINER_BYTES: usize = 40;
 const ARRAY_BYTES: usize = 72;
 
-/// Writes a blob to a buffer. A null buffer asks for the size; a short one also receives it.
+/// Writes a blob to a buffer. If the buffer is null or too short, the caller gets the size.
 pub(crate) fn put(glob: Ptr<Iov>, blob: &[u8]) -> Result<()> {
     let mut iov = glob.get()?;
     let room = if iov.buf.is_null() { None } else { Some(iov.buf_len) };

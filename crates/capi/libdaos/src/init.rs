@@ -1,4 +1,4 @@
-//! The library as such: initialisation, version, the time of an epoch.
+//! Functions of the library itself: initialisation, version, the time of an epoch.
 use crate::abi::{Ptr, Timespec};
 use crate::boundary::guard;
 use crate::code::{self, Code};

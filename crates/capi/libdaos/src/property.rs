@@ -26,7 +26,7 @@ pub(crate) fn entries(prop: Ptr<Prop>) -> Result<Vec<Ptr<PropEntry>>> {
     }
 }
 
-/// The sort of a property's value, if the property is known.
+/// The kind of a property's value, if the property is known.
 pub(crate) fn sort_of(kind: u32) -> Option<Sort> {
     table::by_id(kind).map(|property| property.sort)
 }

@@ -57,7 +57,7 @@ pub(crate) fn wait_for_agent() {
     }
 }
 
-/// The agent serves one system. A name that is not given is that of the system.
+/// The agent serves one system. An empty name means this system.
 pub(crate) fn check_system(name: &str) -> Result<()> {
     rule(|| name.is_empty() || name == SYSTEM, Code::INVAL)
 }
@@ -68,8 +68,8 @@ pub(crate) fn check_class(container: &Container, oid: ObjectId) -> Result<()> {
     rule(|| oid.class().opens_in_daos(able.targets, able.domains), Code::INVAL)
 }
 
-/// The akeys of an update in a transaction have one condition: DAOS's library ends the program otherwise. An update with
-/// conditions on its dkey and on akeys is not made either, because DAOS checks one of them at most.
+/// Refuses an update in a transaction whose akeys have different conditions: DAOS's library would crash the program.
+/// Also refuses conditions on both the dkey and akeys, because DAOS checks at most one of them.
 pub(crate) fn check_conditions(flags: u64, access: Access<'_>) -> Result<()> {
     let has = |conds: Cond| flags & conds.bits() != 0;
     let is_harmful = || has(Cond::PER_AKEY) && matches!(access, Access::Tx(_));
@@ -78,18 +78,19 @@ pub(crate) fn check_conditions(flags: u64, access: Access<'_>) -> Result<()> {
     rule(|| !is_harmful() && !is_mixed(), Code::INVAL)
 }
 
-/// A listing of records has room for few.
+/// Refuses a listing of records with more room than DAOS supports.
 pub(crate) fn check_records(entries: usize) -> Result<()> {
     rule(|| entries <= ENTRIES_MAX, Code::INVAL)
 }
 
-/// The akeys of a flat object are not listed in a transaction: DAOS's engine ends when it commits.
+/// Refuses to list the akeys of a flat object in a transaction: DAOS's engine would crash at the commit.
 pub(crate) fn check_listing(oid: ObjectId, level: Level<'_>, access: Access<'_>) -> Result<()> {
     let is_harmful = || is_flat(oid) && matches!((level, access), (Level::Akeys(_), Access::Tx(_)));
     rule(|| !is_harmful(), Code::INVAL)
 }
 
-/// The single value of a flat object has no records to list: DAOS finds no tree of them, and says that of the handle.
+/// The single value of a flat object has no records to list. DAOS finds no tree of records, and returns the code of an
+/// invalid handle.
 pub(crate) async fn check_array(
     object: &Object,
     key: AkeyRef<'_>,
@@ -109,9 +110,9 @@ pub(crate) fn check_akey_punch(oid: ObjectId) -> Result<()> {
     rule(|| !is_flat(oid), Code::INVAL)
 }
 
-/// Updates akeys of a dkey. Refuses long keys in sorted objects, dkeys of directories that programs of DAOS could not list,
-/// a second akey under a dkey of a flat object, and what [`akeys`] refuses. DAOS replaces the first akey by the second, and
-/// no program should rely on that.
+/// Updates akeys of a dkey. Refuses long keys in sorted objects, dkeys of directories that programs of DAOS could not
+/// list, a second akey under a dkey of a flat object, and changes that [`akeys`] refuses. DAOS replaces the first akey
+/// by the second, and no program should rely on that.
 pub(crate) async fn update(
     object: &Object,
     dkey: &[u8],
@@ -148,7 +149,8 @@ async fn check_update(
     }
 }
 
-/// The dkeys of a directory are names of files. DAOS stores others, and its file system fails to list the directory.
+/// Refuses a dkey of a directory that is not a file name. DAOS would store it, but its file system could not list the
+/// directory.
 async fn check_name(object: &Object, dkey: &[u8]) -> Result<()> {
     let oid = object.oid();
     let is_superblock = (oid.hi as u32, oid.lo) == (0, 0);
@@ -173,7 +175,7 @@ async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_
     if found.iter().all(|other| other == akey) { Ok(()) } else { Err(Code::INVAL) }
 }
 
-/// Punches an object. One that does not exist is punched whatever the condition.
+/// Punches an object. The punch of a missing object succeeds, whatever the condition.
 pub(crate) async fn punch(object: &Object, cond: Cond, access: Access<'_>) -> Result<()> {
     akeys::note_punch(object, None, None, access);
     match object.punch(cond, access).await {

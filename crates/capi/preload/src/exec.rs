@@ -80,7 +80,7 @@ impl Program {
         Ok(())
     }
 
-    /// The script argument of the interpreter: the path as given, as the kernel does it.
+    /// The script argument of the interpreter: the path as given, which is what the kernel passes.
     fn script(&self, node: &Node) -> Answer<CString> {
         match self.path.is_empty() {
             true => c_string(shown(&node.path()?)),

@@ -55,7 +55,7 @@ pub(crate) fn is_mapped(oid: ObjectId) -> bool {
 /// Counts this process as one that maps the object.
 ///
 /// # Errors
-/// `ENODEV` without a table: then processes that write to the object do not learn of the mapping.
+/// `ENODEV` without a table, since processes that write to the object could not detect the mapping.
 pub(crate) fn add(oid: ObjectId) -> Answer<()> {
     let Some(table) = table() else { return refuse(libc::ENODEV) };
     counter(table, oid).fetch_add(1, Ordering::SeqCst);

@@ -15,7 +15,7 @@ static REPORTED: AtomicBool = AtomicBool::new(false);
 /// its files again.
 ///
 /// # Errors
-/// `ENXIO` if it cannot be opened; standard error says why, once.
+/// `ENXIO` if it cannot be opened. The reason is printed once to standard error.
 pub(crate) fn get() -> Answer<Arc<Dfs>> {
     match MOUNTED.load_full() {
         Some(fs) => Ok(fs),
@@ -67,7 +67,7 @@ fn mount(store: &Table) -> Result<Arc<Dfs>, Error> {
     (store.mount)(&Mount { pool, container, path, read_only: config.read_only }).map(Arc::new)
 }
 
-/// Says why the file system cannot be opened: in the report, and once on standard error.
+/// Reports why the file system cannot be opened: in the report, and once on standard error.
 fn explain(error: &Error) {
     report::report_error(error);
     if !REPORTED.swap(true, Ordering::Relaxed) {

@@ -1,6 +1,6 @@
-//! The marker of a run in which no process has left an open file or a working directory of the mount point to another.
-//! `esker run` makes it in the directory of the run. While it exists, a starting program need not search `/proc` for
-//! what it inherited. If there is no marker, each program searches `/proc`.
+//! The marker of a run in which no process has passed an open file or a working directory of the mount point to another
+//! process. `esker run` creates it in the directory of the run. While it exists, a starting program need not search
+//! `/proc` for inherited files. Without the marker, each program searches `/proc`.
 use crate::{config, raw};
 use esker_preload_interface::UNSHARED;
 use std::ffi::CString;
@@ -13,7 +13,7 @@ pub(crate) fn path(run_dir: &[u8]) -> Option<CString> {
     CString::new([run_dir, b"/", UNSHARED.as_bytes()].concat()).ok().filter(|_| !run_dir.is_empty())
 }
 
-/// True if no process of the run has left anything. Called when the library is loaded.
+/// True if no process of the run has passed anything to another. Called when the library is loaded.
 pub(crate) fn is_certain() -> bool {
     let path = config::get().unshared.as_deref();
     path.is_some_and(|path| raw::find(libc::AT_FDCWD, path).is_ok())

@@ -60,7 +60,7 @@ pub(crate) fn effective_user() -> libc::uid_t {
     unsafe { libc::geteuid() }
 }
 
-/// The user and the group that this process was started by, whatever it is set to: those that `access` asks about.
+/// Real user and group of this process, not the effective ones. `access` checks these.
 pub(crate) fn real_owner() -> (libc::uid_t, libc::gid_t) {
     // SAFETY: they only return numbers.
     unsafe { (libc::getuid(), libc::getgid()) }

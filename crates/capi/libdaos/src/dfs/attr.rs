@@ -155,8 +155,8 @@ pub(crate) fn may(node: &Node, mask: c_int) -> Result<()> {
     }
 }
 
-/// The rule of DAOS, which is not that of POSIX: the bits for others count for everybody, those of the owner and of the group as
-/// well for whom they are meant for. The superuser is a user like others.
+/// True if the mode allows the access, by the rule of DAOS. In contrast to POSIX, the bits for others apply to all
+/// users, also to the owner and the group, in addition to their own bits. Root has no special rights.
 fn allows(attr: &Attr, (uid, gid): (libc::uid_t, libc::gid_t), mask: u32) -> bool {
     let owner = if uid == attr.uid { attr.mode >> 6 } else { 0 };
     let group = if gid == attr.gid { attr.mode >> 3 } else { 0 };

@@ -100,7 +100,7 @@ pub extern "C" fn dfs_writex(
     })
 }
 
-/// Range by range: each sets the times of the file as any write does.
+/// Writes one range after another. Each sets the times of the file, as any write does.
 async fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Result<()> {
     file.array().check_ranges(ranges.as_slice(), data.len())?;
     let mut done = 0;

@@ -16,7 +16,7 @@ const INCLUDE_DIRS: u64 = 1 << 3;
 /// The conditions that an entry must meet.
 pub(crate) struct EntryFilter {
     name: Option<Vec<u8>>,
-    /// Seconds since 1970 that it must have changed after.
+    /// Time in seconds since 1970. The entry must have changed later.
     newer: Option<i64>,
     /// Directories must meet the conditions, too; else each is listed, so that it can be descended into.
     includes_dirs: bool,

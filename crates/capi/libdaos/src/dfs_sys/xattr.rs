@@ -1,4 +1,4 @@
-//! Extended attributes by paths, and where symlinks lead.
+//! Extended attributes by paths, and targets of symlinks.
 use super::mount::find;
 use crate::abi::{Bytes, DfsSys, Ptr, Str};
 use crate::dfs::xattr::{self, give};

@@ -1,4 +1,4 @@
-//! Expressions of filters, and what they make of a record.
+//! Expressions of filters, and their evaluation for a record.
 use super::value::{Arithmetic, DataType, Value, is_like};
 use crate::code::Result;
 use std::cmp::Ordering;

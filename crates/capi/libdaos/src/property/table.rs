@@ -1,4 +1,4 @@
-//! All properties: number, name, sort of the value, when it may be set, and the default.
+//! All properties: number, name, kind of the value, time at which it may be set, and default.
 
 /// The sort of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

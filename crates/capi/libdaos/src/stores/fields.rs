@@ -371,7 +371,7 @@ pub extern "C" fn esker_field_read_at(
     })
 }
 
-/// Returns when a selected field was archived, and the file of an adopted one.
+/// Returns the time at which a selected field was archived, and the file of an adopted field.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_location(
     sel: Handle,
@@ -409,7 +409,7 @@ pub struct RemovedCounts {
     pub fields: u64,
     /// Fields that newer ones with the same key masked.
     pub masked: u64,
-    /// Fields that dead writers never flushed, and rests of removals.
+    /// Fields that dead writers never flushed, and leftovers of unfinished removals.
     pub leftovers: u64,
     /// Bytes of all of them.
     pub bytes: u64,
@@ -432,7 +432,7 @@ pub extern "C" fn esker_field_wipe(
     })
 }
 
-/// Frees masked fields and what dead writers have left, or counts them.
+/// Frees masked fields and the leftovers of dead writers, or counts them.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_purge(
     fsh: Handle,

@@ -1,5 +1,5 @@
-//! Akeys in strict mode. DAOS keeps the kind of value and the record size of an akey that was removed, and an akey whose
-//! records were all punched.
+//! Akeys in strict mode. DAOS remembers the kind of value and the record size of a removed akey. It also keeps an akey
+//! whose records were all punched.
 use super::{is_flat, is_on};
 use crate::code::{Code, Result};
 use esker::types::ops::{Anchor, ListLimit};
@@ -110,8 +110,8 @@ impl Kind {
     }
 }
 
-/// Refuses another kind of value than an akey had, and a punch of records of an akey that does not exist. DAOS makes the
-/// akey then, and no program should rely on that. Refuses an update of a key that the transaction has punched: later
+/// Refuses three changes. An akey must not get another kind of value than it had. Records of a missing akey must not be
+/// punched, since DAOS would create the akey. A key that the transaction has punched must not be updated, since later
 /// updates that depend on the key would find it absent.
 pub(crate) async fn check(
     object: &Object,
@@ -136,7 +136,8 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// Notes the kinds of akeys that were changed. Refuses an update after which an akey has no records: DAOS keeps it.
+/// Records the kinds of changed akeys. Refuses an update after which an akey has no records, because DAOS would keep
+/// the akey.
 pub(crate) async fn finish(
     object: &Object,
     dkey: &[u8],
@@ -181,7 +182,7 @@ fn buffer(tx: &Transaction, name: Name, content: Content) {
     };
 }
 
-/// Notes that a transaction is about to remove an object, a dkey, or akeys.
+/// Records that a transaction will remove an object, a dkey, or akeys.
 pub(crate) fn note_punch(
     object: &Object,
     dkey: Option<&[u8]>,
@@ -201,12 +202,12 @@ pub(crate) fn note_punch(
     buffered.removed.push(removal);
 }
 
-/// Takes the notes of a transaction that ends or begins again.
+/// Removes and returns the recorded changes of a transaction that ends or restarts.
 pub(crate) fn take(tx: &Transaction) -> Option<Buffered> {
     if is_on() { locked(&BUFFERED).remove(&address(tx)) } else { None }
 }
 
-/// Refuses a commit after which an akey has no records, but was not removed: DAOS keeps it.
+/// Refuses a commit after which an akey exists without records, because DAOS would keep the akey.
 pub(crate) async fn check_committed(
     container: &Container,
     buffered: Option<Buffered>,
