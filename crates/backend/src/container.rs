@@ -249,8 +249,8 @@ pub trait OpenContainer: Metadata {
     }
 
     /// Removes an array of bytes that ends in its first chunk, unless a process has a lease on it: then as
-    /// [`OpenContainer::unlink_on_last_close`]. No directory entry may refer to the object any more. An array with a stripe
-    /// mark stays. The call may be repeated.
+    /// [`OpenContainer::unlink_on_last_close`]. No directory entry may refer to the object any more. An array with a
+    /// stripe mark stays. The call may be repeated.
     fn remove_unused(&self, oid: ObjectId) -> Reply<'_, Removal> {
         Reply::Pending(Box::pin(async move {
             let removals = crate::removal::remove_unused(self, &[oid]).await?;
@@ -263,8 +263,8 @@ pub trait OpenContainer: Metadata {
         Reply::Pending(Box::pin(crate::removal::remove_unused(self, oids)))
     }
 
-    /// True if an object takes no space once its dkeys are removed one by one. The default, false, makes callers remove the
-    /// object itself.
+    /// True if an object takes no space once its dkeys are removed one by one. The default, false, makes callers remove
+    /// the object itself.
     fn is_empty_without_dkeys(&self) -> bool {
         false
     }

@@ -1,4 +1,5 @@
-//! The traits that a storage backend implements, code that backends share, and the backend in memory, which is the reference.
+//! The traits that a storage backend implements, code that backends share, and the backend in memory, which is the
+//! reference.
 //!
 //! A backend implements [`Pool`] and [`OpenContainer`]; [`types`] has the types of their requests and replies. The
 //! how-to "Write a backend" (`docs/howto/backend.md`) makes a small one, and the conformance suite

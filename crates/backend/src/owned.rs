@@ -92,8 +92,8 @@ impl OwnedWrites {
     /// Appends copies of `writes`: all of them, or none if one is rejected.
     ///
     /// # Errors
-    /// [`ErrorKind::Overflow`] beyond [`TX_OPS_MAX`], [`ErrorKind::NoMemory`] beyond [`TX_BYTES_MAX`] or the limit of the
-    /// process, and those of [`check_write`].
+    /// [`ErrorKind::Overflow`] beyond [`TX_OPS_MAX`], [`ErrorKind::NoMemory`] beyond [`TX_BYTES_MAX`] or the limit of
+    /// the process, and those of [`check_write`].
     pub fn add(&mut self, writes: &[Write<'_>]) -> Result<()> {
         writes.iter().try_for_each(check_write)?;
         let bytes = writes.iter().map(cost).fold(self.bytes, usize::saturating_add);

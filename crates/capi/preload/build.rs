@@ -1,4 +1,5 @@
-//! Links the unwinder into the library. Constants are in one segment with the code, which saves a mapping at each start.
+//! Links the unwinder into the library. Constants are in one segment with the code, which saves a mapping at each
+//! start.
 #[path = "../unwinder_build.rs"]
 mod unwinder;
 

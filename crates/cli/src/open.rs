@@ -122,8 +122,8 @@ pub(crate) fn split(name: &str) -> Result<(Cow<'_, str>, &str)> {
     })
 }
 
-/// `POOL/CONT` of the URLs `daos://POOL/CONT`, which tools of DAOS write, and `esker://POOL/CONT`, which Python writes. A
-/// path after `esker://` leads to a pool instead if there is one.
+/// `POOL/CONT` of the URLs `daos://POOL/CONT`, which tools of DAOS write, and `esker://POOL/CONT`, which Python writes.
+/// A path after `esker://` leads to a pool instead if there is one.
 fn without_scheme(name: &str) -> &str {
     if let Some(plain) = name.strip_prefix("daos://") {
         return plain;

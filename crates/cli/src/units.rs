@@ -65,8 +65,8 @@ pub fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
 
-/// An amount with the time that it took and the rate, as in `3 MiB in 1.50 s, 2 MiB/s`. There is no rate of nothing, and
-/// none is rounded to zero.
+/// An amount with the time that it took and the rate, as in `3 MiB in 1.50 s, 2 MiB/s`. There is no rate of nothing,
+/// and none is rounded to zero.
 #[must_use]
 pub fn amount_and_rate(bytes: u64, seconds: f64) -> String {
     let amount = format!("{} in {}", Bytes(bytes), time(seconds));

@@ -121,12 +121,12 @@ impl Object {
         self.write(WriteOp::PunchDkey { dkey, cond }, access).await
     }
 
-    /// Removes a dkey of this object and returns its content, if its array has the expected bytes. `None` if not, or if the
-    /// content is too long: then nothing was changed.
+    /// Removes a dkey of this object and returns its content, if its array has the expected bytes. `None` if not, or if
+    /// the content is too long: then nothing was changed.
     ///
     /// # Errors
-    /// [`ErrorKind::TxUncertain`] if the connection to the node was lost: the dkey was removed by this call, or has been
-    /// changed by others.
+    /// [`ErrorKind::TxUncertain`] if the connection to the node was lost: the dkey was removed by this call, or has
+    /// been changed by others.
     pub async fn take(&self, take: Take<'_>) -> Result<Option<Taken>> {
         self.check_writable()?;
         self.container.writable()?.take(Take { oid: self.oid, ..take }).await

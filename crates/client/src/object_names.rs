@@ -54,7 +54,8 @@ pub fn is_name_catalog(oid: ObjectId) -> bool {
 }
 
 impl Container {
-    /// Records that an object has this name, so that [`Container::object_names`] lists it. An object ID is not recorded.
+    /// Records that an object has this name, so that [`Container::object_names`] lists it. An object ID is not
+    /// recorded.
     ///
     /// # Errors
     /// [`ErrorKind::NoPermission`] if writing is not allowed; errors of the backend.

@@ -12,7 +12,8 @@ use esker::{Access, Container, Daos, DaosUrl, Pool, Wait};
 use esker_conformance::{model, suite};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The URL of a DAOS pool for tests, such as `daos:test`; tests are skipped if it is not set. Everything in it is destroyed.
+/// The URL of a DAOS pool for tests, such as `daos:test`; tests are skipped if it is not set. Everything in it is
+/// destroyed.
 const VARIABLE: &str = "ESKER_TEST_DAOS";
 
 /// The pool for tests, which one test at a time uses.

@@ -1,5 +1,5 @@
-//! An agent of DAOS that hangs. The library is initialised once for a process, so this is a test program of its own, which
-//! runs itself again with another environment.
+//! An agent of DAOS that hangs. The library is initialised once for a process, so this is a test program of its own,
+//! which runs itself again with another environment.
 #![cfg(feature = "daos")]
 use esker::types::ErrorKind;
 use esker::types::info::OpenMode;

@@ -1,5 +1,5 @@
-//! Forks of a process that uses a pool of DAOS: libdaos does not work in a child, so that gets an error and does not hang. A
-//! test program of its own, so that no other test holds a lock while it forks.
+//! Forks of a process that uses a pool of DAOS: libdaos does not work in a child, so that gets an error and does not
+//! hang. A test program of its own, so that no other test holds a lock while it forks.
 #![cfg(feature = "daos")]
 #![allow(unsafe_code)]
 use esker::types::ErrorKind;

@@ -1,5 +1,5 @@
-//! The conformance suite on pools over three nodes, whose engines run in this process: with no node of their own, and as
-//! on one of the nodes.
+//! The conformance suite on pools over three nodes, whose engines run in this process: with no node of their own, and
+//! as on one of the nodes.
 mod decisions;
 mod served;
 

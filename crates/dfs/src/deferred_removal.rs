@@ -1,5 +1,6 @@
-//! Deferred removal, in a relaxed file system: the content of a removed file is freed a moment later, together with that of
-//! others, by one request to each node. Until then, processes that have the file open may not find its attributes.
+//! Deferred removal, in a relaxed file system: the content of a removed file is freed a moment later, together with
+//! that of others, by one request to each node. Until then, processes that have the file open may not find its
+//! attributes.
 use crate::entry::FullEntry;
 use esker::types::Result;
 use esker_os::{ForkLock, PerProcess};

@@ -33,8 +33,8 @@ struct Directory {
 }
 
 impl DirectoryCache {
-    /// The inode of a directory by its parent and its name, in the latest state. `None` if there is no directory of this
-    /// name.
+    /// The inode of a directory by its parent and its name, in the latest state. `None` if there is no directory of
+    /// this name.
     ///
     /// # Errors
     /// Errors of the backend.

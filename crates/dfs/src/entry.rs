@@ -310,8 +310,8 @@ impl FullEntry {
         Ok(Some(Self { inode, others }))
     }
 
-    /// Removes the entry of the object `oid` and returns it; `None` if the name is free or names another object, or if the
-    /// entry is too long: then nothing was changed.
+    /// Removes the entry of the object `oid` and returns it; `None` if the name is free or names another object, or if
+    /// the entry is too long: then nothing was changed.
     ///
     /// # Errors
     /// The errors of [`Object::take`].

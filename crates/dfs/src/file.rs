@@ -307,8 +307,8 @@ impl File {
     /// Changes attributes (POSIX: `fchmod`, `fchown`, `futimens`, `ftruncate`).
     ///
     /// # Errors
-    /// The errors of [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it were
-    /// moved.
+    /// The errors of [`Node::set_attr`]; [`ErrorKind::NotFound`] if its entry is not found because directories above it
+    /// were moved.
     pub fn set_attr(&self, set: &SetAttr) -> Result<Attr> {
         if let Some(size) = set.size {
             self.set_len(size)?;

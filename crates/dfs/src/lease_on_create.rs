@@ -22,7 +22,8 @@ struct Leases {
 }
 
 impl NewFileLeases {
-    /// A lease on a new object for a file of this class; `None` on a local pool whose leases other processes do not see.
+    /// A lease on a new object for a file of this class; `None` on a local pool whose leases other processes do not
+    /// see.
     pub(crate) fn acquire(
         &self,
         container: &Container,

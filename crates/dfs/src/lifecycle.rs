@@ -66,8 +66,8 @@ impl Dfs {
     /// Creates a file system in a container that has none.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; [`ErrorKind::NotSupported`] if the pool takes the
-    /// layout of a container only when it creates it; else as [`Dfs::create_container`].
+    /// [`ErrorKind::Exists`] if there is one: of racing callers one wins; [`ErrorKind::NotSupported`] if the pool takes
+    /// the layout of a container only when it creates it; else as [`Dfs::create_container`].
     pub fn format(container: &Container, new: &NewDfs) -> Result<()> {
         container.transaction().map(drop).map_err(explain_no_transactions)?;
         check_declared(container, new)?;
@@ -99,8 +99,8 @@ impl Dfs {
     /// Mounts the file system of an open container (DAOS: `dfs_mount`).
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the container holds none, [`ErrorKind::NotFound`] for an unknown
-    /// snapshot, or if its superblock or the entry of the root was removed, [`ErrorKind::NotSupported`] if the backend has no transactions.
+    /// [`ErrorKind::Invalid`] if the container holds none, [`ErrorKind::NotFound`] for an unknown snapshot, or if its
+    /// superblock or the entry of the root was removed, [`ErrorKind::NotSupported`] if the backend has no transactions.
     pub fn mount(container: Container, options: MountOptions) -> Result<Self> {
         container.transaction_read_only().map(drop).map_err(explain_no_transactions)?;
         let view = match options.snapshot {

@@ -102,7 +102,8 @@ pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_stored: bool) -> Result<()
 }
 
 /// Stores the entry of a file in use that was taken away, and frees the content if its last process has closed it
-/// meanwhile. Other processes that have it open find the entry among the orphans in a moment: [`find_used`] waits for that.
+/// meanwhile. Other processes that have it open find the entry among the orphans in a moment: [`find_used`] waits for
+/// that.
 pub(crate) fn store_taken(fs: &Mounted, entry: &FullEntry) -> Result<()> {
     let inode = &entry.inode;
     entry.write(&object(fs.container())?, &name(inode.oid), Access::Latest)?;

@@ -71,8 +71,8 @@ impl Node {
         Ok(true)
     }
 
-    /// Frees the content of a file whose entry was taken away, unless that was done, or was refused because a process has
-    /// the file open.
+    /// Frees the content of a file whose entry was taken away, unless that was done, or was refused because a process
+    /// has the file open.
     fn free_taken(&self, entry: FullEntry, is_freed: Option<Result<bool>>) -> Result<()> {
         let mounted = self.fs().mounted();
         let is_freed = match is_freed {

@@ -250,8 +250,8 @@ impl Superblock {
     /// Reads the superblock of a container.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the container holds no file system, [`ErrorKind::NotFound`] if it was made for one and the
-    /// superblock was removed, [`ErrorKind::Incompatible`] if it is one of another version.
+    /// [`ErrorKind::Invalid`] if the container holds no file system, [`ErrorKind::NotFound`] if it was made for one and
+    /// the superblock was removed, [`ErrorKind::Incompatible`] if it is one of another version.
     pub(crate) fn read(container: &Container, access: Access<'_>) -> Result<Self> {
         let names = Self::empty().values().map(|(name, _)| name);
         let mut values = [[0; VALUE_MAX]; 9];

@@ -1,5 +1,5 @@
-//! File systems on pools whose layouts programs of DAOS read: directories have no marks there. The pools are one in memory,
-//! and that of a DAOS system that the environment names (`scripts/daos.sh`).
+//! File systems on pools whose layouts programs of DAOS read: directories have no marks there. The pools are one in
+//! memory, and that of a DAOS system that the environment names (`scripts/daos.sh`).
 #![forbid(unsafe_code)]
 
 use dfs::check::{CheckOptions, check};

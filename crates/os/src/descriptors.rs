@@ -20,8 +20,8 @@ pub(crate) fn close_inherited() {
     for socket in &SOCKETS {
         let descriptor = socket.swap(NONE, Ordering::Relaxed);
         if descriptor != NONE {
-            // SAFETY: the descriptor was open when the parent registered it and until the fork. Its owner in this child's
-            // memory is never used nor dropped: it belongs to another generation.
+            // SAFETY: the descriptor was open when the parent registered it and until the fork. Its owner in this
+            // child's memory is never used nor dropped: it belongs to another generation.
             unsafe { close_directly(descriptor) };
         }
     }

@@ -77,8 +77,9 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Exempts a future from the budget of the surrounding task of tokio. A thread that sleeps within such a task, as a server's
-/// does, never returns control to tokio. Once the budget is used up, tokio's channels and semaphores wait until it does.
+/// Exempts a future from the budget of the surrounding task of tokio. A thread that sleeps within such a task, as a
+/// server's does, never returns control to tokio. Once the budget is used up, tokio's channels and semaphores wait
+/// until it does.
 #[cfg(not(loom))]
 fn without_budget<F: Future>(future: F) -> impl Future<Output = F::Output> {
     tokio::task::unconstrained(future)

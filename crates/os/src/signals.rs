@@ -1,8 +1,8 @@
 //! Keeps the signals of the program away from the threads that Esker starts in it.
 #![allow(unsafe_code)]
 
-/// Runs `work` with all signals blocked. A thread that it starts has them blocked from its beginning: a program's handler runs
-/// on the program's own threads.
+/// Runs `work` with all signals blocked. A thread that it starts has them blocked from its beginning: a program's
+/// handler runs on the program's own threads.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     if cfg!(miri) {
         return work();

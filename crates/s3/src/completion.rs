@@ -35,7 +35,8 @@ pub(crate) struct RequestedChecksum {
 }
 
 impl RequestedChecksum {
-    /// Parses the headers of a request. All checksums but CRC64NVME are of the checksums of parts, unless it says otherwise (S3).
+    /// Parses the headers of a request. All checksums but CRC64NVME are of the checksums of parts, unless it says
+    /// otherwise (S3).
     ///
     /// # Errors
     /// `InvalidRequest` for a type that the checksum does not have.
@@ -138,8 +139,8 @@ impl Claims {
         Sums::for_checksums(&all)
     }
 
-    /// Checks the checksums that the client sent against those of the content or of the parts. Returns them; if it sent none,
-    /// the one that it requested for the upload.
+    /// Checks the checksums that the client sent against those of the content or of the parts. Returns them; if it sent
+    /// none, the one that it requested for the upload.
     ///
     /// # Errors
     /// `BadDigest`.

@@ -185,7 +185,8 @@ fn versions_in(file: &File, names: &[&str], wanted: &str) -> Vec<Finding> {
     findings
 }
 
-/// Variables `ESKER_...` of programs that the page on the environment does not list, and listed ones that no program has.
+/// Variables `ESKER_...` of programs that the page on the environment does not list, and listed ones that no program
+/// has.
 pub fn environment(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(ENVIRONMENT) else { return Vec::new() };
     let is_program = |file: &&File| {

@@ -1,5 +1,6 @@
-//! Rules that limit `unsafe` code, and macros that print, to some files. The compiler denies unsafe code by default (`unsafe_code` in the
-//! workspace's lints), and clippy requires a reason for each block; a rule limits the files that may allow it.
+//! Rules that limit `unsafe` code, and macros that print, to some files. The compiler denies unsafe code by default
+//! (`unsafe_code` in the workspace's lints), and clippy requires a reason for each block; a rule limits the files that
+//! may allow it.
 use crate::rust::{self, Source};
 use crate::{Finding, Tree};
 
@@ -42,7 +43,8 @@ pub fn unsafe_code(tree: &Tree) -> Vec<Finding> {
     fenced.flat_map(openings).collect()
 }
 
-/// Roots of crates that do not fence unsafe code: each forbids it, or denies it if a listed module of the crate has some.
+/// Roots of crates that do not fence unsafe code: each forbids it, or denies it if a listed module of the crate has
+/// some.
 pub fn unfenced_crates(tree: &Tree) -> Vec<Finding> {
     let (sources, _) = rust::sources(tree);
     let roots = sources.iter().filter(|source| is_root(&source.file.path));

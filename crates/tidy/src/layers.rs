@@ -84,7 +84,8 @@ const DFS: Layering = Layering {
     ],
 };
 
-/// Names of the store that only these modules may use: the words and types that a reader or writer of a target must combine.
+/// Names of the store that only these modules may use: the words and types that a reader or writer of a target must
+/// combine.
 const PRIVATE: [&str; 3] = ["WriteBuffer", "LockedBuffer", "in_doubt"];
 const OWNERS: [&str; 2] = ["shared", "shard"];
 

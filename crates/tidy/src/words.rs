@@ -1,4 +1,5 @@
-//! Rules for words: patterns of sentences and names that readers have to decode. CONTRIBUTING.md says what to write instead.
+//! Rules for words: patterns of sentences and names that readers have to decode. CONTRIBUTING.md says what to write
+//! instead.
 use crate::tree::File;
 use crate::{Finding, Tree};
 

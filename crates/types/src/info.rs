@@ -56,17 +56,17 @@ pub struct Capabilities {
     /// [`crate::ErrorKind::KeyTooBig`].
     #[cfg_attr(feature = "serde", serde(skip))]
     pub short_lexical_keys: bool,
-    /// A container holds a file system only if it was created so: with the metadata `prop:layout_type` and `prop:roots`.
-    /// Programs of DAOS read it, so that each dkey of a directory must be a name.
+    /// A container holds a file system only if it was created so: with the metadata `prop:layout_type` and
+    /// `prop:roots`. Programs of DAOS read it, so that each dkey of a directory must be a name.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub fixed_layouts: bool,
     /// An akey that was removed keeps its kind of value and its record size for a time: a write of the other kind fails
-    /// with [`crate::ErrorKind::NoPermission`], and one of another record size with [`crate::ErrorKind::Invalid`]. A read of
-    /// the other kind finds no akey, so that a condition on it fails.
+    /// with [`crate::ErrorKind::NoPermission`], and one of another record size with [`crate::ErrorKind::Invalid`]. A
+    /// read of the other kind finds no akey, so that a condition on it fails.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub lasting_kinds: bool,
-    /// The epoch of an object in a snapshot may be later than its last change there, if the object has changed since. It is
-    /// never later than the snapshot.
+    /// The epoch of an object in a snapshot may be later than its last change there, if the object has changed since.
+    /// It is never later than the snapshot.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub late_epochs: bool,
     /// Number of targets over which an object class can spread.

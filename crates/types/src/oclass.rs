@@ -168,8 +168,8 @@ impl ObjectClass {
         }))
     }
 
-    /// Every class that an object in a pool of `targets` targets in `domains` fault domains may have: the classes that fit
-    /// this pool, and those with which an object may have been copied from a pool of up to [`TARGETS_MAX`] targets.
+    /// Every class that an object in a pool of `targets` targets in `domains` fault domains may have: the classes that
+    /// fit this pool, and those with which an object may have been copied from a pool of up to [`TARGETS_MAX`] targets.
     pub fn possible(targets: u32, domains: u32) -> impl Iterator<Item = Self> {
         let single = (1..=TARGETS_MAX as u32).map(|groups| Self::S1.with_groups(groups));
         let legacy = LEGACY.iter().map(|&(_, id, ..)| Self(id));
@@ -246,8 +246,8 @@ impl ObjectClass {
         }
     }
 
-    /// True if a system of DAOS opens objects of this class in such a pool: the class fits as it is, and DAOS has it still.
-    /// It has none of the older classes but `RP_XSF`, and no more than six copies.
+    /// True if a system of DAOS opens objects of this class in such a pool: the class fits as it is, and DAOS has it
+    /// still. It has none of the older classes but `RP_XSF`, and no more than six copies.
     #[must_use]
     pub fn opens_in_daos(self, targets: u32, domains: u32) -> bool {
         let is_known = match self.redundancy() {

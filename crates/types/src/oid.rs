@@ -101,8 +101,8 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// The akey of flat objects ([`ObjectType::is_flat`]). It has the value of a key of a Key-Value, or the cells of a chunk of
-/// an Array.
+/// The akey of flat objects ([`ObjectType::is_flat`]). It has the value of a key of a Key-Value, or the cells of a
+/// chunk of an Array.
 pub const FLAT_AKEY: &[u8] = b"0";
 
 /// The type of an object, which determines how its keys compare (DAOS: `enum daos_otype_t`).
@@ -197,8 +197,8 @@ impl ObjectType {
         matches!(self, Self::Array | Self::ArrayAttr | Self::ArrayByte)
     }
 
-    /// True for the types of Key-Values and Arrays, whose convention is one akey under a dkey. DAOS stores them flat, without
-    /// the name of the akey.
+    /// True for the types of Key-Values and Arrays, whose convention is one akey under a dkey. DAOS stores them flat,
+    /// without the name of the akey.
     #[must_use]
     pub fn is_flat(self) -> bool {
         self.is_kv() || self.is_array()

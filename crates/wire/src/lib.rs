@@ -1,4 +1,5 @@
-//! The protocol between clients and engines: frames, the handshake, requests and replies. `docs/wire.md` draws its bytes.
+//! The protocol between clients and engines: frames, the handshake, requests and replies. `docs/wire.md` draws its
+//! bytes.
 #![deny(unsafe_code)]
 
 mod borrowed;

@@ -30,12 +30,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A store of weather and climate fields, identified by keys: FieldStore(store, mode="rw", label=None, schema=None,
 /// create=True, flush_on_close=False, stripes=None).
 ///
-/// `store` is "POOL/CONTAINER", or a Pool with the `label` of one of its containers. A missing store is created
-/// unless `create` is False or `mode` is "r"; its keys follow `schema`, a text in FDB's schema language, or by
-/// default those of MARS. The index of each database in a new store has `stripes` on as many targets, by default one for
-/// each node of the pool. Archived fields become visible at `flush`, all at the same time. Fields not flushed when
-/// the store is closed or the interpreter exits are lost, with a warning, unless `flush_on_close`. In a `with`
-/// statement the store is flushed at a normal end, discarded if an exception is raised, and then closed.
+/// `store` is "POOL/CONTAINER", or a Pool with the `label` of one of its containers. A missing store is created unless
+/// `create` is False or `mode` is "r"; its keys follow `schema`, a text in FDB's schema language, or by default those
+/// of MARS. The index of each database in a new store has `stripes` on as many targets, by default one for each node of
+/// the pool. Archived fields become visible at `flush`, all at the same time. Fields not flushed when the store is
+/// closed or the interpreter exits are lost, with a warning, unless `flush_on_close`. In a `with` statement the store
+/// is flushed at a normal end, discarded if an exception is raised, and then closed.
 ///
 /// A request is a dict such as {"class": "od", "step": [0, 6], "levelist": "850/to/500/by/50"}, or a text in the MARS
 /// language; names that it omits match any value. A store may be used by several threads, and in children made by

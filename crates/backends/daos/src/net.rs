@@ -1,6 +1,6 @@
-//! The net effect of a change. A transaction of DAOS has one epoch, and does not show its own writes to its reads. If it
-//! punches and updates the same key, later updates may find the key absent, or stay invisible (`vos_ilog_update_check`). So
-//! a transaction punches no key that it updates, and updates none that it punches.
+//! The net effect of a change. A transaction of DAOS has one epoch, and does not show its own writes to its reads. If
+//! it punches and updates the same key, later updates may find the key absent, or stay invisible
+//! (`vos_ilog_update_check`). So a transaction punches no key that it updates, and updates none that it punches.
 use super::rules::is_flat;
 use esker_types::ops::{Update, Value, Write, WriteOp};
 use esker_types::{Extent, FLAT_AKEY, ObjectId};

@@ -2,7 +2,8 @@
 use esker_types::limits::LABEL_MAX;
 use esker_types::{Error, ErrorKind, Result};
 
-/// Location of a pool of a DAOS system: `daos:POOL?sys=NAME&timeout=SECONDS`. Only the pool is required: its label or UUID.
+/// Location of a pool of a DAOS system: `daos:POOL?sys=NAME&timeout=SECONDS`. Only the pool is required: its label or
+/// UUID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaosUrl {
     /// Label or UUID of the pool.

@@ -40,8 +40,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Applies a change as a transaction. It repeats the reads of the caller, so that DAOS detects clients that change the
-    /// same data meanwhile.
+    /// Applies a change as a transaction. It repeats the reads of the caller, so that DAOS detects clients that change
+    /// the same data meanwhile.
     async fn transact(&self, change: &Change<'_>) -> Result<Epoch> {
         for _ in 0..DAOS_TRIES_MAX {
             let tx = self.opened.container.transaction()?;

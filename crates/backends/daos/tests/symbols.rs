@@ -1,5 +1,5 @@
-//! The functions that are loaded from libdaos exist in a genuine one. `tests/abi/symbols.c` lists the functions of DAOS's public headers,
-//! and `tests/abi` compares their structures with DAOS's.
+//! The functions that are loaded from libdaos exist in a genuine one. `tests/abi/symbols.c` lists the functions of
+//! DAOS's public headers, and `tests/abi` compares their structures with DAOS's.
 use esker_daos::binding::SYMBOLS;
 
 const PUBLIC: &str = include_str!("../../../../tests/abi/symbols.c");

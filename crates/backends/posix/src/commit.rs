@@ -1,5 +1,5 @@
-//! Reads and changes of an open container: what a transaction has read is compared, and all files of a change are replaced
-//! together.
+//! Reads and changes of an open container: what a transaction has read is compared, and all files of a change are
+//! replaced together.
 use super::array::ArrayFiles;
 use super::files::{is_stale, while_stale};
 use super::form::{Form, Kind, Object, form};

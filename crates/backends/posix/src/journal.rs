@@ -355,8 +355,8 @@ impl Journal<'_> {
         self.leave(entered, &record)
     }
 
-    /// Completes the commits that concern `oids`. The caller has the locks of these objects, so that their processes have
-    /// died.
+    /// Completes the commits that concern `oids`. The caller has the locks of these objects, so that their processes
+    /// have died.
     pub(super) fn complete_left(&self, oids: &BTreeSet<ObjectId>) -> Result<()> {
         for entered in self.entered()? {
             let record = self.record(&entered)?;
@@ -372,8 +372,8 @@ impl Journal<'_> {
         Ok(files::names_in(&path)?.into_iter().map(|name| path.join(name)).collect())
     }
 
-    /// True if no commit in the journal concerns an object. Otherwise waits until those are applied; what was read of the
-    /// object before may show a part of them.
+    /// True if no commit in the journal concerns an object. Otherwise waits until those are applied; what was read of
+    /// the object before may show a part of them.
     pub(super) fn is_settled(&self, oid: ObjectId) -> Result<bool> {
         let mut settled = true;
         for entered in self.entered()? {

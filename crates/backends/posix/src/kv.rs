@@ -412,7 +412,8 @@ impl Form for KvDirectory<'_> {
         Ok(dkey.map(|dkey| found(&query, dkey, None)))
     }
 
-    /// The modification time of the file of the key; that of the directory, which every put and removal changes, for all of them.
+    /// The modification time of the file of the key; that of the directory, which every put and removal changes, for
+    /// all of them.
     fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
         let path = match dkey {
             Some(dkey) if self.stored(dkey, false)?.is_none() => None,

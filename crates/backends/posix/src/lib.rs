@@ -3,8 +3,8 @@
 //! Key-Values are directories with one file per key, and Arrays are files named by object id.
 //!
 //! docs/format.md, "The posix layout", specifies every byte. Nothing is mapped and no lock is local to a node: files
-//! are replaced by a rename, and files that must be unique are created by a link. A change of several files takes effect
-//! by one rename into a journal.
+//! are replaced by a rename, and files that must be unique are created by a link. A change of several files takes
+//! effect by one rename into a journal.
 #![forbid(unsafe_code)]
 
 mod array;

@@ -109,7 +109,8 @@ impl KeyPage {
         Ok(())
     }
 
-    /// Reports that the first key does not fit. The number of keys stays, so that the caller can call again with more room.
+    /// Reports that the first key does not fit. The number of keys stays, so that the caller can call again with more
+    /// room.
     #[cold]
     fn too_big(&self, keys: &KeyBatch) -> Code {
         let key_len = keys.iter().next().map_or(0, |key| key.len() as u64);

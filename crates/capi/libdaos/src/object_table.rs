@@ -1,4 +1,5 @@
-//! Tables of objects in pools without snapshots: lists that are written when `daos_cont_create_snap_opt` asks for a table.
+//! Tables of objects in pools without snapshots: lists that are written when `daos_cont_create_snap_opt` asks for a
+//! table.
 //!
 //! Programs use such a table to find the objects that they remove, as FDB's `fdb-wipe` does. Objects that are created
 //! meanwhile may be in it or not. The data of the objects cannot be read as of its epoch.

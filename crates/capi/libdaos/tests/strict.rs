@@ -16,7 +16,8 @@ use daos::snapshot::daos_cont_create_snap;
 use daos::tx::{daos_tx_close, daos_tx_commit, daos_tx_open, daos_tx_open_snap};
 use std::ffi::{CStr, c_int};
 
-/// `DAOS_OT_MULTI_LEXICAL`, `DAOS_COND_PUNCH`, `DAOS_COND_PER_AKEY`, and `DAOS_COND_DKEY_INSERT | DAOS_COND_AKEY_INSERT`.
+/// `DAOS_OT_MULTI_LEXICAL`, `DAOS_COND_PUNCH`, `DAOS_COND_PER_AKEY`, and `DAOS_COND_DKEY_INSERT |
+/// DAOS_COND_AKEY_INSERT`.
 const MULTI_LEXICAL: u32 = 7;
 const COND_PUNCH: u64 = 1;
 const COND_PER_AKEY: u64 = 0x80;
@@ -64,8 +65,8 @@ fn put_records(oh: Handle, th: Handle, akey: &[u8], recx: Recx, size: u64) -> c_
     daos_obj_update(oh, th, 0, at(&mut dkey), 1, list(&mut iods), sgls, WAIT)
 }
 
-/// An akey keeps its kind of value and its record size when it is removed. A punch of records neither leaves nor makes an
-/// akey without records, as it does in DAOS.
+/// An akey keeps its kind of value and its record size when it is removed. A punch of records neither leaves nor makes
+/// an akey without records, as it does in DAOS.
 fn check_akeys(store: &Store) {
     let oh = opened(store, MULTI_HASHED);
     let (all, some) = (Recx { idx: 0, nr: 8 }, Recx { idx: 0, nr: 3 });
@@ -89,7 +90,8 @@ fn check_akeys(store: &Store) {
     }
 }
 
-/// A key that a transaction has punched is not updated in it: later updates that depend on the key would find it absent.
+/// A key that a transaction has punched is not updated in it: later updates that depend on the key would find it
+/// absent.
 fn check_replaced(store: &Store) {
     let oh = opened(store, MULTI_HASHED);
     let punch_object = |th| daos_obj_punch(oh, th, 0, WAIT);

@@ -2,10 +2,10 @@
 //!
 //! It is loaded into a program (`LD_PRELOAD`, which `esker run` sets) and intercepts the functions of the C library
 //! that work on files. The store answers calls on the mount point in the same process; all others pass on to the C
-//! library. The file system itself is in another library, which `store` loads at the first access. `edge` defines the form of exported functions, `serve` decides whether the store or the C library answers a
-//! call, `descriptors` and `open_file` track open files, and `paths` resolves paths. The other modules implement the
-//! functions, one group each. docs/semantics.md lists the functions that are served, and
-//! docs/decisions/0017-interception.md gives the reasons.
+//! library. The file system itself is in another library, which `store` loads at the first access. `edge` defines the
+//! form of exported functions, `serve` decides whether the store or the C library answers a call, `descriptors` and
+//! `open_file` track open files, and `paths` resolves paths. The other modules implement the functions, one group each.
+//! docs/semantics.md lists the functions that are served, and docs/decisions/0017-interception.md gives the reasons.
 #![allow(unsafe_code)]
 mod aio;
 mod answer;

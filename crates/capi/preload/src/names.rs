@@ -163,8 +163,8 @@ enum End {
 }
 
 impl End {
-    /// Resolves a path, relative to the descriptor of a directory, except for its last component. A path that is not below
-    /// the mount point may lead there through symbolic links.
+    /// Resolves a path, relative to the descriptor of a directory, except for its last component. A path that is not
+    /// below the mount point may lead there through symbolic links.
     fn find(dir: c_int, path: &[u8]) -> Answer<Self> {
         if !paths::is_ours(dir, path) {
             return Self::outside(dir, path);

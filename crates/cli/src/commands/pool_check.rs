@@ -18,10 +18,10 @@ use std::path::Path;
 /// The exit status is 1 if there is any. After a crash of the machine, a pool whose durability is `process` must pass
 /// a check with --repair before it can be opened.
 ///
-/// For a pool over nodes, each engine checks or repairs the pool of its node. Containers that a node has lost are listed,
-/// with the objects that are known to have had data there. --repair creates these containers again, empty: run
-/// `esker fs check` first to list the files that are lost. --repair also removes data of destroyed containers from nodes
-/// that did not run when the containers were destroyed.
+/// For a pool over nodes, each engine checks or repairs the pool of its node. Containers that a node has lost are
+/// listed, with the objects that are known to have had data there. --repair creates these containers again, empty: run
+/// `esker fs check` first to list the files that are lost. --repair also removes data of destroyed containers from
+/// nodes that did not run when the containers were destroyed.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker pool check tank

@@ -1,5 +1,5 @@
-//! `esker pool check`, `scrub` and `compact` of pools over nodes: each engine works on the pool of its node. The containers
-//! of the nodes are compared with the pool's list of containers.
+//! `esker pool check`, `scrub` and `compact` of pools over nodes: each engine works on the pool of its node. The
+//! containers of the nodes are compared with the pool's list of containers.
 use super::pool_over_nodes::{refuse_used, start_remedy};
 use crate::nodes::{NodesPool, talk};
 use crate::output::{Answer, Bar, Table};

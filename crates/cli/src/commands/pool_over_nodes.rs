@@ -221,7 +221,8 @@ pub(super) fn destroy(pool: NodesPool, force: bool, guard: &Guard<'_>) -> Result
     Ok(Answer::confirmation(response, text).with_trouble(left(&pool, &destroyed)))
 }
 
-/// Refuses a pool that is in use: the first node counts the clients that have a container open. `remedy` ends the error.
+/// Refuses a pool that is in use: the first node counts the clients that have a container open. `remedy` ends the
+/// error.
 pub(super) fn refuse_used(pool: &NodesPool, remedy: &str) -> Result<()> {
     let containers = talk(pool.map.containers())??;
     match containers.iter().find(|container| container.handles > 0) {

@@ -58,8 +58,8 @@ impl Address {
         Ok(Self { host: self.host.clone(), port: address.port() })
     }
 
-    /// Listens on this address. If the host is a name, this node may resolve it to a loopback address, which other nodes
-    /// cannot reach. The engine then listens on all addresses of the node.
+    /// Listens on this address. If the host is a name, this node may resolve it to a loopback address, which other
+    /// nodes cannot reach. The engine then listens on all addresses of the node.
     pub(crate) async fn listen(&self) -> Result<TcpListener> {
         let bound = match self.host.parse::<IpAddr>() {
             Ok(number) => TcpListener::bind((number, self.port)).await,

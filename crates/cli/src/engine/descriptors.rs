@@ -9,8 +9,8 @@ const FILES_RESERVED: u64 = 512;
 /// Smallest number of clients: an engine that cannot serve this many does not start.
 const CLIENTS_MIN: u64 = 64;
 
-/// Raises the soft limit of open files, up to the hard limit, so that the engine can serve `CLIENTS_MAX` clients. Returns
-/// the number of clients that the limit allows.
+/// Raises the soft limit of open files, up to the hard limit, so that the engine can serve `CLIENTS_MAX` clients.
+/// Returns the number of clients that the limit allows.
 ///
 /// # Errors
 /// `Overflow` if the limit allows fewer than `CLIENTS_MIN` clients; `Io` if the limit cannot be changed.

@@ -22,7 +22,8 @@ pub(crate) fn log_to(file: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Levels that are logged. `s3s` logs requests that it refuses as errors of the server. `esker_s3` logs those that failed.
+/// Levels that are logged. `s3s` logs requests that it refuses as errors of the server. `esker_s3` logs those that
+/// failed.
 fn levels() -> Targets {
     Targets::new().with_default(Level::INFO).with_target("s3s", LevelFilter::OFF)
 }

@@ -1,4 +1,5 @@
-//! The process of an engine: it serves the pool of its node, which is a shard of a pool over nodes, until it is told to end.
+//! The process of an engine: it serves the pool of its node, which is a shard of a pool over nodes, until it is told to
+//! end.
 mod address;
 mod descriptors;
 mod log;

@@ -352,8 +352,8 @@ int daos_fini(void) { fprintf(stderr, "library ended\n"); return 0; }
 __attribute__((destructor)) static void release(void) { is_gone = 1; usleep(100000); }
 "#;
 
-/// A library with all functions of libdaos that Esker uses. All succeed and do nothing, so no call that was launched ever
-/// ends; but the one with this name returns `code`.
+/// A library with all functions of libdaos that Esker uses. All succeed and do nothing, so no call that was launched
+/// ever ends; but the one with this name returns `code`.
 fn silent_library(site: &Site, failing: &str, code: i32) -> String {
     let rest = esker_daos::binding::SYMBOLS.iter().filter(|name| !POLLED.contains(*name));
     let code_of = |name: &str| if name == failing { code } else { 0 };

@@ -1,4 +1,5 @@
-//! The commands of `esker`, each in a process of its own. One program of tests: one for each file takes minutes to link.
+//! The commands of `esker`, each in a process of its own. One program of tests: one for each file takes minutes to
+//! link.
 mod bench;
 mod ceph;
 mod command_line;

@@ -609,8 +609,8 @@ fn problems(response: &Value) -> Vec<usize> {
     nodes.map(|node| node["problems"].as_array().map_or(0, Vec::len)).collect()
 }
 
-/// Containers and files of a lost node are listed as far as other nodes know them. The pool works again with a new, empty
-/// pool of the node.
+/// Containers and files of a lost node are listed as far as other nodes know them. The pool works again with a new,
+/// empty pool of the node.
 #[test]
 fn objects_that_were_lost_with_a_node_are_listed() {
     let nodes = Nodes::with_pool(3);

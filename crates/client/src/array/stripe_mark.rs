@@ -63,8 +63,8 @@ impl Array {
         self
     }
 
-    /// Sets the mark, if it is missing, before a write of cells up to `end`. A write does so itself. A caller that writes
-    /// several chunks at the same time calls this before.
+    /// Sets the mark, if it is missing, before a write of cells up to `end`. A write does so itself. A caller that
+    /// writes several chunks at the same time calls this before.
     ///
     /// # Errors
     /// The errors of [`Array::write`].
@@ -142,8 +142,8 @@ impl Array {
         }
     }
 
-    /// Removes several arrays of one container as [`Array::remove_unused`] does, with one request to each of the nodes that
-    /// have their first chunks.
+    /// Removes several arrays of one container as [`Array::remove_unused`] does, with one request to each of the nodes
+    /// that have their first chunks.
     ///
     /// # Errors
     /// The errors of [`Array::destroy`].
@@ -208,8 +208,8 @@ impl Array {
         }
     }
 
-    /// Most removed arrays are empty or have one chunk. Reading the size is cheaper than a write, and removing a chunk is
-    /// cheaper than removing an object on all its targets.
+    /// Most removed arrays are empty or have one chunk. Reading the size is cheaper than a write, and removing a chunk
+    /// is cheaper than removing an object on all its targets.
     async fn remove_stored(&self) -> Result<()> {
         match self.object.query_key(LAST_CELL, Access::Latest).await? {
             None => Ok(()),

@@ -16,8 +16,8 @@ const PROPERTY: &str = "copy";
 /// The property of the target of a drain.
 const DRAINED: &str = "drained";
 const DRAINED_METADATA: &str = "prop:drained";
-/// Properties that describe one container only, and not its copies. Objects in a copy may come from a pool without stripe
-/// marks.
+/// Properties that describe one container only, and not its copies. Objects in a copy may come from a pool without
+/// stripe marks.
 const OWN_PROPERTIES: [&str; 3] = [PROPERTY, DRAINED, STRIPE_MARKS];
 
 /// Progress of a copy.

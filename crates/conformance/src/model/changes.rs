@@ -63,7 +63,8 @@ enum Content {
 }
 
 impl Content {
-    /// An akey holds an array or a single value, and rarely changes its kind: never if that `lasts` after it was removed.
+    /// An akey holds an array or a single value, and rarely changes its kind: never if that `lasts` after it was
+    /// removed.
     fn random(random: &mut Random, akey: &[u8], lasts: bool) -> Self {
         let is_usual = is_usually_array(akey);
         let is_array = is_usual && !random.one_in(30) || random.one_in(30);

@@ -19,20 +19,20 @@ pub enum Unnamed<'a> {
     Keep,
     /// They are removed.
     Remove,
-    /// They are linked in a new directory of this name in `/lost+found`, under their ids: directories, and files that are
-    /// in none of these. Other objects stay as they are.
+    /// They are linked in a new directory of this name in `/lost+found`, under their ids: directories, and files that
+    /// are in none of these. Other objects stay as they are.
     Link(&'a [u8]),
 }
 
-/// Treats the objects of a file system that no entry names (DAOS: `dfs_cont_check`), and calls `found` with each. Objects below a
-/// directory that is linked have a name then.
+/// Treats the objects of a file system that no entry names (DAOS: `dfs_cont_check`), and calls `found` with each.
+/// Objects below a directory that is linked have a name then.
 ///
 /// The report counts as leftovers what was found. With `data`, the data of all files is read and verified.
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] if objects are to be removed or linked and the container is not open exclusively;
-/// [`ErrorKind::Exists`] if the directory exists; [`ErrorKind::Corrupt`] if objects are to be removed and names may have been
-/// lost by damage; errors of the backend.
+/// [`ErrorKind::Exists`] if the directory exists; [`ErrorKind::Corrupt`] if objects are to be removed and names may
+/// have been lost by damage; errors of the backend.
 pub fn treat_unnamed(
     fs: &Dfs,
     data: bool,

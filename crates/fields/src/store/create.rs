@@ -116,8 +116,8 @@ impl FieldStore {
         Self::open_or_create_with(pool, label, schema, NewFields::default())
     }
 
-    /// Opens a store, or creates it with options, like [`FieldStore::open_or_create`]. The options do not change a store
-    /// that exists.
+    /// Opens a store, or creates it with options, like [`FieldStore::open_or_create`]. The options do not change a
+    /// store that exists.
     ///
     /// # Errors
     /// The errors of [`FieldStore::open`] and [`FieldStore::create_with`].

@@ -255,7 +255,8 @@ fn names(data: &Data) -> Vec<&str> {
 /// The transaction of a flush.
 struct Staging<'t> {
     transaction: &'t Transaction,
-    /// Set if fields are masked. `None` if none may exist: then the commit fails with [`ErrorKind::Exists`] if one does.
+    /// Set if fields are masked. `None` if none may exist: then the commit fails with [`ErrorKind::Exists`] if one
+    /// does.
     found: Option<&'t Cell<bool>>,
 }
 

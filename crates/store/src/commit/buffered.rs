@@ -263,7 +263,8 @@ mod tests {
             }
         }
 
-        /// Commits a transaction that retains the buffered puts. It changes a page, since LMDB does not commit otherwise.
+        /// Commits a transaction that retains the buffered puts. It changes a page, since LMDB does not commit
+        /// otherwise.
         fn commit_for_room(&self) {
             let (before, mut txn) = (self.last_commit(), self.target().begin_for_room().unwrap());
             txn.put(b"~", b"").unwrap();

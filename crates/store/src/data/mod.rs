@@ -239,8 +239,8 @@ impl Data {
     }
 }
 
-/// True if segments on a disk may be written through a mapping: without syncs, and if stray pointers of the host program
-/// may reach mapped pages of the pool.
+/// True if segments on a disk may be written through a mapping: without syncs, and if stray pointers of the host
+/// program may reach mapped pages of the pool.
 fn can_write_to_mapping(file: &File, superblock: &Superblock) -> bool {
     superblock.medium == Medium::Block
         && superblock.durability == Durability::Process

@@ -189,8 +189,8 @@ impl Map {
         self.advise(offset, len, libc::MADV_POPULATE_READ)
     }
 
-    /// Variant of [`Map::populate`] for bytes that are about to be written. Afterwards, writing to them causes no fault.
-    /// Pages that are not in memory are read. The range may begin and end inside a page.
+    /// Variant of [`Map::populate`] for bytes that are about to be written. Afterwards, writing to them causes no
+    /// fault. Pages that are not in memory are read. The range may begin and end inside a page.
     pub(super) fn populate_to_write(&self, offset: u64, len: usize) -> bool {
         let skipped = (offset % sys::page_bytes()) as usize;
         self.advise(offset - skipped as u64, len + skipped, libc::MADV_POPULATE_WRITE)

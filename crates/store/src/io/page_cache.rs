@@ -1,8 +1,8 @@
 //! Access to a file on a disk through a mapping, as far as its pages are in the page cache of the kernel.
 //!
-//! A copy to or from a mapping takes no system call, and it computes the checksum in the same pass. But if a page is not
-//! in memory, a page fault reads it from the disk, and if that fails, a signal kills the process. So the mapping is used
-//! only for chunks whose pages were found in memory, and entered into the page table, at most [`FRESH_MS`] ago.
+//! A copy to or from a mapping takes no system call, and it computes the checksum in the same pass. But if a page is
+//! not in memory, a page fault reads it from the disk, and if that fails, a signal kills the process. So the mapping is
+//! used only for chunks whose pages were found in memory, and entered into the page table, at most [`FRESH_MS`] ago.
 //! Everything else is read and written by system calls, which report errors.
 use super::huge::HUGE;
 use super::map::Map;
@@ -17,20 +17,20 @@ use std::sync::atomic::Ordering;
 /// Bytes that are checked together. A page of the page cache is at most that long, and does not cross their ends.
 const CHUNK: u64 = HUGE;
 
-/// Time for which pages that were found in memory are expected to stay there, in milliseconds. The kernel reclaims pages
-/// that were used recently only when it has no others. Unit tests may stop for any time between two steps.
+/// Time for which pages that were found in memory are expected to stay there, in milliseconds. The kernel reclaims
+/// pages that were used recently only when it has no others. Unit tests may stop for any time between two steps.
 const FRESH_MS: u64 = if cfg!(test) { 3_600_000 } else { 1000 };
 
 /// Bytes after whose transfer by system calls a check is worth its time. A check takes up to 25 us, as long as it takes
 /// to read a fraction of these bytes.
 const WORTH_BYTES: u64 = 256 << 10;
 
-/// Divisor of the pages of a chunk that may be missing in memory: a quarter. They are read at the check. Without that, a
-/// chunk with a gap between extents would never be in memory.
+/// Divisor of the pages of a chunk that may be missing in memory: a quarter. They are read at the check. Without that,
+/// a chunk with a gap between extents would never be in memory.
 const MISSING_SHARE: usize = 4;
 
-/// Bytes that a process writes in [`FRESH_MS`] before it writes to the mapping. The kernel stores a chunk as a whole, some
-/// times a minute. At this rate, it takes about as long to fill one.
+/// Bytes that a process writes in [`FRESH_MS`] before it writes to the mapping. The kernel stores a chunk as a whole,
+/// some times a minute. At this rate, it takes about as long to fill one.
 const BURST_BYTES: u64 = 64 << 10;
 
 /// A [`CachedMap`] that is created when a process has transferred [`BURST_BYTES`], so that a short program has no cost.
@@ -84,7 +84,8 @@ impl CachedMap {
         Ok(Self { map, bytes, is_writable, chunks, written: Traffic::default() })
     }
 
-    /// True if mapped writes to allocated parts of `file` need no new space: its file system overwrites blocks in place.
+    /// True if mapped writes to allocated parts of `file` need no new space: its file system overwrites blocks in
+    /// place.
     pub(crate) fn can_write(file: &File) -> bool {
         sys::page_bytes() == 4096 && sys::overwrites_in_place(file).unwrap_or(false)
     }

@@ -39,8 +39,8 @@ impl Container {
         &self.info
     }
 
-    /// Fails with `NoHandle` if the container or its pool was destroyed since it was opened. Costs one atomic load unless
-    /// a container was destroyed.
+    /// Fails with `NoHandle` if the container or its pool was destroyed since it was opened. Costs one atomic load
+    /// unless a container was destroyed.
     pub fn check_alive(&self, pool: &OpenPool) -> Result<()> {
         let destroyed = pool.control.destroyed_containers().load(Ordering::Acquire);
         if destroyed == self.seen.load(Ordering::Relaxed) {

@@ -23,8 +23,8 @@ pub(crate) enum Scope<'k> {
     Akeys(ObjectId, &'k [Key]),
     /// All keys under a prefix of the data table.
     Under(&'k Key),
-    /// All keys under the prefix of an object or a dkey, whose changes touch this slot of the conflict table. Other puts
-    /// are not verified.
+    /// All keys under the prefix of an object or a dkey, whose changes touch this slot of the conflict table. Other
+    /// puts are not verified.
     UnderSlot(&'k Key, u32),
 }
 
@@ -318,8 +318,8 @@ impl Target {
         }
     }
 
-    /// False if none of the buffered puts touches a slot of the conflict table: a put stores its version there before it
-    /// is visible. That version may be older than the last commit, if that one retained the buffer.
+    /// False if none of the buffered puts touches a slot of the conflict table: a put stores its version there before
+    /// it is visible. That version may be older than the last commit, if that one retained the buffer.
     pub(super) fn may_have_put(&self, puts: &Published<'_>, slot: u32) -> bool {
         let version = self.shared().conflicts()[slot as usize].load(Ordering::Relaxed);
         version > Version::committed(puts.base()).0

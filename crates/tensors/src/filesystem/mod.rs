@@ -34,7 +34,8 @@ pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Dfs> {
 /// Mounts the file system of a container, or its tensors as a read-only file system.
 ///
 /// # Errors
-/// The errors of [`Pool::open_container`], [`Dfs::mount`] and [`TensorStore::open`]; [`ErrorKind::Invalid`] if it holds neither.
+/// The errors of [`Pool::open_container`], [`Dfs::mount`] and [`TensorStore::open`]; [`ErrorKind::Invalid`] if it holds
+/// neither.
 pub fn mount(pool: &Pool, label: &str, options: MountOptions) -> Result<Dfs> {
     let container = pool.open_container(label, mode(options)).wait()?;
     if !TensorStore::is_in(&container)? {

@@ -60,7 +60,8 @@ impl TensorStore {
     /// Opens the store in an open container.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] if the container holds no tensors, [`ErrorKind::Incompatible`] if a later release made it.
+    /// [`ErrorKind::Invalid`] if the container holds no tensors, [`ErrorKind::Incompatible`] if a later release made
+    /// it.
     pub fn open_in(container: Container) -> Result<Self> {
         let label = &container.info().label;
         match container.properties().get(layout::VERSION).wait()? {

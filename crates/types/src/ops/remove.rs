@@ -43,8 +43,8 @@ pub struct TakenWithArray {
 /// The dkey of the first chunk of an array.
 pub const FIRST_CHUNK: [u8; 8] = 1u64.to_ne_bytes();
 
-/// The akey of the stripe mark, under [`FIRST_CHUNK`]: the array may have more chunks. It sorts after that of the cells, so
-/// that a query for the last akey finds it.
+/// The akey of the stripe mark, under [`FIRST_CHUNK`]: the array may have more chunks. It sorts after that of the
+/// cells, so that a query for the last akey finds it.
 pub const STRIPE_MARK: &[u8] = b"striped";
 
 /// Finds the stripe mark, or the last extent of the first chunk.

@@ -289,7 +289,8 @@ impl Flow {
         std::mem::take(&mut self.outgoing.taken)
     }
 
-    /// True if it is safe to sleep on the endpoint's descriptor: no completion is pending, and the next makes it readable.
+    /// True if it is safe to sleep on the endpoint's descriptor: no completion is pending, and the next makes it
+    /// readable.
     pub(crate) fn may_wait(&mut self) -> bool {
         match self.endpoint.may_wait() {
             Ok(may) => may,

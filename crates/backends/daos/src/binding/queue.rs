@@ -1,4 +1,5 @@
-//! Operations that wait in the event queue: an operation owns its event and its arguments until libdaos is done with them.
+//! Operations that wait in the event queue: an operation owns its event and its arguments until libdaos is done with
+//! them.
 use crate::binding::layout::RawEvent;
 use crate::binding::library::{Ev, Functions};
 use std::ffi::c_int;

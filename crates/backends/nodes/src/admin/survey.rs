@@ -62,8 +62,8 @@ impl Map {
         Ok(Survey { catalog, parts: parts.into_iter().map(|part| part.map(uuids)).collect() })
     }
 
-    /// Objects of a container that have targets on one of the nodes `lost`, as far as the other nodes know of them, within
-    /// a tokio runtime.
+    /// Objects of a container that have targets on one of the nodes `lost`, as far as the other nodes know of them,
+    /// within a tokio runtime.
     ///
     /// # Errors
     /// The errors of opening the container and of listing it.

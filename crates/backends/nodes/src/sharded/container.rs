@@ -130,8 +130,8 @@ impl ShardedContainer {
         self.node_of(oid, dkey) as usize
     }
 
-    /// The node that has the leases on an object. For an array, it is the node of the first chunk: one request finds out
-    /// there whether a small file is in use, and removes it.
+    /// The node that has the leases on an object. For an array, it is the node of the first chunk: one request finds
+    /// out there whether a small file is in use, and removes it.
     fn home_of(&self, oid: ObjectId) -> usize {
         let placement = self.shared.placement;
         let shard = match oid.object_type().is_some_and(ObjectType::is_array) {

@@ -58,8 +58,8 @@ impl IoContext {
         Self(Arc::new(Context { connection, raw, process: std::process::id() }))
     }
 
-    /// Applies all of `op` to an object, or nothing; returns the new version of the object. The operation starts now, even
-    /// if the answer is never polled.
+    /// Applies all of `op` to an object, or nothing; returns the new version of the object. The operation starts now,
+    /// even if the answer is never polled.
     ///
     /// The error is the code of librados: a negative errno, `-ECANCELED` if a guard failed.
     pub fn write(&self, object: &str, op: WriteOp) -> Answer<u64> {

@@ -151,7 +151,8 @@ pub(crate) async fn get(container: &Container, property: &Property) -> Result<Va
     }
 }
 
-/// The root of a container that was created without one, as DAOS chooses it: the object of number 0 in the class for its type.
+/// The root of a container that was created without one, as DAOS chooses it: the object of number 0 in the class for
+/// its type.
 fn default_roots(container: &Container) -> Result<Roots> {
     let root = container.generate_oid(0, 0, ObjectType::MultiHashed, None, 0)?;
     let mut roots = Roots::default();

@@ -206,7 +206,8 @@ impl<E> Table<E> {
         }
     }
 
-    /// Invalidates all handles without dropping their entries: in a child after a fork these still belong to the parent.
+    /// Invalidates all handles without dropping their entries: in a child after a fork these still belong to the
+    /// parent.
     pub(super) fn forget_all(&self) {
         for slot in self.slots() {
             if slot.state.load(Ordering::Acquire) & (OPEN | REFERENCES) != 0 {
@@ -301,7 +302,8 @@ impl<E, T> Drop for Held<'_, E, T> {
     }
 }
 
-/// Atomics and cells: of the standard library, or of loom where a model runs the table under every order of its threads.
+/// Atomics and cells: of the standard library, or of loom where a model runs the table under every order of its
+/// threads.
 mod sync {
     #[cfg(all(loom, test))]
     pub(super) use loom::{

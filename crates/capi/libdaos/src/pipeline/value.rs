@@ -122,8 +122,8 @@ impl Value<'_> {
         }
     }
 
-    /// The order of two values of one class. Texts are compared over the length of the shorter one: they are unordered if
-    /// only their lengths differ, as in DAOS.
+    /// The order of two values of one class. Texts are compared over the length of the shorter one: they are unordered
+    /// if only their lengths differ, as in DAOS.
     pub(super) fn order(self, other: Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Unsigned(left), Self::Unsigned(right)) => Some(left.cmp(&right)),

@@ -89,8 +89,8 @@ fn null(name: &str) -> Failure {
     Failure::invalid(format!("{name} is a null pointer"))
 }
 
-/// Fills the caller's buffer with `length` bytes, or reports only the length if there is no buffer. A buffer that is too
-/// small stays as it is.
+/// Fills the caller's buffer with `length` bytes, or reports only the length if there is no buffer. A buffer that is
+/// too small stays as it is.
 pub(super) fn fill(
     buf: Bytes,
     size: Ptr<u64>,

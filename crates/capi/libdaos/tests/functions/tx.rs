@@ -104,7 +104,8 @@ fn a_read_only_transaction_does_not_write() {
     }
 }
 
-/// A read checks them, as in DAOS: the transaction's own writes do not count, and later changes of others are a conflict.
+/// A read checks them, as in DAOS: the transaction's own writes do not count, and later changes of others are a
+/// conflict.
 #[test]
 fn conditions_are_checked_at_the_call() {
     const INSERT: u64 = 0x2;

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 
 /// Archive GRIB files, or any bytes under a key
 ///
-/// Each field of a GRIB file is archived under the key that ecCodes reads from it; a message with several fields is split.
-/// For a directory, all GRIB files below it are archived, several at the same time; other files are skipped and counted.
-/// The fields of a file become visible
-/// together when the file is done, and files become visible in their order. A field that already has the same key, even
-/// from an earlier file, is masked, and its space is in use until `esker fields purge`.
+/// Each field of a GRIB file is archived under the key that ecCodes reads from it; a message with several fields is
+/// split. For a directory, all GRIB files below it are archived, several at the same time; other files are skipped and
+/// counted. The fields of a file become visible together when the file is done, and files become visible in their
+/// order. A field that already has the same key, even from an earlier file, is masked, and its space is in use until
+/// `esker fields purge`.
 ///
 /// Messages without MARS labels, which other centres write, get class=unknown, expver=0001, stream=unknown and
 /// type=unknown; --set overrides these.
@@ -66,7 +66,8 @@ struct What {
     /// Schema for a new store, in FDB's language [default: a schema for MARS keys]
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
-    /// Stripes of the index of each database in a new store, at most 64 [default: one for each node of the pool, at most 16]
+    /// Stripes of the index of each database in a new store, at most 64 [default: one for each node of the pool, at
+    /// most 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=STRIPES_MAX))]
     stripes: Option<u32>,
     /// Values that override those of the messages

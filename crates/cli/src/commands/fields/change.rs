@@ -135,8 +135,8 @@ impl Purge {
 /// Move fields to another store, on a pool of any kind
 ///
 /// Fields are moved in batches: each batch is archived and flushed in the other store, read back and compared, and then
-/// removed here together with the fields that it masks. Fields that are archived here meanwhile stay. The other store is
-/// created with the schema of this one if it does not exist. If the move is interrupted, even by a crash, nothing is
+/// removed here together with the fields that it masks. Fields that are archived here meanwhile stay. The other store
+/// is created with the schema of this one if it does not exist. If the move is interrupted, even by a crash, nothing is
 /// lost, and the same command resumes it.
 ///
 /// The request must give every value of the keys of the databases that it selects from, unless the fields are kept.

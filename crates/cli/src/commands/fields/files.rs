@@ -45,7 +45,8 @@ pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<Input>, u64)> {
 /// The result of archiving one file.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// The fields of the file by their stored keys, each with its length, and whether it was already archived and skipped.
+    /// The fields of the file by their stored keys, each with its length, and whether it was already archived and
+    /// skipped.
     fields: Vec<(Key, u64, bool)>,
     /// The stored keys of the fields that were archived.
     archived: HashSet<Key>,

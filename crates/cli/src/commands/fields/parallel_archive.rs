@@ -66,7 +66,8 @@ where
     /// key, the one of the later file counts.
     ///
     /// # Errors
-    /// The first error, in the order of the files, that does not concern a single file. The files before it are archived.
+    /// The first error, in the order of the files, that does not concern a single file. The files before it are
+    /// archived.
     pub(super) fn run(self) -> Result<Archived> {
         let turns = Mutex::new(Turns { next: 0, archived: Archived::default(), failed: None });
         let (changed, taken) = (Condvar::new(), AtomicUsize::new(0));

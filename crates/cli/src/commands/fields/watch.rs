@@ -14,8 +14,8 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// Print the key of each field when it becomes visible
 ///
-/// Prints a line for each field, also for one that is archived again; with --json, a line of JSON. The command ends after
-/// --count fields, or when no field has come for --timeout.
+/// Prints a line for each field, also for one that is archived again; with --json, a line of JSON. The command ends
+/// after --count fields, or when no field has come for --timeout.
 #[derive(Args)]
 #[command(after_long_help = format!("Examples:
   esker fields watch -s tank/fields class=od --count 100

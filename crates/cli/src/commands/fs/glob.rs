@@ -1,5 +1,5 @@
-//! Patterns of names, as in `find -name`. Glob libraries give other answers: `globset` takes only UTF-8 patterns, refuses a
-//! bracket that is never closed, and gives braces and `**` a meaning of their own.
+//! Patterns of names, as in `find -name`. Glob libraries give other answers: `globset` takes only UTF-8 patterns,
+//! refuses a bracket that is never closed, and gives braces and `**` a meaning of their own.
 
 /// Whether letters that differ only in case match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use esker::types::{Error, Result};
 use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
-/// Lines on standard output, written one by one so that long listings need no memory. A reader that closes its end early
-/// is not an error.
+/// Lines on standard output, written one by one so that long listings need no memory. A reader that closes its end
+/// early is not an error.
 pub(super) struct Lines {
     out: BufWriter<StdoutLock<'static>>,
     escape: bool,

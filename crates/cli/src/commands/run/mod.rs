@@ -30,8 +30,8 @@ const LIBRARY: &str = "libesker_preload.so";
 /// passes all other calls on. This requires no installation and no privileges. docs/semantics.md lists which calls are
 /// served. The library cannot be loaded into a statically linked program; a warning says so: use `esker mount`.
 ///
-/// A container of tensors (`esker tensor`) is shown too, for reading: each tensor with a name is a file NAME.h5 of HDF5, which
-/// is made of its stored chunks while it is read. A `/` in a name makes directories.
+/// A container of tensors (`esker tensor`) is shown too, for reading: each tensor with a name is a file NAME.h5 of
+/// HDF5, which is made of its stored chunks while it is read. A `/` in a name makes directories.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker run tank/home -- cp -r /data/run1 /esker/
@@ -116,8 +116,8 @@ impl Run {
         }
     }
 
-    /// Checks that the container holds a file system or tensors, so that an error is reported once and not by each process.
-    /// Returns the pool, the UUID of the container, and the directory for locks.
+    /// Checks that the container holds a file system or tensors, so that an error is reported once and not by each
+    /// process. Returns the pool, the UUID of the container, and the directory for locks.
     fn check_container(&self) -> Result<(String, String, PathBuf)> {
         let (name, label) = open::split(&self.source)?;
         let mode = if self.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
@@ -221,8 +221,8 @@ fn library() -> Result<PathBuf> {
     })
 }
 
-/// The value of LD_PRELOAD: the libraries that it names already, which see all calls, such as those that record them; then
-/// ours.
+/// The value of LD_PRELOAD: the libraries that it names already, which see all calls, such as those that record them;
+/// then ours.
 fn preload(library: &Path) -> OsString {
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
     let Some(mut value) = others.filter(|others| others != library.as_os_str()) else {

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// Write a tensor to a file of HDF5
 ///
-/// The file has one dataset with the name, the attributes and the chunks of the tensor: h5py, netCDF4, h5dump and whatever
-/// else uses HDF5 1.10 or later read it. A `/` in the name makes groups; a tensor without a name is `data`. Names of members,
-/// byte orders and the bytes of all elements are kept. Dates and texts of UTF-32 become opaque types with numpy's code
-/// in their tag, as h5py writes and reads them.
+/// The file has one dataset with the name, the attributes and the chunks of the tensor: h5py, netCDF4, h5dump and
+/// whatever else uses HDF5 1.10 or later read it. A `/` in the name makes groups; a tensor without a name is `data`.
+/// Names of members, byte orders and the bytes of all elements are kept. Dates and texts of UTF-32 become opaque types
+/// with numpy's code in their tag, as h5py writes and reads them.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker tensor export tank/tensors t2m t2m.h5
@@ -72,9 +72,9 @@ impl Export {
 
 /// Store a dataset of a file of HDF5 as a tensor
 ///
-/// Shape, type, byte order and attributes are kept, and chunks unless they are very small or larger than 64 MiB. Datasets may
-/// be contiguous, compact or chunked, also with deflate, shuffle, fletcher32, nbit, scaleoffset or szip. Elements of variable
-/// length, references and virtual datasets are refused. Files of netCDF 4 are files of HDF5.
+/// Shape, type, byte order and attributes are kept, and chunks unless they are very small or larger than 64 MiB.
+/// Datasets may be contiguous, compact or chunked, also with deflate, shuffle, fletcher32, nbit, scaleoffset or szip.
+/// Elements of variable length, references and virtual datasets are refused. Files of netCDF 4 are files of HDF5.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker tensor import tank/tensors t2m.h5 --name t2m

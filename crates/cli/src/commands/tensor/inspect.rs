@@ -39,7 +39,8 @@ pub(crate) struct Show {
 
 /// Check that names lead to tensors, and that tensors have all their chunks
 ///
-/// With --data, all elements are read, so that their checksums are verified. The exit status is 1 if there is a problem.
+/// With --data, all elements are read, so that their checksums are verified. The exit status is 1 if there is a
+/// problem.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker tensor check tank/tensors

@@ -19,8 +19,8 @@ const PIECE_BYTES: u64 = 32 << 20;
 
 /// Store a .npy file as a tensor
 ///
-/// The tensor becomes visible when all of it is stored. If another has its name, it is replaced: readers see the old one
-/// or the new one. Without a name it is found by the UUID that is printed.
+/// The tensor becomes visible when all of it is stored. If another has its name, it is replaced: readers see the old
+/// one or the new one. Without a name it is found by the UUID that is printed.
 #[derive(Args)]
 #[command(after_long_help = "Examples:
   esker tensor put tank/tensors t2m.npy --name t2m

@@ -21,8 +21,8 @@ fn cost_of_reading(point: &MountPoint, name: &str, expected: &[u8]) -> u64 {
     replied(point) - before
 }
 
-/// True if the kernel has the content: not always at the next open, since it also drops pages when it is told another time of
-/// change, which may be late.
+/// True if the kernel has the content: not always at the next open, since it also drops pages when it is told another
+/// time of change, which may be late.
 fn is_kept(point: &MountPoint, name: &str, expected: &[u8]) -> bool {
     (0..20).any(|_| cost_of_reading(point, name, expected) < expected.len() as u64 / 10)
 }
@@ -56,8 +56,8 @@ fn a_file_that_did_not_change_is_read_from_the_kernels_pages() {
     assert!(cost_of_reading(&point, "file", &bytes) >= len);
 }
 
-/// Opens that drop cached pages and opens that keep them run concurrently, while other clients change the file. Each open
-/// sees all writes that completed before it.
+/// Opens that drop cached pages and opens that keep them run concurrently, while other clients change the file. Each
+/// open sees all writes that completed before it.
 #[test]
 fn concurrent_opens_see_all_completed_writes() {
     let Some(point) = MountPoint::mounted(&["--threads", "4"]) else { return };

@@ -75,8 +75,8 @@ fn a_file_that_is_open_stays_as_it_is() {
     point.umount();
 }
 
-/// A name that always exists is never missing, whatever it names at the moment. The kernel tries twice, and may then say that
-/// the file is stale.
+/// A name that always exists is never missing, whatever it names at the moment. The kernel tries twice, and may then
+/// say that the file is stale.
 #[test]
 fn a_tensor_that_is_replaced_all_the_time_is_never_missing() {
     let Some(point) = MountPoint::new() else { return };

@@ -44,7 +44,8 @@ pub(super) struct Tracee {
 }
 
 impl Tracee {
-    /// The thread of a process that calls [`let_parent_trace`] and then raises `signal`. `None` if it may not be traced.
+    /// The thread of a process that calls [`let_parent_trace`] and then raises `signal`. `None` if it may not be
+    /// traced.
     pub(super) fn new(mut worker: Worker, signal: i32) -> Option<Self> {
         let thread = await_traced(&mut worker)?;
         let memory = File::open(format!("/proc/{}/mem", worker.0.id())).expect("its memory");

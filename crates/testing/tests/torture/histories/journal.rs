@@ -1,7 +1,7 @@
 //! Journal of a client: its requests, the answers, and their times. It is a file, so that it survives the client.
 //!
-//! `? 17 put 3 5` is a request at moment 17, and the next line, `! 21 ok`, its answer at moment 21. A request without an
-//! answer has an unknown result.
+//! `? 17 put 3 5` is a request at moment 17, and the next line, `! 21 ok`, its answer at moment 21. A request without
+//! an answer has an unknown result.
 use crate::words::Words;
 use std::fs::File;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Clients that work on registers: keys and cells of an array. Each operation concerns one register, except pairs, which
-//! are transactions that put the same value into two.
+//! Clients that work on registers: keys and cells of an array. Each operation concerns one register, except pairs,
+//! which are transactions that put the same value into two.
 use super::client::{Client, Outcome};
 use super::journal::Entry;
 use esker::{Access, Array, Container, Kv, Wait};
