@@ -270,8 +270,8 @@ daos_obj_list_recx(daos_handle_t oh, daos_handle_t th, daos_key_t *dkey, daos_ke
  * Find the largest or smallest dkey, akey or range.
  *
  * @param flags  one of DAOS_GET_MAX and DAOS_GET_MIN, with one or more of DAOS_GET_DKEY,
- *               DAOS_GET_AKEY and DAOS_GET_RECX. The caller supplies those not asked for.
- * @param dkey   integer keys only, if asked for.
+ *               DAOS_GET_AKEY and DAOS_GET_RECX. The caller supplies the keys that are not requested.
+ * @param dkey   integer keys only, if requested.
  * @return 0, even if nothing is found: the arguments are then unchanged; -DER_INVAL.
  */
 int

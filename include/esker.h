@@ -6,7 +6,7 @@
  * @file
  * The stores of Esker that DAOS does not have: fields by key, and tensors.
  *
- * The functions are in libdaos, beside those of DAOS, and share its handles, events and codes. A
+ * The functions are in libdaos, next to those of DAOS, and share its handles, events and codes. A
  * program opens a pool and a container with daos_*, and a store in the container with this file.
  *
  * Functions with result int return 0 or a negated code of daos_errno.h. esker_error_text() has the

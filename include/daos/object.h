@@ -16,7 +16,7 @@ extern "C" {
 /** The layout of an object. Its groups of shards follow it. */
 struct daos_obj_layout;
 
-/** Not offered. @return -DER_NOSYS: the store tells nobody which targets have an object. */
+/** Not offered. @return -DER_NOSYS: the store does not reveal which targets have an object. */
 int
 daos_obj_layout_get(daos_handle_t coh, daos_obj_id_t oid, struct daos_obj_layout **layout);
 

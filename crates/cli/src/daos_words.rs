@@ -1,5 +1,5 @@
-//! Commands of DAOS's tool `daos` under their names there: those that Esker has become its own commands, and for the
-//! others a tip says what to use.
+//! Commands of DAOS's tool `daos`, under DAOS's names: a command that Esker also has is replaced by its own name, and
+//! for any other command a tip names the counterpart.
 use std::ffi::OsString;
 
 /// Meaning of a command of `daos`.

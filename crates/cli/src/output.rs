@@ -104,7 +104,7 @@ impl Answer {
         Self::bytes(response, text.into_bytes())
     }
 
-    /// An answer whose bytes go to standard output as they are, unless JSON is wanted.
+    /// An answer whose bytes go to standard output as they are, unless JSON is requested.
     pub fn bytes(response: Value, bytes: Vec<u8>) -> Self {
         let (is_confirmation, note) = (false, None);
         Self { response, text: bytes, is_confirmation, note, trouble: None, ended: None }
@@ -120,7 +120,7 @@ impl Answer {
         Self { is_confirmation: true, ..Self::new(response, text) }
     }
 
-    /// An answer that is a table. If it has no rows, a note says what there is none of.
+    /// An answer that is a table. If it has no rows, a note names the missing kind of rows.
     pub fn listing(response: Value, table: Table, none: impl FnOnce() -> String) -> Self {
         let text = table.text();
         let note = text.is_empty().then(none);

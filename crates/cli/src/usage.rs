@@ -34,7 +34,7 @@ fn color_of(words: &[OsString]) -> ColorChoice {
     value.and_then(|value| value.parse().ok()).unwrap_or(ColorChoice::Auto)
 }
 
-/// Refuses a command line with a message, as JSON if that is wanted, and returns the exit status.
+/// Refuses a command line with a message, as JSON if that is requested, and returns the exit status.
 pub(crate) fn refuse(message: &str) -> ExitCode {
     if wants_json() {
         return show_as_json(message);

@@ -1,4 +1,4 @@
-//! Limits of what one client may ask of an engine. They protect the engine from authenticated clients with malicious
+//! Limits of the requests of one client to an engine. They protect the engine from authenticated clients with malicious
 //! intent.
 use esker_types::limits::TX_OPS_MAX;
 use esker_types::ops::ListLimit;

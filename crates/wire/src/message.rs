@@ -153,7 +153,7 @@ pub enum PoolRequest<'a> {
 /// Maintenance of a node's pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Maintenance {
-    /// Removes damaged records and counts the space anew. The engine ends all its connections first.
+    /// Removes damaged records and recounts the space. The engine ends all its connections first.
     Repair,
     /// Reads all data.
     Scrub,
@@ -175,7 +175,7 @@ pub enum ContainerRequest<'a> {
     AllocateOids(u64),
     /// [`Reply::Number`].
     NextOid,
-    /// [`Reply::Epoch`]. The values are the bulk, one behind the other.
+    /// [`Reply::Epoch`]. The bulk is the concatenation of the values.
     #[serde(borrow)]
     Write(ChangeRequest<'a>),
     /// [`Reply::Fetched`].
@@ -298,7 +298,7 @@ pub struct AkeyRequest<'a> {
     pub record_size: u64,
     /// Its condition.
     pub cond: Cond,
-    /// Bytes of the caller's buffer; `None` if only sizes are wanted.
+    /// Bytes of the caller's buffer; `None` if only sizes are requested.
     pub room: Option<u64>,
 }
 
@@ -454,7 +454,7 @@ impl From<Failure> for Error {
 }
 
 /// Ranges of bytes, in the buffer of a fetch of `wanted`, of the records that were found. `filled` is in the order of
-/// `wanted`; a record that was wanted twice is in it twice.
+/// `wanted`; a record that was requested twice is in it twice.
 ///
 /// # Errors
 /// `Corrupt` if `filled` has a record that was not wanted.

@@ -67,7 +67,7 @@ pub(super) async fn list(
     Ok(page)
 }
 
-/// Those of the given objects that have a key.
+/// For each of these objects, whether it has a key.
 async fn existing(
     opened: &Opened,
     oids: &[ObjectId],

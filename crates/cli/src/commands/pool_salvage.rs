@@ -59,7 +59,7 @@ impl Salvage {
         let (path, made) = self.directory.create(&self.spec(from.superblock()))?;
         match fill(&mut from, &path) {
             Ok(summary) => Ok(answer(&from, &path, &made, summary)),
-            // So that the command can be repeated, perhaps with another size.
+            // Removes the new pool, so that the command can be repeated, perhaps with another size.
             Err(error) => Err(match esker_store::Pool::destroy(&path, true) {
                 Ok(()) => hint(&made.label, error),
                 Err(left) => unfinished(&made.label, &error, &left),

@@ -1,4 +1,4 @@
-//! Creation of a new, empty pool for a node whose pool is gone.
+//! Creation of a new, empty pool for a node whose pool is lost.
 use crate::nodes::talk;
 use crate::shapes;
 use crate::units::Bytes;
@@ -11,8 +11,8 @@ use esker_store::{Pool, PoolSpec};
 /// the old one, so that all copies of the map stay valid.
 ///
 /// # Errors
-/// `NotSupported` for the first node, which has the list of containers; `Busy` if the node answers;
-/// `Exists` if its pool still exists; those of asking the other nodes and of creating a pool.
+/// `NotSupported` for the first node, which has the list of containers; `Busy` if the node answers; `Exists` if its
+/// pool still exists; errors of requests to the other nodes, and of creating a pool.
 pub(crate) fn create_node_pool(map: &Map, node: &Node, size: Option<Bytes>) -> Result<()> {
     let number = map.nodes.iter().position(|other| other == node).unwrap_or_default();
     if number == 0 {

@@ -2,8 +2,8 @@
 //!
 //! The client prepares all nodes. If it has to wait for another commit, it prepares in ascending order, so that two
 //! commits never wait for each other. The first node is the coordinator: its commit decides. Then the others commit
-//! concurrently. No other process takes part. If the client dies, the next client that meets prepared data asks the
-//! coordinator for the decision, and commits or aborts in its place.
+//! concurrently. No other process takes part. If the client dies, the next client that encounters prepared data queries
+//! the decision at the coordinator, and commits or aborts instead of it.
 use crate::sharded::pool::{Member, SIDE_BY_SIDE, Shared, resolved};
 use crate::sharded::sweep::renew;
 use esker_backend::{OpenContainer, Reply};
@@ -80,7 +80,8 @@ pub(crate) async fn commit(
     }
     // The commit has advanced the clock of the coordinator.
     shared.members[first.node].clock.note(epoch);
-    // Decided. A node that cannot be reached now learns the decision from the next client that meets its prepared data.
+    // The commit is decided. A node that cannot be reached now learns the decision from the next client that encounters
+    // its prepared data.
     let told = on_all(shared, others, |member| member.pool().commit(commit, epoch)).await;
     if told.iter().all(Result::is_ok) {
         let _ = shared.members[first.node].pool().forget(commit).await;
@@ -143,8 +144,8 @@ async fn start(
     prepared.map(|epoch| (commit, epoch))
 }
 
-/// Prepares the coordinator first, because clients that meet the others' prepared data ask it. Then prepares the others
-/// concurrently.
+/// Prepares the coordinator first, because clients that encounter the others' prepared data query it. Then prepares the
+/// others concurrently.
 async fn prepare_together(
     parts: &[Box<dyn OpenContainer>],
     shares: &[Share<'_>],
@@ -217,7 +218,7 @@ fn uncertain_error(coordinator: &Member) -> Error {
 }
 
 async fn abort(shared: &Shared, shares: &[Share<'_>], commit: Commit) {
-    // A node that misses this learns the decision from the next client that meets its prepared data.
+    // A node that misses this learns the decision from the next client that encounters its prepared data.
     on_all(shared, shares, |member| member.pool().abort(commit)).await;
 }
 
