@@ -16,9 +16,6 @@ pub struct Buffer {
 
 impl Buffer {
     /// A buffer of `len` bytes.
-    ///
-    /// # Errors
-    /// [`esker_types::ErrorKind::NoMemory`] if it does not fit.
     pub fn new(len: u64) -> esker_types::Result<Self> {
         let len = usize::try_from(len).map_err(|_| too_large(len))?;
         let total = len.checked_add(PAGE_BYTES).ok_or_else(|| too_large(len as u64))?;

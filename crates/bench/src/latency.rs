@@ -56,9 +56,6 @@ impl Histogram {
     }
 
     /// Counts one operation.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if the histogram refuses its bounds.
     pub fn record(&mut self, latency: Duration) -> Result<()> {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.counts()?.saturating_record(ns);
@@ -78,26 +75,22 @@ impl Histogram {
     }
 
     /// Number of operations.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.counts.as_ref().map_or(0, hdrhistogram::Histogram::len)
     }
 
     /// True if nothing was counted.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_none()
     }
 
     /// The percentile in microseconds; 0 if nothing was counted.
-    #[must_use]
     pub fn percentile_us(&self, percent: f64) -> f64 {
         let ns = self.counts.as_ref().map_or(0, |counts| counts.value_at_percentile(percent));
         ns.min(self.max_ns) as f64 / 1000.0
     }
 
     /// The longest, in microseconds.
-    #[must_use]
     pub fn max_us(&self) -> f64 {
         self.max_ns as f64 / 1000.0
     }

@@ -12,9 +12,9 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
-pub mod client_server;
 pub mod clock;
 pub mod engine;
+mod errors;
 pub mod field_io;
 pub mod fields;
 pub mod growth;
@@ -40,6 +40,7 @@ mod python;
 pub mod rendezvous;
 pub mod report;
 pub mod runner;
+mod runtime;
 pub mod s3;
 mod show;
 pub mod start_model;
@@ -48,4 +49,3 @@ pub mod tensors;
 pub mod traces;
 pub mod tx;
 pub mod worker;
-pub mod zarr;

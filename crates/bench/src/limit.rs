@@ -1,9 +1,10 @@
 //! The limit of the medium: the same blocks by pwrite, pread and memcpy.
 use crate::buffer::Buffer;
+use crate::errors::Doing;
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
 use crate::payload::Payload;
-use esker_types::{Error, Result};
+use esker_types::Result;
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -22,9 +23,6 @@ pub struct Limit {
 
 impl Limit {
     /// A file of `blocks` blocks in `folder`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoSpace`] if it does not fit, and other errors of the file system.
     pub fn new(folder: &Path, block_bytes: u64, blocks: u64) -> Result<Self> {
         let file = nameless_file(folder)?;
         let payload = Payload::new(0, block_bytes)?;
@@ -35,17 +33,11 @@ impl Limit {
     }
 
     /// Writes the blocks of the file in order, repeatedly.
-    ///
-    /// # Errors
-    /// Errors of the file system.
     pub fn pwrite(&self, until: Until) -> Result<Measured> {
         self.measure(until, |index| self.write(index))
     }
 
     /// [`Limit::pwrite`] with fdatasync after each block.
-    ///
-    /// # Errors
-    /// Errors of the file system.
     pub fn pwrite_sync(&self, until: Until) -> Result<Measured> {
         self.measure(until, |index| {
             self.write(index)?;
@@ -54,23 +46,15 @@ impl Limit {
     }
 
     /// Reads the blocks of the file in order, repeatedly.
-    ///
-    /// # Errors
-    /// Errors of the file system.
     pub fn pread(&self, until: Until) -> Result<Measured> {
         let mut buffer = Buffer::new(self.block_bytes)?;
         self.measure(until, |index| {
             let read = self.file.read_exact_at(&mut buffer, self.offset(index));
-            read.map_err(|error| {
-                Error::io("pread of the file that measures the medium's limit", &error)
-            })
+            read.doing(|| "pread of the file that measures the medium's limit")
         })
     }
 
     /// Copies blocks to memory of the size of the file, in order, repeatedly.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoMemory`] if it does not fit.
     pub fn memcpy(&self, until: Until) -> Result<Measured> {
         let mut memory = Buffer::new(self.blocks.saturating_mul(self.block_bytes))?;
         self.measure(until, |index| {
@@ -94,15 +78,11 @@ impl Limit {
 
     fn write(&self, index: u64) -> Result<()> {
         let written = self.file.write_all_at(self.block(index), self.offset(index));
-        written.map_err(|error| {
-            Error::io("pwrite of the file that measures the medium's limit", &error)
-        })
+        written.doing(|| "pwrite of the file that measures the medium's limit")
     }
 
     fn sync(&self) -> Result<()> {
-        self.file
-            .sync_data()
-            .map_err(|error| Error::io("sync of the file that measures the medium's limit", &error))
+        self.file.sync_data().doing(|| "sync of the file that measures the medium's limit")
     }
 }
 
@@ -114,12 +94,12 @@ pub(crate) fn nameless_file(folder: &Path) -> Result<File> {
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!(".esker-limit-{}-{number}", std::process::id()));
-        let failed = |error| Error::io(format!("creating {}", path.display()), &error);
+        let doing = || format!("creating {}", path.display());
         match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             file => {
-                let file = file.map_err(failed)?;
-                return std::fs::remove_file(&path).map(|()| file).map_err(failed);
+                let file = file.doing(doing)?;
+                return std::fs::remove_file(&path).map(|()| file).doing(doing);
             }
         }
     }
@@ -129,7 +109,6 @@ pub(crate) fn nameless_file(folder: &Path) -> Result<File> {
 mod tests {
     use super::*;
     use esker_types::ErrorKind;
-    use std::time::Duration;
 
     #[test]
     fn limit_phases_transfer_reported_bytes_and_leave_no_file() {
@@ -139,10 +118,10 @@ mod tests {
         type Phase = fn(&Limit, Until) -> Result<Measured>;
         let phases: [Phase; 4] = [Limit::pwrite, Limit::pwrite_sync, Limit::pread, Limit::memcpy];
         for phase in phases {
-            let measured = phase(&limit, Until::Ops(7)).unwrap();
+            let measured = phase(&limit, Until::ops(7)).unwrap();
             assert_eq!((measured.ops, measured.bytes), (7, 7 * 4096));
         }
-        assert!(limit.pread(Until::Elapsed(Duration::from_millis(1))).unwrap().ops > 0);
+        assert!(limit.pread(Until::limits(u64::MAX, Some(0.001))).unwrap().ops > 0);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
         std::fs::remove_dir(&folder).unwrap();
     }

@@ -5,33 +5,26 @@ use esker_types::Result;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// When a loop ends.
+/// When a loop ends: after a number of operations, or the first operation that ends after a time if one is set.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Until {
-    /// After this number of operations.
-    Ops(u64),
-    /// After the first operation that ends after this time.
-    Elapsed(Duration),
-    /// After this number of operations, or the first operation that ends after this time.
-    Either(u64, Duration),
+pub struct Until {
+    ops: u64,
+    elapsed: Option<Duration>,
 }
 
 impl Until {
+    /// After `ops` operations.
+    pub fn ops(ops: u64) -> Self {
+        Self { ops, elapsed: None }
+    }
+
     /// After `ops` operations, or after `seconds` if given.
-    #[must_use]
-    pub fn from_limits(ops: u64, seconds: Option<f64>) -> Self {
-        match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
-            Some(elapsed) => Self::Either(ops, elapsed),
-            None => Self::Ops(ops),
-        }
+    pub fn limits(ops: u64, seconds: Option<f64>) -> Self {
+        Self { ops, elapsed: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) }
     }
 
     fn is_over(self, ops: u64, elapsed: Duration) -> bool {
-        match self {
-            Self::Ops(wanted) => ops >= wanted,
-            Self::Elapsed(wanted) => ops > 0 && elapsed >= wanted,
-            Self::Either(wanted, time) => ops >= wanted || (ops > 0 && elapsed >= time),
-        }
+        ops >= self.ops || self.elapsed.is_some_and(|wanted| ops > 0 && elapsed >= wanted)
     }
 }
 
@@ -51,17 +44,21 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// The sum of operations that ran side by side in one process.
+    pub fn side_by_side(parts: &[Self]) -> Self {
+        let Tally { ops, bytes, latency, .. } = Tally::of_round(parts);
+        let start_s = parts.iter().map(|part| part.start_s).fold(f64::INFINITY, f64::min);
+        let end_s = parts.iter().map(|part| part.end_s).fold(0.0, f64::max);
+        Self { ops, bytes, start_s, end_s, latency }
+    }
+
     /// Time from the first operation to the last.
-    #[must_use]
     pub fn seconds(&self) -> f64 {
         (self.end_s - self.start_s).max(0.0)
     }
 }
 
 /// Repeats and measures `op`, which receives the number of its repetition, from 0.
-///
-/// # Errors
-/// The first error of `op`.
 pub fn measure(
     until: Until,
     bytes_per_op: u64,
@@ -84,7 +81,6 @@ pub struct Meter {
 
 impl Meter {
     /// The first operation begins now.
-    #[must_use]
     pub fn start() -> Self {
         let now = Instant::now();
         let measured = Measured { start_s: wall_clock_s(), ..Measured::default() };
@@ -92,9 +88,6 @@ impl Meter {
     }
 
     /// Records that `ops` operations, which moved `bytes`, have ended now. They count as one latency.
-    ///
-    /// # Errors
-    /// Same as [`Histogram::record`].
     pub fn tick(&mut self, ops: u64, bytes: u64) -> Result<()> {
         let now = Instant::now();
         self.measured.latency.record(now - self.last)?;
@@ -105,7 +98,6 @@ impl Meter {
     }
 
     /// The measurements up to the end of the last operation.
-    #[must_use]
     pub fn finish(mut self) -> Measured {
         self.measured.end_s = self.measured.start_s + (self.last - self.begin).as_secs_f64();
         self.measured
@@ -120,15 +112,11 @@ pub struct MixedMeter<const KINDS: usize> {
 
 impl<const KINDS: usize> MixedMeter<KINDS> {
     /// The first operation begins now.
-    #[must_use]
     pub fn start() -> Self {
         Self { all: Meter::start(), kinds: std::array::from_fn(|_| Default::default()) }
     }
 
     /// Records that an operation of a kind, which moved `bytes`, has ended now.
-    ///
-    /// # Errors
-    /// Same as [`Histogram::record`].
     pub fn tick(&mut self, kind: usize, bytes: u64) -> Result<()> {
         let before = self.all.last;
         self.all.tick(1, bytes)?;
@@ -141,7 +129,6 @@ impl<const KINDS: usize> MixedMeter<KINDS> {
     }
 
     /// The measurements of all operations, and of each kind. The time of a kind is the sum of its operations.
-    #[must_use]
     pub fn finish(self) -> (Measured, [Measured; KINDS]) {
         let all = self.all.finish();
         let kinds = self.kinds.map(|(measured, busy)| Measured {
@@ -174,6 +161,13 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// One round.
+    pub fn of_round(round: &[Measured]) -> Self {
+        let mut tally = Self::default();
+        tally.add_round(round);
+        tally
+    }
+
     /// Adds one round, one entry per process.
     pub fn add_round(&mut self, round: &[Measured]) {
         let start = round.iter().map(|one| one.start_s).fold(f64::INFINITY, f64::min);
@@ -186,14 +180,20 @@ impl Tally {
         }
     }
 
+    /// Adds the rounds of another phase.
+    pub fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.seconds += other.seconds;
+        self.latency.merge(&other.latency);
+    }
+
     /// Operations per second.
-    #[must_use]
     pub fn ops_per_s(&self) -> f64 {
         per_second(self.ops as f64, self.seconds)
     }
 
     /// MiB per second.
-    #[must_use]
     pub fn bandwidth_mib_s(&self) -> f64 {
         mib_per_s(self.bytes, self.seconds)
     }
@@ -211,7 +211,7 @@ mod tests {
             seen.push(index);
             Ok(())
         };
-        let measured = measure(Until::Ops(3), 10, op).unwrap();
+        let measured = measure(Until::ops(3), 10, op).unwrap();
         assert_eq!((measured.ops, measured.bytes, measured.latency.len()), (3, 30, 3));
         assert!(measured.end_s >= measured.start_s);
         assert_eq!(seen, [0, 1, 2]);
@@ -219,14 +219,18 @@ mod tests {
 
     #[test]
     fn time_limited_loop_runs_at_least_once() {
-        assert_eq!(measure(Until::Elapsed(Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 1);
         let second = Duration::from_secs(1);
-        assert!(!Until::Elapsed(second).is_over(1, second / 2));
-        assert!(Until::Elapsed(second).is_over(1, second));
-        assert_eq!(measure(Until::Ops(0), 1, |_| Ok(())).unwrap().ops, 0);
-        assert_eq!(measure(Until::Either(0, Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 0);
-        assert_eq!(measure(Until::Either(9, Duration::ZERO), 1, |_| Ok(())).unwrap().ops, 1);
-        assert_eq!(measure(Until::Either(3, Duration::MAX), 1, |_| Ok(())).unwrap().ops, 3);
+        let until = Until::limits(3, Some(1.0));
+        assert!(
+            !until.is_over(2, second / 2)
+                && until.is_over(2, second)
+                && until.is_over(3, second / 2)
+        );
+        let ops = |ops, seconds| measure(Until::limits(ops, seconds), 1, |_| Ok(())).unwrap().ops;
+        assert_eq!(
+            [ops(0, None), ops(0, Some(0.0)), ops(9, Some(0.0)), ops(3, Some(1e6))],
+            [0, 0, 1, 3]
+        );
     }
 
     #[test]
@@ -251,7 +255,7 @@ mod tests {
     #[test]
     fn a_loop_ends_at_the_first_error() {
         let mut count = 0;
-        let failed = measure(Until::Ops(5), 1, |index| {
+        let failed = measure(Until::ops(5), 1, |index| {
             count += 1;
             if index == 1 { Err(Error::from(ErrorKind::Io)) } else { Ok(()) }
         });

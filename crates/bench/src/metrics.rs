@@ -37,7 +37,6 @@ pub struct Phase {
 
 impl Phase {
     /// A phase of these operations, in any order.
-    #[must_use]
     pub fn new(ios: Vec<Io>) -> Self {
         let mut by_process = ios.clone();
         by_process.sort_unstable_by_key(|io| (io.process, io.iteration));
@@ -52,39 +51,33 @@ impl Phase {
     }
 
     /// Its operations.
-    #[must_use]
     pub fn ios(&self) -> &[Io] {
         &self.ios
     }
 
     /// `t_0(IO_1)`: the first I/O start of all processes; `None` if there are no operations.
-    #[must_use]
     pub fn first_start_ns(&self) -> Option<u64> {
         self.spans.iter().map(|span| span.first.start_ns).min()
     }
 
     /// `t_f(IO_n)`: the last I/O end of all processes; `None` if there are no operations.
-    #[must_use]
     pub fn last_end_ns(&self) -> Option<u64> {
         self.spans.iter().map(|span| span.last.end_ns).max()
     }
 
     /// Total parallel I/O wall-clock time: "the maximum I/O end of the last I/O iteration minus the
     /// minimum I/O start of the first I/O iteration across all parallel processes".
-    #[must_use]
     pub fn total_wall_clock_ns(&self) -> u64 {
         between(self.first_start_ns(), self.last_end_ns())
     }
 
     /// Payload of all operations.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.ios.iter().map(|io| io.bytes).sum()
     }
 
     /// Global timing bandwidth in bytes per second: "the sum of the I/O sizes across all I/O operations in the workload
     /// and divided by the total parallel I/O wall-clock time"; 0 if no time went by.
-    #[must_use]
     pub fn global_timing_bandwidth(&self) -> f64 {
         per_second(self.bytes(), self.total_wall_clock_ns())
     }
@@ -92,7 +85,6 @@ impl Phase {
     /// Single iteration parallel I/O wall-clock time: "the maximum I/O end minus the minimum I/O start
     /// for a given I/O iteration across all parallel processes". It has a meaning only where iterations
     /// are synchronised.
-    #[must_use]
     pub fn iteration_wall_clock_ns(&self, iteration: u32) -> u64 {
         let of = || self.ios.iter().filter(|io| io.iteration == iteration);
         between(of().map(|io| io.start_ns).min(), of().map(|io| io.end_ns).max())
@@ -100,7 +92,6 @@ impl Phase {
 
     /// Synchronous bandwidth in bytes per second: the sizes of an iteration over its wall-clock time,
     /// averaged over iterations. It has a meaning only where iterations are synchronised.
-    #[must_use]
     pub fn synchronous_bandwidth(&self) -> f64 {
         let mut iterations: Vec<_> = self.ios.iter().map(|io| io.iteration).collect();
         iterations.sort_unstable();
@@ -115,14 +106,12 @@ impl Phase {
 
     /// `off_0`: "the last first-iteration I/O start time minus the first I/O start time across all
     /// processes".
-    #[must_use]
     pub fn off_0_ns(&self) -> u64 {
         let last = self.spans.iter().map(|span| span.first.start_ns).max();
         between(self.first_start_ns(), last)
     }
 
     /// `off_f`: "the last I/O end time minus the first last-iteration I/O end time".
-    #[must_use]
     pub fn off_f_ns(&self) -> u64 {
         let first = self.spans.iter().map(|span| span.last.end_ns).min();
         between(first, self.last_end_ns())
@@ -131,14 +120,12 @@ impl Phase {
 
 /// `po_0` of two phases: "the absolute value of the difference between the first I/O start time of the
 /// write and read phases". It has a meaning only where they run at the same time (pattern B).
-#[must_use]
 pub fn po_0_ns(write: &Phase, read: &Phase) -> u64 {
     apart(write.first_start_ns(), read.first_start_ns())
 }
 
 /// `po_f` of two phases: "the absolute value of the difference between the last I/O end time of the
 /// write and read phases". Same condition as for [`po_0_ns`].
-#[must_use]
 pub fn po_f_ns(write: &Phase, read: &Phase) -> u64 {
     apart(write.last_end_ns(), read.last_end_ns())
 }
@@ -161,7 +148,6 @@ pub struct Statistics {
 
 impl Statistics {
     /// Statistics of `values`; zeros if there are none.
-    #[must_use]
     pub fn from_values(values: &[f64]) -> Self {
         if values.is_empty() {
             return Self::default();
@@ -179,7 +165,6 @@ impl Statistics {
     }
 
     /// Statistics of `values`, [`rounded`] for reports.
-    #[must_use]
     pub fn rounded(values: &[f64]) -> Self {
         let Self { mean, min, max, stddev, median } = Self::from_values(values);
         let [mean, min, max, stddev, median] = [mean, min, max, stddev, median].map(rounded);
@@ -187,7 +172,6 @@ impl Statistics {
     }
 
     /// The middle value, or the mean of the two middle values; 0 if there are none.
-    #[must_use]
     pub fn median(values: &[f64]) -> f64 {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -122,7 +122,6 @@ pub struct Repeat {
 const PERCENTILES: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
 /// Percentiles of latencies in microseconds by name, from `p1` to `p99_9`, and `max`.
-#[must_use]
 pub fn percentiles_us(latency: &Histogram) -> BTreeMap<String, f64> {
     let name = |percent: f64| format!("p{percent}").replace('.', "_");
     let at = |percent: f64| (name(percent), rounded(latency.percentile_us(percent)));

@@ -1,5 +1,6 @@
 //! Payload that identifies its operation, generated before the measured phase.
 use crate::buffer::Buffer;
+use crate::errors::ensure_intact;
 use crate::job::Slot;
 use esker_types::Result;
 use fastrand::Rng;
@@ -18,9 +19,6 @@ pub struct Payload {
 
 impl Payload {
     /// Blocks of `block_bytes` each.
-    ///
-    /// # Errors
-    /// [`esker_types::ErrorKind::NoMemory`] if one does not fit.
     pub fn new(seed: u64, block_bytes: u64) -> Result<Self> {
         let mut bytes = Buffer::new(block_bytes.saturating_add(SPREAD_BYTES as u64))?;
         Rng::with_seed(seed).fill(&mut bytes);
@@ -28,26 +26,29 @@ impl Payload {
     }
 
     /// The block that belongs to `slot`.
-    #[must_use]
     pub fn block(&self, slot: Slot) -> &[u8] {
         &self.bytes[self.range(slot)]
     }
 
     /// Range of that block in [`Payload::bytes`].
-    #[must_use]
     pub fn range(&self, slot: Slot) -> Range<usize> {
         let start = Rng::with_seed(slot.number()).usize(..SPREAD_BYTES / STEP_BYTES) * STEP_BYTES;
         start..start + self.block_bytes
     }
 
     /// The bytes that all blocks are part of.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
+    /// Checks that `found` is the block of a slot.
+    pub fn check(&self, slot: Slot, found: &[u8]) -> Result<()> {
+        ensure_intact(found == self.block(slot), || {
+            format!("the data read for {slot:?} is not the data written")
+        })
+    }
+
     /// True if each of `bytes`, from `at` on, equals the byte at the same position in the block of one of `slots`.
-    #[must_use]
     pub fn is_mixed(&self, bytes: &[u8], at: usize, slots: impl Iterator<Item = Slot>) -> bool {
         let mut known = vec![false; bytes.len()];
         for slot in slots {
@@ -60,7 +61,6 @@ impl Payload {
     }
 
     /// True if the block of one of `slots` has `bytes` at `at`.
-    #[must_use]
     pub fn is_of_one(
         &self,
         bytes: &[u8],

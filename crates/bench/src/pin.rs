@@ -1,5 +1,6 @@
 //! Pins the processes of a benchmark to processors.
-use esker_types::{Error, ErrorKind, Result};
+use crate::errors::{Doing, ensure_valid};
+use esker_types::Result;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
 
@@ -16,15 +17,11 @@ pub enum Pin {
 
 impl Pin {
     /// The processors of the first, second, ... process. Further processes start again at the first.
-    ///
-    /// # Errors
-    /// If the processor affinity cannot be read.
     pub fn order(self) -> Result<Vec<u32>> {
         if self == Self::None {
             return Ok(Vec::new());
         }
-        let allowed = sched_getaffinity(None)
-            .map_err(|error| Error::io("reading the processor affinity", &error.into()))?;
+        let allowed = sched_getaffinity(None).doing(|| "reading the processor affinity")?;
         let cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
         let cpus: Vec<_> = cpus.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
         Ok(self.order_of(&cpus, socket_of))
@@ -47,24 +44,17 @@ impl Pin {
 }
 
 /// The processor of a process by the list of [`Pin::order`]; none if the list is empty.
-#[must_use]
 pub fn cpu_of(cpus: &[u32], rank: u32) -> Option<u32> {
     cpus.get(rank as usize % cpus.len().max(1)).copied()
 }
 
 /// Pins this process to one processor.
-///
-/// # Errors
-/// [`ErrorKind::Invalid`] if there is no such processor; errors of the system call.
 pub fn to(cpu: u32) -> Result<()> {
     let number = cpu as usize;
-    if number >= CpuSet::MAX_CPU {
-        return Err(Error::new(ErrorKind::Invalid, format!("there is no processor {cpu}")));
-    }
+    ensure_valid(number < CpuSet::MAX_CPU, || format!("there is no processor {cpu}"))?;
     let mut set = CpuSet::new();
     set.set(number);
-    sched_setaffinity(None, &set)
-        .map_err(|error| Error::io(format!("pinning to processor {cpu}"), &error.into()))
+    sched_setaffinity(None, &set).doing(|| format!("pinning to processor {cpu}"))
 }
 
 /// The socket of a processor; 0 if the system does not report it.
@@ -77,6 +67,7 @@ fn socket_of(cpu: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::ErrorKind;
 
     #[test]
     fn processes_alternate_between_sockets_or_fill_them() {

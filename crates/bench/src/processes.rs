@@ -1,15 +1,16 @@
 //! The processes of a benchmark. They run this program and are synchronized over pipes.
+use crate::clock::monotonic_ns;
+use crate::errors::Doing;
 use crate::interrupt;
-use crate::job::LoadStep;
-use crate::measure::Measured;
 use crate::names::Named;
-use crate::worker::{Answer, parse, send};
+use crate::worker::{Answer, Order, parse, send};
 use esker_types::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
+use std::marker::PhantomData;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -43,16 +44,19 @@ pub enum WorkerKind {
     Tensors,
     /// Pools through an engine
     Engine,
+    /// The engine of a pool
+    EngineServer,
     /// Pools by S3
     S3,
-    /// Mdtest and ior
-    Posix,
+    /// The server of a pool by S3
+    S3Server,
+    /// Names, as mdtest
+    Mdtest,
+    /// Transfers, as ior
+    Ior,
 }
 
 /// The command `esker`: the one that started this program, else the one beside it or on PATH.
-///
-/// # Errors
-/// [`ErrorKind::NotFound`], with the remedy.
 pub fn esker_program() -> Result<PathBuf> {
     let given = std::env::var_os("ESKER").map(PathBuf::from);
     given.or_else(|| esker_cli::programs::companion("esker")).ok_or_else(|| {
@@ -61,19 +65,27 @@ pub fn esker_program() -> Result<PathBuf> {
     })
 }
 
-/// This program.
-fn own_program() -> Result<PathBuf> {
-    std::env::current_exe().map_err(|error| Error::io("finding this program", &error))
-}
-
 impl Launcher {
-    /// Starts this program again as a worker.
-    ///
-    /// # Errors
-    /// If the path of this program is unknown.
+    /// Starts this program again as a worker, whose kind follows.
+    pub fn new() -> Result<Self> {
+        Self::for_words(vec!["worker".into()])
+    }
+
+    /// Starts this program again as a worker of this kind.
     pub fn for_kind(kind: WorkerKind) -> Result<Self> {
-        let worker = vec!["worker".into(), kind.name().into()];
-        Ok(Self { program: own_program()?, worker, variables: Vec::new() })
+        Ok(Self::new()?.with_kind(kind))
+    }
+
+    /// Adds the kind of the worker.
+    pub fn with_kind(mut self, kind: WorkerKind) -> Self {
+        self.worker.push(kind.name().into());
+        self
+    }
+
+    /// Starts this program again with these arguments.
+    fn for_words(worker: Vec<OsString>) -> Result<Self> {
+        let program = std::env::current_exe().doing(|| "finding this program")?;
+        Ok(Self { program, worker, variables: Vec::new() })
     }
 
     /// The process gets a group of its own. Ctrl-C then reaches only the main process, which ends the others.
@@ -81,96 +93,96 @@ impl Launcher {
         let mut command = Command::new(&self.program);
         command.args(&self.worker).envs(self.variables.iter().cloned());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        let doing = || format!("starting {}", self.program.display());
-        command.spawn().map_err(|error| Error::io(doing(), &error))
+        command.spawn().doing(|| format!("starting {}", self.program.display()))
     }
 }
 
 /// Starts the process that removes `folder` at the end of its standard input.
-///
-/// # Errors
-/// If the process cannot be started.
 pub(crate) fn start_janitor(folder: &Path) -> Result<Child> {
-    let worker = vec!["janitor".into(), folder.into()];
-    Launcher { program: own_program()?, worker, variables: Vec::new() }.start()
+    Launcher::for_words(vec!["janitor".into(), folder.into()])?.start()
 }
 
-/// Worker processes that take the same steps. They end when this value is dropped or its process dies.
-pub struct Processes {
-    workers: Vec<Worker>,
+/// Worker processes that take steps `S` and reply with `D`. They end when this value is dropped or its process dies.
+pub struct Processes<S, D> {
+    workers: Vec<Process>,
     failed: bool,
+    messages: PhantomData<fn(S) -> D>,
 }
 
-struct Worker {
-    process: Child,
+struct Process {
+    child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
-impl Processes {
-    /// Starts one process for each job and waits until all are ready.
-    ///
-    /// # Errors
-    /// If a process cannot be started, or reports that it cannot begin.
-    pub fn start(launcher: &Launcher, jobs: &[impl Serialize]) -> Result<Self> {
-        let workers = jobs.iter().map(|_| Worker::start(launcher)).collect::<Result<_>>()?;
-        let mut processes = Self { workers, failed: false };
-        processes.ask::<IgnoredAny>(jobs).map(|_| processes)
+impl<S: Serialize, D: DeserializeOwned> Processes<S, D> {
+    /// Starts a worker of this kind for each job and waits until all are ready.
+    pub fn launch(
+        kind: WorkerKind,
+        jobs: impl IntoIterator<Item = impl Serialize>,
+    ) -> Result<Self> {
+        Self::start(&Launcher::for_kind(kind)?, jobs)
     }
 
-    /// Starts a process for each rank.
-    ///
-    /// # Errors
-    /// Same as [`Processes::start`].
-    pub fn start_ranks<J: Serialize>(
+    /// Starts one process for each job and waits until all are ready.
+    pub fn start(
         launcher: &Launcher,
-        procs: u32,
-        job: impl Fn(u32) -> J,
+        jobs: impl IntoIterator<Item = impl Serialize>,
     ) -> Result<Self> {
-        Self::start(launcher, &(0..procs).map(job).collect::<Vec<_>>())
+        let jobs: Vec<_> = jobs.into_iter().collect();
+        let workers = jobs.iter().map(|_| Process::start(launcher)).collect::<Result<_>>()?;
+        let mut processes = Self { workers, failed: false, messages: PhantomData };
+        processes.ask(&jobs).map(|_| processes)
     }
 
     /// Number of processes.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.workers.len()
     }
 
-    /// Sends all processes the same message. Returns one reply per process.
-    ///
-    /// # Errors
-    /// The first error that a process reports.
-    pub fn ask_all<D: DeserializeOwned>(
-        &mut self,
-        message: impl Serialize + Clone,
-    ) -> Result<Vec<D>> {
-        self.ask(&vec![message; self.workers.len()])
+    /// Makes all processes take the same step, each as soon as it reads the message. Returns one reply per process.
+    pub fn all(&mut self, step: S) -> Result<Vec<D>> {
+        self.ask(&vec![Order::Begin { step: &step, start_ns: 0 }; self.count()])
     }
 
-    /// Makes all processes take a step at the same time. Returns one entry per process.
-    ///
-    /// # Errors
-    /// The first error that a process reports.
-    pub fn step(&mut self, step: LoadStep) -> Result<Vec<Measured>> {
-        self.ask_all(step)
+    /// Makes each process take its step, as soon as it reads the message.
+    pub fn each(&mut self, steps: &[S]) -> Result<Vec<D>> {
+        self.begin(steps, 0)
     }
 
-    /// Sends each process its message, then waits for all answers. Returns one answer per process.
+    /// Makes the first process take a step, and returns its reply.
+    pub fn first(&mut self, step: S) -> Result<D> {
+        let done = self.begin(&[step], 0)?;
+        done.into_iter().next().ok_or_else(ended_error)
+    }
+
+    /// Makes each process prepare its step, then makes all take their steps at the same time.
+    pub fn together(&mut self, steps: &[S]) -> Result<Vec<D>> {
+        self.ask(&steps.iter().map(Order::Prepare).collect::<Vec<_>>())?;
+        self.begin(steps, start_ns(steps.len()))
+    }
+
+    /// Steps may be fewer than processes: those without a step wait for the next message.
+    fn begin(&mut self, steps: &[S], start_ns: u64) -> Result<Vec<D>> {
+        self.ask(&steps.iter().map(|step| Order::Begin { step, start_ns }).collect::<Vec<_>>())
+    }
+
+    /// Sends the first processes a message each, then waits for their answers.
     ///
     /// # Errors
     /// The first error that a process reports; [`ErrorKind::Canceled`] if this process receives a signal to end.
-    pub fn ask<A: DeserializeOwned>(&mut self, messages: &[impl Serialize]) -> Result<Vec<A>> {
+    fn ask(&mut self, messages: &[impl Serialize]) -> Result<Vec<D>> {
         let mut sent = self.workers.iter_mut().zip(messages).enumerate();
         let sent = sent
             .try_for_each(|(rank, (worker, message))| named(rank, worker.send_message(message)));
-        let answers = sent.and_then(|()| self.receive_answers());
+        let answers = sent.and_then(|()| self.receive_answers(messages.len()));
         self.failed |= answers.is_err();
         answers
     }
 
     /// Reads answers in the order of arrival, so that it detects a process that ends while others work.
-    fn receive_answers<A: DeserializeOwned>(&mut self) -> Result<Vec<A>> {
-        let mut answers: Vec<Option<A>> = self.workers.iter().map(|_| None).collect();
+    fn receive_answers(&mut self, count: usize) -> Result<Vec<D>> {
+        let mut answers: Vec<Option<D>> = self.workers.iter().take(count).map(|_| None).collect();
         while answers.iter().any(Option::is_none) {
             for rank in self.ready(&answers)? {
                 if let (Some(worker), Some(slot)) =
@@ -184,37 +196,47 @@ impl Processes {
     }
 
     /// Processes with an unread answer. Returns an empty list after [`SIGNAL_CHECK_INTERVAL`].
-    fn ready<A>(&self, answers: &[Option<A>]) -> Result<Vec<usize>> {
+    fn ready(&self, answers: &[Option<D>]) -> Result<Vec<usize>> {
         interrupt::check()?;
-        let silent =
-            || (0..answers.len()).filter(|&rank| answers.get(rank).is_some_and(Option::is_none));
-        let output = |rank: usize| self.workers.get(rank).map(|worker| worker.output.get_ref());
+        let silent = (0..).zip(answers).filter(|(_, answer)| answer.is_none());
+        let silent: Vec<usize> = silent.map(|(rank, _)| rank).collect();
+        let workers = silent.iter().filter_map(|&rank| self.workers.get(rank));
         let mut polled: Vec<_> =
-            silent().filter_map(output).map(|output| PollFd::new(output, PollFlags::IN)).collect();
+            workers.map(|worker| PollFd::new(worker.output.get_ref(), PollFlags::IN)).collect();
         match poll(&mut polled, Some(&SIGNAL_CHECK_INTERVAL)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::io("waiting for processes", &error.into())),
         }
-        let ready = silent().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty());
+        let ready = silent.into_iter().zip(&polled);
+        let ready = ready.filter(|(_, polled)| !polled.revents().is_empty());
         Ok(ready.map(|(rank, _)| rank).collect())
     }
+}
+
+/// Time between sending a start time and the start. Each of `procs` processes must read the message from its pipe
+/// before.
+pub(crate) fn notice_ns(procs: usize) -> u64 {
+    2_000_000 + 50_000 * procs as u64
+}
+
+/// A common start for `procs` processes, by the monotonic clock.
+pub(crate) fn start_ns(procs: usize) -> u64 {
+    monotonic_ns() + notice_ns(procs)
 }
 
 /// Interval at which a wait checks for signals.
 const SIGNAL_CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 fn named<T>(rank: usize, result: Result<T>) -> Result<T> {
-    result.map_err(|error| {
-        Error::new(error.kind(), format!("process {rank} of the benchmark: {error}"))
-    })
+    result.doing(|| format!("process {rank} of the benchmark"))
 }
 
-impl Worker {
+impl Process {
     fn start(launcher: &Launcher) -> Result<Self> {
-        let mut process = launcher.start()?;
-        let input = process.stdin.take();
-        let output = process.stdout.take().ok_or_else(ended_error)?;
-        Ok(Self { process, input, output: BufReader::new(output) })
+        let mut child = launcher.start()?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().ok_or_else(ended_error)?;
+        Ok(Self { child, input, output: BufReader::new(output) })
     }
 
     fn send_message(&mut self, message: &impl Serialize) -> Result<()> {
@@ -223,8 +245,7 @@ impl Worker {
 
     fn receive_answer<A: DeserializeOwned>(&mut self) -> Result<A> {
         let mut line = String::new();
-        let read = self.output.read_line(&mut line);
-        match read.map_err(|error| Error::io("reading its answer", &error))? {
+        match self.output.read_line(&mut line).doing(|| "reading its answer")? {
             0 => Err(ended_error()),
             _ => match parse(&line)? {
                 Answer::Done(answer) => Ok(answer),
@@ -234,18 +255,18 @@ impl Worker {
     }
 }
 
-impl Drop for Processes {
+impl<S, D> Drop for Processes<S, D> {
     /// Ends idle workers by closing their input. After a failure, workers may be in the middle of a step, and are
     /// killed.
     fn drop(&mut self) {
         for worker in &mut self.workers {
             drop(worker.input.take());
             if self.failed {
-                let _ = worker.process.kill();
+                let _ = worker.child.kill();
             }
         }
         for worker in &mut self.workers {
-            let _ = worker.process.wait();
+            let _ = worker.child.wait();
         }
     }
 }
@@ -277,7 +298,7 @@ pub fn serve_janitor(mut input: impl Read, folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Job;
+    use crate::measure::Measured;
 
     fn shell(script: &str) -> Launcher {
         let worker = ["-c", script].map(OsString::from).to_vec();
@@ -288,8 +309,8 @@ mod tests {
         }
     }
 
-    fn job() -> Job {
-        Job { procs: 2, size_bytes: 1, ops: 1, ..Job::default() }
+    fn start(script: &str, jobs: &[&str]) -> Result<Processes<&'static str, Measured>> {
+        Processes::start(&shell(script), jobs)
     }
 
     fn done_answer(ops: u64) -> String {
@@ -300,24 +321,23 @@ mod tests {
     fn all_processes_take_each_step() {
         let answer = |ops| format!("read line; echo '{}';", done_answer(ops));
         let script = format!("test $SAID = 6 && {{ {}{} }}", answer(0), answer(5));
-        let mut processes = Processes::start(&shell(&script), &[job(), job()]).unwrap();
-        let round = processes.step(LoadStep::Pread).unwrap();
+        let round = start(&script, &["job"; 2]).unwrap().all("step").unwrap();
         assert_eq!(round.iter().map(|one| one.ops).collect::<Vec<_>>(), [5, 5]);
     }
 
     #[test]
     fn death_or_error_of_process_is_reported() {
-        let error = Processes::start(&shell("read line"), &[job()]).err().unwrap();
+        let error = start("read line", &["job"]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: it has ended unexpectedly");
         let script = r#"read line; echo '{"failed":"no pool"}'; exec sleep 1000"#;
-        let error = Processes::start(&shell(script), &[job()]).err().unwrap();
+        let error = start(script, &["job"]).err().unwrap();
         assert_eq!(error.message(), "process 0 of the benchmark: no pool");
     }
 
     #[test]
     fn error_names_missing_program() {
         let nothing = Launcher { program: "/no/program".into(), ..shell("") };
-        let error = Processes::start(&nothing, &[job()]).err().unwrap();
+        let error = Processes::<(), ()>::start(&nothing, ["job"]).err().unwrap();
         assert!(error.message().contains("/no/program"));
     }
 

@@ -5,6 +5,7 @@
 //! order, so that each exchange has a number. Files of earlier benchmarks do no harm: each rank announces itself with a
 //! random word and joins the session whose roster contains it.
 use crate::clock::{monotonic_ns, unix_ns};
+use crate::errors::{Doing, ensure, ensure_valid};
 use crate::interrupt;
 use esker_os::whole;
 use esker_types::{Error, ErrorKind, Result};
@@ -67,17 +68,12 @@ impl Rank {
     /// # Errors
     /// [`ErrorKind::Invalid`].
     pub fn checked(self) -> Result<Self> {
-        match self.rank < self.ranks {
-            true => Ok(self),
-            false => Err(Error::new(
-                ErrorKind::Invalid,
-                format!("rank {} of {}: ranks are counted from 0", self.rank, self.ranks),
-            )),
-        }
+        let Self { rank, ranks } = self;
+        ensure_valid(rank < ranks, || format!("rank {rank} of {ranks}: ranks are counted from 0"))?;
+        Ok(self)
     }
 
     /// True for the rank that reports.
-    #[must_use]
     pub fn is_first(self) -> bool {
         self.rank == 0
     }
@@ -105,22 +101,18 @@ impl Rendezvous {
     /// [`ErrorKind::Invalid`] if there are several ranks and no directory; [`ErrorKind::TimedOut`] if a rank is
     /// missing; if the directory cannot be written.
     pub fn meet(who: Rank, folder: Option<&Path>) -> Result<Self> {
-        let session = match (who.ranks, folder) {
-            (1, _) => None,
-            (_, Some(folder)) => Some(meet_in(who, folder)?),
-            (_, None) => {
-                let message = format!(
-                    "this is one of {} ranks: give all of them --rendezvous with a shared directory",
-                    who.ranks
-                );
-                return Err(Error::new(ErrorKind::Invalid, message));
-            }
-        };
+        let several = who.ranks > 1;
+        ensure_valid(!several || folder.is_some(), || {
+            let ranks = who.ranks;
+            format!(
+                "this is one of {ranks} ranks: give all of them --rendezvous with a shared directory"
+            )
+        })?;
+        let session = folder.filter(|_| several).map(|folder| meet_in(who, folder)).transpose()?;
         Ok(Self { who, session, exchanges: 0 })
     }
 
     /// Rank of this process.
-    #[must_use]
     pub fn who(&self) -> Rank {
         self.who
     }
@@ -197,8 +189,7 @@ impl Drop for Rendezvous {
 const FAILED: &str = "failed";
 
 fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
+    std::fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
     let word = format!("{}-{}-{}", std::process::id(), unix_ns(), who.rank);
     let hello = |rank| folder.join(format!("hello.{rank}"));
     write(&hello(who.rank), &word)?;
@@ -224,8 +215,7 @@ fn gather_announcements(
     hello: impl Fn(u32) -> PathBuf,
 ) -> Result<PathBuf> {
     let session = folder.join(format!("session-{word}"));
-    std::fs::create_dir(&session)
-        .map_err(|error| Error::io(format!("creating {}", session.display()), &error))?;
+    std::fs::create_dir(&session).doing(|| format!("creating {}", session.display()))?;
     let mut invited = Vec::new();
     wait("the other ranks", None, || {
         let words: Vec<String> =
@@ -258,13 +248,13 @@ fn wait<T>(whom: &str, session: Option<&Path>, mut poll: impl FnMut() -> Option<
         if let Some(why) = session.and_then(|session| read::<String>(&session.join(FAILED))) {
             return Err(Error::new(ErrorKind::Canceled, format!("the benchmark failed on {why}")));
         }
-        if u128::from(monotonic_ns() - start) > ANSWER_TIMEOUT.as_nanos() {
-            let message = format!(
-                "{whom} did not answer for {} s: start all ranks, with the same --rendezvous on a shared file system",
-                ANSWER_TIMEOUT.as_secs()
-            );
-            return Err(Error::new(ErrorKind::TimedOut, message));
-        }
+        let waited = Duration::from_nanos(monotonic_ns() - start);
+        ensure(waited <= ANSWER_TIMEOUT, ErrorKind::TimedOut, || {
+            let seconds = ANSWER_TIMEOUT.as_secs();
+            format!(
+                "{whom} did not answer for {seconds} s: start all ranks, with the same --rendezvous on a shared file system"
+            )
+        })?;
         std::thread::sleep(POLL_INTERVAL);
     }
 }

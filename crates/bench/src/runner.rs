@@ -1,4 +1,5 @@
 //! Runs `esker` as a user would, so that each measurement can be repeated by hand.
+use crate::errors::Doing;
 use crate::interrupt;
 use crate::processes::esker_program;
 use crate::report::Report;
@@ -25,46 +26,33 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 impl Runner {
     /// Runs the command `esker`.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`] if it is not installed.
     pub fn new(folder: PathBuf, variables: Vec<(String, String)>) -> Result<Self> {
         Ok(Self { program: esker_program()?, folder, variables })
     }
 
     /// Path of the report `name`; its traces are in the same directory.
-    #[must_use]
     pub fn report_path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.json"))
     }
 
     /// Runs a benchmark and reads its report, which remains at [`Runner::report_path`]; `arguments` follow `bench`.
-    ///
-    /// # Errors
-    /// If the program cannot be started or fails, or this process receives a signal to end.
     pub fn bench(&self, name: &str, arguments: &[String]) -> Result<Report> {
         let path = self.report_path(name);
         let file = path.display().to_string();
         self.run(&[&["bench".to_owned()], arguments, &["--json".to_owned(), file]].concat())?;
-        let text = std::fs::read(&path)
-            .map_err(|error| Error::io(format!("reading {}", path.display()), &error))?;
+        let text = std::fs::read(&path).doing(|| format!("reading {}", path.display()))?;
         serde_json::from_slice(&text).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("the report {}: {error}", path.display()))
         })
     }
 
     /// Runs a command that must succeed. A signal to this process stops it.
-    ///
-    /// # Errors
-    /// If the program cannot be started or fails, with its message.
     pub fn run(&self, arguments: &[impl AsRef<str>]) -> Result<()> {
         let arguments: Vec<_> = arguments.iter().map(AsRef::as_ref).collect();
         let mut command = Command::new(&self.program);
         command.args(&arguments).envs(self.variables.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let started = command.spawn();
-        let mut child = started
-            .map_err(|error| Error::io(format!("starting {}", self.program.display()), &error))?;
+        let mut child = command.spawn().doing(|| format!("starting {}", self.program.display()))?;
         let status = wait(&mut child)?;
         if status.success() {
             return Ok(());
@@ -88,14 +76,28 @@ impl Runner {
     }
 }
 
+/// Runs a program of another project. Returns what it printed; if it fails, the line that names an error, or the last.
+pub(crate) fn output_of(command: &mut Command) -> std::result::Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(printed);
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned() + &printed;
+    let lines = || complaint.trim_end().lines();
+    let is_error =
+        |line: &&str| ["error", "ERROR", "FAILED"].iter().any(|word| line.contains(word));
+    let why = lines().find(is_error).or(lines().last());
+    Err(format!("failed: {}", why.unwrap_or("it printed nothing")))
+}
+
 /// Maximum bytes that are read from the messages of a failed child.
 const STDERR_BYTES_MAX: u64 = 64 << 10;
 
 /// Kills the child if this process receives a signal to end. The child's janitor then cleans up.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     loop {
-        let done = child.try_wait().map_err(|error| Error::io("waiting for a child", &error))?;
-        if let Some(status) = done {
+        if let Some(status) = child.try_wait().doing(|| "waiting for a child")? {
             return Ok(status);
         }
         if let Err(told) = interrupt::check() {

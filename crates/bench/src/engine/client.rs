@@ -4,17 +4,18 @@ use super::raw::{self, Flow};
 use super::server::secret;
 use super::{Addresses, ClientJob, Step};
 use crate::buffer::Buffer;
-use crate::client_server;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter};
 use crate::payload::Payload;
+use crate::runtime;
+use crate::worker::Work;
 use esker::types::info::OpenMode;
 use esker::{Container, Pool, Wait, side_by_side, task};
 use esker_nodes::{Connection, Endpoint, EndpointOptions, RemotePool};
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 /// A client.
 pub struct Client {
@@ -34,34 +35,33 @@ enum Operation {
     Verify,
 }
 
-impl client_server::Client for Client {
+impl Work for Client {
     type Job = ClientJob;
     type Step = Step;
+    type Done = Measured;
 
-    fn start(job: ClientJob) -> Result<Self> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime =
-            runtime.map_err(|error| Error::io("starting the thread of a client", &error))?;
+    fn begin(job: ClientJob) -> Result<Self> {
+        let runtime = runtime::start(Some(1))?;
         let remote = runtime.block_on(async { RemotePool::open(connect(&job).await?).await })?;
         let pool = Pool::from_backend(Arc::new(remote), OpenMode::ReadWrite);
         let container = pool.open_container(&job.container, OpenMode::ReadWrite).wait()?;
-        let payload = Payload::new(job.seed, job.size_bytes)?;
+        let payload = Payload::new(job.member.seed, job.size_bytes)?;
         let buffers = (0..job.in_flight).map(|_| Buffer::new(job.size_bytes));
         let buffers = buffers.collect::<Result<_>>()?;
         Ok(Self { job, container, payload, buffers, _runtime: runtime })
     }
 
     fn take(&mut self, step: Step) -> Result<Measured> {
-        let neighbour = (self.job.rank + 1) % self.job.procs.max(1);
+        let (own, neighbour) = (self.job.member.rank, self.job.member.neighbour());
         match step {
             Step::Send => self.raw(Flow::Send),
             Step::Receive => self.raw(Flow::Receive),
             Step::Echo => self.raw(Flow::Echo),
-            Step::Write(round) => self.each(self.job.rank, round, Operation::Write),
+            Step::Write(round) => self.each(own, round, Operation::Write),
             Step::Read(round) => self.each(neighbour, round, Operation::Read),
             Step::Verify(round) => self.each(neighbour, round, Operation::Verify),
             Step::Remove(round) => {
-                let object = Object::for_round(&self.container, &self.job, self.job.rank, round)?;
+                let object = Object::for_round(&self.container, &self.job, own, round)?;
                 object.destroy().wait().map(|()| Measured::default())
             }
         }
@@ -70,12 +70,8 @@ impl client_server::Client for Client {
 
 impl Client {
     fn raw(&self, flow: Flow) -> Result<Measured> {
-        let (block_bytes, blocks) = (self.job.size_bytes, self.job.ops);
-        raw::measure(
-            &self.job.addresses.raw,
-            raw::Order { flow, block_bytes, blocks },
-            self.job.in_flight,
-        )
+        let order = raw::Order { flow, block_bytes: self.job.size_bytes, blocks: self.job.ops };
+        raw::measure(&self.job.addresses.raw, order, self.job.in_flight)
     }
 
     fn each(&mut self, rank: u32, round: u32, operation: Operation) -> Result<Measured> {
@@ -98,22 +94,20 @@ impl Client {
         let lanes: Vec<_> = lanes.collect();
         let most = lanes.len();
         let done: Result<Vec<Measured>> = side_by_side(lanes, most).wait().into_iter().collect();
-        done.map(|lanes| sum(&lanes))
+        done.map(|lanes| Measured::side_by_side(&lanes))
     }
 }
 
 async fn connect(job: &ClientJob) -> Result<Connection> {
-    let (secret, uuid, session) = (secret(&job.shared), job.shared.uuid, u64::from(job.rank));
+    let (secret, uuid, session) =
+        (secret(&job.shared), job.shared.uuid, u64::from(job.member.rank));
     let Addresses { engine, engine_tls, .. } = &job.addresses;
     let address = if job.tls { engine_tls } else { engine };
     let to = Endpoint { name: "engine", address, secret: &secret, pool: uuid, session };
-    match job.tls {
-        false => {
-            let fabric = job.fabric.then(EndpointOptions::default);
-            Connection::connect_by(fabric, to).await
-        }
-        true => Connection::connect_tls(to).await,
+    if job.tls {
+        return Connection::connect_tls(to).await;
     }
+    Connection::connect_by(job.fabric.then(EndpointOptions::default), to).await
 }
 
 async fn do_one(
@@ -129,26 +123,7 @@ async fn do_one(
         Operation::Verify => {
             buffer.fill(0);
             object.read(slot, buffer).await?;
-            match **buffer == *payload.block(slot) {
-                true => Ok(()),
-                false => Err(Error::new(
-                    ErrorKind::Corrupt,
-                    format!("the data read for {slot:?} is not the data written"),
-                )),
-            }
+            payload.check(slot, buffer)
         }
     }
-}
-
-/// Measurements of one process from those of the operations that ran side by side.
-fn sum(lanes: &[Measured]) -> Measured {
-    let start_s = lanes.iter().map(|lane| lane.start_s).fold(f64::INFINITY, f64::min);
-    let mut sum = Measured { start_s, ..Measured::default() };
-    for lane in lanes {
-        sum.ops += lane.ops;
-        sum.bytes += lane.bytes;
-        sum.end_s = sum.end_s.max(lane.end_s);
-        sum.latency.merge(&lane.latency);
-    }
-    sum
 }

@@ -1,9 +1,10 @@
 //! The data of a benchmark: chunks of an Array, or keys of a Key-Value.
-use super::{ClientJob, Kind};
-use crate::job::Slot;
+use super::ClientJob;
+use crate::errors::ensure_intact;
+use crate::job::{Kind, Slot};
 use esker::types::ops::{Cond, Sink, Source};
 use esker::{Access, Array, ArrayAttributes, Container, Kv};
-use esker_types::{Error, ErrorKind, Extent, ObjectClass, ObjectType, Result};
+use esker_types::{Extent, ObjectClass, ObjectType, Result};
 
 /// An object of one process and round.
 pub(super) enum Object {
@@ -53,13 +54,9 @@ impl Object {
             }
             Self::Kv(kv) => kv.read(&slot.key(), Sink::One(buffer), Access::Latest).await?,
         };
-        match found == len {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Corrupt,
-                format!("the data stored for {slot:?} has {found} bytes of {len}"),
-            )),
-        }
+        ensure_intact(found == len, || {
+            format!("the data stored for {slot:?} has {found} bytes of {len}")
+        })
     }
 
     pub(super) async fn destroy(&self) -> Result<()> {

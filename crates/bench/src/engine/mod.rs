@@ -5,6 +5,10 @@ mod data;
 mod raw;
 mod server;
 
+pub use client::Client;
+pub use server::Server;
+
+use crate::job::{Kind, Member};
 use esker_types::Uuid;
 use serde::{Deserialize, Serialize};
 
@@ -30,34 +34,11 @@ pub struct Shared {
     pub secret: [u8; 32],
 }
 
-/// The kind of data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Chunks of an Array.
-    Array,
-    /// Keys of a Key-Value.
-    Kv,
-}
-
-impl Kind {
-    /// Name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Array => "array",
-            Self::Kv => "kv",
-        }
-    }
-}
-
 /// The job of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientJob {
-    /// Number of the process, from 0.
-    pub rank: u32,
-    /// Number of clients.
-    pub procs: u32,
+    /// The process.
+    pub member: Member,
     /// The pool.
     pub shared: Shared,
     /// Its engine.
@@ -75,14 +56,8 @@ pub struct ClientJob {
     /// Operations under way at a time.
     pub in_flight: u32,
     /// Reach the engine over the fabric.
-    #[serde(default)]
     pub fabric: bool,
-    /// Seed of the data.
-    pub seed: u64,
 }
-
-/// One process of the benchmark.
-pub type Worker = crate::client_server::Worker<server::Server, client::Client>;
 
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

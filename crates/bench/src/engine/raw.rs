@@ -1,5 +1,6 @@
 //! Raw TCP connections, the limit of what an engine can do: blocks in one direction, or there and back.
 use crate::buffer::Buffer;
+use crate::errors::Doing;
 use crate::measure::{Measured, Meter};
 use esker_types::{Error, Result};
 use std::io::{Read, Write};
@@ -29,6 +30,11 @@ pub(super) struct Order {
 
 const ORDER_LEN: usize = 17;
 
+/// The action in errors.
+fn connection() -> &'static str {
+    "talking over a raw connection"
+}
+
 impl Order {
     fn encode(self) -> [u8; ORDER_LEN] {
         let mut bytes = [self.flow as u8; ORDER_LEN];
@@ -49,15 +55,10 @@ impl Order {
     }
 }
 
-fn connection_error(error: &std::io::Error) -> Error {
-    Error::io("talking over a raw connection", error)
-}
-
 /// Serves raw connections, each in a thread of its own, until the process ends. Returns its address.
 pub(super) fn listen() -> Result<String> {
-    let failed = |error| Error::io("listening for raw connections", &error);
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?.to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").doing(connection)?;
+    let address = listener.local_addr().doing(connection)?.to_string();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // The client reports errors of its connection.
@@ -70,7 +71,7 @@ pub(super) fn listen() -> Result<String> {
 fn serve(mut stream: TcpStream) -> Result<()> {
     let _ = stream.set_nodelay(true);
     let mut order = [0; ORDER_LEN];
-    stream.read_exact(&mut order).map_err(|error| connection_error(&error))?;
+    stream.read_exact(&mut order).doing(connection)?;
     let Some(order) = Order::decode(order) else { return Ok(()) };
     let mut piece = Buffer::new(order.total().min(PIECE_BYTES))?;
     let done = match order.flow {
@@ -80,7 +81,7 @@ fn serve(mut stream: TcpStream) -> Result<()> {
         Flow::Receive => send_blocks(&mut stream, &piece, order),
         Flow::Echo => echo(&mut stream, &mut piece),
     };
-    done.map_err(|error| connection_error(&error))
+    done.doing(connection)
 }
 
 fn receive_blocks(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Result<()> {
@@ -115,17 +116,14 @@ fn echo(stream: &mut TcpStream, piece: &mut [u8]) -> std::io::Result<()> {
 
 /// Opens a connection and measures its transfers. In an echo, `in_flight` blocks are under way at a time.
 pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Measured> {
-    let stream = TcpStream::connect(address);
-    let mut stream = stream.map_err(|error| connection_error(&error))?;
+    let mut stream = TcpStream::connect(address).doing(connection)?;
     let _ = stream.set_nodelay(true);
     let mut block = Buffer::new(order.block_bytes.saturating_mul(u64::from(in_flight.max(1))))?;
-    stream.write_all(&order.encode()).map_err(|error| connection_error(&error))?;
+    stream.write_all(&order.encode()).doing(connection)?;
     let mut meter = Meter::start();
     match order.flow {
         Flow::Echo => exchange(&mut stream, &mut block, order, &mut meter)?,
-        flow => {
-            one_way(&mut stream, &mut block[..order.block_bytes as usize], flow, order, &mut meter)?
-        }
+        _ => one_way(&mut stream, &mut block[..order.block_bytes as usize], order, &mut meter)?,
     }
     Ok(meter.finish())
 }
@@ -133,17 +131,16 @@ pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Mea
 fn one_way(
     stream: &mut TcpStream,
     block: &mut [u8],
-    flow: Flow,
     order: Order,
     meter: &mut Meter,
 ) -> Result<()> {
     for left in (0..order.blocks).rev() {
-        let moved = match flow {
+        let moved = match order.flow {
             Flow::Receive => stream.read_exact(block),
             _ if left > 0 => stream.write_all(block),
             _ => stream.write_all(block).and_then(|()| stream.read_exact(&mut [0])),
         };
-        moved.map_err(|error| connection_error(&error))?;
+        moved.doing(connection)?;
         meter.tick(1, order.block_bytes)?;
     }
     Ok(())
@@ -159,17 +156,17 @@ fn exchange(
     let size = order.block_bytes.max(1);
     let (total, mut came) = (order.total(), 0);
     let mut sent = total.min(blocks.len() as u64);
-    stream.write_all(&blocks[..sent as usize]).map_err(|error| connection_error(&error))?;
+    stream.write_all(&blocks[..sent as usize]).doing(connection)?;
     while came < total {
-        let count = stream.read(blocks).map_err(|error| connection_error(&error))? as u64;
+        let count = stream.read(blocks).doing(connection)? as u64;
         if count == 0 {
-            return Err(connection_error(&std::io::ErrorKind::UnexpectedEof.into()));
+            return Err(Error::io(connection(), &std::io::ErrorKind::UnexpectedEof.into()));
         }
         let complete = (came + count) / size - came / size;
         came += count;
         meter.tick(complete, complete * size)?;
         let more = (complete * size).min(total - sent);
-        stream.write_all(&blocks[..more as usize]).map_err(|error| connection_error(&error))?;
+        stream.write_all(&blocks[..more as usize]).doing(connection)?;
         sent += more;
     }
     Ok(())

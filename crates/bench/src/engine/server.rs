@@ -1,13 +1,14 @@
 //! The process that serves the pool.
 use super::{Addresses, Shared, raw};
-use crate::client_server;
+use crate::runtime;
+use crate::worker::Work;
 use esker::Pool;
 use esker::types::info::OpenMode;
 use esker_engine::{Engine, Threads};
-use esker_types::{Error, Result};
+use esker_types::Result;
 use esker_wire::handshake::Secret;
 use std::sync::Arc;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 /// An engine that runs as long as this value.
 pub struct Server {
@@ -15,12 +16,13 @@ pub struct Server {
     addresses: Addresses,
 }
 
-impl client_server::Server for Server {
+impl Work for Server {
     type Job = Shared;
-    type Addresses = Addresses;
+    type Step = ();
+    type Done = Addresses;
 
     /// Serves the pool `shared` on loopback.
-    fn start(shared: Shared) -> Result<Self> {
+    fn begin(shared: Shared) -> Result<Self> {
         let pool = Pool::connect(&shared.pool, OpenMode::ReadWrite)?;
         let engine = || Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(&shared));
         let (plain, secured) = (engine(), engine());
@@ -29,23 +31,22 @@ impl client_server::Server for Server {
         plain.serve_on(Arc::clone(&threads));
         secured.serve_on(threads);
         secured.require_tls()?;
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime =
-            runtime.map_err(|error| Error::io("starting the threads of an engine", &error))?;
+        let runtime = runtime::start(Some(1))?;
         let engine = listen(&runtime, plain)?;
         let engine_tls = listen(&runtime, secured)?;
         let addresses = Addresses { engine, engine_tls, raw: raw::listen()? };
         Ok(Self { _runtime: runtime, addresses })
     }
 
-    fn addresses(&self) -> &Addresses {
-        &self.addresses
+    /// Returns the addresses.
+    fn take(&mut self, (): ()) -> Result<Addresses> {
+        Ok(self.addresses.clone())
     }
 }
 
 /// Lets an engine serve on loopback. Returns its address.
 fn listen(runtime: &Runtime, engine: Engine) -> Result<String> {
-    let (listener, address) = client_server::listen(runtime)?;
+    let (listener, address) = runtime::listen(runtime)?;
     runtime.spawn(async move { engine.listen(listener).await });
     Ok(address)
 }

@@ -21,7 +21,6 @@ const NAMED: u64 = 1 << 31;
 impl Key {
     /// The key of a field in an experiment. With low contention the processes write ensemble members of
     /// their own, each with its own forecast index; with high contention all write to one forecast.
-    #[must_use]
     pub fn for_field(experiment: &str, contention: Contention, field: Field) -> Self {
         let Field { process, index } = field;
         let forecast = format!("class=od,stream=oper,expver={experiment},date=20201224,time=1200");
@@ -40,32 +39,27 @@ impl Key {
     }
 
     /// The container with the forecast's index.
-    #[must_use]
     pub fn index_container(&self) -> Uuid {
         Uuid(md5(&[&self.most_significant, "index"]))
     }
 
     /// The container with the forecast's fields.
-    #[must_use]
     pub fn store_container(&self) -> Uuid {
         Uuid(md5(&[&self.most_significant, "store"]))
     }
 
     /// User bits of the forecast's Key-Value.
-    #[must_use]
     pub fn index_bits(&self) -> ObjectId {
         bits(md5(&[&self.most_significant]))
     }
 
     /// User bits of an Array that is named by the complete key.
-    #[must_use]
     pub fn array_bits(&self) -> ObjectId {
         bits(md5(&[&self.most_significant, &self.least_significant]))
     }
 }
 
 /// User bits of the main Key-Value.
-#[must_use]
 pub fn main_bits() -> ObjectId {
     ObjectId { hi: NAMED, lo: 0 }
 }

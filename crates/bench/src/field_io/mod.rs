@@ -2,15 +2,14 @@
 //!
 //! "DAOS as HPC Storage: a View From Numerical Weather Prediction" (2023), section IV-B, Algorithms 1
 //! and 2: a main Key-Value maps the most significant part of a field's key to a forecast. The
-//! forecast's Key-Value maps the rest of the key to an Array with the field's data. [`write`] and [`read`] follow
-//! the algorithms step by step; [`worker`] does so again and again in a process of its own, and
+//! forecast's Key-Value maps the rest of the key to an Array with the field's data. [`session::Session::write`] and
+//! [`session::Session::read`] follow the algorithms step by step; [`worker`] does so again and again in a process of its own, and
 //! [`crate::plan::parallel`] has many do so together.
+mod algorithms;
 pub mod keys;
-pub mod read;
 pub mod segments;
 pub mod session;
 pub mod worker;
-pub mod write;
 
 use crate::clock::monotonic_ns;
 use crate::traces::{EVENTS, Stamps};
@@ -88,7 +87,6 @@ pub struct Stamper {
 
 impl Stamper {
     /// Counts from `zero_ns` of the monotonic clock.
-    #[must_use]
     pub fn new(zero_ns: u64) -> Self {
         Self { zero_ns, stamps: [0; EVENTS] }
     }
@@ -99,7 +97,6 @@ impl Stamper {
     }
 
     /// The times.
-    #[must_use]
     pub fn stamps(&self) -> Stamps {
         self.stamps
     }

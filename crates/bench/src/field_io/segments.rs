@@ -4,10 +4,9 @@
 //! is the number of parts of a process. With an object for each process (`-F`) the parts follow each other;
 //! in one object of all, part `p` of process `r` of `n` is stored at part `p * n + r`.
 use super::session::{Session, missing_key_error};
-use super::{Event, Field, Stamper};
+use super::{Field, Stamper};
 use esker_types::{Extent, ObjectId, Result};
 use serde::{Deserialize, Serialize};
-use std::rc::Rc;
 
 /// Upper user bits of objects of this benchmark.
 const SEGMENTS_HI: u64 = 1;
@@ -58,43 +57,29 @@ impl Segments {
 
 impl Session {
     /// Writes the parts of a process in one operation; `of` gives the process and the iteration.
-    ///
-    /// # Errors
-    /// Errors of the store.
     pub fn write_segments(
-        &mut self,
+        &self,
         segments: Segments,
         of: Field,
         data: &[u8],
         stamper: &mut Stamper,
     ) -> Result<()> {
-        stamper.mark(Event::IoStart);
-        let store = Rc::clone(self.main());
-        let oid = self.array_oid(&store.container, segments.bits(of))?;
-        self.write_ranges(&store, oid, &segments.ranges(of.process), data, stamper)?;
-        stamper.mark(Event::IoEnd);
-        Ok(())
+        self.write_named(segments.bits(of), &segments.ranges(of.process), data, stamper)
     }
 
     /// Reads the parts of a process in one operation.
-    ///
-    /// # Errors
-    /// [`esker_types::ErrorKind::NotFound`] if they do not exist; errors of the store.
     pub fn read_segments(
-        &mut self,
+        &self,
         segments: Segments,
         of: Field,
         buffer: &mut [u8],
         stamper: &mut Stamper,
     ) -> Result<()> {
-        stamper.mark(Event::IoStart);
-        let store = Rc::clone(self.main());
-        let oid = self.array_oid(&store.container, segments.bits(of))?;
-        if self.read_ranges(&store, oid, &segments.ranges(of.process), buffer, stamper)? > 0 {
-            return Err(missing_key_error(&self.key(of), "object with segments"));
+        let ranges = segments.ranges(of.process);
+        match self.read_named(segments.bits(of), &ranges, buffer, stamper)? {
+            0 => Ok(()),
+            _ => Err(missing_key_error(&self.key(of), "object with segments")),
         }
-        stamper.mark(Event::IoEnd);
-        Ok(())
     }
 }
 

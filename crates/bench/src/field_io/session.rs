@@ -59,24 +59,17 @@ pub struct Session {
 
 impl Session {
     /// True if a read sees either all or nothing of a write to an Array.
-    #[must_use]
     pub fn is_atomic(&self) -> bool {
         self.pool.capabilities().atomic_arrays
     }
 
     /// Connects to the pool and opens the main container. Arrays are one chunk of `field_bytes`.
-    ///
-    /// # Errors
-    /// If either cannot be opened, or a class is unknown.
     pub fn open(layout: Layout, chunk_bytes: u64) -> Result<Self> {
         let pool = Pool::connect(&layout.pool, OpenMode::ReadWrite)?;
         Self::within(pool, layout, chunk_bytes)
     }
 
     /// The same in an open pool.
-    ///
-    /// # Errors
-    /// Same as [`Session::open`].
     pub fn within(pool: Pool, layout: Layout, chunk_bytes: u64) -> Result<Self> {
         let container = pool.open_container(&layout.container, OpenMode::ReadWrite).wait()?;
         let uuid = container.info().uuid;
@@ -174,9 +167,6 @@ fn kv_in(container: &Container, bits: ObjectId, class: ObjectClass) -> Result<Kv
 }
 
 /// Removes everything that processes `0..procs` created under a layout. Missing containers are skipped.
-///
-/// # Errors
-/// Errors of the store.
 pub fn remove(pool: &Pool, layout: &Layout, procs: u32) -> Result<()> {
     let forecasts = match (layout.mode, layout.contention) {
         (Mode::Full, Contention::Low) => procs,

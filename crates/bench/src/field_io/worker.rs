@@ -1,15 +1,15 @@
 //! One process of `field-io` or `segments`. It waits for the common start, then works without a pause.
 use super::segments::Segments;
 use super::session::{Layout, Session};
-use super::{Field, Mode, Pattern, Stamper};
+use super::{Event, Field, Mode, Pattern, Stamper};
 use crate::buffer::Buffer;
 use crate::clock::{monotonic_ns, wait_until};
-use crate::job::Slot;
+use crate::errors::{Doing, ensure_intact};
+use crate::job::{Member, Slot};
 use crate::payload::Payload;
-use crate::pin;
 use crate::traces::{Kind, Trace};
 use crate::worker::Work;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde::{Deserialize, Serialize};
 
 /// Arrays have chunks of this size, the default of DAOS. Smaller Arrays have one chunk.
@@ -20,18 +20,14 @@ pub const CHUNK_BYTES: u64 = 1 << 20;
 pub struct Job {
     /// Name of its node.
     pub node: String,
-    /// Its number over all nodes.
-    pub process: u32,
-    /// The processor to run on; any if not given.
-    pub cpu: Option<u32>,
+    /// The process among those of all nodes.
+    pub member: Member,
     /// The pool and its layout.
     pub layout: Layout,
     /// Options of `segments`.
     pub segments: Option<Segments>,
     /// Bytes of one operation.
     pub io_bytes: u64,
-    /// Seed of the payload.
-    pub seed: u64,
     /// Number of the repeat. The payload of each repeat differs.
     pub repeat: u32,
 }
@@ -72,7 +68,7 @@ impl Work for Worker {
     type Done = Trace;
 
     fn begin(job: Job) -> Result<Self> {
-        job.cpu.map_or(Ok(()), pin::to)?;
+        job.member.pin()?;
         let part_bytes = job.segments.map_or(job.io_bytes, |segments| segments.part_bytes);
         let session = Session::open(job.layout.clone(), part_bytes.min(CHUNK_BYTES))?;
         Self::new(job, session)
@@ -83,16 +79,17 @@ impl Work for Worker {
         wait_until(step.start_ns);
         let ios = (step.first..step.first + step.count).map(|iteration| {
             let mut stamper = Stamper::new(step.zero_ns);
-            self.iterate(&step, iteration, &mut stamper)
-                .map_err(|error| self.step_error(&step, iteration, &error))?;
+            self.iterate(&step, iteration, &mut stamper).doing(|| {
+                format!("{} {iteration} of the fields of process {}", step.kind.name(), step.owner)
+            })?;
             Ok(stamper.stamps())
         });
         let ios = ios.collect::<Result<_>>()?;
         Ok(Trace {
             node: self.job.node.clone(),
-            process: self.job.process,
+            process: self.job.member.rank,
             pid: std::process::id(),
-            cpu: self.job.cpu,
+            cpu: self.job.member.cpu,
             bytes: self.job.io_bytes,
             execution_start_ns: execution_start.saturating_sub(step.zero_ns),
             execution_end_ns: monotonic_ns().saturating_sub(step.zero_ns),
@@ -103,7 +100,7 @@ impl Work for Worker {
 
 impl Worker {
     fn new(job: Job, session: Session) -> Result<Self> {
-        let payload = Payload::new(job.seed, job.io_bytes)?;
+        let payload = Payload::new(job.member.seed, job.io_bytes)?;
         Ok(Self { session, payload, buffer: Buffer::new(job.io_bytes)?, job })
     }
 
@@ -127,18 +124,24 @@ impl Worker {
 
     fn write(&mut self, field: Field, iteration: u32, stamper: &mut Stamper) -> Result<()> {
         let data = self.payload.block(slot(self.job.repeat, field.process, iteration));
+        stamper.mark(Event::IoStart);
         match self.job.segments {
-            Some(segments) => self.session.write_segments(segments, field, data, stamper),
-            None => self.session.write(field, data, stamper),
+            Some(segments) => self.session.write_segments(segments, field, data, stamper)?,
+            None => self.session.write(field, data, stamper)?,
         }
+        stamper.mark(Event::IoEnd);
+        Ok(())
     }
 
     fn read(&mut self, field: Field, stamper: &mut Stamper) -> Result<()> {
         let Self { session, buffer, .. } = self;
+        stamper.mark(Event::IoStart);
         match self.job.segments {
-            Some(segments) => session.read_segments(segments, field, buffer, stamper),
-            None => session.read(field, buffer, stamper),
+            Some(segments) => session.read_segments(segments, field, buffer, stamper)?,
+            None => session.read(field, buffer, stamper)?,
         }
+        stamper.mark(Event::IoEnd);
+        Ok(())
     }
 
     /// Without an index, fields are overwritten in place. Each chunk is then atomic, or on plain files each byte.
@@ -158,16 +161,7 @@ impl Worker {
             let at = number * unit;
             self.payload.is_of_one(bytes, at, slots()) || is_torn(at, bytes)
         };
-        match units.all(is_right) {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::Corrupt, "the data read is not the data written")),
-        }
-    }
-
-    fn step_error(&self, step: &FieldIoStep, iteration: u32, error: &Error) -> Error {
-        let (kind, owner) = (step.kind.name(), step.owner);
-        let message = format!("{kind} {iteration} of the fields of process {owner}: {error}");
-        Error::new(error.kind(), message)
+        ensure_intact(units.all(is_right), || "the data read is not the data written")
     }
 }
 

@@ -21,9 +21,6 @@ const APART: [&str; 4] = ["step", "number", "levelist", "param"];
 
 impl Shape {
     /// The key of a field.
-    ///
-    /// # Errors
-    /// None if [`Shape::check`] succeeds.
     pub fn key(&self, field: Field) -> Result<Key> {
         let values = self.values(field).map(|value| value.to_string());
         let apart = APART.into_iter().zip(values.iter().map(String::as_str));
@@ -43,7 +40,6 @@ impl Shape {
     }
 
     /// A request for all fields of the processes `owners`, in the order in which they archive.
-    #[must_use]
     pub fn request(&self, owners: std::ops::Range<u32>) -> Vec<(&'static str, String)> {
         let list = |first: u64, count: u64| {
             let values: Vec<_> = (first..first + count).map(|value| value.to_string()).collect();
@@ -61,9 +57,6 @@ impl Shape {
     }
 
     /// The process that archived a field, and its step.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Corrupt`] if the key is not one of [`key`].
     pub fn origin(&self, key: &Key) -> Result<(u32, u64)> {
         let number = |name: &str| key.get(name).and_then(|value| value.parse::<u64>().ok());
         let owner = |member: u64| u32::try_from(member.checked_sub(1)? / self.members.max(1)).ok();

@@ -1,8 +1,9 @@
 //! The content of a field. Each page has the md5 sum of the key and a checksum of the rest, so that a reader can verify
 //! the identity and the content.
 use crate::buffer::Buffer;
+use crate::errors::ensure_intact;
 use esker_fields::Key;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use md5::{Digest, Md5};
 
 /// Bytes of a page.
@@ -27,9 +28,6 @@ pub struct Message {
 
 impl Message {
     /// A message of `bytes` bytes, generated from the seed.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NoMemory`] if it does not fit.
     pub fn new(seed: u64, bytes: u64) -> Result<Self> {
         let mut bytes = Buffer::new(bytes)?;
         fastrand::Rng::with_seed(seed).fill(&mut bytes);
@@ -50,25 +48,22 @@ impl Message {
     }
 
     /// Verifies that `found` is the field of `key`, of any seed.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Corrupt`], with the offset of the first difference.
     pub fn check(&mut self, key: &Key, found: &[u8]) -> Result<()> {
-        let wrong = |what: String| Err(Error::new(ErrorKind::Corrupt, format!("{key}: {what}")));
-        if found.len() != self.bytes.len() {
-            return wrong(format!("{} bytes, but {} were archived", found.len(), self.bytes.len()));
-        }
+        let (count, archived) = (found.len(), self.bytes.len());
+        ensure_intact(count == archived, || {
+            format!("{key}: {count} bytes, but {archived} were archived")
+        })?;
         let mut right = [0; STAMP_BYTES];
         right[..16].copy_from_slice(&key_sum(&mut self.key_bytes, key));
         right[16..].copy_from_slice(&content_sum(found));
         let stamped = |page: &[u8]| page.get(..STAMP_BYTES).is_none_or(|stamp| stamp == right);
-        match found.chunks(PAGE_BYTES).position(|page| !stamped(page)) {
-            None => Ok(()),
-            Some(page) => wrong(format!(
-                "the stamp at byte {} is not that of its key and content: the data read is not the data archived",
-                page * PAGE_BYTES
-            )),
-        }
+        let wrong = found.chunks(PAGE_BYTES).position(|page| !stamped(page));
+        ensure_intact(wrong.is_none(), || {
+            let at = wrong.unwrap_or(0) * PAGE_BYTES;
+            format!(
+                "{key}: the stamp at byte {at} is not that of its key and content: the data read is not the data archived"
+            )
+        })
     }
 }
 
@@ -99,6 +94,7 @@ fn content_sum(bytes: &[u8]) -> Sum {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::ErrorKind;
 
     fn key(step: u32) -> Key {
         Key::parse(&format!("class=rd,step={step}")).unwrap()

@@ -7,10 +7,10 @@ pub mod grib;
 pub mod keys;
 pub mod message;
 mod phases;
-mod session;
 pub mod worker;
 
-use esker_types::{Error, ErrorKind, Result};
+use crate::errors::ensure_valid;
+use esker_types::Result;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of fields per process. The events of each are kept in memory.
@@ -51,55 +51,46 @@ pub struct Field {
 
 impl Shape {
     /// Fields of one process.
-    #[must_use]
     pub fn fields(&self) -> u64 {
         self.steps.saturating_mul(self.per_step())
     }
 
     /// Fields of one process in one step.
-    #[must_use]
     pub fn per_step(&self) -> u64 {
         self.levels.saturating_mul(self.params).saturating_mul(self.members)
     }
 
     /// Checks the options.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`], naming the option.
     pub fn check(&self) -> Result<()> {
-        let refuse = |text: String| Err(Error::new(ErrorKind::Invalid, text));
-        if self.fields() == 0 || self.fields() > FIELDS_MAX {
-            return refuse(format!(
-                "--steps, --levels, --params and --members give each process {} fields: 1 to {FIELDS_MAX} (FIELDS_MAX) can be measured",
-                self.fields()
-            ));
-        }
-        match (message::BYTES_MIN..=message::BYTES_MAX).contains(&self.size_bytes) {
-            true => Ok(()),
-            false => refuse(format!(
-                "--size must be {} to {} bytes: a field holds its key and a checksum",
-                message::BYTES_MIN,
-                message::BYTES_MAX
-            )),
-        }
+        let fields = self.fields();
+        ensure_valid((1..=FIELDS_MAX).contains(&fields), || {
+            format!(
+                "--steps, --levels, --params and --members give each process {fields} fields: 1 to {FIELDS_MAX} (FIELDS_MAX) can be measured"
+            )
+        })?;
+        let (least, most) = (message::BYTES_MIN, message::BYTES_MAX);
+        ensure_valid((least..=most).contains(&self.size_bytes), || {
+            format!("--size must be {least} to {most} bytes: a field holds its key and a checksum")
+        })
     }
 }
 
-/// A phase, which all processes enter at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A phase, which all processes enter at the same time. Reports name it as [`clap::ValueEnum`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// No operation.
-    Rest,
     /// pwrite of blocks to an existing file.
     Pwrite,
     /// pwrite of blocks, each followed by fdatasync.
+    #[value(name = "pwrite+sync")]
     PwriteSync,
     /// pread of blocks.
     Pread,
     /// Write one plain file per field.
+    #[value(name = "archive")]
     FileWrite,
     /// Read the files of the next process.
+    #[value(name = "retrieve")]
     FileRead,
     /// Archive all fields, and flush each step.
     Archive,
@@ -110,18 +101,23 @@ pub enum Phase {
     /// Find and read the fields of the next process one by one.
     Retrieve,
     /// Read the fields of the next process by one request, in its order.
+    #[value(name = "retrieve-request")]
     Request,
     /// Read some fields of the next process one by one, in the order of archiving.
+    #[value(name = "retrieve-in-order")]
     InOrder,
     /// Read as many fields of any process, in random order.
+    #[value(name = "retrieve-scattered")]
     Scattered,
     /// Compare all fields of the next process with what was archived; not measured.
     Verify,
     /// Write one plain file per GRIB message of the user.
+    #[value(name = "archive-grib")]
     GribFiles,
     /// Archive those messages under their own keys.
     ArchiveGrib,
     /// Compare them with what was archived; not measured.
+    #[value(name = "verify")]
     VerifyGrib,
     /// Archive all fields while watchers wait for them.
     ArchiveWatched,
@@ -130,39 +126,15 @@ pub enum Phase {
     /// [`Phase::Retrieve`] by workers in Python.
     PythonRetrieve,
     /// [`Phase::Request`] by workers in Python.
+    #[value(name = "python-retrieve-request")]
     PythonRequest,
     /// [`Phase::PythonRequest`] with views in place of copies.
+    #[value(name = "python-view-request")]
     PythonViews,
 }
 
 impl Phase {
-    /// Name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rest => "rest",
-            Self::Pwrite => "pwrite",
-            Self::PwriteSync => "pwrite+sync",
-            Self::Pread => "pread",
-            Self::FileWrite | Self::Archive => "archive",
-            Self::FileRead | Self::Retrieve => "retrieve",
-            Self::List => "list",
-            Self::Axes => "axes",
-            Self::Request => "retrieve-request",
-            Self::InOrder => "retrieve-in-order",
-            Self::Scattered => "retrieve-scattered",
-            Self::Verify | Self::VerifyGrib => "verify",
-            Self::GribFiles | Self::ArchiveGrib => "archive-grib",
-            Self::ArchiveWatched => "archive-watched",
-            Self::Watch => "watch",
-            Self::PythonRetrieve => "python-retrieve",
-            Self::PythonRequest => "python-retrieve-request",
-            Self::PythonViews => "python-view-request",
-        }
-    }
-
     /// For a phase on the store from Python, the corresponding phase of the peer.
-    #[must_use]
     pub fn from_python(self) -> Option<Self> {
         match self {
             Self::PythonRetrieve => Some(Self::Retrieve),
@@ -175,6 +147,7 @@ impl Phase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::ErrorKind;
 
     #[test]
     fn invalid_shape_error_names_option() {

@@ -6,7 +6,7 @@ All fields have the same bytes, generated once. Readers check lengths, not conte
 import os
 import random
 
-from esker_bench import NOTHING, Meter, pin, serve
+from esker_bench import Meter, pin, serve
 
 SCHEMA = """[ class, expver, stream, date, time, domain?
   [ type, levtype
@@ -77,9 +77,7 @@ class Fdb(Worker):
 
     def prepare(self, step):
         """Open a new FDB each time, because an open one does not see what other processes flushed."""
-        if step["phase"] == "rest":
-            return
-        root = os.path.join(self.job["files"], f"{self.job['pool']['container']}-{step['round']}", "fdb")
+        root = os.path.join(self.job["files"], f"{self.job['container']}-{step['round']}", "fdb")
         os.makedirs(os.path.join(root, "data"), exist_ok=True)
         schema = os.path.join(root, f"schema-{self.rank}")
         with open(schema, "w") as file:
@@ -165,7 +163,7 @@ class Fdb(Worker):
             "list": self.list,
             "axes": self.axes,
         }
-        return NOTHING if step["phase"] == "rest" else work[step["phase"]]().result()
+        return work[step["phase"]]().result()
 
 
 class Esker(Worker):
@@ -176,12 +174,11 @@ class Esker(Worker):
 
         super().__init__(job)
         self.esker = esker
-        self.pool = esker.Pool(job["pool"]["url"])
+        self.pool = esker.Pool(job["pool"])
 
     def prepare(self, step):
-        if step["phase"] != "rest":
-            label = f"{self.job['pool']['container']}-{step['round']}"
-            self.store = self.esker.FieldStore(self.pool, "r", label)
+        label = f"{self.job['container']}-{step['round']}"
+        self.store = self.esker.FieldStore(self.pool, "r", label)
 
     def one_by_one(self, fields):
         meter = Meter()
@@ -216,7 +213,7 @@ class Esker(Worker):
             "python_request": self.retrieve_request,
             "python_views": self.views,
         }
-        return NOTHING if step["phase"] == "rest" else work[step["phase"]]().result()
+        return work[step["phase"]]().result()
 
 
 STORES = {"esker": Esker, "pyfdb": Fdb}

@@ -1,30 +1,42 @@
-//! One process of `fields`.
-use super::session::Session;
-pub use super::session::label;
-use super::{Phase, Shape};
-use crate::clock::wait_until;
+//! One process of `fields`: its open store, and the operations on it.
+use super::grib::Messages;
+use super::message::Message;
+use super::{Field, Phase, Shape};
+use crate::buffer::Buffer;
+use crate::clock::monotonic_ns;
+use crate::job::{Member, Slot};
 use crate::limit::Limit;
-use crate::measure::{Measured, Until};
-use crate::pin;
+use crate::load::Load;
+use crate::load::files::{Files, FilesUrl};
+use crate::measure::{Measured, Meter, Until, measure};
+use crate::names::Named;
 use crate::worker::Work;
-use esker_types::{Error, Result};
+use esker::Pool;
+use esker::types::info::OpenMode;
+use esker_fields::request::Request;
+use esker_fields::{Date, FieldStore, Selection, Watch};
+use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Maximum size of a process's file for the limit.
 const LIMIT_BYTES_MAX: u64 = 512 << 20;
 
+/// How long a reader waits for the next field.
+const FIELD_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The job of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Number of the process, from 0. Processes from `procs` on are watchers.
-    pub rank: u32,
-    /// Processes that archive.
-    pub procs: u32,
-    /// The processor to run on; any if not given.
-    pub cpu: Option<u32>,
-    /// The store.
-    pub pool: Containers,
+    /// The process. Those from `procs` on are watchers.
+    #[serde(flatten)]
+    pub member: Member,
+    /// Pool by name, UUID or URL.
+    pub pool: String,
+    /// Prefix of the containers of the rounds.
+    pub container: String,
     /// Folder on the same medium for plain files.
     pub files: PathBuf,
     /// Every write waits for the medium (durability `commit`).
@@ -35,17 +47,6 @@ pub struct Job {
     pub grib: Option<PathBuf>,
     /// Watchers compare the fields that they read.
     pub verify: bool,
-    /// Seed of the data.
-    pub seed: u64,
-}
-
-/// The containers of the rounds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Containers {
-    /// Pool by name, UUID or URL.
-    pub url: String,
-    /// Prefix of container names.
-    pub container: String,
 }
 
 /// A phase of a round.
@@ -56,9 +57,6 @@ pub struct FieldsStep {
     /// Number of the round; 0 warms up.
     pub round: u32,
 }
-
-/// A message to a process.
-pub type Order = crate::worker::Order<FieldsStep>;
 
 /// The reply of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -82,85 +80,202 @@ pub struct EventTime {
 
 /// The state of a process.
 pub struct Worker {
-    session: Session,
+    pub(super) job: Job,
+    pub(super) message: Message,
+    pub(super) buffer: Buffer,
+    pub(super) messages: Messages,
+    /// The round, its open store, and its plain files.
+    open: Option<(u32, FieldStore, Files)>,
+    watch: Option<Watch>,
     /// None for watchers.
     limit: Option<Limit>,
 }
 
 impl Work for Worker {
     type Job = Job;
-    type Step = Order;
+    type Step = FieldsStep;
     type Done = Done;
 
     fn begin(job: Job) -> Result<Self> {
-        job.cpu.map_or(Ok(()), pin::to)?;
-        let size = job.shape.size_bytes;
+        job.member.pin()?;
+        let (size, member) = (job.shape.size_bytes, job.member);
         let blocks = job.shape.fields().min((LIMIT_BYTES_MAX / size).max(1));
-        let works = job.rank < job.procs;
+        let works = member.rank < member.procs;
         let limit = works.then(|| Limit::new(&job.files, size, blocks)).transpose()?;
-        Ok(Self { session: Session::new(job)?, limit })
+        let messages = job.grib.as_deref().map(Messages::read).transpose()?.unwrap_or_default();
+        Ok(Self {
+            message: Message::new(member.seed, size)?,
+            buffer: Buffer::new(size)?,
+            messages: messages.share(member.rank, member.procs),
+            open: None,
+            watch: None,
+            limit,
+            job,
+        })
     }
 
-    fn take(&mut self, order: Order) -> Result<Done> {
-        let named = |step: FieldsStep, error: Error| {
-            Error::new(error.kind(), format!("{}: {error}", step.phase.name()))
-        };
-        match order {
-            Order::Prepare(step) => self.prepare(step).map_err(|error| named(step, error)),
-            Order::Begin { step, start_ns } => {
-                wait_until(start_ns);
-                self.run(step).map_err(|error| named(step, error))
-            }
+    fn prepare(&mut self, step: &FieldsStep) -> Result<()> {
+        if !matches!(step.phase, Phase::Pwrite | Phase::PwriteSync | Phase::Pread) {
+            self.enter(step.round)?;
         }
-    }
-}
-
-impl Worker {
-    fn prepare(&mut self, step: FieldsStep) -> Result<Done> {
-        match step.phase {
-            Phase::Rest | Phase::Pwrite | Phase::PwriteSync | Phase::Pread => {}
-            Phase::Watch => {
-                self.session.enter(step.round)?;
-                self.session.subscribe()?;
-            }
-            _ => self.session.enter(step.round)?,
+        if step.phase == Phase::Watch {
+            let selection = self.selection(0..self.job.member.procs)?;
+            self.watch = Some(self.store()?.watch(&selection, true)?);
         }
-        Ok(Done::default())
+        Ok(())
     }
 
-    fn run(&mut self, step: FieldsStep) -> Result<Done> {
-        let session = &mut self.session;
+    fn take(&mut self, step: FieldsStep) -> Result<Done> {
+        let fields = self.job.shape.fields();
         let measured = match step.phase {
-            Phase::Rest | Phase::PythonRetrieve | Phase::PythonRequest | Phase::PythonViews => {
-                return Ok(Done::default());
+            Phase::Archive | Phase::ArchiveWatched => return self.archive(),
+            Phase::Watch => return self.watch(),
+            Phase::Pwrite => self.limit(Limit::pwrite),
+            Phase::PwriteSync => self.limit(Limit::pwrite_sync),
+            Phase::Pread => self.limit(Limit::pread),
+            Phase::FileWrite => self.write_files(step.round),
+            Phase::FileRead => self.read_files(step.round),
+            Phase::List => self.list(),
+            Phase::Axes => self.axes(),
+            Phase::Retrieve => self.retrieve(fields),
+            Phase::Request => self.request(false),
+            Phase::InOrder => self.retrieve(self.some()),
+            Phase::Scattered => self.scattered(),
+            Phase::Verify => self.request(true),
+            Phase::GribFiles => self.grib_files(step.round),
+            Phase::ArchiveGrib => self.archive_grib(),
+            Phase::VerifyGrib => self.verify_grib(),
+            Phase::PythonRetrieve | Phase::PythonRequest | Phase::PythonViews => {
+                Ok(Measured::default())
             }
-            Phase::Archive | Phase::ArchiveWatched => return session.archive(),
-            Phase::Watch => return session.watch(),
-            Phase::Pwrite | Phase::PwriteSync | Phase::Pread => self.limit(step.phase),
-            Phase::FileWrite | Phase::FileRead => session.files(step.phase, step.round),
-            Phase::List => session.list(),
-            Phase::Axes => session.axes(),
-            Phase::Retrieve => session.retrieve(session.job.shape.fields()),
-            Phase::Request => session.request(false),
-            Phase::InOrder => session.retrieve(session.some()),
-            Phase::Scattered => session.scattered(),
-            Phase::Verify => session.request(true),
-            Phase::GribFiles => session.grib_files(step.round),
-            Phase::ArchiveGrib => session.archive_grib(),
-            Phase::VerifyGrib => session.verify_grib(),
         };
         Ok(Done { measured: measured?, event_times: Vec::new() })
     }
 
-    fn limit(&self, phase: Phase) -> Result<Measured> {
-        let Some(limit) = &self.limit else { return Ok(Measured::default()) };
-        let ops = Until::Ops(self.session.job.shape.fields());
-        match phase {
-            Phase::PwriteSync => limit.pwrite_sync(ops),
-            Phase::Pwrite => limit.pwrite(ops),
-            _ => limit.pread(ops),
-        }
+    fn name(step: &FieldsStep) -> Option<String> {
+        Some(step.phase.name())
     }
+}
+
+impl Worker {
+    /// Opens the store of a round.
+    fn enter(&mut self, round: u32) -> Result<()> {
+        if self.open.as_ref().is_some_and(|(known, ..)| *known == round) {
+            return Ok(());
+        }
+        self.watch = None;
+        self.open = None;
+        let Job { pool, container, files, durable, member, .. } = &self.job;
+        let (label, mode) = (label(container, round), OpenMode::ReadWrite);
+        let store = FieldStore::open(&Pool::connect(pool, mode)?, &label, mode)?;
+        let url = FilesUrl { folder: files.clone(), fsync: *durable };
+        self.open = Some((round, store, Files::new(&url, &label, member.procs)?));
+        Ok(())
+    }
+
+    pub(super) fn store(&self) -> Result<FieldStore> {
+        self.open.as_ref().map(|(_, store, _)| store.clone()).ok_or_else(closed)
+    }
+
+    fn limit(&self, measure: fn(&Limit, Until) -> Result<Measured>) -> Result<Measured> {
+        let ops = Until::ops(self.job.shape.fields());
+        self.limit.as_ref().map_or(Ok(Measured::default()), |limit| measure(limit, ops))
+    }
+
+    /// The fields of some processes.
+    pub(super) fn selection(&self, owners: Range<u32>) -> Result<Selection> {
+        let request = Request::from_pairs(self.job.shape.request(owners))?;
+        request.expand(self.store()?.schema(), Date::today())
+    }
+
+    /// Writes a plain file for each field.
+    fn write_files(&mut self, round: u32) -> Result<Measured> {
+        let (shape, rank) = (self.job.shape, self.job.member.rank);
+        let (_, _, files) = self.open.as_mut().ok_or_else(closed)?;
+        measure(Until::ops(shape.fields()), shape.size_bytes, |op| {
+            let key = shape.key(Field { owner: rank, index: op })?;
+            files.write(Slot { rank, round, op }, self.message.field_for_key(&key))
+        })
+    }
+
+    /// Reads the plain files of the next process.
+    fn read_files(&mut self, round: u32) -> Result<Measured> {
+        let (shape, rank) = (self.job.shape, self.job.member.neighbour());
+        let (_, _, files) = self.open.as_mut().ok_or_else(closed)?;
+        measure(Until::ops(shape.fields()), shape.size_bytes, |op| {
+            files.read(Slot { rank, round, op }, &mut self.buffer)
+        })
+    }
+
+    /// Writes a plain file for each message.
+    fn grib_files(&mut self, round: u32) -> Result<Measured> {
+        let (rank, messages) = (self.job.member.rank, &self.messages);
+        let (_, _, files) = self.open.as_mut().ok_or_else(closed)?;
+        let mut meter = Meter::start();
+        for op in 0..self.job.shape.fields() {
+            let message = messages.nth(op);
+            files.write(Slot { rank, round, op }, message)?;
+            meter.tick(1, message.len() as u64)?;
+        }
+        Ok(meter.finish())
+    }
+
+    /// Archives all fields and flushes each step. Reports when each flush began.
+    fn archive(&mut self) -> Result<Done> {
+        let (shape, owner) = (self.job.shape, self.job.member.rank);
+        let mut writer = self.store()?.writer();
+        let mut event_times = Vec::new();
+        let measured = measure(Until::ops(shape.fields()), shape.size_bytes, |index| {
+            let key = shape.key(Field { owner, index })?;
+            writer.archive(&key, self.message.field_for_key(&key))?;
+            if (index + 1) % shape.per_step() == 0 {
+                let step = index / shape.per_step();
+                event_times.push(EventTime { writer: owner, step, ns: monotonic_ns() });
+                writer.flush()?;
+            }
+            Ok(())
+        })?;
+        Ok(Done { measured, event_times })
+    }
+
+    /// Reads every field as soon as it is visible. Reports when each was.
+    fn watch(&mut self) -> Result<Done> {
+        let shape = self.job.shape;
+        let all = shape.fields() * u64::from(self.job.member.procs);
+        let Some(mut watch) = self.watch.take() else { return Err(closed()) };
+        let (mut meter, mut event_times) = (Meter::start(), Vec::new());
+        while (event_times.len() as u64) < all {
+            let field =
+                watch.next(FIELD_TIMEOUT)?.ok_or_else(|| timed_out(event_times.len(), all))?;
+            let (writer, step) = shape.origin(field.key())?;
+            event_times.push(EventTime { writer, step, ns: monotonic_ns() });
+            field.read_at(0, &mut self.buffer)?;
+            meter.tick(1, field.bytes())?;
+            if self.job.verify {
+                self.message.check(field.key(), &self.buffer)?;
+            }
+        }
+        Ok(Done { measured: meter.finish(), event_times })
+    }
+}
+
+/// Name of the container of a round, and of its directory of plain files.
+pub fn label(container: &str, round: u32) -> String {
+    format!("{container}-{round}")
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::new(ErrorKind::Invalid, "the round of this step is not open")
+}
+
+#[cold]
+fn timed_out(seen: usize, all: u64) -> Error {
+    let text = format!(
+        "{seen} of {all} fields became visible, then none for {} s",
+        FIELD_TIMEOUT.as_secs()
+    );
+    Error::new(ErrorKind::TimedOut, text)
 }
 
 #[cfg(test)]

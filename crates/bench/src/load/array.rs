@@ -23,7 +23,7 @@ impl Arrays {
         index: Index,
         job: &Job,
     ) -> Result<Self> {
-        let indexes = KeyValues::new(&container, class, index, job.procs)?;
+        let indexes = KeyValues::new(&container, class, index, job.member.procs)?;
         let attributes = ArrayAttributes { cell_size: 1, chunk_size: job.size_bytes.max(1) };
         Ok(Self { container, class, indexes, attributes })
     }

@@ -1,11 +1,12 @@
 //! Plain files for comparison: one per operation, in a directory of the process.
 use super::{Load, missing_data_error, wrong_length};
+use crate::errors::{Doing, ensure};
 use crate::job::Slot;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{ErrorKind, Result};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The location of plain files: `files:/path`, with `?fsync=on` to sync each before it is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,6 @@ pub struct FilesUrl {
 
 impl FilesUrl {
     /// Parses a URL; none for another scheme.
-    #[must_use]
     pub fn parse(url: &str) -> Option<Self> {
         let rest = url.strip_prefix("files:")?;
         let (path, fsync) = match rest.strip_suffix("?fsync=on") {
@@ -41,7 +41,7 @@ impl Files {
         let folder = url.folder.join(container);
         for rank in 0..procs {
             let own = folder.join(rank.to_string());
-            std::fs::create_dir_all(&own).map_err(|error| file_error("creating", &own, &error))?;
+            std::fs::create_dir_all(&own).doing(|| format!("creating {}", own.display()))?;
         }
         Ok(Self { folder, fsync: url.fsync })
     }
@@ -60,7 +60,7 @@ impl Load for Files {
             file.write_all(block)?;
             if self.fsync { file.sync_data() } else { Ok(()) }
         });
-        written.map_err(|error| file_error("writing", &path, &error))
+        written.doing(|| format!("writing {}", path.display()))
     }
 
     fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
@@ -69,57 +69,40 @@ impl Load for Files {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(missing_data_error(slot));
             }
-            file => file.map_err(|error| file_error("opening", &path, &error))?,
+            file => file.doing(|| format!("opening {}", path.display()))?,
         };
         match file.read_exact_at(buffer, 0) {
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 Err(wrong_length(slot, file.metadata().map_or(0, |status| status.len())))
             }
-            read => read.map_err(|error| file_error("reading", &path, &error)),
+            read => read.doing(|| format!("reading {}", path.display())),
         }
     }
 
     fn remove(&mut self, slot: Slot) -> Result<()> {
         let path = self.path(slot);
-        std::fs::remove_file(&path).map_err(|error| file_error("removing", &path, &error))
+        std::fs::remove_file(&path).doing(|| format!("removing {}", path.display()))
     }
-}
-
-#[cold]
-fn file_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::io(format!("{doing} {}", path.display()), error)
 }
 
 /// Creates a container: a directory below that of the URL.
-///
-/// # Errors
-/// [`ErrorKind::Exists`] if it exists, and other errors of the file system.
 pub fn create_container(url: &FilesUrl, container: &str) -> Result<()> {
     let folder = url.folder.join(container);
-    std::fs::create_dir(&folder).map_err(|error| file_error("creating", &folder, &error))
+    std::fs::create_dir(&folder).doing(|| format!("creating {}", folder.display()))
 }
 
 /// Removes it with all files in it.
-///
-/// # Errors
-/// Errors of the file system.
 pub fn destroy_container(url: &FilesUrl, container: &str) -> Result<()> {
     let folder = url.folder.join(container);
-    std::fs::remove_dir_all(&folder).map_err(|error| file_error("removing", &folder, &error))
+    std::fs::remove_dir_all(&folder).doing(|| format!("removing {}", folder.display()))
 }
 
 /// Checks that the directory exists.
-///
-/// # Errors
-/// [`ErrorKind::NotFound`].
 pub fn check(url: &FilesUrl) -> Result<()> {
-    match url.folder.is_dir() {
-        true => Ok(()),
-        false => Err(Error::new(
-            ErrorKind::NotFound,
-            format!("{} is not a directory: create it, or name another one", url.folder.display()),
-        )),
-    }
+    let folder = url.folder.display();
+    ensure(url.folder.is_dir(), ErrorKind::NotFound, || {
+        format!("{folder} is not a directory: create it, or name another one")
+    })
 }
 
 #[cfg(test)]

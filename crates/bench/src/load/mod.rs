@@ -1,6 +1,10 @@
 //! Workloads: the data of an operation, with functions to store and read it.
 mod array;
 pub mod files;
+mod worker;
+
+pub use worker::Worker;
+pub(crate) use worker::missing_store;
 
 use crate::job::{Index, Job, Slot, StoreJob, Workload};
 use array::Arrays;
@@ -33,32 +37,26 @@ pub trait Load {
 }
 
 /// Opens the store of a job.
-///
-/// # Errors
-/// If the pool or container cannot be opened, or the class does not fit the pool.
 pub fn open(job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
     if let Some(url) = files::FilesUrl::parse(&store.pool) {
-        return Ok(Box::new(files::Files::new(&url, &store.container, job.procs)?));
+        return Ok(Box::new(files::Files::new(&url, &store.container, job.member.procs)?));
     }
     let pool = Pool::connect(&store.pool, OpenMode::ReadWrite)?;
     load_in(&pool, job, store)
 }
 
 /// The same in an open pool.
-///
-/// # Errors
-/// Same as [`open`].
 pub fn load_in(pool: &Pool, job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
     let container = pool.open_container(&store.container, OpenMode::ReadWrite).wait()?;
     let class = class_of(&store.class)?;
     Ok(match store.workload {
         Workload::Array(index) => Box::new(Arrays::new(container, class, index, job)?),
-        Workload::Kv => Box::new(Keys::new(container, class, job)?),
+        Workload::Kv => Box::new(KeyValues::new(&container, class, Index::Own, job.member.procs)?),
     })
 }
 
 /// Key-Values: one per process, or one for all.
-struct KeyValues(Vec<esker::Kv>);
+struct KeyValues(Vec<Kv>);
 
 impl KeyValues {
     fn new(container: &Container, class: ObjectClass, index: Index, procs: u32) -> Result<Self> {
@@ -75,8 +73,12 @@ impl KeyValues {
         (0..count).map(kv).collect::<Result<_>>().map(Self)
     }
 
-    fn kv_for_rank(&self, rank: u32) -> Option<&esker::Kv> {
+    fn kv_for_rank(&self, rank: u32) -> Option<&Kv> {
         self.0.get(rank as usize).or(self.0.last())
+    }
+
+    fn kv_of(&self, slot: Slot) -> Result<&Kv> {
+        self.kv_for_rank(slot.rank).ok_or_else(|| missing_data_error(slot))
     }
 }
 
@@ -91,26 +93,14 @@ fn wrong_length(slot: Slot, found: u64) -> Error {
 }
 
 /// One key per operation, in a Key-Value of the process.
-struct Keys(KeyValues);
-
-impl Keys {
-    fn new(container: Container, class: ObjectClass, job: &Job) -> Result<Self> {
-        KeyValues::new(&container, class, Index::Own, job.procs).map(Self)
-    }
-
-    fn kv_for_slot(&self, slot: Slot) -> Result<&Kv> {
-        self.0.kv_for_rank(slot.rank).ok_or_else(|| missing_data_error(slot))
-    }
-}
-
-impl Load for Keys {
+impl Load for KeyValues {
     fn write(&mut self, slot: Slot, block: &[u8]) -> Result<()> {
-        self.kv_for_slot(slot)?.put(&slot.key(), block, Cond::NONE, Access::Latest).wait()
+        self.kv_of(slot)?.put(&slot.key(), block, Cond::NONE, Access::Latest).wait()
     }
 
     fn read(&mut self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
         let len = buffer.len() as u64;
-        match self.kv_for_slot(slot)?.read(&slot.key(), Sink::One(buffer), Access::Latest).wait()? {
+        match self.kv_of(slot)?.read(&slot.key(), Sink::One(buffer), Access::Latest).wait()? {
             found if found == len => Ok(()),
             0 => Err(missing_data_error(slot)),
             found => Err(wrong_length(slot, found)),
@@ -118,6 +108,6 @@ impl Load for Keys {
     }
 
     fn remove(&mut self, slot: Slot) -> Result<()> {
-        self.kv_for_slot(slot)?.remove(&slot.key(), Cond::NONE, Access::Latest).wait()
+        self.kv_of(slot)?.remove(&slot.key(), Cond::NONE, Access::Latest).wait()
     }
 }

@@ -1,11 +1,12 @@
 //! `esker bench compare`: the same workload on several stores, alternating (A B A B).
 use super::work_dir::{Capacity, Store, WorkDir};
-use super::{Benchmark, Measurement, Note, memory_or_temporary, parse_size};
+use super::{Benchmark, Measurement, Note, check_rounds, memory_or_temporary, parse_size};
+use crate::errors::ensure_valid;
 use crate::metrics::Statistics;
+use crate::names::Named;
 use crate::report::{Latency, Report, Run, SCHEMA};
 use crate::table::{new_table, or_dash};
 use clap::{Args, ValueEnum};
-use esker::types::info::Durability;
 use esker_cli::DurabilityArg;
 use esker_cli::units::{Bytes, rounded};
 use esker_types::{Error, ErrorKind, Result};
@@ -39,12 +40,8 @@ Examples:
 #[command(after_long_help = METHOD)]
 pub struct Comparison {
     /// Stores, separated by commas; ratios are relative to the first
-    #[arg(
-        long,
-        value_name = "STORES",
-        default_value = "native,posix,files",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "STORES", default_value = "native,posix,files")]
+    #[arg(value_delimiter = ',')]
     pub stores: Vec<Store>,
     /// Workload to measure
     #[arg(long, value_name = "WORKLOAD", default_value = "array")]
@@ -156,11 +153,8 @@ impl Comparison {
             for (index, store) in self.stores.iter().enumerate() {
                 for &size in &self.sizes {
                     for &procs in &self.procs {
-                        note(&format!(
-                            "round {round} of {}: {store}, {procs} x {}",
-                            self.rounds,
-                            Bytes(size)
-                        ));
+                        let (rounds, each) = (self.rounds, Bytes(size));
+                        note(&format!("round {round} of {rounds}: {store}, {procs} x {each}"));
                         let words = self.words(store, &work_dir.url(store), size, procs);
                         measured.push((index, runner.bench("round", &words)?));
                     }
@@ -172,22 +166,17 @@ impl Comparison {
 
     fn check(&self) -> Result<()> {
         super::check(&self.sizes, &self.procs)?;
-        let refuse = |message: &str| Err(Error::new(ErrorKind::Invalid, message));
+        check_rounds(self.rounds, self.ops)?;
         let twice = |store: &Store| self.stores.iter().filter(|one| *one == store).count() > 1;
-        match self.workload {
-            _ if self.rounds == 0 || self.ops == Some(0) => {
-                refuse("rounds and operations must be at least 1")
-            }
-            _ if self.stores.len() < 2 || self.stores.iter().any(twice) => {
-                refuse("name at least two different stores: --stores native,posix")
-            }
-            Workload::FieldIo if self.stores.iter().any(Store::is_files) && self.pattern == "B" => {
-                refuse(
-                    "plain files have no index for pattern B: leave out `files`, or choose pattern A",
-                )
-            }
-            _ => Ok(()),
-        }
+        ensure_valid(
+            self.stores.len() >= 2 && !self.stores.iter().any(twice),
+            || "name at least two different stores: --stores native,posix",
+        )?;
+        let needs_index = self.workload == Workload::FieldIo && self.pattern == "B";
+        ensure_valid(
+            !needs_index || !self.stores.iter().any(Store::is_files),
+            || "plain files have no index for pattern B: leave out `files`, or choose pattern A",
+        )
     }
 
     fn ops_of(&self, size: u64) -> u64 {
@@ -196,9 +185,10 @@ impl Comparison {
 
     fn capacity(&self) -> Capacity {
         let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
-        let bytes = self.sizes.iter().map(|&size| procs * self.ops_of(size) * size).max();
-        let entries = self.sizes.iter().map(|&size| procs * self.ops_of(size) * 2).max();
-        let (bytes, entries) = (bytes.unwrap_or(0), entries.unwrap_or(0));
+        let most =
+            |of: &dyn Fn(u64) -> u64| self.sizes.iter().map(|&size| of(size)).max().unwrap_or(0);
+        let bytes = procs * most(&|size| self.ops_of(size) * size);
+        let entries = procs * most(&|size| self.ops_of(size) * 2);
         Capacity { bytes, entries, targets: None, durability: self.durability.into() }
     }
 
@@ -212,20 +202,15 @@ impl Comparison {
         };
         let numbers = [size.to_string(), procs.to_string(), self.ops_of(size).to_string()];
         let [size, procs, ops] = numbers.each_ref().map(String::as_str);
-        let fixed =
-            [workload, "--pool", url, sized, size, "--procs", procs, "--ops", ops, rounds, "1"];
-        let mut words: Vec<_> = fixed.iter().map(|word| (*word).to_owned()).collect();
+        let mut words =
+            vec![workload, "--pool", url, sized, size, "--procs", procs, "--ops", ops, rounds, "1"];
         if field_io {
             let Self { mode, pattern, contention, .. } = self;
-            let options = [("--mode", mode), ("--pattern", pattern), ("--contention", contention)];
-            words.extend(
-                options.into_iter().flat_map(|(name, value)| [name.to_owned(), value.clone()]),
-            );
+            words.extend(["--mode", mode, "--pattern", pattern, "--contention", contention]);
         }
-        let indexed = self.indexed && self.workload == Workload::Array;
-        words.extend(indexed.then(|| "--indexed".to_owned()));
-        words.extend(self.verify.then(|| "--verify".to_owned()));
-        words
+        words.extend((self.indexed && self.workload == Workload::Array).then_some("--indexed"));
+        words.extend(self.verify.then_some("--verify"));
+        words.into_iter().map(str::to_owned).collect()
     }
 
     fn compared(&self, measured: &[(usize, Report)]) -> Compared {
@@ -255,8 +240,7 @@ impl Comparison {
         let mut settings = json!(first.settings);
         settings["stores"] = json!(stores);
         settings["rounds"] = json!(self.rounds);
-        let is_durable = Durability::from(self.durability) == Durability::Commit;
-        settings["durability"] = json!(if is_durable { "commit" } else { "process" });
+        settings["durability"] = json!(self.durability.name());
         json!({
             "schema": SCHEMA, "host": first.host, "settings": settings, "runs": runs, "compared": ratios,
         })
@@ -277,16 +261,16 @@ impl Line {
 
     /// The first run with means in place of its values, and without members of single runs.
     fn merge(&self, store: &str, runs: &[Run]) -> Option<Value> {
-        let bandwidth = Statistics::from_values(&values(runs, |run| Some(bandwidth_of(run))));
+        let bandwidth: Vec<_> = runs.iter().map(bandwidth_of).collect();
+        let bandwidth = Statistics::from_values(&bandwidth);
         let limit = mean(runs, |run| run.limit_mib_s);
-        let sum = |of: fn(&Run) -> f64| runs.iter().map(of).sum::<f64>();
         let first = runs.first()?;
         let mut merged = json!(Run {
             store: store.to_owned(),
             workload: self.like.workload.clone(),
             ops: runs.iter().map(|run| run.ops).sum(),
-            seconds: rounded(sum(|run| run.seconds)),
-            ops_per_s: rounded(sum(|run| run.ops_per_s) / runs.len() as f64),
+            seconds: rounded(runs.iter().map(|run| run.seconds).sum()),
+            ops_per_s: rounded(mean(runs, |run| Some(run.ops_per_s))?),
             bandwidth_mib_s: rounded(bandwidth.mean),
             limit_mib_s: limit.map(rounded),
             ratio: limit.map(|limit| rounded(bandwidth.mean / limit)),
@@ -295,10 +279,8 @@ impl Line {
         });
         merged["global_timing_bandwidth_mib_s"] = json!(rounded(bandwidth.mean));
         merged["repeat"] = json!({"count": runs.len(), "global_timing_bandwidth_mib_s": bandwidth});
-        if let Some(members) = merged.as_object_mut() {
-            members
-                .retain(|name, _| !["repeats", "latency_percentiles_us"].contains(&name.as_str()));
-        }
+        let members = merged.as_object_mut()?;
+        members.retain(|name, _| !["repeats", "latency_percentiles_us"].contains(&name.as_str()));
         Some(merged)
     }
 
@@ -316,17 +298,14 @@ impl Line {
     fn times(&self, store: usize) -> Option<f64> {
         let rounds = self.runs.first()?.iter().zip(&self.runs[store]);
         let ratio = |(first, other)| bandwidth_of(first) / bandwidth_of(other).max(1e-9);
-        let ratios: Vec<_> = rounds.map(ratio).collect();
-        (!ratios.is_empty()).then(|| Statistics::from_values(&ratios).mean)
+        mean_of(rounds.map(ratio))
     }
 
     fn ratios(&self, stores: &[String]) -> Value {
         let by_store = |of: &dyn Fn(usize) -> Option<f64>| -> Value {
-            let named = stores
-                .iter()
-                .enumerate()
-                .map(|(index, store)| (store.clone(), json!(of(index).map(rounded))));
-            Value::Object(named.collect())
+            let value =
+                |(index, store): (usize, &String)| (store.clone(), json!(of(index).map(rounded)));
+            Value::Object(stores.iter().enumerate().map(value).collect())
         };
         let limit = self.limit();
         json!({
@@ -339,12 +318,13 @@ impl Line {
     }
 }
 
-fn values(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
-    runs.iter().filter_map(of).collect()
+fn mean(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+    mean_of(runs.iter().filter_map(of))
 }
 
-fn mean(runs: &[Run], of: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
-    let values = values(runs, of);
+/// The mean; none if there are no values.
+fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<_> = values.collect();
     (!values.is_empty()).then(|| Statistics::from_values(&values).mean)
 }
 
@@ -357,7 +337,7 @@ fn bandwidth_of(run: &Run) -> f64 {
 /// Means of percentiles, and the maximum of all.
 fn latency(runs: &[Run]) -> Latency {
     let mean = |of: fn(&Latency) -> f64| {
-        rounded(Statistics::from_values(&values(runs, |run| Some(of(&run.latency_us)))).mean)
+        rounded(mean(runs, |run| Some(of(&run.latency_us))).unwrap_or(0.0))
     };
     Latency {
         p50: mean(|one| one.p50),
@@ -370,12 +350,11 @@ fn latency(runs: &[Run]) -> Latency {
 impl std::fmt::Display for Compared {
     /// Bandwidths with their shares of the limit, then ratios of the first store to the others.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut headings: Vec<String> =
-            ["phase", ">procs", ">size", ">limit"].map(str::to_owned).to_vec();
-        headings.extend(self.stores.iter().map(|store| format!(">{store}")));
         let first = self.stores.first().map_or("", String::as_str);
-        headings.extend(self.stores.iter().skip(1).map(|store| format!(">{first}/{store}")));
-        let mut table = new_table(&headings.join("|"));
+        let stores = self.stores.iter().map(|store| format!("|>{store}"));
+        let ratios = self.stores.iter().skip(1).map(|store| format!("|>{first}/{store}"));
+        let columns: String = stores.chain(ratios).collect();
+        let mut table = new_table(&format!("phase|>procs|>size|>limit{columns}"));
         self.lines.iter().for_each(|line| table.row(row(line, self.stores.len())));
         writeln!(f, "MiB/s, and the share of the limit; {first}/STORE: ratio of {first} to STORE")?;
         f.write_str(&table.text())
@@ -398,9 +377,8 @@ fn row(line: &Line, stores: usize) -> Vec<String> {
     let share = |mean: f64| limit.map_or(String::new(), |limit| format!(" ({:.2})", mean / limit));
     let mean = |store| line.mean(store).map(|mean| format!("{mean:.0}{}", share(mean)));
     cells.extend((0..stores).map(|store| or_dash(mean(store))));
-    cells.extend(
-        (1..stores).map(|store| or_dash(line.times(store).map(|times| format!("{times:.2}")))),
-    );
+    let times = |store| line.times(store).map(|times| format!("{times:.2}"));
+    cells.extend((1..stores).map(|store| or_dash(times(store))));
     cells
 }
 

@@ -1,17 +1,17 @@
 //! `esker bench engine`: compares a pool accessed through an engine with raw TCP.
-use super::{Benchmark, Measurement, Note, Tallies, check, iperf, parse_size};
-use crate::client_server::{serve, start_clients, take_all};
-use crate::engine::{Addresses, ClientJob, Kind, Shared, Step};
+use super::scratch::OwnPool;
+use super::{Benchmark, Measurement, Note, Tallies, check, check_rounds, iperf, parse_size};
+use crate::engine::{Addresses, ClientJob, Shared, Step};
+use crate::errors::ensure_valid;
 use crate::host::Host;
-use crate::job::WARM_UP;
-use crate::measure::Tally;
-use crate::plan::location;
-use crate::plan::scratch::OwnPool;
+use crate::job::{Kind, Member, WARM_UP};
+use crate::measure::{Measured, Tally};
+use crate::names::Named;
 use crate::processes::{Processes, WorkerKind};
-use crate::report::{Report, Run, RunName, Settings};
+use crate::report::{Report, Run, RunName};
 use clap::Args;
 use esker::Wait;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde_json::json;
 
 const ABOUT: &str = "\
@@ -84,13 +84,19 @@ impl Benchmark for EnginePlan {
             uuid: location.pool()?.info().wait()?.uuid,
             secret: esker_os::random_bytes()?,
         };
-        let (_engine, addresses) = serve(WorkerKind::Engine, &shared)?;
+        let mut engine = Processes::launch(WorkerKind::EngineServer, [&shared])?;
+        let addresses: Addresses = engine.first(())?;
         let mut runs = Vec::new();
         for case in self.cases() {
             let found = self.measure(case, &shared, &addresses, note)?;
             runs.extend(runs_of(case, &found));
         }
-        Ok(Report::new(Host::for_folder(&location.folder)?, self.settings(&location)?, runs).into())
+        let options = json!({
+            "rounds": self.rounds, "ops": self.ops, "in_flight": self.in_flight, "fabric": self.fabric,
+            "class": "SX", "tls": self.tls, "verified": self.verify,
+        });
+        let settings = location.settings(self.seed, options)?;
+        Ok(Report::new(Host::for_folder(&location.folder)?, settings, runs).into())
     }
 }
 
@@ -102,6 +108,8 @@ const IN_FLIGHT_MAX: u32 = 1024;
 
 /// The container that clients work in.
 const CONTAINER: &str = "bench";
+
+type Clients = Processes<Step, Measured>;
 
 /// One combination of settings.
 #[derive(Clone, Copy)]
@@ -126,42 +134,39 @@ struct Found {
 impl EnginePlan {
     fn check(&self) -> Result<()> {
         let in_flight = &self.in_flight;
-        if in_flight.is_empty() || !in_flight.iter().all(|n| (1..=IN_FLIGHT_MAX).contains(n)) {
-            let message = format!("operations in flight must be 1 to {IN_FLIGHT_MAX}");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        if self.rounds == 0 || self.ops == Some(0) {
-            return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
-        }
-        Ok(())
+        let valid = in_flight.iter().all(|n| (1..=IN_FLIGHT_MAX).contains(n));
+        ensure_valid(valid && !in_flight.is_empty(), || {
+            format!("operations in flight must be 1 to {IN_FLIGHT_MAX}")
+        })?;
+        check_rounds(self.rounds, self.ops)
     }
 
-    fn cases(&self) -> impl Iterator<Item = Case> {
-        let kinds = [(Kind::Array, self.chunk_bytes), (Kind::Kv, self.value_bytes)];
-        let each =
-            self.procs.iter().flat_map(|&procs| self.in_flight.iter().map(move |&n| (procs, n)));
-        let each: Vec<_> = each.collect();
-        kinds.into_iter().flat_map(move |(kind, size)| {
+    fn cases(&self) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (kind, size) in [(Kind::Array, self.chunk_bytes), (Kind::Kv, self.value_bytes)] {
             let ops = self.ops.unwrap_or((DEFAULT_BYTES / size).clamp(1, DEFAULT_OPS_MAX));
-            let fabrics = [false, true].into_iter().take(1 + usize::from(self.fabric));
-            let case = move |((procs, in_flight), fabric)| Case {
-                kind,
-                procs,
-                in_flight,
-                size,
-                ops,
-                fabric,
-            };
-            let each = each.clone().into_iter();
-            each.flat_map(move |one| fabrics.clone().map(move |fabric| (one, fabric))).map(case)
-        })
+            for &procs in &self.procs {
+                for &in_flight in &self.in_flight {
+                    let fabrics = [false, true].into_iter().take(1 + usize::from(self.fabric));
+                    cases.extend(fabrics.map(|fabric| Case {
+                        kind,
+                        procs,
+                        in_flight,
+                        size,
+                        ops,
+                        fabric,
+                    }));
+                }
+            }
+        }
+        cases
     }
 
     /// Payload and index entries of the largest case: a round, and the data of the previous round that is being freed.
     fn needs(&self) -> (u64, u64) {
         let ops = |case: &Case| u64::from(case.procs) * case.ops;
-        let bytes = self.cases().map(|case| ops(&case) * case.size).max();
-        let entries = self.cases().map(|case| ops(&case)).max();
+        let bytes = self.cases().iter().map(|case| ops(case) * case.size).max();
+        let entries = self.cases().iter().map(ops).max();
         (bytes.unwrap_or(0), entries.unwrap_or(0) * 2)
     }
 
@@ -171,10 +176,9 @@ impl EnginePlan {
         tls: bool,
         shared: &Shared,
         addresses: &Addresses,
-    ) -> Result<Processes> {
-        let job = |rank| ClientJob {
-            rank,
-            procs: case.procs,
+    ) -> Result<Clients> {
+        let job = |member| ClientJob {
+            member,
             shared: shared.clone(),
             addresses: addresses.clone(),
             tls,
@@ -184,9 +188,8 @@ impl EnginePlan {
             ops: case.ops,
             in_flight: case.in_flight,
             fabric: case.fabric,
-            seed: self.seed,
         };
-        start_clients(WorkerKind::Engine, case.procs, job)
+        Clients::launch(WorkerKind::Engine, Member::all(case.procs, self.seed, &[]).map(job))
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.
@@ -198,18 +201,18 @@ impl EnginePlan {
         note: Note<'_>,
     ) -> Result<Found> {
         let mut found = Found::default();
-        let mut clients = self.clients(case, false, shared, addresses)?;
-        let secured =
-            (self.tls && !case.fabric).then(|| self.clients(case, true, shared, addresses));
-        let mut secured = secured.transpose()?;
+        let start = |tls| self.clients(case, tls, shared, addresses);
+        let mut clients = start(false)?;
+        let mut secured = (self.tls && !case.fabric).then(|| start(true)).transpose()?;
         let name = workload(case);
-        note(&format!("{name}, {} clients: warming up", case.procs));
+        let name = format!("{name}, {} clients", case.procs);
+        note(&format!("{name}: warming up"));
         for clients in [Some(&mut clients), secured.as_mut()].into_iter().flatten() {
-            take_all(clients, Step::Write(WARM_UP))?;
-            take_all(clients, Step::Remove(WARM_UP))?;
+            clients.all(Step::Write(WARM_UP))?;
+            clients.all(Step::Remove(WARM_UP))?;
         }
         for round in 1..=self.rounds {
-            note(&format!("{name}, {} clients: round {round} of {}", case.procs, self.rounds));
+            note(&format!("{name}: round {round} of {}", self.rounds));
             self.round(&mut clients, case, round, &mut found)?;
             if let Some(clients) = &mut secured {
                 self.round_with_tls(clients, round, &mut found)?;
@@ -220,54 +223,38 @@ impl EnginePlan {
 
     fn round(
         &self,
-        clients: &mut Processes,
+        clients: &mut Clients,
         case: Case,
         round: u32,
         found: &mut Found,
     ) -> Result<()> {
         let (write_limit, read_limit) = limits(case.kind);
-        found.plain.write_limit.add_round(&take_all(clients, write_limit)?);
-        found.plain.write.add_round(&take_all(clients, Step::Write(round))?);
+        found.plain.write_limit.add_round(&clients.all(write_limit)?);
+        found.plain.write.add_round(&clients.all(Step::Write(round))?);
         if case.kind == Kind::Array
             && self.iperf_seconds > 0
             && let Some(measured) = iperf::measure(self.iperf_seconds, case.size)?
         {
-            let iperf = found.iperf.get_or_insert_default();
-            iperf.ops += measured.ops;
-            iperf.bytes += measured.bytes;
-            iperf.seconds += measured.seconds;
+            found.iperf.get_or_insert_default().add(&measured);
         }
-        found.plain.read_limit.add_round(&take_all(clients, read_limit)?);
-        found.plain.read.add_round(&take_all(clients, Step::Read(round))?);
+        found.plain.read_limit.add_round(&clients.all(read_limit)?);
+        found.plain.read.add_round(&clients.all(Step::Read(round))?);
         self.finish_round(clients, round)
     }
 
-    fn round_with_tls(&self, clients: &mut Processes, round: u32, found: &mut Found) -> Result<()> {
+    fn round_with_tls(&self, clients: &mut Clients, round: u32, found: &mut Found) -> Result<()> {
         let (write, read) = found.tls.get_or_insert_default();
-        write.add_round(&take_all(clients, Step::Write(round))?);
-        read.add_round(&take_all(clients, Step::Read(round))?);
+        write.add_round(&clients.all(Step::Write(round))?);
+        read.add_round(&clients.all(Step::Read(round))?);
         self.finish_round(clients, round)
     }
 
     /// Compares what was written, if it is to be verified, and removes it.
-    fn finish_round(&self, clients: &mut Processes, round: u32) -> Result<()> {
+    fn finish_round(&self, clients: &mut Clients, round: u32) -> Result<()> {
         if self.verify {
-            take_all(clients, Step::Verify(round))?;
+            clients.all(Step::Verify(round))?;
         }
-        take_all(clients, Step::Remove(round)).map(drop)
-    }
-
-    fn settings(&self, location: &location::Location) -> Result<Settings> {
-        let options = json!({
-            "rounds": self.rounds,
-            "ops": self.ops,
-            "in_flight": self.in_flight,
-            "fabric": self.fabric,
-            "class": "SX",
-            "tls": self.tls,
-            "verified": self.verify,
-        });
-        location.settings(self.seed, options)
+        clients.all(Step::Remove(round)).map(drop)
     }
 }
 
@@ -286,13 +273,8 @@ fn workload(case: Case) -> String {
 
 fn runs_of(case: Case, found: &Found) -> Vec<Run> {
     let workload = workload(case);
-    let name = RunName {
-        store: "esker",
-        workload: &workload,
-        phase: "",
-        procs: case.procs,
-        size_bytes: case.size,
-    };
+    let (procs, size_bytes) = (case.procs, case.size);
+    let name = RunName { store: "esker", workload: &workload, phase: "", procs, size_bytes };
     let (write_limit, read_limit) = limits(case.kind);
     let iperf = RunName { store: "medium", phase: "iperf3", ..name };
     let iperf = found.iperf.as_ref().map(|tally| Run::new(&iperf, tally, None));

@@ -3,15 +3,15 @@ use super::location::Location;
 use super::scratch::targets_or_most;
 use super::store::BenchPool;
 use super::{Benchmark, Measurement, Note, parse_size};
-use crate::growth::GrowthStep;
-use crate::growth::worker::{ENTRIES_MAX, GrowthJob};
+use crate::errors::ensure_valid;
+use crate::growth::{ENTRIES_MAX, GrowthJob, GrowthStep};
 use crate::host::Host;
-use crate::job::{Index, Job, StoreJob, Workload};
+use crate::job::{Index, Job, Kind, Member, StoreJob, Workload};
 use crate::measure::{Measured, Tally};
-use crate::processes::{Launcher, Processes, WorkerKind};
-use crate::report::{Report, Run, RunName, Settings};
+use crate::processes::{Processes, WorkerKind};
+use crate::report::{Report, Run, RunName};
 use clap::Args;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde_json::json;
 
 const METHOD: &str = "\
@@ -39,12 +39,8 @@ pub struct GrowthPlan {
     #[arg(long = "kind", value_name = "KIND", default_value = "kv,array", value_delimiter = ',')]
     pub kinds: Vec<Kind>,
     /// Numbers of entries at which to measure, separated by commas
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "10000,30000,100000,300000,1000000",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(default_value = "10000,30000,100000,300000,1000000")]
     pub entries: Vec<u64>,
     /// Size of a value
     #[arg(long = "value", value_name = "SIZE", default_value = "64")]
@@ -74,17 +70,10 @@ impl Benchmark for GrowthPlan {
                 Ok(())
             })?;
         }
-        Ok(Report::new(host, self.settings(&location)?, runs).into())
+        let settings =
+            location.settings(self.seed, json!({"ops": self.ops, "class": self.class}))?;
+        Ok(Report::new(host, settings, runs).into())
     }
-}
-
-/// The kind of entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
-    /// Keys of one Key-Value.
-    Kv,
-    /// Arrays, each an object of its own.
-    Array,
 }
 
 /// How often the store is opened at each size, each time by a new process.
@@ -92,29 +81,23 @@ const OPENINGS: u32 = 5;
 /// Index entries of an Array, at most.
 const ENTRIES_PER_ARRAY: u64 = 4;
 
-impl Kind {
-    fn workload(self) -> Workload {
-        match self {
-            Self::Kv => Workload::Kv,
-            Self::Array => Workload::Array(Index::None),
-        }
+fn workload(kind: Kind) -> Workload {
+    match kind {
+        Kind::Kv => Workload::Kv,
+        Kind::Array => Workload::Array(Index::None),
     }
 }
 
 impl GrowthPlan {
     fn check(&self) -> Result<()> {
-        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
         esker_cli::class_of(&self.class)?;
-        if self.value_bytes == 0 || self.ops == 0 || self.kinds.is_empty() {
-            return refuse("sizes of values and operations must be at least 1".to_owned());
-        }
-        if self.entries.is_empty() || !self.entries.is_sorted_by(|one, next| one < next) {
-            return refuse("numbers of entries must increase".to_owned());
-        }
-        if !self.entries.iter().all(|entries| (1..=ENTRIES_MAX).contains(entries)) {
-            return refuse(format!("a number of entries must be 1 to {ENTRIES_MAX}"));
-        }
-        Ok(())
+        let is_empty = self.value_bytes == 0 || self.ops == 0 || self.kinds.is_empty();
+        ensure_valid(!is_empty, || "sizes of values and operations must be at least 1")?;
+        let increase = self.entries.is_sorted_by(|one, next| one < next);
+        ensure_valid(increase && !self.entries.is_empty(), || "numbers of entries must increase")?;
+        ensure_valid(self.entries.iter().all(|entries| (1..=ENTRIES_MAX).contains(entries)), || {
+            format!("a number of entries must be 1 to {ENTRIES_MAX}")
+        })
     }
 
     /// Payload, and index entries of one target: entries are spread over all targets, so none needs space for all of
@@ -135,16 +118,16 @@ impl GrowthPlan {
         runs: &mut Vec<Run>,
     ) -> Result<()> {
         let job = self.job(location, kind, container);
-        let mut process = Process::start(&job)?;
+        let mut process = start(&job)?;
         let mut stored = 0;
         for &entries in &self.entries {
             note(&format!("growing to {entries} entries"));
             let from = entries - self.ops.min((entries - stored).div_ceil(2));
-            process.take(GrowthStep::Append { from: stored, to: from })?;
-            process.take(GrowthStep::Put { from: stored, to: from })?;
+            process.all(GrowthStep::Append(stored..from))?;
+            process.all(GrowthStep::Put(stored..from))?;
             note(&format!("measuring {entries} entries"));
             let found = self.measure(&mut process, &job, from, entries)?;
-            runs.extend(found.runs(&self.name(location, kind), entries));
+            runs.extend(self.runs(location, kind, entries, &found));
             stored = entries;
         }
         Ok(())
@@ -157,30 +140,39 @@ impl GrowthPlan {
         job: &GrowthJob,
         from: u64,
         entries: u64,
-    ) -> Result<Found> {
-        let ops = self.ops;
-        let append = process.take(GrowthStep::Append { from, to: entries })?;
-        let put = process.take(GrowthStep::Put { from, to: entries })?;
-        let pread = process.take(GrowthStep::Pread { entries, ops })?;
-        let get = process.take(GrowthStep::Get { entries, ops })?;
+    ) -> Result<[Tally; 5]> {
+        let append = process.all(GrowthStep::Append(from..entries))?;
+        let put = process.all(GrowthStep::Put(from..entries))?;
+        let pread = process.all(GrowthStep::Pread(entries, self.ops))?;
+        let get = process.all(GrowthStep::Get(entries, self.ops))?;
         let mut open = Tally::default();
         for _ in 0..OPENINGS {
-            let mut fresh = Process::start(job)?;
-            open.add_round(&[fresh.take(GrowthStep::Open { entries })?]);
+            open.add_round(&start(job)?.all(GrowthStep::Open(entries))?);
         }
-        let [append, put, pread, get] = [append, put, pread, get].map(tally);
-        Ok(Found { append, put, pread, get, open })
+        let [append, put, pread, get] = [append, put, pread, get].map(|one| Tally::of_round(&one));
+        Ok([append, put, pread, get, open])
     }
 
-    fn name<'a>(&self, location: &'a Location, kind: Kind) -> RunName<'a> {
-        let workload = kind.workload().name();
-        RunName {
-            store: location.store(),
-            workload,
-            phase: "",
-            procs: 1,
-            size_bytes: self.value_bytes,
-        }
+    fn runs(
+        &self,
+        location: &Location,
+        kind: Kind,
+        entries: u64,
+        [append, put, pread, get, open]: &[Tally; 5],
+    ) -> [Run; 5] {
+        let run = |store, phase, tally, limit| {
+            let (workload, size_bytes) = (workload(kind).name(), self.value_bytes);
+            let name = RunName { store, workload, phase, procs: 1, size_bytes };
+            Run { entries: Some(entries), ..Run::new(&name, tally, limit) }
+        };
+        let store = location.store();
+        [
+            run("medium", "pwrite", append, None),
+            run(store, "put", put, Some(append)),
+            run("medium", "pread", pread, None),
+            run(store, "get", get, Some(pread)),
+            run(store, "open", open, None),
+        ]
     }
 
     fn job(&self, location: &Location, kind: Kind, container: &str) -> GrowthJob {
@@ -188,73 +180,23 @@ impl GrowthPlan {
             pool: location.url.clone(),
             container: container.to_owned(),
             class: self.class.clone(),
-            workload: kind.workload(),
+            workload: workload(kind),
         };
         let job = Job {
-            procs: 1,
+            member: Member { procs: 1, seed: self.seed, ..Member::default() },
             size_bytes: self.value_bytes,
             ops: self.ops,
-            seed: self.seed,
             folder: location.folder.clone(),
             store: Some(store),
             ..Job::default()
         };
         GrowthJob { job, durable: location.durable }
     }
-
-    fn settings(&self, location: &Location) -> Result<Settings> {
-        let options = json!({
-            "ops": self.ops,
-            "class": self.class,
-        });
-        location.settings(self.seed, options)
-    }
 }
 
 /// The only process on the store.
-struct Process(Processes);
+type Process = Processes<GrowthStep, Measured>;
 
-impl Process {
-    fn start(job: &GrowthJob) -> Result<Self> {
-        let launcher = Launcher::for_kind(WorkerKind::Growth)?;
-        Processes::start(&launcher, std::slice::from_ref(job)).map(Self)
-    }
-
-    fn take(&mut self, step: GrowthStep) -> Result<Measured> {
-        let mut done: Vec<Measured> = self.0.ask(&[step])?;
-        Ok(done.pop().unwrap_or_default())
-    }
-}
-
-fn tally(measured: Measured) -> Tally {
-    let mut tally = Tally::default();
-    tally.add_round(&[measured]);
-    tally
-}
-
-/// Measurements at one number of entries.
-struct Found {
-    append: Tally,
-    put: Tally,
-    pread: Tally,
-    get: Tally,
-    open: Tally,
-}
-
-impl Found {
-    fn runs(&self, name: &RunName<'_>, entries: u64) -> [Run; 5] {
-        let medium = |phase, tally| (RunName { store: "medium", phase, ..*name }, tally, None);
-        let store = |phase, tally, limit| (RunName { phase, ..*name }, tally, limit);
-        let runs = [
-            medium("pwrite", &self.append),
-            store("put", &self.put, Some(&self.append)),
-            medium("pread", &self.pread),
-            store("get", &self.get, Some(&self.pread)),
-            store("open", &self.open, None),
-        ];
-        runs.map(|(name, tally, limit)| {
-            let entries = Some(entries);
-            Run { entries, ..Run::new(&name, tally, limit) }
-        })
-    }
+fn start(job: &GrowthJob) -> Result<Process> {
+    Process::launch(WorkerKind::Growth, [job])
 }

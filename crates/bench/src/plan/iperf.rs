@@ -1,4 +1,5 @@
 //! iperf3 on loopback, if it is installed: a widely known measure of TCP.
+use crate::errors::Doing;
 use crate::measure::Tally;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -13,26 +14,20 @@ pub(super) fn measure(seconds: u32, block_bytes: u64) -> Result<Option<Tally>> {
     let mut server = match serve(&port) {
         Ok(server) => server,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(iperf_error(&error)),
+        Err(error) => return Err(Error::io("running iperf3", &error)),
     };
     let (length, seconds) = (block_bytes.min(1 << 20).to_string(), seconds.to_string());
     let options = ["-c", "127.0.0.1", "-p", &port, "-t", &seconds, "-l", &length, "-J"];
     let report = Command::new("iperf3").args(options).stderr(Stdio::null()).output();
     let _ = server.kill();
     let _ = server.wait();
-    let report = report.map_err(|error| iperf_error(&error))?;
-    tally(&report.stdout, block_bytes).map(Some)
-}
-
-fn iperf_error(error: &std::io::Error) -> Error {
-    Error::io("running iperf3", error)
+    tally(&report.doing(|| "running iperf3")?.stdout, block_bytes).map(Some)
 }
 
 /// A port that was free a moment ago.
 fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0");
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.map(|address| address.port()).map_err(|error| iperf_error(&error))
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    address.map(|address| address.port()).doing(|| "choosing a port for iperf3")
 }
 
 /// Starts a server and waits until it listens.

@@ -1,9 +1,9 @@
 //! `esker bench limit`: the limit of the medium.
 use super::{
-    Benchmark, Measurement, Note, add, check, memory_or_temporary, parse_size, start_processes,
+    Benchmark, Measurement, Note, check, memory_or_temporary, parse_size, start_processes,
 };
 use crate::host::Host;
-use crate::job::{Job, LoadStep};
+use crate::job::{Job, LoadStep, Member};
 use crate::measure::Tally;
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
@@ -49,7 +49,8 @@ impl Benchmark for LimitPlan {
                 self.measure(procs, size, host.medium == "block", note, &mut runs)?;
             }
         }
-        Ok(Report::new(host, self.settings(), runs).into())
+        let options = json!({"total_bytes": self.total_bytes, "seconds": self.seconds});
+        Ok(Report::new(host, Settings::new(0, options), runs).into())
     }
 }
 
@@ -60,23 +61,17 @@ impl LimitPlan {
     fn measure(
         &self,
         procs: u32,
-        size: u64,
+        size_bytes: u64,
         synced: bool,
         note: Note<'_>,
         runs: &mut Vec<Run>,
     ) -> Result<()> {
-        let mut processes = start_processes(&self.job(procs, size))?;
+        let mut processes = start_processes(&self.job(procs, size_bytes))?;
         for step in PHASES.into_iter().chain(synced.then_some(LoadStep::PwriteSync)) {
             note(step.name());
-            let mut tally = Tally::default();
-            add(&mut tally, &mut processes, step)?;
-            let name = RunName {
-                store: "medium",
-                workload: "limit",
-                phase: step.name(),
-                procs,
-                size_bytes: size,
-            };
+            let tally = Tally::of_round(&processes.all(step)?);
+            let (store, workload, phase) = ("medium", "limit", step.name());
+            let name = RunName { store, workload, phase, procs, size_bytes };
             runs.push(Run::new(&name, &tally, None));
         }
         Ok(())
@@ -84,17 +79,12 @@ impl LimitPlan {
 
     fn job(&self, procs: u32, size: u64) -> Job {
         Job {
-            procs,
+            member: Member { procs, ..Member::default() },
             size_bytes: size,
             ops: (self.total_bytes / u64::from(procs) / size).max(1),
             folder: self.folder.clone(),
             seconds: Some(self.seconds),
             ..Job::default()
         }
-    }
-
-    fn settings(&self) -> Settings {
-        let options = json!({"total_bytes": self.total_bytes, "seconds": self.seconds});
-        Settings::new(0, options)
     }
 }

@@ -30,17 +30,12 @@ enum Kind {
 impl Location {
     /// A pool of the user, or `files:/path`.
     pub(super) fn named(name: &str) -> Result<Self> {
-        let Some(url) = FilesUrl::parse(name) else {
+        let Some(files) = FilesUrl::parse(name) else {
             return Self::open(name, None, None);
         };
-        files::check(&url)?;
-        Ok(Self {
-            url: name.to_owned(),
-            folder: url.folder.clone(),
-            durable: url.fsync,
-            kind: Kind::Files(url),
-            _scratch: None,
-        })
+        files::check(&files)?;
+        let (url, folder, durable) = (name.to_owned(), files.folder.clone(), files.fsync);
+        Ok(Self { url, folder, durable, kind: Kind::Files(files), _scratch: None })
     }
 
     /// A pool with a folder on its medium; without one, the folder that its URL names.
@@ -76,16 +71,13 @@ impl Location {
     }
 
     /// The pool.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] if there are plain files.
     pub(super) fn pool(&self) -> Result<&Pool> {
         match &self.kind {
             Kind::Pool(pool) => Ok(pool),
-            Kind::Files(_) => Err(Error::new(
-                ErrorKind::Invalid,
-                format!("{} is not a pool: plain files are measured beside the pool", self.url),
-            )),
+            Kind::Files(_) => {
+                let text = "is not a pool: plain files are measured beside the pool";
+                Err(Error::new(ErrorKind::Invalid, format!("{} {text}", self.url)))
+            }
         }
     }
 
@@ -107,24 +99,20 @@ impl Location {
             ("huge_pages", json!(huge_pages(&self.url)?)),
             ("write_buffer", json!(write_buffer(&self.url)?)),
         ];
-        let properties = properties.map(|(name, value)| (name.to_owned(), value));
-        settings.options.extend(properties);
+        settings.options.extend(properties.map(|(name, value)| (name.to_owned(), value)));
         Ok(settings)
     }
 
     pub(super) fn create_container(&self, label: &str) -> Result<()> {
         match &self.kind {
-            Kind::Pool(pool) => {
-                let new = NewContainer::named(label);
-                pool.create_container(&new).wait().map(|_| ())
-            }
+            Kind::Pool(pool) => pool.create_container(&NewContainer::named(label)).wait().map(drop),
             Kind::Files(url) => files::create_container(url, label),
         }
     }
 
     pub(super) fn destroy_container(&self, label: &str) -> Result<()> {
         match &self.kind {
-            Kind::Pool(pool) => pool.destroy_container(label, true).wait().map(|_| ()),
+            Kind::Pool(pool) => pool.destroy_container(label, true).wait().map(drop),
             Kind::Files(url) => files::destroy_container(url, label),
         }
     }
@@ -135,17 +123,21 @@ pub(super) fn container_label() -> String {
     format!("esker-bench-{}", std::process::id())
 }
 
+/// Opens a pool of this machine; none if it is another one.
+fn local_pool(url: &str) -> Result<Option<esker_store::Pool>> {
+    url.strip_prefix("esker:").map(|path| esker_store::Pool::open(Path::new(path))).transpose()
+}
+
 /// Share of a pool's data that is in huge pages; none if the pool is not local.
-pub(super) fn huge_pages(url: &str) -> Result<Option<f64>> {
-    let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
-    let pages = esker_store::Pool::open(Path::new(path))?.opened()?.huge_pages()?;
+fn huge_pages(url: &str) -> Result<Option<f64>> {
+    let Some(pool) = local_pool(url)? else { return Ok(None) };
+    let pages = pool.opened()?.huge_pages()?;
     Ok((pages.total > 0).then(|| pages.bytes as f64 / pages.total as f64))
 }
 
 /// True if a pool has a write buffer; none if the pool is not local.
 pub(super) fn write_buffer(url: &str) -> Result<Option<bool>> {
-    let Some(path) = url.strip_prefix("esker:") else { return Ok(None) };
-    let pool = esker_store::Pool::open(Path::new(path))?;
+    let Some(pool) = local_pool(url)? else { return Ok(None) };
     Ok(Some(pool.opened()?.superblock.has_write_buffer()))
 }
 

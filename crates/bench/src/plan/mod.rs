@@ -5,6 +5,7 @@ pub mod fields;
 pub mod growth;
 mod iperf;
 pub mod limit;
+mod lines;
 mod location;
 pub mod parallel;
 pub mod posix;
@@ -33,16 +34,13 @@ pub use tensors::TensorsPlan;
 pub use tx::TxPlan;
 pub use zarr::ZarrPlan;
 
-use crate::clock::monotonic_ns;
-use crate::job::{Job, LoadStep};
-use crate::measure::Tally;
-use crate::processes::{Launcher, Processes, WorkerKind};
+use crate::errors::ensure_valid;
+use crate::job::{Job, LoadStep, Member};
+use crate::measure::{Measured, Tally};
+use crate::processes::{Processes, WorkerKind};
 use crate::report::{Report, Run, RunName};
-use crate::worker::Order;
 use esker_cli::units::Bytes;
-use esker_types::{Error, ErrorKind, Result};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use esker_types::Result;
 use serde_json::{Value, json};
 
 /// A benchmark whose options are its plan.
@@ -80,53 +78,35 @@ pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
 /// Receives progress messages.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
 
-/// Time between sending a start time and the start. Each of `procs` processes must read the message from its pipe
-/// before.
-fn notice_ns(procs: u64) -> u64 {
-    2_000_000 + 50_000 * procs
-}
-
-/// Makes each process prepare its step, then makes all take their steps at the same time.
-fn together<S: Copy + Serialize, D: DeserializeOwned>(
-    processes: &mut Processes,
-    steps: &[S],
-) -> Result<Vec<D>> {
-    let prepare: Vec<_> = steps.iter().map(|&step| Order::Prepare(step)).collect();
-    processes.ask::<D>(&prepare)?;
-    let start_ns = monotonic_ns() + notice_ns(steps.len() as u64);
-    let begin: Vec<_> = steps.iter().map(|&step| Order::Begin { step, start_ns }).collect();
-    processes.ask(&begin)
-}
-
 /// Maximum number of processes of one benchmark.
 pub const PROCS_MAX: u32 = 1024;
 
 /// Checks sizes and numbers of processes.
 fn check(sizes: &[u64], procs: &[u32]) -> Result<()> {
-    let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
-    if sizes.is_empty() || sizes.contains(&0) {
-        return refuse("a size must be at least one byte".to_owned());
-    }
-    if procs.is_empty() || !procs.iter().all(|procs| (1..=PROCS_MAX).contains(procs)) {
-        return refuse(format!("the number of processes must be 1 to {PROCS_MAX}"));
-    }
-    Ok(())
+    ensure_valid(!sizes.is_empty() && !sizes.contains(&0), || "a size must be at least one byte")?;
+    let is_valid = !procs.is_empty() && procs.iter().all(|procs| (1..=PROCS_MAX).contains(procs));
+    ensure_valid(is_valid, || format!("the number of processes must be 1 to {PROCS_MAX}"))
+}
+
+/// Checks the options `--rounds` and `--ops`.
+fn check_rounds(rounds: u32, ops: Option<u64>) -> Result<()> {
+    ensure_valid(rounds > 0 && ops != Some(0), || "rounds and operations must be at least 1")
 }
 
 /// Checks the number of repetitions, an option with this name.
 fn check_repetitions(name: &str, number: u32, most: u32) -> Result<()> {
-    match (1..=most).contains(&number) {
-        true => Ok(()),
-        false => {
-            Err(Error::new(ErrorKind::Invalid, format!("the number of {name} must be 1 to {most}")))
-        }
-    }
+    ensure_valid((1..=most).contains(&number), || {
+        format!("the number of {name} must be 1 to {most}")
+    })
 }
 
+/// Processes that store and read blocks, and measure the limit of the medium.
+type LoadProcesses = Processes<LoadStep, Measured>;
+
 /// Starts one process for each rank of a job.
-fn start_processes(job: &Job) -> Result<Processes> {
-    let launcher = Launcher::for_kind(WorkerKind::Load)?;
-    Processes::start_ranks(&launcher, job.procs, |rank| Job { rank, ..job.clone() })
+fn start_processes(job: &Job) -> Result<LoadProcesses> {
+    let members = Member::all(job.member.procs, job.member.seed, &[]);
+    LoadProcesses::launch(WorkerKind::Load, members.map(|member| Job { member, ..job.clone() }))
 }
 
 /// Writing and reading, each with its limit.
@@ -153,15 +133,10 @@ impl Tallies {
     }
 }
 
-/// Takes a step and adds its measurements.
-fn add(tally: &mut Tally, processes: &mut Processes, step: LoadStep) -> Result<()> {
-    tally.add_round(&processes.step(step)?);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use esker_types::ErrorKind;
 
     #[test]
     fn invalid_options_are_refused() {

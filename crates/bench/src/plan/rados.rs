@@ -136,6 +136,10 @@ impl RadosPlan {
     }
 }
 
+fn slot(number: u64) -> Slot {
+    Slot { rank: 0, round: 0, op: number }
+}
+
 fn removal() -> Result<esker_rados::librados::WriteOp> {
     let mut op = esker_rados::librados::WriteOp::new()?;
     op.remove();
@@ -180,7 +184,7 @@ impl Fields {
 
 impl Work<'_> {
     /// The first round is the warm-up. The variants alternate within each round.
-    fn rounds(mut self, note: Note<'_>) -> Result<[Variant; 3]> {
+    fn rounds(self, note: Note<'_>) -> Result<[Variant; 3]> {
         let mut variants: [Variant; 3] = Default::default();
         for round in 0..=self.plan.rounds {
             note(&format!("round {round} of {}", self.plan.rounds));
@@ -200,51 +204,50 @@ impl Work<'_> {
         Ok(variants)
     }
 
-    fn data(&mut self, number: u64) -> Vec<u8> {
-        self.payload.block(Slot { rank: 0, round: 0, op: number }).to_vec()
+    fn data(&self, number: u64) -> &[u8] {
+        self.payload.block(slot(number))
     }
 
     fn all(&self, op: impl FnMut(u64) -> Result<()>) -> Result<Measured> {
-        measure(Until::Ops(self.plan.ops), self.plan.size, op)
+        measure(Until::ops(self.plan.ops), self.plan.size, op)
     }
 
-    fn write_by_hand(&mut self, first: u64) -> Result<Measured> {
+    fn write_by_hand(&self, first: u64) -> Result<Measured> {
         let data = self.data(first);
         self.all(|index| {
-            self.by_hand.write_full(&format!("f{}", first + index), &data)?;
+            self.by_hand.write_full(&format!("f{}", first + index), data)?;
             self.by_hand.set(INDEX, &(first + index).to_be_bytes(), &[7; ENTRY_BYTES])
         })
     }
 
-    fn read_by_hand(&mut self, first: u64) -> Result<Measured> {
+    fn read_by_hand(&self, first: u64) -> Result<Measured> {
         let mut buffer = Buffer::new(self.plan.size)?;
-        let measured = self.all(|index| {
+        let read = self.all(|index| {
             self.by_hand.get(INDEX, &(first + index).to_be_bytes())?;
             self.by_hand.read(&format!("f{}", first + index), &mut buffer).map(drop)
         })?;
-        self.compare(first, &buffer)?;
-        Ok(measured)
-    }
-
-    fn write_each(&mut self, first: u64) -> Result<Measured> {
-        let data = self.data(first);
-        self.all(|index| self.fields.write(first + index, &data).wait())
-    }
-
-    fn read_each(&mut self, first: u64) -> Result<Measured> {
-        let mut buffer = Buffer::new(self.plan.size)?;
-        let read = self.all(|index| self.fields.read(first + index, &mut buffer).wait())?;
-        self.compare(first, &buffer)?;
+        self.payload.check(slot(first), &buffer)?;
         Ok(read)
     }
 
-    fn write_many(&mut self, first: u64) -> Result<Measured> {
+    fn write_each(&self, first: u64) -> Result<Measured> {
         let data = self.data(first);
-        let (fields, data) = (&self.fields, data.as_slice());
+        self.all(|index| self.fields.write(first + index, data).wait())
+    }
+
+    fn read_each(&self, first: u64) -> Result<Measured> {
+        let mut buffer = Buffer::new(self.plan.size)?;
+        let read = self.all(|index| self.fields.read(first + index, &mut buffer).wait())?;
+        self.payload.check(slot(first), &buffer)?;
+        Ok(read)
+    }
+
+    fn write_many(&self, first: u64) -> Result<Measured> {
+        let (fields, data) = (&self.fields, self.data(first));
         self.in_flight(|number| task(async move { fields.write(first + number, data).await }))
     }
 
-    fn read_many(&mut self, first: u64) -> Result<Measured> {
+    fn read_many(&self, first: u64) -> Result<Measured> {
         let (fields, size) = (&self.fields, self.plan.size as usize);
         let (sender, receiver) = std::sync::mpsc::channel();
         let read = self.in_flight(|number| {
@@ -256,7 +259,7 @@ impl Work<'_> {
                 Ok(())
             })
         })?;
-        self.compare(first, &receiver.try_recv().unwrap_or_default())?;
+        self.payload.check(slot(first), &receiver.try_recv().unwrap_or_default())?;
         Ok(read)
     }
 
@@ -271,16 +274,6 @@ impl Work<'_> {
         meter.tick(self.plan.ops, self.plan.ops * self.plan.size)?;
         done.into_iter().collect::<Result<()>>()?;
         Ok(meter.finish())
-    }
-
-    fn compare(&mut self, number: u64, read: &[u8]) -> Result<()> {
-        match self.data(number) == read {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Corrupt,
-                format!("the data read for field {number} is not the data written"),
-            )),
-        }
     }
 
     fn punch(&self, first: u64) -> Result<()> {

@@ -1,13 +1,13 @@
 //! `esker bench s3`: compares S3 puts and gets with the rate of the HTTP library alone, which serves from memory.
+use super::location::Location;
+use super::scratch::{OwnPool, Scratch};
 use super::{Benchmark, Measurement, Note, check, parse_size};
-use crate::client_server::{serve, start_clients, take, take_all};
+use crate::errors::{Doing, ensure_valid};
 use crate::host::Host;
-use crate::job::WARM_UP;
-use crate::measure::Tally;
-use crate::plan::location;
-use crate::plan::scratch::{OwnPool, Scratch};
+use crate::job::{Member, WARM_UP};
+use crate::measure::{Measured, Tally};
 use crate::processes::{Processes, WorkerKind};
-use crate::report::{Report, Run, RunName, Settings};
+use crate::report::{Report, Run, RunName};
 use crate::s3::{Addresses, Checksum, ClientJob, Key, ServeJob, Step, Store};
 use clap::Args;
 use esker_types::{Error, ErrorKind, Result};
@@ -73,28 +73,32 @@ pub struct S3Plan {
 impl Benchmark for S3Plan {
     fn run(&self, note: Note<'_>) -> Result<Measurement> {
         check(&[self.size_bytes], &self.clients)?;
-        if self.rounds == 0 || self.ops == Some(0) || self.etags.is_empty() {
-            let why = "rounds, objects and kinds of ETags must be at least 1";
-            return Err(Error::new(ErrorKind::Invalid, why));
-        }
+        let is_empty = self.rounds == 0 || self.ops == Some(0) || self.etags.is_empty();
+        ensure_valid(!is_empty, || "rounds, objects and kinds of ETags must be at least 1")?;
         let peer = self.peer.as_deref().map(|url| parse_peer(url, &self.bucket)).transpose()?;
         let scratch = self.own.make(self.needs(), note)?;
         let key = draw_key(&scratch)?;
-        let location =
-            location::Location::open(&scratch.url(), Some(self.own.folder.clone()), None)?;
-        let (_servers, addresses) = self.serve(&location, &scratch)?;
+        let location = Location::open(&scratch.url(), Some(self.own.folder.clone()), None)?;
+        let job = ServeJob {
+            pool: location.url.clone(),
+            keys: scratch.path().join(KEYS),
+            etags: self.etags.clone(),
+            size_bytes: self.size_bytes,
+        };
+        let mut servers = Processes::launch(WorkerKind::S3Server, [job])?;
+        let addresses: Addresses = servers.first(())?;
         let mut runs = Vec::new();
         for &procs in &self.clients {
             let mut subjects = self.subjects(&addresses, &key, peer.as_ref());
             self.measure(procs, &mut subjects, note)?;
             runs.extend(self.runs_of(procs, &subjects));
         }
-        Ok(Report::new(
-            Host::for_folder(&location.folder)?,
-            self.settings(&location, peer.as_ref())?,
-            runs,
-        )
-        .into())
+        let options = json!({
+            "rounds": self.rounds, "ops": self.ops(), "etags": self.etags,
+            "peer": peer.map(|peer| peer.address), "verified": self.verify,
+        });
+        let settings = location.settings(self.seed, options)?;
+        Ok(Report::new(Host::for_folder(&location.folder)?, settings, runs).into())
     }
 }
 
@@ -105,6 +109,8 @@ const DEFAULT_OPS_MAX: u64 = 2000;
 /// Names in reports of the limit, and of another server.
 const MEMORY: &str = "memory";
 const PEER: &str = "peer";
+
+type Clients = Processes<Step, Measured>;
 
 /// A measured server, with its measurements.
 struct Subject {
@@ -136,20 +142,6 @@ impl S3Plan {
         (ops.saturating_mul(self.size_bytes).saturating_mul(2), ops.saturating_mul(16))
     }
 
-    fn serve(
-        &self,
-        location: &location::Location,
-        scratch: &Scratch,
-    ) -> Result<(Processes, Addresses)> {
-        let job = ServeJob {
-            pool: location.url.clone(),
-            keys: scratch.path().join(KEYS),
-            etags: self.etags.clone(),
-            size_bytes: self.size_bytes,
-        };
-        serve(WorkerKind::S3, job)
-    }
-
     /// Memory, which is the limit, first.
     fn subjects(&self, addresses: &Addresses, key: &Key, peer: Option<&Store>) -> Vec<Subject> {
         let at = |address: &str, name: &str, key: Option<&Key>| Store {
@@ -172,10 +164,10 @@ impl S3Plan {
         note(&format!("{procs} clients: warming up"));
         for (number, subject) in subjects.iter().enumerate() {
             if subject.has_bucket {
-                one(&mut clients, Step::MakeBucket(number))?;
+                clients.first(Step::MakeBucket(number))?;
             }
-            take_all(&mut clients, Step::Put(number, WARM_UP, Checksum::None))?;
-            take_all(&mut clients, Step::Get(number, WARM_UP))?;
+            clients.all(Step::Put(number, WARM_UP, Checksum::None))?;
+            clients.all(Step::Get(number))?;
         }
         for round in 1..=self.rounds {
             note(&format!("{procs} clients: round {round} of {}", self.rounds));
@@ -184,39 +176,33 @@ impl S3Plan {
             }
         }
         for (number, _) in subjects.iter().enumerate().filter(|(_, subject)| subject.has_bucket) {
-            take_all(&mut clients, Step::Remove(number))?;
-            one(&mut clients, Step::RemoveBucket(number))?;
+            clients.all(Step::Remove(number))?;
+            clients.first(Step::RemoveBucket(number))?;
         }
         Ok(())
     }
 
     fn round(
         &self,
-        clients: &mut Processes,
+        clients: &mut Clients,
         round: u32,
         (number, subject): (usize, &mut Subject),
     ) -> Result<()> {
         for (checksum, tally) in &mut subject.puts {
-            tally.add_round(&take_all(clients, Step::Put(number, round, *checksum))?);
+            tally.add_round(&clients.all(Step::Put(number, round, *checksum))?);
         }
-        subject.get.add_round(&take_all(clients, Step::Get(number, round))?);
+        subject.get.add_round(&clients.all(Step::Get(number))?);
         if self.verify && subject.has_bucket {
-            take_all(clients, Step::Verify(number, round))?;
+            clients.all(Step::Verify(number, round))?;
         }
         Ok(())
     }
 
-    fn clients_of(&self, procs: u32, subjects: &[Subject]) -> Result<Processes> {
+    fn clients_of(&self, procs: u32, subjects: &[Subject]) -> Result<Clients> {
         let stores: Vec<_> = subjects.iter().map(|subject| subject.store.clone()).collect();
-        let job = |rank| ClientJob {
-            rank,
-            procs,
-            stores: stores.clone(),
-            size_bytes: self.size_bytes,
-            ops: self.ops(),
-            seed: self.seed,
-        };
-        start_clients(WorkerKind::S3, procs, job)
+        let (size_bytes, ops) = (self.size_bytes, self.ops());
+        let job = |member| ClientJob { member, stores: stores.clone(), size_bytes, ops };
+        Clients::launch(WorkerKind::S3, Member::all(procs, self.seed, &[]).map(job))
     }
 
     fn runs_of(&self, procs: u32, subjects: &[Subject]) -> Vec<Run> {
@@ -240,17 +226,6 @@ impl S3Plan {
             puts.chain([run(subject, "get", &subject.get, &limit.get)]).collect::<Vec<_>>()
         });
         runs.collect()
-    }
-
-    fn settings(&self, location: &location::Location, peer: Option<&Store>) -> Result<Settings> {
-        let options = json!({
-            "rounds": self.rounds,
-            "ops": self.ops(),
-            "etags": self.etags,
-            "peer": peer.map(|peer| &peer.address),
-            "verified": self.verify,
-        });
-        location.settings(self.seed, options)
     }
 }
 
@@ -280,16 +255,8 @@ const REGION: &str = "us-east-1";
 fn draw_key(scratch: &Scratch) -> Result<Key> {
     let path = scratch.path().join(KEYS);
     esker_s3::Keys::create(&path)?;
-    let text = std::fs::read_to_string(&path);
-    let text = text.map_err(|error| Error::io(format!("reading {}", path.display()), &error))?;
+    let text = std::fs::read_to_string(&path).doing(|| format!("reading {}", path.display()))?;
     let mut words = text.split_whitespace().map(str::to_owned);
     let (access, secret) = words.next().zip(words.next()).unwrap_or_default();
     Ok(Key { access, secret, region: REGION.to_owned() })
-}
-
-/// The first client takes a step alone.
-fn one(clients: &mut Processes, step: Step) -> Result<()> {
-    let mut steps = vec![Step::Rest; clients.count()];
-    steps.iter_mut().take(1).for_each(|first| *first = step);
-    take(clients, &steps).map(drop)
 }

@@ -1,12 +1,13 @@
 //! A pool that exists for one benchmark only.
 use super::Note;
 use super::location::Location;
+use crate::errors::Doing;
 use crate::processes::start_janitor;
 use clap::Args;
 use esker::types::info::Durability;
 use esker_cli::units::Bytes;
 use esker_store::{Pool, PoolSpec};
-use esker_types::{Error, Result};
+use esker_types::Result;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
@@ -35,7 +36,6 @@ pub struct OwnPool {
 }
 
 /// The directory in memory, or that of temporary files on machines without it.
-#[must_use]
 pub fn memory_or_temporary() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -83,25 +83,25 @@ impl Scratch {
 
     /// The same without a pool.
     pub(super) fn folder(within: &Path) -> Result<Self> {
-        Self::create_folder(within.join(format!("esker-bench-{}", std::process::id())))
+        Self::named(within, "bench")
     }
 
     /// A second directory, for plain files.
     pub(super) fn for_plain_files(within: &Path) -> Result<Self> {
-        Self::create_folder(within.join(format!("esker-beside-{}", std::process::id())))
+        Self::named(within, "beside")
     }
 
     /// A third directory, for programs that are compiled.
     pub(super) fn programs() -> Result<Self> {
-        let name = format!("esker-programs-{}", std::process::id());
-        Self::create_folder(std::env::temp_dir().join(name))
+        Self::named(&std::env::temp_dir(), "programs")
     }
 
-    fn create_folder(folder: PathBuf) -> Result<Self> {
+    fn named(within: &Path, name: &str) -> Result<Self> {
+        let folder = within.join(format!("esker-{name}-{}", std::process::id()));
         let janitor = start_janitor(&folder)?;
         let scratch = Self { folder, janitor };
         std::fs::create_dir(&scratch.folder)
-            .map_err(|error| Error::io(format!("creating {}", scratch.folder.display()), &error))?;
+            .doing(|| format!("creating {}", scratch.folder.display()))?;
         Ok(scratch)
     }
 

@@ -50,20 +50,17 @@ fn words(spec: &PoolSpec, folder: &str, nodes: u32) -> Vec<String> {
     let (size, nodes) = (spec.size_bytes.to_string(), nodes.to_string());
     let fixed = ["pool", "create", &spec.label, "--size", &size, "--dir", folder];
     let over = ["--nodes", &nodes, "--launcher", "local"];
-    let mut words: Vec<_> = fixed.into_iter().chain(over).map(str::to_owned).collect();
-    let mut add = |name: &str, value: Option<String>| {
-        words.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
-    };
-    add("--targets", spec.targets.map(|targets| targets.to_string()));
-    add("--index-percent", spec.index_percent.map(|percent| percent.to_string()));
-    add("--durability", spec.durability.map(|level| name_of(level).to_owned()));
-    words.extend(spec.huge_pages.then(|| "--huge-pages".to_owned()));
-    words
-}
-
-fn name_of(level: Durability) -> &'static str {
-    match level {
-        Durability::Process => "process",
-        Durability::Commit => "commit",
-    }
+    let durability = spec.durability.map(|level| match level {
+        Durability::Process => "process".to_owned(),
+        Durability::Commit => "commit".to_owned(),
+    });
+    let options = [
+        ("--targets", spec.targets.map(|targets| targets.to_string())),
+        ("--index-percent", spec.index_percent.map(|percent| percent.to_string())),
+        ("--durability", durability),
+    ];
+    let options = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+    let huge_pages = spec.huge_pages.then(|| "--huge-pages".to_owned());
+    let fixed = fixed.into_iter().chain(over).map(str::to_owned);
+    fixed.chain(options.flatten()).chain(huge_pages).collect()
 }

@@ -1,14 +1,14 @@
 //! `esker bench array` and `esker bench kv`: compares the store with the limit of its medium.
 use super::location::Location;
 use super::scratch::OwnPool;
-use super::{Benchmark, Measurement, Note, Tallies, add, check, parse_size, start_processes};
+use super::{Benchmark, LoadProcesses, Measurement, Note, Tallies};
+use super::{check, check_rounds, parse_size, start_processes};
 use crate::host::Host;
-use crate::job::{Index, Job, LoadStep, StoreJob, WARM_UP, Workload};
-use crate::processes::Processes;
+use crate::job::{Index, Job, LoadStep, Member, StoreJob, WARM_UP, Workload};
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
 use esker_cli::DurabilityArg;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde_json::json;
 
 /// The pool that a benchmark uses.
@@ -163,19 +163,18 @@ impl Plan {
         let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for case in self.cases(location.durable) {
-            self.measure(&location, case, note, &mut runs)?;
+            let measured = location.in_container(|container| {
+                self.rounds(&self.job(&location, case, container), location.durable, note)
+            })?;
+            runs.extend(self.runs(case, &location, &measured));
         }
-        let settings = self.settings(&location)?;
-        Ok(Report::new(host, settings, runs))
+        Ok(Report::new(host, self.settings(&location)?, runs))
     }
 
     pub(super) fn check(&self) -> Result<()> {
         check(&self.sizes, &self.procs)?;
         esker_cli::class_of(&self.class)?;
-        if self.rounds == 0 || self.ops == Some(0) {
-            return Err(Error::new(ErrorKind::Invalid, "rounds and operations must be at least 1"));
-        }
-        Ok(())
+        check_rounds(self.rounds, self.ops)
     }
 
     pub(super) fn cases(&self, durable: bool) -> impl Iterator<Item = Case> {
@@ -198,20 +197,6 @@ impl Plan {
         (bytes.unwrap_or(0), entries.unwrap_or(0))
     }
 
-    fn measure(
-        &self,
-        location: &Location,
-        case: Case,
-        note: Note<'_>,
-        runs: &mut Vec<Run>,
-    ) -> Result<()> {
-        let measured = location.in_container(|container| {
-            self.rounds(&self.job(location, case, container), location.durable, note)
-        })?;
-        runs.extend(self.runs(case, location, &measured));
-        Ok(())
-    }
-
     pub(super) fn job(&self, location: &Location, case: Case, container: &str) -> Job {
         let store = StoreJob {
             pool: location.url.clone(),
@@ -220,10 +205,9 @@ impl Plan {
             workload: self.workload,
         };
         Job {
-            procs: case.procs,
+            member: Member { procs: case.procs, seed: self.seed, ..Member::default() },
             size_bytes: case.size,
             ops: case.ops,
-            seed: self.seed,
             folder: location.folder.clone(),
             store: Some(store),
             ..Job::default()
@@ -235,36 +219,26 @@ impl Plan {
         let mut tallies = Tallies::default();
         let mut processes = start_processes(job)?;
         note("warming up");
-        processes.step(LoadStep::Write(WARM_UP))?;
-        processes.step(LoadStep::Remove(WARM_UP))?;
+        processes.all(LoadStep::Write(WARM_UP))?;
+        processes.all(LoadStep::Remove(WARM_UP))?;
         for round in 1..=self.rounds {
             note(&format!("round {round} of {}", self.rounds));
-            self.write(&mut processes, job, (round, durable), &mut tallies)?;
-            add(&mut tallies.read_limit, &mut processes, LoadStep::Pread)?;
+            tallies.write_limit.add_round(&processes.all(write_limit(durable))?);
             self.refresh(&mut processes, job)?;
-            add(&mut tallies.read, &mut processes, LoadStep::Read(round))?;
+            tallies.write.add_round(&processes.all(LoadStep::Write(round))?);
+            tallies.read_limit.add_round(&processes.all(LoadStep::Pread)?);
+            self.refresh(&mut processes, job)?;
+            tallies.read.add_round(&processes.all(LoadStep::Read(round))?);
             if self.verify {
-                processes.step(LoadStep::Verify(round))?;
+                processes.all(LoadStep::Verify(round))?;
             }
-            processes.step(LoadStep::Remove(round))?;
+            processes.all(LoadStep::Remove(round))?;
         }
         Ok(tallies)
     }
 
-    fn write(
-        &self,
-        processes: &mut Processes,
-        job: &Job,
-        (round, durable): (u32, bool),
-        tallies: &mut Tallies,
-    ) -> Result<()> {
-        add(&mut tallies.write_limit, processes, write_limit(durable))?;
-        self.refresh(processes, job)?;
-        add(&mut tallies.write, processes, LoadStep::Write(round))
-    }
-
     /// Starts new processes if wanted, so that their first operations are measured.
-    fn refresh(&self, processes: &mut Processes, job: &Job) -> Result<()> {
+    fn refresh(&self, processes: &mut LoadProcesses, job: &Job) -> Result<()> {
         if self.fresh {
             *processes = start_processes(job)?;
         }

@@ -2,15 +2,16 @@
 use super::location::Location;
 use super::store::{Case, Plan, write_limit};
 use super::{Benchmark, Measurement, Note, parse_size};
+use crate::errors::{ensure, ensure_valid};
 use crate::host::Host;
-use crate::job::{LoadStep, WARM_UP};
+use crate::job::{Job, LoadStep, Member, WARM_UP};
 use crate::measure::{Measured, Tally};
-use crate::processes::{Launcher, Processes, WorkerKind};
+use crate::processes::{Processes, WorkerKind};
 use crate::report::{Report, Run, RunName, Settings};
 use crate::tx::limits::{COUNT_BYTES, COUNTERS_MAX};
 use crate::tx::{KINDS, Kind, TxDone, TxJob, TxStep};
 use clap::Args;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{ErrorKind, Result};
 use serde_json::json;
 
 /// Name of the workload in reports.
@@ -85,20 +86,15 @@ impl TxPlan {
     }
 
     fn check(&self) -> Result<()> {
-        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
         self.plan.check()?;
-        if self.plan.sizes.iter().any(|&size| size < COUNT_BYTES as u64) {
-            return refuse(format!(
-                "--value must be at least {COUNT_BYTES}: a counter begins with its count"
-            ));
-        }
-        if self.every < 2 {
-            return refuse("--tx-every must be at least 2: one in 2 operations".to_owned());
-        }
-        if !(2..=COUNTERS_MAX).contains(&self.counters) {
-            return refuse(format!("--counters must be 2 to {COUNTERS_MAX}"));
-        }
-        Ok(())
+        let fits = self.plan.sizes.iter().all(|&size| size >= COUNT_BYTES as u64);
+        ensure_valid(fits, || {
+            format!("--value must be at least {COUNT_BYTES}: a counter begins with its count")
+        })?;
+        ensure_valid(self.every >= 2, || "--tx-every must be at least 2: one in 2 operations")?;
+        ensure_valid((2..=COUNTERS_MAX).contains(&self.counters), || {
+            format!("--counters must be 2 to {COUNTERS_MAX}")
+        })
     }
 
     /// Payload and index entries of the largest case. Transactions write no more than puts.
@@ -128,16 +124,16 @@ impl TxPlan {
     /// Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &TxJob, location: &Location, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
-        let mut processes = TxProcesses::start(job)?;
+        let mut processes = start(job)?;
         note("warming up");
-        processes.load(LoadStep::Write(WARM_UP))?;
-        processes.load(LoadStep::Remove(WARM_UP))?;
+        load(&mut processes, LoadStep::Write(WARM_UP))?;
+        load(&mut processes, LoadStep::Remove(WARM_UP))?;
         for round in 1..=self.plan.rounds {
             note(&format!("round {round} of {}", self.plan.rounds));
-            tallies.write_limit.add_round(&processes.load(write_limit(location.durable))?);
-            tallies.read_limit.add_round(&processes.load(LoadStep::Pread)?);
+            tallies.write_limit.add_round(&load(&mut processes, write_limit(location.durable))?);
+            tallies.read_limit.add_round(&load(&mut processes, LoadStep::Pread)?);
             if self.plan.fresh {
-                processes = TxProcesses::start(job)?;
+                processes = start(job)?;
             }
             self.round(&mut processes, round, &mut tallies)?;
         }
@@ -145,16 +141,16 @@ impl TxPlan {
     }
 
     fn round(&self, processes: &mut TxProcesses, round: u32, tallies: &mut Tallies) -> Result<()> {
-        processes.take(TxStep::Reset)?;
-        let done = processes.take(TxStep::Mix(round))?;
+        processes.all(TxStep::Reset)?;
+        let done = processes.all(TxStep::Mix(round))?;
         tallies.add(&done);
         if self.plan.verify {
-            processes.load(LoadStep::Verify(round))?;
+            load(processes, LoadStep::Verify(round))?;
             let transactions = |done: &TxDone| done.kinds[Kind::Transaction as usize].ops;
             let increments = 2 * done.iter().map(transactions).sum::<u64>();
-            processes.take(TxStep::Sum { increments })?;
+            processes.all(TxStep::Sum { increments })?;
         }
-        processes.load(LoadStep::Remove(round)).map(drop)
+        load(processes, LoadStep::Remove(round)).map(drop)
     }
 
     fn settings(&self, location: &Location) -> Result<Settings> {
@@ -166,50 +162,33 @@ impl TxPlan {
 }
 
 fn check_transactions(location: &Location) -> Result<()> {
-    match location.pool()?.capabilities().transactions {
-        true => Ok(()),
-        false => Err(Error::new(
-            ErrorKind::NotSupported,
-            format!(
-                "{} has no transactions: name a pool that has, or leave out --pool",
-                location.url
-            ),
-        )),
-    }
+    let has = location.pool()?.capabilities().transactions;
+    ensure(has, ErrorKind::NotSupported, || {
+        format!("{} has no transactions: name a pool that has, or leave out --pool", location.url)
+    })
 }
 
-/// All processes of a case.
-struct TxProcesses(Processes);
+/// The processes of a case.
+type TxProcesses = Processes<TxStep, TxDone>;
 
-impl TxProcesses {
-    fn start(job: &TxJob) -> Result<Self> {
-        let with_rank = |rank| {
-            let mut job = job.clone();
-            job.job.rank = rank;
-            job
-        };
-        Processes::start_ranks(&Launcher::for_kind(WorkerKind::Tx)?, job.job.procs, with_rank)
-            .map(Self)
-    }
+fn start(job: &TxJob) -> Result<TxProcesses> {
+    let members = Member::all(job.job.member.procs, job.job.member.seed, &[]);
+    let jobs = members.map(|member| TxJob { job: Job { member, ..job.job.clone() }, ..*job });
+    TxProcesses::launch(WorkerKind::Tx, jobs)
+}
 
-    fn take(&mut self, step: TxStep) -> Result<Vec<TxDone>> {
-        self.0.ask_all(step)
-    }
-
-    fn load(&mut self, step: LoadStep) -> Result<Vec<Measured>> {
-        let done = self.take(TxStep::Load(step))?;
-        Ok(done.into_iter().map(|done| done.all).collect())
-    }
+/// Takes a step of `kv`.
+fn load(processes: &mut TxProcesses, step: LoadStep) -> Result<Vec<Measured>> {
+    let done = processes.all(TxStep::Load(step))?;
+    Ok(done.into_iter().map(|done| done.all).collect())
 }
 
 impl Tallies {
     fn add(&mut self, done: &[TxDone]) {
-        let of = |part: fn(&TxDone) -> Measured| done.iter().map(part).collect::<Vec<_>>();
-        self.all.add_round(&of(|done| done.all.clone()));
+        let round = |part: &dyn Fn(&TxDone) -> Measured| done.iter().map(part).collect::<Vec<_>>();
+        self.all.add_round(&round(&|done| done.all.clone()));
         for (kind, tally) in self.kinds.iter_mut().enumerate() {
-            let round: Vec<_> =
-                done.iter().filter_map(|done| done.kinds.get(kind)).cloned().collect();
-            tally.add_round(&round);
+            tally.add_round(&round(&|done| done.kinds[kind].clone()));
         }
         self.conflicts += done.iter().map(|done| done.conflicts).sum::<u64>();
     }

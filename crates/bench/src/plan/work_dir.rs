@@ -1,6 +1,7 @@
 //! Stores of several kinds in one directory, for the duration of a benchmark.
 use super::Note;
 use super::scratch::{self, Scratch};
+use crate::errors::Doing;
 use crate::load::files;
 use crate::runner::Runner;
 use esker::Pool;
@@ -10,13 +11,11 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Environment variable with the URL of the store `rados`, [`RADOS_URL`] if it is not set.
-pub const RADOS_VARIABLE: &str = "ESKER_BENCH_RADOS";
-const RADOS_URL: &str = "rados:esker";
+/// Environment variable with the URL of the store `rados`, and the URL if it is not set.
+const RADOS: (&str, &str) = ("ESKER_BENCH_RADOS", "rados:esker");
 
-/// Environment variable with the URL of the store `daos`, [`DAOS_URL`] if it is not set.
-pub const DAOS_VARIABLE: &str = "ESKER_BENCH_DAOS";
-const DAOS_URL: &str = "daos:esker";
+/// The same for the store `daos`.
+const DAOS: (&str, &str) = ("ESKER_BENCH_DAOS", "daos:esker");
 
 /// A store to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +26,9 @@ pub enum Store {
     Posix,
     /// Plain files in a new directory.
     Files,
-    /// The pool in a Ceph cluster that [`RADOS_VARIABLE`] names, if there is one.
+    /// The pool in a Ceph cluster that `ESKER_BENCH_RADOS` names, if there is one.
     Rados,
-    /// The pool of a DAOS system that [`DAOS_VARIABLE`] names, if there is one.
+    /// The pool of a DAOS system that `ESKER_BENCH_DAOS` names, if there is one.
     Daos,
     /// A pool of the user.
     Pool(String),
@@ -67,19 +66,14 @@ impl fmt::Display for Store {
 
 impl Store {
     /// True for plain files, one per object.
-    #[must_use]
     pub fn is_files(&self) -> bool {
         match self {
-            Self::Files => true,
             Self::Pool(pool) => files::FilesUrl::parse(pool).is_some(),
-            Self::Native | Self::Posix | Self::Rados | Self::Daos => false,
+            store => *store == Self::Files,
         }
     }
 
     /// Checks that an external store is available.
-    ///
-    /// # Errors
-    /// Errors of opening the store.
     pub fn find(&self) -> Result<()> {
         match self.outside() {
             Some(url) => Pool::connect(&url, OpenMode::ReadWrite).map(drop),
@@ -90,8 +84,8 @@ impl Store {
     /// URL of an external store, which a machine may lack; none for other stores.
     fn outside(&self) -> Option<String> {
         let (variable, usual) = match self {
-            Self::Rados => (RADOS_VARIABLE, RADOS_URL),
-            Self::Daos => (DAOS_VARIABLE, DAOS_URL),
+            Self::Rados => RADOS,
+            Self::Daos => DAOS,
             _ => return None,
         };
         let named = std::env::var(variable).ok().filter(|url| !url.is_empty());
@@ -120,9 +114,6 @@ pub struct WorkDir {
 
 impl WorkDir {
     /// Creates the stores in a new directory below `folder`.
-    ///
-    /// # Errors
-    /// If there is no space, or a store cannot be created.
     pub fn new(
         folder: &Path,
         stores: &[Store],
@@ -137,22 +128,16 @@ impl WorkDir {
             work_dir.scratch.add_pool(&spec, note)?;
         }
         if stores.contains(&Store::Posix) {
-            let words = ["pool".to_owned(), "create".to_owned(), work_dir.bare_url("posix")];
-            work_dir.runner()?.run(&words)?;
+            work_dir.runner()?.run(&["pool", "create", &work_dir.bare_url("posix")])?;
         }
         if stores.contains(&Store::Files) {
-            let folder_path = work_dir.scratch.path().join("files");
-            std::fs::create_dir(&folder_path).map_err(|error| {
-                Error::io(format!("creating {}", folder_path.display()), &error)
-            })?;
+            let files = work_dir.scratch.path().join("files");
+            std::fs::create_dir(&files).doing(|| format!("creating {}", files.display()))?;
         }
         Ok(work_dir)
     }
 
     /// Returns a runner of benchmarks that writes reports to this directory.
-    ///
-    /// # Errors
-    /// Same as [`Runner::new`].
     pub fn runner(&self) -> Result<Runner> {
         Runner::new(self.scratch.path().to_owned(), Vec::new())
     }
@@ -163,7 +148,6 @@ impl WorkDir {
     }
 
     /// The URL of a store.
-    #[must_use]
     pub fn url(&self, store: &Store) -> String {
         match store {
             Store::Native => self.scratch.url(),

@@ -50,9 +50,6 @@ pub(super) trait OpenFile {
 }
 
 /// Opens the file system at a location.
-///
-/// # Errors
-/// If it cannot be opened.
 pub(super) fn open(location: &FileLocation) -> Result<Box<dyn FileSystem>> {
     match location {
         FileLocation::Posix { folder } => Ok(Box::new(Plain::new(folder)?)),

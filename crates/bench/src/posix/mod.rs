@@ -7,13 +7,16 @@ pub mod ior;
 pub mod mdtest;
 mod mounted;
 mod plain;
-pub mod worker;
+mod worker;
+
+pub use worker::{Done, Job, Session, Worker};
 
 use self::files::FileSystem;
-use self::worker::Job;
 use crate::buffer::Buffer;
+use crate::errors::ensure_intact;
+use crate::job::Member;
 use crate::payload::Payload;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -40,57 +43,38 @@ pub enum FileLocation {
 /// Checks that the bytes read are those written.
 fn compare(path: &str, offset: u64, found: &[u8], written: &[u8]) -> Result<()> {
     let differing = found.iter().zip(written).position(|(found, written)| found != written);
-    match differing {
-        None => Ok(()),
-        Some(at) => Err(differs(path, offset + at as u64, written[at], found[at])),
-    }
-}
-
-#[cold]
-fn differs(path: &str, offset: u64, written: u8, found: u8) -> Error {
-    let message = format!(
-        "{path}: byte {offset} is {found:#04x} and was written as {written:#04x}: the data read is not the data written"
-    );
-    Error::new(ErrorKind::Corrupt, message)
+    ensure_intact(differing.is_none(), || {
+        let at = differing.unwrap_or(0);
+        let (byte, written, found) = (offset + at as u64, written[at], found[at]);
+        format!(
+            "{path}: byte {byte} is {found:#04x} and was written as {written:#04x}: the data read is not the data written"
+        )
+    })
 }
 
 /// A process of either benchmark: its number, files and data.
 struct Process {
+    member: Member,
     files: Box<dyn FileSystem>,
-    rank: u32,
     payload: Payload,
     buffer: Buffer,
-    procs: u32,
-    seed: u64,
 }
 
 impl Process {
     /// The process of a job whose transfers have at most `bytes`.
-    fn new(job: &Job, bytes: u64) -> Result<Self> {
+    fn new<O>(job: &Job<O>, bytes: u64) -> Result<Self> {
         Ok(Self {
+            member: job.member,
             files: files::open(&job.location)?,
-            rank: job.rank,
-            payload: Payload::new(job.seed, bytes)?,
+            payload: Payload::new(job.member.seed, bytes)?,
             buffer: Buffer::new(bytes)?,
-            procs: job.procs.max(1),
-            seed: job.seed,
         })
     }
 
-    /// Number of processes.
-    fn procs(&self) -> u32 {
-        self.procs
-    }
-
-    /// The process `on` ranks after this one, modulo the number of processes.
-    fn neighbour(&self, on: u64) -> u32 {
-        ((u64::from(self.rank) + on) % u64::from(self.procs)) as u32
-    }
-
-    /// The numbers below `count`, shuffled by the seed and `who`.
-    fn shuffled(&self, count: u64, who: u32) -> Vec<u64> {
+    /// The numbers below `count`, shuffled by the seed and `rank`.
+    fn shuffled(&self, count: u64, rank: u32) -> Vec<u64> {
         let mut numbers: Vec<u64> = (0..count).collect();
-        fastrand::Rng::with_seed(self.seed ^ u64::from(who)).shuffle(&mut numbers);
+        fastrand::Rng::with_seed(self.member.seed ^ u64::from(rank)).shuffle(&mut numbers);
         numbers
     }
 }

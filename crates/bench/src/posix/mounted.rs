@@ -1,8 +1,9 @@
 //! Files in a container, by [`dfs`], without the kernel.
 use super::files::{FileSystem, OpenFile, Use};
+use crate::errors::ensure_intact;
 use dfs::{Create, Dfs, File, Follow, MountOptions, Node, Open};
 use esker::types::ops::Anchor;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{ErrorKind, Result};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -105,17 +106,11 @@ impl FileSystem for Mounted {
 
 impl OpenFile for File {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        match File::write_at(self, offset, data)? {
-            written if written == data.len() => Ok(()),
-            written => Err(short(self, "written", written, data.len())),
-        }
+        complete(self, "written", File::write_at(self, offset, data)?, data.len())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        match File::read_at(self, offset, buffer)? {
-            read if read == buffer.len() => Ok(()),
-            read => Err(short(self, "read", read, buffer.len())),
-        }
+        complete(self, "read", File::read_at(self, offset, buffer)?, buffer.len())
     }
 
     fn sync(&self) -> Result<()> {
@@ -127,9 +122,10 @@ impl OpenFile for File {
     }
 }
 
-#[cold]
-fn short(file: &File, done: &str, some: usize, all: usize) -> Error {
-    let path = file.node().path();
-    let path = String::from_utf8_lossy(&path);
-    Error::new(ErrorKind::Corrupt, format!("{path}: {some} of {all} bytes were {done}"))
+/// Checks that all bytes were transferred.
+fn complete(file: &File, done: &str, some: usize, all: usize) -> Result<()> {
+    ensure_intact(some == all, || {
+        let path = file.node().path();
+        format!("{}: {some} of {all} bytes were {done}", String::from_utf8_lossy(&path))
+    })
 }

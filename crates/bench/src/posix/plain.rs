@@ -1,11 +1,12 @@
 //! Files by system calls: on mounted file systems, and through the interception library.
 use super::files::{FileSystem, OpenFile, Use};
-use esker_types::{Error, ErrorKind, Result};
+use crate::errors::{Doing, ensure_valid};
+use esker_types::Result;
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A directory. Paths are built in one buffer, so that calls allocate nothing.
 pub(super) struct Plain {
@@ -15,12 +16,12 @@ pub(super) struct Plain {
 
 impl Plain {
     pub(super) fn new(folder: &Path) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|error| file_error("creating", folder, &error))?;
-        let Some(text) = folder.to_str() else {
-            let message = format!("{} is not UTF-8: choose another directory", folder.display());
-            return Err(Error::new(ErrorKind::Invalid, message));
-        };
-        Ok(Self { folder: text.to_owned(), path: RefCell::default() })
+        fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
+        let text = folder.to_str().unwrap_or_default().to_owned();
+        ensure_valid(!text.is_empty(), || {
+            format!("{} is not UTF-8: choose another directory", folder.display())
+        })?;
+        Ok(Self { folder: text, path: RefCell::default() })
     }
 
     fn with<T>(
@@ -34,8 +35,7 @@ impl Plain {
         full.push_str(&self.folder);
         full.push('/');
         full.push_str(path);
-        let full = Path::new(full.as_str());
-        call(full).map_err(|error| file_error(doing, full, &error))
+        call(Path::new(full.as_str())).doing(|| format!("{doing} {full}"))
     }
 }
 
@@ -78,23 +78,17 @@ struct PlainFile {
     name: String,
 }
 
-impl PlainFile {
-    fn checked<T>(&self, doing: &str, result: io::Result<T>) -> Result<T> {
-        result.map_err(|error| file_error(doing, &PathBuf::from(&self.name), &error))
-    }
-}
-
 impl OpenFile for PlainFile {
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.checked("writing", self.file.write_all_at(data, offset))
+        self.file.write_all_at(data, offset).doing(|| format!("writing {}", self.name))
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.checked("reading", self.file.read_exact_at(buffer, offset))
+        self.file.read_exact_at(buffer, offset).doing(|| format!("reading {}", self.name))
     }
 
     fn sync(&self) -> Result<()> {
-        self.checked("syncing", self.file.sync_all())
+        self.file.sync_all().doing(|| format!("syncing {}", self.name))
     }
 
     /// The standard library reports no errors of close.
@@ -102,9 +96,4 @@ impl OpenFile for PlainFile {
         drop(self.file);
         Ok(())
     }
-}
-
-#[cold]
-fn file_error(doing: &str, path: &Path, error: &io::Error) -> Error {
-    Error::io(format!("{doing} {}", path.display()), error)
 }

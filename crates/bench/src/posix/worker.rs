@@ -1,50 +1,21 @@
 //! One process of `mdtest` or `ior`.
-use super::{FileLocation, ior, mdtest};
-use crate::clock::wait_until;
+use super::FileLocation;
+use crate::job::Member;
 use crate::measure::Measured;
-use crate::pin;
 use crate::worker::Work;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The job of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Job {
-    /// Number of the process, from 0.
-    pub rank: u32,
-    /// Number of processes.
-    pub procs: u32,
-    /// The processor to run on; any if not given.
-    pub cpu: Option<u32>,
+pub struct Job<O> {
+    /// The process.
+    pub member: Member,
     /// Location of its files.
     pub location: FileLocation,
-    /// The load.
-    pub load: Load,
-    /// Seed of the data.
-    pub seed: u64,
-}
-
-/// The load of a process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Load {
-    /// Items in a tree of directories.
-    Mdtest(mdtest::Options),
-    /// Transfers to and from files.
-    Ior(ior::Options),
-}
-
-/// Message to a worker.
-pub type Order = crate::worker::Order<PosixStep>;
-
-/// A phase of either benchmark.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PosixStep {
-    /// A step of mdtest.
-    Mdtest(mdtest::MdtestStep),
-    /// A step of ior.
-    Ior(ior::IorStep),
+    /// The options of the benchmark.
+    pub options: O,
 }
 
 /// The reply of a process.
@@ -58,68 +29,53 @@ pub struct Done {
     pub own_bytes: u64,
 }
 
-/// The state of a process.
-pub struct Worker(Session);
+/// The work of either benchmark.
+pub trait Session: Sized {
+    /// The options, the same for all processes.
+    type Options: DeserializeOwned;
+    /// A phase of one process.
+    type Step: DeserializeOwned;
 
-enum Session {
-    Mdtest(mdtest::Session),
-    Ior(ior::Session),
+    /// Prepares the job.
+    ///
+    /// # Errors
+    /// If the file system cannot be opened.
+    fn new(job: Job<Self::Options>) -> Result<Self>;
+
+    /// Prepares a step, before its time starts.
+    fn prepare(&mut self, step: &Self::Step);
+
+    /// Takes a step. Returns the times of its parts.
+    ///
+    /// # Errors
+    /// Errors of the file system, and data that is not what was written.
+    fn run(&mut self, step: &Self::Step) -> Result<Vec<Measured>>;
 }
 
-impl Work for Worker {
-    type Job = Job;
-    type Step = Order;
+/// The state of a process.
+pub struct Worker<S>(S);
+
+impl<S: Session> Work for Worker<S> {
+    type Job = Job<S::Options>;
+    type Step = S::Step;
     type Done = Done;
 
-    fn begin(job: Job) -> Result<Self> {
-        job.cpu.map_or(Ok(()), pin::to)?;
-        Ok(Self(match job.load.clone() {
-            Load::Mdtest(options) => Session::Mdtest(mdtest::Session::new(&job, options)?),
-            Load::Ior(options) => Session::Ior(ior::Session::new(&job, options)?),
-        }))
+    fn begin(job: Self::Job) -> Result<Self> {
+        job.member.pin()?;
+        S::new(job).map(Self)
     }
 
-    fn take(&mut self, order: Order) -> Result<Done> {
-        match order {
-            Order::Prepare(step) => self.0.prepare(&step).map(|()| Done::default()),
-            Order::Begin { step, start_ns } => {
-                wait_until(start_ns);
-                Ok(Done::with(self.0.run(&step)?))
-            }
-        }
-    }
-}
-
-impl Session {
-    fn prepare(&mut self, step: &PosixStep) -> Result<()> {
-        match (self, step) {
-            (Self::Mdtest(session), PosixStep::Mdtest(step)) => session.prepare(step),
-            (Self::Ior(session), PosixStep::Ior(step)) => session.prepare(step),
-            _ => return Err(foreign()),
-        }
+    fn prepare(&mut self, step: &S::Step) -> Result<()> {
+        self.0.prepare(step);
         Ok(())
     }
 
-    fn run(&mut self, step: &PosixStep) -> Result<Vec<Measured>> {
-        match (self, step) {
-            (Self::Mdtest(session), PosixStep::Mdtest(step)) => Ok(vec![session.run(step)?]),
-            (Self::Ior(session), PosixStep::Ior(step)) => session.run(step),
-            _ => Err(foreign()),
-        }
-    }
-}
-
-#[cold]
-fn foreign() -> Error {
-    Error::new(ErrorKind::Invalid, "a step of another benchmark")
-}
-
-impl Done {
-    /// Adds the memory use of this process.
-    fn with(parts: Vec<Measured>) -> Self {
+    /// The reply has the memory use of this process.
+    fn take(&mut self, step: S::Step) -> Result<Done> {
+        let parts = self.0.run(&step)?;
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let (peak_bytes, own_bytes) = (bytes_in(&status, "VmHWM"), bytes_in(&status, "RssAnon"));
-        Self { parts, peak_bytes, own_bytes }
+        Ok(Done { parts, peak_bytes, own_bytes })
     }
 }
 

@@ -30,7 +30,6 @@ mod tests {
     use super::*;
     use crate::fields::worker::Done;
     use crate::processes::Processes;
-    use crate::worker::Order;
     use esker_testing::skip;
 
     const WORK: &str = r#"
@@ -62,14 +61,12 @@ esker_bench.serve(Work)
             return skip("there is no python3");
         }
         let jobs = [serde_json::json!({"count": 3}), serde_json::json!({"count": 5})];
-        let mut processes = Processes::start(&launcher(python, WORK), &jobs).unwrap();
-        processes.ask::<Done>(&[Order::Prepare("good"); 2]).unwrap();
-        let begin = |step| [Order::Begin { step, start_ns: 0 }; 2];
-        let done: Vec<Done> = processes.ask(&begin("good")).unwrap();
+        let mut processes = Processes::<_, Done>::start(&launcher(python, WORK), jobs).unwrap();
+        let done = processes.together(&["good"; 2]).unwrap();
         let counts = done.iter().map(|one| (one.measured.ops, one.measured.latency.len()));
         assert_eq!(counts.collect::<Vec<_>>(), [(3, 3), (5, 5)]);
         assert!(done.iter().all(|one| one.measured.seconds() > 0.0));
-        let error = processes.ask::<Done>(&begin("fail")).unwrap_err();
+        let error = processes.all("fail").unwrap_err();
         assert!(error.message().ends_with("KeyError: 'a step'"), "{error}");
     }
 }

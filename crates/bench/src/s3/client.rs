@@ -1,13 +1,14 @@
 //! A process that puts and gets objects, one after the other, over one connection to each server.
-use super::request::{Content, Parts};
-use super::{Checksum, ClientJob, Step, Store};
-use crate::client_server;
+use super::request::Content;
+use super::{ClientJob, Step, Store};
+use crate::errors::{Doing, ensure_intact};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
 use crate::payload::Payload;
+use crate::worker::Work;
 use bytes::Bytes;
 use esker_types::{Error, ErrorKind, Result};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request, Response, StatusCode};
@@ -23,18 +24,19 @@ pub struct Client {
     job: ClientJob,
     payload: Payload,
     all: Bytes,
-    connections: Vec<SendRequest<Parts>>,
+    connections: Vec<SendRequest<Full<Bytes>>>,
     runtime: Runtime,
 }
 
-impl client_server::Client for Client {
+impl Work for Client {
     type Job = ClientJob;
     type Step = Step;
+    type Done = Measured;
 
-    fn start(job: ClientJob) -> Result<Self> {
+    fn begin(job: ClientJob) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Error::io("starting a client", &error))?;
-        let payload = Payload::new(job.seed, job.size_bytes)?;
+        let runtime = runtime.doing(|| "starting a client")?;
+        let payload = Payload::new(job.member.seed, job.size_bytes)?;
         let all = Bytes::copy_from_slice(payload.bytes());
         let connections = job.stores.iter().map(|store| runtime.block_on(connect(store)));
         let connections = connections.collect::<Result<_>>()?;
@@ -42,15 +44,19 @@ impl client_server::Client for Client {
     }
 
     fn take(&mut self, step: Step) -> Result<Measured> {
-        let neighbour = (self.job.rank + 1) % self.job.procs.max(1);
+        let (own, neighbour) = (self.job.member.rank, self.job.member.neighbour());
         match step {
-            Step::Rest => Ok(Measured::default()),
             Step::MakeBucket(store) => self.bucket(store, Method::PUT),
             Step::RemoveBucket(store) => self.bucket(store, Method::DELETE),
-            Step::Put(store, round, checksum) => self.put(store, round, checksum),
-            Step::Get(store, round) => self.get(store, neighbour, round, false),
-            Step::Verify(store, round) => self.get(store, neighbour, round, true),
-            Step::Remove(store) => self.remove(store),
+            Step::Put(store, round, checksum) => {
+                let content = Content::new(self.content(own, round), checksum)?;
+                self.each(store, Method::PUT, own, &content, None)
+            }
+            Step::Get(store) => self.get(store, neighbour, None),
+            Step::Verify(store, round) => {
+                self.get(store, neighbour, Some(self.content(neighbour, round)))
+            }
+            Step::Remove(store) => self.each(store, Method::DELETE, own, &Content::none(), None),
         }
     }
 }
@@ -67,18 +73,8 @@ impl Client {
         self.runtime.block_on(ended(response, None)).map(|_| Measured::default())
     }
 
-    fn put(&mut self, store: usize, round: u32, checksum: Checksum) -> Result<Measured> {
-        let content = Content::new(self.content(self.job.rank, round), checksum)?;
-        self.each(store, Method::PUT, self.job.rank, &content, None)
-    }
-
-    fn get(&mut self, store: usize, rank: u32, round: u32, verify: bool) -> Result<Measured> {
-        let expected = verify.then(|| self.content(rank, round));
+    fn get(&mut self, store: usize, rank: u32, expected: Option<Bytes>) -> Result<Measured> {
         self.each(store, Method::GET, rank, &Content::none(), expected)
-    }
-
-    fn remove(&mut self, store: usize) -> Result<Measured> {
-        self.each(store, Method::DELETE, self.job.rank, &Content::none(), None)
     }
 
     /// Sends a request for each object of a process.
@@ -96,7 +92,7 @@ impl Client {
         let mut requests = requests.collect::<Result<Vec<_>>>()?.into_iter();
         let is_get = method == Method::GET;
         let size = self.job.size_bytes;
-        measure(Until::Ops(self.job.ops), size, |_| {
+        measure(Until::ops(self.job.ops), size, |_| {
             let Some(request) = requests.next() else { return Ok(()) };
             let response = self.send(store, request)?;
             let count = self.runtime.block_on(ended(response, expected.as_ref()))?;
@@ -108,7 +104,11 @@ impl Client {
     }
 
     /// Sends a request, over a new connection if the server has closed the last one, as some do after every answer.
-    fn send(&mut self, store: usize, mut request: Request<Parts>) -> Result<Response<Incoming>> {
+    fn send(
+        &mut self,
+        store: usize,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>> {
         let server = store_of(&self.job, store)?;
         let connection = &mut self.connections[store];
         self.runtime.block_on(async {
@@ -136,10 +136,9 @@ fn store_of(job: &ClientJob, store: usize) -> Result<&Store> {
     store.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))
 }
 
-async fn connect(store: &Store) -> Result<SendRequest<Parts>> {
+async fn connect(store: &Store) -> Result<SendRequest<Full<Bytes>>> {
     let stream = TcpStream::connect(&store.address).await;
-    let doing = || format!("connecting to {}", store.address);
-    let stream = stream.map_err(|error| Error::io(doing(), &error))?;
+    let stream = stream.doing(|| format!("connecting to {}", store.address))?;
     let _ = stream.set_nodelay(true);
     let (send, connection) =
         handshake(TokioIo::new(stream)).await.map_err(|error| connection_error(&error))?;
@@ -157,10 +156,7 @@ async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Re
         let frame = frame.map_err(|error| connection_error(&error))?;
         let data = frame.data_ref().map_or(&[][..], |data| data);
         let right = expected.is_none_or(|all| all.get(count..count + data.len()) == Some(data));
-        if !right {
-            let why = "an object that was got is not what was put";
-            return Err(Error::new(ErrorKind::Corrupt, why));
-        }
+        ensure_intact(right, || "an object that was got is not what was put")?;
         count += data.len();
     }
     Ok(count as u64)
@@ -182,6 +178,7 @@ fn connection_error(error: &dyn std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Member;
     use std::io::{BufRead, BufReader, Write};
     use std::net::TcpListener;
 
@@ -202,8 +199,9 @@ mod tests {
         let address = listener.local_addr().unwrap().to_string();
         let server = std::thread::spawn(move || answer_and_close(&listener, 3));
         let stores = vec![Store { address, bucket: "den".into(), key: None }];
-        let job = ClientJob { rank: 0, procs: 1, stores, size_bytes: 1, ops: 1, seed: 1 };
-        let mut client = <Client as client_server::Client>::start(job).unwrap();
+        let member = Member { procs: 1, seed: 1, ..Member::default() };
+        let job = ClientJob { member, stores, size_bytes: 1, ops: 1 };
+        let mut client = Client::begin(job).unwrap();
         for _ in 0..3 {
             client.bucket(0, Method::PUT).unwrap();
         }

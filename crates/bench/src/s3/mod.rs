@@ -6,6 +6,10 @@ mod request;
 mod server;
 mod sign;
 
+pub use client::Client;
+pub use server::Servers;
+
+use crate::job::Member;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -47,22 +51,15 @@ pub struct ServeJob {
 /// The job of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientJob {
-    /// Number of the process, from 0.
-    pub rank: u32,
-    /// Number of clients.
-    pub procs: u32,
+    /// The process.
+    pub member: Member,
     /// The servers.
     pub stores: Vec<Store>,
     /// Bytes of an object.
     pub size_bytes: u64,
     /// Objects of each phase.
     pub ops: u64,
-    /// Seed of the data.
-    pub seed: u64,
 }
-
-/// One process of the benchmark.
-pub type Worker = crate::client_server::Worker<server::Servers, client::Client>;
 
 /// Addresses on which the server process listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +87,6 @@ impl Checksum {
     pub const ALL: [Self; 3] = [Self::None, Self::Signed, Self::Trailer];
 
     /// Name of the phase in reports.
-    #[must_use]
     pub fn phase(self) -> &'static str {
         match self {
             Self::None => "put",
@@ -104,16 +100,14 @@ impl Checksum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Does nothing, while another process takes a step alone.
-    Rest,
     /// Creates the bucket.
     MakeBucket(usize),
     /// Removes the bucket.
     RemoveBucket(usize),
     /// Puts the objects of a round.
     Put(usize, u32, Checksum),
-    /// Gets the objects that the next process put in a round.
-    Get(usize, u32),
+    /// Gets the objects that the next process put last.
+    Get(usize),
     /// Gets and compares them; not measured.
     Verify(usize, u32),
     /// Removes the objects of this process.

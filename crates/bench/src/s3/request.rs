@@ -4,44 +4,16 @@ use super::{Checksum, Store};
 use bytes::Bytes;
 use crc_fast::CrcAlgorithm;
 use esker_types::{Error, ErrorKind, Result};
-use hyper::body::{Body, Frame, SizeHint};
+use http_body_util::Full;
 use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Request};
 use jiff::Timestamp;
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-/// A body of several parts, which are in memory.
-#[derive(Clone, Default)]
-pub(super) struct Parts(VecDeque<Bytes>);
-
-impl Body for Parts {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(part))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.iter().map(|part| part.len() as u64).sum())
-    }
-}
 
 /// Content of an object, with the headers for its checksum.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     headers: HeaderMap,
-    parts: Parts,
+    body: Bytes,
 }
 
 impl Content {
@@ -49,14 +21,13 @@ impl Content {
     pub(super) fn none() -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT, HeaderValue::from_static("UNSIGNED-PAYLOAD"));
-        Self { headers, parts: Parts::default() }
+        Self { headers, body: Bytes::new() }
     }
 
     /// The sums are computed here, once for all objects with this content.
     pub(super) fn new(data: Bytes, checksum: Checksum) -> Result<Self> {
-        let mut content = Self::none();
+        let mut content = Self { body: data.clone(), ..Self::none() };
         let len = data.len();
-        content.parts.0.push_back(data.clone());
         match checksum {
             Checksum::None => {}
             Checksum::Signed => {
@@ -70,9 +41,9 @@ impl Content {
                 content.set("content-encoding", "aws-chunked")?;
                 content.set("x-amz-decoded-content-length", &len.to_string())?;
                 content.set("x-amz-trailer", "x-amz-checksum-crc64nvme")?;
-                content.parts.0.push_front(format!("{len:x}\r\n").into());
+                let start = format!("{len:x}\r\n");
                 let end = format!("\r\n0\r\nx-amz-checksum-crc64nvme:{crc}\r\n\r\n");
-                content.parts.0.push_back(end.into());
+                content.body = [start.as_bytes(), &data, end.as_bytes()].concat().into();
             }
         }
         Ok(content)
@@ -90,7 +61,7 @@ impl Content {
         store: &Store,
         method: Method,
         path: &str,
-    ) -> Result<Request<Parts>> {
+    ) -> Result<Request<Full<Bytes>>> {
         let path = format!("/{}{path}", store.bucket);
         let mut headers = self.headers.clone();
         let host = HeaderValue::try_from(&store.address).map_err(|error| wrong(&error))?;
@@ -99,7 +70,8 @@ impl Content {
             sign(key, &method, &path, &mut headers, Timestamp::now())
                 .map_err(|error| wrong(&error))?;
         }
-        let request = Request::builder().method(method).uri(path).body(self.parts.clone());
+        let request =
+            Request::builder().method(method).uri(path).body(Full::new(self.body.clone()));
         let mut request = request.map_err(|error| wrong(&error))?;
         *request.headers_mut() = headers;
         Ok(request)
@@ -122,9 +94,7 @@ mod tests {
     #[test]
     fn a_trailer_follows_its_content() {
         let content = Content::new(Bytes::from_static(b"123456789"), Checksum::Trailer).unwrap();
-        let sent: Vec<u8> = content.parts.0.iter().flatten().copied().collect();
         let expected = "9\r\n123456789\r\n0\r\nx-amz-checksum-crc64nvme:rosUhgp5mIg=\r\n\r\n";
-        assert_eq!(String::from_utf8(sent).unwrap(), expected);
-        assert_eq!(content.parts.size_hint().exact(), Some(expected.len() as u64));
+        assert_eq!(content.body, expected);
     }
 }

@@ -1,13 +1,14 @@
 //! The process that serves: a pool, once for each kind of ETag, and memory.
 use super::{Addresses, ServeJob, memory};
-use crate::client_server::{self, listen};
+use crate::runtime::{self, listen};
+use crate::worker::Work;
 use bytes::Bytes;
 use esker::Pool;
 use esker::types::info::OpenMode;
 use esker_s3::{Etags, Keys, Options, Server};
-use esker_types::{Error, Result};
+use esker_types::Result;
 use std::future::pending;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 /// Servers that run as long as this value.
 pub struct Servers {
@@ -15,16 +16,15 @@ pub struct Servers {
     _runtime: Runtime,
 }
 
-impl client_server::Server for Servers {
+impl Work for Servers {
     type Job = ServeJob;
-    type Addresses = Addresses;
+    type Step = ();
+    type Done = Addresses;
 
-    fn start(job: ServeJob) -> Result<Self> {
+    fn begin(job: ServeJob) -> Result<Self> {
         esker_os::keep_freed();
         let pool = Pool::connect(&job.pool, OpenMode::ReadWrite)?;
-        let runtime = Builder::new_multi_thread().enable_all().build();
-        let runtime =
-            runtime.map_err(|error| Error::io("starting the threads of a server", &error))?;
+        let runtime = runtime::start(None)?;
         let (listener, memory) = listen(&runtime)?;
         let content = vec![0x5a; job.size_bytes as usize];
         runtime.spawn(memory::serve(listener, Bytes::from(content)));
@@ -39,7 +39,8 @@ impl client_server::Server for Servers {
         Ok(Self { addresses: Addresses { memory, doors }, _runtime: runtime })
     }
 
-    fn addresses(&self) -> &Addresses {
-        &self.addresses
+    /// Returns the addresses.
+    fn take(&mut self, (): ()) -> Result<Addresses> {
+        Ok(self.addresses.clone())
     }
 }

@@ -3,11 +3,13 @@
 //! Each process has some rows of a two-dimensional array of 32-bit integers, whose elements [`element`] computes from
 //! the seed, the round and their index. [`worker`] is one process on the tensor store, on a shared file and on the
 //! medium; `parallel_hdf5.c` does the same by parallel HDF5.
-mod session;
-pub mod worker;
+mod worker;
+
+pub use worker::{Done, Job, Phase, Step, Worker};
 
 use crate::buffer::Buffer;
-use esker_types::{Error, ErrorKind, Result};
+use crate::errors::ensure_intact;
+use esker_types::Result;
 use serde::{Deserialize, Serialize};
 
 /// Elements of a row.
@@ -36,39 +38,33 @@ pub struct Part {
 
 impl Part {
     /// Bytes of the rows of one process.
-    #[must_use]
     pub fn bytes(self) -> u64 {
         self.rows.saturating_mul(ROW_BYTES)
     }
 
     /// Bytes of the array.
-    #[must_use]
     pub fn array_bytes(self) -> u64 {
         self.bytes().saturating_mul(u64::from(self.procs))
     }
 
     /// The shape of the array.
-    #[must_use]
     pub fn shape(self) -> [u64; 2] {
         [self.rows.saturating_mul(u64::from(self.procs)), COLUMNS]
     }
 
     /// Rows of a chunk: the most that divide the rows of a process, so that no two processes write to one chunk.
-    #[must_use]
     pub fn chunk_rows(self) -> u64 {
         let divides = |rows: &u64| self.rows.is_multiple_of(*rows);
         (1..=CHUNK_ROWS_MAX.min(self.rows)).rev().find(divides).unwrap_or(1)
     }
 
     /// The first row of a process.
-    #[must_use]
     pub fn first_row(self, rank: u32) -> u64 {
         self.rows * u64::from(rank)
     }
 }
 
 /// The element at `index` of the array of a round, counted in C order. `parallel_hdf5.c` computes the same.
-#[must_use]
 pub fn element(seed: u32, round: u32, index: u64) -> u32 {
     let salt = seed.wrapping_mul(0x27d4_eb2f).wrapping_add(round.wrapping_mul(0x1656_67b1));
     let mut v = (index as u32 ^ salt).wrapping_mul(0x9e37_79b1);
@@ -100,23 +96,14 @@ impl Rows {
     }
 
     /// Checks that a buffer has them.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Corrupt`] naming the first element that differs.
     pub(crate) fn check(self, buffer: &Buffer) -> Result<()> {
         let found = buffer.chunks_exact(ELEMENT_BYTES as usize);
-        match found.zip(self.elements()).position(|(found, written)| found != written) {
-            None => Ok(()),
-            Some(at) => Err(self.differs(at as u64)),
-        }
-    }
-
-    #[cold]
-    fn differs(self, at: u64) -> Error {
-        let row = self.part.first_row(self.rank) + at / COLUMNS;
-        let message =
-            format!("element [{row}, {}]: the data read is not the data written", at % COLUMNS);
-        Error::new(ErrorKind::Corrupt, message)
+        let differing = found.zip(self.elements()).position(|(found, written)| found != written);
+        ensure_intact(differing.is_none(), || {
+            let at = differing.unwrap_or(0) as u64;
+            let (row, column) = (self.part.first_row(self.rank) + at / COLUMNS, at % COLUMNS);
+            format!("element [{row}, {column}]: the data read is not the data written")
+        })
     }
 }
 

@@ -3,8 +3,8 @@
  *
  * usage: mpirun -n RANKS parallel_hdf5 FOLDER ROWS COLUMNS CHUNK_ROWS SEED CPUS COLLECTIVE
  *
- * Each rank has ROWS rows of COLUMNS 32-bit integers. Rank 0 reads one line for each step, [phase,round,layout], and
- * answers each with one line of JSON. Times are of the monotonic clock, from the first rank that enters to the last
+ * Each rank has ROWS rows of COLUMNS 32-bit integers. Rank 0 reads one line for each step (ORDER), and answers each
+ * with one line of JSON. Times are of the monotonic clock, from the first rank that enters to the last
  * that leaves. CPUS are processors for the ranks, separated by commas, or "-".
  */
 #define _GNU_SOURCE
@@ -19,6 +19,9 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+
+/* The order to take a step: its phase, round and layout. The members that follow are not needed. */
+#define ORDER "{\"begin\":{\"step\":[%d,%d,%d]"
 
 enum phase { PUT, GET, VERIFY, REMOVE, END };
 
@@ -261,7 +264,7 @@ static void serve(struct job *job)
     double mine[TIMES] = {0}, all[TIMES] = {0};
     for (;;) {
         if (job->rank == 0 && (!fgets(line, sizeof line, stdin) ||
-                               sscanf(line, "[%d,%d,%d]", &step.phase, &step.round, &step.layout) != 3))
+                               sscanf(line, ORDER, &step.phase, &step.round, &step.layout) != 3))
             step.phase = END;
         told(&step);
         if (step.phase == END)

@@ -1,38 +1,43 @@
-//! One process of `tensors`.
-use super::Part;
-use super::session::Session;
-use crate::clock::wait_until;
-use crate::pin;
+//! One process of `tensors`: its open store and files, and the steps on them.
+use super::{COLUMNS, ELEMENT_BYTES, Part, ROW_BYTES, Rows};
+use crate::buffer::Buffer;
+use crate::clock::monotonic_ns;
+use crate::errors::Doing;
+use crate::job::Member;
+use crate::limit::Limit;
+use crate::measure::{Measured, Until};
 use crate::worker::Work;
-use esker_types::{Error, Result};
+use esker::Pool;
+use esker::types::info::OpenMode;
+use esker_tensors::{DataType, NewTensor, Put, Slab, Strided, TensorStore};
+use esker_types::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+
+/// Name of the tensor.
+const NAME: &str = "t";
 
 /// The job of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Number of the process, from 0.
-    pub rank: u32,
+    /// The process.
+    pub member: Member,
     /// The rows of each process.
     pub part: Part,
-    /// The processor to run on; any if not given.
-    pub cpu: Option<u32>,
     /// The pool by its URL.
     pub pool: String,
     /// The container of the tensor store, which exists.
     pub container: String,
     /// Folder on the same medium for plain files.
     pub files: PathBuf,
-    /// Seed of the data.
-    pub seed: u32,
 }
 
 /// Operation of a process in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Do nothing while other processes work.
-    Rest,
     /// Make the data of the round.
     Fill,
     /// pwrite to the file of this process, which has been written completely before.
@@ -59,17 +64,15 @@ pub enum Phase {
     Verify,
 }
 
-/// A message to a process.
+/// Next operation of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Operation of the step.
+    /// The operation.
     pub phase: Phase,
     /// Number of the round, which its data depend on.
     pub round: u32,
     /// The token of the PUT, for its writers.
     pub token: Option<String>,
-    /// The common start, by the monotonic clock of the node; 0 for at once.
-    pub start_ns: u64,
 }
 
 /// The reply of a process.
@@ -87,7 +90,43 @@ pub struct Done {
 }
 
 /// The state of a process.
-pub struct Worker(Session);
+pub struct Worker {
+    job: Job,
+    store: TensorStore,
+    limit: Limit,
+    /// The PUT that this process has begun.
+    put: Option<Put>,
+    written: Buffer,
+    found: Buffer,
+}
+
+/// Records the times of a step.
+struct Watch([f64; 4]);
+
+impl Watch {
+    fn start() -> Self {
+        Self([now_s(); 4])
+    }
+
+    fn opened(&mut self) {
+        self.0[1] = now_s();
+    }
+
+    fn moved(&mut self) {
+        self.0[2] = now_s();
+    }
+
+    /// Ends the step. If the transfer has no recorded end, it ends with the step.
+    fn finish(mut self) -> Done {
+        self.0[3] = now_s();
+        self.0[2] = if self.0[2] <= self.0[1] { self.0[3] } else { self.0[2] };
+        Done { times_s: self.0, ..Done::default() }
+    }
+}
+
+fn now_s() -> f64 {
+    monotonic_ns() as f64 / 1e9
+}
 
 impl Work for Worker {
     type Job = Job;
@@ -95,14 +134,131 @@ impl Work for Worker {
     type Done = Done;
 
     fn begin(job: Job) -> Result<Self> {
-        job.cpu.map_or(Ok(()), pin::to)?;
-        Session::new(job).map(Self)
+        job.member.pin()?;
+        let pool = Pool::connect(&job.pool, OpenMode::ReadWrite)?;
+        let store = TensorStore::open(&pool, &job.container, OpenMode::ReadWrite)?;
+        let block = job.part.chunk_rows() * ROW_BYTES;
+        let limit = Limit::new(&job.files, block, job.part.bytes() / block)?;
+        let [written, found] = [Buffer::new(job.part.bytes())?, Buffer::new(job.part.bytes())?];
+        Ok(Self { job, store, limit, put: None, written, found })
     }
 
     fn take(&mut self, step: Step) -> Result<Done> {
-        wait_until(step.start_ns);
-        self.0
-            .take(&step)
-            .map_err(|error| Error::new(error.kind(), format!("{:?}: {error}", step.phase)))
+        let blocks = Until::ops(self.job.part.rows / self.job.part.chunk_rows());
+        match step.phase {
+            Phase::Fill => {
+                self.rows(self.job.member.rank, step.round).fill(&mut self.written);
+                Ok(Done::default())
+            }
+            Phase::Pwrite => self.limit.pwrite(blocks).map(Done::from),
+            Phase::Pread => self.limit.pread(blocks).map(Done::from),
+            Phase::FilePut => self.file_put(),
+            Phase::FileGet => self.file_get(),
+            Phase::FileRemove => self.file_remove(),
+            Phase::Begin => self.begin_put(),
+            Phase::Write => self.write(step.token.as_deref().unwrap_or_default()),
+            Phase::Commit => self.commit(),
+            Phase::Get => self.get(),
+            Phase::Remove => self.store.remove(NAME).map(|_| Done::default()),
+            Phase::Verify => self.verify(step.round),
+        }
+    }
+
+    fn name(step: &Step) -> Option<String> {
+        Some(format!("{:?}", step.phase))
+    }
+}
+
+impl Worker {
+    fn rows(&self, rank: u32, round: u32) -> Rows {
+        let Member { seed, .. } = self.job.member;
+        Rows { part: self.job.part, rank, seed: seed as u32, round }
+    }
+
+    /// Compares the data read, then overwrites the buffer, so that a later read that does nothing is noticed.
+    fn verify(&mut self, round: u32) -> Result<Done> {
+        self.rows(self.job.member.neighbour(), round).check(&self.found)?;
+        self.found.fill(0xa5);
+        Ok(Done::default())
+    }
+
+    fn begin_put(&mut self) -> Result<Done> {
+        let watch = Watch::start();
+        let part = self.job.part;
+        let mut new = NewTensor::new(DataType::parse("<i4")?, &part.shape());
+        new.chunks = Some(vec![part.chunk_rows(), COLUMNS]);
+        let put = self.store.begin(&new)?;
+        let token = Some(put.token());
+        self.put = Some(put);
+        Ok(Done { token, ..watch.finish() })
+    }
+
+    fn write(&mut self, token: &str) -> Result<Done> {
+        let (mut watch, part) = (Watch::start(), self.job.part);
+        let put = self.store.resume(token)?;
+        watch.opened();
+        let data = Strided::contiguous(&self.written, &[part.rows, COLUMNS], ELEMENT_BYTES)?;
+        put.write(&[part.first_row(self.job.member.rank), 0], &data)?;
+        Ok(watch.finish())
+    }
+
+    fn commit(&mut self) -> Result<Done> {
+        let watch = Watch::start();
+        let put = self.put.take();
+        let put = put.ok_or_else(|| Error::new(ErrorKind::Invalid, "no PUT was begun"))?;
+        put.commit(Some(NAME))?;
+        Ok(watch.finish())
+    }
+
+    fn get(&mut self) -> Result<Done> {
+        let (mut watch, part) = (Watch::start(), self.job.part);
+        let tensor = self.store.open_tensor(NAME)?;
+        watch.opened();
+        let rows = Slab::new(part.first_row(self.job.member.neighbour()), part.rows);
+        tensor.read(&[rows, Slab::new(0, COLUMNS)], &mut self.found)?;
+        watch.moved();
+        drop(tensor);
+        Ok(watch.finish())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.job.files.join("shared")
+    }
+
+    fn file_put(&mut self) -> Result<Done> {
+        let mut watch = Watch::start();
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file());
+        let file = file.doing(|| format!("opening {}", self.file().display()))?;
+        watch.opened();
+        let at = self.job.part.first_row(self.job.member.rank) * ROW_BYTES;
+        let written = file.write_all_at(&self.written, at);
+        written.doing(|| format!("pwrite to {}", self.file().display()))?;
+        watch.moved();
+        drop(file);
+        Ok(watch.finish())
+    }
+
+    fn file_get(&mut self) -> Result<Done> {
+        let (mut watch, path) = (Watch::start(), self.file());
+        let file = OpenOptions::new().read(true).open(&path);
+        let file = file.doing(|| format!("opening {}", path.display()))?;
+        watch.opened();
+        let at = self.job.part.first_row(self.job.member.neighbour()) * ROW_BYTES;
+        let read = file.read_exact_at(&mut self.found, at);
+        read.doing(|| format!("pread from {}", path.display()))?;
+        watch.moved();
+        drop(file);
+        Ok(watch.finish())
+    }
+
+    fn file_remove(&self) -> Result<Done> {
+        let removed = std::fs::remove_file(self.file());
+        removed.map(|()| Done::default()).doing(|| format!("removing {}", self.file().display()))
+    }
+}
+
+impl From<Measured> for Done {
+    fn from(Measured { start_s, end_s, .. }: Measured) -> Self {
+        Self { times_s: [start_s, start_s, end_s, end_s], ..Self::default() }
     }
 }

@@ -1,13 +1,15 @@
 //! Counters that the transactions of all processes share.
 use super::TxJob;
 use super::limits::{COUNT_BYTES, COUNTERS_MAX, RESTARTS_MAX};
-use crate::job::{Slot, StoreJob};
+use crate::errors::ensure_intact;
+use crate::job::Slot;
+use crate::load::missing_store;
 use crate::payload::Payload;
 use esker::backend::Placement;
 use esker::types::info::{OpenMode, Part};
 use esker::types::ops::Cond;
 use esker::{Access, Container, Kv, Pool, Wait};
-use esker_types::{Error, ErrorKind, ObjectClass, ObjectType, Result};
+use esker_types::{ObjectClass, ObjectType, Result};
 use fastrand::Rng;
 use std::cell::Cell;
 
@@ -27,9 +29,10 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Counters in the container of a job.
-    pub(super) fn new(pool: &Pool, store: &StoreJob, job: &TxJob) -> Result<Self> {
+    pub(super) fn new(pool: &Pool, job: &TxJob) -> Result<Self> {
+        let store = job.job.store.as_ref().ok_or_else(missing_store)?;
         let container = pool.open_container(&store.container, OpenMode::ReadWrite).wait()?;
-        let number = job.job.procs;
+        let number = job.job.member.procs;
         let class = ObjectClass::from_name("SX");
         let oid = container.generate_oid(0, number.into(), ObjectType::KvHashed, class, 0)?;
         let placement = Placement::new(job.targets, Part::WHOLE);
@@ -39,7 +42,7 @@ impl Counters {
             kv: container.kv(oid)?,
             container,
             number,
-            payload: Payload::new(job.job.seed, job.job.size_bytes)?,
+            payload: Payload::new(job.job.member.seed, job.job.size_bytes)?,
             value_bytes: job.job.size_bytes as usize,
             is_spread: targets.iter().any(|target| targets.first() != Some(target)),
             targets,
@@ -92,30 +95,23 @@ impl Counters {
     /// Checks the value of each counter, and that all were incremented `increments` times.
     pub(super) fn check_sum(&self, increments: u64) -> Result<()> {
         let counts = (0..self.len()).map(|counter| self.get(counter, Access::Latest));
-        match counts.sum::<Result<u64>>()? {
-            sum if sum == increments => Ok(()),
-            sum => Err(Error::new(
-                ErrorKind::Corrupt,
-                format!("the counters were incremented {increments} times, and their sum is {sum}"),
-            )),
-        }
+        let sum = counts.sum::<Result<u64>>()?;
+        ensure_intact(sum == increments, || {
+            format!("the counters were incremented {increments} times, and their sum is {sum}")
+        })
     }
 
     fn get(&self, counter: u64, access: Access<'_>) -> Result<u64> {
         let mut value = vec![0; self.value_bytes];
         let key = slot(self.number, counter, 0).key();
         let len = self.kv.get_into(&key, &mut value, access).wait()?;
-        match value.first_chunk::<COUNT_BYTES>().map(|count| u64::from_le_bytes(*count)) {
-            Some(count)
-                if len == Some(self.value_bytes as u64) && value == self.value(counter, count) =>
-            {
-                Ok(count)
-            }
-            _ => Err(Error::new(
-                ErrorKind::Corrupt,
-                format!("the value of counter {counter} is not one that was put"),
-            )),
-        }
+        let count =
+            value.first_chunk::<COUNT_BYTES>().map_or(0, |count| u64::from_le_bytes(*count));
+        let is_intact = len == Some(self.value_bytes as u64) && value == self.value(counter, count);
+        ensure_intact(is_intact, || {
+            format!("the value of counter {counter} is not one that was put")
+        })?;
+        Ok(count)
     }
 
     fn put(&self, counter: u64, count: u64, access: Access<'_>) -> Result<()> {
@@ -139,32 +135,19 @@ fn slot(number: u32, counter: u64, count: u64) -> Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Job, Workload};
+    use crate::job::{Job, Member, Workload};
     use esker::backend::NewContainer;
     use esker::backend::memory::Memory;
+    use esker_types::ErrorKind;
     use std::sync::Arc;
 
     fn counters() -> Counters {
         let pool = Pool::from_backend(Arc::new(Memory::new(4)), OpenMode::ReadWrite);
         pool.create_container(&NewContainer::named("bench")).wait().unwrap();
-        let store = StoreJob {
-            pool: String::new(),
-            container: "bench".to_owned(),
-            class: "S1".to_owned(),
-            workload: Workload::Kv,
-        };
-        let job = Job {
-            rank: 0,
-            procs: 2,
-            size_bytes: 64,
-            ops: 1,
-            seed: 1,
-            folder: std::env::temp_dir(),
-            seconds: None,
-            store: Some(store.clone()),
-        };
+        let member = Member { procs: 2, seed: 1, ..Member::default() };
+        let job = Job { size_bytes: 64, ..Job::for_test(member, Workload::Kv) };
         let job = TxJob { job, every: 10, counters: 5, targets: 4 };
-        let counters = Counters::new(&pool, &store, &job).unwrap();
+        let counters = Counters::new(&pool, &job).unwrap();
         [0, 1].into_iter().for_each(|rank| counters.reset(rank).unwrap());
         counters
     }

@@ -54,6 +54,18 @@ pub enum TxStep {
     },
 }
 
+impl TxStep {
+    /// Name in errors.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Load(step) => step.name(),
+            Self::Reset => "reset",
+            Self::Mix(_) => "mix",
+            Self::Sum { .. } => "sum",
+        }
+    }
+}
+
 /// The reply to a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TxDone {

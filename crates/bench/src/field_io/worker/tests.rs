@@ -7,6 +7,7 @@ use esker::backend::NewContainer;
 use esker::backend::memory::Memory;
 use esker::types::info::OpenMode;
 use esker::{Pool, Wait};
+use esker_types::ErrorKind;
 use std::sync::Arc;
 
 const BYTES: u64 = 3000;
@@ -33,7 +34,8 @@ fn worker(pool: &Pool, process: u32, layout: &Layout, segments: Option<Segments>
     let session = Session::within(pool.clone(), layout.clone(), 1000).unwrap();
     let layout = layout.clone();
     let (node, io_bytes) = ("n".to_owned(), BYTES);
-    let job = Job { node, process, cpu: None, layout, segments, io_bytes, seed: 1, repeat: 1 };
+    let member = Member { rank: process, procs: 2, cpu: None, seed: 1 };
+    let job = Job { node, member, layout, segments, io_bytes, repeat: 1 };
     Worker::new(job, session).unwrap()
 }
 

@@ -1,10 +1,7 @@
 use super::*;
-use crate::fields::Field;
-use esker::types::info::OpenMode;
-use esker::{Pool, Wait};
-use esker_fields::{FieldStore, Schema};
+use esker::Wait;
+use esker_fields::Schema;
 use esker_store::PoolSpec;
-use esker_types::ErrorKind;
 
 const SHAPE: Shape = Shape { steps: 3, levels: 2, params: 2, members: 2, size_bytes: 5000 };
 
@@ -28,16 +25,14 @@ impl Folder {
 
     fn worker(&self, rank: u32) -> Worker {
         let job = Job {
-            rank,
-            procs: 2,
-            cpu: None,
-            pool: Containers { url: url(&self.folder), container: "c".to_owned() },
+            member: Member { rank, procs: 2, cpu: None, seed: 5 },
+            pool: url(&self.folder),
+            container: "c".to_owned(),
             files: self.folder.clone(),
             durable: false,
             shape: SHAPE,
             grib: None,
             verify: true,
-            seed: 5,
         };
         Worker::begin(job).unwrap()
     }
@@ -55,8 +50,8 @@ fn url(folder: &std::path::Path) -> String {
 
 fn take(worker: &mut Worker, phase: Phase) -> Result<Done> {
     let step = FieldsStep { phase, round: 1 };
-    worker.take(Order::Prepare(step))?;
-    worker.take(Order::Begin { step, start_ns: 0 })
+    worker.prepare(&step)?;
+    worker.take(step)
 }
 
 #[test]
@@ -84,10 +79,7 @@ fn each_phase_does_the_operations_it_counts() {
             assert_eq!((measured.ops, measured.bytes), (ops, bytes), "{phase:?}");
         }
     }
-    let step = FieldsStep { phase: Phase::Watch, round: 1 };
-    let mut watcher = place.worker(2);
-    watcher.take(Order::Prepare(step)).unwrap();
-    let seen = watcher.take(Order::Begin { step, start_ns: 0 }).unwrap();
+    let seen = take(&mut place.worker(2), Phase::Watch).unwrap();
     assert_eq!((seen.measured.ops, seen.event_times.len()), (48, 48));
 }
 

@@ -1,37 +1,37 @@
 //! `esker bench fields`: compares a field store with its medium and with one plain file per field.
 mod nodes;
 mod outcome;
-mod workers;
 
+use super::lines::Sample;
 use super::location::{Location, container_label};
 use super::scratch::Scratch;
 use super::store::write_limit;
 use super::summary::Summary;
 use super::{BenchPool, Benchmark, Measurement, Note, check, check_repetitions};
 use crate::fields::grib::Messages;
-use crate::fields::worker::{Containers, Done, EventTime, Job, label};
+use crate::fields::keys::FORECAST;
+use crate::fields::worker::{Done, EventTime, FieldsStep, Job, label};
 use crate::fields::{Phase, Shape};
 use crate::host::Host;
-use crate::job::{LoadStep, WARM_UP};
+use crate::job::{LoadStep, Member, WARM_UP};
 use crate::latency::Histogram;
 use crate::load::files::{self, FilesUrl};
 use crate::measure::{Measured, Tally};
 use crate::names::Named;
-use crate::pin::Pin;
-use crate::plan::posix::Sample;
-use crate::report::Settings;
+use crate::pin::{Pin, cpu_of};
+use crate::processes::{Launcher, Processes, WorkerKind};
 use clap::{Args, ValueEnum};
 use esker::Wait;
 use esker_cli::units::Bytes;
 use esker_fields::grib::EcCodes;
 use esker_fields::{FieldStore, Schema};
-use esker_types::Result;
+use esker_types::{Error, Result};
 use outcome::{Case, ESKER, FILES, LEGEND, Lines, MEDIUM, PEER};
+use serde::Serialize;
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use workers::{From, Workers};
 
 /// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
@@ -78,13 +78,8 @@ pub struct FieldsPlan {
     #[command(flatten)]
     pub pool: BenchPool,
     /// Number of processes, or several numbers, separated by commas
-    #[arg(
-        long,
-        visible_alias = "np",
-        value_name = "N",
-        default_value = "1",
-        value_delimiter = ','
-    )]
+    #[arg(long, visible_alias = "np", value_name = "N", default_value = "1")]
+    #[arg(value_delimiter = ',')]
     pub procs: Vec<u32>,
     /// The fields of each process.
     #[command(flatten)]
@@ -153,9 +148,16 @@ impl Benchmark for FieldsPlan {
                 "scattered reads reach {share:.2} of the rate of reads in order (--procs {procs})"
             ))
         });
+        let shape = self.shape;
+        let options = json!({
+            "steps": shape.steps, "levels": shape.levels, "params": shape.params,
+            "members": shape.members, "fields_per_process": shape.fields(), "repeats": self.repeats,
+            "pin": self.pin.name(), "verified": self.verify, "watched": !self.no_watch,
+            "peer": self.peer(), "grib": self.grib,
+        });
         let summary = Summary {
             host: Host::for_folder(&location.folder)?,
-            settings: self.settings(&location)?,
+            settings: location.settings(self.seed, options)?,
             about: format!(", fields of {}", Bytes(self.shape.size_bytes)),
             runs: cases.iter().flat_map(Case::runs).collect(),
             table: outcome::table(&cases),
@@ -175,12 +177,32 @@ const NO_ESKER: &str = " has no package esker (`make wheel`, and `pip install` i
 const FEW: &str = "archive-grib: the file has fewer messages than a process archives, so keys repeat and \
                    are known: a file with more tells what a model gets";
 
+/// Processes that archive and retrieve, or watch.
+type Workers = Processes<FieldsStep, Done>;
+
+/// The Python program of the peer.
+const PROGRAM: &str = include_str!("../../fields/peer.py");
+
+/// The job of a Python process.
+#[derive(Serialize)]
+struct PythonJob {
+    #[serde(flatten)]
+    job: Job,
+    /// `pyfdb` for a real FDB, or `esker` for the store that the other workers filled.
+    store: &'static str,
+    forecast: BTreeMap<&'static str, &'static str>,
+    /// Offset and length of each GRIB message.
+    messages: Vec<(usize, usize)>,
+}
+
 /// The state of a measurement with one number of processes.
 struct Run<'p> {
     plan: &'p FieldsPlan,
     location: &'p Location,
     files: FilesUrl,
     container: String,
+    procs: u32,
+    /// Workers, then as many watchers.
     workers: Workers,
     peer: Option<Workers>,
     /// Workers that read the store from Python.
@@ -228,33 +250,36 @@ impl FieldsPlan {
     ) -> Result<Lines> {
         let container = container_label();
         let job = Job {
-            rank: 0,
-            procs,
-            cpu: None,
-            pool: Containers { url: location.url.clone(), container: container.clone() },
+            member: Member { procs, seed: self.seed, ..Member::default() },
+            pool: location.url.clone(),
+            container: container.clone(),
             files: plain_files.to_owned(),
             durable: location.durable,
             shape: self.shape,
             grib: self.grib.clone().filter(|_| grib.is_some()),
             verify: self.verify,
-            seed: self.seed,
         };
         note("touching the file of the limit");
         let watchers = if self.no_watch { 0 } else { procs };
         let cpus = self.pin.order()?;
-        let workers = Workers::start(Vec::new(), &job, watchers, &cpus)?;
+        let workers = start(Vec::new(), &job, watchers, &cpus)?;
         let messages = grib.cloned().unwrap_or_default();
-        let by_python = |python: Option<&Path>, store| {
-            python.map(|python| Workers::python(python, store, &job, &messages, &cpus)).transpose()
+        let by_python = |python: Option<&Path>, store, install| {
+            let start = |python| start_python(python, store, &job, &messages, &cpus);
+            python.map(start).transpose().map_err(|error| {
+                let remedy = format!("{install}, and name the Python that has it by --python");
+                Error::new(error.kind(), format!("{store}: {error} ({remedy})"))
+            })
         };
-        let peer = by_python(self.peer(), From::Pyfdb)?;
-        let python = by_python(python, From::Esker)?;
+        let peer = by_python(self.peer(), "pyfdb", "`pip install pyfdb`")?;
+        let python = by_python(python, "esker", "`make wheel` and `pip install` it")?;
         let files = FilesUrl { folder: plain_files.to_owned(), fsync: location.durable };
         let mut run = Run {
             plan: self,
             location,
             files,
             container,
+            procs,
             workers,
             peer,
             python,
@@ -269,16 +294,42 @@ impl FieldsPlan {
     fn peer(&self) -> Option<&Path> {
         self.peer.map(|PeerName::Pyfdb| self.python.as_path())
     }
+}
 
-    fn settings(&self, location: &Location) -> Result<Settings> {
-        let shape = self.shape;
-        let options = json!({
-            "steps": shape.steps, "levels": shape.levels, "params": shape.params,
-            "members": shape.members, "fields_per_process": shape.fields(),
-            "repeats": self.repeats, "pin": self.pin.name(), "verified": self.verify, "watched": !self.no_watch, "peer": self.peer(), "grib": self.grib,
-        });
-        location.settings(self.seed, options)
-    }
+/// Starts a worker for each process of the job, and the watchers, with environment variables in addition.
+fn start(
+    variables: Vec<(String, String)>,
+    job: &Job,
+    watchers: u32,
+    cpus: &[u32],
+) -> Result<Workers> {
+    let launcher = Launcher { variables, ..Launcher::for_kind(WorkerKind::Fields)? };
+    let member = |rank| Member { rank, cpu: cpu_of(cpus, rank), ..job.member };
+    let ranks = 0..job.member.procs + watchers;
+    Workers::start(&launcher, ranks.map(|rank| Job { member: member(rank), ..job.clone() }))
+}
+
+/// Starts workers in Python, which do all the work on a real FDB, or read the store. There are no watchers.
+fn start_python(
+    python: &Path,
+    store: &'static str,
+    job: &Job,
+    messages: &Messages,
+    cpus: &[u32],
+) -> Result<Workers> {
+    let Member { procs, seed, .. } = job.member;
+    let jobs = Member::all(procs, seed, cpus).map(|member| PythonJob {
+        job: Job { member, ..job.clone() },
+        store,
+        forecast: FORECAST.into_iter().collect(),
+        messages: messages.clone().share(member.rank, procs).ranges(),
+    });
+    Workers::start(&crate::python::launcher(python, PROGRAM), jobs)
+}
+
+/// Makes the first `procs` processes enter a phase at the same time.
+fn enter(workers: &mut Workers, procs: u32, phase: Phase, round: u32) -> Result<Vec<Done>> {
+    workers.together(&vec![FieldsStep { phase, round }; procs as usize])
 }
 
 impl Run<'_> {
@@ -293,7 +344,7 @@ impl Run<'_> {
             self.within(WATCHED + round, |run| run.watched(round))?;
         }
         if round != WARM_UP && self.grib {
-            self.report_progress(round, Phase::ArchiveGrib.name(), note);
+            self.report_progress(round, &Phase::ArchiveGrib.name(), note);
             self.within(GRIB + round, |run| run.gribs(round))?;
         }
         Ok(())
@@ -313,10 +364,23 @@ impl Run<'_> {
 
     fn warm_up(&mut self, note: Note<'_>) -> Result<()> {
         note("warming up");
-        self.workers.all(Phase::FileWrite, WARM_UP)?;
-        self.workers.all(Phase::Archive, WARM_UP)?;
+        enter(&mut self.workers, self.procs, Phase::FileWrite, WARM_UP)?;
+        enter(&mut self.workers, self.procs, Phase::Archive, WARM_UP)?;
         let peer = self.peer.as_mut();
-        peer.map_or(Ok(()), |peer| peer.all(Phase::Archive, WARM_UP).map(|_| ()))
+        peer.map_or(Ok(()), |peer| enter(peer, self.procs, Phase::Archive, WARM_UP).map(drop))
+    }
+
+    /// Makes all workers enter a phase, and records it.
+    fn measure(&mut self, system: usize, phase: Phase, round: u32, number: u32) -> Result<()> {
+        let workers = match (system, phase.from_python()) {
+            (PEER, _) => self.peer.as_mut(),
+            (_, Some(_)) => self.python.as_mut(),
+            _ => Some(&mut self.workers),
+        };
+        let Some(workers) = workers else { return Ok(()) };
+        let done = enter(workers, self.procs, phase, round)?;
+        self.lines.add(system, phase, sample(number, &done));
+        Ok(())
     }
 
     fn report_progress(&self, round: u32, what: &str, note: Note<'_>) {
@@ -345,44 +409,42 @@ impl Run<'_> {
             (ESKER, Phase::Axes),
         ];
         for (system, phase) in phases {
-            let own = phase.from_python().is_none();
-            if !own && self.python.is_none() {
+            let by_python = phase.from_python().is_some();
+            if by_python && self.python.is_none() {
                 continue;
             }
-            self.report_progress(round, phase.name(), note);
-            let workers = self.python.as_mut().filter(|_| !own).unwrap_or(&mut self.workers);
-            let done = workers.all(phase, round)?;
-            self.lines.add(system, phase, sample(round, &done));
-            if let Some(peer) = self.peer.as_mut().filter(|_| system == ESKER && own) {
-                let done = peer.all(phase, round)?;
-                self.lines.add(PEER, phase, sample(round, &done));
+            self.report_progress(round, &phase.name(), note);
+            self.measure(system, phase, round, round)?;
+            if system == ESKER && !by_python {
+                self.measure(PEER, phase, round, round)?;
             }
         }
         if self.plan.verify {
             self.report_progress(round, "verify", note);
-            self.workers.all(Phase::Verify, round)?;
+            enter(&mut self.workers, self.procs, Phase::Verify, round)?;
         }
         Ok(())
     }
 
     fn gribs(&mut self, round: u32) -> Result<()> {
-        for (system, phase) in [(FILES, Phase::GribFiles), (ESKER, Phase::ArchiveGrib)] {
-            let done = self.workers.all(phase, GRIB + round)?;
-            self.lines.add(system, phase, sample(round, &done));
+        let phases =
+            [(FILES, Phase::GribFiles), (ESKER, Phase::ArchiveGrib), (PEER, Phase::ArchiveGrib)];
+        phases
+            .into_iter()
+            .try_for_each(|(system, phase)| self.measure(system, phase, GRIB + round, round))?;
+        if self.plan.verify {
+            enter(&mut self.workers, self.procs, Phase::VerifyGrib, GRIB + round)?;
         }
-        if let Some(peer) = &mut self.peer {
-            let done = peer.all(Phase::ArchiveGrib, GRIB + round)?;
-            self.lines.add(PEER, Phase::ArchiveGrib, sample(round, &done));
-        }
-        match self.plan.verify {
-            true => self.workers.all(Phase::VerifyGrib, GRIB + round).map(|_| ()),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// A latency is the time from the start of a flush until a watcher sees one of its fields.
     fn watched(&mut self, round: u32) -> Result<()> {
-        let (written, seen) = self.workers.watched(WATCHED + round)?;
+        let procs = self.procs as usize;
+        let step = |phase| vec![FieldsStep { phase, round: WATCHED + round }; procs];
+        let steps = [step(Phase::ArchiveWatched), step(Phase::Watch)].concat();
+        let mut written = self.workers.together(&steps)?;
+        let seen = written.split_off(procs);
         let flushed: Vec<EventTime> =
             written.iter().flat_map(|one| one.event_times.clone()).collect();
         let latency = delays(&flushed, seen.iter().flat_map(|one| &one.event_times))?;
@@ -396,7 +458,7 @@ impl Run<'_> {
 
 fn sample(round: u32, done: &[Done]) -> Sample {
     let measured: Vec<Measured> = done.iter().map(|one| one.measured.clone()).collect();
-    Sample::from_rounds(round, &[measured])
+    Sample::new(round, &measured)
 }
 
 fn delays<'m>(

@@ -2,21 +2,24 @@
 //! each engine serves.
 use super::super::location::{Location, container_label};
 use super::super::scratch::{Scratch, memory_or_temporary};
-use super::workers::Workers;
-use super::{FieldsPlan, sample};
+use super::{FieldsPlan, enter, sample, start};
 use crate::fields::Phase;
-use crate::fields::worker::{Containers, Job, label};
+use crate::fields::worker::{Job, label};
+use crate::job::Member;
 use crate::metrics::Statistics;
+use crate::names::Named;
+use crate::plan::parallel::one_node_error;
 use crate::plan::{Measurement, Note};
 use crate::report::{Settings, with_origin};
 use crate::runner::Runner;
+use crate::runtime;
 use crate::table::{new_table, or_dash};
 use esker::Wait;
 use esker::names::NODE_VARIABLE;
 use esker_cli::units::rounded;
 use esker_fields::{FieldStore, NewFields, Schema};
 use esker_nodes::Map;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde::Serialize;
 use serde_json::json;
 use std::path::Path;
@@ -103,17 +106,8 @@ struct Engines {
 
 impl Engines {
     fn new(location: &Location) -> Result<Self> {
-        let Some(map) = location.url.strip_prefix("nodes:") else {
-            let text = "a pool of --nodes is on one node: give pools over nodes";
-            return Err(Error::new(ErrorKind::Invalid, text));
-        };
-        let map = Map::read(Path::new(map))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|error| Error::io("starting a runtime", &error))?;
-        Ok(Self { map, runtime })
+        let map = location.url.strip_prefix("nodes:").ok_or_else(one_node_error)?;
+        Ok(Self { map: Map::read(Path::new(map))?, runtime: runtime::start(Some(1))? })
     }
 
     /// Requests that each engine has served, without those that open a store.
@@ -164,31 +158,29 @@ impl OnePool<'_> {
         let files = Scratch::for_plain_files(&memory_or_temporary())?;
         let container = container_label();
         let job = Job {
-            rank: 0,
-            procs: self.procs,
-            cpu: None,
-            pool: Containers { url: self.location.url.clone(), container: container.clone() },
+            member: Member { procs: self.procs, seed: self.plan.seed, ..Member::default() },
+            pool: self.location.url.clone(),
+            container: container.clone(),
             files: files.path().to_owned(),
             durable: false,
             shape: self.plan.shape,
             grib: None,
             verify: false,
-            seed: self.plan.seed,
         };
-        let mut workers =
-            Workers::start(self.variables.to_vec(), &job, 0, &self.plan.pin.order()?)?;
-        let mut rows = PHASES.map(|phase| self.row(engines, "fields", phase.name())).to_vec();
+        let mut workers = start(self.variables.to_vec(), &job, 0, &self.plan.pin.order()?)?;
+        let mut rows = PHASES.map(|phase| self.row(engines, "fields", &phase.name())).to_vec();
         let mut rates = vec![Vec::new(); PHASES.len()];
         for round in 1..=self.plan.repeats {
             let (pool, label) = (self.location.pool()?, label(&container, round));
             let new = NewFields { stripes };
             let store = FieldStore::create_with(pool, &label, &Schema::default_mars()?, new)?;
             for ((phase, row), rates) in PHASES.into_iter().zip(&mut rows).zip(&mut rates) {
-                let (done, counts) = engines.count(|| workers.all(phase, round))?;
+                let (done, counts) =
+                    engines.count(|| enter(&mut workers, self.procs, phase, round))?;
                 let measured = sample(round, &done);
                 rates.push(measured.rate());
                 row.stripes = Some(store.stripes());
-                row.fields = Some(row.fields.unwrap_or(0) + self.fields_of(phase));
+                row.fields = Some(row.fields.unwrap_or(0) + measured.tally.ops);
                 row.requests.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             }
             drop(store);
@@ -200,24 +192,14 @@ impl OnePool<'_> {
         Ok(rows)
     }
 
-    /// Fields that all processes use in a phase. Each lists those of all.
-    fn fields_of(&self, phase: Phase) -> u64 {
-        let own = self.plan.shape.fields() * u64::from(self.procs);
-        if phase == Phase::List { own * u64::from(self.procs) } else { own }
-    }
-
     /// Field I/O with as many fields. All processes use one index.
     fn field_io(&self, engines: &Engines) -> Result<Vec<Row>> {
         let folder = Scratch::for_plain_files(&memory_or_temporary())?;
         let runner = Runner::new(folder.path().to_owned(), self.variables.to_vec())?;
-        let shape = self.plan.shape;
+        let Self { name, procs, plan: FieldsPlan { shape, repeats, .. }, .. } = self;
+        let (ops, size) = (shape.fields(), shape.size_bytes);
         let words = format!(
-            "field-io --pool {} --mode no-containers --pattern A --contention high --procs {} --ops {} --size {} --repeat {}",
-            self.name,
-            self.procs,
-            shape.fields(),
-            shape.size_bytes,
-            self.plan.repeats
+            "field-io --pool {name} --mode no-containers --pattern A --contention high --procs {procs} --ops {ops} --size {size} --repeat {repeats}"
         );
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let (report, requests) = engines.count(|| runner.bench("field-io", &words))?;

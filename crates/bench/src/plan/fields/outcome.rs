@@ -2,7 +2,8 @@
 use crate::fields::Phase;
 use crate::measure::Tally;
 use crate::metrics::Statistics;
-use crate::plan::posix::{Line, Sample};
+use crate::names::Named;
+use crate::plan::lines::{Line, Sample};
 use crate::report::{Run, RunName};
 use crate::table::{Table, new_table, or_dash};
 
@@ -62,15 +63,12 @@ impl Lines {
     /// Adds a measurement of a system.
     pub(super) fn add(&mut self, system: usize, phase: Phase, sample: Sample) {
         let compared = [FILES, MEDIUM].contains(&system).then(|| base(phase)).flatten();
-        let line = self.line(compared.unwrap_or(phase));
-        if let Some(samples) = line.samples.get_mut(system) {
-            samples.push(sample);
-        }
+        self.line(compared.unwrap_or(phase)).samples[system].push(sample);
     }
 
     fn line(&mut self, phase: Phase) -> &mut Line {
         let at = self.0.iter().position(|(known, _)| *known == phase).unwrap_or_else(|| {
-            self.0.push((phase, Line::new(phase.name(), phase.name(), SYSTEMS)));
+            self.0.push((phase, Line::new(&phase.name(), SYSTEMS)));
             self.0.len() - 1
         });
         &mut self.0[at].1
@@ -107,21 +105,29 @@ impl Case<'_> {
         let mut runs = Vec::new();
         for (phase, line) in self.lines.compared() {
             let own = base(phase) == Some(phase);
-            let systems = [MEDIUM, FILES, ESKER, PEER].into_iter();
-            let systems = systems.filter(|&system| own || [ESKER, PEER].contains(&system));
-            let systems =
-                systems.filter(|&system| system == ESKER || phase.from_python().is_none());
-            let systems = systems.filter(|&system| !line.rates(system).is_empty());
+            let systems = [MEDIUM, FILES, ESKER, PEER].into_iter().filter(|&system| {
+                let compared = match system {
+                    ESKER => true,
+                    PEER => phase.from_python().is_none(),
+                    _ => own,
+                };
+                compared && !line.of(system).is_empty()
+            });
             runs.extend(systems.map(|system| self.run(phase, &line, system)));
         }
         runs
     }
 
     fn run(&self, phase: Phase, line: &Line, system: usize) -> Run {
+        let limit_phase = match (phase, self.durable) {
+            (Phase::Archive, true) => Phase::PwriteSync,
+            (Phase::Archive, false) => Phase::Pwrite,
+            _ => Phase::Pread,
+        };
         let name = RunName {
-            store: self.name(system),
+            store: self.store,
             workload: "fields",
-            phase: if system == MEDIUM { self.limit_name(phase) } else { phase.name() },
+            phase: &if system == MEDIUM { limit_phase } else { phase }.name(),
             procs: self.procs,
             // Messages of a file differ in length: this is the mean.
             size_bytes: match phase {
@@ -130,24 +136,7 @@ impl Case<'_> {
             },
         };
         let limit = Some(line.tally(MEDIUM)).filter(|_| system != MEDIUM);
-        line.run(&name, |system| self.name(system), system, limit.as_ref())
-    }
-
-    fn name(&self, system: usize) -> &str {
-        match system {
-            ESKER => self.store,
-            FILES => "files",
-            MEDIUM => "medium",
-            _ => "pyfdb",
-        }
-    }
-
-    fn limit_name(&self, phase: Phase) -> &'static str {
-        match (phase, self.durable) {
-            (Phase::Archive, true) => Phase::PwriteSync.name(),
-            (Phase::Archive, false) => Phase::Pwrite.name(),
-            _ => Phase::Pread.name(),
-        }
+        line.run(&[self.store, "files", "medium", "pyfdb"], &name, system, limit.as_ref())
     }
 }
 
@@ -167,7 +156,7 @@ const OF_STORE: &str = "phase|>procs|>fields/s|>+-|>MiB/s|>of medium|>files|>x f
 fn row(procs: u32, phase: Phase, line: &Line, peer: bool) -> Vec<String> {
     let (rates, tally) = (Statistics::rounded(&line.rates(ESKER)), line.tally(ESKER));
     let mut row = vec![
-        phase.name().to_owned(),
+        phase.name(),
         procs.to_string(),
         format!("{:.0}", rates.median),
         format!("{:.0}", rates.stddev),

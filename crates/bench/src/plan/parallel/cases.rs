@@ -1,5 +1,5 @@
 //! The combinations of settings that are measured.
-use super::{ParallelPlan, Subject};
+use super::{Fields, ParallelPlan, Subject};
 use crate::field_io::segments::{Objects, Segments};
 use crate::field_io::{Contention, Mode, Pattern};
 use crate::names::Named;
@@ -79,54 +79,43 @@ impl ParallelPlan {
         for &procs_per_node in &self.options.procs {
             for &size in &self.sizes {
                 for class_array in &self.options.classes_array {
-                    self.add_cases((who, procs_per_node), size, class_array, durable, &mut cases);
-                }
-            }
-        }
-        cases
-    }
-
-    fn add_cases(
-        &self,
-        (who, procs_per_node): (Rank, u32),
-        size: u64,
-        class_array: &str,
-        durable: bool,
-        cases: &mut Vec<Case>,
-    ) {
-        let case = Case {
-            mode: Mode::NoIndex,
-            objects: None,
-            pattern: Pattern::A,
-            contention: Contention::Low,
-            class_kv: "SX".to_owned(),
-            class_array: class_array.to_owned(),
-            size,
-            procs_per_node,
-            procs: procs_per_node * who.ranks,
-            ops: 0,
-        };
-        let first = cases.len();
-        match &self.subject {
-            Subject::Segments { objects, count } => cases.extend(
-                objects.iter().map(|&one| Case { objects: Some((one, *count)), ..case.clone() }),
-            ),
-            Subject::Fields(fields) => {
-                for class_kv in &fields.classes_kv {
-                    for &pattern in &fields.patterns {
-                        for &contention in &fields.contentions {
-                            let class_kv = class_kv.clone();
-                            let of = Case { class_kv, pattern, contention, ..case.clone() };
-                            cases.extend(
-                                fields.modes.iter().map(|&mode| Case { mode, ..of.clone() }),
-                            );
-                        }
+                    let case = Case {
+                        mode: Mode::NoIndex,
+                        objects: None,
+                        pattern: Pattern::A,
+                        contention: Contention::Low,
+                        class_kv: "SX".to_owned(),
+                        class_array: class_array.clone(),
+                        size,
+                        procs_per_node,
+                        procs: procs_per_node * who.ranks,
+                        ops: 0,
+                    };
+                    match &self.subject {
+                        Subject::Segments { objects, count } => cases.extend(
+                            objects
+                                .iter()
+                                .map(|&one| Case { objects: Some((one, *count)), ..case.clone() }),
+                        ),
+                        Subject::Fields(fields) => add_fields(&mut cases, fields, &case),
                     }
                 }
             }
         }
-        for case in cases.iter_mut().skip(first) {
+        for case in &mut cases {
             case.ops = self.ops.unwrap_or_else(|| default_ops(case.io_bytes(), durable));
+        }
+        cases
+    }
+}
+
+fn add_fields(cases: &mut Vec<Case>, fields: &Fields, case: &Case) {
+    for class_kv in &fields.classes_kv {
+        for &pattern in &fields.patterns {
+            for &contention in &fields.contentions {
+                let case = Case { class_kv: class_kv.clone(), pattern, contention, ..case.clone() };
+                cases.extend(fields.modes.iter().map(|&mode| Case { mode, ..case.clone() }));
+            }
         }
     }
 }

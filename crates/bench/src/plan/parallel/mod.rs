@@ -8,6 +8,7 @@ mod results;
 
 use super::location::Location;
 use super::{BenchPool, Note, check, check_repetitions};
+use crate::errors::ensure_valid;
 use crate::field_io::segments::Objects;
 use crate::field_io::{Contention, Mode, Pattern};
 use crate::host::Host;
@@ -60,12 +61,8 @@ pub struct Fields {
     #[arg(ignore_case = true)]
     pub patterns: Vec<Pattern>,
     /// Contention on a forecast's Key-Value, or several, separated by commas
-    #[arg(
-        long = "contention",
-        value_name = "CONTENTION",
-        default_value = "low",
-        value_delimiter = ','
-    )]
+    #[arg(long = "contention", value_name = "CONTENTION", default_value = "low")]
+    #[arg(value_delimiter = ',')]
     pub contentions: Vec<Contention>,
     /// Object class of Key-Values, or several, separated by commas
     #[arg(long = "class-kv", value_name = "CLASS", default_value = "SX", value_delimiter = ',')]
@@ -135,30 +132,24 @@ struct Node {
 
 impl ParallelOptions {
     fn who(&self) -> Result<Rank> {
-        match (self.rank, self.ranks) {
-            (Some(rank), Some(ranks)) => Rank { rank, ranks }.checked(),
-            // The ranks of a batch job's variables may not be meant for this command.
-            _ if self.rendezvous.is_none() => match Rank::from_environment()? {
-                Rank { ranks: 1, .. } => Ok(Rank::ALONE),
-                Rank { rank, ranks } => Err(Error::new(
-                    ErrorKind::Invalid,
-                    format!(
-                        "this is rank {rank} of {ranks}: give all ranks --rendezvous with a directory that \
-                         they share, or --rank 0 --ranks 1 to measure on this node alone"
-                    ),
-                )),
-            },
-            _ => Rank::from_environment(),
+        if let (Some(rank), Some(ranks)) = (self.rank, self.ranks) {
+            return Rank { rank, ranks }.checked();
         }
+        // The ranks of a batch job's variables may not be meant for this command.
+        let who = Rank::from_environment()?;
+        ensure_valid(who.ranks == 1 || self.rendezvous.is_some(), || {
+            let Rank { rank, ranks } = who;
+            format!(
+                "this is rank {rank} of {ranks}: give all ranks --rendezvous with a directory that they share, or \
+                 --rank 0 --ranks 1 to measure on this node alone"
+            )
+        })?;
+        Ok(who)
     }
 }
 
 impl ParallelPlan {
     /// Runs the benchmark. Only rank 0 returns a report.
-    ///
-    /// # Errors
-    /// If the pool cannot be created or opened, or is too small, or an option is invalid; errors of processes and of
-    /// other ranks; with [`ParallelOptions::verify`], [`ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, note: Note<'_>) -> Result<Option<Report>> {
         let who = self.options.who()?;
         self.check(who)?;
@@ -172,9 +163,6 @@ impl ParallelPlan {
 
     /// Runs the benchmark on pools over nodes, as their clients on other nodes would, with fewer nodes first. All runs
     /// are in one report.
-    ///
-    /// # Errors
-    /// If a pool is not over nodes; the errors of [`ParallelPlan::run`].
     pub fn run_on_pools(&self, pools: &[String], note: Note<'_>) -> Result<Report> {
         let node = std::env::var(NODE_VARIABLE).unwrap_or_else(|_| "none".to_owned());
         let mut reports = Vec::new();
@@ -183,8 +171,8 @@ impl ParallelPlan {
             let options = ParallelOptions { pool, traces: None, ..self.options.clone() };
             let variables = vec![(NODE_VARIABLE.to_owned(), node.clone())];
             let report = Self { options, variables, ..self.clone() }.run(note)?;
-            reports
-                .push(report.filter(|report| servers_of(report) > 0).ok_or_else(one_node_error)?);
+            let report = report.filter(|report| servers_of(report) > 0);
+            reports.push(report.ok_or_else(one_node_error)?);
         }
         reports.sort_by_key(servers_of);
         let mut all = reports.into_iter().reduce(joined).ok_or_else(one_node_error)?;
@@ -257,46 +245,37 @@ impl ParallelPlan {
     }
 
     fn check(&self, who: Rank) -> Result<()> {
-        check(&self.sizes, &self.options.procs)?;
-        let classes_kv: &[String] = match &self.subject {
-            Subject::Fields(fields) => &fields.classes_kv,
+        let Self { options, subject, .. } = self;
+        check(&self.sizes, &options.procs)?;
+        let classes_kv = match subject {
+            Subject::Fields(fields) => &fields.classes_kv[..],
             Subject::Segments { .. } => &[],
         };
-        for class in self.options.classes_array.iter().chain(classes_kv) {
-            esker_cli::class_of(class)?;
-        }
-        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
-        check_repetitions("repeats", self.options.repeat, REPEATS_MAX)?;
-        if self.ops.is_some_and(|ops| !(1..=OPS_MAX).contains(&ops)) {
-            return refuse(format!("the number of operations must be 1 to {OPS_MAX}"));
-        }
-        if matches!(self.subject, Subject::Segments { count: 0, .. }) {
-            return refuse("each process needs at least one segment".to_owned());
-        }
-        if who.ranks > 1 && self.options.pool.pool.is_none() {
-            return refuse(
-                "several nodes need a pool that all of them can open: give --pool".to_owned(),
-            );
-        }
-        self.check_procs(who)
-    }
-
-    fn check_procs(&self, who: Rank) -> Result<()> {
-        let halves = matches!(&self.subject, Subject::Fields(fields) if fields.patterns.contains(&Pattern::B));
-        for procs in &self.options.procs {
+        let mut classes = options.classes_array.iter().chain(classes_kv);
+        classes.try_for_each(|class| esker_cli::class_of(class).map(drop))?;
+        check_repetitions("repeats", options.repeat, REPEATS_MAX)?;
+        ensure_valid(self.ops.is_none_or(|ops| (1..=OPS_MAX).contains(&ops)), || {
+            format!("the number of operations must be 1 to {OPS_MAX}")
+        })?;
+        ensure_valid(
+            !matches!(subject, Subject::Segments { count: 0, .. }),
+            || "each process needs at least one segment",
+        )?;
+        ensure_valid(
+            who.ranks == 1 || options.pool.pool.is_some(),
+            || "several nodes need a pool that all of them can open: give --pool",
+        )?;
+        let halves =
+            matches!(subject, Subject::Fields(fields) if fields.patterns.contains(&Pattern::B));
+        options.procs.iter().try_for_each(|procs| {
             let all = procs.saturating_mul(who.ranks);
-            let message = match () {
-                () if all > ALL_PROCS_MAX => {
-                    format!("{all} processes on all nodes are too many: {ALL_PROCS_MAX} at most")
-                }
-                () if halves && !all.is_multiple_of(2) => format!(
-                    "in pattern B half of the processes write and half of them read, but {all} is odd"
-                ),
-                () => continue,
-            };
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        Ok(())
+            ensure_valid(all <= ALL_PROCS_MAX, || {
+                format!("{all} processes on all nodes are too many: {ALL_PROCS_MAX} at most")
+            })?;
+            ensure_valid(!halves || all.is_multiple_of(2), || {
+                format!("in pattern B half of the processes write and half of them read, but {all} is odd")
+            })
+        })
     }
 
     /// Payload and index entries of the largest case.
@@ -311,16 +290,12 @@ impl ParallelPlan {
             Subject::Segments { count, .. } => Some(count),
             Subject::Fields(_) => None,
         };
+        let ParallelOptions { repeat, pin, verify, seed, .. } = &self.options;
         let options = json!({
-            "nodes": nodes,
-            "pool": location.url,
-            "repeat": self.options.repeat,
-            "ops": self.ops,
-            "segments": segments,
-            "pin": self.options.pin.name(),
-            "verified": self.options.verify,
+            "nodes": nodes, "pool": location.url, "repeat": repeat, "ops": self.ops,
+            "segments": segments, "pin": pin.name(), "verified": verify,
         });
-        location.settings(self.options.seed, options)
+        location.settings(*seed, options)
     }
 }
 
@@ -340,7 +315,7 @@ fn servers_of(report: &Report) -> u32 {
 }
 
 #[cold]
-fn one_node_error() -> Error {
+pub(super) fn one_node_error() -> Error {
     Error::new(ErrorKind::Invalid, "a pool of --nodes is on one node: give pools over nodes")
 }
 

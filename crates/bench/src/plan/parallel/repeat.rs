@@ -1,5 +1,6 @@
 //! One repeat of one case: the phases of its access pattern, on all nodes together.
 use super::super::store::write_limit;
+use super::super::{LoadProcesses, start_processes};
 use super::cases::Case;
 use super::results::Done;
 use super::{Location, ParallelPlan};
@@ -7,13 +8,15 @@ use crate::clock::{monotonic_of, unix_ns};
 use crate::field_io::Pattern;
 use crate::field_io::session::{self, Layout};
 use crate::field_io::worker::{FieldIoStep, Job};
-use crate::job;
+use crate::job::{self, LoadStep, Member};
 use crate::measure::Measured;
-use crate::plan::notice_ns;
-use crate::processes::{Launcher, Processes, WorkerKind};
+use crate::pin::cpu_of;
+use crate::processes::{Launcher, Processes, WorkerKind, notice_ns};
 use crate::rendezvous::Rendezvous;
 use crate::traces::{Kind, Trace};
 use esker_types::Result;
+
+type FieldIoProcesses = Processes<FieldIoStep, Trace>;
 
 /// Size of a process's file for the limit: much larger than caches, so that memory is measured.
 const LIMIT_FILE_BYTES: u64 = 512 << 20;
@@ -29,7 +32,7 @@ pub(super) struct Stage<'p> {
     pub(super) cpus: &'p [u32],
     pub(super) meeting: &'p mut Rendezvous,
     /// Processes that measure the limit, as many as work on the store.
-    pub(super) limits: Processes,
+    pub(super) limits: LoadProcesses,
 }
 
 /// Time 0 of the traces of a repeat.
@@ -48,16 +51,16 @@ impl Stage<'_> {
         plan: &ParallelPlan,
         location: &Location,
         case: &Case,
-    ) -> Result<Processes> {
+    ) -> Result<LoadProcesses> {
+        let (procs, seed) = (case.procs_per_node, plan.options.seed);
         let job = job::Job {
-            procs: case.procs_per_node,
+            member: Member { procs, seed, ..Member::default() },
             size_bytes: case.io_bytes(),
             ops: u64::from(case.ops).min(LIMIT_FILE_BYTES / case.io_bytes().max(1)).max(1),
-            seed: plan.options.seed,
             folder: location.folder.clone(),
             ..job::Job::default()
         };
-        super::super::start_processes(&job)
+        start_processes(&job)
     }
 
     /// Runs a repeat. Repeat 0 is the warm-up.
@@ -104,11 +107,12 @@ impl Stage<'_> {
         let zero = self.zero()?;
         let traces = self.phase(&mut writers, zero, &|process| Some(step(Kind::Write, process)))?;
         drop(writers);
-        let write = Done { kind: Kind::Write, traces, limit, start_unix_ns: zero.unix_ns };
+        let done = |kind, traces, limit| Done { kind, traces, limit, start_unix_ns: zero.unix_ns };
+        let write = done(Kind::Write, traces, limit);
         if repeat == 0 {
             return Ok(vec![write]);
         }
-        let limit = self.limit(|_| job::LoadStep::Pread)?;
+        let limit = self.limit(|_| LoadStep::Pread)?;
         let mut readers = self.start_processes(layout, repeat, &|_| true)?;
         let owner = |process| owner_of(self.case, process);
         let reads = |process| Some(step(Kind::Read, owner(process)));
@@ -119,8 +123,7 @@ impl Stage<'_> {
             };
             self.phase(&mut readers, zero, &verify)?;
         }
-        let read = Done { kind: Kind::Read, traces, limit, start_unix_ns: zero.unix_ns };
-        Ok(vec![write, read])
+        Ok(vec![write, done(Kind::Read, traces, limit)])
     }
 
     /// One write by each process of the first half. Then they rewrite the same fields while the other half reads them.
@@ -132,17 +135,18 @@ impl Stage<'_> {
         let zero = self.zero()?;
         self.phase(&mut processes, zero, &set_up)?;
         drop(processes);
-        let limit = self.limit(|process| match process < writers {
-            true => write_limit(durable),
-            false => job::LoadStep::Pread,
-        })?;
-        let role = |process: u32, first, verify_before| match process < writers {
-            true => FieldIoStep { first, count: ops, ..step(Kind::Write, Pattern::B, process) },
-            false => FieldIoStep {
-                count: ops,
-                verify_before,
-                ..step(Kind::Read, Pattern::B, process - writers)
-            },
+        let limit =
+            self.limit(
+                |process| {
+                    if process < writers { write_limit(durable) } else { LoadStep::Pread }
+                },
+            )?;
+        let role = |process: u32, first, verify_before| {
+            if process < writers {
+                return FieldIoStep { first, count: ops, ..step(Kind::Write, Pattern::B, process) };
+            }
+            let read = step(Kind::Read, Pattern::B, process - writers);
+            FieldIoStep { count: ops, verify_before, ..read }
         };
         let mut processes = self.start_processes(layout, repeat, &|_| true)?;
         let zero = self.zero()?;
@@ -151,13 +155,14 @@ impl Stage<'_> {
             let verified = Some(1 + 2 * ops);
             self.phase(&mut processes, zero, &|process| Some(role(process, 1 + ops, verified)))?;
         }
+        let mut write_limit = limit;
+        let read_limit = write_limit.split_off((writers as usize).min(write_limit.len()));
         let (write_traces, read_traces) =
             traces.into_iter().partition(|trace: &Trace| trace.process < writers);
-        let (write_limit, read_limit) = split(limit, writers as usize);
-        let start_unix_ns = zero.unix_ns;
+        let done = |kind, traces, limit| Done { kind, traces, limit, start_unix_ns: zero.unix_ns };
         Ok(vec![
-            Done { kind: Kind::Write, traces: write_traces, limit: write_limit, start_unix_ns },
-            Done { kind: Kind::Read, traces: read_traces, limit: read_limit, start_unix_ns },
+            done(Kind::Write, write_traces, write_limit),
+            done(Kind::Read, read_traces, read_limit),
         ])
     }
 
@@ -173,29 +178,25 @@ impl Stage<'_> {
         layout: &Layout,
         repeat: u32,
         takes_part: &dyn Fn(u32) -> bool,
-    ) -> Result<Processes> {
-        let first = self.processes().start;
-        let cpu = |process: u32| match self.cpus.len() {
-            0 => None,
-            count => self.cpus.get((process - first) as usize % count).copied(),
-        };
-        let jobs: Vec<_> = self
-            .processes()
-            .filter(|&process| takes_part(process))
-            .map(|process| Job {
-                node: super::node_name(),
-                process,
-                cpu: cpu(process),
-                layout: layout.clone(),
-                segments: self.case.segments(),
-                io_bytes: self.case.io_bytes(),
+    ) -> Result<FieldIoProcesses> {
+        let processes = self.processes();
+        let job = |process: u32| Job {
+            node: super::node_name(),
+            member: Member {
+                rank: process,
+                procs: self.case.procs,
+                cpu: cpu_of(self.cpus, process - processes.start),
                 seed: self.plan.options.seed,
-                repeat,
-            })
-            .collect();
+            },
+            layout: layout.clone(),
+            segments: self.case.segments(),
+            io_bytes: self.case.io_bytes(),
+            repeat,
+        };
+        let jobs = processes.clone().filter(|&process| takes_part(process)).map(job);
         let variables = self.plan.variables.clone();
         let launcher = Launcher { variables, ..Launcher::for_kind(WorkerKind::FieldIo)? };
-        Processes::start(&launcher, &jobs)
+        Processes::start(&launcher, jobs)
     }
 
     /// Time 0 of a repeat, slightly in the future.
@@ -207,7 +208,7 @@ impl Stage<'_> {
     /// Rank 0 sets the start once all ranks are ready.
     fn agree(&mut self) -> Result<u64> {
         let nodes = if self.meeting.who().ranks > 1 { NOTICE_NODES_NS } else { 0 };
-        let notice = notice_ns(u64::from(self.case.procs)) + nodes;
+        let notice = notice_ns(self.case.procs as usize) + nodes;
         self.meeting.barrier()?;
         self.meeting.broadcast(|| Ok(unix_ns() + notice))
     }
@@ -216,7 +217,7 @@ impl Stage<'_> {
     /// before the open and after the close.
     fn phase(
         &mut self,
-        processes: &mut Processes,
+        processes: &mut FieldIoProcesses,
         zero: TimeOrigin,
         role: Role<'_>,
     ) -> Result<Vec<Trace>> {
@@ -228,9 +229,13 @@ impl Stage<'_> {
         for first in 0..count {
             let one = |process| role(process).map(|step| FieldIoStep { first, count: 1, ..step });
             let traces = self.together(processes, zero, &one)?;
-            match all.is_empty() {
-                true => all = traces,
-                false => append(&mut all, traces),
+            if all.is_empty() {
+                all = traces;
+                continue;
+            }
+            for (trace, more) in all.iter_mut().zip(traces) {
+                trace.execution_end_ns = more.execution_end_ns;
+                trace.ios.extend(more.ios);
             }
         }
         Ok(all)
@@ -238,7 +243,7 @@ impl Stage<'_> {
 
     fn together(
         &mut self,
-        processes: &mut Processes,
+        processes: &mut FieldIoProcesses,
         zero: TimeOrigin,
         role: Role<'_>,
     ) -> Result<Vec<Trace>> {
@@ -246,15 +251,15 @@ impl Stage<'_> {
         let start_ns = zero.monotonic_ns + (start - zero.unix_ns);
         let timed = |step| FieldIoStep { zero_ns: zero.monotonic_ns, start_ns, ..step };
         let steps: Vec<_> = self.processes().filter_map(role).map(timed).collect();
-        let traces: Vec<Trace> = processes.ask(&steps)?;
+        let traces = processes.each(&steps)?;
         Ok(self.meeting.gather(traces)?.into_iter().flatten().collect())
     }
 
     /// Measures the limit of the medium with the processes of all nodes.
-    fn limit(&mut self, step: impl Fn(u32) -> job::LoadStep) -> Result<Vec<Measured>> {
+    fn limit(&mut self, step: impl Fn(u32) -> LoadStep) -> Result<Vec<Measured>> {
         let steps: Vec<_> = self.processes().map(step).collect();
         self.meeting.barrier()?;
-        let measured: Vec<Measured> = self.limits.ask(&steps)?;
+        let measured = self.limits.each(&steps)?;
         Ok(self.meeting.gather(measured)?.into_iter().flatten().collect())
     }
 }
@@ -277,16 +282,4 @@ fn step(kind: Kind, pattern: Pattern, owner: u32) -> FieldIoStep {
 fn owner_of(case: &Case, process: u32) -> u32 {
     let shift = if case.procs > case.procs_per_node { case.procs_per_node } else { 1 };
     (process + shift) % case.procs.max(1)
-}
-
-fn append(all: &mut [Trace], more: Vec<Trace>) {
-    for (trace, more) in all.iter_mut().zip(more) {
-        trace.execution_end_ns = more.execution_end_ns;
-        trace.ios.extend(more.ios);
-    }
-}
-
-fn split<T>(mut all: Vec<T>, at: usize) -> (Vec<T>, Vec<T>) {
-    let rest = all.split_off(at.min(all.len()));
-    (all, rest)
 }

@@ -1,10 +1,8 @@
 //! From the traces of repeats to the runs of a report.
 use super::cases::Case;
 use crate::job::LoadStep;
-use crate::latency::Histogram;
 use crate::measure::{Measured, Tally};
-use crate::metrics::Statistics;
-use crate::metrics::{Phase, po_0_ns, po_f_ns};
+use crate::metrics::{Phase, Statistics, po_0_ns, po_f_ns};
 use crate::names::Named;
 use crate::parallel::{Parallel, Repeat, RepeatStatistics, percentiles_us};
 use crate::report::{Run, RunName};
@@ -25,7 +23,6 @@ pub(super) struct Done {
 /// All repeats of one phase.
 pub(super) struct Series {
     kind: Kind,
-    latency: Histogram,
     tally: Tally,
     limit: Tally,
     repeats: Vec<Repeat>,
@@ -33,8 +30,8 @@ pub(super) struct Series {
 
 impl Series {
     pub(super) fn new(kind: Kind) -> Self {
-        let (latency, tally, limit) = Default::default();
-        Self { kind, latency, tally, limit, repeats: Vec::new() }
+        let (tally, limit, repeats) = Default::default();
+        Self { kind, tally, limit, repeats }
     }
 
     /// Adds a repeat; `other` is the phase that ran at the same time, in pattern B.
@@ -46,15 +43,14 @@ impl Series {
         other: Option<&Phase>,
     ) -> esker_types::Result<()> {
         for stamps in done.traces.iter().flat_map(|trace| &trace.ios) {
-            self.latency
-                .record(Duration::from_nanos(stamps[EVENTS - 1].saturating_sub(stamps[0])))?;
+            let took = stamps[EVENTS - 1].saturating_sub(stamps[0]);
+            self.tally.latency.record(Duration::from_nanos(took))?;
         }
         self.tally.ops += phase.ios().len() as u64;
         self.tally.bytes += phase.bytes();
         self.tally.seconds += seconds(phase.total_wall_clock_ns());
-        self.limit.add_round(&done.limit);
-        let mut limit = Tally::default();
-        limit.add_round(&done.limit);
+        let limit = Tally::of_round(&done.limit);
+        self.limit.add(&limit);
         let repeat = self.repeat(case, done.start_unix_ns, phase, other, limit.bandwidth_mib_s());
         self.repeats.push(repeat);
         Ok(())
@@ -95,17 +91,11 @@ impl Series {
         durable: bool,
     ) -> [Run; 2] {
         let workload = if case.objects.is_some() { "segments" } else { "field-io" };
-        let name = RunName {
-            store,
-            workload,
-            phase: self.kind.name(),
-            procs: case.procs,
-            size_bytes: case.size,
-        };
-        let tally = Tally { latency: self.latency.clone(), ..self.tally.clone() };
-        let parallel = Parallel { server_nodes, ..self.parallel(case, number, nodes) };
-        let parallel = Some(Box::new(parallel));
-        let run = Run { parallel, ..Run::new(&name, &tally, Some(&self.limit)) };
+        let (phase, procs, size_bytes) = (self.kind.name(), case.procs, case.size);
+        let name = RunName { store, workload, phase, procs, size_bytes };
+        let parallel =
+            Some(Box::new(Parallel { server_nodes, ..self.parallel(case, number, nodes) }));
+        let run = Run { parallel, ..Run::new(&name, &self.tally, Some(&self.limit)) };
         let phase = match self.kind {
             Kind::Write => super::super::store::write_limit(durable).name(),
             Kind::Read => LoadStep::Pread.name(),
@@ -117,12 +107,10 @@ impl Series {
     fn parallel(&self, case: &Case, run: u32, nodes: u32) -> Parallel {
         let fields = case.objects.is_none();
         let repeat = self.statistics();
-        let optional = |of: fn(&Repeat) -> Option<f64>| {
-            self.repeats
-                .first()
-                .and_then(of)
-                .map(|_| mean(&self.repeats, |repeat| of(repeat).unwrap_or(0.0)))
+        let mean = |of: fn(&Repeat) -> f64| {
+            micro(self.repeats.iter().map(of).sum::<f64>() / self.repeats.len().max(1) as f64)
         };
+        let is_paired = self.repeats.first().is_some_and(|repeat| repeat.po_0.is_some());
         Parallel {
             run,
             mode: case.mode_name(),
@@ -137,12 +125,12 @@ impl Series {
             iterations: case.ops,
             global_timing_bandwidth_mib_s: repeat.global_timing_bandwidth_mib_s.mean,
             synchronous_bandwidth_mib_s: repeat.synchronous_bandwidth_mib_s.map(|of| of.mean),
-            total_wall_clock_s: mean(&self.repeats, |repeat| repeat.total_wall_clock_s),
-            off_0: mean(&self.repeats, |repeat| repeat.off_0),
-            off_f: mean(&self.repeats, |repeat| repeat.off_f),
-            po_0: optional(|repeat| repeat.po_0),
-            po_f: optional(|repeat| repeat.po_f),
-            latency_percentiles_us: percentiles_us(&self.latency),
+            total_wall_clock_s: mean(|repeat| repeat.total_wall_clock_s),
+            off_0: mean(|repeat| repeat.off_0),
+            off_f: mean(|repeat| repeat.off_f),
+            po_0: is_paired.then(|| mean(|repeat| repeat.po_0.unwrap_or(0.0))),
+            po_f: is_paired.then(|| mean(|repeat| repeat.po_f.unwrap_or(0.0))),
+            latency_percentiles_us: percentiles_us(&self.tally.latency),
             repeat,
             repeats: self.repeats.clone(),
         }
@@ -180,11 +168,6 @@ pub(super) fn add_repeat(
         }
     }
     Ok(())
-}
-
-fn mean(repeats: &[Repeat], of: impl Fn(&Repeat) -> f64) -> f64 {
-    let sum: f64 = repeats.iter().map(of).sum();
-    micro(sum / repeats.len().max(1) as f64)
 }
 
 fn seconds(ns: u64) -> f64 {

@@ -3,14 +3,15 @@ use super::super::Note;
 use super::super::scratch::Scratch;
 use super::container::{DfsSubject, OpenContainer};
 use super::through::Mounted;
+use crate::errors::Doing;
 use crate::host::Host;
 use crate::posix::FileLocation;
-use crate::processes::{Launcher, WorkerKind};
+use crate::processes::Launcher;
 use crate::report::Settings;
 use esker::names::NODE_VARIABLE;
 use esker_cli::mounts::{Media, Mount};
 use esker_cli::units::rounded;
-use esker_types::{Error, Result};
+use esker_types::Result;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -73,9 +74,6 @@ pub struct FileSystems {
 
 impl FileSystems {
     /// Creates the directories, pool and container.
-    ///
-    /// # Errors
-    /// If a directory cannot be created.
     pub fn new(subject: &Subject, beside: &Baselines, note: Note<'_>) -> Result<Self> {
         note("getting ready");
         let mut systems = match subject {
@@ -83,39 +81,43 @@ impl FileSystems {
             Subject::Dfs(subject) => Self::of_container(subject, note)?,
         };
         if !beside.nothing {
-            systems.add_memory(beside.memory.as_deref())?;
-            systems.add_disk(beside.disk.as_deref())?;
+            let (memory, disk) = (beside.memory.clone(), beside.disk.clone());
+            systems.add(memory.or_else(memory_folder), "in memory", "--tmpfs")?;
+            systems.add(disk.or_else(disk_folder), "on a disk", "--disk")?;
         }
         Ok(systems)
     }
 
     fn of_folder(folder: &Path, cleared: bool) -> Result<Self> {
-        make(folder)?;
+        std::fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
         let scratch = cleared.then(|| Scratch::folder(folder)).transpose()?;
-        let folder = scratch.as_ref().map_or(folder, Scratch::path);
-        Ok(Self {
-            all: vec![posix_file_system("POSIX", folder)?],
-            host: Host::for_folder(folder)?,
-            missing: Vec::new(),
-            mounted: None,
-            container: None,
-            scratches: scratch.into_iter().collect(),
-        })
+        let folder = scratch.as_ref().map_or(folder, Scratch::path).to_owned();
+        Self::new_with(posix_file_system("POSIX", &folder)?, &folder, None, scratch)
     }
 
     fn of_container(subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(subject, note)?;
         let (location, about) = (container.location(&subject.folder), container.about());
         let through = subject.nodes.map(|_| (NODE_VARIABLE.to_owned(), "none".to_owned()));
-        let mut launcher = Launcher::for_kind(WorkerKind::Posix)?;
+        let mut launcher = Launcher::new()?;
         launcher.variables.extend(through);
         let system = FileSystem { name: "DFS".to_owned(), about, location, launcher };
+        let medium = container.medium().to_owned();
+        Self::new_with(system, &medium, Some(container), scratch)
+    }
+
+    fn new_with(
+        first: FileSystem,
+        medium: &Path,
+        container: Option<OpenContainer>,
+        scratch: Option<Scratch>,
+    ) -> Result<Self> {
         Ok(Self {
-            all: vec![system],
-            host: Host::for_folder(container.medium())?,
+            all: vec![first],
+            host: Host::for_folder(medium)?,
             missing: Vec::new(),
             mounted: None,
-            container: Some(container),
+            container,
             scratches: scratch.into_iter().collect(),
         })
     }
@@ -133,26 +135,16 @@ impl FileSystems {
     }
 
     /// Used bytes of the index of the first system's pool; none if it has no pool.
-    #[must_use]
     pub fn index_bytes(&self) -> Option<u64> {
         self.container.as_ref().and_then(OpenContainer::index_bytes)
     }
 
-    fn add_memory(&mut self, given: Option<&Path>) -> Result<()> {
-        match given.map(Path::to_owned).or_else(memory_folder) {
+    /// Adds a directory in `folder`, or reports that there is no such medium.
+    fn add(&mut self, folder: Option<PathBuf>, medium: &str, option: &str) -> Result<()> {
+        match folder {
             Some(folder) => self.add_folder(&folder),
             None => {
-                self.missing.push("no file system in memory was found: give --tmpfs".to_owned());
-                Ok(())
-            }
-        }
-    }
-
-    fn add_disk(&mut self, given: Option<&Path>) -> Result<()> {
-        match given.map(Path::to_owned).or_else(disk_folder) {
-            Some(folder) => self.add_folder(&folder),
-            None => {
-                self.missing.push("no file system on a disk was found: give --disk".to_owned());
+                self.missing.push(format!("no file system {medium} was found: give {option}"));
                 Ok(())
             }
         }
@@ -177,13 +169,8 @@ fn posix_file_system(name: &str, folder: &Path) -> Result<FileSystem> {
         name: name.to_owned(),
         about: format!("{} ({}, {})", folder.display(), mount.sort, mount.media().name()),
         location: FileLocation::Posix { folder: folder.to_owned() },
-        launcher: Launcher::for_kind(WorkerKind::Posix)?,
+        launcher: Launcher::new()?,
     })
-}
-
-fn make(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Error::io(format!("creating {}", folder.display()), &error))
 }
 
 fn memory_folder() -> Option<PathBuf> {

@@ -3,6 +3,7 @@ use super::super::Note;
 use super::{FileSystem, IorPlan, Line, MdtestPlan, Outcome, Setting};
 use crate::metrics::Statistics;
 use crate::posix::FileLocation;
+use crate::runner::output_of;
 use crate::table::new_table;
 use esker_cli::programs::on_path;
 use esker_cli::units::rounded;
@@ -22,9 +23,6 @@ pub struct Genuine {
 
 impl Genuine {
     /// The given program, or the one of this name on the PATH.
-    ///
-    /// # Errors
-    /// A message if there is no such program, or no `mpirun` for several processes.
     pub fn find(name: &str, given: Option<&Path>, procs: u32) -> Result<Self, String> {
         let program = given.map(Path::to_owned).or_else(|| on_path(name));
         let program = program.ok_or_else(|| {
@@ -55,13 +53,12 @@ impl Genuine {
             let rates = said.and_then(|_| self.run(outcome.procs, &words));
             match rates.and_then(|said| rates_in(&said, outcome)) {
                 Ok(rates) => {
-                    rates
-                        .iter()
-                        .for_each(|(line, rate)| table.row(row(line, index, &system, *rate)));
-                    let rates = rates
-                        .iter()
-                        .map(|(line, rate)| (line.phase.clone(), json!(rounded(*rate))));
-                    mean_rates.insert(system.name, rates.collect::<Map<_, _>>().into());
+                    let mut means = Map::new();
+                    for (line, rate) in rates {
+                        table.row(row(line, index, &system, rate));
+                        means.insert(line.phase.clone(), json!(rounded(rate)));
+                    }
+                    mean_rates.insert(system.name, means.into());
                 }
                 Err(why) => outcome.notes.push(format!("{program} on {}: {why}", system.name)),
             }
@@ -74,27 +71,13 @@ impl Genuine {
         outcome.settings.options.insert("genuine".to_owned(), report);
     }
 
-    /// Runs the program and returns its output. If it fails, the error is the line that names it, or the last line.
+    /// Runs the program and returns its output.
     fn run(&self, procs: u32, words: &[String]) -> Result<String, String> {
-        let mut command = match &self.mpirun {
-            None => Command::new(&self.program),
-            Some(mpirun) => Command::new(mpirun),
-        };
+        let mut command = Command::new(self.mpirun.as_ref().unwrap_or(&self.program));
         if self.mpirun.is_some() {
             command.args(["-n", &procs.to_string()]).arg(&self.program);
         }
-        let output = command.args(words).output().map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let complaint = String::from_utf8_lossy(&output.stderr).into_owned() + &said;
-        match output.status.success() {
-            true => Ok(said),
-            false => {
-                let lines = || complaint.trim_end().lines();
-                let error = lines().find(|line| line.contains("ERROR") || line.contains("FAILED"));
-                let why = error.or(lines().last()).unwrap_or("it printed nothing");
-                Err(format!("failed: {why}"))
-            }
-        }
+        output_of(command.args(words))
     }
 }
 
@@ -135,7 +118,6 @@ fn options(valued: &[(&str, u64)], wanted: &[(&str, bool)]) -> Vec<String> {
 impl IorPlan {
     /// The options of the genuine program for the same work, up to the file name; none if files of another run are
     /// read. They lack `-C`, which shifts readers by one node and has no effect on a single node.
-    #[must_use]
     pub fn genuine(&self, setting: &Setting) -> Option<Vec<String>> {
         let work = &self.options;
         let mut words = options(
@@ -167,7 +149,6 @@ impl IorPlan {
 impl MdtestPlan {
     /// The options of the genuine program for the same work, up to the directory name; none if items of another run are
     /// examined.
-    #[must_use]
     pub fn genuine(&self, setting: &Setting) -> Option<Vec<String>> {
         let work = &self.options;
         let mut words = options(

@@ -2,14 +2,15 @@
 use super::super::Note;
 use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::measure::{Measured, Tally};
+use crate::posix::Done;
 use crate::posix::ior::{Access, IorStep, Options};
-use crate::posix::worker::{Done, Load, PosixStep};
+use crate::processes::WorkerKind;
 use clap::Args;
 use esker_types::Result;
 use serde_json::{Value, json};
 
 /// Plan of `esker bench ior`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct IorPlan {
     /// Options of the work.
     #[command(flatten)]
@@ -52,7 +53,7 @@ fn parse_directive(text: &str) -> std::result::Result<bool, String> {
 struct Run<'p> {
     plan: &'p IorPlan,
     setting: &'p Setting,
-    workers: Workers,
+    workers: Workers<IorStep>,
     lines: [Line; 2],
     /// Transfers that each process wrote, by system.
     written: Vec<Vec<u64>>,
@@ -60,16 +61,12 @@ struct Run<'p> {
 
 impl IorPlan {
     /// Measures all systems.
-    ///
-    /// # Errors
-    /// If an option is invalid; errors of the file systems; with [`IorPlan::check_write`] or [`IorPlan::check_read`],
-    /// [`esker_types::ErrorKind::Corrupt`] if the data read is not that written.
     pub fn run(&self, setting: &Setting, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
         setting.check()?;
         self.options.check()?;
-        let workers = Workers::start(setting, &systems.all, &Load::Ior(self.options.clone()))?;
+        let workers = Workers::start(WorkerKind::Ior, setting, &systems.all, &self.options)?;
         let count = systems.all.len();
-        let lines = [Line::new("write", "write", count), Line::new("read", "read", count)];
+        let lines = ["write", "read"].map(|title| Line::new(title, count));
         let all = vec![self.options.transfers(); setting.procs as usize];
         let mut run = Run { plan: self, setting, workers, lines, written: vec![all; count] };
         let warm_up = self.writes() && !self.keep;
@@ -79,7 +76,6 @@ impl IorPlan {
     }
 
     /// True if files are written.
-    #[must_use]
     pub fn writes(&self) -> bool {
         self.write || !self.read
     }
@@ -141,7 +137,7 @@ impl Run<'_> {
         let parted = self.plan.barriers || (seconds.is_some() && self.plan.wears_out());
         let done = match parted && access != Access::Remove {
             true => self.in_parts(system, &total)?,
-            false => vec![self.ask(system, &self.ends(system, &total))?],
+            false => vec![self.workers.each(system, &self.ends(system, &total))?],
         };
         if access == Access::Write {
             self.written[system] = moved_by_process(&done);
@@ -177,29 +173,24 @@ impl Run<'_> {
         let nothing = IorStep { open: false, close: false, seconds: None, ..*total };
         let all = self.ends(system, total);
         let same = |step: IorStep| vec![step; all.len()];
-        let opened = self.ask(system, &same(IorStep { open: true, ..nothing }))?;
-        let walled: Vec<_> = all
-            .iter()
-            .map(|step| IorStep { end: step.end, seconds: total.seconds, ..nothing })
-            .collect();
-        let moved = self.ask(system, &walled)?;
+        let opened = self.workers.each(system, &same(IorStep { open: true, ..nothing }))?;
+        let walled = |step: &IorStep| IorStep { end: step.end, seconds: total.seconds, ..nothing };
+        let walled: Vec<_> = all.iter().map(walled).collect();
+        let moved = self.workers.each(system, &walled)?;
         let mut done = vec![opened, moved];
         if total.seconds.is_some() && self.plan.wears_out() {
             let counts = moved_by_process(&done);
             let most = counts.iter().copied().max().unwrap_or(0);
-            let rest = counts.iter().zip(&all);
-            let rest: Vec<_> = rest
-                .map(|(&first, step)| IorStep { first, end: most.min(step.end), ..nothing })
-                .collect();
-            done.push(self.ask(system, &rest)?);
+            let rest = |(&first, step): (&u64, &IorStep)| IorStep {
+                first,
+                end: most.min(step.end),
+                ..nothing
+            };
+            let rest: Vec<_> = counts.iter().zip(&all).map(rest).collect();
+            done.push(self.workers.each(system, &rest)?);
         }
-        done.push(self.ask(system, &same(IorStep { close: true, ..nothing }))?);
+        done.push(self.workers.each(system, &same(IorStep { close: true, ..nothing }))?);
         Ok(done)
-    }
-
-    fn ask(&mut self, system: usize, steps: &[IorStep]) -> Result<Vec<Done>> {
-        let orders: Vec<_> = steps.iter().map(|&step| PosixStep::Ior(step)).collect();
-        self.workers.each(system, &orders)
     }
 }
 
@@ -219,14 +210,8 @@ fn sample(iteration: u32, done: &[Vec<Done>]) -> Sample {
         let of = done.iter().flatten().filter_map(|one| one.parts.get(part));
         of.filter(|one| one.ops > 0 || one.seconds() > 0.0).cloned().collect()
     };
-    let seconds = |of: &[Measured]| {
-        let mut tally = Tally::default();
-        tally.add_round(of);
-        if of.is_empty() { 0.0 } else { tally.seconds }
-    };
+    let seconds = |of: &[Measured]| if of.is_empty() { 0.0 } else { Tally::of_round(of).seconds };
     let parts = [all(0), all(1), all(2)];
-    let mut tally = Tally::default();
-    tally.add_round(&parts[1]);
-    tally.seconds = seconds(&parts.concat());
+    let tally = Tally { seconds: seconds(&parts.concat()), ..Tally::of_round(&parts[1]) };
     Sample { iteration, tally, parts: Some(parts.each_ref().map(|part| seconds(part))) }
 }

@@ -1,16 +1,18 @@
 //! `esker bench mdtest`: many small operations on names.
 use super::super::Note;
 use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
+use crate::errors::ensure_intact;
 use crate::measure::Measured;
+use crate::posix::Done;
 use crate::posix::mdtest::{Kind, MdtestStep, Options, Phase};
-use crate::posix::worker::{Done, Load, PosixStep};
+use crate::processes::WorkerKind;
 use clap::Args;
 use esker_cli::units::Bytes;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde_json::{Value, json};
 
 /// Plan of `esker bench mdtest`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct MdtestPlan {
     /// Options of the work.
     #[command(flatten)]
@@ -42,7 +44,7 @@ pub struct MdtestPlan {
 struct Run<'p> {
     plan: &'p MdtestPlan,
     setting: &'p Setting,
-    workers: Workers,
+    workers: Workers<MdtestStep>,
     lines: Vec<Line>,
     /// Files of each process, by system: fewer than wanted after a stonewall.
     files: Vec<u64>,
@@ -53,14 +55,10 @@ struct Run<'p> {
 
 impl MdtestPlan {
     /// Measures all systems.
-    ///
-    /// # Errors
-    /// If an option is invalid; errors of the file systems; with [`Options::verify`], [`ErrorKind::Corrupt`] if the
-    /// data read is not that written.
     pub fn run(&self, setting: &Setting, systems: &FileSystems, note: Note<'_>) -> Result<Outcome> {
         setting.check()?;
         self.options.check()?;
-        let workers = Workers::start(setting, &systems.all, &Load::Mdtest(self.options.clone()))?;
+        let workers = Workers::start(WorkerKind::Mdtest, setting, &systems.all, &self.options)?;
         let files = vec![self.options.items(); systems.all.len()];
         let lines = self.titles(systems.all.len());
         let mut run = Run { plan: self, setting, workers, lines, files, systems, index: None };
@@ -74,24 +72,14 @@ impl MdtestPlan {
 
     /// The phases in the order of mdtest's table, which ends with the tree.
     fn titles(&self, systems: usize) -> Vec<Line> {
-        let of_items = |phase: &Phase| !matches!(phase, Phase::TreeCreate | Phase::TreeRemove);
-        let mut phases: Vec<_> = self.phases().into_iter().filter(of_items).collect();
-        if let Some(at) = phases.iter().position(|phase| *phase == Phase::Create(Kind::File)) {
-            phases.insert(at + 1, Phase::Create(Kind::File));
+        let mut titles = Vec::new();
+        let is_tree = |phase: &Phase| matches!(phase, Phase::TreeCreate | Phase::TreeRemove);
+        for phase in self.phases().into_iter().filter(|phase| !is_tree(phase)) {
+            titles.push(phase.title().to_owned());
+            titles.extend((phase == Phase::Create(Kind::File)).then(|| walled_title(phase)));
         }
-        phases.extend([Phase::TreeCreate, Phase::TreeRemove]);
-        let mut lines: Vec<Line> = Vec::new();
-        for phase in phases {
-            let again = lines.iter().any(|line| line.title == phase.title());
-            let (title, name) = match again {
-                true => {
-                    (format!("{}{STONEWALL}", phase.title()), format!("{}-stonewall", phase.name()))
-                }
-                false => (phase.title().to_owned(), phase.name()),
-            };
-            lines.push(Line::new(&title, &name, systems));
-        }
-        lines
+        titles.extend([Phase::TreeCreate, Phase::TreeRemove].map(|phase| phase.title().to_owned()));
+        titles.iter().map(|title| Line::new(title, systems)).collect()
     }
 
     /// True if a phase is measured, whose option is `given`.
@@ -100,7 +88,6 @@ impl MdtestPlan {
     }
 
     /// True if everything is created and removed again.
-    #[must_use]
     pub fn clears(&self) -> bool {
         self.measures(self.create) && self.measures(self.remove)
     }
@@ -143,7 +130,6 @@ impl MdtestPlan {
     }
 
     /// Number of files and directories of `procs` processes.
-    #[must_use]
     pub fn entries(&self, procs: u32) -> u64 {
         let each = self.options.items().saturating_mul(self.kinds().len() as u64);
         let trees = if self.options.unique { u64::from(procs) } else { 1 };
@@ -152,15 +138,18 @@ impl MdtestPlan {
     }
 
     /// Bytes in the files of `procs` processes.
-    #[must_use]
     pub fn bytes(&self, procs: u32) -> u64 {
         let files = self.options.items().saturating_mul(u64::from(procs));
         files.saturating_mul(self.options.write_bytes)
     }
 }
 
-fn notes(systems: &FileSystems, workers: &Workers, index: Option<(u64, u64)>) -> Vec<String> {
-    let memory = systems.all.iter().zip(workers.memory());
+fn notes(
+    systems: &FileSystems,
+    workers: &Workers<MdtestStep>,
+    index: Option<(u64, u64)>,
+) -> Vec<String> {
+    let memory = systems.all.iter().zip(&workers.memory);
     let said = memory.map(|(system, (peak, own))| {
         let (own, peak) = (Bytes(*own), Bytes(*peak));
         format!("{} {own} private, {peak} peak with shared memory", system.name)
@@ -173,7 +162,10 @@ fn notes(systems: &FileSystems, workers: &Workers, index: Option<(u64, u64)>) ->
     notes
 }
 
-const STONEWALL: &str = " (stonewall)";
+/// Title of the rates up to the stonewall.
+fn walled_title(phase: Phase) -> String {
+    format!("{} (stonewall)", phase.title())
+}
 
 impl Run<'_> {
     /// The systems alternate in each phase.
@@ -192,7 +184,7 @@ impl Run<'_> {
     fn top(&mut self, iteration: u32, phase: Phase, wanted: bool) -> Result<()> {
         let step = MdtestStep { phase, iteration, first: 0, end: 0, seconds: None };
         let mut systems = 0..if wanted { self.files.len() } else { 0 };
-        systems.try_for_each(|system| self.workers.all(system, PosixStep::Mdtest(step)).map(|_| ()))
+        systems.try_for_each(|system| self.workers.all(system, step).map(drop))
     }
 
     fn phase(&mut self, system: usize, iteration: u32, phase: Phase) -> Result<()> {
@@ -204,12 +196,12 @@ impl Run<'_> {
             self.plan.options.items()
         };
         let step = MdtestStep { phase, iteration, first: 0, end, seconds };
-        let done = measured(self.workers.all(system, PosixStep::Mdtest(step))?);
-        let rounds = match seconds {
+        let done = measured(self.workers.all(system, step)?);
+        let done = match seconds {
             Some(_) => self.wear_out(system, &step, done)?,
-            None => vec![done],
+            None => done,
         };
-        let sample = Sample::from_rounds(iteration, &rounds);
+        let sample = Sample::new(iteration, &done);
         if let Phase::List(kind) = phase {
             self.check_listed(system, kind, sample.tally.ops)?;
         }
@@ -225,17 +217,16 @@ impl Run<'_> {
         &mut self,
         system: usize,
         step: &MdtestStep,
-        done: Vec<Measured>,
-    ) -> Result<Vec<Vec<Measured>>> {
-        let title = format!("{}{STONEWALL}", step.phase.title());
-        self.note(system, &title, Sample::from_rounds(step.iteration, std::slice::from_ref(&done)));
+        mut done: Vec<Measured>,
+    ) -> Result<Vec<Measured>> {
+        self.note(system, &walled_title(step.phase), Sample::new(step.iteration, &done));
         let most = done.iter().map(|one| one.ops).max().unwrap_or(0);
         self.files[system] = most;
-        let rest = |one: &Measured| {
-            PosixStep::Mdtest(MdtestStep { first: one.ops, end: most, seconds: None, ..*step })
-        };
-        let rest = self.workers.each(system, &done.iter().map(rest).collect::<Vec<_>>())?;
-        Ok(vec![done, measured(rest)])
+        let rest =
+            |one: &Measured| MdtestStep { first: one.ops, end: most, seconds: None, ..*step };
+        let rest: Vec<_> = done.iter().map(rest).collect();
+        done.extend(measured(self.workers.each(system, &rest)?));
+        Ok(done)
     }
 
     /// The warm-up is not recorded.
@@ -253,13 +244,7 @@ impl Run<'_> {
         let each = if kind == Kind::File { self.files[system] } else { self.plan.options.items() };
         let inner = tree.directories().unwrap_or(1).saturating_sub(1);
         let expected = each * u64::from(self.setting.procs) + trees * inner;
-        match found == expected {
-            true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::Corrupt,
-                format!("listing found {found} of {expected} names"),
-            )),
-        }
+        ensure_intact(found == expected, || format!("listing found {found} of {expected} names"))
     }
 }
 

@@ -9,25 +9,25 @@ mod show;
 mod table;
 mod through;
 
+pub use super::lines::{Line, Repeat, Repeated, Sample};
 pub use container::DfsSubject;
 pub(crate) use file_systems::second_medium;
 pub use file_systems::{Baselines, FileSystem, FileSystems, Subject};
 pub use genuine::Genuine;
 pub use ior::IorPlan;
 pub use mdtest::MdtestPlan;
-pub use outcome::{Line, Outcome, Repeat, Repeated, Sample};
+pub use outcome::Outcome;
 pub use table::TablePlan;
 pub(crate) use table::{Row, cells};
 
-use super::{Note, together};
-use crate::pin::{Pin, cpu_of};
-use crate::posix::worker::{Done, Job, Load, PosixStep};
-use crate::processes::Processes;
+use super::{Note, check, check_repetitions};
+use crate::job::{Member, WARM_UP};
+use crate::pin::Pin;
+use crate::posix::{Done, Job};
+use crate::processes::{Processes, WorkerKind};
 use esker_types::Result;
+use serde::Serialize;
 use serde_json::Value;
-
-/// The iteration that is not measured.
-const WARM_UP: u32 = 0;
 
 /// Maximum number of iterations.
 pub const ITERATIONS_MAX: u32 = 1000;
@@ -51,8 +51,8 @@ pub struct Setting {
 
 impl Setting {
     fn check(&self) -> Result<()> {
-        super::check(&[1], &[self.procs])?;
-        super::check_repetitions("iterations -i", self.iterations, ITERATIONS_MAX)
+        check(&[1], &[self.procs])?;
+        check_repetitions("iterations -i", self.iterations, ITERATIONS_MAX)
     }
 
     fn stonewall(&self) -> Option<f64> {
@@ -107,49 +107,42 @@ impl Setting {
 }
 
 /// The processes of all systems, the same number for each. They run for the complete benchmark and alternate.
-pub(super) struct Workers {
-    processes: Vec<Processes>,
-    procs: u32,
+pub(super) struct Workers<S> {
+    processes: Vec<Processes<S, Done>>,
     /// Per system, the maximum over its processes: peak memory, and private memory at the end of a phase.
     memory: Vec<(u64, u64)>,
 }
 
-impl Workers {
-    pub(super) fn start(setting: &Setting, systems: &[FileSystem], load: &Load) -> Result<Self> {
+impl<S: Copy + Serialize> Workers<S> {
+    pub(super) fn start<O: Clone + Serialize>(
+        kind: WorkerKind,
+        setting: &Setting,
+        systems: &[FileSystem],
+        options: &O,
+    ) -> Result<Self> {
         let cpus = setting.pin.order()?;
         let start = |system: &FileSystem| {
-            let job = |rank| Job {
-                rank,
-                procs: setting.procs,
-                cpu: cpu_of(&cpus, rank),
-                location: system.location.clone(),
-                load: load.clone(),
-                seed: setting.seed,
-            };
-            Processes::start_ranks(&system.launcher, setting.procs, job)
+            let location = &system.location;
+            let job = |member| Job { member, location: location.clone(), options: options.clone() };
+            let jobs = Member::all(setting.procs, setting.seed, &cpus).map(job);
+            Processes::start(&system.launcher.clone().with_kind(kind), jobs)
         };
         let processes = systems.iter().map(start).collect::<Result<Vec<_>>>()?;
-        let memory = vec![(0, 0); processes.len()];
-        Ok(Self { processes, procs: setting.procs, memory })
+        Ok(Self { memory: vec![(0, 0); processes.len()], processes })
     }
 
     /// Makes all processes of a system take the same step.
-    pub(super) fn all(&mut self, system: usize, step: PosixStep) -> Result<Vec<Done>> {
-        self.each(system, &vec![step; self.procs as usize])
+    pub(super) fn all(&mut self, system: usize, step: S) -> Result<Vec<Done>> {
+        self.each(system, &vec![step; self.processes[system].count()])
     }
 
     /// Makes each process of a system take its own step, all at the same time.
-    pub(super) fn each(&mut self, system: usize, steps: &[PosixStep]) -> Result<Vec<Done>> {
-        let Some(processes) = self.processes.get_mut(system) else { return Ok(Vec::new()) };
-        let done: Vec<Done> = together(processes, steps)?;
+    pub(super) fn each(&mut self, system: usize, steps: &[S]) -> Result<Vec<Done>> {
+        let done = self.processes[system].together(steps)?;
         let (peak, own) = &mut self.memory[system];
         for one in &done {
             (*peak, *own) = ((*peak).max(one.peak_bytes), (*own).max(one.own_bytes));
         }
         Ok(done)
-    }
-
-    pub(super) fn memory(&self) -> &[(u64, u64)] {
-        &self.memory
     }
 }

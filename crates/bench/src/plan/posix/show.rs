@@ -1,6 +1,5 @@
 //! The tables of mdtest and ior, with columns for the other file systems.
-use super::outcome::mean_latency_s;
-use super::{Line, Outcome, Sample};
+use super::{FileSystem, Line, Outcome, Sample};
 use crate::metrics::Statistics;
 use crate::table::{Table, new_table};
 use esker_cli::units::per_second;
@@ -8,12 +7,7 @@ use std::fmt;
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let host = &self.host;
-        writeln!(f, "{host}")?;
-        for system in &self.systems {
-            writeln!(f, "{:<8}{}", system.name, system.about)?;
-        }
-        self.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
+        self.head(f)?;
         match self.is_transfer() {
             true => self.transfers(f)?,
             false => self.operations(f)?,
@@ -23,6 +17,15 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
+    /// The machine and the systems.
+    pub(super) fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.host)?;
+        for system in &self.systems {
+            writeln!(f, "{:<8}{}", system.name, system.about)?;
+        }
+        self.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))
+    }
+
     fn is_transfer(&self) -> bool {
         let mut samples = self.lines.iter().flat_map(|line| &line.samples).flatten();
         samples.any(|sample| sample.parts.is_some())
@@ -36,22 +39,16 @@ impl Outcome {
         let ops = self.lines.iter().flat_map(|line| line.samples.first()?.first());
         let ops = ops.map(|sample| sample.tally.ops).max().unwrap_or(0);
         writeln!(f, "{} processes, {ops} files/directories\n", self.procs)?;
-        writeln!(
-            f,
-            "SUMMARY rate (in ops/sec): {} ({} iterations)",
-            self.subject(),
-            self.iterations()
-        )?;
-        f.write_str(&self.summary("Operation", 3).text())?;
-        write!(f, "\n{BESIDE}")
+        let (subject, iterations) = (self.subject(), self.iterations());
+        writeln!(f, "SUMMARY rate (in ops/sec): {subject} ({iterations} iterations)")?;
+        write!(f, "{}\n{BESIDE}", self.summary(3).text())
     }
 
     fn transfers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} processes\n", self.procs)?;
         writeln!(f, "{}\n", self.results().text())?;
         writeln!(f, "Summary (MiB/s): {} ({} iterations)", self.subject(), self.iterations())?;
-        f.write_str(&self.summary("Operation", 2).text())?;
-        write!(f, "\n{BESIDE}")
+        write!(f, "{}\n{BESIDE}", self.summary(2).text())
     }
 
     fn subject(&self) -> &str {
@@ -59,13 +56,11 @@ impl Outcome {
     }
 
     /// Statistics of the first system; then the medians of the others and the ratios to them.
-    fn summary(&self, first: &str, places: usize) -> Table {
-        let mut headings: Vec<String> =
-            [first, ">Max", ">Min", ">Mean", ">Std Dev", ">Median"].map(str::to_owned).to_vec();
-        for system in self.systems.iter().skip(1) {
-            headings.extend([format!(">{}", system.name), format!(">x {}", system.name)]);
-        }
-        let mut table = new_table(&headings.join("|"));
+    fn summary(&self, places: usize) -> Table {
+        let others = self.systems.iter().skip(1);
+        let others: String =
+            others.map(|FileSystem { name, .. }| format!("|>{name}|>x {name}")).collect();
+        let mut table = new_table(&format!("Operation|>Max|>Min|>Mean|>Std Dev|>Median{others}"));
         for line in self.lines.iter().filter(|line| !line.rates(0).is_empty()) {
             table.row(summary_row(line, places));
         }
@@ -79,14 +74,19 @@ impl Outcome {
         for number in 0..self.iterations() {
             for line in &self.lines {
                 for (system, samples) in self.systems.iter().zip(&line.samples) {
-                    let sample = samples.get(number);
-                    sample
-                        .into_iter()
-                        .for_each(|sample| table.row(self.result(line, &system.name, sample)));
+                    if let Some(sample) = samples.get(number) {
+                        table.row(self.result(line, &system.name, sample));
+                    }
                 }
             }
         }
         table
+    }
+
+    /// Mean latency of an operation: the time of all processes over all operations.
+    fn latency_s(&self, sample: &Sample) -> f64 {
+        let transfer_s = sample.parts.map_or(sample.tally.seconds, |parts| parts[1]);
+        per_second(f64::from(self.procs), per_second(sample.tally.ops as f64, transfer_s))
     }
 
     fn result(&self, line: &Line, on: &str, sample: &Sample) -> [String; 12] {
@@ -98,7 +98,7 @@ impl Outcome {
             on.to_owned(),
             format!("{:.2}", sample.rate()),
             format!("{:.2}", per_second(sample.tally.ops as f64, moved)),
-            format!("{:.9}", mean_latency_s(sample, self.procs)),
+            format!("{:.9}", self.latency_s(sample)),
             kib(block.unwrap_or(0)),
             kib(self.size_bytes),
             format!("{open:.6}"),

@@ -1,9 +1,10 @@
 //! Access to the container of a benchmark through the interception library and through a mount.
 use super::{FileSystem, FileSystems};
+use crate::errors::Doing;
 use crate::posix::FileLocation;
 use crate::processes::Launcher;
 use crate::runner::Runner;
-use esker_types::{Error, Result};
+use esker_types::Result;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -63,8 +64,7 @@ impl FileSystems {
             return Ok(());
         };
         let dir = std::env::temp_dir().join(format!("esker-bench-mount-{}", std::process::id()));
-        std::fs::create_dir(&dir)
-            .map_err(|error| Error::io(format!("creating {}", dir.display()), &error))?;
+        std::fs::create_dir(&dir).doing(|| format!("creating {}", dir.display()))?;
         let runner = Runner::new(PathBuf::new(), launcher.variables.clone())?;
         let (source, at) = (format!("{pool}/{container}"), dir.display().to_string());
         let mounted = runner.run(&["mount", &source, &at]);

@@ -1,12 +1,12 @@
 //! Parallel HDF5: a program in C that is compiled here and runs under mpirun, if both are installed.
 use super::super::scratch::Scratch;
-use super::workers::Times;
+use super::Times;
 use crate::processes::{Launcher, Processes};
-use crate::tensors::worker::{Done, Job};
-use crate::tensors::{COLUMNS, PEER};
+use crate::runner::output_of;
+use crate::tensors::{COLUMNS, Done, Job, PEER};
 use clap::Args;
 use esker_cli::programs::on_path;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{ErrorKind, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,7 +58,7 @@ pub struct Hdf5 {
 /// The program, and its processes during a measurement.
 pub(super) struct Peer {
     found: std::result::Result<Program, String>,
-    processes: Option<Processes>,
+    processes: Option<Processes<[u32; 3], Done>>,
     about: Option<String>,
 }
 
@@ -79,9 +79,6 @@ pub(super) enum PeerPhase {
 
 impl Hdf5 {
     /// Returns the program and its directory. If it cannot be compiled, the peer contains the reason.
-    ///
-    /// # Errors
-    /// If there is no directory for temporary files.
     pub(super) fn peer(&self) -> Result<(Peer, Scratch)> {
         let built = Scratch::programs()?;
         let found = self.tools().and_then(|(compiler, mpirun)| {
@@ -109,22 +106,14 @@ impl Hdf5 {
     }
 }
 
-/// Compiles the program. The error is the first line that names one, or the last line.
+/// Compiles the program.
 fn compiled(compiler: &Path, folder: &Path) -> std::result::Result<PathBuf, String> {
     let (source, program) = (folder.join("parallel_hdf5.c"), folder.join("parallel_hdf5"));
     std::fs::write(&source, PEER).map_err(|error| format!("{}: {error}", source.display()))?;
     let mut command = Command::new(compiler);
     command.current_dir(folder).args(["-O2", "-o"]).arg(&program).arg(&source);
-    let name = compiler.display();
-    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let said = said + &String::from_utf8_lossy(&output.stdout);
-    let lines = || said.trim_end().lines();
-    let why = lines().find(|line| line.contains("error")).or(lines().last());
-    match output.status.success() && program.is_file() {
-        true => Ok(program),
-        false => Err(format!("{name} failed: {}", why.unwrap_or("it printed nothing"))),
-    }
+    let output = output_of(&mut command);
+    output.map(|_| program).map_err(|why| format!("{}: {why}", compiler.display()))
 }
 
 impl Program {
@@ -134,7 +123,7 @@ impl Program {
             job.part.rows.to_string(),
             COLUMNS.to_string(),
             job.part.chunk_rows().to_string(),
-            job.seed.to_string(),
+            job.member.seed.to_string(),
             if cpus.is_empty() { "-".to_owned() } else { cpus.join(",") },
             u8::from(self.collective).to_string(),
         ];
@@ -165,12 +154,9 @@ impl Peer {
     }
 
     /// Starts its processes. If they do not start, it is absent from now on.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Canceled`] if this process receives a signal to end.
     pub(super) fn start(&mut self, job: &Job, cpus: &[u32]) -> Result<()> {
         let Ok(program) = &self.found else { return Ok(()) };
-        match Processes::start(&program.launcher(job, cpus), &[()]) {
+        match Processes::start(&program.launcher(job, cpus), [()]) {
             Ok(processes) => self.processes = Some(processes),
             Err(error) if error.kind() == ErrorKind::Canceled => return Err(error),
             Err(error) => {
@@ -186,9 +172,6 @@ impl Peer {
     }
 
     /// Makes its processes take a step. Returns its times; none if it is absent.
-    ///
-    /// # Errors
-    /// The errors that the processes report: an operation of HDF5 that failed, or data that is not what was written.
     pub(super) fn take(
         &mut self,
         phase: PeerPhase,
@@ -196,16 +179,10 @@ impl Peer {
         layout: u32,
     ) -> Result<Option<Times>> {
         let Some(processes) = &mut self.processes else { return Ok(None) };
-        let done: Vec<Done> = processes.ask(&[[phase as u32, round, layout]])?;
-        let done = done.into_iter().next().ok_or_else(no_answer_error)?;
+        let done = processes.first([phase as u32, round, layout])?;
         self.about = done.about.or(self.about.take());
         Ok(Some(done.times_s))
     }
-}
-
-#[cold]
-fn no_answer_error() -> Error {
-    Error::new(ErrorKind::Io, "parallel HDF5 gave no answer")
 }
 
 #[cfg(test)]
@@ -224,7 +201,8 @@ mod tests {
         assert_eq!(given.tools().unwrap(), ("/a/h5pcc".into(), "/a/mpirun".into()));
         let folder = std::env::temp_dir().join(format!("esker-hdf5-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        for (compiler, why) in [("/no/h5pcc", "/no/h5pcc: "), ("false", "false failed: it printed")]
+        for (compiler, why) in
+            [("/no/h5pcc", "/no/h5pcc: "), ("false", "false: failed: it printed")]
         {
             let error = compiled(Path::new(compiler), &folder).unwrap_err();
             assert!(error.starts_with(why), "{error}");

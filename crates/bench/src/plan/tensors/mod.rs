@@ -1,7 +1,6 @@
 //! `esker bench tensors`: compares arrays that many processes store with parallel HDF5, a plain file and the medium.
 mod hdf5;
 mod outcome;
-mod workers;
 
 pub use hdf5::Hdf5;
 
@@ -9,25 +8,24 @@ use super::location::{Location, container_label};
 use super::scratch::Scratch;
 use super::summary::Summary;
 use super::{Benchmark, Measurement, Note, OwnPool, check, check_repetitions, parse_size};
+use crate::errors::ensure_valid;
 use crate::host::Host;
-use crate::job::WARM_UP;
+use crate::job::{Member, WARM_UP};
 use crate::names::Named;
 use crate::pin::Pin;
-use crate::report::Settings;
+use crate::processes::{Processes, WorkerKind};
 use crate::table::new_table;
-use crate::tensors::worker::{Job, Phase};
-use crate::tensors::{Part, ROW_BYTES};
+use crate::tensors::{Done, Job, Part, Phase, ROW_BYTES, Step};
 use clap::Args;
 use esker::Wait;
 use esker::types::info::Durability;
 use esker_cli::units::Bytes;
 use esker_tensors::TensorStore;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use hdf5::{LAYOUTS, Peer, PeerPhase};
 use outcome::{Case, ESKER, FILE, HDF5, HEADINGS, LEGEND, Lines, MEDIUM, Scaling};
 use serde_json::json;
 use std::path::Path;
-use workers::Workers;
 
 /// Maximum number of iterations.
 pub const ITERATIONS_MAX: u32 = 1000;
@@ -36,7 +34,7 @@ pub const ITERATIONS_MAX: u32 = 1000;
 pub const PART_BYTES_MAX: u64 = 16 << 30;
 
 /// Iterations that are not measured: the second one finds the memory that the first has freed.
-const WARM_UPS: u32 = 2;
+const WARM_UPS: usize = 2;
 
 /// Index entries of a chunk, and of the records of a tensor.
 const ENTRIES_PER_CHUNK: u64 = 4;
@@ -83,22 +81,12 @@ Examples:
 #[command(after_long_help = ABOUT)]
 pub struct TensorsPlan {
     /// Number of processes, or several numbers, separated by commas
-    #[arg(
-        long,
-        visible_alias = "np",
-        value_name = "N",
-        default_value = "1,2,4",
-        value_delimiter = ','
-    )]
+    #[arg(long, visible_alias = "np", value_name = "N", default_value = "1,2,4")]
+    #[arg(value_delimiter = ',')]
     pub procs: Vec<u32>,
     /// Weak scaling: bytes of each process, or several sizes, separated by commas
-    #[arg(
-        long = "size",
-        value_name = "SIZE",
-        default_value = "16MiB,64MiB",
-        value_delimiter = ','
-    )]
-    #[arg(value_parser = parse_size)]
+    #[arg(long = "size", value_name = "SIZE", default_value = "16MiB,64MiB")]
+    #[arg(value_delimiter = ',', value_parser = parse_size)]
     pub sizes: Vec<u64>,
     /// Strong scaling: bytes of the array, or several sizes, separated by commas
     #[arg(long = "total", value_name = "SIZE", default_value = "64MiB", value_delimiter = ',')]
@@ -136,10 +124,14 @@ impl Benchmark for TensorsPlan {
             runs.extend(case.runs(location.store()));
             case.lines.each().for_each(|line| table.row(case.row(line)));
         }
+        let options = json!({
+            "iterations": self.iterations, "pin": self.pin.name(), "verified": true,
+            "hdf5": {"about": peer.about(), "absent": peer.absent(), "collective": self.hdf5.collective},
+        });
         let absent = peer.absent().map(|why| format!("parallel HDF5 is absent: {why}"));
         let summary = Summary {
             host: Host::for_folder(&location.folder)?,
-            settings: self.settings(&location, &peer)?,
+            settings: location.settings(self.seed.into(), options)?,
             about: String::new(),
             runs,
             table,
@@ -154,7 +146,7 @@ impl Benchmark for TensorsPlan {
 struct Run<'p> {
     plan: &'p TensorsPlan,
     part: Part,
-    workers: Workers,
+    workers: Processes<Step, Done>,
     peer: &'p mut Peer,
     lines: Lines,
 }
@@ -185,13 +177,11 @@ impl TensorsPlan {
     ) -> Result<Lines> {
         let container = container_label();
         let job = Job {
-            rank: 0,
+            member: Member { seed: self.seed.into(), ..Member::default() },
             part,
-            cpu: None,
             pool: location.url.clone(),
             container: container.clone(),
             files: files.to_owned(),
-            seed: self.seed,
         };
         drop(TensorStore::create(location.pool()?, &container)?);
         let measured = self.in_container(&job, peer, note);
@@ -202,39 +192,27 @@ impl TensorsPlan {
         let part = job.part;
         note(&format!("starting processes: {} x {}", part.procs, Bytes(part.bytes())));
         let cpus = self.pin.order()?;
-        let workers = Workers::start(job, &cpus)?;
+        let members = Member::all(part.procs, self.seed.into(), &cpus);
+        let jobs = members.map(|member| Job { member, ..job.clone() });
+        let workers = Processes::launch(WorkerKind::Tensors, jobs)?;
         peer.start(job, &cpus)?;
         let mut run = Run { plan: self, part, workers, peer, lines: Lines::default() };
-        let warm_ups = (0..WARM_UPS).map(|_| WARM_UP);
-        let rounds = warm_ups.chain(1..=self.iterations);
-        rounds.into_iter().try_for_each(|round| run.iteration(round, note))?;
+        let mut rounds = [WARM_UP; WARM_UPS].into_iter().chain(1..=self.iterations);
+        rounds.try_for_each(|round| run.iteration(round, note))?;
         run.peer.stop();
         Ok(run.lines)
-    }
-
-    fn settings(&self, location: &Location, peer: &Peer) -> Result<Settings> {
-        let options = json!({
-            "iterations": self.iterations, "pin": self.pin.name(), "verified": true,
-            "hdf5": {"about": peer.about(), "absent": peer.absent(), "collective": self.hdf5.collective},
-        });
-        location.settings(self.seed.into(), options)
     }
 }
 
 /// The rows of each of `procs` processes with `bytes` each, rounded down to complete rows.
 fn part(procs: u32, bytes: u64) -> Result<Part> {
-    match (ROW_BYTES..=PART_BYTES_MAX).contains(&bytes) {
-        true => Ok(Part { rows: bytes / ROW_BYTES, procs }),
-        false => Err(Error::new(
-            ErrorKind::Invalid,
-            format!(
-                "--size and --total give each of {procs} processes {}: {} to {} can be measured",
-                Bytes(bytes),
-                Bytes(ROW_BYTES),
-                Bytes(PART_BYTES_MAX)
-            ),
-        )),
-    }
+    ensure_valid((ROW_BYTES..=PART_BYTES_MAX).contains(&bytes), || {
+        let [bytes, least, most] = [bytes, ROW_BYTES, PART_BYTES_MAX].map(Bytes);
+        format!(
+            "--size and --total give each of {procs} processes {bytes}: {least} to {most} can be measured"
+        )
+    })?;
+    Ok(Part { rows: bytes / ROW_BYTES, procs })
 }
 
 /// Payload and index entries of the largest array.
@@ -255,32 +233,52 @@ impl Run<'_> {
             WARM_UP => note(&format!("{procs} x {each}: warming up")),
             _ => note(&format!("{procs} x {each}: iteration {round} of {of}")),
         }
-        self.workers.all(Phase::Fill, round)?;
+        self.all(Phase::Fill, round)?;
         self.medium(round)?;
         self.file(round)?;
         self.tensor(round)?;
         (0..LAYOUTS).try_for_each(|layout| self.hdf5(round, layout))
     }
 
+    /// Makes all processes take a step at the same time.
+    fn all(&mut self, phase: Phase, round: u32) -> Result<Times> {
+        let steps = vec![Step { phase, round, token: None }; self.workers.count()];
+        self.workers.together(&steps).map(|done| merged(&done))
+    }
+
+    fn first(&mut self, phase: Phase, round: u32) -> Result<Done> {
+        self.workers.first(Step { phase, round, token: None })
+    }
+
+    /// The first process begins a PUT, all write their parts, and the first commits when all are done. Messages pass
+    /// the token on and report completion; their time is included.
+    fn put(&mut self, round: u32) -> Result<Times> {
+        let begun = self.first(Phase::Begin, round)?;
+        let written = self.workers.all(Step { phase: Phase::Write, round, token: begun.token })?;
+        let committed = self.first(Phase::Commit, round)?;
+        let [first, .., last] = merged(&written);
+        Ok([begun.times_s[0], first, last, committed.times_s[3]])
+    }
+
     fn medium(&mut self, round: u32) -> Result<()> {
-        let put = self.workers.all(Phase::Pwrite, round)?;
-        let get = self.workers.all(Phase::Pread, round)?;
+        let put = self.all(Phase::Pwrite, round)?;
+        let get = self.all(Phase::Pread, round)?;
         self.lines.add(MEDIUM, round, self.part, [put, get])
     }
 
     fn file(&mut self, round: u32) -> Result<()> {
-        let put = self.workers.all(Phase::FilePut, round)?;
-        let get = self.workers.all(Phase::FileGet, round)?;
-        self.workers.all(Phase::Verify, round)?;
-        self.workers.first(Phase::FileRemove, round)?;
+        let put = self.all(Phase::FilePut, round)?;
+        let get = self.all(Phase::FileGet, round)?;
+        self.all(Phase::Verify, round)?;
+        self.first(Phase::FileRemove, round)?;
         self.lines.add(FILE, round, self.part, [put, get])
     }
 
     fn tensor(&mut self, round: u32) -> Result<()> {
-        let put = self.workers.put(round)?;
-        let get = self.workers.all(Phase::Get, round)?;
-        self.workers.all(Phase::Verify, round)?;
-        self.workers.first(Phase::Remove, round)?;
+        let put = self.put(round)?;
+        let get = self.all(Phase::Get, round)?;
+        self.all(Phase::Verify, round)?;
+        self.first(Phase::Remove, round)?;
         self.lines.add(ESKER, round, self.part, [put, get])
     }
 
@@ -293,9 +291,26 @@ impl Run<'_> {
     }
 }
 
+/// Times of a step over all processes: start, end of open, end of transfer and end of close, in seconds.
+type Times = [f64; 4];
+
+/// Earliest start, and latest of each of the other times, over all processes.
+fn merged(done: &[Done]) -> Times {
+    let at = |index: usize| done.iter().map(move |one| one.times_s[index]);
+    let last = |index| at(index).fold(f64::NEG_INFINITY, f64::max);
+    [at(0).fold(f64::INFINITY, f64::min), last(1), last(2), last(3)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_lasts_from_the_first_to_the_last() {
+        let done = |times_s| Done { times_s, ..Done::default() };
+        let both = [done([2.0, 3.0, 5.0, 6.0]), done([1.0, 4.0, 4.5, 7.0])];
+        assert_eq!(merged(&both), [1.0, 4.0, 5.0, 7.0]);
+    }
 
     #[test]
     fn rows_are_rounded_down_to_at_least_one() {

@@ -1,10 +1,10 @@
 //! Measurements by array, phase, system and iteration.
-use super::workers::Times;
+use super::Times;
 use crate::job::WARM_UP;
 use crate::latency::Histogram;
 use crate::measure::Tally;
 use crate::metrics::Statistics;
-use crate::plan::posix::{Line, Sample};
+use crate::plan::lines::{Line, Sample};
 use crate::report::{Run, RunName};
 use crate::tensors::Part;
 use esker_cli::units::Bytes;
@@ -43,26 +43,11 @@ pub(super) enum Scaling {
 }
 
 impl Scaling {
-    /// Name in tables.
-    fn name(self) -> &'static str {
+    /// Name in tables, and the bytes that stay the same.
+    fn parts(self) -> (&'static str, u64) {
         match self {
-            Self::Weak(_) => "weak",
-            Self::Strong(_) => "strong",
-        }
-    }
-
-    /// Name in reports.
-    fn workload(self) -> &'static str {
-        match self {
-            Self::Weak(_) => "tensors-weak",
-            Self::Strong(_) => "tensors-strong",
-        }
-    }
-
-    /// The bytes that stay the same.
-    fn bytes(self) -> u64 {
-        match self {
-            Self::Weak(bytes) | Self::Strong(bytes) => bytes,
+            Self::Weak(bytes) => ("weak", bytes),
+            Self::Strong(bytes) => ("strong", bytes),
         }
     }
 }
@@ -83,15 +68,12 @@ pub(super) struct Lines([Line; 2]);
 
 impl Default for Lines {
     fn default() -> Self {
-        Self(PHASES.map(|(phase, _)| Line::new(phase, phase, SYSTEMS)))
+        Self(PHASES.map(|(phase, _)| Line::new(phase, SYSTEMS)))
     }
 }
 
 impl Lines {
     /// Adds the times of PUT and GET of an array. Ignores times of warm-ups.
-    ///
-    /// # Errors
-    /// The errors of [`Histogram::record`].
     pub(super) fn add(
         &mut self,
         system: usize,
@@ -103,9 +85,7 @@ impl Lines {
             return Ok(());
         }
         for (line, times) in self.0.iter_mut().zip(times) {
-            if let Some(samples) = line.samples.get_mut(system) {
-                samples.push(sample(round, part.array_bytes(), times)?);
-            }
+            line.samples[system].push(sample(round, part.array_bytes(), times)?);
         }
         Ok(())
     }
@@ -128,35 +108,23 @@ fn sample(iteration: u32, bytes: u64, [begin, opened, moved, closed]: Times) -> 
 impl Case {
     /// One run for each phase and system; `store` is the name of the tensor store.
     pub(super) fn runs(&self, store: &str) -> Vec<Run> {
-        let pairs =
-            self.lines.each().flat_map(|line| (0..SYSTEMS).map(move |system| (line, system)));
-        let measured = pairs.filter(|(line, system)| !line.rates(*system).is_empty());
-        measured.map(|(line, system)| self.run(store, line, system)).collect()
-    }
-
-    fn run(&self, store: &str, line: &Line, system: usize) -> Run {
-        let names = |system: usize| {
-            system.checked_sub(1).and_then(|other| NAMES.get(other)).copied().unwrap_or(store)
-        };
-        let of_medium = PHASES.iter().find(|(phase, _)| *phase == line.phase);
-        let phase = of_medium.filter(|_| system == MEDIUM).map_or(&*line.phase, |(_, limit)| limit);
-        let name = RunName {
-            store: names(system),
-            workload: self.scaling.workload(),
-            phase,
-            procs: self.part.procs,
-            size_bytes: self.scaling.bytes(),
-        };
-        let limit = Some(line.tally(MEDIUM)).filter(|_| system != MEDIUM);
-        line.run(&name, names, system, limit.as_ref())
+        let (scaling, size_bytes) = self.scaling.parts();
+        let (workload, procs) = (format!("tensors-{scaling}"), self.part.procs);
+        let names = [&[store][..], &NAMES].concat();
+        let runs = self.lines.each().zip(PHASES).flat_map(|(line, (phase, limit))| {
+            let name = RunName { store, workload: &workload, phase, procs, size_bytes };
+            line.runs(&names, &name, Some((MEDIUM, limit)))
+        });
+        runs.collect()
     }
 
     /// Row of a phase in the table.
     pub(super) fn row(&self, line: &Line) -> Vec<String> {
         let rates = Statistics::from_values(&line.rates(ESKER));
+        let (scaling, size) = self.scaling.parts();
         let named = [
-            self.scaling.name().to_owned(),
-            Bytes(self.scaling.bytes()).to_string(),
+            scaling.to_owned(),
+            Bytes(size).to_string(),
             self.part.procs.to_string(),
             line.title.clone(),
         ];

@@ -1,10 +1,11 @@
 //! The work of `ior`: large transfers to and from one file per process or a shared file.
 mod work;
 
-pub(super) use work::Session;
+pub use work::Session;
 
+use crate::errors::ensure_valid;
 use crate::plan::parse_size;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ pub const TRANSFER_BYTES_MAX: u64 = 1 << 30;
 pub const TRANSFERS_MAX: u64 = 1 << 32;
 
 /// The options, the same for all processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Options {
     /// File; with -F, the number of the process is appended to its name
     #[arg(short = 'o', value_name = "FILE")]
@@ -84,19 +85,16 @@ pub struct IorStep {
 
 impl Options {
     /// Transfers of one process in one phase.
-    #[must_use]
     pub fn transfers(&self) -> u64 {
         (self.block_bytes / self.transfer_bytes.max(1)).saturating_mul(self.segments)
     }
 
     /// Bytes of all processes in one phase.
-    #[must_use]
     pub fn bytes(&self, procs: u32) -> u64 {
         self.block_bytes.saturating_mul(self.segments).saturating_mul(u64::from(procs))
     }
 
     /// Readers read the data of the process this many numbers after them.
-    #[must_use]
     pub fn task_offset(&self) -> u32 {
         if self.reorder { self.distance } else { 0 }
     }
@@ -107,30 +105,23 @@ impl Options {
     }
 
     /// Checks the options.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`], naming the option.
     pub fn check(&self) -> Result<()> {
-        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
-        if !(1..=TRANSFER_BYTES_MAX).contains(&self.transfer_bytes) {
-            return refuse(format!("a transfer -t must have 1 to {TRANSFER_BYTES_MAX} bytes"));
-        }
-        if self.block_bytes == 0 || !self.block_bytes.is_multiple_of(self.transfer_bytes) {
-            return refuse("a block -b must be a multiple of the transfer -t".to_owned());
-        }
-        if !(1..=TRANSFERS_MAX).contains(&self.transfers()) || self.bytes(u32::MAX) == u64::MAX {
-            return refuse(format!(
-                "each process must have 1 to {TRANSFERS_MAX} transfers: change -b, -t or -s"
-            ));
-        }
-        match self.name().is_empty() {
-            true => refuse("the file -o has no name".to_owned()),
-            false => Ok(()),
-        }
+        let Self { block_bytes, transfer_bytes, .. } = *self;
+        ensure_valid((1..=TRANSFER_BYTES_MAX).contains(&transfer_bytes), || {
+            format!("a transfer -t must have 1 to {TRANSFER_BYTES_MAX} bytes")
+        })?;
+        ensure_valid(
+            block_bytes > 0 && block_bytes.is_multiple_of(transfer_bytes),
+            || "a block -b must be a multiple of the transfer -t",
+        )?;
+        let is_countable = self.bytes(u32::MAX) < u64::MAX;
+        ensure_valid(is_countable && (1..=TRANSFERS_MAX).contains(&self.transfers()), || {
+            format!("each process must have 1 to {TRANSFERS_MAX} transfers: change -b, -t or -s")
+        })?;
+        ensure_valid(!self.name().is_empty(), || "the file -o has no name")
     }
 
     /// Offset of a transfer of a process in its file.
-    #[must_use]
     pub fn offset(&self, rank: u32, procs: u32, transfer: u64) -> u64 {
         let in_block = self.block_bytes / self.transfer_bytes;
         let (segment, within) = (transfer / in_block, transfer % in_block);
@@ -142,7 +133,6 @@ impl Options {
     }
 
     /// The file of a process.
-    #[must_use]
     pub fn path(&self, rank: u32) -> String {
         match self.file_per_process {
             true => format!("{}.{rank:08}", self.name()),
@@ -160,13 +150,9 @@ mod tests {
             block_bytes: 40,
             transfer_bytes: 10,
             segments: 2,
-            file_per_process: false,
             file: "f".into(),
-            reorder: false,
             distance: 1,
-            sync: false,
-            sync_each: false,
-            random: false,
+            ..Options::default()
         }
     }
 

@@ -2,14 +2,12 @@
 use super::{Access, IorStep, Options};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
-use crate::posix::Process;
-use crate::posix::compare;
 use crate::posix::files::{OpenFile, Use};
-use crate::posix::worker::Job;
+use crate::posix::{self, Job, Process, compare};
 use esker_types::{Error, ErrorKind, Result};
 
 /// The state of a process.
-pub(in crate::posix) struct Session {
+pub struct Session {
     process: Process,
     options: Options,
     /// The open file between the parts of a phase.
@@ -18,24 +16,18 @@ pub(in crate::posix) struct Session {
     order: Vec<u64>,
 }
 
-impl Session {
-    pub(in crate::posix) fn new(job: &Job, options: Options) -> Result<Self> {
-        let process = Process::new(job, options.transfer_bytes)?;
-        let (file, order) = Default::default();
-        Ok(Self { process, options, file, order })
-    }
+impl posix::Session for Session {
+    type Options = Options;
+    type Step = IorStep;
 
-    /// The process whose data this process accesses.
-    fn owner(&self, access: Access) -> u32 {
-        self.process.neighbour(match access {
-            Access::Read | Access::Check => u64::from(self.options.task_offset()),
-            Access::Write | Access::Remove => 0,
-        })
+    fn new(job: Job<Options>) -> Result<Self> {
+        let process = Process::new(&job, job.options.transfer_bytes)?;
+        Ok(Self { process, options: job.options, file: None, order: Vec::new() })
     }
 
     /// Prepares a step before its time starts. Readers use the order of the writer, so that they read what it wrote
     /// before the stonewall.
-    pub(in crate::posix) fn prepare(&mut self, step: &IorStep) {
+    fn prepare(&mut self, step: &IorStep) {
         if self.options.random {
             let owner = self.owner(step.access);
             self.order = self.process.shuffled(self.options.transfers(), owner);
@@ -43,21 +35,31 @@ impl Session {
     }
 
     /// Takes a step. Returns the times of open, transfers and close.
-    pub(in crate::posix) fn run(&mut self, step: &IorStep) -> Result<Vec<Measured>> {
+    fn run(&mut self, step: &IorStep) -> Result<Vec<Measured>> {
         if step.access == Access::Remove {
             return self.remove().map(|()| Vec::new());
         }
         let path = self.options.path(self.owner(step.access));
-        let opened = measure(Until::Ops(u64::from(step.open)), 0, |_| {
+        let opened = measure(Until::ops(u64::from(step.open)), 0, |_| {
             let used = if step.access == Access::Write { Use::Create } else { Use::Read };
             self.file = Some(self.process.files.open(&path, used)?);
             Ok(())
         })?;
         let moved = self.transfer(step, &path)?;
-        let closed = measure(Until::Ops(u64::from(step.close)), 0, |_| {
+        let closed = measure(Until::ops(u64::from(step.close)), 0, |_| {
             self.file.take().map_or(Ok(()), |file| file.close())
         })?;
         Ok(vec![opened, moved, closed])
+    }
+}
+
+impl Session {
+    /// The process whose data this process accesses.
+    fn owner(&self, access: Access) -> u32 {
+        self.process.member.next(match access {
+            Access::Read | Access::Check => u64::from(self.options.task_offset()),
+            Access::Write | Access::Remove => 0,
+        })
     }
 
     /// The time of the transfers includes a sync at the end.
@@ -66,12 +68,12 @@ impl Session {
             return Err(Error::new(ErrorKind::Invalid, "the file is not open"));
         };
         let mut moved = measure(
-            Until::from_limits(step.end.saturating_sub(step.first), step.seconds),
+            Until::limits(step.end.saturating_sub(step.first), step.seconds),
             self.options.transfer_bytes,
             |index| self.one(&*file, step, path, step.first + index),
         )?;
         if step.close && step.access == Access::Write && self.options.sync {
-            moved.end_s += measure(Until::Ops(1), 0, |_| file.sync())?.seconds();
+            moved.end_s += measure(Until::ops(1), 0, |_| file.sync())?.seconds();
         }
         self.file = Some(file);
         Ok(moved)
@@ -80,7 +82,7 @@ impl Session {
     fn one(&mut self, file: &dyn OpenFile, step: &IorStep, path: &str, index: u64) -> Result<()> {
         let transfer = self.order.get(index as usize).copied().unwrap_or(index);
         let owner = self.owner(step.access);
-        let offset = self.options.offset(owner, self.process.procs(), transfer);
+        let offset = self.options.offset(owner, self.process.member.procs, transfer);
         let slot = Slot { rank: owner, round: step.round, op: transfer };
         match step.access {
             Access::Write => {
@@ -98,10 +100,10 @@ impl Session {
 
     /// The first process removes a shared file.
     fn remove(&self) -> Result<()> {
-        if self.process.rank > 0 && !self.options.file_per_process {
+        if self.process.member.rank > 0 && !self.options.file_per_process {
             return Ok(());
         }
-        match self.process.files.remove(&self.options.path(self.process.rank)) {
+        match self.process.files.remove(&self.options.path(self.process.member.rank)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed,
         }

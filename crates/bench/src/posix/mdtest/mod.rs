@@ -3,10 +3,11 @@ mod tree;
 mod work;
 
 pub use tree::Tree;
-pub(super) use work::Session;
+pub use work::Session;
 
+use crate::errors::ensure_valid;
 use crate::plan::parse_size;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::Result;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of directories of a tree. Their paths are kept in memory.
@@ -19,7 +20,7 @@ pub const ITEMS_MAX: u64 = 1 << 32;
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// The options, the same for all processes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Options {
     /// Number of directories and files of each process in the whole tree
     #[arg(short = 'n', value_name = "N", conflicts_with = "items_per_dir")]
@@ -90,7 +91,6 @@ pub enum Phase {
 
 impl Phase {
     /// Name in tables, as in mdtest.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Self::Create(Kind::Directory) => "Directory creation",
@@ -108,7 +108,6 @@ impl Phase {
     }
 
     /// The kind of its items; directories if it has none.
-    #[must_use]
     pub fn kind(self) -> Kind {
         match self {
             Self::Create(kind) | Self::Stat(kind) | Self::List(kind) | Self::Remove(kind) => kind,
@@ -117,12 +116,6 @@ impl Phase {
                 Kind::Directory
             }
         }
-    }
-
-    /// Name in reports: the title in lower case, with a hyphen.
-    #[must_use]
-    pub fn name(self) -> String {
-        self.title().to_lowercase().replace(' ', "-")
     }
 }
 
@@ -144,14 +137,12 @@ pub struct MdtestStep {
 impl Options {
     /// Items of one process in each directory that has items. Those of -n are divided by the number of directories; as
     /// in mdtest, the remainder is dropped.
-    #[must_use]
     pub fn per_dir(&self) -> u64 {
         let divided = self.items.and_then(|items| items.checked_div(self.item_dirs()));
         self.items_per_dir.or(divided).unwrap_or(0)
     }
 
     /// Items of one process.
-    #[must_use]
     pub fn items(&self) -> u64 {
         self.per_dir() * self.item_dirs()
     }
@@ -162,30 +153,27 @@ impl Options {
     }
 
     /// Checks the options.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`], naming the option.
     pub fn check(&self) -> Result<()> {
-        let refuse = |message: String| Err(Error::new(ErrorKind::Invalid, message));
-        if self.tree.directories().is_none_or(|count| count > DIRECTORIES_MAX) {
-            return refuse(format!(
-                "a tree of depth -z {} and branching factor -b {} has more than {DIRECTORIES_MAX} directories: choose smaller values",
-                self.tree.depth, self.tree.branch
-            ));
-        }
-        if self.items() == 0 || self.items() > ITEMS_MAX {
-            return refuse(format!(
+        let Tree { depth, branch, .. } = self.tree;
+        ensure_valid(
+            self.tree.directories().is_some_and(|count| count <= DIRECTORIES_MAX),
+            || {
+                format!(
+                    "a tree of depth -z {depth} and branching factor -b {branch} has more than {DIRECTORIES_MAX} directories: choose smaller values"
+                )
+            },
+        )?;
+        ensure_valid((1..=ITEMS_MAX).contains(&self.items()), || {
+            format!(
                 "each process must have 1 to {ITEMS_MAX} items: give -n or -I (-n is divided by the directories of the tree)"
-            ));
-        }
-        if self.write_bytes.max(self.read_bytes) > FILE_BYTES_MAX {
-            return refuse(format!("files of -w and -e have at most {FILE_BYTES_MAX} bytes"));
-        }
-        match self.verify && self.read_bytes > self.write_bytes {
-            true => refuse(
-                "-X compares what was written: give -w at least as many bytes as -e".to_owned(),
-            ),
-            false => Ok(()),
-        }
+            )
+        })?;
+        ensure_valid(self.write_bytes.max(self.read_bytes) <= FILE_BYTES_MAX, || {
+            format!("files of -w and -e have at most {FILE_BYTES_MAX} bytes")
+        })?;
+        ensure_valid(
+            !self.verify || self.read_bytes <= self.write_bytes,
+            || "-X compares what was written: give -w at least as many bytes as -e",
+        )
     }
 }

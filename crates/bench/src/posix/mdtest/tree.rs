@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 /// The shape of the tree. Directories are numbered level by level, from the root, which is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Tree {
     /// Depth of the tree
     #[arg(short = 'z', value_name = "N", default_value_t = 0)]
@@ -21,14 +21,12 @@ pub struct Tree {
 
 impl Tree {
     /// Number of directories; none if it overflows.
-    #[must_use]
     pub fn directories(&self) -> Option<u64> {
         (0..=self.depth)
             .try_fold(0u64, |sum, level| sum.checked_add(self.branch.checked_pow(level)?))
     }
 
     /// The directories that have items.
-    #[must_use]
     pub fn item_dirs(&self) -> Range<u64> {
         let all = self.directories().unwrap_or(0);
         let leaves = self.branch.checked_pow(self.depth).unwrap_or(0);

@@ -1,16 +1,15 @@
 //! Operations of one process on items.
 use super::tree::{Paths, top};
 use super::{Kind, MdtestStep, Options, Phase};
-use crate::job::Slot;
+use crate::errors::ensure_intact;
+use crate::job::{Member, Slot};
 use crate::measure::{Measured, Until, measure};
-use crate::posix::Process;
-use crate::posix::compare;
 use crate::posix::files::Use;
-use crate::posix::worker::Job;
-use esker_types::{Error, ErrorKind, Result};
+use crate::posix::{self, Job, Process, compare};
+use esker_types::Result;
 
 /// The state of a process.
-pub(in crate::posix) struct Session {
+pub struct Session {
     process: Process,
     options: Options,
     path: String,
@@ -20,44 +19,49 @@ pub(in crate::posix) struct Session {
     order: Vec<u64>,
 }
 
-impl Session {
-    pub(in crate::posix) fn new(job: &Job, options: Options) -> Result<Self> {
-        let process = Process::new(job, options.write_bytes.max(options.read_bytes))?;
+impl posix::Session for Session {
+    type Options = Options;
+    type Step = MdtestStep;
+
+    fn new(job: Job<Options>) -> Result<Self> {
+        let process = Process::new(&job, job.options.write_bytes.max(job.options.read_bytes))?;
         let (path, order, paths) = Default::default();
-        Ok(Self { process, options, path, paths, order })
+        Ok(Self { process, options: job.options, path, paths, order })
     }
 
     /// Prepares a step before its time starts.
-    pub(in crate::posix) fn prepare(&mut self, step: &MdtestStep) {
+    fn prepare(&mut self, step: &MdtestStep) {
         if self.paths.as_ref().is_none_or(|(iteration, _)| *iteration != step.iteration) {
             self.paths = Some((
                 step.iteration,
-                Paths::new(&self.options, self.process.procs(), step.iteration),
+                Paths::new(&self.options, self.process.member.procs, step.iteration),
             ));
         }
         self.order = match (step.phase, self.options.random_stat) {
-            (Phase::Stat(_), true) => self.process.shuffled(step.end, self.process.rank),
+            (Phase::Stat(_), true) => self.process.shuffled(step.end, self.process.member.rank),
             _ => Vec::new(),
         };
     }
 
     /// Takes a step.
-    pub(in crate::posix) fn run(&mut self, step: &MdtestStep) -> Result<Measured> {
-        let Some((_, paths)) = self.paths.take() else { return Ok(Measured::default()) };
+    fn run(&mut self, step: &MdtestStep) -> Result<Vec<Measured>> {
+        let Some((_, paths)) = self.paths.take() else { return Ok(Vec::new()) };
         let measured = match step.phase {
             Phase::TopCreate | Phase::TopRemove => self.top(step),
             Phase::TreeCreate | Phase::TreeRemove => self.tree(step, &paths),
-            Phase::List(_) => self.list(step, &paths),
+            Phase::List(_) => self.list(&paths),
             _ => self.items(step, &paths),
         };
         self.paths = Some((step.iteration, paths));
-        measured
+        Ok(vec![measured?])
     }
+}
 
+impl Session {
     /// The first process creates and removes the directory of an iteration.
     fn top(&self, step: &MdtestStep) -> Result<Measured> {
         let top = top(step.iteration);
-        match (self.process.rank, step.phase) {
+        match (self.process.member.rank, step.phase) {
             (0, Phase::TopCreate) => self.process.files.make_dir(&top)?,
             (0, _) => self.process.files.remove_dir(&top)?,
             _ => {}
@@ -67,8 +71,8 @@ impl Session {
 
     /// Creates or removes the directories of the tree. The first process does so for a shared tree.
     fn tree(&self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
-        let mine = if self.options.unique || self.process.rank == 0 {
-            paths.directories(self.process.rank)
+        let mine = if self.options.unique || self.process.member.rank == 0 {
+            paths.directories(self.process.member.rank)
         } else {
             &[]
         };
@@ -79,10 +83,11 @@ impl Session {
     }
 
     /// Counts names, not calls.
-    fn list(&self, _step: &MdtestStep, paths: &Paths) -> Result<Measured> {
-        let all = paths.directories(self.process.rank);
-        let step_by = if self.options.unique { 1 } else { self.process.procs() as usize };
-        let from = if self.options.unique { 0 } else { self.process.rank as usize };
+    fn list(&self, paths: &Paths) -> Result<Measured> {
+        let all = paths.directories(self.process.member.rank);
+        let Member { rank, procs, .. } = self.process.member;
+        let (from, step_by) =
+            if self.options.unique { (0, 1) } else { (rank as usize, procs as usize) };
         let mine: Vec<_> = all.iter().skip(from).step_by(step_by).collect();
         let mut names = 0;
         let mut measured = measure(until_all(&mine), 0, |index| {
@@ -102,7 +107,7 @@ impl Session {
         };
         let mut path = std::mem::take(&mut self.path);
         let measured = measure(
-            Until::from_limits(step.end.saturating_sub(step.first), step.seconds),
+            Until::limits(step.end.saturating_sub(step.first), step.seconds),
             bytes,
             |index| {
                 let item = self.order.get(index as usize).copied().unwrap_or(step.first + index);
@@ -123,7 +128,7 @@ impl Session {
             Phase::Remove(_) => 3,
             _ => 0,
         };
-        self.process.neighbour(u64::from(self.options.stride) * strides)
+        self.process.member.next(u64::from(self.options.stride) * strides)
     }
 
     fn item(&mut self, phase: Phase, path: &str, slot: Slot) -> Result<()> {
@@ -153,10 +158,9 @@ impl Session {
 
     fn stat(&self, kind: Kind, path: &str) -> Result<()> {
         let size = self.process.files.stat(path)?;
-        match self.options.verify && kind == Kind::File && size != self.options.write_bytes {
-            true => Err(wrong_length(path, size, self.options.write_bytes)),
-            false => Ok(()),
-        }
+        let written = self.options.write_bytes;
+        let is_intact = !self.options.verify || kind == Kind::Directory || size == written;
+        ensure_intact(is_intact, || format!("{path} has {size} bytes, but {written} were written"))
     }
 
     fn read(&mut self, path: &str, slot: Slot) -> Result<()> {
@@ -173,11 +177,5 @@ impl Session {
 }
 
 fn until_all<T>(all: &[T]) -> Until {
-    Until::Ops(all.len() as u64)
-}
-
-#[cold]
-fn wrong_length(path: &str, found: u64, written: u64) -> Error {
-    let message = format!("{path} has {found} bytes, but {written} were written");
-    Error::new(ErrorKind::Corrupt, message)
+    Until::ops(all.len() as u64)
 }

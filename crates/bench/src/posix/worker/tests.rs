@@ -1,6 +1,7 @@
 use super::*;
-use crate::posix::ior::Access;
-use crate::posix::mdtest::{Kind, Phase, Tree};
+use crate::posix::ior::{self, Access};
+use crate::posix::mdtest::{self, Kind, Phase, Tree};
+use esker_types::ErrorKind;
 use std::path::{Path, PathBuf};
 
 struct Folder(PathBuf);
@@ -20,26 +21,26 @@ impl Drop for Folder {
     }
 }
 
-fn workers(folder: &Path, load: &Load, procs: u32) -> Vec<Worker> {
-    let location = FileLocation::Posix { folder: folder.to_owned() };
-    let job = |rank| Job {
-        rank,
-        procs,
-        cpu: None,
-        location: location.clone(),
-        load: load.clone(),
-        seed: 7,
+fn workers<S: Session<Options: Clone>>(
+    folder: &Path,
+    options: &S::Options,
+    procs: u32,
+) -> Vec<Worker<S>> {
+    let job = |member| Job {
+        member,
+        location: FileLocation::Posix { folder: folder.to_owned() },
+        options: options.clone(),
     };
-    (0..procs).map(|rank| Worker::begin(job(rank)).unwrap()).collect()
+    let members = Member::all(procs, 7, &[]);
+    members.map(|member| Worker::begin(job(member)).unwrap()).collect()
 }
 
 /// Runs the step in each process, one after the other. Returns the operations of each.
-fn take(workers: &mut [Worker], step: PosixStep) -> Result<Vec<u64>> {
-    let begin = Order::Begin { step, start_ns: 0 };
+fn take<S: Session<Step: Copy>>(workers: &mut [Worker<S>], step: S::Step) -> Result<Vec<u64>> {
     let ops = |done: Done| done.parts.iter().map(|part| part.ops).max().unwrap_or(0);
-    let take = |worker: &mut Worker| {
-        worker.take(Order::Prepare(step))?;
-        worker.take(begin).map(ops)
+    let take = |worker: &mut Worker<S>| {
+        worker.prepare(&step)?;
+        worker.take(step).map(ops)
     };
     workers.iter_mut().map(take).collect()
 }
@@ -47,20 +48,18 @@ fn take(workers: &mut [Worker], step: PosixStep) -> Result<Vec<u64>> {
 fn mdtest() -> mdtest::Options {
     mdtest::Options {
         tree: Tree { depth: 1, branch: 2, leaf_only: false },
-        items: None,
         items_per_dir: Some(5),
-        unique: false,
         stride: 1,
         write_bytes: 100,
         read_bytes: 100,
-        sync: false,
         verify: true,
         random_stat: true,
+        ..mdtest::Options::default()
     }
 }
 
-fn phase(phase: Phase, end: u64) -> PosixStep {
-    PosixStep::Mdtest(mdtest::MdtestStep { phase, iteration: 1, first: 0, end, seconds: None })
+fn phase(phase: Phase, end: u64) -> mdtest::MdtestStep {
+    mdtest::MdtestStep { phase, iteration: 1, first: 0, end, seconds: None }
 }
 
 #[test]
@@ -68,7 +67,7 @@ fn items_are_created_examined_read_and_removed() {
     for unique in [false, true] {
         let folder = Folder::new(if unique { "own" } else { "common" });
         let options = mdtest::Options { unique, ..mdtest() };
-        let mut workers = workers(&folder.0, &Load::Mdtest(options.clone()), 2);
+        let mut workers = workers::<mdtest::Session>(&folder.0, &options, 2);
         let items = options.items();
         assert_eq!(items, 15);
         take(&mut workers, phase(Phase::TopCreate, 0)).unwrap();
@@ -93,7 +92,7 @@ fn items_are_created_examined_read_and_removed() {
 #[test]
 fn damaged_files_are_detected() {
     let folder = Folder::new("flipped-item");
-    let mut workers = workers(&folder.0, &Load::Mdtest(mdtest()), 2);
+    let mut workers = workers::<mdtest::Session>(&folder.0, &mdtest(), 2);
     let create = Phase::Create(Kind::File);
     for (step, end) in
         [(Phase::TopCreate, 0), (Phase::TreeCreate, 0), (create, 15), (Phase::Read, 15)]
@@ -126,21 +125,21 @@ fn ior(file_per_process: bool) -> ior::Options {
         reorder: true,
         distance: 1,
         sync: true,
-        sync_each: false,
         random: true,
+        ..ior::Options::default()
     }
 }
 
-fn access(access: Access, end: u64) -> PosixStep {
+fn access(access: Access, end: u64) -> ior::IorStep {
     let (round, first, seconds) = (1, 0, None);
-    PosixStep::Ior(ior::IorStep { access, round, open: true, first, end, seconds, close: true })
+    ior::IorStep { access, round, open: true, first, end, seconds, close: true }
 }
 
 #[test]
 fn transfers_are_written_read_and_compared() {
     for file_per_process in [false, true] {
         let folder = Folder::new(if file_per_process { "files" } else { "shared" });
-        let mut workers = workers(&folder.0, &Load::Ior(ior(file_per_process)), 3);
+        let mut workers = workers::<ior::Session>(&folder.0, &ior(file_per_process), 3);
         take(&mut workers, access(Access::Remove, 0)).unwrap();
         assert_eq!(take(&mut workers, access(Access::Write, 12)).unwrap(), [12, 12, 12]);
         assert_eq!(take(&mut workers, access(Access::Read, 12)).unwrap(), [12, 12, 12]);
@@ -163,29 +162,21 @@ fn transfers_are_written_read_and_compared() {
 #[test]
 fn data_of_earlier_round_fails_check() {
     let folder = Folder::new("old");
-    let mut workers = workers(&folder.0, &Load::Ior(ior(false)), 2);
+    let mut workers = workers::<ior::Session>(&folder.0, &ior(false), 2);
     take(&mut workers, access(Access::Write, 12)).unwrap();
-    let PosixStep::Ior(check) = access(Access::Check, 12) else { return };
-    let error = take(&mut workers, PosixStep::Ior(ior::IorStep { round: 2, ..check })).unwrap_err();
+    let check = ior::IorStep { round: 2, ..access(Access::Check, 12) };
+    let error = take(&mut workers, check).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }
 
 #[test]
 fn the_stonewall_ends_a_phase_early() {
     let folder = Folder::new("wall");
-    let mut workers = workers(&folder.0, &Load::Ior(ior(true)), 1);
-    let PosixStep::Ior(write) = access(Access::Write, 12) else { return };
-    let walled = ior::IorStep { seconds: Some(0.0), ..write };
-    assert_eq!(take(&mut workers, PosixStep::Ior(walled)).unwrap(), [1]);
+    let mut workers = workers::<ior::Session>(&folder.0, &ior(true), 1);
+    let walled = ior::IorStep { seconds: Some(0.0), ..access(Access::Write, 12) };
+    assert_eq!(take(&mut workers, walled).unwrap(), [1]);
     assert_eq!(take(&mut workers, access(Access::Check, 1)).unwrap(), [1]);
     assert!(take(&mut workers, access(Access::Check, 12)).is_err());
-}
-
-#[test]
-fn a_step_of_the_other_benchmark_is_refused() {
-    let folder = Folder::new("other");
-    let mut workers = workers(&folder.0, &Load::Ior(ior(true)), 1);
-    assert_eq!(take(&mut workers, phase(Phase::Read, 1)).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Workers of `tx` on a pool in memory.
 use super::*;
-use crate::job::{Job, LoadStep, StoreJob, Workload};
+use crate::job::{Job, LoadStep, Member, Workload};
+use crate::worker::{Order, obey};
 use esker::Wait;
 use esker::backend::NewContainer;
 use esker::backend::memory::Memory;
@@ -8,22 +9,8 @@ use esker_types::ErrorKind;
 use std::sync::Arc;
 
 fn job(rank: u32) -> TxJob {
-    let store = StoreJob {
-        pool: "unused".to_owned(),
-        container: "bench".to_owned(),
-        class: "S1".to_owned(),
-        workload: Workload::Kv,
-    };
-    let job = Job {
-        rank,
-        procs: 2,
-        size_bytes: 64,
-        ops: 20,
-        seed: 1,
-        folder: std::env::temp_dir(),
-        seconds: None,
-        store: Some(store),
-    };
+    let member = Member { rank, procs: 2, cpu: None, seed: 1 };
+    let job = Job { size_bytes: 64, ..Job::for_test(member, Workload::Kv) };
     TxJob { job, every: 10, counters: 6, targets: 2 }
 }
 
@@ -53,14 +40,18 @@ fn one_operation_in_ten_is_a_transaction_and_all_data_is_right() {
     }
 }
 
+fn begin(step: TxStep) -> Order<TxStep> {
+    Order::Begin { step, start_ns: 0 }
+}
+
 #[test]
 fn failed_step_is_named() {
     let mut workers = two_workers();
     all(&mut workers, TxStep::Reset);
-    let error = workers[0].take(TxStep::Sum { increments: 1 }).unwrap_err();
+    let error = obey(&mut workers[0], begin(TxStep::Sum { increments: 1 })).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.message().starts_with("sum: "), "{error}");
-    let error = workers[0].take(TxStep::Load(LoadStep::Verify(1))).unwrap_err();
+    let error = obey(&mut workers[0], begin(TxStep::Load(LoadStep::Verify(1)))).unwrap_err();
     assert!(error.message().starts_with("verify: "), "{error}");
 }
 

@@ -5,6 +5,7 @@ pub(crate) use rows::Row;
 
 use super::super::{Benchmark, Measurement, Note, parse_size};
 use super::{Baselines, DfsSubject, FileSystems, IorPlan, MdtestPlan, Outcome, Setting, Subject};
+use crate::errors::ensure;
 use crate::pin::Pin;
 use crate::plan::OwnPool;
 use crate::posix::ior::Options as IorOptions;
@@ -14,7 +15,7 @@ use crate::table::new_table;
 use clap::Args;
 use dfs::NewDfs;
 use esker_cli::DurabilityArg;
-use esker_types::{Error, ErrorKind, Result};
+use esker_types::{ErrorKind, Result};
 use rows::BASE;
 use serde_json::{Value, json};
 use std::fmt;
@@ -102,10 +103,12 @@ impl TablePlan {
     /// and small transfers of one process.
     fn measure(&self, note: Note<'_>) -> Result<TableResults> {
         let mut systems = FileSystems::new(&self.subject(), &self.beside, note)?;
-        if !systems.all.iter().any(|system| system.name == rows::BASE) {
-            let message = "ratios need a tmpfs: name a directory on one by --tmpfs";
-            return Err(Error::new(ErrorKind::NotFound, message));
-        }
+        let has_base = systems.all.iter().any(|system| system.name == BASE);
+        ensure(
+            has_base,
+            ErrorKind::NotFound,
+            || "ratios need a tmpfs: name a directory on one by --tmpfs",
+        )?;
         if !self.only_dfs {
             systems.add_programs(!self.engine);
         }
@@ -119,7 +122,11 @@ impl TablePlan {
             self.transfers(SMALL, true).run(&one, &systems, note)?,
         ];
         let rows = rows::all_rows(&outcomes, self.engine);
-        let settings = systems.settings(self.seed, &self.told());
+        let options = json!({
+            "procs": self.procs, "iterations": self.iterations, "files": self.files,
+            "small_bytes": self.small_bytes, "large_bytes": self.large_bytes, "engine": self.engine,
+        });
+        let settings = systems.settings(self.seed, &options);
         Ok(TableResults { outcomes, rows, settings, engine: self.engine })
     }
 
@@ -144,60 +151,26 @@ impl TablePlan {
     }
 
     fn names(&self) -> MdtestPlan {
-        MdtestPlan {
-            options: MdtestOptions {
-                items: None,
-                items_per_dir: Some(self.files),
-                tree: Tree { depth: 0, branch: 1, leaf_only: false },
-                unique: false,
-                stride: 1,
-                write_bytes: 0,
-                read_bytes: 0,
-                sync: false,
-                verify: false,
-                random_stat: false,
-            },
-            files_only: true,
-            directories_only: false,
-            create: true,
-            stat: true,
-            list: false,
-            read: false,
-            remove: true,
-        }
+        let tree = Tree { branch: 1, ..Tree::default() };
+        let items_per_dir = Some(self.files);
+        let options = MdtestOptions { items_per_dir, tree, stride: 1, ..MdtestOptions::default() };
+        let (create, stat, remove) = (true, true, true);
+        MdtestPlan { options, files_only: true, create, stat, remove, ..MdtestPlan::default() }
     }
 
     fn transfers(&self, transfer_bytes: u64, file_per_process: bool) -> IorPlan {
         let bytes = if transfer_bytes == SMALL { self.small_bytes } else { self.large_bytes };
-        IorPlan {
-            options: IorOptions {
-                file: "file".into(),
-                block_bytes: bytes / transfer_bytes * transfer_bytes,
-                transfer_bytes,
-                segments: 1,
-                file_per_process,
-                reorder: true,
-                distance: 1,
-                sync: false,
-                sync_each: false,
-                random: false,
-            },
-            write: true,
-            read: true,
-            check_write: false,
-            check_read: true,
-            barriers: false,
-            existing: false,
-            keep: false,
-            wear_out: Vec::new(),
-        }
-    }
-
-    fn told(&self) -> Value {
-        json!({
-            "procs": self.procs, "iterations": self.iterations, "files": self.files,
-            "small_bytes": self.small_bytes, "large_bytes": self.large_bytes, "engine": self.engine,
-        })
+        let options = IorOptions {
+            file: "file".into(),
+            block_bytes: bytes / transfer_bytes * transfer_bytes,
+            transfer_bytes,
+            segments: 1,
+            file_per_process,
+            reorder: true,
+            distance: 1,
+            ..IorOptions::default()
+        };
+        IorPlan { options, write: true, read: true, check_read: true, ..IorPlan::default() }
     }
 }
 
@@ -223,13 +196,7 @@ const ABOUT_ENGINE: &str = "\nThe pool is reached through one engine over TCP on
 impl fmt::Display for TableResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.outcomes.first() else { return Ok(()) };
-        let host = &first.host;
-        writeln!(f, "{host}")?;
-        first
-            .systems
-            .iter()
-            .try_for_each(|system| writeln!(f, "{:<8}{}", system.name, system.about))?;
-        first.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))?;
+        first.head(f)?;
         writeln!(f, "{} processes\n", first.procs)?;
         let (headings, rows) = cells(&self.rows, &self.systems());
         let mut table = new_table(&headings.join("|"));

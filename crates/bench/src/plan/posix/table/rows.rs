@@ -25,21 +25,16 @@ pub(crate) struct Row {
     pub(crate) below: bool,
 }
 
-/// Work that is compared by its rate: its name, the outcome and phase it is in, and the goals.
-struct Rate(&'static str, usize, &'static str, Goals);
-
-/// Goals for `DFS` and `run`.
-type Goals = [f64; 2];
-
-const RATES: [Rate; 8] = [
-    Rate("create, one directory", 0, "file-creation", [0.5, 0.25]),
-    Rate("stat", 0, "file-stat", [0.5, 0.3]),
-    Rate("remove", 0, "file-removal", [0.5, 0.25]),
-    Rate("8 KiB write, own file", 1, "write", [0.8, 0.6]),
-    Rate("8 KiB read, own file", 1, "read", [0.9, 0.7]),
-    Rate("8 KiB write, shared file", 2, "write", [1.0, 0.8]),
-    Rate("1 MiB write, own file", 3, "write", [1.5, 1.5]),
-    Rate("1 MiB read, own file", 3, "read", [2.5, 2.5]),
+/// Work that is compared by its rate: its name, the outcome and phase it is in, and the goals for `DFS` and `run`.
+const RATES: [(&str, usize, &str, [f64; 2]); 8] = [
+    ("create, one directory", 0, "file-creation", [0.5, 0.25]),
+    ("stat", 0, "file-stat", [0.5, 0.3]),
+    ("remove", 0, "file-removal", [0.5, 0.25]),
+    ("8 KiB write, own file", 1, "write", [0.8, 0.6]),
+    ("8 KiB read, own file", 1, "read", [0.9, 0.7]),
+    ("8 KiB write, shared file", 2, "write", [1.0, 0.8]),
+    ("1 MiB write, own file", 3, "write", [1.5, 1.5]),
+    ("1 MiB read, own file", 3, "read", [2.5, 2.5]),
 ];
 
 /// Work of one process: its name, the outcome and phase it is in.
@@ -59,10 +54,11 @@ const SHARED_GOAL: f64 = 0.9;
 
 /// Builds all rows. There are goals for local pools only: with `engine`, clients accessed the pool through an engine.
 pub(super) fn all_rows(outcomes: &[Outcome], engine: bool) -> Vec<Row> {
-    let rates = RATES.iter().filter_map(|rate| rate.row(outcomes));
-    let latencies = LATENCIES
+    let rates = RATES
         .iter()
-        .filter_map(|&(work, outcome, phase)| latency(work, outcomes.get(outcome)?, phase));
+        .filter_map(|&(work, at, phase, goals)| rate(work, outcomes.get(at)?, phase, goals));
+    let latencies =
+        LATENCIES.iter().filter_map(|&(work, at, phase)| latency(work, outcomes.get(at)?, phase));
     let mut rows: Vec<_> = rates.chain(shared(outcomes)).chain(latencies).collect();
     rows.iter_mut().filter(|_| engine).for_each(|row| row.goals.clear());
     rows
@@ -72,67 +68,52 @@ fn line<'o>(outcome: &'o Outcome, phase: &str) -> Option<&'o Line> {
     outcome.lines.iter().find(|line| line.phase == phase)
 }
 
-fn base_of(outcome: &Outcome) -> Option<usize> {
-    outcome.systems.iter().position(|system| system.name == BASE)
-}
-
-fn goals(of: Goals) -> BTreeMap<String, f64> {
-    ["DFS", "run"].map(str::to_owned).into_iter().zip(of).collect()
-}
-
-/// A number for each system.
-fn by_system(outcome: &Outcome, of: impl Fn(usize) -> Option<f64>) -> BTreeMap<String, f64> {
+/// A row with the value of each system, among them the base.
+fn row(
+    work: &str,
+    unit: &str,
+    outcome: &Outcome,
+    value: impl Fn(usize) -> Option<f64>,
+    goals: [f64; 2],
+) -> Option<Row> {
     let systems = outcome.systems.iter().enumerate();
-    systems.filter_map(|(index, system)| Some((system.name.clone(), rounded(of(index)?)))).collect()
-}
-
-impl Rate {
-    fn row(&self, outcomes: &[Outcome]) -> Option<Row> {
-        let Self(work, outcome, phase, aims) = *self;
-        let outcome = outcomes.get(outcome)?;
-        let (line, base) = (line(outcome, phase)?, base_of(outcome)?);
-        let mut systems = by_system(outcome, |system| line.ratio(system, base));
-        systems.remove(BASE);
-        Some(Row {
-            work: work.to_owned(),
-            unit: if outcome.workload == "ior" { "MiB/s" } else { "/s" }.to_owned(),
-            base: rounded(line.median(base)),
-            systems,
-            goals: goals(aims),
-            below: false,
-        })
-    }
-}
-
-/// Rate of a shared file over the rate of one file per process, by system.
-fn shared(outcomes: &[Outcome]) -> Option<Row> {
-    let (own, common) = (outcomes.get(1)?, outcomes.get(2)?);
-    let (own_line, common_line) = (line(own, "write")?, line(common, "write")?);
-    let share = |system| {
-        let own = own_line.median(system);
-        (own > 0.0).then(|| common_line.median(system) / own)
-    };
-    let mut systems = by_system(common, share);
+    let mut systems: BTreeMap<_, _> = systems
+        .filter_map(|(at, system)| Some((system.name.clone(), rounded(value(at)?))))
+        .collect();
     Some(Row {
-        work: "shared file over own files, 8 KiB write".to_owned(),
-        unit: "ratio".to_owned(),
+        work: work.to_owned(),
+        unit: unit.to_owned(),
         base: systems.remove(BASE)?,
         systems,
-        goals: goals([SHARED_GOAL; 2]),
+        goals: ["DFS", "run"].map(str::to_owned).into_iter().zip(goals).collect(),
         below: false,
     })
 }
 
+/// Rates of the systems over that of the base.
+fn rate(work: &str, outcome: &Outcome, phase: &str, goals: [f64; 2]) -> Option<Row> {
+    let line = line(outcome, phase)?;
+    let base = outcome.systems.iter().position(|system| system.name == BASE)?;
+    let unit = if outcome.workload == "ior" { "MiB/s" } else { "/s" };
+    let row = row(work, unit, outcome, |system| line.ratio(system, base), goals)?;
+    Some(Row { base: rounded(line.median(base)), ..row })
+}
+
+/// Rate of a shared file over the rate of one file per process, by system.
+fn shared(outcomes: &[Outcome]) -> Option<Row> {
+    let (own, common) = (line(outcomes.get(1)?, "write")?, line(outcomes.get(2)?, "write")?);
+    let share = |system| {
+        let own = own.median(system);
+        (own > 0.0).then(|| common.median(system) / own)
+    };
+    let work = "shared file over own files, 8 KiB write";
+    row(work, "ratio", outcomes.get(2)?, share, [SHARED_GOAL; 2])
+}
+
+/// Median latencies of the systems.
 fn latency(work: &str, outcome: &Outcome, phase: &str) -> Option<Row> {
     let line = line(outcome, phase)?;
     let median = |system| Some(line.tally(system).latency.percentile_us(50.0));
-    let mut systems = by_system(outcome, median);
-    Some(Row {
-        work: work.to_owned(),
-        unit: "us".to_owned(),
-        base: systems.remove(BASE)?,
-        systems,
-        goals: goals([LATENCY_GOAL_US; 2]),
-        below: true,
-    })
+    let row = row(work, "us", outcome, median, [LATENCY_GOAL_US; 2])?;
+    Some(Row { below: true, ..row })
 }

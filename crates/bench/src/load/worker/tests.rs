@@ -1,30 +1,15 @@
 //! Tests of a worker on a pool in memory, and of its messages.
 use super::*;
-use crate::job::{Index, StoreJob, WARM_UP, Workload};
+use crate::job::{Index, Member, Workload};
+use crate::worker::{Answer, parse, serve_work};
+use esker::Wait;
 use esker::backend::NewContainer;
 use esker::backend::memory::Memory;
 use esker::types::info::OpenMode;
-use esker::{Pool, Wait};
 use std::sync::Arc;
 
-fn job(workload: Workload) -> Job {
-    let store = StoreJob {
-        pool: "unused".to_owned(),
-        container: "bench".to_owned(),
-        class: "S1".to_owned(),
-        workload,
-    };
-    let folder = std::env::temp_dir();
-    Job {
-        rank: 0,
-        procs: 1,
-        size_bytes: 2000,
-        ops: 20,
-        seed: 1,
-        folder,
-        seconds: None,
-        store: Some(store),
-    }
+fn job(rank: u32, procs: u32, workload: Workload) -> Job {
+    Job::for_test(Member { rank, procs, cpu: None, seed: 1 }, workload)
 }
 
 fn pool() -> Pool {
@@ -34,13 +19,8 @@ fn pool() -> Pool {
     pool
 }
 
-fn worker(pool: &Pool, job: Job) -> Worker {
-    let load = load::load_in(pool, &job, job.store.as_ref().unwrap()).unwrap();
-    Worker::with_load(job, Some(load)).unwrap()
-}
-
 fn two_workers(pool: &Pool, workload: Workload) -> [Worker; 2] {
-    [0, 1].map(|rank| worker(pool, Job { rank, procs: 2, ..job(workload) }))
+    [0, 1].map(|rank| Worker::in_pool(pool, job(rank, 2, workload)).unwrap())
 }
 
 const WORKLOADS: [Workload; 4] = [
@@ -63,7 +43,7 @@ fn each_workload_reads_what_the_other_process_wrote() {
             LoadStep::Verify(1),
         ] {
             for worker in &mut workers {
-                let measured = worker.run(step).unwrap();
+                let measured = worker.take(step).unwrap();
                 let ops = if matches!(step, LoadStep::Write(WARM_UP) | LoadStep::Remove(WARM_UP)) {
                     22
                 } else {
@@ -84,15 +64,15 @@ fn reading_removed_or_absent_data_fails() {
     for workload in WORKLOADS {
         let pool = pool();
         let [mut one, mut other] = two_workers(&pool, workload);
-        one.run(LoadStep::Write(1)).unwrap();
+        one.take(LoadStep::Write(1)).unwrap();
         assert_eq!(
-            one.run(LoadStep::Read(1)).unwrap_err().kind(),
+            one.take(LoadStep::Read(1)).unwrap_err().kind(),
             ErrorKind::NotFound,
             "{workload:?}"
         );
-        other.run(LoadStep::Read(1)).unwrap();
-        one.run(LoadStep::Remove(1)).unwrap();
-        assert_eq!(other.run(LoadStep::Read(1)).unwrap_err().kind(), ErrorKind::NotFound);
+        other.take(LoadStep::Read(1)).unwrap();
+        one.take(LoadStep::Remove(1)).unwrap();
+        assert_eq!(other.take(LoadStep::Read(1)).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }
 
@@ -100,10 +80,11 @@ fn reading_removed_or_absent_data_fails() {
 fn corrupted_data_fails_verification() {
     for workload in WORKLOADS {
         let pool = pool();
-        worker(&pool, Job { seed: 2, ..job(workload) }).run(LoadStep::Write(1)).unwrap();
-        let mut reader = worker(&pool, job(workload));
-        reader.run(LoadStep::Read(1)).unwrap();
-        assert_eq!(reader.run(LoadStep::Verify(1)).unwrap_err().kind(), ErrorKind::Corrupt);
+        let other = Job::for_test(Member { procs: 1, seed: 2, ..Member::default() }, workload);
+        Worker::in_pool(&pool, other).unwrap().take(LoadStep::Write(1)).unwrap();
+        let mut reader = Worker::in_pool(&pool, job(0, 1, workload)).unwrap();
+        reader.take(LoadStep::Read(1)).unwrap();
+        assert_eq!(reader.take(LoadStep::Verify(1)).unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }
 
@@ -115,9 +96,10 @@ fn answers_of(lines: &[String]) -> Vec<Answer<Measured>> {
 
 #[test]
 fn a_worker_answers_line_by_line() {
-    let job = Job { store: None, ..job(Workload::Kv) };
+    let job = Job { store: None, ..job(0, 1, Workload::Kv) };
     let job = serde_json::to_string(&job).unwrap();
-    let answers = answers_of(&[job, r#""pwrite""#.to_owned(), r#"{"read":1}"#.to_owned()]);
+    let order = |step: &str| format!(r#"{{"begin":{{"step":{step},"start_ns":0}}}}"#);
+    let answers = answers_of(&[job, order(r#""pwrite""#), order(r#"{"read":1}"#)]);
     let [Answer::Done(ready), Answer::Done(written), Answer::Failed(why)] = answers.as_slice()
     else {
         unreachable!("{answers:?}");
@@ -128,7 +110,7 @@ fn a_worker_answers_line_by_line() {
 
 #[test]
 fn worker_reports_failed_job() {
-    let job = Job { folder: "/nowhere".into(), store: None, ..job(Workload::Kv) };
+    let job = Job { folder: "/nowhere".into(), store: None, ..job(0, 1, Workload::Kv) };
     let answers = answers_of(&[serde_json::to_string(&job).unwrap()]);
     assert!(matches!(&answers[..], [Answer::Failed(why)] if why.contains("/nowhere")));
     assert!(answers_of(&[]).is_empty());

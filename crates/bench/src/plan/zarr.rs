@@ -1,24 +1,23 @@
 //! `esker bench zarr`: compares `esker.zarr.Store` with zarr's store for directories, on the same medium.
-mod outcome;
-
+use super::lines::{Line, Sample};
 use super::location::Location;
 use super::scratch::{OwnPool, Scratch};
 use super::summary::Summary;
-use super::{Benchmark, Measurement, Note, check, check_repetitions, parse_size, together};
+use super::{Benchmark, Measurement, Note, check, check_repetitions, parse_size};
+use crate::errors::ensure_valid;
 use crate::fields::worker::Done;
 use crate::host::Host;
-use crate::job::WARM_UP;
+use crate::job::{Member, WARM_UP};
+use crate::metrics::Statistics;
 use crate::names::Named;
-use crate::pin::{Pin, cpu_of};
-use crate::plan::posix::{Line, Sample};
+use crate::pin::Pin;
 use crate::processes::Processes;
-use crate::report::Settings;
-use crate::table::new_table;
-use crate::zarr::{COMMIT_CHUNKS, Job, Phase, Step, WORK};
+use crate::report::{Run, RunName};
+use crate::table::{new_table, or_dash};
 use clap::Args;
 use esker_cli::units::Bytes;
-use esker_types::{Error, ErrorKind, Result};
-use outcome::{Case, HEADINGS, LEGEND, SYSTEMS};
+use esker_types::{Error, Result};
+use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +29,20 @@ pub const CHUNKS_MAX: u64 = 1 << 16;
 
 /// Index entries for each chunk: in the array, and in the commit that replaces it.
 const ENTRIES_PER_CHUNK: u64 = 8;
+
+/// The Python program of the processes. Each has an array of its own, and reads that of the next process.
+const WORK: &str = include_str!("../zarr/work.py");
+
+/// Chunks that a commit replaces, as in that program.
+const COMMIT_CHUNKS: u64 = 16;
+
+/// Names of the stores in reports, and in that program: `esker.zarr.Store` and `zarr.storage.LocalStore`.
+const STORES: [&str; 2] = ["esker", "local"];
+const ESKER: usize = 0;
+const LOCAL: usize = 1;
+
+/// Names of the measured phases, in order. After them, arrays are removed.
+const PHASES: [&str; 4] = ["write", "read", "list", "commit"];
 
 const ABOUT: &str = "\
 Processes of Python keep arrays in `esker.zarr.Store`, in a container of a temporary pool, and in zarr's LocalStore, in a \
@@ -56,13 +69,8 @@ Examples:
 #[command(after_long_help = ABOUT)]
 pub struct ZarrPlan {
     /// Number of processes, or several numbers, separated by commas
-    #[arg(
-        long,
-        visible_alias = "np",
-        value_name = "N",
-        default_value = "1",
-        value_delimiter = ','
-    )]
+    #[arg(long, visible_alias = "np", value_name = "N", default_value = "1")]
+    #[arg(value_delimiter = ',')]
     pub procs: Vec<u32>,
     /// Size of a chunk, or several sizes, separated by commas
     #[arg(long = "size", value_name = "SIZE", default_value = "64KiB,1MiB", value_delimiter = ',')]
@@ -94,18 +102,23 @@ impl Benchmark for ZarrPlan {
         self.check()?;
         let location = self.own.open(self.needs(), note)?;
         let plain_files = Scratch::for_plain_files(&location.folder)?;
-        let pairs =
-            self.procs.iter().flat_map(|&procs| self.sizes.iter().map(move |&s| (procs, s)));
         let (mut runs, mut table) = (Vec::new(), new_table(HEADINGS));
-        for (procs, size_bytes) in pairs {
-            let lines = self.measure(&location, plain_files.path(), procs, size_bytes, note)?;
-            let case = Case { procs, size_bytes, lines };
-            runs.extend(case.runs());
-            case.lines.iter().for_each(|line| table.row(case.row(line)));
+        for &procs in &self.procs {
+            for &size_bytes in &self.sizes {
+                let case = Case { procs, size_bytes };
+                for line in self.measure(&location, plain_files.path(), case, note)? {
+                    runs.extend(case.runs(&line));
+                    table.row(case.row(&line));
+                }
+            }
         }
+        let options = json!({
+            "array_bytes": self.array_bytes, "commit_chunks": COMMIT_CHUNKS, "iterations": self.iterations,
+            "pin": self.pin.name(), "verified": true,
+        });
         let summary = Summary {
             host: Host::for_folder(&location.folder)?,
-            settings: self.settings(&location)?,
+            settings: location.settings(self.seed, options)?,
             about: String::new(),
             runs,
             table,
@@ -116,28 +129,55 @@ impl Benchmark for ZarrPlan {
     }
 }
 
-/// The state of a measurement with one number of processes and one size.
-struct Run<'p> {
-    plan: &'p ZarrPlan,
-    processes: Processes,
-    lines: Vec<Line>,
+const HEADINGS: &str = "chunks|>procs|phase|>esker|>local|>x local|>least|>most|>MiB/s";
+
+const LEGEND: &str = "\
+esker, local: esker.zarr.Store and zarr's LocalStore in a directory on the same medium, median of the iterations: chunks \
+written and read per second, keys listed per second, and commits per second; a LocalStore has no commits, its chunks are \
+replaced one by one. x local: the median of the ratios of the iterations, the least and the most of them. MiB/s: \
+esker.zarr.Store.";
+
+/// The job of one process.
+#[derive(Serialize)]
+struct Job<'j> {
+    #[serde(flatten)]
+    member: Member,
+    /// The container, as the package opens it.
+    url: String,
+    /// Its name.
+    container: &'j str,
+    /// Directory on the same medium, for the other store.
+    files: &'j Path,
+    size_bytes: u64,
+    chunks: u64,
+}
+
+/// Next operation of a process.
+#[derive(Clone, Copy, Serialize)]
+struct Step {
+    store: &'static str,
+    phase: &'static str,
+    round: u32,
+}
+
+/// Number of processes, each with an array of its own, and the bytes of a chunk.
+#[derive(Clone, Copy)]
+struct Case {
+    procs: u32,
+    size_bytes: u64,
 }
 
 impl ZarrPlan {
     fn check(&self) -> Result<()> {
         check(&self.sizes, &self.procs)?;
-        let refuse = |text: String| Err(Error::new(ErrorKind::Invalid, text));
         check_repetitions("iterations -i", self.iterations, ITERATIONS_MAX)?;
-        let chunks = |size: &u64| self.array_bytes / size;
-        match self.sizes.iter().find(|size| !(1..=CHUNKS_MAX).contains(&chunks(size))) {
-            None => Ok(()),
-            Some(&size) => refuse(format!(
-                "--total {} has {} chunks of --size {}: 1 to {CHUNKS_MAX} can be measured",
-                Bytes(self.array_bytes),
-                chunks(&size),
-                Bytes(size)
-            )),
-        }
+        self.sizes.iter().try_for_each(|&size| {
+            let chunks = self.array_bytes / size;
+            ensure_valid((1..=CHUNKS_MAX).contains(&chunks), || {
+                let (all, each) = (Bytes(self.array_bytes), Bytes(size));
+                format!("--total {all} has {chunks} chunks of --size {each}: 1 to {CHUNKS_MAX} can be measured")
+            })
+        })
     }
 
     /// Payload and index entries: arrays, and all chunks once more in commits.
@@ -147,93 +187,91 @@ impl ZarrPlan {
         (2 * procs * self.array_bytes, procs * chunks * ENTRIES_PER_CHUNK)
     }
 
+    /// The stores alternate, so that other load on the machine affects both.
     fn measure(
         &self,
         location: &Location,
         files: &Path,
-        procs: u32,
-        size_bytes: u64,
+        case: Case,
         note: Note<'_>,
     ) -> Result<Vec<Line>> {
         location.in_container(|container| {
-            let job = self.job(location, container, files, (procs, size_bytes));
-            self.start(&job, note)?.all(size_bytes, note)
+            note(&format!("starting {} processes of Python", case.procs));
+            let mut processes = self.start(location, container, files, case)?;
+            let mut lines = PHASES.map(|phase| Line::new(phase, STORES.len())).to_vec();
+            for round in WARM_UP..=self.iterations {
+                let of = self.iterations;
+                note(&format!("chunks of {}: iteration {round} of {of}", Bytes(case.size_bytes)));
+                for (phase, line) in PHASES.into_iter().zip(&mut lines) {
+                    for (store, samples) in STORES.into_iter().zip(&mut line.samples) {
+                        let sample = take(&mut processes, Step { store, phase, round })?;
+                        samples.extend((round != WARM_UP).then_some(sample));
+                    }
+                }
+                for store in STORES {
+                    take(&mut processes, Step { store, phase: "remove", round })?;
+                }
+            }
+            Ok(lines)
         })
     }
 
-    fn job(
+    fn start(
         &self,
         location: &Location,
         container: &str,
         files: &Path,
-        (procs, size_bytes): (u32, u64),
-    ) -> Job {
-        Job {
-            rank: 0,
-            procs,
-            cpu: None,
-            url: format!("{}/{container}", location.url),
-            container: container.to_owned(),
-            files: files.to_owned(),
-            size_bytes,
-            chunks: self.array_bytes / size_bytes,
-            seed: self.seed,
-        }
-    }
-
-    fn start(&self, job: &Job, note: Note<'_>) -> Result<Run<'_>> {
-        note(&format!("starting {} processes of Python", job.procs));
+        Case { procs, size_bytes }: Case,
+    ) -> Result<Processes<Step, Done>> {
+        let url = format!("{}/{container}", location.url);
+        let chunks = self.array_bytes / size_bytes;
         let cpus = self.pin.order()?;
-        let one = |rank| Job { rank, cpu: cpu_of(&cpus, rank), ..job.clone() };
-        let launcher = crate::python::launcher(&self.python, WORK);
-        let processes = Processes::start_ranks(&launcher, job.procs, one).map_err(|error| {
+        let jobs = Member::all(procs, self.seed, &cpus).map(|member| Job {
+            member,
+            url: url.clone(),
+            container,
+            files,
+            size_bytes,
+            chunks,
+        });
+        Processes::start(&crate::python::launcher(&self.python, WORK), jobs).map_err(|error| {
             let remedy = "`pip install zarr`, `make wheel` and `pip install` it, and name the Python that has both by --python";
             Error::new(error.kind(), format!("{}: {error} ({remedy})", self.python.display()))
-        })?;
-        let line = |phase: Phase| Line::new(phase.name(), phase.name(), SYSTEMS.len());
-        let lines = Phase::MEASURED.map(line).to_vec();
-        Ok(Run { plan: self, processes, lines })
-    }
-
-    fn settings(&self, location: &Location) -> Result<Settings> {
-        let options = json!({
-            "array_bytes": self.array_bytes, "commit_chunks": COMMIT_CHUNKS, "iterations": self.iterations,
-            "pin": self.pin.name(), "verified": true,
-        });
-        location.settings(self.seed, options)
+        })
     }
 }
 
-impl Run<'_> {
-    fn all(&mut self, size_bytes: u64, note: Note<'_>) -> Result<Vec<Line>> {
-        for round in WARM_UP..=self.plan.iterations {
-            let of = self.plan.iterations;
-            note(&format!("chunks of {}: iteration {round} of {of}", Bytes(size_bytes)));
-            self.round(round)?;
-        }
-        Ok(std::mem::take(&mut self.lines))
+fn take(processes: &mut Processes<Step, Done>, step: Step) -> Result<Sample> {
+    let done = processes.together(&vec![step; processes.count()])?;
+    let measured: Vec<_> = done.into_iter().map(|one| one.measured).collect();
+    Ok(Sample::new(step.round, &measured))
+}
+
+impl Case {
+    fn runs(self, line: &Line) -> Vec<Run> {
+        let Self { procs, size_bytes } = self;
+        let (store, phase) = ("", line.phase.as_str());
+        let name = RunName { store, workload: "zarr", phase, procs, size_bytes };
+        line.runs(&STORES, &name, None)
     }
 
-    /// The stores alternate, so that other load on the machine affects both.
-    fn round(&mut self, round: u32) -> Result<()> {
-        for (at, phase) in Phase::MEASURED.into_iter().enumerate() {
-            for (system, store) in SYSTEMS.into_iter().enumerate() {
-                let sample = self.take(Step { store, phase, round })?;
-                let line = self.lines.get_mut(at).filter(|_| round != WARM_UP);
-                if let Some(samples) = line.and_then(|line| line.samples.get_mut(system)) {
-                    samples.push(sample);
-                }
-            }
-        }
-        let remove = |store| Step { store, phase: Phase::Remove, round };
-        SYSTEMS.into_iter().try_for_each(|store| self.take(remove(store)).map(drop))
-    }
-
-    fn take(&mut self, step: Step) -> Result<Sample> {
-        let steps = vec![step; self.processes.count()];
-        let done: Vec<Done> = together(&mut self.processes, &steps)?;
-        let measured = done.into_iter().map(|one| one.measured).collect();
-        Ok(Sample::from_rounds(step.round, &[measured]))
+    /// Row of a phase in the table.
+    fn row(self, line: &Line) -> [String; 9] {
+        let (ratios, tally) = (line.ratios(ESKER, LOCAL), line.tally(ESKER));
+        let of_ratios = |one: fn(Statistics) -> f64| {
+            or_dash(ratios.map(|ratios| format!("{:.2}", one(ratios))))
+        };
+        [
+            Bytes(self.size_bytes).to_string(),
+            self.procs.to_string(),
+            line.title.clone(),
+            format!("{:.0}", line.median(ESKER)),
+            format!("{:.0}", line.median(LOCAL)),
+            of_ratios(|ratios| ratios.median),
+            of_ratios(|ratios| ratios.min),
+            of_ratios(|ratios| ratios.max),
+            or_dash((tally.bytes > 0).then(|| format!("{:.0}", tally.bandwidth_mib_s()))),
+        ]
     }
 }
 
