@@ -1,8 +1,9 @@
 //! Benchmarks of Esker: the rate of the store, the rate of its medium, and their ratio.
 //!
-//! A benchmark starts several processes ([`processes`]), which take the same [`job::LoadStep`] at the same time, and
-//! writes a [`report::Report`]. The same processes measure the limit, on the same medium, between the phases of the
-//! store.
+//! A benchmark starts several processes ([`processes`]). Each has a job, then takes one step after the other together
+//! with the others, and returns its measurements ([`worker::Work`]). A [`plan`] has the options of a benchmark, starts
+//! its processes, names the steps and writes a [`report::Report`]. The same processes measure the limit, on the same
+//! medium, between the phases of the store.
 //!
 //! The first use of fresh memory is ten times slower than its reuse. Memory is therefore touched before it is measured:
 //! the file that measures the medium's limit as well as the segments of the pool.

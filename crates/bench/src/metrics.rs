@@ -4,6 +4,7 @@
 //! Times are nanoseconds since a start that all processes share. Nothing here reads a clock.
 use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One I/O operation of one process: from `I/O start` to `I/O end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,31 +21,25 @@ pub struct Io {
     pub end_ns: u64,
 }
 
-/// Start of the first iteration and end of the last iteration of one process.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    process: u32,
-    first: Io,
-    last: Io,
-}
-
 /// One phase of a benchmark: the writes, or the reads, of all processes.
 #[derive(Clone, Debug, Default)]
 pub struct Phase {
     ios: Vec<Io>,
-    spans: Vec<Span>,
+    /// First and last iteration of each process.
+    spans: BTreeMap<u32, (Io, Io)>,
 }
 
 impl Phase {
     /// A phase of these operations, in any order.
     pub fn new(ios: Vec<Io>) -> Self {
-        let mut by_process = ios.clone();
-        by_process.sort_unstable_by_key(|io| (io.process, io.iteration));
-        let mut spans: Vec<Span> = Vec::new();
-        for io in by_process {
-            match spans.last_mut().filter(|span| span.process == io.process) {
-                Some(span) => span.last = io,
-                None => spans.push(Span { process: io.process, first: io, last: io }),
+        let mut spans = BTreeMap::new();
+        for io in &ios {
+            let (first, last) = spans.entry(io.process).or_insert((*io, *io));
+            if io.iteration < first.iteration {
+                *first = *io;
+            }
+            if io.iteration > last.iteration {
+                *last = *io;
             }
         }
         Self { ios, spans }
@@ -57,12 +52,12 @@ impl Phase {
 
     /// `t_0(IO_1)`: the first I/O start of all processes; `None` if there are no operations.
     pub fn first_start_ns(&self) -> Option<u64> {
-        self.spans.iter().map(|span| span.first.start_ns).min()
+        self.spans.values().map(|(first, _)| first.start_ns).min()
     }
 
     /// `t_f(IO_n)`: the last I/O end of all processes; `None` if there are no operations.
     pub fn last_end_ns(&self) -> Option<u64> {
-        self.spans.iter().map(|span| span.last.end_ns).max()
+        self.spans.values().map(|(_, last)| last.end_ns).max()
     }
 
     /// Total parallel I/O wall-clock time: "the maximum I/O end of the last I/O iteration minus the
@@ -107,13 +102,13 @@ impl Phase {
     /// `off_0`: "the last first-iteration I/O start time minus the first I/O start time across all
     /// processes".
     pub fn off_0_ns(&self) -> u64 {
-        let last = self.spans.iter().map(|span| span.first.start_ns).max();
+        let last = self.spans.values().map(|(first, _)| first.start_ns).max();
         between(self.first_start_ns(), last)
     }
 
     /// `off_f`: "the last I/O end time minus the first last-iteration I/O end time".
     pub fn off_f_ns(&self) -> u64 {
-        let first = self.spans.iter().map(|span| span.last.end_ns).min();
+        let first = self.spans.values().map(|(_, last)| last.end_ns).min();
         between(first, self.last_end_ns())
     }
 }

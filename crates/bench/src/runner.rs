@@ -78,7 +78,7 @@ impl Runner {
 
 /// Runs a program of another project. Returns what it printed; if it fails, the line that names an error, or the last.
 pub(crate) fn output_of(command: &mut Command) -> std::result::Result<String, String> {
-    let output = command.output().map_err(|error| error.to_string())?;
+    let output = command.output().map_err(|error| format!("cannot be started: {error}"))?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(printed);

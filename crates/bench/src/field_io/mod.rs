@@ -3,8 +3,8 @@
 //! "DAOS as HPC Storage: a View From Numerical Weather Prediction" (2023), section IV-B, Algorithms 1
 //! and 2: a main Key-Value maps the most significant part of a field's key to a forecast. The
 //! forecast's Key-Value maps the rest of the key to an Array with the field's data. [`session::Session::write`] and
-//! [`session::Session::read`] follow the algorithms step by step; [`worker`] does so again and again in a process of its own, and
-//! [`crate::plan::parallel`] has many do so together.
+//! [`session::Session::read`] follow the algorithms step by step; [`worker`] does so again and again in a process of
+//! its own, and [`crate::plan::parallel`] has many do so together.
 mod algorithms;
 pub mod keys;
 pub mod segments;

@@ -67,16 +67,8 @@ pub struct Done {
     pub event_times: Vec<EventTime>,
 }
 
-/// The time of an event of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventTime {
-    /// The process that archived them.
-    pub writer: u32,
-    /// Forecast step of the fields.
-    pub step: u64,
-    /// Monotonic clock of the node, in nanoseconds.
-    pub ns: u64,
-}
+/// The time of an event: the process that archived the fields and their step, and nanoseconds of the monotonic clock.
+pub type EventTime = ((u32, u64), u64);
 
 /// The state of a process.
 pub struct Worker {
@@ -230,7 +222,7 @@ impl Worker {
             writer.archive(&key, self.message.field_for_key(&key))?;
             if (index + 1) % shape.per_step() == 0 {
                 let step = index / shape.per_step();
-                event_times.push(EventTime { writer: owner, step, ns: monotonic_ns() });
+                event_times.push(((owner, step), monotonic_ns()));
                 writer.flush()?;
             }
             Ok(())
@@ -247,8 +239,7 @@ impl Worker {
         while (event_times.len() as u64) < all {
             let field =
                 watch.next(FIELD_TIMEOUT)?.ok_or_else(|| timed_out(event_times.len(), all))?;
-            let (writer, step) = shape.origin(field.key())?;
-            event_times.push(EventTime { writer, step, ns: monotonic_ns() });
+            event_times.push((shape.origin(field.key())?, monotonic_ns()));
             field.read_at(0, &mut self.buffer)?;
             meter.tick(1, field.bytes())?;
             if self.job.verify {

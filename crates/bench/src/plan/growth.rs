@@ -6,7 +6,7 @@ use super::{Benchmark, Measurement, Note, parse_size};
 use crate::errors::ensure_valid;
 use crate::growth::{ENTRIES_MAX, GrowthJob, GrowthStep};
 use crate::host::Host;
-use crate::job::{Index, Job, Kind, Member, StoreJob, Workload};
+use crate::job::{Index, Job, Kind, Member, Workload};
 use crate::measure::{Measured, Tally};
 use crate::processes::{Processes, WorkerKind};
 use crate::report::{Report, Run, RunName};
@@ -176,19 +176,11 @@ impl GrowthPlan {
     }
 
     fn job(&self, location: &Location, kind: Kind, container: &str) -> GrowthJob {
-        let store = StoreJob {
-            pool: location.url.clone(),
-            container: container.to_owned(),
-            class: self.class.clone(),
-            workload: workload(kind),
-        };
         let job = Job {
             member: Member { procs: 1, seed: self.seed, ..Member::default() },
             size_bytes: self.value_bytes,
             ops: self.ops,
-            folder: location.folder.clone(),
-            store: Some(store),
-            ..Job::default()
+            ..location.job(container, &self.class, workload(kind))
         };
         GrowthJob { job, durable: location.durable }
     }

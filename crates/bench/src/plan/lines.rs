@@ -1,9 +1,13 @@
-//! Measurements of several systems that alternate, by phase, system and iteration.
+//! Measurements of several systems that alternate, by phase, system and iteration; their report and text.
+use super::Measurement;
+use crate::host::Host;
 use crate::measure::{Measured, Tally};
 use crate::metrics::Statistics;
-use crate::report::{Run, RunName};
+use crate::report::{Report, Run, RunName, Settings};
+use crate::table::Table;
 use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// One phase of one iteration on one system.
@@ -177,5 +181,34 @@ impl From<&Sample> for Repeat {
             seconds: sample.tally.seconds,
             parts_s: sample.parts,
         }
+    }
+}
+
+/// All measurements of one call.
+pub(super) struct Summary {
+    /// The machine.
+    pub(super) host: Host,
+    /// Settings of the measurement.
+    pub(super) settings: Settings,
+    /// Addition to the medium in the text.
+    pub(super) about: String,
+    /// One run for each phase and system.
+    pub(super) runs: Vec<Run>,
+    /// The same as a table.
+    pub(super) table: Table,
+    /// Reasons for omitted measurements, and other remarks.
+    pub(super) notes: Vec<String>,
+    /// Explanation of the columns.
+    pub(super) legend: &'static str,
+}
+
+impl From<Summary> for Measurement {
+    fn from(summary: Summary) -> Self {
+        let Summary { host, settings, about, runs, table, notes, legend } = summary;
+        let buffer = settings.buffer_note();
+        let medium = format!("{} ({}){buffer}{about}", host.file_system, host.medium);
+        let notes: String = notes.iter().map(|note| format!("{note}\n")).collect();
+        let text = format!("{host}\n{medium}\n\n{}\n{notes}\n{legend}", table.text());
+        Self { report: json!(Report::new(host, settings, runs)), text }
     }
 }

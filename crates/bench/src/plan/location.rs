@@ -1,5 +1,6 @@
 //! The pool that is measured, or the folder of plain files it is compared with.
 use super::scratch::{Scratch, memory_or_temporary};
+use crate::job::{Job, StoreJob, Workload};
 use crate::load::files::{self, FilesUrl};
 use crate::report::Settings;
 use esker::backend::NewContainer;
@@ -87,6 +88,17 @@ impl Location {
         self.create_container(&label)?;
         let done = work(&label);
         self.destroy_container(&label).and(done)
+    }
+
+    /// A job on a container here; without its process, sizes and operations.
+    pub(super) fn job(&self, container: &str, class: &str, workload: Workload) -> Job {
+        let store = StoreJob {
+            pool: self.url.clone(),
+            container: container.to_owned(),
+            class: class.to_owned(),
+            workload,
+        };
+        Job { folder: self.folder.clone(), store: Some(store), ..Job::default() }
     }
 
     /// Settings with these options and the properties of the pool.

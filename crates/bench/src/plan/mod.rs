@@ -14,7 +14,6 @@ pub mod s3;
 mod scratch;
 pub(crate) mod served;
 pub mod store;
-mod summary;
 pub mod tensors;
 pub mod tx;
 pub mod work_dir;

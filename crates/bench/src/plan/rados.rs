@@ -87,7 +87,10 @@ struct Work<'a> {
 impl RadosPlan {
     /// Measures direct calls, Field I/O, and Field I/O with several operations in flight, alternating.
     fn measure(&self, note: Note<'_>) -> Result<[Variant; 3]> {
-        let url = RadosUrl::parse(&self.pool)?.ok_or_else(|| self.not_ceph_error())?;
+        let url = RadosUrl::parse(&self.pool)?.ok_or_else(|| {
+            let text = "is not a pool on Ceph: name one as rados:POOL?conf=FILE";
+            Error::new(ErrorKind::BadPath, format!("{} {text}", self.pool))
+        })?;
         let cluster = Cluster::connect(&url.settings)?;
         let io_context = cluster.io_context(&url.pool, &format!("{}.by-hand", url.namespace))?;
         let pool = Pool::connect(&self.pool, OpenMode::ReadWrite)?;
@@ -105,13 +108,6 @@ impl RadosPlan {
             io_context.write(&object?, removal()?).wait().ok();
         }
         outcome
-    }
-
-    #[cold]
-    fn not_ceph_error(&self) -> Error {
-        let message =
-            format!("{} is not a pool on Ceph: name one as rados:POOL?conf=FILE", self.pool);
-        Error::new(ErrorKind::BadPath, message)
     }
 
     fn report(&self, variants: &[Variant; 3]) -> Result<Report> {
@@ -191,8 +187,16 @@ impl Work<'_> {
             let first = u64::from(round) * self.plan.ops * 2;
             let many = first + self.plan.ops;
             let done = [
-                (self.write_by_hand(first)?, self.read_by_hand(first)?),
-                (self.write_each(first)?, self.read_each(first)?),
+                self.each(
+                    first,
+                    |number, data| self.write_by_hand(number, data),
+                    |number, buffer| self.read_by_hand(number, buffer),
+                )?,
+                self.each(
+                    first,
+                    |number, data| self.fields.write(number, data).wait(),
+                    |number, buffer| self.fields.read(number, buffer).wait(),
+                )?,
                 (self.write_many(many)?, self.read_many(many)?),
             ];
             for (variant, (write, read)) in variants.iter_mut().zip(done).filter(|_| round > 0) {
@@ -208,38 +212,29 @@ impl Work<'_> {
         self.payload.block(slot(number))
     }
 
-    fn all(&self, op: impl FnMut(u64) -> Result<()>) -> Result<Measured> {
-        measure(Until::ops(self.plan.ops), self.plan.size, op)
-    }
-
-    fn write_by_hand(&self, first: u64) -> Result<Measured> {
-        let data = self.data(first);
-        self.all(|index| {
-            self.by_hand.write_full(&format!("f{}", first + index), data)?;
-            self.by_hand.set(INDEX, &(first + index).to_be_bytes(), &[7; ENTRY_BYTES])
-        })
-    }
-
-    fn read_by_hand(&self, first: u64) -> Result<Measured> {
-        let mut buffer = Buffer::new(self.plan.size)?;
-        let read = self.all(|index| {
-            self.by_hand.get(INDEX, &(first + index).to_be_bytes())?;
-            self.by_hand.read(&format!("f{}", first + index), &mut buffer).map(drop)
-        })?;
+    /// Writes and reads fields one after the other. All have the same data.
+    fn each(
+        &self,
+        first: u64,
+        write: impl Fn(u64, &[u8]) -> Result<()>,
+        read: impl Fn(u64, &mut [u8]) -> Result<()>,
+    ) -> Result<(Measured, Measured)> {
+        let (ops, size, data) = (Until::ops(self.plan.ops), self.plan.size, self.data(first));
+        let written = measure(ops, size, |index| write(first + index, data))?;
+        let mut buffer = Buffer::new(size)?;
+        let found = measure(ops, size, |index| read(first + index, &mut buffer))?;
         self.payload.check(slot(first), &buffer)?;
-        Ok(read)
+        Ok((written, found))
     }
 
-    fn write_each(&self, first: u64) -> Result<Measured> {
-        let data = self.data(first);
-        self.all(|index| self.fields.write(first + index, data).wait())
+    fn write_by_hand(&self, number: u64, data: &[u8]) -> Result<()> {
+        self.by_hand.write_full(&format!("f{number}"), data)?;
+        self.by_hand.set(INDEX, &number.to_be_bytes(), &[7; ENTRY_BYTES])
     }
 
-    fn read_each(&self, first: u64) -> Result<Measured> {
-        let mut buffer = Buffer::new(self.plan.size)?;
-        let read = self.all(|index| self.fields.read(first + index, &mut buffer).wait())?;
-        self.payload.check(slot(first), &buffer)?;
-        Ok(read)
+    fn read_by_hand(&self, number: u64, buffer: &mut [u8]) -> Result<()> {
+        self.by_hand.get(INDEX, &number.to_be_bytes())?;
+        self.by_hand.read(&format!("f{number}"), buffer).map(drop)
     }
 
     fn write_many(&self, first: u64) -> Result<Measured> {

@@ -15,7 +15,7 @@ use std::process::Child;
 const LABEL: &str = "bench";
 
 /// A temporary pool of a benchmark.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct OwnPool {
     /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
     #[arg(id = "path", long, value_name = "DIR")]

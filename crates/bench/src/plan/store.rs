@@ -4,7 +4,7 @@ use super::scratch::OwnPool;
 use super::{Benchmark, LoadProcesses, Measurement, Note, Tallies};
 use super::{check, check_rounds, parse_size, start_processes};
 use crate::host::Host;
-use crate::job::{Index, Job, LoadStep, Member, StoreJob, WARM_UP, Workload};
+use crate::job::{Index, Job, LoadStep, Member, WARM_UP, Workload};
 use crate::report::{Report, Run, RunName, Settings};
 use clap::Args;
 use esker_cli::DurabilityArg;
@@ -198,19 +198,11 @@ impl Plan {
     }
 
     pub(super) fn job(&self, location: &Location, case: Case, container: &str) -> Job {
-        let store = StoreJob {
-            pool: location.url.clone(),
-            container: container.to_owned(),
-            class: self.class.clone(),
-            workload: self.workload,
-        };
         Job {
             member: Member { procs: case.procs, seed: self.seed, ..Member::default() },
             size_bytes: case.size,
             ops: case.ops,
-            folder: location.folder.clone(),
-            store: Some(store),
-            ..Job::default()
+            ..location.job(container, &self.class, self.workload)
         }
     }
 

@@ -1,8 +1,7 @@
 //! `esker bench zarr`: compares `esker.zarr.Store` with zarr's store for directories, on the same medium.
-use super::lines::{Line, Sample};
+use super::lines::{Line, Sample, Summary};
 use super::location::Location;
 use super::scratch::{OwnPool, Scratch};
-use super::summary::Summary;
 use super::{Benchmark, Measurement, Note, check, check_repetitions, parse_size};
 use crate::errors::ensure_valid;
 use crate::fields::worker::Done;
@@ -281,13 +280,7 @@ mod tests {
 
     fn plan(sizes: &[u64], array_bytes: u64) -> ZarrPlan {
         ZarrPlan {
-            own: OwnPool {
-                folder: PathBuf::new(),
-                targets: None,
-                durability: None,
-                huge_pages: false,
-                no_write_buffer: false,
-            },
+            own: OwnPool::default(),
             python: PathBuf::from("python3"),
             procs: vec![1, 2],
             sizes: sizes.to_vec(),

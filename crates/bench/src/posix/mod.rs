@@ -1,8 +1,7 @@
 //! The work of `mdtest` and `ior`: operations of many processes on files and directories of any file system.
 //!
-//! A [`files::FileSystem`] is a directory of the system or a file system in a container. [`mdtest`] and [`ior`] define
-//! the operations; [`worker`] is one process.
-mod files;
+//! A `FileSystem` is a directory of the system or a file system in a container. [`mdtest`] and [`ior`] define
+//! the operations; [`Worker`] is one process.
 pub mod ior;
 pub mod mdtest;
 mod mounted;
@@ -11,7 +10,8 @@ mod worker;
 
 pub use worker::{Done, Job, Session, Worker};
 
-use self::files::FileSystem;
+use self::mounted::Mounted;
+use self::plain::Plain;
 use crate::buffer::Buffer;
 use crate::errors::ensure_intact;
 use crate::job::Member;
@@ -40,6 +40,61 @@ pub enum FileLocation {
     },
 }
 
+/// The use of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// Create the file if it is missing, and write it.
+    Create,
+    /// Read an existing file.
+    Read,
+}
+
+/// A tree of files. Paths are relative to its root, with one slash between names.
+trait FileSystem {
+    /// Creates a directory.
+    fn make_dir(&self, path: &str) -> Result<()>;
+
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &str) -> Result<()>;
+
+    /// Opens a regular file.
+    fn open(&self, path: &str, used: Use) -> Result<Box<dyn OpenFile>>;
+
+    /// Reads the attributes of a file or directory. Returns its length in bytes.
+    fn stat(&self, path: &str) -> Result<u64>;
+
+    /// Removes a regular file.
+    fn remove(&self, path: &str) -> Result<()>;
+
+    /// Reads the names in a directory. Returns their number.
+    fn list(&self, path: &str) -> Result<u64>;
+}
+
+/// An open file.
+trait OpenFile {
+    /// Writes all of `data`.
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Fills `buffer`. A short read is an error.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// Syncs the file, as `fsync` does.
+    fn sync(&self) -> Result<()>;
+
+    /// Closes it.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Opens the file system at a location.
+fn open(location: &FileLocation) -> Result<Box<dyn FileSystem>> {
+    match location {
+        FileLocation::Posix { folder } => Ok(Box::new(Plain::new(folder)?)),
+        FileLocation::Dfs { pool, container, folder } => {
+            Ok(Box::new(Mounted::new(pool, container, folder)?))
+        }
+    }
+}
+
 /// Checks that the bytes read are those written.
 fn compare(path: &str, offset: u64, found: &[u8], written: &[u8]) -> Result<()> {
     let differing = found.iter().zip(written).position(|(found, written)| found != written);
@@ -65,7 +120,7 @@ impl Process {
     fn new<O>(job: &Job<O>, bytes: u64) -> Result<Self> {
         Ok(Self {
             member: job.member,
-            files: files::open(&job.location)?,
+            files: open(&job.location)?,
             payload: Payload::new(job.member.seed, bytes)?,
             buffer: Buffer::new(bytes)?,
         })

@@ -1,5 +1,5 @@
 //! Files in a container, by [`dfs`], without the kernel.
-use super::files::{FileSystem, OpenFile, Use};
+use super::{FileSystem, OpenFile, Use};
 use crate::errors::ensure_intact;
 use dfs::{Create, Dfs, File, Follow, MountOptions, Node, Open};
 use esker::types::ops::Anchor;

@@ -1,5 +1,5 @@
 //! Files by system calls: on mounted file systems, and through the interception library.
-use super::files::{FileSystem, OpenFile, Use};
+use super::{FileSystem, OpenFile, Use};
 use crate::errors::{Doing, ensure_valid};
 use esker_types::Result;
 use std::cell::RefCell;

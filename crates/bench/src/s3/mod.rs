@@ -1,7 +1,6 @@
 //! The work of `esker bench s3`. One process serves a pool by S3, and bytes from memory by the same HTTP library. Other
 //! processes put and get objects there.
 mod client;
-mod memory;
 mod request;
 mod server;
 mod sign;

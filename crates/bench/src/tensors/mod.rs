@@ -1,7 +1,7 @@
 //! The work of `tensors`: an array that many processes store together, and read slab by slab.
 //!
 //! Each process has some rows of a two-dimensional array of 32-bit integers, whose elements [`element`] computes from
-//! the seed, the round and their index. [`worker`] is one process on the tensor store, on a shared file and on the
+//! the seed, the round and their index. [`Worker`] is one process on the tensor store, on a shared file and on the
 //! medium; `parallel_hdf5.c` does the same by parallel HDF5.
 mod worker;
 

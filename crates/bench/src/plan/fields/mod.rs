@@ -2,11 +2,10 @@
 mod nodes;
 mod outcome;
 
-use super::lines::Sample;
+use super::lines::{Sample, Summary};
 use super::location::{Location, container_label};
 use super::scratch::Scratch;
 use super::store::write_limit;
-use super::summary::Summary;
 use super::{BenchPool, Benchmark, Measurement, Note, check, check_repetitions};
 use crate::fields::grib::Messages;
 use crate::fields::keys::FORECAST;
@@ -445,9 +444,8 @@ impl Run<'_> {
         let steps = [step(Phase::ArchiveWatched), step(Phase::Watch)].concat();
         let mut written = self.workers.together(&steps)?;
         let seen = written.split_off(procs);
-        let flushed: Vec<EventTime> =
-            written.iter().flat_map(|one| one.event_times.clone()).collect();
-        let latency = delays(&flushed, seen.iter().flat_map(|one| &one.event_times))?;
+        let times = |done: &[Done]| done.iter().flat_map(|one| one.event_times.clone()).collect();
+        let latency = delays(times(&written), times(&seen))?;
         self.lines.add(ESKER, Phase::ArchiveWatched, sample(round, &written));
         let read = sample(round, &seen);
         let tally = Tally { latency, ..read.tally.clone() };
@@ -461,18 +459,12 @@ fn sample(round: u32, done: &[Done]) -> Sample {
     Sample::new(round, &measured)
 }
 
-fn delays<'m>(
-    flushed: &[EventTime],
-    seen: impl Iterator<Item = &'m EventTime>,
-) -> Result<Histogram> {
-    let flushed: HashMap<_, _> = flushed
-        .iter()
-        .map(|event_time| ((event_time.writer, event_time.step), event_time.ns))
-        .collect();
+fn delays(flushed: Vec<EventTime>, seen: Vec<EventTime>) -> Result<Histogram> {
+    let flushed: HashMap<_, _> = flushed.into_iter().collect();
     let mut latency = Histogram::default();
-    for event_time in seen {
-        if let Some(begin) = flushed.get(&(event_time.writer, event_time.step)) {
-            latency.record(Duration::from_nanos(event_time.ns.saturating_sub(*begin)))?;
+    for (fields, ns) in seen {
+        if let Some(begin) = flushed.get(&fields) {
+            latency.record(Duration::from_nanos(ns.saturating_sub(*begin)))?;
         }
     }
     Ok(latency)
@@ -484,10 +476,9 @@ mod tests {
 
     #[test]
     fn field_latency_counts_from_start_of_flush() {
-        let event_time = |writer, step, ns| EventTime { writer, step, ns };
-        let flushed = [event_time(0, 0, 1000), event_time(1, 0, 5000)];
-        let seen = [event_time(0, 0, 4000), event_time(1, 0, 6000), event_time(7, 7, 9000)];
-        let latency = delays(&flushed, seen.iter()).unwrap();
+        let flushed = vec![((0, 0), 1000), ((1, 0), 5000)];
+        let seen = vec![((0, 0), 4000), ((1, 0), 6000), ((7, 7), 9000)];
+        let latency = delays(flushed, seen).unwrap();
         assert_eq!((latency.len(), latency.max_us()), (2, 3.0));
     }
 }

@@ -5,7 +5,6 @@ mod genuine;
 mod ior;
 mod mdtest;
 mod outcome;
-mod show;
 mod table;
 mod through;
 

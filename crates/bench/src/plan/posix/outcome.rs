@@ -1,8 +1,12 @@
-//! The measurements of one call of mdtest or ior.
-use super::{FileSystem, Line};
+//! The measurements of one call of mdtest or ior, and their tables, with columns for the other file systems.
+use super::{FileSystem, Line, Sample};
 use crate::host::Host;
+use crate::metrics::Statistics;
 use crate::report::{Report, RunName, Settings};
+use crate::table::{Table, new_table};
+use esker_cli::units::per_second;
 use serde_json::json;
+use std::fmt;
 
 /// All measurements of one benchmark.
 #[derive(Clone, Debug)]
@@ -62,4 +66,125 @@ impl Outcome {
         }
         Some(all)
     }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.head(f)?;
+        match self.is_transfer() {
+            true => self.transfers(f)?,
+            false => self.operations(f)?,
+        }
+        self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
+    }
+}
+
+impl Outcome {
+    /// The machine and the systems.
+    pub(super) fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.host)?;
+        for system in &self.systems {
+            writeln!(f, "{:<8}{}", system.name, system.about)?;
+        }
+        self.missing.iter().try_for_each(|missing| writeln!(f, "        {missing}"))
+    }
+
+    fn is_transfer(&self) -> bool {
+        let mut samples = self.lines.iter().flat_map(|line| &line.samples).flatten();
+        samples.any(|sample| sample.parts.is_some())
+    }
+
+    fn iterations(&self) -> usize {
+        self.lines.iter().map(|line| line.rates(0).len()).max().unwrap_or(0)
+    }
+
+    fn operations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ops = self.lines.iter().flat_map(|line| line.samples.first()?.first());
+        let ops = ops.map(|sample| sample.tally.ops).max().unwrap_or(0);
+        writeln!(f, "{} processes, {ops} files/directories\n", self.procs)?;
+        let (subject, iterations) = (self.subject(), self.iterations());
+        writeln!(f, "SUMMARY rate (in ops/sec): {subject} ({iterations} iterations)")?;
+        write!(f, "{}\n{BESIDE}", self.summary(3).text())
+    }
+
+    fn transfers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} processes\n", self.procs)?;
+        writeln!(f, "{}\n", self.results().text())?;
+        writeln!(f, "Summary (MiB/s): {} ({} iterations)", self.subject(), self.iterations())?;
+        write!(f, "{}\n{BESIDE}", self.summary(2).text())
+    }
+
+    fn subject(&self) -> &str {
+        self.systems.first().map_or("", |system| &system.name)
+    }
+
+    /// Statistics of the first system; then the medians of the others and the ratios to them.
+    fn summary(&self, places: usize) -> Table {
+        let others = self.systems.iter().skip(1);
+        let others: String =
+            others.map(|FileSystem { name, .. }| format!("|>{name}|>x {name}")).collect();
+        let mut table = new_table(&format!("Operation|>Max|>Min|>Mean|>Std Dev|>Median{others}"));
+        for line in self.lines.iter().filter(|line| !line.rates(0).is_empty()) {
+            table.row(summary_row(line, places));
+        }
+        table
+    }
+
+    fn results(&self) -> Table {
+        let mut table = new_table(
+            "access|on|>bw(MiB/s)|>IOPS|>Latency(s)|>block(KiB)|>xfer(KiB)|>open(s)|>wr/rd(s)|>close(s)|>total(s)|>iter",
+        );
+        for number in 0..self.iterations() {
+            for line in &self.lines {
+                for (system, samples) in self.systems.iter().zip(&line.samples) {
+                    if let Some(sample) = samples.get(number) {
+                        table.row(self.result(line, &system.name, sample));
+                    }
+                }
+            }
+        }
+        table
+    }
+
+    /// Mean latency of an operation: the time of all processes over all operations.
+    fn latency_s(&self, sample: &Sample) -> f64 {
+        let transfer_s = sample.parts.map_or(sample.tally.seconds, |parts| parts[1]);
+        per_second(f64::from(self.procs), per_second(sample.tally.ops as f64, transfer_s))
+    }
+
+    fn result(&self, line: &Line, on: &str, sample: &Sample) -> [String; 12] {
+        let [open, moved, close] = sample.parts.unwrap_or_default();
+        let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+        let block = self.settings.options.get("block_bytes").and_then(serde_json::Value::as_u64);
+        [
+            line.title.clone(),
+            on.to_owned(),
+            format!("{:.2}", sample.rate()),
+            format!("{:.2}", per_second(sample.tally.ops as f64, moved)),
+            format!("{:.9}", self.latency_s(sample)),
+            kib(block.unwrap_or(0)),
+            kib(self.size_bytes),
+            format!("{open:.6}"),
+            format!("{moved:.6}"),
+            format!("{close:.6}"),
+            format!("{:.6}", sample.tally.seconds),
+            (sample.iteration - 1).to_string(),
+        ]
+    }
+}
+
+const BESIDE: &str = "\
+Further columns: medians of the same work on the other file systems, alternating with the first, and ratios of the \
+first to them (medians of the ratios of the iterations).";
+
+fn summary_row(line: &Line, places: usize) -> Vec<String> {
+    let rates = Statistics::rounded(&line.rates(0));
+    let number = |value: f64| format!("{value:.places$}");
+    let mut row = vec![line.title.clone()];
+    row.extend([rates.max, rates.min, rates.mean, rates.stddev, rates.median].map(number));
+    for system in 1..line.samples.len() {
+        let ratio = line.ratio(0, system).map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        row.extend([number(line.median(system)), ratio]);
+    }
+    row
 }

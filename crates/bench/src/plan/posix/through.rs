@@ -1,4 +1,5 @@
 //! Access to the container of a benchmark through the interception library and through a mount.
+use super::container::OpenContainer;
 use super::{FileSystem, FileSystems};
 use crate::errors::Doing;
 use crate::posix::FileLocation;
@@ -28,22 +29,21 @@ impl FileSystems {
     /// Adds the container through the interception library and, if `mounted`, through a mount, started as the first
     /// system is. If either does not work here, it is reported as missing.
     pub(super) fn add_programs(&mut self, mounted: bool) {
-        let Some(launcher) = self.all.first().map(|system| system.launcher.clone()) else { return };
-        let launcher = &launcher;
-        if let Err(error) = self.add_run(launcher) {
-            self.missing.push(format!("esker run is not measured: {}", error.message()));
-        }
-        if mounted && let Err(error) = self.add_mount(launcher) {
-            self.missing.push(format!("esker mount is not measured: {}", error.message()));
+        let launcher = self.all.first().map(|system| system.launcher.clone());
+        let container = self.container.as_ref().map(OpenContainer::names);
+        let Some((launcher, (pool, container))) = launcher.zip(container) else { return };
+        let source = format!("{pool}/{container}");
+        let run = self.add_run(&source, &launcher);
+        let mount = if mounted { self.add_mount(&source, launcher) } else { Ok(()) };
+        for (program, added) in [("run", run), ("mount", mount)] {
+            if let Err(error) = added {
+                self.missing.push(format!("esker {program} is not measured: {error}"));
+            }
         }
     }
 
-    fn add_run(&mut self, launcher: &Launcher) -> Result<()> {
-        let Some((pool, container)) = self.container.as_ref().map(|one| one.names()) else {
-            return Ok(());
-        };
-        let source = format!("{pool}/{container}");
-        let run = ["run", &source, "--mount", INTERCEPTED_PATH, "--"];
+    fn add_run(&mut self, source: &str, launcher: &Launcher) -> Result<()> {
+        let run = ["run", source, "--mount", INTERCEPTED_PATH, "--"];
         let runner = Runner::new(PathBuf::new(), launcher.variables.clone())?;
         let esker = runner.program.display().to_string();
         runner.run(&[&run[..], &[&esker, "--version"]].concat())?;
@@ -59,26 +59,20 @@ impl FileSystems {
         Ok(())
     }
 
-    fn add_mount(&mut self, launcher: &Launcher) -> Result<()> {
-        let Some((pool, container)) = self.container.as_ref().map(|one| one.names()) else {
-            return Ok(());
-        };
+    fn add_mount(&mut self, source: &str, launcher: Launcher) -> Result<()> {
         let dir = std::env::temp_dir().join(format!("esker-bench-mount-{}", std::process::id()));
         std::fs::create_dir(&dir).doing(|| format!("creating {}", dir.display()))?;
+        let at = dir.display().to_string();
         let runner = Runner::new(PathBuf::new(), launcher.variables.clone())?;
-        let (source, at) = (format!("{pool}/{container}"), dir.display().to_string());
-        let mounted = runner.run(&["mount", &source, &at]);
-        if mounted.is_err() {
-            let _ = std::fs::remove_dir(&dir);
-        }
-        mounted?;
+        let mounted = Mounted { runner, dir };
+        mounted.runner.run(&["mount", source, &at])?;
         self.all.push(FileSystem {
             name: "mount".to_owned(),
             about: format!("the same container through esker mount, at {at}"),
-            location: FileLocation::Posix { folder: dir.join("mount") },
-            launcher: launcher.clone(),
+            location: FileLocation::Posix { folder: mounted.dir.join("mount") },
+            launcher,
         });
-        self.mounted = Some(Mounted { runner, dir });
+        self.mounted = Some(mounted);
         Ok(())
     }
 }

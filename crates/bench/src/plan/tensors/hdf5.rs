@@ -113,7 +113,7 @@ fn compiled(compiler: &Path, folder: &Path) -> std::result::Result<PathBuf, Stri
     let mut command = Command::new(compiler);
     command.current_dir(folder).args(["-O2", "-o"]).arg(&program).arg(&source);
     let output = output_of(&mut command);
-    output.map(|_| program).map_err(|why| format!("{}: {why}", compiler.display()))
+    output.map(|_| program).map_err(|why| format!("{} {why}", compiler.display()))
 }
 
 impl Program {
@@ -202,7 +202,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("esker-hdf5-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for (compiler, why) in
-            [("/no/h5pcc", "/no/h5pcc: "), ("false", "false: failed: it printed")]
+            [("/no/h5pcc", "/no/h5pcc cannot be started: "), ("false", "false failed: it printed")]
         {
             let error = compiled(Path::new(compiler), &folder).unwrap_err();
             assert!(error.starts_with(why), "{error}");

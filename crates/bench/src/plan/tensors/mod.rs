@@ -4,9 +4,9 @@ mod outcome;
 
 pub use hdf5::Hdf5;
 
+use super::lines::Summary;
 use super::location::{Location, container_label};
 use super::scratch::Scratch;
-use super::summary::Summary;
 use super::{Benchmark, Measurement, Note, OwnPool, check, check_repetitions, parse_size};
 use crate::errors::ensure_valid;
 use crate::host::Host;

@@ -2,8 +2,7 @@
 use super::{Access, IorStep, Options};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
-use crate::posix::files::{OpenFile, Use};
-use crate::posix::{self, Job, Process, compare};
+use crate::posix::{self, Job, OpenFile, Process, Use, compare};
 use esker_types::{Error, ErrorKind, Result};
 
 /// The state of a process.

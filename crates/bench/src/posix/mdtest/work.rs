@@ -4,8 +4,7 @@ use super::{Kind, MdtestStep, Options, Phase};
 use crate::errors::ensure_intact;
 use crate::job::{Member, Slot};
 use crate::measure::{Measured, Until, measure};
-use crate::posix::files::Use;
-use crate::posix::{self, Job, Process, compare};
+use crate::posix::{self, Job, Process, Use, compare};
 use esker_types::Result;
 
 /// The state of a process.
