@@ -76,7 +76,7 @@ pub fn serve(kind: WorkerKind) -> Result<()> {
     match kind {
         WorkerKind::Load => serve_stdio::<crate::load::Worker>(),
         WorkerKind::FieldIo => serve_stdio::<crate::field_io::worker::Worker>(),
-        WorkerKind::Tx => serve_stdio::<crate::tx::worker::Worker>(),
+        WorkerKind::Tx => serve_stdio::<crate::tx::Worker>(),
         WorkerKind::Growth => serve_stdio::<crate::growth::Worker>(),
         WorkerKind::Fields => serve_stdio::<crate::fields::worker::Worker>(),
         WorkerKind::Tensors => serve_stdio::<crate::tensors::Worker>(),
@@ -105,7 +105,7 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
     };
     send(&mut output, &Answer::Done(W::Done::default()))?;
     while let Some(order) = receive::<Order<W::Step>>(&mut input)? {
-        let answer = match obey(&mut worker, order) {
+        let answer = match execute(&mut worker, order) {
             Ok(done) => Answer::Done(done),
             Err(error) => Answer::Failed(error.to_string()),
         };
@@ -115,7 +115,7 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
 }
 
 /// Prepares or takes a step. Errors name it.
-pub(crate) fn obey<W: Work>(worker: &mut W, order: Order<W::Step>) -> Result<W::Done> {
+pub(crate) fn execute<W: Work>(worker: &mut W, order: Order<W::Step>) -> Result<W::Done> {
     let (Order::Prepare(step) | Order::Begin { step, .. }) = &order;
     let name = W::name(step);
     let done = match order {

@@ -1,7 +1,7 @@
 //! Workers of `tx` on a pool in memory.
 use super::*;
-use crate::job::{Job, LoadStep, Member, Workload};
-use crate::worker::{Order, obey};
+use crate::job::{Member, Workload};
+use crate::worker::{Order, execute};
 use esker::Wait;
 use esker::backend::NewContainer;
 use esker::backend::memory::Memory;
@@ -48,10 +48,10 @@ fn begin(step: TxStep) -> Order<TxStep> {
 fn failed_step_is_named() {
     let mut workers = two_workers();
     all(&mut workers, TxStep::Reset);
-    let error = obey(&mut workers[0], begin(TxStep::Sum { increments: 1 })).unwrap_err();
+    let error = execute(&mut workers[0], begin(TxStep::Sum { increments: 1 })).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.message().starts_with("sum: "), "{error}");
-    let error = obey(&mut workers[0], begin(TxStep::Load(LoadStep::Verify(1)))).unwrap_err();
+    let error = execute(&mut workers[0], begin(TxStep::Load(LoadStep::Verify(1)))).unwrap_err();
     assert!(error.message().starts_with("verify: "), "{error}");
 }
 
