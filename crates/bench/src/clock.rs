@@ -20,12 +20,6 @@ pub fn unix_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
 }
 
-/// Processor time that this thread has used, in nanoseconds.
-#[must_use]
-pub fn thread_cpu_ns() -> u64 {
-    nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
-}
-
 /// Converts a time of the wall clock to the monotonic clock of this node.
 #[must_use]
 pub fn monotonic_of(unix_time_ns: u64) -> u64 {

@@ -32,7 +32,6 @@ pub mod paper;
 pub mod parallel;
 pub mod payload;
 pub mod pin;
-pub mod placement;
 pub mod plan;
 pub mod plots;
 pub mod posix;

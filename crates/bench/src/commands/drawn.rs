@@ -1,12 +1,10 @@
-//! Benchmarks that also draw a page: `esker bench tensors`, `posix` and `placement`.
+//! Benchmarks that also draw a page: `esker bench tensors` and `posix`.
 use super::{JsonFile, measure, report};
 use clap::Args;
 use esker::types::Result;
-use esker_bench::placement::PlacementPlan;
 use esker_bench::plan::posix::TablePlan;
 use esker_bench::plan::{Benchmark, TensorsPlan};
 use esker_bench::plots::page::Page;
-use esker_bench::plots::results::Results;
 use esker_bench::plots::{posix, tensors};
 use esker_cli::output::Answer;
 use serde_json::Value;
@@ -27,13 +25,6 @@ impl Drawn for TensorsPlan {
 impl Drawn for TablePlan {
     fn page(report: &Value) -> Result<Page> {
         posix::page(report)
-    }
-}
-
-impl Drawn for PlacementPlan {
-    fn page(report: &Value) -> Result<Page> {
-        let results = Results::from_json("esker bench placement", report.clone())?;
-        Page::from_results("Placement over nodes", &[results])
     }
 }
 

@@ -11,7 +11,6 @@ mod start;
 use clap::{Args, Subcommand};
 use drawn::Draw;
 use esker::types::Result;
-use esker_bench::placement::PlacementPlan;
 use esker_bench::plan::posix::TablePlan;
 use esker_bench::plan::{
     ArrayPlan, Benchmark, Comparison, EnginePlan, FieldsPlan, GrowthPlan, KvPlan, LimitPlan,
@@ -51,7 +50,6 @@ pub(crate) enum BenchCommand {
     Posix(Draw<TablePlan>),
     Rados(Measure<RadosPlan>),
     S3(Measure<S3Plan>),
-    Placement(Draw<PlacementPlan>),
     Start(Start),
     Compare(Box<Measure<Comparison>>),
     Paper(PaperCommand),
@@ -121,7 +119,6 @@ impl BenchCommand {
             Self::Posix(posix) => posix.run(),
             Self::Rados(rados) => rados.run(),
             Self::S3(s3) => s3.run(),
-            Self::Placement(placement) => placement.run(),
             Self::Start(start) => start.run(),
             Self::Limit(limit) => limit.run(),
             Self::Array(array) => array.run(),

@@ -12,7 +12,6 @@ mod growth;
 pub mod offsets;
 pub mod page;
 pub mod paper;
-pub mod placement;
 pub mod posix;
 pub mod results;
 mod rules;
@@ -65,9 +64,6 @@ impl Figures {
             figures.extend(self.sweep(&sweep::OVERVIEW, &samples)?);
         }
         figures.extend(self.offsets(files)?);
-        for file in files {
-            figures.extend(self.placements(file)?);
-        }
         for file in files {
             figures.extend(self.timelines(file)?);
         }

@@ -3,7 +3,6 @@
 //! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
 //! template.
 use crate::plots::finding::Finding;
-use crate::plots::placement;
 use crate::plots::results::Results;
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
@@ -126,14 +125,10 @@ impl Page {
         let count = |count: usize, name: &str| {
             format!("{count} {name}{}", if count == 1 { "" } else { "s" })
         };
-        let placements: usize = files.iter().map(|file| file.placements.len()).sum();
-        let of = match placements {
-            0 => count(runs, "measured phase"),
-            _ => count(placements, "simulated placement"),
-        };
         let about = format!(
-            "{} from {of} in {}, by Esker {}.",
+            "{} from {} in {}, by Esker {}.",
             count(figures.len(), "figure"),
+            count(runs, "measured phase"),
             count(files.len(), "result file"),
             crate::report::build()
         );
@@ -210,7 +205,6 @@ fn tables(file: &Results) -> Vec<Table> {
         Table::new(&format!("{}: {name}", file.name), &headings, &rows)
     };
     let tables = [
-        placement::table(file),
         of("bandwidth and rate", BANDWIDTHS, |_| true),
         of("repeats", SPREADS, |run| run.spread().is_some()),
         of("latency and offsets", TIMES, |_| true),

@@ -1,7 +1,6 @@
 //! Report files of benchmarks (docs/cli.md describes them). Members that a file lacks stay empty, so the files of all
 //! benchmarks, and of versions that measured less or more, can be drawn on one page.
 use crate::metrics::Statistics;
-use crate::placement::Placed;
 use crate::report::{Run, SCHEMA};
 use esker_cli::units::Bytes;
 use esker_types::{Error, ErrorKind, Result};
@@ -24,8 +23,6 @@ pub struct Results {
     pub settings: Map<String, Value>,
     /// Measurements.
     pub runs: Vec<Run>,
-    /// How objects were placed, in reports of `esker bench placement`.
-    pub placements: Vec<Placed>,
     /// The CSV file of traces beside the report, where there is one.
     pub traces: Option<PathBuf>,
 }
@@ -36,8 +33,6 @@ struct Document {
     host: Map<String, Value>,
     settings: Map<String, Value>,
     runs: Vec<Run>,
-    #[serde(default)]
-    placements: Vec<Placed>,
 }
 
 /// A text of a report, unless it is empty.
@@ -199,8 +194,8 @@ impl Results {
         let class = document.settings.get("class").and_then(Value::as_str);
         let mut runs = document.runs;
         runs.iter_mut().for_each(|run| run.class = class.map(str::to_owned));
-        let Document { host, settings, placements, .. } = document;
-        Ok(Self { name: name.to_owned(), host, settings, runs, placements, traces: None })
+        let Document { host, settings, .. } = document;
+        Ok(Self { name: name.to_owned(), host, settings, runs, traces: None })
     }
 }
 
