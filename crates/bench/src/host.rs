@@ -86,11 +86,4 @@ mod tests {
         assert_eq!(memory_in("MemFree: 1 kB\nMemTotal:       2048 kB\n", "MemTotal"), 2 << 20);
         assert_eq!(memory_in("", "MemTotal"), 0);
     }
-
-    #[test]
-    fn host_properties_are_not_empty() {
-        let host = Host::for_folder(Path::new("/")).unwrap();
-        assert!(!host.kernel.is_empty() && !host.cpu.is_empty() && !host.file_system.is_empty());
-        assert!(host.cpus > 0 && host.memory_bytes > 0);
-    }
 }

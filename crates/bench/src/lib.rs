@@ -43,7 +43,6 @@ pub mod runner;
 mod runtime;
 pub mod s3;
 mod show;
-pub mod start_model;
 pub mod table;
 pub mod tensors;
 pub mod traces;

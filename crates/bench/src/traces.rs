@@ -27,7 +27,6 @@ pub enum Kind {
 
 impl Kind {
     /// Name in reports and traces.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -73,7 +72,6 @@ pub struct Trace {
 }
 
 /// The operations of all processes as metrics see them.
-#[must_use]
 pub fn phase_of(traces: &[Trace]) -> Phase {
     let io = |trace: &Trace, iteration: usize, stamps: &Stamps| Io {
         process: trace.process,
@@ -201,20 +199,5 @@ mod tests {
         let phase = phase_of(&[trace()]);
         assert_eq!((phase.total_wall_clock_ns(), phase.bytes()), (190, 20));
         assert_eq!(phase.ios()[1].iteration, 1);
-    }
-
-    #[test]
-    fn trace_file_begins_with_header() {
-        let folder = std::env::temp_dir().join(format!("esker-traces-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("a.csv");
-        let mut writer = Writer::create(&path, &[("host", "{}".to_owned())]).unwrap();
-        let origin = TraceOrigin { run: 0, repeat: 1, kind: Kind::Read, start_unix_ns: 9 };
-        writer.add(origin, &[trace()]).unwrap();
-        assert!(!path.exists());
-        writer.finish().unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("# esker traces 1\n# host: {}\nrun,repeat,"), "{text}");
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -5,7 +5,7 @@ use esker::types::Result;
 use esker_bench::plan::posix::TablePlan;
 use esker_bench::plan::{Benchmark, TensorsPlan};
 use esker_bench::plots::page::Page;
-use esker_bench::plots::{posix, tensors};
+use esker_bench::plots::{paper, posix};
 use esker_cli::output::Answer;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub(crate) trait Drawn: Benchmark {
 
 impl Drawn for TensorsPlan {
     fn page(report: &Value) -> Result<Page> {
-        tensors::page(report)
+        paper::tensors_page(report)
     }
 }
 
@@ -49,6 +49,6 @@ impl<P: Args + Drawn> Draw<P> {
         if let Some(output) = &self.output {
             report::write(&P::page(&found.report)?, output, self.svg.as_deref())?;
         }
-        self.json.answer_with(found.report, found.text)
+        self.json.answer(found.report, found.text)
     }
 }

@@ -17,7 +17,6 @@ use esker_bench::plan::{
     Measurement, RadosPlan, S3Plan, TensorsPlan, TxPlan, ZarrPlan,
 };
 use esker_bench::processes::WorkerKind;
-use esker_bench::report::Report;
 use esker_bench::{interrupt, processes, worker};
 use esker_cli::output::{Answer, with_spinner};
 use esker_cli::shell::{Completions, Man};
@@ -84,7 +83,7 @@ pub(crate) struct Measure<P: Args> {
 impl<P: Args + Benchmark> Measure<P> {
     fn run(self) -> Result<Answer> {
         let Measurement { report, text } = measure(&self.plan, &self.json)?;
-        self.json.answer_with(report, text)
+        self.json.answer(report, text)
     }
 }
 
@@ -150,13 +149,8 @@ impl JsonFile {
         path.map_or(Ok(()), whole::check)
     }
 
-    /// The answer with this report, which is also written to the file.
-    fn answer(&self, report: &Report) -> Result<Answer> {
-        self.answer_with(json!(report), report.to_string())
-    }
-
-    /// The answer with any report, and its text for people.
-    pub(super) fn answer_with(&self, report: Value, text: String) -> Result<Answer> {
+    /// The answer with this report, which is also written to the file, and its text for people.
+    pub(super) fn answer(&self, report: Value, text: String) -> Result<Answer> {
         let document = format!("{report:#}\n");
         match self.json.as_deref() {
             Some(path) if path == Path::new("-") => Ok(Answer::new(report, document)),

@@ -1,12 +1,8 @@
 //! `esker bench paper`: the figures of papers on object stores, on a small scale.
 use clap::Args;
 use esker::types::Result;
-use esker_bench::paper::{PaperPlan, PaperReport, SPACE_MIN_BYTES};
-use esker_bench::plan::{memory_or_temporary, parse_size};
-use esker_bench::plots::paper::{PaperStep, page};
-use esker_bench::plots::results::Results;
+use esker_bench::paper::PaperPlan;
 use esker_cli::output::{Answer, Bar};
-use esker_cli::units::Bytes;
 use esker_os::whole;
 use serde_json::json;
 use std::path::PathBuf;
@@ -25,49 +21,27 @@ Example:
 #[derive(Args)]
 #[command(after_long_help = METHOD)]
 pub(crate) struct PaperCommand {
-    /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// Space that a benchmark may need on the medium, at least 1GiB [default: half of what is free, 6GiB at most]
-    #[arg(long, value_name = "SIZE", value_parser = parse_space)]
-    size: Option<u64>,
+    #[command(flatten)]
+    plan: PaperPlan,
     /// HTML page to write
     #[arg(short, long, value_name = "FILE", default_value = "papers.html")]
     output: PathBuf,
     /// Write each plot to a file in this directory too
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// Measure only few operations, to check within two minutes that everything works; judge nothing
-    #[arg(long)]
-    quick: bool,
-}
-
-fn parse_space(text: &str) -> std::result::Result<u64, String> {
-    let bytes = parse_size(text)?;
-    match bytes >= SPACE_MIN_BYTES {
-        true => Ok(bytes),
-        false => Err(format!("the benchmarks need at least {}", Bytes(SPACE_MIN_BYTES))),
-    }
 }
 
 impl PaperCommand {
     pub(crate) fn run(self) -> Result<Answer> {
         whole::check(&self.output)?;
-        let folder = self.dir.unwrap_or_else(memory_or_temporary);
-        let plan = PaperPlan { folder, space_bytes: self.size, quick: self.quick };
-        let bar = Bar::steps("");
-        let measured = plan.run(&bar)?;
-        drop(bar);
-        let steps = measured.reports.iter().map(step).collect::<Result<Vec<_>>>()?;
-        let papers = page(&steps, self.quick)?;
-        drop(measured);
+        let papers = self.plan.run(&Bar::steps(""))?;
         super::report::write(&papers.page, &self.output, self.svg.as_deref())?;
         let [reproduced, not_reproduced, not_measured] =
             [0, 1, 2].map(|index| papers.verdicts.map(|counts| counts[index]));
         let response = json!({
             "report": self.output.display().to_string(),
             "figures": papers.page.figures().count(),
-            "quick": self.quick,
+            "quick": self.plan.quick,
             "reproduced": reproduced,
             "not_reproduced": not_reproduced,
             "not_measured": not_measured,
@@ -81,14 +55,4 @@ impl PaperCommand {
         };
         Ok(Answer::new(response, text))
     }
-}
-
-/// The measurements of a command. Pools of files are named with their medium.
-fn step(report: &PaperReport) -> Result<PaperStep> {
-    let mut results = Results { name: report.command.clone(), ..Results::read(&report.path)? };
-    if let Some(store) = &report.store {
-        let runs = results.runs.iter_mut().filter(|run| !run.is_limit());
-        runs.for_each(|run| run.store.clone_from(store));
-    }
-    Ok(PaperStep { name: report.name.to_owned(), command: report.command.clone(), results })
 }

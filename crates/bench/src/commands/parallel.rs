@@ -128,9 +128,11 @@ fn run(mut plan: ParallelPlan, pools: &Pools, name: &str, json: &JsonFile) -> Re
     json.check()?;
     if pools.names.is_empty() {
         plan.options.traces = plan.options.traces.or_else(|| json.traces());
-        let report = with_spinner(|note| plan.run(note))?;
-        return report
-            .map_or_else(|| Ok(Answer::new(json!(null), "")), |report| json.answer(&report));
+        // Only the first of several nodes has a report.
+        return match with_spinner(|note| plan.run(note))? {
+            Some(report) => json.answer(json!(report), report.to_string()),
+            None => Ok(Answer::new(json!(null), "")),
+        };
     }
     let found = with_spinner(|note| plan.run_on_pools(&pools.names, note))?;
     if let Some(output) = &pools.output {
@@ -138,7 +140,7 @@ fn run(mut plan: ParallelPlan, pools: &Pools, name: &str, json: &JsonFile) -> Re
         let title = format!("esker bench {name} on more and more nodes");
         report::write(&Page::from_results(&title, &[results])?, output, None)?;
     }
-    json.answer(&found)
+    json.answer(json!(found), found.to_string())
 }
 
 impl JsonFile {

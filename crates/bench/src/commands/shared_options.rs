@@ -133,7 +133,7 @@ impl Common {
             None => outcome.to_string(),
         });
         let text = texts.collect::<Vec<_>>().join("\n\n");
-        self.json.answer_with(json!(Outcome::report_of_nodes(&outcomes)), text)
+        self.json.answer(json!(Outcome::report_of_nodes(&outcomes)), text)
     }
 
     /// Measures a pool over this number of nodes, or a pool of this node if there is none.

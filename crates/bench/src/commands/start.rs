@@ -4,11 +4,11 @@ use esker::names::new_pool_directory;
 use esker::types::{Error, Result};
 use esker_bench::processes::esker_program;
 use esker_bench::report::{Settings, with_origin};
-use esker_bench::start_model::{Outcome, Steps};
-use esker_cli::nodes::{FANOUT, time_start};
+use esker_cli::nodes::{FANOUT, bounds, time_start};
 use esker_cli::output::{Answer, Table};
 use esker_cli::parse_duration;
 use esker_cli::units::Bytes;
+use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,71 +50,117 @@ pub(crate) struct Start {
     dir: Option<PathBuf>,
 }
 
+/// How long the steps of a start take, in seconds.
+#[derive(Clone, Copy, Serialize)]
+struct Steps {
+    /// Creation of a process of this program. A starter creates one after the other.
+    fork_s: f64,
+    /// From there until the starter on another node runs: connection, authentication, shell.
+    connect_s: f64,
+    connect_is_measured: bool,
+    /// From there until the node is ready: its pool is created and its engine started.
+    node_s: f64,
+    /// A message to another node and its reply.
+    round_trip_s: f64,
+    /// From the time when all nodes are ready until one node has the map and is kept, without messages.
+    publish_s: f64,
+}
+
+/// A modelled start.
+#[derive(Debug, PartialEq, Serialize)]
+struct Modelled {
+    nodes: u32,
+    /// Depth of the tree of starters.
+    depth: u32,
+    /// Time until `esker pool create` knows that all nodes are ready.
+    ready_s: f64,
+    /// Time until the command returns.
+    total_s: f64,
+}
+
 impl Start {
     pub(super) fn run(self) -> Result<Answer> {
         let steps = self.measure()?;
-        let outcomes: Vec<(u32, Outcome)> =
-            self.nodes.iter().map(|nodes| (*nodes, steps.start(*nodes as usize, FANOUT))).collect();
-        let mut table = Table::new(&[">nodes", ">depth", ">all ready", ">pool created"]);
-        for (nodes, Outcome { depth, ready, total }) in &outcomes {
-            table.row([nodes.to_string(), depth.to_string(), seconds(*ready), seconds(*total)]);
-        }
-        let Steps { fork, connect, node, round_trip, publish } = steps;
-        let origin = if self.ssh_host.is_some() { "measured" } else { "assumed" };
-        let text = format!(
-            "A model, from steps of one node on this machine:\n  process {} (measured), node {} (measured), \
-             map {} (measured)\n  connection {} ({origin}), round trip {} (assumed)\n\n{}",
-            seconds(fork),
-            seconds(node),
-            seconds(publish),
-            seconds(connect),
-            seconds(round_trip),
-            table.text()
-        );
-        let starts = outcomes.iter().map(|(nodes, Outcome { depth, ready, total })| {
-            json!({"nodes": nodes, "depth": depth, "ready_s": ready.as_secs_f64(), "total_s": total.as_secs_f64()})
-        });
-        let results = json!({
-            "is_model": true,
-            "fanout": FANOUT,
-            "steps": {
-                "fork_s": fork.as_secs_f64(),
-                "connect_s": connect.as_secs_f64(),
-                "connect_is_measured": self.ssh_host.is_some(),
-                "node_s": node.as_secs_f64(),
-                "round_trip_s": round_trip.as_secs_f64(),
-                "publish_s": publish.as_secs_f64(),
-            },
-            "starts": starts.collect::<Vec<_>>(),
-        });
+        let starts: Vec<_> = self.nodes.iter().map(|nodes| steps.start(*nodes, FANOUT)).collect();
         let folder = self.dir.clone().map_or_else(new_pool_directory, Ok)?;
         let settings = Settings::new(0, json!({"pool_bytes": self.size.0, "repeats": REPEATS}));
-        Ok(Answer::new(with_origin(&folder, &settings, results)?, text))
+        let results = json!({"is_model": true, "fanout": FANOUT, "steps": steps, "starts": starts});
+        Ok(Answer::new(with_origin(&folder, &settings, results)?, text(&steps, &starts)))
     }
 
     /// Measures the steps that one machine has.
     fn measure(&self) -> Result<Steps> {
         let esker = esker_program()?;
-        let fork = median(|| time_command(&esker, &[]))?;
-        let connect = match &self.ssh_host {
-            None => self.connect,
-            Some(host) => {
-                median(|| time_command(Path::new("ssh"), &["-o", "BatchMode=yes", host, "true"]))?
-            }
+        let fork_s = median_s(|_| time_command(&esker, &[]))?;
+        let connect_s = match &self.ssh_host {
+            None => self.connect.as_secs_f64(),
+            Some(host) => median_s(|_| {
+                time_command(Path::new("ssh"), &["-o", "BatchMode=yes", host, "true"])
+            })?,
         };
-        let mut starts = Vec::new();
-        for repeat in 0..REPEATS {
+        let mut publishing = Vec::new();
+        let node_s = median_s(|repeat| {
             let label = format!("bench-start-{}-{repeat}", std::process::id());
-            starts.push(time_start(esker.clone(), self.dir.as_deref(), label, self.size.0)?);
-        }
-        let [node, publish] = [0, 1].map(|step| {
-            let mut times: Vec<_> = starts.iter().map(|start| start[step]).collect();
-            times.sort_unstable();
-            times[times.len() / 2]
-        });
-        let node = node.saturating_sub(fork);
-        Ok(Steps { fork, connect, node, round_trip: self.round_trip, publish })
+            let [node, publish] =
+                time_start(esker.clone(), self.dir.as_deref(), label, self.size.0)?;
+            publishing.push(publish);
+            Ok(node)
+        })?;
+        Ok(Steps {
+            fork_s,
+            connect_s,
+            connect_is_measured: self.ssh_host.is_some(),
+            node_s: (node_s - fork_s).max(0.0),
+            round_trip_s: self.round_trip.as_secs_f64(),
+            publish_s: median_s(|repeat| Ok(publishing[repeat]))?,
+        })
     }
+}
+
+impl Steps {
+    /// Models the start of `nodes` nodes, where each starter starts at most `fanout` others.
+    fn start(&self, nodes: u32, fanout: usize) -> Modelled {
+        let (depth, ready_s) = self.below(nodes as usize, fanout);
+        // All nodes receive the map and acknowledge it; then they are told to stay, and acknowledge that.
+        let rounds = f64::from(2 * depth);
+        Modelled {
+            nodes,
+            depth,
+            ready_s,
+            total_s: ready_s + self.publish_s + self.round_trip_s * rounds,
+        }
+    }
+
+    /// Depth of the tree below a starter, and the time from its start until it knows that all nodes below are ready.
+    fn below(&self, nodes: usize, fanout: usize) -> (u32, f64) {
+        let mut deepest = (0, 0.0_f64);
+        for (turn, range) in (1..).zip(bounds(nodes, fanout)).filter(|(_, range)| !range.is_empty())
+        {
+            let (depth, others_s) = self.below(range.len() - 1, fanout);
+            let begun_s = self.fork_s * f64::from(turn) + self.connect_s;
+            let ready_s = begun_s + self.node_s.max(others_s) + self.round_trip_s / 2.0;
+            deepest = (deepest.0.max(depth + 1), deepest.1.max(ready_s));
+        }
+        deepest
+    }
+}
+
+fn text(steps: &Steps, starts: &[Modelled]) -> String {
+    let mut table = Table::new(&[">nodes", ">depth", ">all ready", ">pool created"]);
+    for Modelled { nodes, depth, ready_s, total_s } in starts {
+        let times = [ready_s, total_s].map(|time| format!("{time:.3} s"));
+        table.row([nodes.to_string(), depth.to_string()].into_iter().chain(times));
+    }
+    let Steps { fork_s, connect_s, node_s, round_trip_s, publish_s, .. } = steps;
+    let origin = if steps.connect_is_measured { "measured" } else { "assumed" };
+    format!(
+        "A model, from steps of one node on this machine:
+  process {fork_s:.3} s (measured), node {node_s:.3} s (measured), map {publish_s:.3} s (measured)
+  connection {connect_s:.3} s ({origin}), round trip {round_trip_s:.3} s (assumed)
+
+{}",
+        table.text()
+    )
 }
 
 /// How long a command takes.
@@ -131,12 +177,33 @@ fn time_command(program: &Path, words: &[&str]) -> Result<Duration> {
     Ok(begin.elapsed())
 }
 
-fn median(measure: impl Fn() -> Result<Duration>) -> Result<Duration> {
-    let mut times = (0..REPEATS).map(|_| measure()).collect::<Result<Vec<_>>>()?;
+fn median_s(measure: impl FnMut(usize) -> Result<Duration>) -> Result<f64> {
+    let mut times = (0..REPEATS).map(measure).collect::<Result<Vec<_>>>()?;
     times.sort_unstable();
-    Ok(times[times.len() / 2])
+    Ok(times[times.len() / 2].as_secs_f64())
 }
 
-fn seconds(time: Duration) -> String {
-    format!("{:.3} s", time.as_secs_f64())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deepest_branch_determines_the_start_time() {
+        let steps = Steps {
+            fork_s: 1.0,
+            connect_s: 100.0,
+            connect_is_measured: false,
+            node_s: 30.0,
+            round_trip_s: 2.0,
+            publish_s: 5.0,
+        };
+        let one = steps.start(1, 8);
+        assert_eq!(one, Modelled { nodes: 1, depth: 1, ready_s: 132.0, total_s: 141.0 });
+        assert_eq!(steps.start(8, 8).ready_s, 132.0 + 7.0);
+        // The last branch, begun after 8 s, has two nodes, one below the other.
+        let nine = steps.start(9, 8);
+        assert_eq!((nine.depth, nine.ready_s), (2, 8.0 + 100.0 + 132.0 + 1.0));
+        assert_eq!(steps.start(512, 8).depth, 3);
+        assert!(steps.start(512, 512).ready_s > steps.start(512, 8).ready_s);
+    }
 }

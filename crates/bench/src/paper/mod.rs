@@ -2,11 +2,14 @@
 //! to one machine and a few minutes.
 mod step;
 
-use crate::plan::Note;
 use crate::plan::posix::second_medium;
 use crate::plan::served::Served;
 use crate::plan::work_dir::{Capacity, Store, WorkDir};
+use crate::plan::{Note, memory_or_temporary, parse_size};
+use crate::plots::paper::{PaperStep, Papers, page};
+use crate::plots::results::Results;
 use crate::runner::Runner;
+use clap::Args;
 use esker::types::info::Durability;
 use esker_cli::mounts::{Media, Mount};
 use esker_cli::output::Bar;
@@ -18,40 +21,31 @@ use std::path::{Path, PathBuf};
 use step::{On, Step, Words, steps};
 
 /// The least space that a run can be fitted to.
-pub const SPACE_MIN_BYTES: u64 = 1 << 30;
+const SPACE_MIN_BYTES: u64 = 1 << 30;
 
 /// Space of a run, if the medium has twice as much.
 const SPACE_BYTES: u64 = 6 << 30;
 
 /// A run of all benchmarks of the papers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct PaperPlan {
-    /// Folder on the medium to measure.
-    pub folder: PathBuf,
-    /// Space that one command may need on it; chosen by the space that is free if not given.
-    pub space_bytes: Option<u64>,
-    /// Use few operations, to check that everything works. The numbers mean nothing.
+    /// Directory on the medium [default: /dev/shm, or the directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Space that a benchmark may need on the medium, at least 1GiB [default: half of what is free, 6GiB at most]
+    #[arg(long, value_name = "SIZE", value_parser = parse_space)]
+    pub size: Option<u64>,
+    /// Measure only few operations, to check within two minutes that everything works; judge nothing
+    #[arg(long)]
     pub quick: bool,
 }
 
-/// The reports of all commands, in a directory that is removed when this value is dropped.
-pub struct PaperReports {
-    /// One report per command, in order.
-    pub reports: Vec<PaperReport>,
-    _dirs: WorkDirs,
-}
-
-/// The report of one command.
-#[derive(Clone, Debug)]
-pub struct PaperReport {
-    /// Name that the findings use.
-    pub name: &'static str,
-    /// The command as it was run, and the kind of store.
-    pub command: String,
-    /// Name of the pool of files, if that is what was measured.
-    pub store: Option<String>,
-    /// Path of the report; its traces are in the same directory.
-    pub path: PathBuf,
+fn parse_space(text: &str) -> std::result::Result<u64, String> {
+    let bytes = parse_size(text)?;
+    match bytes >= SPACE_MIN_BYTES {
+        true => Ok(bytes),
+        false => Err(format!("the benchmarks need at least {}", Bytes(SPACE_MIN_BYTES))),
+    }
 }
 
 /// Names of all commands.
@@ -60,54 +54,41 @@ pub(crate) fn step_names() -> impl Iterator<Item = &'static str> {
     steps().map(|step| step.name)
 }
 
+/// A pool of files.
+struct PosixPool {
+    work_dir: WorkDir,
+    /// Its name with its medium.
+    store: String,
+}
+
 /// The directories of pools.
 struct WorkDirs {
-    work_dir: WorkDir,
+    /// On the medium to measure.
+    folder: PathBuf,
+    posix: PosixPool,
     /// On a second medium, if there is one.
-    beside: Option<(WorkDir, String)>,
-    /// Type of the file system of the first.
-    file_system: String,
+    beside: Option<PosixPool>,
 }
 
 impl PaperPlan {
-    /// Runs all commands.
+    /// Runs all commands, and draws the page of their results.
     ///
     /// # Errors
     /// If there is no space, a command fails, or this process receives a signal to end.
-    pub fn run(&self, bar: &Bar) -> Result<PaperReports> {
-        let space = self.space()?;
-        let note: Note<'_> = &mut |_| {};
-        let dirs = WorkDirs::new(&self.folder, note)?;
-        let runner = dirs.work_dir.runner()?;
-        let steps: Vec<_> = steps().filter(|step| dirs.has(*step)).collect();
-        let mut reports = Vec::new();
-        for (done, step) in (0..).zip(&steps) {
+    pub fn run(&self, bar: &Bar) -> Result<Papers> {
+        let folder = self.dir.clone().unwrap_or_else(memory_or_temporary);
+        let space = self.size.map_or_else(|| space(&folder), Ok)?;
+        let dirs = WorkDirs::new(folder, &mut |_| {})?;
+        let runner = dirs.posix.work_dir.runner()?;
+        let is_possible = |step: &Step| step.on != On::Beside || dirs.beside.is_some();
+        let possible: Vec<_> = steps().filter(is_possible).collect();
+        let mut steps = Vec::new();
+        for step in &possible {
             bar.say(step.name);
-            bar.update(done, steps.len() as u64);
-            reports.push(self.measure(*step, &step.words(self.quick, space), &dirs, &runner)?);
+            bar.update(steps.len() as u64, possible.len() as u64);
+            steps.push(self.measure(*step, &step.words(self.quick, space), &dirs, &runner)?);
         }
-        bar.update(steps.len() as u64, steps.len() as u64);
-        Ok(PaperReports { reports, _dirs: dirs })
-    }
-
-    /// Half of what the medium has free, but not more than is needed.
-    fn space(&self) -> Result<u64> {
-        if let Some(space) = self.space_bytes {
-            return Ok(space);
-        }
-        let free = free_bytes(&self.folder)?;
-        match free >= SPACE_MIN_BYTES {
-            true => Ok((free / 2).clamp(SPACE_MIN_BYTES, SPACE_BYTES)),
-            false => Err(Error::new(
-                ErrorKind::NoSpace,
-                format!(
-                    "{} has {} free, and the benchmark needs {}: name another directory with --dir",
-                    self.folder.display(),
-                    Bytes(free),
-                    Bytes(SPACE_MIN_BYTES)
-                ),
-            )),
-        }
+        page(&steps, self.quick)
     }
 
     fn measure(
@@ -116,33 +97,36 @@ impl PaperPlan {
         words: &Words,
         dirs: &WorkDirs,
         runner: &Runner,
-    ) -> Result<PaperReport> {
-        let served = match step.on {
-            On::Nodes => self.served(words, dirs)?,
-            _ => Vec::new(),
-        };
-        let pool = match step.on {
-            On::Posix => ["--pool".to_owned(), dirs.work_dir.url(&Store::Posix)],
-            On::Beside => ["--pool".to_owned(), dirs.beside_url()],
-            On::Native | On::Files => ["--path".to_owned(), self.folder.display().to_string()],
-            On::Nodes => {
+    ) -> Result<PaperStep> {
+        let served = if step.on == On::Nodes { self.served(words, dirs)? } else { Vec::new() };
+        let path = || ["--path".to_owned(), dirs.folder.display().to_string()];
+        let posix = dirs.posix(step.on);
+        let (pool, system) = match (step.on, posix) {
+            (On::Nodes, _) => {
                 let urls: Vec<_> = served.iter().map(Served::url).collect();
-                ["--nodes".to_owned(), urls.join(",")]
+                let counts: Vec<_> = self.nodes().map(|count| count.to_string()).collect();
+                let counts = counts.join(", ");
+                let system = format!("pools over {counts} nodes, whose engines all run here");
+                (["--nodes".to_owned(), urls.join(",")], system)
             }
+            (On::Files, _) => {
+                let system = "the file system in a container, tmpfs and the file system of a disk";
+                (path(), system.to_owned())
+            }
+            (_, Some(pool)) => {
+                (["--pool".to_owned(), pool.work_dir.url(&Store::Posix)], pool.store.clone())
+            }
+            (_, None) => (path(), "a native pool".to_owned()),
         };
         runner.bench(step.name, &[words.0.as_slice(), &pool].concat())?;
-        let store = dirs.store(step.on);
-        let on = match (step.on, &store) {
-            (_, Some(store)) => store.clone(),
-            (On::Native, _) => "a native pool".to_owned(),
-            (On::Nodes, _) => {
-                let counts = self.nodes().map(|count| count.to_string()).collect::<Vec<_>>();
-                format!("pools over {} nodes, whose engines all run here", counts.join(", "))
-            }
-            _ => "the file system in a container, tmpfs and the file system of a disk".to_owned(),
-        };
-        let command = format!("esker bench {} ({on})", words.0.join(" "));
-        Ok(PaperReport { name: step.name, command, store, path: runner.report_path(step.name) })
+        let command = format!("esker bench {} ({system})", words.0.join(" "));
+        let mut results = Results::read(&runner.report_path(step.name))?;
+        results.name.clone_from(&command);
+        if let Some(pool) = posix {
+            let runs = results.runs.iter_mut().filter(|run| !run.is_limit());
+            runs.for_each(|run| run.store.clone_from(&pool.store));
+        }
+        Ok(PaperStep { name: step.name.to_owned(), command, results })
     }
 
     /// Numbers of nodes of the pools whose engines all run on this machine.
@@ -153,7 +137,7 @@ impl PaperPlan {
     /// Pools over nodes, each in a directory of its own.
     fn served(&self, words: &Words, dirs: &WorkDirs) -> Result<Vec<Served>> {
         let pool = |nodes: u32| {
-            let folder = dirs.work_dir.folder().join(format!("nodes-{nodes}"));
+            let folder = dirs.posix.work_dir.folder().join(format!("nodes-{nodes}"));
             std::fs::create_dir_all(&folder)
                 .map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
             let size = words.pool_of_nodes() / u64::from(nodes);
@@ -165,35 +149,41 @@ impl PaperPlan {
 }
 
 impl WorkDirs {
-    fn new(folder: &Path, note: Note<'_>) -> Result<Self> {
+    fn new(folder: PathBuf, note: Note<'_>) -> Result<Self> {
         let capacity =
             Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
-        let mut new = |folder: &Path| WorkDir::new(folder, &[Store::Posix], &capacity, note);
-        let work_dir = new(folder)?;
-        let mut beside = None;
-        if let Some(folder) = second_medium(folder) {
-            beside = Some((new(&folder)?, Mount::for_path(&folder)?.sort));
-        }
-        Ok(Self { work_dir, beside, file_system: Mount::for_path(folder)?.sort })
-    }
-
-    fn has(&self, step: Step) -> bool {
-        step.on != On::Beside || self.beside.is_some()
-    }
-
-    fn beside_url(&self) -> String {
-        self.beside.as_ref().map_or_else(String::new, |(dir, _)| dir.url(&Store::Posix))
-    }
-
-    /// Name of a pool of files, with its medium.
-    fn store(&self, on: On) -> Option<String> {
-        let file_system = match on {
-            On::Posix => &self.file_system,
-            On::Beside => &self.beside.as_ref()?.1,
-            _ => return None,
+        let mut new = |folder: &Path| -> Result<PosixPool> {
+            let work_dir = WorkDir::new(folder, &[Store::Posix], &capacity, note)?;
+            Ok(PosixPool { work_dir, store: format!("posix on {}", Mount::for_path(folder)?.sort) })
         };
-        Some(format!("posix on {file_system}"))
+        let posix = new(&folder)?;
+        let beside = second_medium(&folder).map(|folder| new(&folder)).transpose()?;
+        Ok(Self { folder, posix, beside })
     }
+
+    /// The pool of files that a step measures.
+    fn posix(&self, on: On) -> Option<&PosixPool> {
+        match on {
+            On::Posix => Some(&self.posix),
+            On::Beside => self.beside.as_ref(),
+            On::Native | On::Nodes | On::Files => None,
+        }
+    }
+}
+
+/// Half of what the medium has free, but not more than is needed.
+fn space(folder: &Path) -> Result<u64> {
+    let free = free_bytes(folder)?;
+    if free >= SPACE_MIN_BYTES {
+        return Ok((free / 2).clamp(SPACE_MIN_BYTES, SPACE_BYTES));
+    }
+    let message = format!(
+        "{} has {} free, and the benchmark needs {}: name another directory with --dir",
+        folder.display(),
+        Bytes(free),
+        Bytes(SPACE_MIN_BYTES)
+    );
+    Err(Error::new(ErrorKind::NoSpace, message))
 }
 
 /// Free bytes of the file system of a directory, and of the memory if it is in memory.

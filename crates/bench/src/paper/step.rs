@@ -1,5 +1,6 @@
 //! The commands of `esker bench paper`, as they fit into a size.
 use crate::plan::parse_size;
+use clap::ValueEnum;
 
 const STEPS: &str = include_str!("steps.txt");
 
@@ -23,7 +24,7 @@ pub(super) struct Step {
 }
 
 /// The pools of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum On {
     /// A temporary native pool.
     Native,
@@ -46,14 +47,7 @@ impl Step {
     fn parse(line: &'static str) -> Option<Self> {
         let (name, rest) = line.split_once(' ')?;
         let (on, words) = rest.trim_start().split_once(' ')?;
-        let on = match on {
-            "native" => On::Native,
-            "posix" => On::Posix,
-            "beside" => On::Beside,
-            "nodes" => On::Nodes,
-            "files" => On::Files,
-            _ => return None,
-        };
+        let on = On::from_str(on, false).ok()?;
         Some(Self { name, on, words: words.trim_start() })
     }
 

@@ -1,9 +1,10 @@
 //! Work on the file system in a container as a multiple of file systems of the kernel, as a part of the page of `esker
 //! bench paper`.
-use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
+use crate::plots::chart::{Axis, Chart, Point};
 use crate::plots::paper::PaperStep;
-use crate::plots::words::{capital, short};
-use crate::plots::{Figure, Figures, distinct, ticks_of};
+use crate::plots::style::LIMIT;
+use crate::plots::words::short;
+use crate::plots::{Figure, Figures};
 use crate::report::Run;
 use esker_cli::units::per_second;
 use esker_types::Result;
@@ -19,6 +20,7 @@ pub(crate) struct FileStep(pub(crate) String, pub(crate) String);
 /// A measured phase in the file system of a container.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase<'s> {
+    pub(crate) step: &'s str,
     /// The work of the step and the phase.
     work: String,
     /// The same with the number of nodes, if the pool is over nodes.
@@ -30,13 +32,13 @@ pub(crate) struct Phase<'s> {
 impl FileStep {
     /// All phases that were measured, but for the single directory that the files are in.
     pub(crate) fn phases<'s>(&self, steps: &'s [PaperStep]) -> Vec<Phase<'s>> {
-        let step = steps.iter().filter(|one| one.name == self.0);
-        let runs = step.flat_map(|one| &one.results.runs);
-        let runs = runs.filter(|run| run.store == STORE && !run.phase.starts_with("tree-"));
-        runs.map(|run| self.phase(run)).collect()
+        let steps = steps.iter().filter(|step| step.name == self.0);
+        let runs = steps.flat_map(|step| step.results.runs.iter().map(|run| (&*step.name, run)));
+        let own = runs.filter(|(_, run)| run.store == STORE && !run.phase.starts_with("tree-"));
+        own.map(|(step, run)| self.phase(step, run)).collect()
     }
 
-    fn phase<'s>(&self, run: &'s Run) -> Phase<'s> {
+    fn phase<'s>(&self, step: &'s str, run: &'s Run) -> Phase<'s> {
         let phase = match run.phase.as_str() {
             "file-creation" => "create",
             "file-stat" => "stat",
@@ -46,7 +48,7 @@ impl FileStep {
         };
         let work = format!("{} {phase}", self.1);
         let nodes = run.server_nodes().map(|nodes| format!(", {}", words_of_nodes(nodes)));
-        Phase { name: work.clone() + &nodes.unwrap_or_default(), work, run }
+        Phase { step, name: work.clone() + &nodes.unwrap_or_default(), work, run }
     }
 }
 
@@ -77,30 +79,20 @@ impl Phase<'_> {
 
 impl Figures {
     /// Bars of the ratios to each of the kernel's file systems; none if nothing was measured.
-    ///
-    /// # Errors
-    /// If the chart cannot be drawn.
     pub(crate) fn ratios(&mut self, title: &str, phases: &[Phase<'_>]) -> Result<Option<Figure>> {
-        let measured = phases.iter().filter_map(|phase| phase.run.repeated.as_ref());
-        let mut others = distinct(measured.flat_map(|repeated| repeated.ratio_to.keys()));
-        others.sort_unstable();
-        if others.is_empty() {
+        let mut chart = Chart::new(title, ("phase", Axis::Categories), "times as fast");
+        for phase in phases {
+            let x = chart.category(&phase.name);
+            for (other, ratio) in phase.run.repeated.iter().flat_map(|one| &one.ratio_to) {
+                chart.add("", &format!("times {other}"), Point::single(x, *ratio));
+            }
+        }
+        if chart.series.is_empty() {
             return Ok(None);
         }
-        self.palette = Palette::default();
-        let series = |other: &&String| {
-            let point = |(x, phase): (usize, &Phase<'_>)| {
-                Some(Point::single(x as f64, phase.run.ratio_to(other)?))
-            };
-            let points = phases.iter().enumerate().filter_map(point).collect();
-            let label = format!("times {other}");
-            Series { style: self.palette.style(&label), label, points }
-        };
-        let mut series: Vec<_> = others.iter().map(series).collect();
-        let points = (0..phases.len()).map(|x| Point::single(x as f64, 1.0)).collect();
-        series.push(Series { label: "equally fast".to_owned(), style: LIMIT, points });
-        let names = phases.iter().map(|phase| phase.name.clone());
-        let mut chart = bars(title, "times as fast", names, series);
+        for (x, _) in chart.ticks.clone() {
+            chart.add_styled("", "equally fast", LIMIT, Point::single(x, 1.0));
+        }
         let numbers = chart.number_long_names();
         let rates: Vec<_> = phases.iter().filter_map(Phase::rate).collect();
         let sentence = format!(
@@ -111,48 +103,22 @@ impl Figures {
     }
 
     /// Bars of the rates on pools over nodes; none if nothing was measured.
-    ///
-    /// # Errors
-    /// If the chart cannot be drawn.
     pub(crate) fn rates(&mut self, title: &str, phases: &[Phase<'_>]) -> Result<Option<Figure>> {
-        let works = distinct(phases.iter().map(|phase| &phase.work));
-        if works.is_empty() {
+        let mut chart = Chart::new(title, ("phase", Axis::Categories), "MiB/s");
+        for phase in phases {
+            let x = chart.category(&phase.work);
+            let nodes = phase.run.server_nodes();
+            let label = nodes.map_or_else(|| STORE.to_owned(), words_of_nodes);
+            let style = chart.style(STORE, &label);
+            if let Some(rate) = phase.run.rate() {
+                chart.add_styled("", &label, style, Point::median(x, &rate));
+            }
+        }
+        if chart.series.is_empty() {
             return Ok(None);
         }
-        self.palette = Palette::default();
-        let series = |nodes: Option<u32>| {
-            let own = phases.iter().filter(|phase| phase.run.server_nodes() == nodes);
-            let point = |phase: &Phase<'_>| {
-                let (x, rate) =
-                    (works.iter().position(|work| **work == phase.work)?, phase.run.rate()?);
-                Some(Point { x: x as f64, y: rate.median, low: rate.min, high: rate.max })
-            };
-            let label = nodes.map_or_else(|| STORE.to_owned(), words_of_nodes);
-            let style = self.palette.style_of(STORE, &label);
-            Series { style, label, points: own.filter_map(point).collect() }
-        };
-        let counts = distinct(phases.iter().map(|phase| phase.run.server_nodes()));
-        let series = counts.into_iter().map(series).collect();
-        let mut chart = bars(title, "MiB/s", works.iter().map(|work| (*work).clone()), series);
         let numbers = chart.number_long_names();
         let sentence = format!("Medians of the iterations; whiskers show the range.{numbers}");
         self.figure("rates", chart, sentence).map(Some)
-    }
-}
-
-/// A chart of one panel.
-fn bars(
-    title: &str,
-    y_label: &str,
-    names: impl Iterator<Item = String>,
-    series: Vec<Series>,
-) -> Chart {
-    Chart {
-        title: capital(title),
-        x_label: "phase".to_owned(),
-        y_label: y_label.to_owned(),
-        axis: Axis::Categories,
-        ticks: ticks_of(names),
-        panels: vec![Panel { title: String::new(), series }],
     }
 }

@@ -4,25 +4,25 @@ use serde::{Deserialize, Serialize};
 
 /// A statement of a paper, and whether the measurements confirm it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// The statement.
-    pub text: String,
+    pub(crate) text: String,
     /// Value in the paper, with its unit and section.
-    pub paper: String,
+    pub(crate) paper: String,
     /// The measured value in the same unit.
-    pub here: String,
+    pub(crate) here: String,
     /// Class of the style sheet: `reproduced`, `not-reproduced`, `not-measured`, or empty without a verdict.
-    pub class: &'static str,
+    pub(crate) class: &'static str,
     /// The verdict in words.
-    pub verdict: &'static str,
+    pub(crate) verdict: &'static str,
     /// The rule, and the measurements that it compares.
-    pub evidence: Vec<String>,
+    pub(crate) evidence: Vec<String>,
     /// Id of the figure that shows it.
-    pub figure: Option<String>,
+    pub(crate) figure: Option<String>,
 }
 
 /// Classes of findings, and their verdicts in words.
-pub const VERDICTS: [(&str, &str); 3] = [
+pub(crate) const VERDICTS: [(&str, &str); 3] = [
     ("reproduced", "reproduced here"),
     ("not-reproduced", "not reproduced here"),
     ("not-measured", "not measured"),
@@ -42,31 +42,25 @@ pub(crate) type Evidence = Result<Vec<(String, f64)>, String>;
 
 impl Finding {
     /// Decides a statement: each of the values must be within the bound. It is not measured if a value is missing.
-    pub(crate) fn judged(text: &str, paper: &str, values: Evidence, bound: Bound) -> Self {
+    pub(crate) fn judged(text: &str, paper: &str, values: Evidence, bound: Option<Bound>) -> Self {
         let finding = Self { text: text.to_owned(), paper: paper.to_owned(), ..Self::default() };
-        match values {
-            Ok(values) if !values.is_empty() => {
+        let none = "This run has no measurements for it.".to_owned();
+        let measured = values.and_then(|values| match bound {
+            Some(bound) if !values.is_empty() => Ok((values, bound)),
+            _ => Err(none),
+        });
+        match measured {
+            Ok((values, bound)) => {
                 let holds = values.iter().all(|(_, value)| bound.holds(*value));
                 let named = values.iter().map(|(name, value)| format!("{name} {}", short(*value)));
                 Self {
-                    here: named.collect::<Vec<_>>().join(", ").trim().to_owned(),
+                    here: named.collect::<Vec<_>>().join(", "),
                     evidence: vec![format!("Rule: {}.", bound.words())],
                     ..finding.with_verdict(usize::from(!holds))
                 }
             }
-            Ok(_) => finding.not_measured("This run has no measurements for it."),
-            Err(why) => finding.not_measured(&why),
+            Err(why) => Self { evidence: vec![why], ..finding.with_verdict(2) },
         }
-    }
-
-    /// The same without a value of its own, for this reason.
-    pub(crate) fn not_measured(self, why: &str) -> Self {
-        Self { here: String::new(), evidence: vec![why.to_owned()], ..self.with_verdict(2) }
-    }
-
-    /// True if its measurements are those of this system and others.
-    pub(crate) fn compares_with(&self, system: &str) -> bool {
-        self.evidence.iter().any(|text| text.contains(system))
     }
 
     fn with_verdict(self, number: usize) -> Self {

@@ -1,30 +1,31 @@
 //! Pages and figures of benchmark results. Their only source is the JSON that `esker bench ... --json FILE` writes:
 //! this module measures nothing and opens no store.
 //!
-//! [`results`] reads report files. A [`Figure`] is an SVG chart with a sentence on what it shows. [`sweep`] chooses the
-//! charts for the measurements, [`offsets`] and [`timeline`] show when processes did I/O. A [`page::Page`] is one HTML
-//! file that needs no network. `plotters` draws, `minijinja` fills the page's template
-//! (docs/decisions/0032-drawing.md).
+//! [`results`] reads report files. A [`Figure`] is an SVG chart with a sentence on what it shows: a `chart::Chart` is
+//! filled value by value and drawn by `draw`. `sweep` chooses the charts for the measurements, `offsets` and `timeline`
+//! show when processes did I/O. A [`page::Page`] is one HTML file that needs no network. `plotters` draws, `minijinja`
+//! fills the page's template (docs/decisions/0032-drawing.md).
 mod applications;
-pub mod chart;
-pub mod finding;
+mod chart;
+mod draw;
+mod finding;
 mod growth;
-pub mod offsets;
+mod offsets;
 pub mod page;
 pub mod paper;
 pub mod posix;
 pub mod results;
 mod rules;
-pub mod sweep;
-pub mod tensors;
-pub mod timeline;
-pub mod words;
+mod style;
+mod sweep;
+mod tensors;
+mod timeline;
+mod words;
 
-use chart::{Chart, Palette};
+use chart::Chart;
 use esker_types::Result;
 use results::Results;
 use serde::Serialize;
-use std::collections::BTreeSet;
 
 /// A chart and what it shows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,29 +40,24 @@ pub struct Figure {
     pub sentence: String,
 }
 
-/// Draws the figures of one page, which share numbers.
+/// Draws the figures of one page, and numbers them.
 #[derive(Debug, Default)]
-pub struct Figures {
-    palette: Palette,
+pub(crate) struct Figures {
     count: usize,
 }
 
 impl Figures {
     /// All figures for which these files have the numbers.
-    ///
-    /// # Errors
-    /// If the traces beside a file cannot be read or are not traces of `esker bench`.
-    pub fn draw_all(&mut self, files: &[Results]) -> Result<Vec<Figure>> {
+    fn draw_all(&mut self, files: &[Results]) -> Result<Vec<Figure>> {
         let samples = sweep::samples(files);
         let mut figures = Vec::new();
         for file in files {
             figures.extend(self.growth(file)?);
         }
-        for sweep in &sweep::SWEEPS {
-            figures.extend(self.sweep(sweep, &samples)?);
-        }
-        if figures.is_empty() {
-            figures.extend(self.sweep(&sweep::OVERVIEW, &samples)?);
+        for sweep in sweep::sweeps()? {
+            if sweep.stem != sweep::OVERVIEW || figures.is_empty() {
+                figures.extend(self.sweep(&sweep, &samples)?);
+            }
         }
         figures.extend(self.offsets(files)?);
         for file in files {
@@ -94,15 +90,20 @@ fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     all
 }
 
-/// Ticks of an axis at these numbers.
-fn ticks_at(numbers: impl IntoIterator<Item = u32>) -> Vec<(f64, String)> {
-    let numbers: BTreeSet<u32> = numbers.into_iter().collect();
-    numbers.into_iter().map(|number| (f64::from(number), number.to_string())).collect()
-}
-
-/// Ticks of an axis of categories.
-fn ticks_of(names: impl IntoIterator<Item = String>) -> Vec<(f64, String)> {
-    names.into_iter().enumerate().map(|(place, name)| (place as f64, name)).collect()
+/// Items with the same key, in order of appearance.
+fn grouped_by<'s, T, K: PartialEq>(
+    items: impl IntoIterator<Item = &'s T>,
+    key: impl Fn(&'s T) -> K,
+) -> Vec<(K, Vec<&'s T>)> {
+    let mut groups: Vec<(K, Vec<&'s T>)> = Vec::new();
+    for item in items {
+        let key = key(item);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((key, vec![item])),
+        }
+    }
+    groups
 }
 
 #[cfg(test)]

@@ -1,72 +1,53 @@
 //! How I/O is distributed over a phase: the papers' offsets as shares of its wall-clock time.
-use crate::plots::chart::{Axis, Chart, Palette, Panel, Point, Series};
+use crate::plots::chart::{Axis, Chart, Point};
 use crate::plots::results::Results;
 use crate::plots::words::short;
-use crate::plots::{Figure, Figures, distinct, ticks_of};
-use crate::report::Run;
+use crate::plots::{Figure, Figures};
 use esker_types::Result;
+use std::collections::BTreeSet;
 
-/// Most runs in one chart.
+/// Maximum number of runs in one chart.
 const RUNS_MAX: usize = 12;
-
-type Offset = (&'static str, fn(&Run) -> Option<f64>);
-
-const OFFSETS: [Offset; 4] = [
-    ("off_0: last first start - first start", |run| Some(run.parallel.as_ref()?.off_0)),
-    ("off_f: last end - first last end", |run| Some(run.parallel.as_ref()?.off_f)),
-    ("po_0: between starts of the phases", |run| run.parallel.as_ref()?.po_0),
-    ("po_f: between ends of the phases", |run| run.parallel.as_ref()?.po_f),
-];
 
 impl Figures {
     /// One chart for all runs that have offsets; none if no run has them.
-    ///
-    /// # Errors
-    /// If the chart cannot be drawn.
-    pub fn offsets(&mut self, files: &[Results]) -> Result<Option<Figure>> {
-        let runs = files.iter().flat_map(|file| &file.runs);
-        let runs: Vec<_> =
-            runs.filter(|run| run.parallel.is_some() && run.wall_clock_s() > 0.0).collect();
-        let mut labels = distinct(runs.iter().map(|run| run.label()));
-        labels.truncate(RUNS_MAX);
-        if labels.is_empty() {
+    pub(crate) fn offsets(&mut self, files: &[Results]) -> Result<Option<Figure>> {
+        let title = "I/O offsets as shares of the total parallel I/O wall-clock time";
+        let mut chart = Chart::new(title, ("run", Axis::Categories), "share of the phase (%)");
+        let mut drawn = BTreeSet::new();
+        for run in files.iter().flat_map(|file| &file.runs).filter(|run| run.wall_clock_s() > 0.0) {
+            let Some(parallel) = &run.parallel else { continue };
+            if !drawn.insert((run.label(), &run.phase)) {
+                continue;
+            }
+            let x = chart.category(&run.label());
+            if chart.ticks.len() > RUNS_MAX {
+                chart.ticks.truncate(RUNS_MAX);
+                break;
+            }
+            for (name, offset_s) in [
+                ("off_0: last first start - first start", Some(parallel.off_0)),
+                ("off_f: last end - first last end", Some(parallel.off_f)),
+                ("po_0: between starts of the phases", parallel.po_0),
+                ("po_f: between ends of the phases", parallel.po_f),
+            ] {
+                let share = |offset_s: f64| offset_s / run.wall_clock_s() * 100.0;
+                if let Some(percent) = offset_s.map(share) {
+                    chart.add(&run.phase, name, Point::single(x, percent));
+                }
+            }
+        }
+        if chart.series.is_empty() {
             return Ok(None);
         }
-        self.palette = Palette::default();
-        let chart = Chart {
-            title: "I/O offsets as shares of the total parallel I/O wall-clock time".to_owned(),
-            x_label: "run".to_owned(),
-            y_label: "share of the phase (%)".to_owned(),
-            axis: Axis::Categories,
-            ticks: ticks_of((1..=labels.len()).map(|number| number.to_string())),
-            panels: ["write", "read"]
-                .map(|phase| self.offset_panel(phase, &labels, &runs))
-                .to_vec(),
-        };
-        let numbered =
-            labels.iter().enumerate().map(|(index, label)| format!("{} {label}", index + 1));
-        let sentence =
-            format!("{} Runs: {}.", widest(&chart), numbered.collect::<Vec<_>>().join("; "));
+        let sentence = longest(&chart) + &chart.number_names();
         self.figure("offsets", chart, sentence).map(Some)
-    }
-
-    fn offset_panel(&mut self, phase: &str, labels: &[String], runs: &[&Run]) -> Panel {
-        let series = OFFSETS.iter().filter_map(|(name, of)| {
-            let point = |(index, label): (usize, &String)| {
-                let run = runs.iter().find(|run| run.phase == phase && run.label() == *label)?;
-                Some(Point::single(index as f64, of(run)? / run.wall_clock_s() * 100.0))
-            };
-            let points: Vec<_> = labels.iter().enumerate().filter_map(point).collect();
-            let style = self.palette.style(name);
-            (!points.is_empty()).then(|| Series { label: (*name).to_owned(), style, points })
-        });
-        Panel { title: phase.to_owned(), series: series.collect() }
     }
 }
 
-fn widest(chart: &Chart) -> String {
+fn longest(chart: &Chart) -> String {
     let of = |name: &str| {
-        let series = chart.series().filter(|series| series.label.starts_with(name));
+        let series = chart.series.iter().filter(|series| series.label.starts_with(name));
         short(series.flat_map(|series| &series.points).map(|point| point.y).fold(0.0, f64::max))
     };
     let (start, end) = (of("off_0"), of("off_f"));

@@ -1,41 +1,22 @@
 //! The page of `esker bench paper`: tables and figures of five papers with their findings, and whether the measurements
-//! confirm them. `findings.json` has the findings of all but the paper on tensors, and the rules that decide them.
+//! confirm them. `findings.json` has figures and findings, and the rules that decide them. The page of `esker bench
+//! tensors` has those of the paper on arrays.
 use crate::plots::applications::{FileStep, Phase};
-use crate::plots::finding::{Finding, VERDICTS};
-use crate::plots::page::{Glance, Page, Section};
+use crate::plots::finding::{Bound, Finding, VERDICTS};
+use crate::plots::page::{Page, Section};
 use crate::plots::results::Results;
 use crate::plots::rules::Rule;
-use crate::plots::sweep::{FILES, SCALING, SWEEPS, samples};
-use crate::plots::{Figure, Figures, tensors};
+use crate::plots::sweep::{FILES, SCALING, samples, sweeps};
+use crate::plots::tensors::ArrayCharts;
+use crate::plots::{Figure, Figures};
 use crate::report::build;
 use esker_types::{Error, ErrorKind, Result};
 use serde::Deserialize;
+use serde_json::Value;
 
-const FINDINGS: &str = include_str!("findings.json");
-/// The step whose figures are those of [`crate::plots::tensors`].
-const TENSORS: &str = "tensors";
+/// The step that measures arrays.
+pub(crate) const TENSORS: &str = "tensors";
 const QUICK: &str = "Quick run: it checks that everything works. Its figures mean nothing, so no finding is judged.";
-const ABOUT: [&str; 6] = [
-    "2023: N. Manubens and others, DAOS as HPC Storage: a View From Numerical Weather Prediction. 2022: N. Manubens and \
-     others, Performance Comparison of DAOS and Lustre for Object Data Storage Approaches. Each of their tables and \
-     figures is measured here on a small scale: one machine, few processes, no network. \"esker\" is a pool on this \
-     machine; \"posix\" is the layout of the 2022 paper on files, which stand in for their Lustre: on tmpfs and on the file \
-     system of a disk. Pools over nodes are those whose engines all run on this machine.",
-    tensors::ABOUT[0],
-    "2023, applications: L. Logan, J. Lofstead, X.-H. Sun and A. Kougkas, An Evaluation of DAOS for Simulation \
-     and Deep Learning HPC Workloads. They compared DAOS with OrangeFS and BeeGFS by 128 processes on three nodes. Here file \
-     systems of this machine's kernel stand in for theirs: tmpfs, and that of a disk, whose page cache may hold everything.",
-    "2018, GekkoFS: M.-A. Vef and others, GekkoFS - A Temporary Distributed File System for HPC Applications. They ran \
-     mdtest and IOR by 16 processes on each of up to 512 nodes with SSDs. Here is the file system in a container of a pool over \
-     nodes, whose engines all run on this machine.",
-    "Findings are in our words. Values of a paper are its own, published in the section or figure that is named. The rule beside a \
-     finding decides it from this run alone. Where two media or two file systems are compared with, the faster one counts. \
-     Readers are other processes than the writers.",
-    "\"Not reproduced\" is not a failure: some findings are costs that another store does not have. \"Not measured\" means that \
-     this run has no numbers for it.",
-];
-/// The chart of rates on pools over nodes.
-const RATES: &str = "rates";
 /// Maximum number of timelines of one file.
 const TIMELINES: usize = 4;
 
@@ -59,6 +40,16 @@ pub struct Papers {
     pub verdicts: Option<[usize; 3]>,
 }
 
+/// The contents of `findings.json`.
+#[derive(Debug, Deserialize)]
+struct Findings {
+    /// Paragraphs below the title of the page.
+    about: Vec<String>,
+    /// The same for the page of `esker bench tensors`.
+    about_arrays: Vec<String>,
+    figures: Vec<Item>,
+}
+
 /// One table or figure of a paper.
 #[derive(Debug, Deserialize)]
 struct Item {
@@ -68,9 +59,8 @@ struct Item {
     /// Steps whose results are drawn.
     #[serde(default)]
     steps: Vec<String>,
-    /// Kinds of charts.
     #[serde(default)]
-    charts: Vec<String>,
+    charts: Vec<Charts>,
     /// Only runs with this contention are drawn.
     contention: Option<String>,
     /// The measurement in the paper, and what differs here.
@@ -82,6 +72,23 @@ struct Item {
     claims: Vec<Claim>,
 }
 
+/// Kinds of charts.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Charts {
+    /// Work on files as multiples of the kernel's file systems.
+    Ratios,
+    /// Rates of work on files.
+    Rates,
+    Offsets,
+    Timeline,
+    #[serde(untagged)]
+    Arrays(ArrayCharts),
+    /// The name of a sweep.
+    #[serde(untagged)]
+    Sweep(String),
+}
+
 #[derive(Debug, Deserialize)]
 struct Claim {
     finding: String,
@@ -90,6 +97,8 @@ struct Claim {
     /// The chart that shows it; the first one if not given.
     chart: Option<String>,
     rule: Rule,
+    /// Bound of the rule's values; none if they are not measured here.
+    bound: Option<Bound>,
 }
 
 /// The page of the results of all steps, without verdicts if it is `quick`.
@@ -97,31 +106,14 @@ struct Claim {
 /// # Errors
 /// If the traces of a step cannot be read, or a figure cannot be drawn.
 pub fn page(steps: &[PaperStep], quick: bool) -> Result<Papers> {
-    let mut page = Page {
-        title: "The papers on object stores, on this machine".to_owned(),
-        banner: quick.then(|| QUICK.to_owned()),
-        about: ABOUT.map(str::to_owned).to_vec(),
-        ..Page::default()
-    };
-    page.about.push(format!("Measured by Esker {}.", build()));
-    let mut figures = Figures::default();
-    let (files, fields): (Vec<_>, Vec<_>) =
-        items()?.into_iter().partition(|item| !item.files.is_empty());
-    for item in fields {
-        page.sections.push(item.section(&mut figures, steps)?);
-    }
-    for step in steps.iter().filter(|step| step.name == TENSORS) {
-        let mut sections = tensors::sections(&mut figures, &step.results)?;
-        sections[0].notes.push(run_here(step));
-        page.sections.extend(sections);
-    }
-    for item in files {
-        page.sections.push(item.section(&mut figures, steps)?);
-    }
+    let Findings { mut about, figures, .. } = findings()?;
+    let mut sections = sections(&figures, steps)?;
     if quick {
-        page.sections.iter_mut().for_each(Section::without_verdicts);
+        sections.iter_mut().for_each(Section::without_verdicts);
     }
-    page.glance = Glance::list(&page.sections);
+    about.push(format!("Measured by Esker {}.", build()));
+    let mut page = Page::new("The papers on object stores, on this machine", about, sections);
+    page.banner = quick.then(|| QUICK.to_owned());
     let results: Vec<_> = steps.iter().map(|step| step.results.clone()).collect();
     let page = page.with_numbers(&results);
     let findings = || page.sections.iter().flat_map(|section| &section.findings);
@@ -130,14 +122,39 @@ pub fn page(steps: &[PaperStep], quick: bool) -> Result<Papers> {
     Ok(Papers { verdicts, page })
 }
 
-fn run_here(step: &PaperStep) -> String {
-    format!("Run here: {}", step.command)
+/// The page of a report of `esker bench tensors`.
+///
+/// # Errors
+/// If a figure cannot be drawn.
+pub fn tensors_page(report: &Value) -> Result<Page> {
+    let command = "esker bench tensors".to_owned();
+    let results = Results::from_json(&command, report.clone())?;
+    let step = PaperStep { name: TENSORS.to_owned(), command, results: results.clone() };
+    let Findings { about_arrays, mut figures, .. } = findings()?;
+    figures.retain(|item| item.steps.contains(&step.name));
+    let sections = sections(&figures, &[step])?;
+    let title = "Arrays on an object store and in parallel HDF5";
+    Ok(Page::new(title, about_arrays, sections).with_numbers(&[results]))
 }
 
-fn items() -> Result<Vec<Item>> {
-    serde_json::from_str(FINDINGS).map_err(|error| {
+fn sections(items: &[Item], steps: &[PaperStep]) -> Result<Vec<Section>> {
+    let mut figures = Figures::default();
+    items.iter().map(|item| item.section(&mut figures, steps)).collect()
+}
+
+fn findings() -> Result<Findings> {
+    serde_json::from_str(include_str!("findings.json")).map_err(|error| {
         Error::new(ErrorKind::Invalid, format!("the findings of the papers: {error}"))
     })
+}
+
+impl Claim {
+    fn judge(&self, steps: &[PaperStep], files: &[Phase<'_>]) -> Finding {
+        let (values, evidence) = self.rule.values(steps, files);
+        let mut finding = Finding::judged(&self.finding, &self.paper, values, self.bound);
+        finding.evidence.extend(evidence);
+        finding
+    }
 }
 
 impl Item {
@@ -146,31 +163,24 @@ impl Item {
             self.steps.contains(&step.name) || self.files.iter().any(|file| file.0 == step.name)
         };
         let used: Vec<_> = steps.iter().filter(is_used).collect();
-        let drawn: Vec<_> = used.iter().map(|step| self.drawn(&step.results)).collect();
-        let mut drawn = self.figures(figures, &drawn)?;
-        let phases: Vec<Phase<'_>> =
-            self.files.iter().flat_map(|file| file.phases(steps)).collect();
-        match self.charts.first().map(String::as_str) {
-            None => drawn.extend(figures.ratios(&self.title, &phases)?),
-            Some(RATES) => drawn.extend(figures.rates(&self.title, &phases)?),
-            Some(_) => {}
+        let results: Vec<_> = used.iter().map(|step| self.drawn(&step.results)).collect();
+        let phases: Vec<_> = self.files.iter().flat_map(|file| file.phases(steps)).collect();
+        let mut drawn = Vec::new();
+        for kind in &self.charts {
+            drawn.extend(self.charts(kind, figures, &results, &phases)?);
         }
         let findings = self.claims.iter().map(|claim| {
-            let judged = claim.rule.judge((&claim.finding, &claim.paper), &self.files, steps);
+            let judged = claim.judge(steps, &phases);
             let is_shown = |figure: &&Figure| {
                 claim.chart.as_ref().is_none_or(|chart| figure.id.ends_with(&format!("-{chart}")))
             };
             let figure = drawn.iter().find(is_shown).or(drawn.first());
             Finding { figure: figure.map(|figure| figure.id.clone()), ..judged }
         });
+        let commands = used.iter().map(|step| format!("Run here: {}", step.command));
         Ok(Section {
             title: format!("{}: {}", self.label, self.title),
-            notes: self
-                .notes
-                .iter()
-                .cloned()
-                .chain(used.iter().map(|step| run_here(step)))
-                .collect(),
+            notes: self.notes.iter().cloned().chain(commands).collect(),
             findings: findings.collect(),
             figures: drawn,
         })
@@ -184,29 +194,39 @@ impl Item {
         Results { runs: runs.cloned().collect(), ..file.clone() }
     }
 
-    fn figures(&self, figures: &mut Figures, files: &[Results]) -> Result<Vec<Figure>> {
-        let has = |chart: &str| self.charts.iter().any(|name| name == chart);
-        // Pools over nodes have charts of their own, which come first.
+    /// The charts of a kind.
+    fn charts(
+        &self,
+        kind: &Charts,
+        figures: &mut Figures,
+        files: &[Results],
+        phases: &[Phase<'_>],
+    ) -> Result<Vec<Figure>> {
+        // Pools over nodes have charts of their own.
         let (nodes, files): (Vec<_>, Vec<_>) = files
             .iter()
             .cloned()
             .partition(|file| file.runs.iter().any(|run| run.server_nodes().is_some()));
-        let (nodes, others) = (samples(&nodes), samples(&files));
-        let mut drawn = Vec::new();
-        for is_scaling in [true, false] {
-            let samples = if is_scaling { &nodes } else { &others };
-            let is_of = |stem: &str| [SCALING, FILES].contains(&stem) == is_scaling;
-            for sweep in SWEEPS.iter().filter(|sweep| is_of(sweep.stem) && has(sweep.stem)) {
-                drawn.extend(figures.sweep(sweep, samples)?);
+        match kind {
+            Charts::Ratios => Ok(figures.ratios(&self.title, phases)?.into_iter().collect()),
+            Charts::Rates => Ok(figures.rates(&self.title, phases)?.into_iter().collect()),
+            Charts::Offsets => Ok(figures.offsets(&files)?.into_iter().collect()),
+            Charts::Timeline => {
+                let drawn = files.iter().map(|file| figures.timelines(file));
+                let drawn: Vec<_> = drawn.collect::<Result<_>>()?;
+                Ok(drawn.into_iter().flat_map(|file| file.into_iter().take(TIMELINES)).collect())
+            }
+            Charts::Arrays(kind) => {
+                let arrays = files.iter().map(|file| figures.arrays(*kind, &file.runs));
+                Ok(arrays.collect::<Result<Vec<_>>>()?.concat())
+            }
+            Charts::Sweep(name) => {
+                let is_of_nodes = [SCALING, FILES].contains(&name.as_str());
+                let samples = samples(if is_of_nodes { &nodes } else { &files });
+                let sweep = sweeps()?.into_iter().find(|sweep| sweep.stem == *name);
+                sweep.map_or(Ok(Vec::new()), |sweep| figures.sweep(&sweep, &samples))
             }
         }
-        if has("offsets") {
-            drawn.extend(figures.offsets(&files)?);
-        }
-        for file in files.iter().filter(|_| has("timeline")) {
-            drawn.extend(figures.timelines(file)?.into_iter().take(TIMELINES));
-        }
-        Ok(drawn)
     }
 }
 

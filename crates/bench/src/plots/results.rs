@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 pub const RESULTS_BYTES_MAX: u64 = 64 << 20;
 
 /// One file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Results {
     /// Name of the file, or the command that measured.
+    #[serde(skip)]
     pub name: String,
     /// The machine, by member.
     pub host: Map<String, Value>,
@@ -24,15 +25,8 @@ pub struct Results {
     /// Measurements.
     pub runs: Vec<Run>,
     /// The CSV file of traces beside the report, where there is one.
+    #[serde(skip)]
     pub traces: Option<PathBuf>,
-}
-
-/// Members that all result files have.
-#[derive(Deserialize)]
-struct Document {
-    host: Map<String, Value>,
-    settings: Map<String, Value>,
-    runs: Vec<Run>,
 }
 
 /// A text of a report, unless it is empty.
@@ -42,69 +36,58 @@ fn text(text: &str) -> Option<&str> {
 
 impl Run {
     /// True for the limit of the medium.
-    #[must_use]
     pub fn is_limit(&self) -> bool {
         self.store == "medium"
     }
 
     /// See [`crate::parallel::Parallel::mode`].
-    #[must_use]
     pub fn mode(&self) -> Option<&str> {
         text(&self.parallel.as_ref()?.mode)
     }
 
     /// See [`crate::parallel::Parallel::pattern`].
-    #[must_use]
     pub fn pattern(&self) -> Option<&str> {
         text(&self.parallel.as_ref()?.pattern)
     }
 
     /// See [`crate::parallel::Parallel::contention`].
-    #[must_use]
     pub fn contention(&self) -> Option<&str> {
         self.parallel.as_ref()?.contention.as_deref()
     }
 
     /// Object class of Arrays, or of all objects.
-    #[must_use]
     pub fn class_array(&self) -> Option<&str> {
         let own = self.parallel.as_ref().and_then(|parallel| text(&parallel.class_array));
         own.or(self.class.as_deref())
     }
 
     /// See [`crate::parallel::Parallel::class_kv`].
-    #[must_use]
     pub fn class_kv(&self) -> Option<&str> {
         self.parallel.as_ref()?.class_kv.as_deref()
     }
 
     /// Nodes of the pool; none if it is not over nodes.
-    #[must_use]
     pub fn server_nodes(&self) -> Option<u32> {
         let parallel = self.parallel.as_ref().and_then(|parallel| parallel.server_nodes);
         parallel.or_else(|| self.repeated.as_ref()?.server_nodes)
     }
 
     /// See [`crate::parallel::Parallel::run`].
-    #[must_use]
     pub fn number(&self) -> Option<u32> {
         Some(self.parallel.as_ref()?.run)
     }
 
     /// Statistics of the rate over the iterations.
-    #[must_use]
     pub fn rate(&self) -> Option<Statistics> {
         Some(self.repeated.as_ref()?.rate)
     }
 
     /// Ratio to another store.
-    #[must_use]
     pub fn ratio_to(&self, store: &str) -> Option<f64> {
         self.repeated.as_ref()?.ratio_to.get(store).copied()
     }
 
     /// Label of a run on a page, without its phase.
-    #[must_use]
     pub fn label(&self) -> String {
         let access = [self.mode(), self.pattern(), self.contention(), self.class_array()];
         let names = [text(&self.store), text(&self.workload)].into_iter().chain(access);
@@ -113,37 +96,13 @@ impl Run {
     }
 
     /// Wall-clock time of the phase in seconds.
-    #[must_use]
     pub fn wall_clock_s(&self) -> f64 {
         let total = self.parallel.as_ref().map(|parallel| parallel.total_wall_clock_s);
         total.filter(|seconds| *seconds > 0.0).unwrap_or(self.seconds)
     }
 
-    /// True if both are the same phase of the same workload, on any store.
-    #[must_use]
-    pub fn is_like(&self, other: &Self) -> bool {
-        let key = |run: &Self| {
-            let own = |text: Option<&str>| text.map(str::to_owned);
-            let access = [run.mode(), run.pattern(), run.contention()].map(own);
-            let classes = [run.class_array(), run.class_kv()].map(own);
-            let nodes =
-                run.parallel.as_ref().map(|parallel| (parallel.nodes, parallel.server_nodes));
-            (
-                run.workload.clone(),
-                run.phase.clone(),
-                run.procs,
-                run.size_bytes,
-                nodes,
-                access,
-                classes,
-            )
-        };
-        key(self) == key(other)
-    }
-
     /// The bandwidth that the papers use for this workload: synchronous for segments, else global
     /// timing. Runs that have neither were measured by global timing.
-    #[must_use]
     pub fn bandwidth(&self) -> f64 {
         let Some(parallel) = &self.parallel else { return self.bandwidth_mib_s };
         let synchronous =
@@ -153,7 +112,6 @@ impl Run {
     }
 
     /// Its spread over repeats, if there were several.
-    #[must_use]
     pub fn spread(&self) -> Option<Statistics> {
         let repeat = &self.parallel.as_ref().filter(|parallel| parallel.repeat.count > 0)?.repeat;
         let synchronous =
@@ -188,28 +146,23 @@ impl Results {
         if let Some(response) = value.get_mut("response") {
             value = response.take();
         }
-        check_schema(name, &value)?;
-        let document: Document =
+        match value.get("schema") {
+            Some(schema) if *schema == SCHEMA => {}
+            Some(schema) => {
+                let message = format!(
+                    "{name} has schema {schema}, and this esker reads schema {SCHEMA}: \
+                     use the esker that wrote it, or measure again"
+                );
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+            None => return Err(foreign(name, "it has no member `schema`")),
+        }
+        let mut results: Self =
             serde_json::from_value(value).map_err(|error| foreign(name, &error.to_string()))?;
-        let class = document.settings.get("class").and_then(Value::as_str);
-        let mut runs = document.runs;
-        runs.iter_mut().for_each(|run| run.class = class.map(str::to_owned));
-        let Document { host, settings, .. } = document;
-        Ok(Self { name: name.to_owned(), host, settings, runs, traces: None })
-    }
-}
-
-fn check_schema(name: &str, value: &Value) -> Result<()> {
-    match value.get("schema") {
-        Some(schema) if *schema == SCHEMA => Ok(()),
-        Some(schema) => Err(Error::new(
-            ErrorKind::Invalid,
-            format!(
-                "{name} has schema {schema}, and this esker reads schema {SCHEMA}: \
-                 use the esker that wrote it, or measure again"
-            ),
-        )),
-        None => Err(foreign(name, "it has no member `schema`")),
+        name.clone_into(&mut results.name);
+        let class = results.settings.get("class").and_then(Value::as_str).map(str::to_owned);
+        results.runs.iter_mut().for_each(|run| run.class.clone_from(&class));
+        Ok(results)
     }
 }
 
@@ -293,19 +246,11 @@ pub(crate) mod tests {
         let message =
             |value| Results::from_json("odd.json", value).unwrap_err().message().to_owned();
         assert!(message(json!({"a": 1})).starts_with("odd.json is not a result of `esker bench`"));
-        assert!(message(json!([])).starts_with("odd.json is not a result"));
         let mut newer = document(&[]);
         newer["schema"] = json!(2);
         assert!(message(newer).starts_with("odd.json has schema 2, and this esker reads schema 1"));
         let mut broken = document(&[]);
         broken["runs"] = json!([{"store": 5}]);
         assert!(message(broken).starts_with("odd.json is not a result"));
-    }
-
-    #[test]
-    fn files_are_named_in_errors() {
-        let missing = Results::read(Path::new("/no/such.json")).unwrap_err();
-        assert_eq!(missing.kind(), ErrorKind::NotFound);
-        assert!(missing.message().contains("/no/such.json"));
     }
 }

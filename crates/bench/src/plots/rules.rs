@@ -1,8 +1,9 @@
 //! Rules that decide the findings of papers from the measurements of `esker bench paper`.
 use crate::parallel::Parallel;
-use crate::plots::applications::{FileStep, Phase};
-use crate::plots::finding::{Bound, Evidence, Finding, ends_of};
-use crate::plots::paper::PaperStep;
+use crate::plots::applications::Phase;
+use crate::plots::finding::{Evidence, ends_of};
+use crate::plots::paper::{PaperStep, TENSORS};
+use crate::plots::tensors::Compare;
 use crate::plots::words::short;
 use crate::report::Run;
 use esker_cli::units::Bytes;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 /// Suffix of a step that repeats another one on a second medium.
 const BESIDE: &str = "-beside";
 
-/// Rule that decides a finding.
+/// The measurements that decide a finding.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Rule {
@@ -20,24 +21,24 @@ pub(crate) enum Rule {
         first: Box<Pick>,
         second: Box<Pick>,
         phases: Phases,
-        bound: Bound,
         #[serde(default)]
         by_size: bool,
     },
     /// Percentages of the wall-clock time, of each run of a step.
-    Offset { step: String, of: Vec<Offset>, pattern: Option<String>, bound: Bound },
+    Offset { step: String, of: Vec<Offset>, pattern: Option<String> },
     /// Rates of phases of these steps, as multiples of the file system that is fastest at the phase. Without `phases`, all
     /// phases count.
     Faster {
         steps: Vec<String>,
         #[serde(default)]
         phases: Vec<String>,
-        bound: Bound,
     },
     /// Median rate of a phase of a step over that of another.
-    Rates { first: [String; 2], second: [String; 2], bound: Bound },
+    Rates { first: [String; 2], second: [String; 2] },
     /// Mean latency of all phases of a step in microseconds.
-    Latency { step: String, bound: Bound },
+    Latency { step: String },
+    /// Ratios of PUTs of arrays.
+    Arrays { compare: Compare },
     /// This benchmark does not measure it, for a reason; the command does.
     NotMeasured { why: String, command: String },
 }
@@ -83,45 +84,39 @@ pub(crate) enum Offset {
 }
 
 impl Rule {
-    /// Decides a finding, by its text and the paper's value.
-    pub(crate) fn judge(
+    /// The values that a bound decides, and sentences about them.
+    pub(crate) fn values(
         &self,
-        (text, paper): (&str, &str),
-        files: &[FileStep],
         steps: &[PaperStep],
-    ) -> Finding {
-        let judged = |values, bound: &Bound| Finding::judged(text, paper, values, *bound);
+        files: &[Phase<'_>],
+    ) -> (Evidence, Vec<String>) {
         match self {
-            Self::Ratio { first, second, phases, bound, by_size } => {
+            Self::Ratio { first, second, phases, by_size } => {
+                let compared = [first, second].map(|pick| pick.words(steps)).join("; with: ");
                 let values = phases.values(steps, first, second, *by_size);
-                let compared = [first, second].map(|pick| pick.words(steps));
-                let mut finding = judged(values, bound);
-                finding.evidence.push(format!("Compared: {}.", compared.join("; with: ")));
-                finding
+                (values, vec![format!("Compared: {compared}.")])
             }
-            Self::Offset { step, of, pattern, bound } => {
-                judged(Ok(ends_of(&offsets(steps, step, of, pattern.as_deref()))), bound)
+            Self::Offset { step, of, pattern } => {
+                (Ok(ends_of(&offsets(steps, step, of, pattern.as_deref()))), Vec::new())
             }
-            Self::Faster { steps: names, phases, bound } => {
-                let wanted =
-                    |phase: &Phase<'_>| phases.is_empty() || phases.contains(&phase.run.phase);
-                let all = names.iter().map(|name| of_step(name, files, steps));
-                let all: Vec<_> =
-                    all.map(|phases| phases.into_iter().filter(wanted).collect()).collect();
-                faster(&all, |values| judged(values, bound))
+            Self::Faster { steps: names, phases } => {
+                let is_of = |phase: &&Phase<'_>, step: &str| {
+                    phase.step == step && (phases.is_empty() || phases.contains(&phase.run.phase))
+                };
+                let of = |step: &String| files.iter().filter(|one| is_of(one, step)).collect();
+                faster(&names.iter().map(of).collect::<Vec<Vec<_>>>())
             }
-            Self::Rates { first, second, bound } => {
-                judged(rates(first, second, files, steps), bound)
-            }
-            Self::Latency { step, bound } => {
-                let phases = of_step(step, files, steps);
+            Self::Rates { first, second } => (Ok(rates(first, second, files)), Vec::new()),
+            Self::Latency { step } => {
+                let phases = files.iter().filter(|phase| phase.step == step);
                 let value = |phase: &Phase<'_>| (phase.name.clone(), phase.mean_latency_us());
-                judged(Ok(phases.iter().map(value).collect()), bound)
+                (Ok(phases.map(value).collect()), Vec::new())
+            }
+            Self::Arrays { compare } => {
+                (arrays(steps, *compare), vec![format!("Compared: {}.", compare.words())])
             }
             Self::NotMeasured { why, command } => {
-                let mut finding = judged(Err(why.clone()), &Bound::AtLeast(0.0));
-                finding.evidence.push(format!("This would measure it: {command}"));
-                finding
+                (Err(why.clone()), vec![format!("This would measure it: {command}")])
             }
         }
     }
@@ -134,55 +129,52 @@ impl Rule {
             Self::Offset { step, .. } | Self::Latency { step, .. } => vec![step],
             Self::Faster { steps, .. } => steps.iter().map(String::as_str).collect(),
             Self::Rates { first, second, .. } => vec![&first[0], &second[0]],
+            Self::Arrays { .. } => vec![TENSORS],
             Self::NotMeasured { .. } => Vec::new(),
         }
     }
 }
 
-fn of_step<'s>(name: &str, files: &[FileStep], steps: &'s [PaperStep]) -> Vec<Phase<'s>> {
-    let step = files.iter().find(|file| file.0 == name);
-    step.map_or_else(Vec::new, |file| file.phases(steps))
-}
-
-/// Judges ratios to the fastest of the other file systems, by step; each step must have been measured.
-fn faster(all: &[Vec<Phase<'_>>], judged: impl Fn(Evidence) -> Finding) -> Finding {
-    let of = |phase: &Phase<'_>| {
+/// Ratios to the fastest of the other file systems, by step; each step must have been measured.
+fn faster(all: &[Vec<&Phase<'_>>]) -> (Evidence, Vec<String>) {
+    let ratio = |phase: &&Phase<'_>| {
         let (name, ratio) = phase.harder_ratio()?;
         Some((format!("{} (of {name})", phase.name), ratio))
     };
     let is_whole = all.iter().all(|phases| !phases.is_empty());
-    let values: Option<Vec<_>> = all.iter().flatten().map(of).collect();
-    let mut finding = judged(Ok(values.filter(|_| is_whole).unwrap_or_default()));
-    let rates: Vec<_> = all.iter().flatten().filter_map(Phase::rate).collect();
-    if !rates.is_empty() {
-        finding.evidence.push(format!(
-            "Compared: the file system in a container with plain files on the fastest of the others. Rates: {}.",
-            rates.join(", ")
-        ));
-    }
-    finding
+    let values: Option<Vec<_>> = all.iter().flatten().map(ratio).collect();
+    let rates: Vec<_> = all.iter().flatten().filter_map(|phase| phase.rate()).collect();
+    let compared = format!(
+        "Compared: the file system in a container with plain files on the fastest of the others. Rates: {}.",
+        rates.join(", ")
+    );
+    let compared = Some(compared).filter(|_| !rates.is_empty());
+    (Ok(values.filter(|_| is_whole).unwrap_or_default()), compared.into_iter().collect())
 }
 
 /// Ratios of two phases, for each number of nodes that both were measured with.
-fn rates(
-    first: &[String; 2],
-    second: &[String; 2],
-    files: &[FileStep],
-    steps: &[PaperStep],
-) -> Evidence {
-    let of = |[step, phase]: &[String; 2]| -> Vec<_> {
-        let phases = of_step(step, files, steps).into_iter();
-        phases.filter(|one| one.run.phase == *phase).collect()
-    };
-    let (first, second) = (of(first), of(second));
+fn rates(first: &[String; 2], second: &[String; 2], files: &[Phase<'_>]) -> Vec<(String, f64)> {
+    let is =
+        |one: &Phase<'_>, [step, phase]: &[String; 2]| one.step == step && one.run.phase == *phase;
     let ratio = |one: &Phase<'_>| {
-        let same = |other: &&Phase<'_>| other.run.server_nodes() == one.run.server_nodes();
-        let other = second.iter().find(same)?;
+        let mut others = files.iter().filter(|other| is(other, second));
+        let other = others.find(|other| other.run.server_nodes() == one.run.server_nodes())?;
         let ratio = one.run.rate()?.median / other.run.rate()?.median;
         Some((format!("{} over {}", one.name, other.name), ratio))
             .filter(|(_, ratio)| ratio.is_finite())
     };
-    Ok(first.iter().filter_map(ratio).collect())
+    files.iter().filter(|one| is(one, first)).filter_map(ratio).collect()
+}
+
+/// The least and the greatest ratio of arrays, or why parallel HDF5 was not measured.
+fn arrays(steps: &[PaperStep], compare: Compare) -> Evidence {
+    let Some(step) = steps.iter().find(|step| step.name == TENSORS) else { return Ok(Vec::new()) };
+    let ratios = compare.ratios(&step.results.runs);
+    let hdf5 = step.results.settings.get("hdf5");
+    match hdf5.and_then(|hdf5| hdf5["absent"].as_str()).filter(|_| ratios.is_empty()) {
+        Some(why) => Err(format!("Parallel HDF5 was not measured: {why}")),
+        None => Ok(ends_of(&ratios)),
+    }
 }
 
 impl Phases {

@@ -1,126 +1,45 @@
 //! Charts of bandwidth against the members in which runs differ.
-use crate::plots::chart::{Axis, Chart, LIMIT, Palette, Panel, Point, Series};
+use crate::plots::chart::{Axis, Chart, Point, Series};
 use crate::plots::results::Results;
-use crate::plots::words::{capital, short};
-use crate::plots::{Figure, Figures};
+use crate::plots::style::LIMIT;
+use crate::plots::{Figure, Figures, grouped_by};
 use crate::report::Run;
 use esker_cli::units::Bytes;
-use esker_types::Result;
+use esker_types::{Error, ErrorKind, Result};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A kind of chart: its horizontal axis, and how runs are grouped. `over`, `needs`, `apart` and `series` are names of
-/// [`Sample::texts`], separated by spaces.
-#[derive(Clone, Copy, Debug)]
-pub struct Sweep {
+/// [`Sample::texts`], separated by spaces. `sweeps.json` has all kinds.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Sweep {
     /// Name for ids.
-    pub stem: &'static str,
-    title: &'static str,
-    x_label: &'static str,
-    over: &'static str,
+    pub(crate) stem: String,
+    title: String,
+    x_label: String,
+    over: String,
     /// One of these must differ, else the chart would show nothing.
-    needs: &'static str,
+    #[serde(default)]
+    needs: String,
     /// Runs that differ in one of these go to separate charts.
-    apart: &'static str,
+    #[serde(default)]
+    apart: String,
     /// Runs that differ in one of these go to separate series.
-    series: &'static str,
+    series: String,
     /// Includes the sum of phases that run at the same time.
+    #[serde(default)]
     with_sums: bool,
     /// At each place the best value counts, as the papers count the best number of processes. There is no limit: that of
     /// one medium does not bound several nodes.
+    #[serde(default)]
     best: bool,
 }
 
-/// All kinds of charts, in the order of the papers.
-pub const SWEEPS: [Sweep; 8] = [
-    Sweep {
-        stem: "stores",
-        title: "Stores side by side",
-        x_label: "workload",
-        over: "case",
-        needs: "store",
-        apart: "size class_array class_kv nodes server_nodes procs",
-        series: "store",
-        with_sums: false,
-        best: false,
-    },
-    Sweep {
-        stem: "modes",
-        title: "Bandwidth by mode, pattern and contention",
-        x_label: "pattern and contention",
-        over: "access",
-        needs: "mode access",
-        apart: "workload store size class_array class_kv nodes server_nodes procs",
-        series: "mode",
-        with_sums: false,
-        best: false,
-    },
-    Sweep {
-        stem: "processes",
-        title: "Bandwidth against processes",
-        x_label: "processes",
-        over: "procs",
-        needs: "procs",
-        apart: "workload pattern contention size class_array class_kv nodes server_nodes",
-        series: "store mode",
-        with_sums: true,
-        best: false,
-    },
-    Sweep {
-        stem: "nodes",
-        title: "Bandwidth against nodes",
-        x_label: "nodes",
-        over: "nodes",
-        needs: "nodes",
-        apart: "workload pattern contention size class_array class_kv procs_per_node server_nodes",
-        series: "store mode",
-        with_sums: true,
-        best: false,
-    },
-    Sweep {
-        stem: "size",
-        title: "Bandwidth against object size",
-        x_label: "object size",
-        over: "size",
-        needs: "size",
-        apart: "workload pattern contention nodes server_nodes procs",
-        series: "store mode class_array class_kv",
-        with_sums: true,
-        best: false,
-    },
-    Sweep {
-        stem: "class",
-        title: "Bandwidth by object class",
-        x_label: "class of the Arrays",
-        over: "class_array",
-        needs: "class_array",
-        apart: "workload store mode pattern contention nodes server_nodes procs",
-        series: "size class_kv",
-        with_sums: false,
-        best: false,
-    },
-    Sweep {
-        stem: FILES,
-        title: "Work on files against nodes of the pool",
-        x_label: "nodes of the pool",
-        over: "server_nodes",
-        needs: "server_nodes",
-        apart: "workload",
-        series: "size",
-        with_sums: false,
-        best: true,
-    },
-    Sweep {
-        stem: SCALING,
-        title: "Bandwidth against nodes of the pool",
-        x_label: "nodes of the pool",
-        over: "server_nodes",
-        needs: "server_nodes",
-        apart: "workload pattern contention size class_array class_kv nodes",
-        series: "store mode",
-        with_sums: true,
-        best: true,
-    },
-];
+/// All kinds of charts, in the order of the papers, and at last that of files in which nothing varies.
+pub(crate) fn sweeps() -> Result<Vec<Sweep>> {
+    serde_json::from_str(include_str!("sweeps.json"))
+        .map_err(|error| Error::new(ErrorKind::Invalid, format!("the kinds of charts: {error}")))
+}
 
 /// The chart of pools over more and more nodes.
 pub(crate) const SCALING: &str = "scaling";
@@ -128,17 +47,7 @@ pub(crate) const SCALING: &str = "scaling";
 pub(crate) const FILES: &str = "files";
 
 /// The chart of files in which nothing varies.
-pub const OVERVIEW: Sweep = Sweep {
-    stem: "overview",
-    title: "Bandwidth of each run",
-    x_label: "run",
-    over: "all",
-    needs: "",
-    apart: "",
-    series: "nodes server_nodes procs",
-    with_sums: false,
-    best: false,
-};
+pub(crate) const OVERVIEW: &str = "overview";
 
 /// Phase of the sum of a write and a read phase that ran at the same time.
 const BOTH: &str = "write + read";
@@ -149,21 +58,17 @@ const SPREAD_MIN: f64 = 0.02;
 
 /// One measured phase.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub(crate) struct Sample {
     run: Run,
-    phase: String,
     mib_s: f64,
     range_mib_s: (f64, f64),
-    limit_mib_s: Option<f64>,
-    ops_per_s: f64,
     /// The members of the run by name: `store`, `workload`, `mode`, `procs` and so on. A member that does not apply is
     /// missing.
     texts: BTreeMap<&'static str, String>,
 }
 
 /// All measurements of files, with the sums of phases that write and read at the same time.
-#[must_use]
-pub fn samples(files: &[Results]) -> Vec<Sample> {
+pub(crate) fn samples(files: &[Results]) -> Vec<Sample> {
     let samples: Vec<_> =
         files.iter().flat_map(|file| &file.runs).filter_map(Sample::from_run).collect();
     let sums: Vec<_> = samples.iter().filter_map(|write| write.sum(&samples)).collect();
@@ -178,72 +83,67 @@ impl Sample {
             return None;
         }
         let mib_s = run.bandwidth();
-        Some(Self {
-            phase: run.phase.clone(),
-            mib_s,
-            range_mib_s: run.spread().map_or((mib_s, mib_s), |spread| (spread.min, spread.max)),
-            limit_mib_s: run.limit_mib_s,
-            ops_per_s: run.ops_per_s,
-            texts: texts(run),
-            run: run.clone(),
-        })
+        let range_mib_s = run.spread().map_or((mib_s, mib_s), |spread| (spread.min, spread.max));
+        Some(Self { mib_s, range_mib_s, texts: texts(run), run: run.clone() })
     }
 
     /// The sum of this write phase and the read phase beside it, in pattern B.
     fn sum(&self, samples: &[Self]) -> Option<Self> {
-        if self.phase != "write" || self.run.pattern() != Some("B") {
+        let write = &self.run;
+        if write.phase != "write" || write.pattern() != Some("B") {
             return None;
         }
-        let next = self.run.number().map(|run| run + 1);
+        let next = write.number().map(|run| run + 1);
         let is_beside = |other: &&Self| {
-            other.phase == "read" && other.run.number() == next && other.texts == self.texts
+            other.run.phase == "read" && other.run.number() == next && other.texts == self.texts
         };
         let read = samples.iter().find(is_beside)?;
-        let (mine, other) = (self.range_mib_s, read.range_mib_s);
-        Some(Self {
+        let limits = write.limit_mib_s.zip(read.run.limit_mib_s);
+        let run = Run {
             phase: BOTH.to_owned(),
-            mib_s: self.mib_s + read.mib_s,
-            range_mib_s: (mine.0 + other.0, mine.1 + other.1),
-            limit_mib_s: self.limit_mib_s.zip(read.limit_mib_s).map(|(mine, other)| mine + other),
-            ops_per_s: self.ops_per_s + read.ops_per_s,
-            ..self.clone()
-        })
+            limit_mib_s: limits.map(|(write, read)| write + read),
+            ops_per_s: write.ops_per_s + read.run.ops_per_s,
+            ..write.clone()
+        };
+        let ((low, high), (read_low, read_high)) = (self.range_mib_s, read.range_mib_s);
+        let (mib_s, range_mib_s) = (self.mib_s + read.mib_s, (low + read_low, high + read_high));
+        Some(Self { run, mib_s, range_mib_s, texts: self.texts.clone() })
     }
 
-    fn text(&self, name: &str) -> Option<&String> {
-        self.texts.get(name)
+    /// The member of this name, empty if it does not apply.
+    fn text(&self, name: &str) -> &str {
+        self.texts.get(name).map_or("", String::as_str)
     }
 
     /// The member of this name as a number, if it is one.
     fn number(&self, name: &str) -> Option<f64> {
         match name {
             "size" => Some(self.run.size_bytes as f64),
-            "procs" | "nodes" | "procs_per_node" | "server_nodes" => self.text(name)?.parse().ok(),
+            "procs" | "nodes" | "server_nodes" => self.text(name).parse().ok(),
             _ => None,
         }
     }
 
-    /// The member of this name as text for titles and labels.
-    fn phrase(&self, name: &str) -> Option<String> {
-        let text = self.text(name)?;
-        let count =
-            |one: &str, many: &str| format!("{text} {}", if text == "1" { one } else { many });
-        Some(match name {
-            "pattern" => format!("pattern {text}"),
-            "contention" => format!("{text} contention"),
-            "class_kv" => format!("Key-Values {text}"),
-            "class_array" => format!("class {text}"),
-            "procs" => count("process", "processes"),
-            "procs_per_node" => count("process per node", "processes per node"),
-            "nodes" => count("node", "nodes"),
-            "server_nodes" => count("node of the pool", "nodes of the pool"),
-            "size" if self.run.size_bytes == 0 => "empty files".to_owned(),
-            _ => text.clone(),
-        })
-    }
-
     fn phrases(&self, names: &[&str]) -> String {
-        names.iter().filter_map(|name| self.phrase(name)).collect::<Vec<_>>().join(", ")
+        let known = names.iter().filter_map(|name| Some(phrase(name, self.texts.get(name)?)));
+        known.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A member as text for titles, labels and sentences.
+fn phrase(name: &str, text: &str) -> String {
+    let count = |one: &str, many: &str| format!("{text} {}", if text == "1" { one } else { many });
+    match name {
+        "pattern" => format!("pattern {text}"),
+        "contention" => format!("{text} contention"),
+        "class_kv" => format!("Key-Values {text}"),
+        "class_array" => format!("class {text}"),
+        "procs" => count("process", "processes"),
+        "procs_per_node" => count("process per node", "processes per node"),
+        "nodes" => count("node", "nodes"),
+        "server_nodes" => count("node of the pool", "nodes of the pool"),
+        "size" if text == Bytes(0).to_string() => "empty files".to_owned(),
+        _ => text.to_owned(),
     }
 }
 
@@ -302,7 +202,7 @@ impl Unit {
     }
 
     fn point(self, sample: &Sample, x: f64) -> Point {
-        let value = if self.is_rate { sample.ops_per_s } else { sample.mib_s };
+        let value = if self.is_rate { sample.run.ops_per_s } else { sample.mib_s };
         let scale = if sample.mib_s > 0.0 { value / sample.mib_s * self.factor } else { 0.0 };
         let (low, high) = sample.range_mib_s;
         Point { x, y: value * self.factor, low: low * scale, high: high * scale }
@@ -310,220 +210,125 @@ impl Unit {
 
     /// Rates have no limit: the bandwidth of the medium does not bound the cost of a system call.
     fn limit(self, sample: &Sample, x: f64) -> Option<Point> {
-        Some(Point::single(x, sample.limit_mib_s.filter(|_| !self.is_rate)? * self.factor))
+        Some(Point::single(x, sample.run.limit_mib_s.filter(|_| !self.is_rate)? * self.factor))
+    }
+}
+
+impl Sweep {
+    fn title(&self, sample: &Sample) -> String {
+        let apart: Vec<_> = names(&self.apart).filter(|name| *name != "nodes").collect();
+        match sample.phrases(&apart).as_str() {
+            "" => self.title.clone(),
+            phrases => format!("{}: {phrases}", self.title),
+        }
+    }
+
+    /// The kind of horizontal axis: logarithmic if numbers are far apart.
+    fn axis(&self, samples: &[&Sample]) -> Axis {
+        let numbers = samples.iter().map(|sample| sample.number(&self.over));
+        let Some(numbers) = numbers.collect::<Option<Vec<_>>>() else { return Axis::Categories };
+        let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        let is_far = |number: &f64| least > 0.0 && number / least >= 6.0;
+        if numbers.iter().any(is_far) { Axis::Log } else { Axis::Linear }
+    }
+
+    /// Place of a sample on the horizontal axis, which is labelled there.
+    fn place(&self, chart: &mut Chart, sample: &Sample) -> f64 {
+        let text = sample.text(&self.over);
+        match sample.number(&self.over).filter(|_| chart.axis != Axis::Categories) {
+            None => chart.category(text),
+            Some(number) => {
+                chart.tick(number, text);
+                number
+            }
+        }
+    }
+
+    /// Names of what varies among series. All panels label series by it.
+    fn labels(&self, samples: &[&Sample]) -> Vec<&str> {
+        let varied: Vec<_> = names(&self.series).filter(|name| varies(samples, name)).collect();
+        if varied.is_empty() { names(&self.series).take(2).collect() } else { varied }
+    }
+
+    fn fill(&self, chart: &mut Chart, samples: &[&Sample], unit: Unit) {
+        let labels = self.labels(samples);
+        let panel =
+            |sample: &Sample| (sample.run.phase.clone(), sample.text(&self.over).to_owned());
+        let series = |sample: &Sample| (panel(sample), sample.phrases(&labels));
+        for ((_, label), group) in grouped_by(samples.iter().copied(), series) {
+            let (first, x) = (group[0], self.place(chart, group[0]));
+            let label = if label.is_empty() { "measured" } else { &label };
+            let style = chart.style(&first.run.store, label);
+            let points = group.iter().map(|sample| unit.point(sample, x)).collect();
+            chart.add_styled(&first.run.phase, label, style, self.merged(points));
+        }
+        for ((phase, _), group) in grouped_by(samples.iter().copied(), panel) {
+            let x = self.place(chart, group[0]);
+            let limits: Vec<_> = group.iter().filter_map(|sample| unit.limit(sample, x)).collect();
+            if !limits.is_empty() && !self.best {
+                chart.add_styled(&phase, "limit of the medium", LIMIT, self.merged(limits));
+            }
+        }
+    }
+
+    /// Several measurements at one place become their mean, with the range of all, or the best of them.
+    fn merged(&self, points: Vec<Point>) -> Point {
+        let best = points
+            .iter()
+            .copied()
+            .fold(points[0], |one, other| if other.y > one.y { other } else { one });
+        match self.best {
+            true => best,
+            false => Point {
+                y: points.iter().map(|point| point.y).sum::<f64>() / points.len() as f64,
+                low: points.iter().map(|point| point.low).fold(f64::INFINITY, f64::min),
+                high: points.iter().map(|point| point.high).fold(0.0, f64::max),
+                ..best
+            },
+        }
     }
 }
 
 impl Figures {
     /// The charts of a kind; none if nothing that it shows varies.
-    ///
-    /// # Errors
-    /// If a chart cannot be drawn.
-    pub fn sweep(&mut self, sweep: &Sweep, samples: &[Sample]) -> Result<Vec<Figure>> {
-        let wanted = samples
-            .iter()
-            .filter(|one| one.text(sweep.over).is_some() && (sweep.with_sums || one.phase != BOTH));
-        let groups = grouped(wanted, &names(sweep.apart));
-        groups.iter().filter_map(|group| self.chart(sweep, group).transpose()).collect()
+    pub(crate) fn sweep(&mut self, sweep: &Sweep, samples: &[Sample]) -> Result<Vec<Figure>> {
+        let is_wanted = |one: &&Sample| {
+            one.texts.contains_key(sweep.over.as_str())
+                && (sweep.with_sums || one.run.phase != BOTH)
+        };
+        let apart = |sample: &Sample| {
+            names(&sweep.apart).map(|name| sample.text(name).to_owned()).collect::<Vec<_>>()
+        };
+        let charts = grouped_by(samples.iter().filter(is_wanted), apart);
+        charts.iter().filter_map(|(_, samples)| self.chart(sweep, samples).transpose()).collect()
     }
 
     fn chart(&mut self, sweep: &Sweep, samples: &[&Sample]) -> Result<Option<Figure>> {
-        let needs = names(sweep.needs);
-        let Some(first) = samples
-            .first()
-            .filter(|_| needs.is_empty() || needs.iter().any(|name| varies(samples, name)))
-        else {
+        if !sweep.needs.is_empty() && !names(&sweep.needs).any(|name| varies(samples, name)) {
             return Ok(None);
-        };
-        let (ticks, unit) = (Ticks::for_samples(sweep.over, samples), Unit::for_samples(samples));
-        self.palette = Palette::default();
-        let phases = grouped_by(samples.iter().copied(), |sample| sample.phase.clone());
-        let panels = phases.iter().map(|(phase, of_phase)| Panel {
-            title: phase.clone(),
-            series: self.series(sweep, &ticks, unit, (of_phase, samples)),
-        });
-        let fixed: Vec<_> =
-            names(sweep.apart).into_iter().filter(|name| *name != "nodes").collect();
-        let title = [sweep.title.to_owned(), first.phrases(&fixed)];
-        let mut chart = Chart {
-            panels: panels.collect(),
-            title: title.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "),
-            x_label: sweep.x_label.to_owned(),
-            y_label: unit.label.to_owned(),
-            axis: ticks.axis(),
-            ticks: ticks.places.clone(),
-        };
-        let numbers = chart.number_long_names();
-        let sentence = sentence(&chart, unit, &ticks.phrases) + &numbers;
-        self.figure(sweep.stem, chart, sentence).map(Some)
-    }
-
-    /// The series of one phase. All phases label series by what varies among `all`.
-    fn series(
-        &mut self,
-        sweep: &Sweep,
-        ticks: &Ticks,
-        unit: Unit,
-        (of_phase, all): (&[&Sample], &[&Sample]),
-    ) -> Vec<Series> {
-        let apart = names(sweep.series);
-        let mut varied: Vec<_> = apart.iter().copied().filter(|name| varies(all, name)).collect();
-        if varied.is_empty() {
-            varied = apart.iter().copied().take(2).collect();
         }
-        let points = |group: &[&Sample], point: &dyn Fn(&Sample, f64) -> Option<Point>| {
-            let points = group.iter().filter_map(|sample| point(sample, ticks.place(sample)?));
-            merged(points.collect(), sweep.best)
-        };
-        let one = |group: &Vec<&Sample>| {
-            let label = group.first().map_or(String::new(), |first| first.phrases(&varied));
-            let label = if label.is_empty() { "measured".to_owned() } else { label };
-            let points = points(group, &|sample, x| Some(unit.point(sample, x)));
-            let system = group.first().map_or("", |first| &first.run.store);
-            Series { style: self.palette.style_of(system, &label), label, points }
-        };
-        let mut series: Vec<_> =
-            grouped(of_phase.iter().copied(), &apart).iter().map(one).collect();
-        let limits = points(of_phase, &|sample, x| unit.limit(sample, x));
-        if !limits.is_empty() && !sweep.best {
-            series.push(Series {
-                label: "limit of the medium".to_owned(),
-                style: LIMIT,
-                points: limits,
-            });
+        let (axis, unit) = (sweep.axis(samples), Unit::for_samples(samples));
+        let mut chart = Chart::new(&sweep.title(samples[0]), (&sweep.x_label, axis), unit.label);
+        sweep.fill(&mut chart, samples, unit);
+        let mut sentences = chart.highest(unit.name, |tick| phrase(&sweep.over, tick));
+        let is_wide = |point: &Point| point.high - point.low > SPREAD_MIN * point.y;
+        let has = |is: &dyn Fn(&Series) -> bool| chart.series.iter().any(is);
+        if has(&|series| series.style != LIMIT && series.points.iter().any(is_wide)) {
+            sentences.push("Values are means; whiskers show the range.".to_owned());
         }
-        series
+        if has(&|series| series.style == LIMIT) {
+            let limit = "The dashed grey line is the limit of the medium for the same processes.";
+            sentences.push(limit.to_owned());
+        }
+        let sentence = sentences.join(" ") + &chart.number_long_names();
+        self.figure(&sweep.stem, chart, sentence).map(Some)
     }
 }
 
-fn names(text: &'static str) -> Vec<&'static str> {
-    text.split_whitespace().collect()
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split_whitespace()
 }
 
 fn varies(samples: &[&Sample], name: &str) -> bool {
     samples.iter().any(|sample| sample.text(name) != samples[0].text(name))
-}
-
-/// Samples that agree in all of these names, in order of appearance.
-fn grouped<'s>(samples: impl Iterator<Item = &'s Sample>, names: &[&str]) -> Vec<Vec<&'s Sample>> {
-    let key =
-        |sample: &Sample| names.iter().map(|name| sample.text(name).cloned()).collect::<Vec<_>>();
-    grouped_by(samples, key).into_iter().map(|(_, group)| group).collect()
-}
-
-/// Items with the same key, in order of appearance.
-pub(crate) fn grouped_by<'s, T, K: PartialEq>(
-    items: impl IntoIterator<Item = &'s T>,
-    key: impl Fn(&T) -> K,
-) -> Vec<(K, Vec<&'s T>)> {
-    let mut groups: Vec<(K, Vec<&T>)> = Vec::new();
-    for item in items {
-        let key = key(item);
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, group)) => group.push(item),
-            None => groups.push((key, vec![item])),
-        }
-    }
-    groups
-}
-
-/// Several measurements at one place become their mean, with the range of all, or the best of them.
-fn merged(mut points: Vec<Point>, best: bool) -> Vec<Point> {
-    points.sort_by(|one, other| one.x.total_cmp(&other.x).then(one.y.total_cmp(&other.y)));
-    let groups = points.chunk_by(|one, other| one.x == other.x);
-    if best {
-        return groups.filter_map(|group| group.last().copied()).collect();
-    }
-    let mean = |group: &[Point]| Point {
-        x: group[0].x,
-        y: group.iter().map(|point| point.y).sum::<f64>() / group.len() as f64,
-        low: group.iter().map(|point| point.low).fold(f64::INFINITY, f64::min),
-        high: group.iter().map(|point| point.high).fold(0.0, f64::max),
-    };
-    groups.map(mean).collect()
-}
-
-/// Places on the horizontal axis.
-struct Ticks {
-    over: &'static str,
-    is_numeric: bool,
-    /// Places and their labels, in rising order.
-    places: Vec<(f64, String)>,
-    /// Phrase for each tick in a sentence.
-    phrases: Vec<String>,
-}
-
-impl Ticks {
-    fn for_samples(over: &'static str, samples: &[&Sample]) -> Self {
-        let is_numeric = samples.iter().all(|sample| sample.number(over).is_some());
-        let groups = grouped(samples.iter().copied(), &[over]);
-        let mut ticks: Vec<_> = groups
-            .iter()
-            .enumerate()
-            .map(|(index, group)| {
-                let place = group[0].number(over).filter(|_| is_numeric).unwrap_or(index as f64);
-                let text = |text: Option<String>| text.unwrap_or_default();
-                (place, text(group[0].text(over).cloned()), text(group[0].phrase(over)))
-            })
-            .collect();
-        ticks.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let places = ticks.iter().map(|(place, name, _)| (*place, name.clone())).collect();
-        Self {
-            over,
-            is_numeric,
-            places,
-            phrases: ticks.into_iter().map(|(_, _, phrase)| phrase).collect(),
-        }
-    }
-
-    fn place(&self, sample: &Sample) -> Option<f64> {
-        let text = sample.text(self.over)?;
-        self.places.iter().find(|(_, name)| name == text).map(|(place, _)| *place)
-    }
-
-    fn axis(&self) -> Axis {
-        let (first, last) = (self.places.first(), self.places.last());
-        let is_far =
-            first.zip(last).is_some_and(|(first, last)| first.0 > 0.0 && last.0 / first.0 >= 6.0);
-        match (self.is_numeric, is_far) {
-            (false, _) => Axis::Categories,
-            (true, true) => Axis::Log,
-            (true, false) => Axis::Linear,
-        }
-    }
-}
-
-/// Sentences about the maximum of each panel, the line that has it, and how to read the chart. `places` names the
-/// chart's ticks.
-fn sentence(chart: &Chart, unit: Unit, places: &[String]) -> String {
-    let mut sentences: Vec<_> =
-        chart.panels.iter().filter_map(|panel| highest(chart, panel, unit, places)).collect();
-    let has_spread = |point: &Point| point.high - point.low > SPREAD_MIN * point.y;
-    if chart.series().any(|series| series.style != LIMIT && series.points.iter().any(has_spread)) {
-        sentences.push("Values are means; whiskers show the range.".to_owned());
-    }
-    if chart.series().any(|series| series.style == LIMIT) {
-        sentences.push(
-            "The dashed grey line is the limit of the medium for the same processes.".to_owned(),
-        );
-    }
-    sentences.join(" ")
-}
-
-fn highest(chart: &Chart, panel: &Panel, unit: Unit, places: &[String]) -> Option<String> {
-    let measured = panel.series.iter().filter(|series| series.style != LIMIT);
-    let points = measured.flat_map(|series| series.points.iter().map(move |point| (series, point)));
-    let (series, best) = points.max_by(|one, other| one.1.y.total_cmp(&other.1.y))?;
-    let name = |point: &Point| {
-        let index = chart.ticks.iter().position(|(place, _)| *place == point.x);
-        index.and_then(|index| places.get(index)).map_or("", String::as_str)
-    };
-    let (value, title) = (short(best.y), capital(&panel.title));
-    let at = format!("{title}: highest {value} {} ({}, {})", unit.name, series.label, name(best));
-    let (first, last) = (series.points.first()?, series.points.last()?);
-    if chart.axis == Axis::Categories || first.x == last.x || first.y <= 0.0 {
-        return Some(format!("{at}."));
-    }
-    let times = last.y / first.y;
-    Some(format!("{at}; {times:.2} times as much at {} as at {}.", name(last), name(first)))
 }

@@ -1,8 +1,9 @@
 //! Figures and pages from whole reports.
 use super::*;
-use crate::plots::chart::{Axis, Chart, LIMIT, Panel, Point, Series, Style};
+use crate::plots::chart::{Axis, Chart, Point};
 use crate::plots::page::Page;
 use crate::plots::results::tests::results;
+use crate::plots::style::LIMIT;
 use roxmltree::{Document, ParsingOptions};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -51,21 +52,13 @@ fn stems(figures: &[Figure]) -> Vec<&str> {
 }
 
 fn chart(axis: Axis) -> Chart {
-    let series = |label: &str, style, values: [(f64, f64); 2]| Series {
-        label: label.to_owned(),
-        style,
-        points: values.map(|(x, y)| Point { x, y, low: y * 0.9, high: y * 1.1 }).to_vec(),
-    };
-    let full = series("full <&\">", Style::from_index(0), [(0.0, 10.0), (1.0, 20.0)]);
-    let limit = series("limit", LIMIT, [(0.0, 30.0), (1.0, 30.0)]);
-    Chart {
-        title: "A & B".to_owned(),
-        x_label: "processes".to_owned(),
-        y_label: "GiB/s".to_owned(),
-        axis,
-        ticks: vec![(0.0, "S1".to_owned()), (1.0, "SX".to_owned())],
-        panels: vec![Panel { title: "write".to_owned(), series: vec![full, limit] }],
+    let mut chart = Chart::new("A & B", ("processes", axis), "GiB/s");
+    for (x, name, y) in [(0.0, "S1", 10.0), (1.0, "SX", 20.0)] {
+        chart.tick(x, name);
+        chart.add("write", "full <&\">", Point { x, y, low: y * 0.9, high: y * 1.1 });
+        chart.add_styled("write", "limit", LIMIT, Point::single(x, 30.0));
     }
+    chart
 }
 
 const FIRST: &str = "#1A1A1B";
@@ -110,8 +103,8 @@ fn equal_ratios_are_equally_far_apart_on_a_log_axis() {
 fn a_chart_of_nothing_is_still_a_chart() {
     for axis in [Axis::Linear, Axis::Log, Axis::Categories] {
         let mut empty = chart(axis);
-        empty.panels[0].series.clear();
-        assert!(has(&empty.svg().unwrap(), "write"));
+        empty.series.clear();
+        assert!(has(&empty.svg().unwrap(), "A & B"));
         empty.ticks.clear();
         assert!(has(&empty.svg().unwrap(), "GiB/s"));
     }
@@ -121,7 +114,7 @@ fn a_chart_of_nothing_is_still_a_chart() {
 fn a_measured_point_never_lies_at_zero_of_the_axis() {
     for axis in [Axis::Linear, Axis::Categories] {
         let mut far = chart(axis);
-        far.panels[0].series[0].points[0] = Point::single(0.0, 0.001);
+        far.series[0].points[0] = Point::single(0.0, 0.001);
         let svg = far.svg().unwrap();
         assert!(has(&svg, "0.001") && has(&svg, "10"), "{:?}", texts(&svg));
         assert!(!texts(&svg).iter().any(|text| text == "0"), "{:?}", texts(&svg));
@@ -133,25 +126,22 @@ fn a_measured_point_never_lies_at_zero_of_the_axis() {
 
 #[test]
 fn all_series_of_a_system_have_its_colour() {
-    let mut palette = Palette::default();
-    let colours = ["esker", "posix", "tmpfs", "ext4", "HDF5, contiguous", "anything"]
-        .map(|label| palette.style(label).colour());
-    let [esker, posix, tmpfs, ext4, ..] = colours;
+    let colour = |system: &str| chart(Axis::Linear).style(system, system).colour;
+    let colours = ["esker", "posix", "tmpfs", "ext4", "HDF5, contiguous", "anything"].map(colour);
+    let [esker, posix, tmpfs, ..] = colours;
     for (index, colour) in colours.iter().enumerate() {
         assert!(!colours[index + 1..].contains(colour));
     }
-    assert_eq!(Palette::default().style("DFS").colour(), esker);
-    assert_eq!(Palette::default().style("posix on tmpfs, full").colour(), posix);
-    assert_eq!(Palette::default().style("times tmpfs").colour(), tmpfs);
-    assert_eq!(Palette::default().style_of("ext4", "full").colour(), ext4);
+    assert_eq!((colour("DFS"), colour("posix on tmpfs, full")), (esker, posix));
+    assert_eq!(colour("times tmpfs"), tmpfs);
 }
 
 #[test]
 fn labels_keep_their_style_and_labels_that_would_overlap_are_left_out() {
-    let mut palette = Palette::default();
-    let styles: Vec<_> = (0..14).map(|index| palette.style(&index.to_string())).collect();
-    assert_eq!(palette.style("3"), styles[3]);
     let mut crowded = chart(Axis::Linear);
+    let mut style = |index: u32| crowded.style("", &index.to_string());
+    let styles: Vec<_> = (0..14).map(&mut style).collect();
+    assert_eq!(style(3), styles[3]);
     crowded.ticks = (0..200).map(|x| (f64::from(x), format!("label {x}"))).collect();
     let shown =
         texts(&crowded.svg().unwrap()).iter().filter(|text| text.starts_with("label")).count();

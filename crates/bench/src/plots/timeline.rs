@@ -1,7 +1,8 @@
 //! Timelines: a row for each process and a box for each operation, from the traces beside a report (docs/cli.md
 //! describes the file).
-use crate::plots::chart::{Area, Drawn, GREY, Style, TEXT, Ticked, WIDTH, svg, text_style};
+use crate::plots::draw::{Area, Drawn, Scale, TEXT, WIDTH, svg, text_style};
 use crate::plots::results::Results;
+use crate::plots::style::{COLOURS, GREY};
 use crate::plots::words::short;
 use crate::plots::{Figure, Figures};
 use crate::report::Run;
@@ -37,7 +38,7 @@ const AXIS_HEIGHT: u32 = 46;
 
 impl Kind {
     fn colour(self) -> RGBColor {
-        Style::from_index(self as usize).colour()
+        COLOURS[self as usize]
     }
 
     /// Bottom and top of its box in a row of height 1. Boxes of reads are lower, so colours are not needed.
@@ -51,13 +52,9 @@ impl Kind {
 
 /// One operation, in seconds from the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
-    /// The kind of access.
-    pub kind: Kind,
-    /// When it began.
-    pub start_s: f64,
-    /// When it ended.
-    pub end_s: f64,
+struct Span {
+    start_s: f64,
+    end_s: f64,
 }
 
 /// A process in a phase: its kind of operation, its number, and its node.
@@ -79,10 +76,7 @@ struct Event<'e> {
 
 impl Figures {
     /// The timelines of a file: the first repeat of its first runs.
-    ///
-    /// # Errors
-    /// If its traces cannot be read or are not traces; names the file.
-    pub fn timelines(&mut self, file: &Results) -> Result<Vec<Figure>> {
+    pub(crate) fn timelines(&mut self, file: &Results) -> Result<Vec<Figure>> {
         let Some(path) = &file.traces else { return Ok(Vec::new()) };
         let pairs = pairs(&file.runs);
         let mut runs: Vec<u32> = pairs.values().copied().collect();
@@ -94,14 +88,10 @@ impl Figures {
         };
         let mut figures = Vec::new();
         for (run, trace) in read(path, &runs[..drawn], &pairs)? {
-            if let Some(run) = file.runs.iter().find(|one| one.number() == Some(run)) {
-                for (name, part) in parts(trace) {
-                    figures.extend(self.views(
-                        &format!("I/O timeline: {}{name}", run.label()),
-                        part,
-                        &more,
-                    )?);
-                }
+            let run = file.runs.iter().find(|one| one.number() == Some(run));
+            let label = run.map_or(String::new(), Run::label);
+            for (name, part) in parts(trace) {
+                figures.extend(self.views(&format!("I/O timeline: {label}{name}"), part, &more)?);
             }
         }
         Ok(figures)
@@ -146,8 +136,7 @@ fn pairs(runs: &[Run]) -> BTreeMap<u32, u32> {
     let mut write: Option<&Run> = None;
     for run in runs.iter().filter(|run| !run.is_limit()) {
         let Some(number) = run.number() else { continue };
-        let as_write = Run { phase: "write".to_owned(), ..run.clone() };
-        let belongs = write.filter(|write| run.phase == "read" && write.is_like(&as_write));
+        let belongs = write.filter(|write| run.phase == "read" && write.label() == run.label());
         pairs.insert(number, belongs.and_then(|write| write.number()).unwrap_or(number));
         write = (run.phase == "write").then_some(run);
     }
@@ -216,11 +205,6 @@ fn sentence(trace: &Trace, offsets: &[Offset]) -> String {
     text
 }
 
-/// When the last of these operations ended, in seconds; a little more than zero for none.
-fn end_of<'s>(spans: impl Iterator<Item = &'s Span>) -> f64 {
-    spans.map(|span| span.end_s).fold(0.0, f64::max).max(1e-9)
-}
-
 /// Draws the legend of the colours.
 fn draw_keys(keys: &Area<'_>) -> Drawn {
     for (kind, x) in [(Kind::Write, 12), (Kind::Read, 110)] {
@@ -238,7 +222,8 @@ fn draw(area: &Area<'_>, trace: &Trace, offsets: &[Offset]) -> Drawn {
     draw_keys(&keys)?;
     let lanes: Vec<_> = trace.iter().take(LANES_MAX).collect();
     let rows = offsets.len() + lanes.len();
-    let end_s = end_of(lanes.iter().flat_map(|(_, spans)| *spans));
+    let ends = lanes.iter().flat_map(|(_, spans)| spans.iter().map(|span| span.end_s));
+    let end_s = ends.fold(1e-9, f64::max);
     let (unit, factor) = if end_s < 1.0 { ("ms", 1e3) } else { ("s", 1.0) };
     let labels: Vec<_> = offsets
         .iter()
@@ -253,7 +238,7 @@ fn draw(area: &Area<'_>, trace: &Trace, offsets: &[Offset]) -> Drawn {
         .y_label_area_size(LEFT)
         .build_cartesian_2d(
             0.0..end_s * factor,
-            Ticked { range: 0.0..rows as f64, ticks: middles },
+            Scale { range: 0.0..rows as f64, ticks: middles, is_log: false },
         )?;
     plane
         .configure_mesh()
@@ -280,11 +265,11 @@ fn draw(area: &Area<'_>, trace: &Trace, offsets: &[Offset]) -> Drawn {
         let side = |x: f64| [(x * factor, (rows - row) as f64 - 0.5), (x * factor, 0.0)];
         plane.draw_series([*from, to].map(|x| DashedPathElement::new(side(x), 2, 3, GREY)))?;
     }
-    for (row, (_, spans)) in lanes.iter().enumerate() {
+    for (row, ((kind, ..), spans)) in lanes.iter().enumerate() {
         let boxes = boxes(spans, NARROW * pixel_s).into_iter();
         let drawn = boxes.map(|one| {
             let to = one.end_s.max(one.start_s + pixel_s / 2.0);
-            box_of(offsets.len() + row, (one.start_s, to), one.kind.heights(), one.kind.colour())
+            box_of(offsets.len() + row, (one.start_s, to), kind.heights(), kind.colour())
         });
         plane.draw_series(drawn)?;
     }
@@ -305,9 +290,7 @@ fn boxes(spans: &[Span], narrow_s: f64) -> Vec<Span> {
     for span in spans {
         match boxes.last_mut() {
             Some(last)
-                if last.kind == span.kind
-                    && last.end_s - last.start_s < narrow_s
-                    && span.start_s - last.end_s < narrow_s =>
+                if last.end_s - last.start_s < narrow_s && span.start_s - last.end_s < narrow_s =>
             {
                 last.end_s = span.end_s.max(last.end_s);
             }
@@ -347,7 +330,7 @@ fn collect(
                 let process = (event.phase, event.process, event.node.to_owned());
                 let spans = traces.entry(run).or_default().entry(process).or_default();
                 if spans.len() < SPANS_MAX {
-                    spans.push(Span { kind: event.phase, start_s, end_s: time_s });
+                    spans.push(Span { start_s, end_s: time_s });
                 }
             }
             _ => {}
@@ -372,17 +355,10 @@ mod tests {
 
     #[test]
     fn narrow_operations_are_drawn_together_and_pauses_are_kept() {
-        let span = |kind, start_s, end_s| Span { kind, start_s, end_s };
-        let write = |start_s, end_s| span(Kind::Write, start_s, end_s);
-        let spans = [
-            write(0.0, 10.0),
-            write(10.0, 10.5),
-            write(10.5, 11.0),
-            write(50.0, 50.2),
-            span(Kind::Read, 50.2, 50.3),
-        ];
+        let span = |(start_s, end_s)| Span { start_s, end_s };
+        let spans = [(0.0, 10.0), (10.0, 10.5), (10.5, 11.0), (50.0, 50.2)].map(span);
         let drawn: Vec<_> =
             boxes(&spans, NARROW).iter().map(|one| (one.start_s, one.end_s)).collect();
-        assert_eq!(drawn, [(0.0, 10.0), (10.0, 11.0), (50.0, 50.2), (50.2, 50.3)]);
+        assert_eq!(drawn, [(0.0, 10.0), (10.0, 11.0), (50.0, 50.2)]);
     }
 }

@@ -1,8 +1,7 @@
 //! Numbers as text.
 
 /// A number with three significant figures, without needless zeros, and with commas between thousands.
-#[must_use]
-pub fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
     }

@@ -1,23 +1,21 @@
 //! `esker bench compare`: stores in turn, the limit beside them, and nothing left behind.
-use crate::support::Site;
+use crate::bench_site::{BenchSite, runs};
 use serde_json::{Value, json};
 
-fn compare(site: &Site, more: &[&str]) -> Value {
-    let dir = site.dir.display().to_string();
-    let common = ["bench", "compare", "--path", &dir, "--ops", "30", "--rounds", "2", "--verify"];
-    let text = site.ok(&[&common[..], more, &["--json", "-"]].concat());
-    assert_eq!(std::fs::read_dir(&site.dir).unwrap().count(), 0);
-    serde_json::from_str(&text).unwrap()
+fn compare(bench: &BenchSite, stores: &str) -> Value {
+    let common = "--path $DIR --ops 30 --rounds 2 --verify";
+    let report = bench.report(&format!("compare {common} --stores {stores}"));
+    bench.assert_left(&[]);
+    report
 }
 
 #[test]
 fn stores_are_compared_with_the_limit_beside_them() {
-    let site = Site::in_memory();
-    for more in [
-        &["--stores", "native,files", "--size", "8K", "--procs", "1,2"][..],
-        &["--stores", "files,native", "--workload", "kv", "--size", "64", "--procs", "2,1"],
-    ] {
-        let report = compare(&site, more);
+    let bench = BenchSite::new();
+    for stores in
+        ["native,files --size 8K --procs 1,2", "files,native --workload kv --size 64 --procs 2,1"]
+    {
+        let report = compare(&bench, stores);
         assert_eq!(report["schema"], json!(1));
         let lines = report["compared"].as_array().unwrap();
         assert_eq!(lines.len(), 4);
@@ -25,8 +23,7 @@ fn stores_are_compared_with_the_limit_beside_them() {
             assert!(line["limit_mib_s"].is_f64(), "{line}");
             assert!(line["first_store_over"]["files"].is_f64(), "{line}");
         }
-        let stores: Vec<_> =
-            report["runs"].as_array().unwrap().iter().map(|run| &run["store"]).collect();
+        let stores: Vec<_> = runs(&report).iter().map(|run| &run["store"]).collect();
         assert_eq!(stores.len(), 8);
         assert!(stores.contains(&&json!("native")) && stores.contains(&&json!("files")));
         assert_eq!(report["runs"][0]["repeat"]["count"], json!(2));
@@ -35,25 +32,21 @@ fn stores_are_compared_with_the_limit_beside_them() {
 
 #[test]
 fn a_comparison_can_be_drawn() {
-    let site = Site::in_memory();
-    let report = compare(&site, &["--stores", "native,files", "--size", "4K"]).to_string();
-    let (file, page) = (site.file("c.json", report.as_bytes()), site.dir.join("c.html"));
-    site.ok(&["bench", "report", &file, "-o", page.to_str().unwrap()]);
-    assert!(std::fs::read_to_string(page).unwrap().contains("Stores side by side"));
+    let bench = BenchSite::new();
+    let report = compare(&bench, "native,files --size 4K");
+    bench.site.file("c.json", report.to_string().as_bytes());
+    bench.ok("report $DIR/c.json -o $DIR/c.html");
+    let page = std::fs::read_to_string(bench.path("c.html")).unwrap();
+    assert!(page.contains("Stores side by side"));
 }
 
 #[test]
 fn invalid_comparisons_are_refused() {
-    let site = Site::in_memory();
-    let dir = site.dir.display().to_string();
-    let kind =
-        |more: &[&str]| site.fails(&[&["bench", "compare", "--path", &dir][..], more].concat()).0;
-    assert_eq!(kind(&["--stores", "native"]), "invalid");
-    assert_eq!(kind(&["--stores", "native,native"]), "invalid");
-    assert_eq!(
-        kind(&["--stores", "files,files:/tmp", "--workload", "field-io", "--pattern", "B"]),
-        "invalid"
-    );
-    assert_eq!(kind(&["--stores", "files,files:/no/such", "--ops", "1"]), "io");
-    assert_eq!(std::fs::read_dir(&site.dir).unwrap().count(), 0);
+    let bench = BenchSite::new();
+    let kind = |stores: &str| bench.error_kind(&format!("compare --path $DIR --stores {stores}"));
+    assert_eq!(kind("native"), "invalid");
+    assert_eq!(kind("native,native"), "invalid");
+    assert_eq!(kind("files,files:/tmp --workload field-io --pattern B"), "invalid");
+    assert_eq!(kind("files,files:/no/such --ops 1"), "io");
+    bench.assert_left(&[]);
 }

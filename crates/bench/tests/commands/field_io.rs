@@ -1,30 +1,13 @@
 //! `esker bench field-io` and `esker bench segments`: real processes, figures and traces that agree,
 //! and several nodes.
-use crate::support::{Site, left, nodes};
+use crate::bench_site::{BenchSite, runs};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-const SMALL: [&str; 11] = [
-    "--size",
-    "8K",
-    "--repeat",
-    "2",
-    "--targets",
-    "2",
-    "--verify",
-    "--procs",
-    "2",
-    "--pin",
-    "none",
-];
-
-fn read(path: &Path) -> Value {
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-}
+const SMALL: &str = "--size 8K --repeat 2 --targets 2 --verify --procs 2 --pin none";
 
 fn store_runs(report: &Value) -> Vec<Value> {
-    let runs = report["runs"].as_array().unwrap().iter();
-    runs.filter(|run| run["store"] != json!("medium")).cloned().collect()
+    runs(report).iter().filter(|run| run["store"] != json!("medium")).cloned().collect()
 }
 
 /// A line of traces by the names of its columns.
@@ -83,69 +66,31 @@ fn check_against_traces(report: &Value, traces: &Traces, ops: usize) {
 
 #[test]
 fn all_modes_patterns_and_contentions_are_measured_and_verified() {
-    let site = Site::in_memory();
-    let dir = site.dir.display().to_string();
-    let file = site.dir.join("report.json");
-    let wanted = [
-        "bench",
-        "field-io",
-        "--path",
-        &dir,
-        "--ops",
-        "6",
-        "--json",
-        file.to_str().unwrap(),
-        "--mode",
-        "full,no-containers,no-index",
-        "--pattern",
-        "A,B",
-        "--contention",
-        "low,high",
-    ];
-    let text = site.ok(&[&wanted[..], &SMALL].concat());
-    assert!(text.contains("no-containers") && text.contains("off_f ms"), "{text}");
-    let report = read(&file);
+    let bench = BenchSite::new();
+    let cases = "--mode full,no-containers,no-index --pattern A,B --contention low,high";
+    let command = format!("field-io --path $DIR --ops 6 --json $DIR/report.json {cases} {SMALL}");
+    let table = bench.ok(&command);
+    assert!(table.contains("no-containers") && table.contains("off_f ms"), "{table}");
+    let report = bench.read_json("report.json");
     assert_eq!((&report["schema"], &report["settings"]["verified"]), (&json!(1), &json!(true)));
     assert_eq!(store_runs(&report).len(), 3 * 2 * 2 * 2);
     let typed: esker_bench::report::Report = serde_json::from_value(report.clone()).unwrap();
     assert_eq!(typed.runs.iter().filter(|run| run.parallel.is_some()).count(), 24);
-    let traces = Traces::read(&site.dir.join("report.traces.csv"));
+    let traces = Traces::read(&bench.path("report.traces.csv"));
     check_against_traces(&report, &traces, 6);
     for pair in store_runs(&report).chunks(2) {
         let of = |run: &Value| traces.pids(run["run"].as_u64().unwrap());
         let (writers, readers) = (of(&pair[0]), of(&pair[1]));
         assert!(writers.iter().all(|pid| !readers.contains(pid)), "other processes read");
     }
-    assert_eq!(left(&site, &["report.json", "report.traces.csv"]), [] as [PathBuf; 0]);
+    bench.assert_left(&["report.json", "report.traces.csv"]);
 }
 
 #[test]
 fn classes_and_sizes_are_swept() {
-    let site = Site::in_memory();
-    let dir = site.dir.display().to_string();
-    let report = site.ok(&[
-        "bench",
-        "field-io",
-        "--path",
-        &dir,
-        "--ops",
-        "2",
-        "--repeat",
-        "1",
-        "--targets",
-        "2",
-        "--json",
-        "-",
-        "--size",
-        "4K,3MiB",
-        "--class-kv",
-        "S1,SX",
-        "--class-array",
-        "OC_S1,SX",
-        "--procs",
-        "1,2",
-        "--verify",
-    ]);
+    let small = "--path $DIR --ops 2 --repeat 1 --targets 2 --verify --json -";
+    let cases = "--size 4K,3MiB --class-kv S1,SX --class-array OC_S1,SX --procs 1,2";
+    let report = BenchSite::new().ok(&format!("field-io {small} {cases}"));
     let report: Value = serde_json::from_str(&report).unwrap();
     let runs = store_runs(&report);
     let mut seen: Vec<_> = runs
@@ -159,26 +104,11 @@ fn classes_and_sizes_are_swept() {
 
 #[test]
 fn segments_are_synchronised() {
-    let site = Site::in_memory();
-    let dir = site.dir.display().to_string();
-    let file = site.dir.join("s.json");
-    let wanted = [
-        "bench",
-        "segments",
-        "--path",
-        &dir,
-        "--segments",
-        "3",
-        "--iterations",
-        "4",
-        "--objects",
-        "own,shared",
-        "--json",
-        file.to_str().unwrap(),
-    ];
-    site.ok(&[&wanted[..], &SMALL].concat());
-    let report = read(&file);
-    let traces = Traces::read(&site.dir.join("s.traces.csv"));
+    let bench = BenchSite::new();
+    let cases = "--segments 3 --iterations 4 --objects own,shared";
+    bench.ok(&format!("segments --path $DIR {cases} {SMALL} --json $DIR/s.json"));
+    let report = bench.read_json("s.json");
+    let traces = Traces::read(&bench.path("s.traces.csv"));
     for run in store_runs(&report) {
         assert!(run["synchronous_bandwidth_mib_s"].is_f64());
         let lines = traces
@@ -198,45 +128,22 @@ fn segments_are_synchronised() {
 
 #[test]
 fn nodes_measure_together_and_the_first_reports() {
-    let site = Site::in_memory();
-    site.create_pool();
-    let meet = site.dir.join("meet").display().to_string();
-    let file = site.dir.join("n.json");
-    let wanted = [
-        "bench",
-        "field-io",
-        "--pool",
-        "tank",
-        "--rendezvous",
-        &meet,
-        "--procs",
-        "2",
-        "--ops",
-        "3",
-        "--repeat",
-        "2",
-        "--size",
-        "8K",
-        "--pattern",
-        "A,B",
-        "--pin",
-        "none",
-        "--verify",
-        "--json",
-        file.to_str().unwrap(),
-    ];
-    let outputs: Vec<_> =
-        nodes(&site, &wanted, 3).into_iter().map(|node| node.wait_with_output().unwrap()).collect();
+    let bench = BenchSite::new();
+    bench.site.create_pool();
+    let place = "--pool tank --rendezvous $DIR/meet --json $DIR/n.json";
+    let small = "--procs 2 --ops 3 --repeat 2 --size 8K --pattern A,B --pin none --verify";
+    let nodes = bench.nodes(&format!("field-io {place} {small}"), 3).into_iter();
+    let outputs: Vec<_> = nodes.map(|node| node.wait_with_output().unwrap()).collect();
     assert!(outputs.iter().all(|output| output.status.success()), "{outputs:?}");
     let said: Vec<_> = outputs.iter().map(|output| output.stdout.is_empty()).collect();
     assert_eq!(said, [false, true, true]);
-    let report = read(&file);
-    check_against_traces(&report, &Traces::read(&site.dir.join("n.traces.csv")), 3);
+    let report = bench.read_json("n.json");
+    check_against_traces(&report, &Traces::read(&bench.path("n.traces.csv")), 3);
     let names: Vec<_> =
         report["settings"]["nodes"].as_array().unwrap().iter().map(|node| &node["node"]).collect();
     assert_eq!(names, ["node0", "node1", "node2"]);
     let first = &store_runs(&report)[0];
     assert_eq!((&first["procs"], &first["nodes"]), (&json!(6), &json!(3)));
-    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
-    assert_eq!(std::fs::read_dir(&meet).unwrap().count(), 0);
+    assert_eq!(bench.site.json(&["cont", "list", "tank"]), json!([]));
+    assert_eq!(std::fs::read_dir(bench.path("meet")).unwrap().count(), 0);
 }

@@ -1,17 +1,15 @@
 //! Failures of `esker bench field-io`: each leaves a clear message, no processes and no incomplete results.
-use crate::support::{Site, left, nodes, wait_for};
+use crate::bench_site::BenchSite;
+use crate::support::wait_for;
 use serde_json::json;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 #[test]
 fn failed_node_ends_the_other_nodes() {
-    let site = Site::in_memory();
-    site.create_pool();
-    let meet = site.dir.join("meet").display().to_string();
-    let wanted = ["bench", "field-io", "--pool", "tank", "--rendezvous", &meet, "--ops", "1000000"];
-    let in_place = ["--size", "1K", "--pattern", "B", "--mode", "no-index"];
-    let nodes = nodes(&site, &[&wanted[..], &in_place].concat(), 2);
+    let bench = BenchSite::new();
+    bench.site.create_pool();
+    let in_place = "--size 1K --pattern B --mode no-index --ops 1000000";
+    let nodes = bench.nodes(&format!("field-io --pool tank --rendezvous $DIR/meet {in_place}"), 2);
     // One that has just been forked still has its parent's command line.
     let field_workers = || -> Vec<u32> {
         let workers = workers_of(nodes[1].id()).into_iter();
@@ -24,17 +22,12 @@ fn failed_node_ends_the_other_nodes() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains("it has ended unexpectedly"), "{said}");
     }
-    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
+    assert_eq!(bench.site.json(&["cont", "list", "tank"]), json!([]));
 }
 
 fn signal(name: &str, pid: u32) {
-    assert!(
-        Command::new("kill")
-            .args([format!("-{name}"), pid.to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
+    let kill = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status();
+    assert!(kill.unwrap().success());
 }
 
 /// Processes that a benchmark has started, the janitor left out.
@@ -59,26 +52,10 @@ fn is_alive(pid: u32) -> bool {
 }
 
 /// A benchmark that goes on for long, with two processes at work on the store.
-fn long_one(site: &Site) -> (Child, Vec<u32>) {
-    let dir = site.dir.display().to_string();
-    let file = site.dir.join("never.json").display().to_string();
-    let wanted = [
-        "bench",
-        "field-io",
-        "--path",
-        &dir,
-        "--targets",
-        "2",
-        "--size",
-        "1K",
-        "--ops",
-        "200000",
-        "--repeat",
-        "200",
-        "--json",
-        &file,
-    ];
-    let mut command = site.command(&wanted);
+fn long_one(bench: &BenchSite) -> (Child, Vec<u32>) {
+    let endless = "--targets 2 --size 1K --ops 200000 --repeat 200";
+    let mut command =
+        bench.command(&format!("field-io --path $DIR {endless} --json $DIR/never.json"));
     let process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let id = process.id();
     let at_work = |pid: &u32| command_line(*pid).contains("worker field-io") && is_alive(*pid);
@@ -90,34 +67,34 @@ fn long_one(site: &Site) -> (Child, Vec<u32>) {
 #[test]
 fn interrupt_is_reported_and_leaves_nothing() {
     for name in ["INT", "TERM"] {
-        let site = Site::in_memory();
-        let (process, children) = long_one(&site);
+        let bench = BenchSite::new();
+        let (process, children) = long_one(&bench);
         signal(name, process.id());
         let output = process.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && said.contains("interrupted"), "{said}");
         wait_for("no orphans", || !children.iter().any(|pid| is_alive(*pid)));
-        assert_eq!(left(&site, &[]), [] as [PathBuf; 0]);
+        bench.assert_left(&[]);
     }
 }
 
 #[test]
 fn killed_benchmark_leaves_no_process_and_no_result() {
-    let site = Site::in_memory();
-    let (mut process, children) = long_one(&site);
+    let bench = BenchSite::new();
+    let (mut process, children) = long_one(&bench);
     process.kill().unwrap();
     process.wait().unwrap();
     wait_for("no orphans", || !children.iter().any(|pid| is_alive(*pid)));
-    let whole = |name| site.dir.join(name).exists();
-    assert!(!whole("never.json") && !whole("never.traces.csv"));
-    let folders = || left(&site, &[]).into_iter().filter(|path| path.is_dir()).count();
+    assert!(!bench.path("never.json").exists() && !bench.path("never.traces.csv").exists());
+    let entries = || std::fs::read_dir(&bench.site.dir).unwrap().flatten();
+    let folders = || entries().filter(|entry| entry.path().is_dir()).count();
     wait_for("the pool is gone", || folders() == 0);
 }
 
 #[test]
 fn a_worker_that_is_killed_is_named() {
-    let site = Site::in_memory();
-    let (process, children) = long_one(&site);
+    let bench = BenchSite::new();
+    let (process, children) = long_one(&bench);
     let victim =
         children.iter().find(|pid| command_line(**pid).contains("worker field-io")).unwrap();
     signal("KILL", *victim);
@@ -125,45 +102,39 @@ fn a_worker_that_is_killed_is_named() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("process") && said.contains("it has ended unexpectedly"), "{said}");
     wait_for("no orphans", || !children.iter().any(|pid| is_alive(*pid)));
-    assert_eq!(left(&site, &[]), [] as [PathBuf; 0]);
+    bench.assert_left(&[]);
 }
 
 #[test]
 fn full_pool_is_reported_and_left_without_leftovers() {
-    let site = Site::in_memory();
-    site.create_pool();
-    let file = site.dir.join("full.json").display().to_string();
-    let wanted = ["bench", "field-io", "--pool", "tank", "--ops", "200", "--size", "1MiB"];
-    let (kind, _) = site.fails(&[&wanted[..], &["--json", "-"]].concat());
-    assert_eq!(kind, "io");
-    let output = site.run(&[&wanted[..], &["--json", &file]].concat());
-    let said = String::from_utf8(output.stderr).unwrap();
+    let bench = BenchSite::new();
+    bench.site.create_pool();
+    let large = "field-io --pool tank --ops 200 --size 1MiB";
+    assert_eq!(bench.error_kind(&format!("{large} --json -")), "io");
+    let said = bench.message(&format!("{large} --json $DIR/full.json"));
     assert!(said.contains("no segment with room") && said.contains("larger pool"), "{said}");
-    assert_eq!(site.json(&["cont", "list", "tank"]), json!([]));
-    assert_eq!(left(&site, &["tank"]), [] as [PathBuf; 0]);
+    assert_eq!(bench.site.json(&["cont", "list", "tank"]), json!([]));
+    bench.assert_left(&["tank"]);
 }
 
 #[test]
 fn unwritable_output_is_refused_before_measuring() {
-    let site = Site::in_memory();
-    let dir = site.dir.display().to_string();
-    let kind =
-        |more: &[&str]| site.fails(&[&["bench", "field-io", "--path", &dir], more].concat()).0;
-    assert_eq!(kind(&["--json", "/no/such/a.json"]), "not_found");
-    assert_eq!(kind(&["--traces", "/no/such/a.csv", "--ops", "1"]), "not_found");
-    let small = ["--targets", "2", "--ops", "2", "--size", "1K"];
-    assert_eq!(kind(&[&small[..], &["--traces", "/dev/full"]].concat()), "no_space");
-    assert_eq!(site.fails(&["bench", "field-io", "--path", "/no/such"]).0, "not_found");
+    let bench = BenchSite::new();
+    let kind = |more: &str| bench.error_kind(&format!("field-io --path $DIR {more}"));
+    assert_eq!(kind("--json /no/such/a.json"), "not_found");
+    assert_eq!(kind("--traces /no/such/a.csv --ops 1"), "not_found");
+    assert_eq!(kind("--targets 2 --ops 2 --size 1K --traces /dev/full"), "no_space");
+    assert_eq!(bench.error_kind("field-io --path /no/such"), "not_found");
     for nonsense in [
-        &["--procs", "3", "--pattern", "B"][..],
-        &["--procs", "0"],
-        &["--ops", "0"],
-        &["--repeat", "0"],
-        &["--class-kv", "ODD"],
-        &["--rank", "2", "--ranks", "2"],
-        &["--rank", "0", "--ranks", "2"],
+        "--procs 3 --pattern B",
+        "--procs 0",
+        "--ops 0",
+        "--repeat 0",
+        "--class-kv ODD",
+        "--rank 2 --ranks 2",
+        "--rank 0 --ranks 2",
     ] {
-        assert_eq!(kind(nonsense), "invalid", "{nonsense:?}");
+        assert_eq!(kind(nonsense), "invalid", "{nonsense}");
     }
-    assert_eq!(left(&site, &[]), [] as [PathBuf; 0]);
+    bench.assert_left(&[]);
 }

@@ -2,6 +2,7 @@
 //! `cargo test -p esker-cli -p esker-bench` builds.
 mod bench;
 mod bench_fields;
+mod bench_site;
 mod bench_tensors;
 mod command_line;
 mod compare;

@@ -1,18 +1,16 @@
 //! `esker bench report`: from a benchmark to a page, and what is refused.
-use crate::support::Site;
+use crate::bench_site::BenchSite;
 use serde_json::json;
 
 #[test]
 fn a_benchmark_becomes_a_page() {
-    let site = Site::in_memory();
-    let path = |name: &str| site.dir.join(name).display().to_string();
-    let (results, page, plots) = (path("r.json"), path("r.html"), path("plots"));
-    let dir = site.dir.display().to_string();
-    let wanted =
-        ["--procs", "1,2", "--size", "4K", "--ops", "20", "--rounds", "1", "--targets", "2"];
-    site.ok(&[&["bench", "array", "--path", &dir, "--json", &results][..], &wanted].concat());
+    let bench = BenchSite::new();
+    let small = "--procs 1,2 --size 4K --ops 20 --rounds 1 --targets 2";
+    bench.ok(&format!("array --path $DIR {small} --json $DIR/r.json"));
+    let [results, page, plots] =
+        ["r.json", "r.html", "plots"].map(|name| bench.path(name).display().to_string());
     let made = ["bench", "report", &results, "-o", &page, "--svg", &plots, "--title", "A <&> B"];
-    let answer = site.json(&made);
+    let answer = bench.site.json(&made);
     assert_eq!((&answer["figures"], &answer["report"]), (&json!(1), &json!(page)));
     let html = std::fs::read_to_string(&page).unwrap();
     for text in ["<h1>A &lt;&amp;&gt; B</h1>", "r.json", "Bandwidth against processes", "</html>"] {
@@ -20,24 +18,23 @@ fn a_benchmark_becomes_a_page() {
     }
     let plot = std::fs::read_to_string(answer["plots"][0].as_str().unwrap()).unwrap();
     assert!(plot.starts_with("<svg ") && html.contains(&plot));
-    let left: Vec<_> =
-        std::fs::read_dir(&site.dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 3, "{left:?}");
+    bench.assert_left(&["r.json", "r.html", "plots"]);
 }
 
 #[test]
 fn invalid_result_file_is_named_and_no_page_is_written() {
-    let site = Site::new();
-    let page = site.dir.join("r.html");
-    let refused = |file: &str| {
-        let arguments = ["bench", "report", file, "-o", page.to_str().unwrap()];
-        let envelope = site.failure(&arguments);
-        assert!(envelope["error"]["message"].as_str().unwrap().contains(file), "{envelope}");
-        assert!(!page.exists());
-        site.fails(&arguments).0
+    let bench = BenchSite::new();
+    let kind = |file: &str, text: &[u8]| {
+        let command = format!("report $DIR/{file} -o $DIR/r.html");
+        if !text.is_empty() {
+            bench.site.file(file, text);
+        }
+        assert!(bench.message(&command).contains(file));
+        assert!(!bench.path("r.html").exists());
+        bench.error_kind(&command)
     };
-    assert_eq!(refused(&site.file("text.json", b"no json")), "invalid");
-    assert_eq!(refused(&site.file("odd.json", b"{\"a\": 1}")), "invalid");
-    assert_eq!(refused(&site.file("newer.json", b"{\"schema\": 99}")), "invalid");
-    assert_eq!(refused("/no/such.json"), "not_found");
+    assert_eq!(kind("text.json", b"no json"), "invalid");
+    assert_eq!(kind("odd.json", b"{\"a\": 1}"), "invalid");
+    assert_eq!(kind("newer.json", b"{\"schema\": 99}"), "invalid");
+    assert_eq!(kind("missing.json", b""), "not_found");
 }

@@ -2,29 +2,13 @@ use super::*;
 use crate::plots::results::tests::results;
 use serde_json::{Value, json};
 
-/// Steps of Field I/O and segments.
-const STEPS: [&str; 12] = [
-    "segments",
-    "segments-unpinned",
-    "segments-posix",
-    "segments-posix-beside",
-    "processes",
-    "modes",
-    "sizes",
-    "modes-posix",
-    "modes-posix-beside",
-    "sizes-posix",
-    "segments-nodes",
-    "modes-nodes",
-];
-
 fn run(mode: &str, pattern: &str, phase: &str, mib_s: f64) -> Value {
     json!({"mode": mode, "pattern": pattern, "contention": "low", "phase": phase, "class_array": "S1",
            "global_timing_bandwidth_mib_s": mib_s, "total_wall_clock_s": 1.0, "off_0": 0.01, "off_f": 0.2,
            "po_f": 0.1})
 }
 
-fn runs(factor: f64) -> Vec<Value> {
+fn runs(factor: f64) -> [Value; 6] {
     [
         run("full", "A", "write", 80.0 * factor),
         run("full", "A", "read", 100.0 * factor),
@@ -33,7 +17,6 @@ fn runs(factor: f64) -> Vec<Value> {
         run("no-containers", "B", "write", 70.0 * factor),
         run("no-containers", "B", "read", 60.0 * factor),
     ]
-    .to_vec()
 }
 
 fn step(name: &str, runs: &[Value]) -> PaperStep {
@@ -42,30 +25,29 @@ fn step(name: &str, runs: &[Value]) -> PaperStep {
 
 /// The same runs for every step.
 fn steps() -> Vec<PaperStep> {
-    STEPS.map(|name| step(name, &runs(1.0))).to_vec()
+    crate::paper::step_names().map(|name| step(name, &runs(1.0))).collect()
 }
 
-fn class_in(rule: Value, steps: &[PaperStep]) -> &'static str {
-    let rule: Rule = serde_json::from_value(rule).unwrap();
-    rule.judge(("", ""), &[], steps).class
+/// Verdict of a rule.
+fn class(rule: Value, bound: Value, steps: &[PaperStep]) -> &'static str {
+    let claim = json!({"finding": "", "paper": "", "rule": rule, "bound": bound});
+    serde_json::from_value::<Claim>(claim).unwrap().judge(steps, &[]).class
 }
 
-fn class(rule: Value) -> &'static str {
-    class_in(rule, &steps())
-}
-
-fn pick(step: &str, [mode, pattern]: [&str; 2]) -> Value {
-    json!({"step": step, "mode": mode, "pattern": pattern})
-}
-
-fn ratio(phases: &str, bound: Value, first: [&str; 2], second: [&str; 2]) -> &'static str {
-    let [first, second] = [first, second].map(|one| pick("modes", one));
-    class(json!({"ratio": {"first": first, "second": second, "phases": phases, "bound": bound}}))
+fn ratio(steps: [&str; 2], phases: &str, picks: [[&str; 2]; 2]) -> Value {
+    let pick = |number: usize| {
+        let ([mode, pattern], step) = (picks[number], steps[number]);
+        json!({"step": step, "mode": mode, "pattern": pattern})
+    };
+    json!({"ratio": {"first": pick(0), "second": pick(1), "phases": phases}})
 }
 
 #[test]
 fn a_finding_is_reproduced_if_its_rule_holds_for_every_phase() {
-    let of = |phases, bound| ratio(phases, bound, ["full", "A"], ["no-containers", "A"]);
+    let of = |phases, bound| {
+        let rule = ratio(["modes"; 2], phases, [["full", "A"], ["no-containers", "A"]]);
+        class(rule, bound, &steps())
+    };
     assert_eq!(of("each", json!({"at_least": 0.8})), "reproduced");
     assert_eq!(of("each", json!({"at_least": 0.9})), "not-reproduced");
     assert_eq!(of("each", json!({"at_most": 0.9})), "not-reproduced");
@@ -75,48 +57,53 @@ fn a_finding_is_reproduced_if_its_rule_holds_for_every_phase() {
 
 #[test]
 fn phases_at_the_same_time_are_summed() {
-    let of = |phases, bound| ratio(phases, bound, ["no-containers", "B"], ["no-containers", "A"]);
-    assert_eq!(of("sum_with_mean", json!({"within": [1.29, 1.31]})), "reproduced");
-    assert_eq!(of("sum_with_greater", json!({"within": [1.29, 1.31]})), "reproduced");
-    assert_eq!(of("sums", json!({"within": [0.64, 0.66]})), "reproduced");
+    for (phases, bound) in [
+        ("sum_with_mean", [1.29, 1.31]),
+        ("sum_with_greater", [1.29, 1.31]),
+        ("sums", [0.64, 0.66]),
+    ] {
+        let rule = ratio(["modes"; 2], phases, [["no-containers", "B"], ["no-containers", "A"]]);
+        assert_eq!(class(rule, json!({"within": bound}), &steps()), "reproduced", "{phases}");
+    }
 }
 
 #[test]
 fn missing_measurements_are_not_judged() {
-    let none = ["no-index", "A"];
-    assert_eq!(ratio("each", json!({"at_least": 0.0}), none, none), "not-measured");
-    assert_eq!(class(json!({"not_measured": {"why": "w", "command": "c"}})), "not-measured");
+    let any = json!({"at_least": 0.0});
+    let none = ratio(["modes"; 2], "each", [["no-index", "A"]; 2]);
+    assert_eq!(class(none, any.clone(), &steps()), "not-measured");
+    let rule = json!({"not_measured": {"why": "w", "command": "c"}});
+    assert_eq!(class(rule, Value::Null, &steps()), "not-measured");
     // Reads alone do not decide about writes and reads.
     let only_reads = [step("modes", &[run("full", "A", "read", 1.0)])];
-    let [first, second] = [["full", "A"]; 2].map(|one| pick("modes", one));
-    let rule = json!({"ratio": {"first": first, "second": second, "phases": "each", "bound": {"at_least": 0.0}}});
-    assert_eq!(class_in(rule, &only_reads), "not-measured");
+    let rule = ratio(["modes"; 2], "each", [["full", "A"]; 2]);
+    assert_eq!(class(rule, any, &only_reads), "not-measured");
 }
 
 #[test]
 fn faster_of_two_media_is_compared() {
-    let class = |beside: f64| {
+    for (beside, expected) in [(0.5, "reproduced"), (1.9, "not-reproduced")] {
         let steps = [
             step("modes", &runs(2.0)),
             step("modes-posix", &runs(1.0)),
             step("modes-posix-beside", &runs(beside)),
         ];
-        let [first, second] = ["modes", "modes-posix"].map(|one| pick(one, ["full", "A"]));
-        let rule = json!({"ratio": {"first": first, "second": second, "phases": "each", "bound": {"at_least": 1.2}}});
-        class_in(rule, &steps)
-    };
-    assert_eq!((class(0.5), class(1.9)), ("reproduced", "not-reproduced"));
+        let rule = ratio(["modes", "modes-posix"], "each", [["full", "A"]; 2]);
+        assert_eq!(class(rule, json!({"at_least": 1.2}), &steps), expected);
+    }
 }
 
 #[test]
 fn offsets_are_percentages_of_the_wall_clock() {
-    let rule = |of: &str, bound: Value| {
-        class(json!({"offset": {"step": "modes", "of": [of], "pattern": "A", "bound": bound}}))
-    };
-    assert_eq!(rule("off_f", json!({"within": [10, 30]})), "reproduced");
-    assert_eq!(rule("off_f", json!({"at_most": 10})), "not-reproduced");
-    assert_eq!(rule("po_f", json!({"within": [9.9, 10.1]})), "reproduced");
-    assert_eq!(rule("po0", json!({"at_most": 100})), "not-measured");
+    for (of, bound, expected) in [
+        ("off_f", json!({"within": [10, 30]}), "reproduced"),
+        ("off_f", json!({"at_most": 10}), "not-reproduced"),
+        ("po_f", json!({"within": [9.9, 10.1]}), "reproduced"),
+        ("po0", json!({"at_most": 100}), "not-measured"),
+    ] {
+        let rule = json!({"offset": {"step": "modes", "of": [of], "pattern": "A"}});
+        assert_eq!(class(rule, bound, &steps()), expected, "{of}");
+    }
 }
 
 #[test]
@@ -125,7 +112,7 @@ fn every_figure_of_the_papers_has_its_place_on_the_page() {
     let html = papers.page.html().unwrap();
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     let document = roxmltree::Document::parse_with_options(&html, options).unwrap();
-    let items = items().unwrap();
+    let items = findings().unwrap().figures;
     for (number, item) in (1..).zip(&items) {
         assert!(html.contains(&format!("<h2 id=\"s{number}\">{}: ", item.label)), "{}", item.label);
         assert!(
@@ -161,19 +148,14 @@ fn quick_pages_have_no_verdicts_and_name_the_commands_that_ran() {
 
 #[test]
 fn findings_name_steps_and_charts_that_there_are() {
-    for item in items().unwrap() {
-        let own: Vec<_> = item.files.iter().map(|file| file.0.as_str()).collect();
+    for item in findings().unwrap().figures {
         let is_step = |step: &str| crate::paper::step_names().any(|name| name == step);
-        assert!(
-            item.steps.iter().map(String::as_str).chain(own.iter().copied()).all(is_step),
-            "{}",
-            item.label
-        );
-        let is_chart = |name: &String| {
-            ["offsets", "timeline", "none", RATES].contains(&name.as_str())
-                || SWEEPS.iter().any(|sweep| sweep.stem == name)
-        };
-        assert!(item.charts.iter().all(is_chart), "{}", item.label);
+        let mut steps = item.steps.iter().chain(item.files.iter().map(|file| &file.0));
+        assert!(steps.all(|step| is_step(step)), "{}", item.label);
+        for kind in &item.charts {
+            let Charts::Sweep(name) = kind else { continue };
+            assert!(sweeps().unwrap().iter().any(|sweep| sweep.stem == *name), "{name}");
+        }
         for claim in &item.claims {
             assert!(claim.rule.steps().into_iter().all(is_step), "{}", claim.finding);
             assert!(!claim.paper.is_empty(), "{}", claim.finding);
@@ -184,7 +166,7 @@ fn findings_name_steps_and_charts_that_there_are() {
 #[test]
 fn documented_findings_are_those_of_the_page() {
     let document = include_str!("../../../../../docs/paper.md");
-    for claim in items().unwrap().iter().flat_map(|item| &item.claims) {
+    for claim in findings().unwrap().figures.iter().flat_map(|item| &item.claims) {
         let row = format!("| {} | {} |", claim.finding.trim_end_matches('.'), claim.paper);
         assert!(document.contains(&row), "{row}");
     }
@@ -192,20 +174,25 @@ fn documented_findings_are_those_of_the_page() {
 
 #[test]
 fn every_step_is_on_the_page() {
-    let items = items().unwrap();
+    let items = findings().unwrap().figures;
     for name in crate::paper::step_names() {
         let is_used = |item: &Item| {
             item.steps.iter().any(|step| step == name)
                 || item.files.iter().any(|file| file.0 == name)
         };
-        assert!(name == TENSORS || items.iter().any(is_used), "{name}");
+        assert!(items.iter().any(is_used), "{name}");
     }
 }
 
 /// Two phases of each step on files, three times as fast as tmpfs, and nine times as fast as the disk but for one step.
 fn applications(slow: &str) -> Vec<PaperStep> {
-    let mut names: Vec<_> =
-        items().unwrap().into_iter().flat_map(|item| item.files).map(|file| file.0).collect();
+    let mut names: Vec<_> = findings()
+        .unwrap()
+        .figures
+        .into_iter()
+        .flat_map(|item| item.files)
+        .map(|file| file.0)
+        .collect();
     names.dedup();
     let all = names.into_iter().map(|name| {
         let disk = if name == slow { 0.5 } else { 9.0 };
