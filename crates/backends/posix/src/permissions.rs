@@ -22,7 +22,7 @@ pub(super) struct Permissions {
 }
 
 impl Permissions {
-    /// Those of a directory; `None` if it does not exist.
+    /// Reads the mode and group of a directory; `None` if it does not exist.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>> {
         let found = files::info(directory)?;
         Ok(found.map(|info| Self { mode: info.mode(), group: info.gid() }))

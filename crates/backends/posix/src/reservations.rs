@@ -1,5 +1,4 @@
-//! What a commit needs to be applied: space and permissions. It is made sure of before the commit, so that applying it does not
-//! fail.
+//! Reservations of space and permissions for a commit, made before it is decided, so that applying it does not fail.
 use super::array::{ATTRIBUTES, ArrayFiles, FIRST};
 use super::array_plan::ArrayStep;
 use super::chunk::{Chunk, Header, reserve};
