@@ -206,6 +206,13 @@ pub trait OpenContainer: Metadata {
         Reply::Ready(Ok(()))
     }
 
+    /// How often leases of this process on an object may have been lost, and were taken again. A caller that has a lease
+    /// and finds another number than before the lease was taken checks that the object still exists. Zero, the default,
+    /// for backends whose leases last as long as the process.
+    fn lease_losses(&self, _oid: ObjectId) -> u64 {
+        0
+    }
+
     /// Ends one lease. True if the object is to be removed and this was the last lease: the caller removes the object.
     /// If several processes end their leases at the same time, more than one may get true.
     fn release(&self, oid: ObjectId) -> Reply<'_, bool> {

@@ -130,6 +130,13 @@ impl Container {
         self.opened().map_or(Some(false), |opened| opened.is_unchanged(proof.tokens()))
     }
 
+    /// How often leases of this process on an object may have been lost, and were taken again. A caller that has a lease
+    /// and finds another number than before the lease was taken checks that the object still exists.
+    #[must_use]
+    pub fn lease_losses(&self, oid: ObjectId) -> u64 {
+        self.opened_or_closed().lease_losses(oid)
+    }
+
     /// The number of the node that stores a dkey of an object; 0 in a pool on one node. Changes on one node need one
     /// message.
     #[must_use]

@@ -263,6 +263,33 @@ fn operations_wait_for_a_restarting_node() {
     engine.stop();
 }
 
+/// The client sends no request that would make it connect again.
+#[test]
+fn idle_client_takes_its_leases_again_after_restart_of_engine() {
+    let folder = Folder::new();
+    let mut map = map(&folder.0);
+    let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[0]);
+    map.nodes[0].address = address.clone();
+    let (pool, container) = open_new(&map, Timeouts::default());
+    let oid = one_on_each(&container)[0].oid();
+    let lease = container.object(oid).lease().wait().expect("a lease");
+    let part = Native::open(&map.nodes[0].directory, OpenMode::ReadWrite).expect("the part");
+    let name = ContainerRef::Uuid(container.info().uuid);
+    let opened = part.open_container(name, OpenMode::ReadWrite).wait().expect("open");
+    let is_leased = || opened.unlink_on_last_close(oid).wait().expect("an answer");
+    assert!(is_leased() && container.lease_losses(oid) == 0);
+    engine.stop();
+    // The engine was in this process, which ends the lease in its place.
+    opened.release(oid).wait().expect("released");
+    assert!(!is_leased());
+    let (engine, _) = Stoppable::start(&address, &map.nodes[0]);
+    esker_testing::wait_for("the client has its lease again", is_leased);
+    assert!(container.lease_losses(oid) > 0);
+    assert!(lease.release().wait().expect("released"), "it is to be removed");
+    drop((container, pool));
+    engine.stop();
+}
+
 /// The part of a commit over the first two nodes before its client dies: it prepares a put of `value` on both and, if
 /// `decided`, commits on the first.
 fn die_in_a_commit(map: &Map, container: Uuid, kvs: &[Kv], value: &[u8], decided: bool) {
@@ -341,7 +368,7 @@ fn containers_of_a_node_are_reached_despite_an_abandoned_commit() {
     let settled = RUNTIME.block_on(backend.settle());
     assert!(settled.iter().all(Result::is_ok), "{settled:?}");
     let survey = RUNTIME.block_on(map.survey()).expect("a survey");
-    assert_eq!(survey.nodes_without(uuid), []);
+    assert!(survey.nodes_without(uuid).is_empty());
 }
 
 #[test]

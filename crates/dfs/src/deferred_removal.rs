@@ -9,30 +9,58 @@ use std::sync::{Mutex, PoisonError};
 
 /// Removed files whose content is to be freed. A forked child starts without any.
 pub(crate) struct DeferredRemovals {
-    entries: ForkLock<Vec<FullEntry>>,
+    files: ForkLock<Files>,
     /// Locked until the content is freed, so that a concurrent caller waits for it.
     freeing: PerProcess<Mutex<()>>,
 }
 
+#[derive(Default)]
+struct Files {
+    entries: Vec<FullEntry>,
+    /// A thread will free them.
+    is_scheduled: bool,
+}
+
+/// State after a file was added.
+pub(crate) struct Added {
+    /// Number of files.
+    pub(crate) count: usize,
+    /// The caller schedules that they are freed.
+    pub(crate) is_to_schedule: bool,
+}
+
 impl Default for DeferredRemovals {
     fn default() -> Self {
-        Self { entries: ForkLock::default(), freeing: PerProcess::empty() }
+        Self { files: ForkLock::default(), freeing: PerProcess::empty() }
     }
 }
 
 impl DeferredRemovals {
-    /// Adds a removed file, and returns the number of files.
-    pub(crate) fn add(&self, entry: FullEntry) -> usize {
-        let mut entries = self.entries.lock();
-        entries.push(entry);
-        entries.len()
+    /// Adds a removed file.
+    pub(crate) fn add(&self, entry: FullEntry) -> Added {
+        let mut files = self.files.lock();
+        files.entries.push(entry);
+        let is_to_schedule = !std::mem::replace(&mut files.is_scheduled, true);
+        Added { count: files.entries.len(), is_to_schedule }
     }
 
-    /// Frees the content of all files by `free`.
-    pub(crate) fn free_all(&self, free: impl FnOnce(&[FullEntry]) -> Result<()>) -> Result<()> {
+    /// Frees the content of all files by `free`. If that fails, one file after the other is freed, and the others are
+    /// kept for the next call.
+    pub(crate) fn free_all(&self, free: impl Fn(&[FullEntry]) -> Result<()>) -> Result<()> {
         let Ok(freeing) = self.freeing.get_or_make(|| Ok::<_, Infallible>(Mutex::default()));
         let _freeing = freeing.lock().unwrap_or_else(PoisonError::into_inner);
-        let entries = std::mem::take(&mut *self.entries.lock());
-        if entries.is_empty() { Ok(()) } else { free(&entries) }
+        let Files { entries, .. } = std::mem::take(&mut *self.files.lock());
+        if entries.is_empty() || free(&entries).is_ok() {
+            return Ok(());
+        }
+        let (mut kept, mut result) = (Vec::new(), Ok(()));
+        for entry in entries {
+            if let Err(error) = free(std::slice::from_ref(&entry)) {
+                kept.push(entry);
+                result = Err(error);
+            }
+        }
+        self.files.lock().entries.append(&mut kept);
+        result
     }
 }

@@ -10,6 +10,7 @@ use crate::set_attr;
 use esker::types::ops::{Sink, Source};
 use esker::types::{Error, ErrorKind, Extent, Result};
 use esker::{Access, Array, Proof, View, Wait, side_by_side, task};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How to open a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct File {
     open: Open,
     content: Array,
     closed: bool,
+    /// Losses of the lease before which the file was found to exist.
+    losses: AtomicU64,
 }
 
 impl Node {
@@ -68,8 +71,9 @@ impl Node {
         }
         let content = attr::content(self.fs().mounted(), self.inode())?;
         let is_new = self.has_lease();
+        let losses = AtomicU64::new(self.fs().container().lease_losses(self.oid()));
         self.fs().mounted().open_files.open(self.oid(), self.new_open_file())?;
-        let file = File { node: self.clone(), open, content, closed: false };
+        let file = File { node: self.clone(), open, content, closed: false, losses };
         if is_new {
             return Ok(file);
         }
@@ -133,7 +137,8 @@ impl File {
     /// at the first poll.
     ///
     /// # Errors
-    /// The errors of [`File::read_at`].
+    /// The errors of [`File::read_at`]; [`ErrorKind::NotFound`] if the content is lost because the connection to its
+    /// node was interrupted.
     pub async fn read_into(&self, offset: u64, sink: Sink<'_>) -> Result<usize> {
         self.check_readable()?;
         let sink = up_to_the_largest_size(offset, sink);
@@ -142,6 +147,7 @@ impl File {
             len => {
                 let range = [Extent::new(offset, len)];
                 let read = self.content.read(&range, sink, self.node.fs().view()).await?;
+                self.check_lease()?;
                 Ok(read.bytes as usize)
             }
         }
@@ -201,6 +207,7 @@ impl File {
             return Ok(0);
         }
         self.write_chunks(offset, source).await?;
+        self.check_lease()?;
         self.note_write().await?;
         Ok(len as usize)
     }
@@ -251,6 +258,7 @@ impl File {
             let at = self.append_piece(piece)?;
             begin.get_or_insert(at);
         }
+        self.check_lease()?;
         self.note_write().wait()?;
         begin.map_or_else(|| self.size(), Ok)
     }
@@ -421,6 +429,29 @@ impl File {
     pub(crate) async fn note_write(&self) -> Result<()> {
         let (fs, oid, new) = (self.node.fs(), self.node.oid(), self.node.new_open_file());
         fs.mounted().open_files.note_write(fs.container(), oid, new).await
+    }
+
+    /// Checks that the file still exists if its lease was lost, and may have been taken again too late.
+    fn check_lease(&self) -> Result<()> {
+        let losses = self.node.fs().container().lease_losses(self.node.oid());
+        if losses == self.losses.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if self.stored()?.is_none() {
+            return Err(self.lost_error());
+        }
+        self.losses.store(losses, Ordering::Release);
+        Ok(())
+    }
+
+    #[cold]
+    fn lost_error(&self) -> Error {
+        let path = self.node.path();
+        let text = format!(
+            "the content of {} is lost: the file was removed while the connection to its node was interrupted",
+            String::from_utf8_lossy(&path)
+        );
+        Error::new(ErrorKind::NotFound, text)
     }
 
     fn check_readable(&self) -> Result<()> {

@@ -375,10 +375,12 @@ impl Mounted {
 impl Dfs {
     /// Frees the content of a removed file a moment later.
     pub(crate) fn free_later(&self, entry: FullEntry) -> Result<()> {
-        match self.mounted().deferred_removals.add(entry) {
-            DEFERRED_REMOVALS_MAX.. => return self.mounted().free_removed(),
-            1 => {}
-            _ => return Ok(()),
+        let added = self.mounted().deferred_removals.add(entry);
+        if added.count >= DEFERRED_REMOVALS_MAX {
+            return self.mounted().free_removed();
+        }
+        if !added.is_to_schedule {
+            return Ok(());
         }
         // The thread holds a weak reference: unmounting frees the content, too.
         let mounted = self.downgrade();
@@ -582,6 +584,35 @@ mod tests {
         sweep(&fs).unwrap();
         assert_eq!(orphan_names(&fs), [[0; 0]; 0]);
         assert_eq!(content.size(Access::Latest).wait().unwrap(), 0);
+    }
+
+    /// One error does not drop the other files.
+    #[test]
+    fn contents_that_cannot_be_freed_are_kept_for_the_next_attempt() {
+        let fs = mounted("kept-for-next");
+        let removals = &fs.mounted().deferred_removals;
+        let add = |name: &[u8]| {
+            let node = fs.root().create(name, &Create::with_mode(0o644)).unwrap();
+            let entry = FullEntry::read(&fs.root().directory().unwrap(), name, fs.view());
+            (node.oid(), removals.add(entry.unwrap().unwrap()))
+        };
+        let ((away, first), (here, second)) = (add(b"away"), add(b"here"));
+        assert_eq!((first.is_to_schedule, second.is_to_schedule, second.count), (true, false, 2));
+        let freed = std::cell::RefCell::new(Vec::new());
+        let free = |entries: &[FullEntry], is_back: bool| {
+            let oids: Vec<_> = entries.iter().map(|entry| entry.inode.oid).collect();
+            if !is_back && oids.contains(&away) {
+                return Err(ErrorKind::Io.into());
+            }
+            freed.borrow_mut().extend(oids);
+            Ok(())
+        };
+        assert!(removals.free_all(|entries| free(entries, false)).is_err());
+        assert_eq!(*freed.borrow(), [here]);
+        assert!(add(b"another").1.is_to_schedule);
+        removals.free_all(|entries| free(entries, true)).unwrap();
+        assert_eq!(freed.borrow()[1], away);
+        assert_eq!(freed.borrow().len(), 3);
     }
 
     /// A pool of plain files. Each opening of it counts as a process, whose leases the others do not see.

@@ -18,6 +18,7 @@ use esker_wire::frame::{Announced, Frame, Kind, Limits, Receiver, Sender};
 use esker_wire::message::{Request, decode};
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -58,7 +59,9 @@ where
         }
     };
     connection.state().served.abort_all();
-    connection.session.end().await;
+    if connection.session.end().await && engine.life.phase() != Phase::Ready {
+        engine.has_lost_leases.store(true, Ordering::Relaxed);
+    }
     received.and(finished)
 }
 

@@ -38,7 +38,7 @@ use handshakes::{Handshakes, Slot};
 use life::Life;
 use memory::Memory;
 use metrics::Metrics;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -86,6 +86,8 @@ struct Shared {
     /// TLS acceptor, if the engine requires TLS.
     tls: OnceLock<Acceptor>,
     threads: OnceLock<Arc<Threads>>,
+    /// Clients had leases when the engine ended their connections.
+    has_lost_leases: AtomicBool,
 }
 
 impl Engine {
@@ -105,6 +107,7 @@ impl Engine {
             clients_max: AtomicU64::new(CLIENTS_MAX),
             tls: OnceLock::new(),
             threads: OnceLock::new(),
+            has_lost_leases: AtomicBool::new(false),
         }))
     }
 
@@ -117,6 +120,12 @@ impl Engine {
     /// already stay.
     pub fn limit_clients(&self, most: u64) {
         self.0.clients_max.store(most.min(CLIENTS_MAX), Ordering::Relaxed);
+    }
+
+    /// True if clients had leases when the engine ended their connections. They take them again from the next engine.
+    #[must_use]
+    pub fn has_lost_leases(&self) -> bool {
+        self.0.has_lost_leases.load(Ordering::Relaxed)
     }
 
     /// Serves only clients that speak TLS from now on.

@@ -180,12 +180,13 @@ impl Session {
 
     /// Ends all leases and closes all containers. Objects that await the end of their last lease are not removed: a
     /// process that inherited a file of this client may still read it. The pool removes them later, like those of a
-    /// process that was killed on a node of the pool.
-    pub(crate) async fn end(&self) {
+    /// process that was killed on a node of the pool. True if there were leases.
+    pub(crate) async fn end(&self) -> bool {
         let (containers, leases) = {
             let mut open = self.open();
             (std::mem::take(&mut open.containers), std::mem::take(&mut open.leases))
         };
+        let had_leases = !leases.is_empty();
         for ((_, oid), Leased { container, count }) in leases {
             for _ in 0..count {
                 // No client is left to receive an error.
@@ -195,6 +196,7 @@ impl Session {
         for container in containers.values() {
             let _ = container.close().await;
         }
+        had_leases
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connecting to other nodes: over TCP, over the fabric, or by a test's own means.
 use crate::connection::Connection;
 use crate::map::{Map, Node, Transport};
-use crate::runtime::{on_runtime, pause};
+use crate::runtime::{on_runtime, pause, spawn};
 use esker_os::executor::{Task, task};
 use esker_types::Result;
 use esker_wire::fabric::EndpointOptions;
@@ -22,6 +22,10 @@ pub trait Dial: Send + Sync {
 
     /// Waits before the next attempt to reach a node.
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>>;
+
+    /// Runs `work` while callers do other things. Without that, which is the default, a lost connection is made again
+    /// by the next request.
+    fn spawn(&self, _work: Task<'static, ()>) {}
 }
 
 /// Connects over TCP. The connections run on threads of their own.
@@ -64,6 +68,10 @@ impl Dial for Tcp {
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
         task(pause(duration))
     }
+
+    fn spawn(&self, work: Task<'static, ()>) {
+        spawn(work);
+    }
 }
 
 /// Connects over TCP, and continues over the fabric. A child made by fork whose parent used the fabric uses TCP only,
@@ -91,6 +99,10 @@ impl Dial for Fabric {
 
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>> {
         task(pause(duration))
+    }
+
+    fn spawn(&self, work: Task<'static, ()>) {
+        spawn(work);
     }
 }
 

@@ -46,6 +46,13 @@ pub(crate) async fn on_runtime<T: Send + 'static>(
     })
 }
 
+/// Starts a task on these threads. A process that cannot start threads runs none.
+pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(handle) = handle() {
+        drop(handle.spawn(work));
+    }
+}
+
 /// Waits for a while.
 pub(crate) async fn pause(duration: Duration) -> Result<()> {
     on_runtime(async move {

@@ -6,6 +6,7 @@ use esker::Native;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result, Uuid};
 use esker_engine::{Engine, Host, Threads};
+use esker_nodes::RECONNECT_TIMEOUT;
 use esker_store::{CheckReport, Pool, Superblock};
 use esker_wire::handshake::Secret;
 use esker_wire::message::{Check, Maintained, Maintenance};
@@ -155,6 +156,7 @@ impl Service {
     /// Opens the node's pool and creates an engine that serves it.
     fn open_engine(&self, process: &Arc<Process>) -> Result<(Arc<Native>, Engine)> {
         let pool = Arc::new(Native::open(&process.directory, OpenMode::ReadWrite)?);
+        pool.pool().opened()?.begin_engine(RECONNECT_TIMEOUT);
         let served = Arc::clone(&pool) as Arc<dyn esker::backend::Pool>;
         let engine = Engine::new(served, process.superblock.uuid, self.secret.clone());
         engine.set_host(Arc::clone(process) as Arc<dyn Host>);
@@ -211,7 +213,10 @@ impl Service {
             };
             tracing::info!(why, "ending");
             // Clients that had to be disconnected are in the log.
-            let _ = engine.drain().await;
+            let drained = engine.drain().await;
+            if drained.is_ok() && !engine.has_lost_leases() {
+                pool.pool().opened()?.end_engine();
+            }
             end(web).await;
             if why != REPAIR {
                 return Ok(());

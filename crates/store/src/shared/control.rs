@@ -49,6 +49,11 @@ const TARGET_HEAD_LEN: usize = 8;
 const TURNS: usize = 64;
 /// Position of the count of destroyed containers.
 const DESTROYED: usize = 3;
+/// Position of the slot + 1 of the engine that has leases for clients on other nodes; zero if there is none.
+const ENGINE: usize = 7;
+/// Position of the time until which such leases that were lost may be taken again, in microseconds of the machine's
+/// uptime.
+const LEASES_LOST_UNTIL: usize = 8;
 /// Bit of that count which says that the pool itself was destroyed.
 const POOL_DESTROYED: u64 = 1 << 63;
 /// Number of slots of a target's conflict table.
@@ -393,6 +398,20 @@ impl Control {
         self.shared[DESTROYED].store(0, Ordering::Release);
         self.shared[4].store(0, Ordering::Release);
         leases::clear_all(self);
+        if self.engine().load(Ordering::Acquire) != 0 {
+            self.engine().store(u64::from(ProcessSlot::NOBODY.0) + 1, Ordering::Release);
+        }
+        self.leases_lost_until().store(0, Ordering::Release);
+    }
+
+    /// Slot + 1 of the engine that has leases for clients on other nodes.
+    pub(crate) fn engine(&self) -> &AtomicU64 {
+        &self.shared[ENGINE]
+    }
+
+    /// Time until which leases that an engine has lost may be taken again.
+    pub(crate) fn leases_lost_until(&self) -> &AtomicU64 {
+        &self.shared[LEASES_LOST_UNTIL]
     }
 
     /// Declares the atomics set up. The file is synced: otherwise, after a crash of the machine the pool would look as

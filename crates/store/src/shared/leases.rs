@@ -7,6 +7,7 @@
 //! hashes; others may collide.
 use super::control::{Control, ProcessSlot};
 use crate::sync::{AtomicU64, fence};
+use esker_os::uptime;
 use esker_types::info::ContainerId;
 use esker_types::limits::{LEASE_BUCKETS, PROCESSES_MAX};
 use esker_types::{ObjectId, StableHash};
@@ -32,6 +33,9 @@ const TAG: u64 = (1 << TAG_BITS) - 1;
 const UNLINKED: u64 = 1 << TAG_BITS;
 const SLOT_SHIFT: u32 = TAG_BITS + 1;
 const _: () = assert!(PROCESSES_MAX <= 1 << (64 - SLOT_SHIFT));
+
+/// Longest time for which lost leases may be taken again, in microseconds.
+const GRACE_MAX_US: u64 = 60_000_000;
 
 /// Number of mutexes for the leases of this process. Threads contend only for objects under the same one.
 const SHARDS: usize = 16;
@@ -88,7 +92,7 @@ impl Leases {
         }
         let index = held.remove().index;
         drop(shard);
-        bucket(control, hash).release(index)
+        bucket(control, hash).release(index) && !are_lost(control)
     }
 
     /// Ends all leases of this process when it closes the pool.
@@ -103,9 +107,38 @@ impl Leases {
 }
 
 /// Flags all leases on an object, so that the process that ends the last one removes it. Returns false if no process
-/// has a lease.
+/// has a lease. True for every object while leases of clients on other nodes are lost.
 pub(crate) fn unlink_on_last_close(control: &Control, id: Id) -> bool {
-    bucket(control, hash_of(id)).flag_all()
+    bucket(control, hash_of(id)).flag_all() || are_lost(control)
+}
+
+/// Records that this process is an engine, which has leases for clients on other nodes. If the engine before it has lost
+/// such leases, they may be taken again within `grace_us`. Until then, every object counts as leased.
+pub(crate) fn begin_engine(control: &Control, grace_us: u64) {
+    if control.engine().load(Ordering::SeqCst) != 0 {
+        control.leases_lost_until().store(uptime() + grace_us, Ordering::SeqCst);
+    }
+    control.engine().store(u64::from(control.slot.0) + 1, Ordering::SeqCst);
+}
+
+/// Records that the leases of clients on other nodes have ended in order.
+pub(crate) fn end_engine(control: &Control) {
+    control.engine().store(0, Ordering::SeqCst);
+}
+
+/// True if clients on other nodes have lost leases, and may not have taken them again yet: the engine that had them is
+/// dead, or another was started a moment ago.
+fn are_lost(control: &Control) -> bool {
+    let engine = control.engine().load(Ordering::SeqCst);
+    let is_alive =
+        |slot: u64| slot < PROCESSES_MAX as u64 && control.is_alive(ProcessSlot(slot as u32));
+    engine != 0 && (!is_alive(engine - 1) || is_before(control.leases_lost_until()))
+}
+
+/// True before a time that is in the near future. A later one is damage.
+fn is_before(time: &AtomicU64) -> bool {
+    let rest = time.load(Ordering::SeqCst).saturating_sub(uptime());
+    rest > 0 && rest <= GRACE_MAX_US
 }
 
 /// The two counts of an object's bucket: leases that did not fit, and lock files in units of [`LOCK_FILE`].
@@ -219,6 +252,10 @@ pub(crate) fn clear_dead_leases(control: &Control, slot: ProcessSlot) {
     if control.overflowed_leases().load(Ordering::Acquire) > 0 && !control.others_alive() {
         clear_all(control);
     }
+    // A dead engine had this slot: it must not seem to live.
+    let (engine, nobody) = (u64::from(slot.0) + 1, u64::from(ProcessSlot::NOBODY.0) + 1);
+    let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
+    let _ = control.engine().compare_exchange(engine, nobody, won, lost);
     if control.process(slot).has_leases.swap(0, Ordering::AcqRel) == 0 {
         return;
     }
@@ -251,6 +288,7 @@ mod tests {
     use crate::OpenPool;
     use crate::Pool;
     use crate::tests::Scratch;
+    use std::time::Duration;
 
     const CONTAINER: ContainerId = ContainerId(7);
 
@@ -295,6 +333,27 @@ mod tests {
         for &oid in &oids {
             assert!(!state.unlink_on_last_close(CONTAINER, oid), "nobody holds {oid}");
         }
+    }
+
+    /// Clients of a dead engine may have leases, until a moment after the next engine was started.
+    #[test]
+    fn objects_count_as_leased_while_leases_of_an_engine_are_lost() {
+        let mut pool = pool();
+        let is_leased = |pool: &Scratch| pool.opened().unlink_on_last_close(CONTAINER, oid(1));
+        pool.opened().begin_engine(Duration::from_secs(60));
+        assert!(!is_leased(&pool), "the first engine has lost nothing");
+        pool.reopen();
+        assert!(is_leased(&pool), "the engine is dead");
+        pool.opened().lease(CONTAINER, oid(1));
+        assert!(is_leased(&pool));
+        assert!(!pool.opened().end_lease(CONTAINER, oid(1)), "another may hold it");
+        pool.opened().begin_engine(Duration::from_secs(60));
+        assert!(is_leased(&pool), "clients take their leases again");
+        pool.opened().control.leases_lost_until().store(1, Ordering::SeqCst);
+        assert!(!is_leased(&pool), "they had time for that");
+        pool.opened().end_engine();
+        pool.reopen();
+        assert!(!is_leased(&pool), "the engine ended in order");
     }
 
     #[test]

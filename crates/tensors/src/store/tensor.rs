@@ -11,6 +11,7 @@ use esker_types::{Error, ErrorKind, Extent, Result, Uuid};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A tensor, open for reading. It does not change. Clones are cheap; many threads may read at a time.
@@ -30,6 +31,8 @@ struct Inner {
     lease: Option<Lease>,
     /// True if the tensor was already removed when the lease was taken: it may have been freed at the same time.
     was_removed: bool,
+    /// Losses of the lease before which the tensor was found to exist.
+    losses: AtomicU64,
 }
 
 impl Drop for Inner {
@@ -66,13 +69,23 @@ impl Tensor {
     fn leased(store: &TensorStore, uuid: Uuid, record: TensorRecord) -> Result<Option<Self>> {
         let (grid, data_type) = (record.grid()?, record.data_type()?.clone());
         let array = layout::data(&store.container, uuid, record.object_class, &grid)?;
+        let losses = AtomicU64::new(store.container.lease_losses(array.object().oid()));
         let lease = match store.snapshot {
             None => Some(array.object().lease().wait()?),
             Some(_) => None,
         };
         let store = store.clone();
-        let mut inner =
-            Inner { store, uuid, record, grid, data_type, array, lease, was_removed: false };
+        let mut inner = Inner {
+            store,
+            uuid,
+            record,
+            grid,
+            data_type,
+            array,
+            lease,
+            was_removed: false,
+            losses,
+        };
         if inner.lease.is_none() {
             return Ok(Some(Self(Arc::new(inner))));
         }
@@ -188,12 +201,19 @@ impl Tensor {
         self.check_there()
     }
 
-    /// Checks after a read that the tensor was not freed meanwhile, if the pool allows that.
+    /// Checks after a read that the tensor was not freed meanwhile, if the pool allows that or the lease was lost.
     fn check_there(&self) -> Result<()> {
         let inner = &*self.0;
         let holds = !inner.was_removed && inner.lease.as_ref().is_some_and(Lease::counts);
-        let is_sure = holds && inner.store.container.capabilities().shared_leases;
-        if is_sure || inner.store.snapshot.is_some() || inner.store.has_record(inner.uuid)? {
+        let container = &inner.store.container;
+        let losses = container.lease_losses(inner.array.object().oid());
+        let was_lost = losses != inner.losses.load(Ordering::Acquire);
+        let is_sure = holds && !was_lost && container.capabilities().shared_leases;
+        if is_sure || inner.store.snapshot.is_some() {
+            return Ok(());
+        }
+        if inner.store.has_record(inner.uuid)? {
+            inner.losses.store(losses, Ordering::Release);
             return Ok(());
         }
         let text = format!(

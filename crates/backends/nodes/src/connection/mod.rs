@@ -16,7 +16,7 @@ use esker_wire::tls;
 use receiving::Receiving;
 use sending::{AT_ONCE, Sending};
 use std::collections::HashMap;
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,6 +64,8 @@ struct Calls {
     by_number: HashMap<u64, Call>,
     /// Error of the connection, once no reply will come any more.
     over: Option<Error>,
+    /// Callers that wait for the end of the connection.
+    until_over: Vec<oneshot::Sender<()>>,
 }
 
 struct Call {
@@ -96,6 +98,9 @@ impl Waiting {
         calls.over.get_or_insert_with(|| why.clone());
         for (_, call) in calls.by_number.drain() {
             let _ = call.reply.send(Err(why.clone()));
+        }
+        for waiting in calls.until_over.drain(..) {
+            let _ = waiting.send(());
         }
     }
 
@@ -283,6 +288,20 @@ impl Connection {
     /// True if no reply will come any more.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting.calls().over.is_some()
+    }
+
+    /// Waits until no reply will come any more. The future does not keep the connection open.
+    pub(crate) fn until_over(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (sender, receiver) = oneshot::channel();
+        let mut calls = self.waiting.calls();
+        if calls.over.is_none() {
+            calls.until_over.push(sender);
+        }
+        drop(calls);
+        async move {
+            // If the sender was dropped, the connection is over, too.
+            let _ = receiver.await;
+        }
     }
 
     /// True if data must be copied before it is sent.

@@ -3,6 +3,7 @@ use crate::reconnecting::pool::{ReconnectingPool, resent};
 use crate::remote::pool::RemotePool;
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Pool, Reply};
 use esker_os::PerProcess;
+use esker_os::executor::task;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
     AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
@@ -10,11 +11,19 @@ use esker_types::ops::{
 };
 use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
 use tokio::sync::Mutex;
 
+/// Pause between attempts to reach a node that was lost while this process has leases there.
+const LEASES_AGAIN_EVERY: Duration = Duration::from_secs(1);
+
 /// A container on another node. It is opened there at its first use.
-pub(crate) struct ReconnectingContainer {
+pub(crate) struct ReconnectingContainer(Arc<Inner>);
+
+pub(crate) struct Inner {
     peer: Arc<ReconnectingPool>,
     info: ContainerInfo,
     mode: OpenMode,
@@ -30,12 +39,24 @@ struct Opened {
     current: Mutex<Option<Current>>,
     /// Leases to take again over a new connection.
     leases: std::sync::Mutex<HashMap<ObjectId, u32>>,
+    /// The connection whose end is waited for, because there are leases.
+    watched: std::sync::Mutex<Weak<RemotePool>>,
+    /// How often the connection was lost while there were leases.
+    losses: AtomicU64,
+}
+
+impl Deref for ReconnectingContainer {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
 }
 
 impl ReconnectingContainer {
     /// The container with the UUID of `info`.
     pub(crate) fn new(peer: Arc<ReconnectingPool>, info: ContainerInfo, mode: OpenMode) -> Self {
-        Self { peer, info, mode, opened: PerProcess::empty() }
+        Self(Arc::new(Inner { peer, info, mode, opened: PerProcess::empty() }))
     }
 
     /// Opens a container by its name.
@@ -51,15 +72,18 @@ impl ReconnectingContainer {
         let container: Arc<dyn OpenContainer> = container.into();
         let info = container.info().clone();
         let opened = Opened { current: Mutex::new(Some((remote, container))), ..Opened::default() };
-        Ok(Self { peer: Arc::clone(peer), info, mode, opened: PerProcess::new(opened) })
+        let opened = PerProcess::new(opened);
+        Ok(Self(Arc::new(Inner { peer: Arc::clone(peer), info, mode, opened })))
     }
+}
 
+impl Inner {
     fn opened(&self) -> Result<&Opened> {
         self.opened.get_or_make(|| Ok(Opened::default()))
     }
 
     /// The container, open on this connection.
-    async fn on(&self, remote: &Arc<RemotePool>) -> Result<Arc<dyn OpenContainer>> {
+    async fn on(self: &Arc<Self>, remote: &Arc<RemotePool>) -> Result<Arc<dyn OpenContainer>> {
         let opened = self.opened()?;
         let mut current = opened.current.lock().await;
         if let Some((known, container)) = &*current
@@ -72,6 +96,10 @@ impl ReconnectingContainer {
         let missing = |error| without_container(self.peer.name(), &self.info, error);
         let container: Arc<dyn OpenContainer> = container.map_err(missing)?.into();
         let leases = opened.leases().clone();
+        if !leases.is_empty() {
+            opened.losses.fetch_add(1, Ordering::AcqRel);
+            self.watch(remote)?;
+        }
         for (oid, count) in leases {
             for _ in 0..count {
                 container.lease(oid).await?;
@@ -79,6 +107,48 @@ impl ReconnectingContainer {
         }
         *current = Some((Arc::clone(remote), Arc::clone(&container)));
         Ok(container)
+    }
+
+    /// Takes the leases again as soon as the current connection is lost.
+    async fn keep_leases(self: &Arc<Self>) -> Result<()> {
+        let current = self.opened()?.current.lock().await;
+        current.as_ref().map_or(Ok(()), |(remote, _)| self.watch(remote))
+    }
+
+    /// Waits for the end of a connection, to take the leases again then.
+    fn watch(self: &Arc<Self>, remote: &Arc<RemotePool>) -> Result<()> {
+        let opened = self.opened()?;
+        let mut watched = opened.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::ptr::eq(watched.as_ptr(), Arc::as_ptr(remote)) {
+            return Ok(());
+        }
+        *watched = Arc::downgrade(remote);
+        let (inner, over) = (Arc::downgrade(self), remote.connection.until_over());
+        self.peer.dial().spawn(task(async move {
+            over.await;
+            take_leases_again(inner).await;
+        }));
+        Ok(())
+    }
+}
+
+/// Connects again, and takes the leases again, as long as there are any.
+async fn take_leases_again(inner: Weak<Inner>) {
+    let mut is_counted = false;
+    while let Some(inner) = inner.upgrade() {
+        let Some(opened) = inner.opened.get().filter(|opened| !opened.leases().is_empty()) else {
+            return;
+        };
+        if !std::mem::replace(&mut is_counted, true) {
+            opened.losses.fetch_add(1, Ordering::AcqRel);
+        }
+        let taken = match inner.peer.remote().await {
+            Ok(remote) => inner.on(&remote).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if taken.is_ok() || inner.peer.dial().pause(LEASES_AGAIN_EVERY).await.is_err() {
+            return;
+        }
     }
 }
 
@@ -105,7 +175,7 @@ macro_rules! within {
         within!($self, $container, _attempts => $call)
     };
     ($self:ident, $container:ident, $attempts:ident => $call:expr) => {
-        resent!($self.peer, remote, $attempts => match $self.on(&remote).await {
+        resent!($self.peer, remote, $attempts => match $self.0.on(&remote).await {
             Ok($container) => $call,
             Err(error) => Err(error),
         })
@@ -276,7 +346,7 @@ impl OpenContainer for ReconnectingContainer {
         Reply::Pending(Box::pin(async move {
             within!(self, container => container.lease(oid).await).await?;
             *self.opened()?.leases().entry(oid).or_default() += 1;
-            Ok(())
+            self.0.keep_leases().await
         }))
     }
 
@@ -293,9 +363,9 @@ impl OpenContainer for ReconnectingContainer {
         Reply::Pending(Box::pin(async move {
             within!(self, container => container.lease_each(oids).await).await?;
             let opened = self.opened()?;
-            let mut leases = opened.leases();
-            oids.iter().for_each(|oid| *leases.entry(*oid).or_default() += 1);
-            Ok(())
+            let add = |oid: &ObjectId| *opened.leases().entry(*oid).or_default() += 1;
+            oids.iter().for_each(add);
+            self.0.keep_leases().await
         }))
     }
 
@@ -309,6 +379,10 @@ impl OpenContainer for ReconnectingContainer {
             let mut last = last.into_iter();
             Ok(held.into_iter().map(|held| held && last.next().unwrap_or(false)).collect())
         }))
+    }
+
+    fn lease_losses(&self, _oid: ObjectId) -> u64 {
+        self.opened.get().map_or(0, |opened| opened.losses.load(Ordering::Acquire))
     }
 
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {

@@ -85,6 +85,11 @@ impl ReconnectingPool {
         &self.node.name
     }
 
+    /// The way to connect to the node.
+    pub(crate) fn dial(&self) -> &dyn Dial {
+        &*self.dial
+    }
+
     fn connection(&self) -> Result<&PeerConnection> {
         self.connection.get_or_make(PeerConnection::new)
     }

@@ -828,6 +828,10 @@ impl OpenContainer for ShardedContainer {
         Reply::Pending(Box::pin(self.end_leases(oids)))
     }
 
+    fn lease_losses(&self, oid: ObjectId) -> u64 {
+        self.parts[self.home_of(oid)].lease_losses(oid)
+    }
+
     fn unlink_on_last_close(&self, oid: ObjectId) -> Reply<'_, bool> {
         one_node!(self, self.home_of(oid), part => part.unlink_on_last_close(oid))
     }
