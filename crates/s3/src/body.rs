@@ -7,8 +7,9 @@ use crate::metrics::Metrics;
 use crate::sums::{Expected, Summed, Sums};
 use bytes::Bytes;
 use futures_core::Stream;
-use s3s::S3ErrorCode;
+use hyper::StatusCode;
 use s3s::dto::StreamingBlob;
+use s3s::{S3Error, S3ErrorCode};
 use std::future::poll_fn;
 use std::pin::Pin;
 
@@ -126,10 +127,25 @@ fn broken(error: s3s::StdError) -> Fault {
     }
     match error.downcast::<s3s::S3Error>() {
         Ok(error) => Fault::S3(*error),
-        Err(error) => {
+        Err(error) => unverified(&error.to_string()).unwrap_or_else(|| {
             Fault::new(S3ErrorCode::IncompleteBody, format!("the body did not arrive: {error}"))
-        }
+        }),
     }
+}
+
+/// The error for a body that arrived but is not the one that was signed. The types of `s3s` for it are private.
+pub(crate) fn unverified(error: &str) -> Option<Fault> {
+    if error.contains("Sha256Mismatch") {
+        let code = S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into());
+        let why = "the SHA-256 of the body is not the one in x-amz-content-sha256: send it again";
+        let mut error = S3Error::with_message(code, why);
+        error.set_status_code(StatusCode::BAD_REQUEST);
+        return Some(error.into());
+    }
+    let why = "the signature of a chunk of the body does not match: check the secret of the access key, and sign \
+               what is sent";
+    let is_wrong = error.contains("SignatureMismatch");
+    is_wrong.then(|| Fault::new(S3ErrorCode::SignatureDoesNotMatch, why))
 }
 
 fn has_stopped(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -55,7 +55,7 @@ impl Condition {
     pub(crate) fn check_read(&self, etag: &str, mtime: Time) -> Outcome<()> {
         let mtime = whole_seconds(timestamp(mtime));
         match (&self.matches, &self.unmodified_since) {
-            (Some(wanted), _) if !is(wanted, etag) => return Err(precondition_fault()),
+            (Some(wanted), _) if !is_strongly(wanted, etag) => return Err(precondition_fault()),
             (None, Some(since)) if mtime > *since => return Err(precondition_fault()),
             _ => {}
         }
@@ -82,7 +82,9 @@ impl Condition {
     pub(crate) fn check_change(&self, etag: Option<&str>) -> Outcome<()> {
         match (&self.matches, etag) {
             (Some(_), None) => return Err(S3ErrorCode::NoSuchKey.into()),
-            (Some(wanted), Some(etag)) if !is(wanted, etag) => return Err(precondition_fault()),
+            (Some(wanted), Some(etag)) if !is_strongly(wanted, etag) => {
+                return Err(precondition_fault());
+            }
             _ => {}
         }
         match (&self.matches_not, etag) {
@@ -105,6 +107,12 @@ fn parse_header(headers: &HeaderMap, name: HeaderName) -> Outcome<Option<ETagCon
     }
 }
 
+/// The strong comparison of RFC 9110, for `If-Match`: a weak ETag matches nothing.
+fn is_strongly(condition: &ETagCondition, etag: &str) -> bool {
+    !matches!(condition, ETagCondition::ETag(ETag::Weak(_))) && is(condition, etag)
+}
+
+/// The weak comparison, for `If-None-Match`.
 fn is(condition: &ETagCondition, etag: &str) -> bool {
     match condition {
         ETagCondition::Any => true,
@@ -198,6 +206,11 @@ mod tests {
         assert_eq!(check(Condition { matches_not: any(), ..none() }, Some("a")), wrong);
         assert_eq!(check(Condition { matches: etag("b"), ..none() }, Some("a")), wrong);
         assert_eq!(check(Condition { matches: etag("a"), ..none() }, Some("a")), None);
+        let weak = || Some(ETagCondition::ETag(ETag::Weak("a".to_owned())));
+        assert_eq!(check(Condition { matches: weak(), ..none() }, Some("a")), wrong);
+        assert_eq!(check(Condition { matches_not: weak(), ..none() }, Some("a")), wrong);
+        let read = Condition { matches: weak(), ..none() }.check_read("a", Time::default());
+        assert_eq!(code(read), wrong);
         assert_eq!(
             check(Condition { matches: etag("a"), ..none() }, None).as_deref(),
             Some("NoSuchKey")

@@ -6,7 +6,7 @@ use crate::fault::Outcome;
 use crate::find::{Found, find, tags};
 use crate::limits::{PIECE_BYTES, RETRIES_MAX};
 use crate::record::Tags;
-use crate::sums::{Etags, Expected};
+use crate::sums::Sums;
 use dfs::{File, Kind, Open};
 use esker::types::{Error, ErrorKind};
 use std::ops::Range;
@@ -39,10 +39,9 @@ impl Source {
         &self,
         to: &Bucket,
         range: Range<u64>,
-        etags: Etags,
+        mut sums: Sums,
     ) -> Outcome<(Hidden, Received)> {
         let (hidden, file) = Hidden::file(to)?;
-        let mut sums = Expected::without_claims(etags).sums();
         let size = range.end - range.start;
         if let Some(source) = &self.file {
             copy_range(source, range, &file, 0, |piece| sums.update(piece))?;

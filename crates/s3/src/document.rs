@@ -1,11 +1,16 @@
 //! Bodies that are XML. `s3s` reads such a body as a whole, without a check of its checksums. If it cannot read the
 //! body, it reports an internal error.
+use crate::body::unverified;
 use crate::fault::Fault;
 use crate::limits::XML_BYTES_MAX;
 use crate::sums::{Etags, Expected, Sums};
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, StdError};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 /// Operations whose body is XML.
 const OPERATIONS: [&str; 4] =
@@ -22,6 +27,7 @@ struct State {
     /// Checksums that the request gives, and those of the bytes received so far.
     sums: Option<(Expected, Sums)>,
     bytes: usize,
+    is_xml: bool,
     fault: Option<S3Error>,
 }
 
@@ -36,7 +42,16 @@ impl Document {
         let headers = if operation == COMPLETION { &none } else { headers };
         let expected = Expected::new(Etags::Md5, md5, headers, None);
         let sums = expected.sums();
-        self.state().sums = Some((expected, sums));
+        let mut state = self.state();
+        (state.is_xml, state.sums) = (true, Some((expected, sums)));
+    }
+
+    /// Notes that the body is not the one that was signed, if that is the reason of this error.
+    fn refuse_unverified(&self, error: &StdError) {
+        let mut state = self.state();
+        if state.is_xml && state.fault.is_none() {
+            state.fault = unverified(&error.to_string()).map(S3Error::from);
+        }
     }
 
     /// Adds the next bytes of the body.
@@ -80,6 +95,36 @@ impl Document {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The body of a request behind the verification of its signature.
+pub(crate) struct Verified {
+    pub(crate) body: s3s::Body,
+    pub(crate) document: Document,
+}
+
+impl Body for Verified {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Err(error))) = &frame {
+            self.document.refuse_unverified(error);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

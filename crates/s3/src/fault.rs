@@ -46,6 +46,11 @@ impl Fault {
         Self::S3(S3Error::with_message(code, why.into()))
     }
 
+    /// True for the error of S3 with this code.
+    pub(crate) fn is_code(&self, code: &str) -> bool {
+        matches!(self, Self::S3(error) if error.code().as_str() == code)
+    }
+
     /// True if something is not there.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Store(error) if error.kind() == ErrorKind::NotFound)

@@ -2,6 +2,7 @@
 //! could not parse are rewritten, which would invalidate the signature. Another service of `s3s` then parses the
 //! operation.
 use crate::admission::Admission;
+use crate::document::{Document, Verified};
 use crate::query::Query;
 use crate::signature::PRESIGNED_PARAMETERS;
 use esker::types::check_label;
@@ -64,7 +65,13 @@ impl S3Route for Front {
 
 /// The request without its signature, and with headers that can be read.
 fn rewrite(req: S3Request<Body>) -> S3Result<HttpRequest> {
-    let mut request = HttpRequest::new(req.input);
+    let body = match req.extensions.get::<Document>().cloned() {
+        Some(document) if req.input.bytes().is_none() => {
+            Body::http_body(Verified { body: req.input, document })
+        }
+        _ => req.input,
+    };
+    let mut request = HttpRequest::new(body);
     *request.uri_mut() = without_signature(&req.uri);
     *request.headers_mut() = req.headers;
     *request.extensions_mut() = req.extensions;

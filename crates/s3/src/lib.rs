@@ -25,6 +25,7 @@ mod find;
 mod framing;
 mod front;
 mod guard;
+mod headers;
 mod host;
 mod ids;
 mod keys;

@@ -105,7 +105,8 @@ impl Service {
         let begun = Begun::find(&to, &key, &id)?;
         let source = Source::open(&source, &from_key, &condition)?;
         let range = range_of(input.copy_source_range.as_deref(), source.found.size())?;
-        let (hidden, received) = source.copy(&to, range, self.etags)?;
+        let sums = Expected::without_claims(self.etags, &req.headers).sums();
+        let (hidden, received) = source.copy(&to, range, sums)?;
         let etag = begun.add(hidden, number, &received)?;
         Ok(UploadPartCopyOutput {
             copy_part_result: Some(CopyPartResult {
@@ -143,17 +144,22 @@ impl Service {
             })
             .collect();
         let bucket = self.bucket(&input.bucket)?;
+        let repeated = |place: &Place, fault: Fault| match fault.is_code("NoSuchUpload") {
+            true => completed(&bucket, place, &input.upload_id, &chosen, &claims)?.ok_or(fault),
+            false => Err(fault),
+        };
         let (etag, sums) = match Begun::find(&bucket, &place.key, &input.upload_id) {
             Ok(begun) => {
                 let (about, tags) = (begun.upload.about.clone(), begun.upload.tags.clone());
-                begun.complete(
-                    &bucket,
-                    &Put { place, about, tags, condition, parts: None },
-                    &chosen,
-                    &claims,
-                )?
+                let put = Put { place, about, tags, condition, parts: None };
+                begun.complete(&bucket, &put, &chosen, &claims).or_else(|fault| {
+                    // Another request has completed or aborted the upload in the meantime.
+                    let gone = Begun::find(&bucket, &put.place.key, &input.upload_id).err();
+                    let fault = gone.unwrap_or(fault);
+                    repeated(&put.place, fault)
+                })?
             }
-            Err(fault) => completed(&bucket, &place, &input.upload_id, &claims)?.ok_or(fault)?,
+            Err(fault) => repeated(&place, fault)?,
         };
         Ok(CompleteMultipartUploadOutput {
             location: Some(format!("/{}/{}", input.bucket, input.key)),

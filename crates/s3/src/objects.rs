@@ -499,14 +499,22 @@ impl Service {
             put.condition.refuse_on_directory()?;
             put.directory(&to)?;
         } else {
-            let (hidden, received) = source.copy(&to, 0..source.found.size(), self.etags)?;
+            let sums = Expected::without_claims(self.etags, &req.headers).sums();
+            let (hidden, received) = source.copy(&to, 0..source.found.size(), sums)?;
             put.finish(&to, hidden, &received)?;
         }
         let copied = find(&to, &put.place.key)?;
+        let sums = copied.record.checksum(&copied.attr);
         Ok(CopyObjectOutput {
             copy_object_result: Some(CopyObjectResult {
                 e_tag: Some(strong(copied.etag())),
                 last_modified: Some(timestamp(copied.attr.mtime)),
+                checksum_type: sums.kind(),
+                checksum_crc32: sums.crc32,
+                checksum_crc32c: sums.crc32c,
+                checksum_crc64nvme: sums.crc64nvme,
+                checksum_sha1: sums.sha1,
+                checksum_sha256: sums.sha256,
                 ..Default::default()
             }),
             ..Default::default()

@@ -1,7 +1,8 @@
 //! Supported operations, with all parameters and headers that a request for each may have. All others are refused,
 //! because a parameter or a header that S3 adds later would change the meaning of an operation.
+use crate::headers::{check_named_checksum, check_value, is_taken};
 use crate::query::Query;
-use crate::sums::is_checksum;
+use crate::sums::CHECKSUM;
 use hyper::Uri;
 use hyper::header::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result};
@@ -100,68 +101,23 @@ const OFFERED: [Offered; 26] = [
 /// The parameter by which SDKs name the operation.
 const OPERATION_ID: &str = "x-id";
 
-/// Headers of S3 that operations obey, refuse by themselves, or that change nothing.
-const HEADERS: [&str; 27] = [
-    "x-amz-acl",
-    "x-amz-api-version",
-    "x-amz-bucket-object-lock-enabled",
-    "x-amz-bypass-governance-retention",
-    "x-amz-checksum-algorithm",
-    "x-amz-checksum-mode",
-    "x-amz-checksum-type",
-    "x-amz-content-sha256",
-    "x-amz-date",
-    "x-amz-decoded-content-length",
-    "x-amz-if-match-last-modified-time",
-    "x-amz-if-match-size",
-    "x-amz-max-parts",
-    "x-amz-metadata-directive",
-    "x-amz-mp-object-size",
-    "x-amz-object-attributes",
-    "x-amz-optional-object-attributes",
-    "x-amz-part-number-marker",
-    "x-amz-request-payer",
-    "x-amz-sdk-checksum-algorithm",
-    "x-amz-storage-class",
-    "x-amz-tagging",
-    "x-amz-tagging-directive",
-    "x-amz-te",
-    "x-amz-trailer",
-    "x-amz-user-agent",
-    "x-amz-write-offset-bytes",
-];
-/// Headers of operations that copy.
-const COPY_HEADERS: [&str; 6] = [
-    "x-amz-copy-source",
-    "x-amz-copy-source-if-match",
-    "x-amz-copy-source-if-modified-since",
-    "x-amz-copy-source-if-none-match",
-    "x-amz-copy-source-if-unmodified-since",
-    "x-amz-copy-source-range",
-];
-/// Headers of S3 have this prefix.
-const PREFIX: &str = "x-amz-";
-/// Headers of user metadata have this prefix.
-const METADATA: &str = "x-amz-meta-";
-/// Headers that hold a checksum have this prefix.
-const CHECKSUM: &str = "x-amz-checksum-";
-/// Headers that name a checksum algorithm.
-const ALGORITHMS: [&str; 2] = ["x-amz-checksum-algorithm", "x-amz-sdk-checksum-algorithm"];
-/// The version of S3.
-const API_VERSION: &str = "2006-03-01";
-/// Access lists that grant nothing: access depends on the keys of the server alone.
-const OWN_LISTS: [&str; 2] = ["private", "bucket-owner-full-control"];
-
 /// Refuses unsupported operations, and parameters and headers that the operation does not accept.
 ///
 /// # Errors
-/// `NotImplemented`; `InvalidArgument` for a parameter that was sent twice.
+/// `NotImplemented`; `InvalidArgument` for a parameter that was sent twice, and for a value that S3 does not have.
 pub(crate) fn check(operation: &str, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
     let Some(offered) = OFFERED.iter().find(|(name, _, _)| *name == operation) else {
         return Err(not_offered(format!("the operation {operation}")));
     };
     check_query(offered, &Query::new(uri))?;
-    headers.keys().try_for_each(|name| check_header(offered, name.as_str(), headers))
+    headers.keys().try_for_each(|name| check_header(offered, name.as_str(), headers))?;
+    check_named_checksum(headers)
+}
+
+/// Names of the operations that are offered.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    OFFERED.iter().map(|(name, _, _)| *name)
 }
 
 fn check_query((operation, parameters, _): &Offered, query: &Query) -> S3Result<()> {
@@ -188,17 +144,14 @@ fn check_header(offered: &Offered, name: &str, headers: &HeaderMap) -> S3Result<
         // A client that sends `If-Range` gets a range of the object that it means, or none.
         conditions.contains(&name) || name == "if-range" && *operation == "GetObject"
     } else {
-        !name.starts_with(PREFIX)
-            || HEADERS.contains(&name)
-            || name.starts_with(METADATA)
-            || name.strip_prefix(CHECKSUM).is_some_and(is_checksum)
-            || operation.contains("Copy") && COPY_HEADERS.contains(&name)
+        is_taken(operation, name)
     };
-    let values = || headers.get_all(name).iter().map(|value| value.to_str().unwrap_or_default());
-    if is_known && values().all(|value| is_value(name, value)) {
-        return check_demand(name, headers);
+    if !is_known {
+        return Err(not_offered(format!("the header {name} of {operation}")));
     }
-    Err(not_offered(format!("the header {name} of {operation} with this value")))
+    check_demand(name, headers)?;
+    let mut values = headers.get_all(name).iter();
+    values.try_for_each(|value| check_value(operation, name, value.to_str().unwrap_or_default()))
 }
 
 /// True for headers by which a client asks that something is verified, or that a part of a source is copied.
@@ -223,19 +176,6 @@ fn check_demand(name: &str, headers: &HeaderMap) -> S3Result<()> {
     };
     let why = format!("the header {name} is empty: give it a value, or leave it out");
     Err(S3Error::with_message(code, why))
-}
-
-/// True if a value of a header is one that is offered.
-fn is_value(name: &str, value: &str) -> bool {
-    match name {
-        "x-amz-acl" => OWN_LISTS.contains(&value),
-        "x-amz-api-version" => value == API_VERSION,
-        "x-amz-trailer" => value.split(',').all(|name| {
-            name.trim().to_ascii_lowercase().strip_prefix(CHECKSUM).is_some_and(is_checksum)
-        }),
-        _ if ALGORITHMS.contains(&name) => is_checksum(&value.to_ascii_lowercase()),
-        _ => true,
-    }
 }
 
 #[cold]
@@ -298,7 +238,7 @@ mod tests {
             ("PutObject", ("x-amz-grant-read", "x"), "NotImplemented"),
             ("PutObject", ("x-amz-checksum-crc32", "x"), "ok"),
             ("PutObject", ("x-amz-checksum-xxhash64", "x"), "NotImplemented"),
-            ("PutObject", ("x-amz-sdk-checksum-algorithm", "CRC64NVME"), "ok"),
+            ("PutObject", ("x-amz-sdk-checksum-algorithm", "CRC64NVME"), "InvalidRequest"),
             ("PutObject", ("x-amz-sdk-checksum-algorithm", "SHA512"), "NotImplemented"),
             ("PutObject", ("x-amz-trailer", "x-amz-checksum-crc32c"), "ok"),
             ("PutObject", ("x-amz-trailer", "x-amz-checksum-md5"), "NotImplemented"),
@@ -317,6 +257,20 @@ mod tests {
             ("CompleteMultipartUpload", ("x-amz-mp-object-size", ""), "InvalidArgument"),
             ("CopyObject", ("x-amz-copy-source-if-match", ""), "InvalidArgument"),
             ("UploadPartCopy", ("x-amz-copy-source-range", ""), "InvalidArgument"),
+            ("CopyObject", ("x-amz-copy-source-range", "bytes=0-1"), "NotImplemented"),
+            ("CopyObject", ("x-amz-checksum-crc32", "AAAAAA=="), "NotImplemented"),
+            ("CopyObject", ("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg=="), "NotImplemented"),
+            ("CopyObject", ("x-amz-checksum-algorithm", "SHA256"), "ok"),
+            ("CopyObject", ("x-amz-metadata-directive", "NONSENSE"), "InvalidArgument"),
+            ("CopyObject", ("x-amz-tagging-directive", "X"), "InvalidArgument"),
+            ("PutObject", ("x-amz-mp-object-size", "5"), "NotImplemented"),
+            ("PutObject", ("x-amz-if-match-size", "99"), "NotImplemented"),
+            ("PutObject", ("x-amz-max-parts", "1"), "NotImplemented"),
+            ("PutObject", ("x-amz-storage-class", "STANDARD"), "ok"),
+            ("PutObject", ("x-amz-storage-class", "NONSENSE"), "InvalidStorageClass"),
+            ("GetObject", ("x-amz-storage-class", "STANDARD"), "NotImplemented"),
+            ("GetObject", ("x-amz-checksum-mode", "ENABLED"), "ok"),
+            ("DeleteObject", ("x-amz-checksum-crc32", "AAAAAA=="), "NotImplemented"),
             ("GetObject", ("x-amz-next-year", "1"), "NotImplemented"),
             ("GetObject", ("x-next-year", "1"), "ok"),
         ] {

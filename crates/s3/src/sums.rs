@@ -3,7 +3,7 @@
 use crate::fault::{Fault, Outcome};
 use crate::record::Stored;
 use esker::types::{Error, ErrorKind};
-use hyper::HeaderMap;
+use hyper::header::{HeaderMap, HeaderName};
 use s3s::checksum::ChecksumHasher;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::{S3ErrorCode, TrailingHeaders};
@@ -12,12 +12,12 @@ use twox_hash::XxHash3_128;
 
 /// The header that names the trailing headers to come.
 const TRAILER: &str = "x-amz-trailer";
-/// The header that names the checksum which the client computes.
-const ALGORITHM: &str = "x-amz-sdk-checksum-algorithm";
+/// Headers that name the checksum to compute.
+const ALGORITHMS: [&str; 2] = ["x-amz-checksum-algorithm", "x-amz-sdk-checksum-algorithm"];
 /// Bytes of an MD5.
 const MD5_BYTES: usize = 16;
 /// Begins the header of a checksum.
-const CHECKSUM: &str = "x-amz-checksum-";
+pub(crate) const CHECKSUM: &str = "x-amz-checksum-";
 /// The checksums of S3, as their headers name them.
 pub(crate) const KNOWN: [&str; 5] = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"];
 
@@ -101,23 +101,33 @@ impl Expected {
         trailing: Option<TrailingHeaders>,
     ) -> Self {
         let wanted = |(name, _): &(&hyper::header::HeaderName, _)| {
-            name.as_str().starts_with(CHECKSUM) || [TRAILER, ALGORITHM].contains(&name.as_str())
+            let name = name.as_str();
+            name.starts_with(CHECKSUM) || name == TRAILER || ALGORITHMS.contains(&name)
         };
         let headers = headers.iter().filter(wanted);
         let headers = headers.map(|(name, value)| (name.clone(), value.clone())).collect();
         Self { etags, md5, headers, trailing }
     }
 
-    /// No announced checksums, for content that does not come from a client.
-    pub(crate) fn without_claims(etags: Etags) -> Self {
-        Self { etags, ..Self::default() }
+    /// No announced checksums, for a copy: it does not come from a client. The headers of its request may name the
+    /// checksum to compute.
+    pub(crate) fn without_claims(etags: Etags, headers: &HeaderMap) -> Self {
+        let mut named = HeaderMap::new();
+        for name in ALGORITHMS {
+            named.extend(
+                headers.get(name).map(|value| (HeaderName::from_static(name), value.clone())),
+            );
+        }
+        Self { etags, headers: named, ..Self::default() }
     }
 
     /// True if the client uses this checksum.
     fn names(&self, known: &str) -> bool {
         self.headers.contains_key(format!("{CHECKSUM}{known}"))
             || self.announces(known)
-            || self.text(ALGORITHM).is_some_and(|name| name.eq_ignore_ascii_case(known))
+            || ALGORITHMS.iter().any(|header| {
+                self.text(header).is_some_and(|name| name.eq_ignore_ascii_case(known))
+            })
     }
 
     /// True if the client announced that this checksum follows its data.

@@ -202,7 +202,7 @@ impl Begun {
         claims: &Claims,
     ) -> Outcome<(String, Stored)> {
         let (parts, requested) = (self.chosen(chosen)?, self.upload.requested.as_ref());
-        let etag = etag_of(&parts);
+        let etag = etag_of(&parts.iter().map(|part| &*part.etag).collect::<Vec<_>>());
         let size = parts.iter().map(|part| part.size).sum();
         claims.check_size(size)?;
         let mut sums = claims.sums(requested);
@@ -278,10 +278,15 @@ pub(crate) fn completed(
     bucket: &Bucket,
     place: &Place,
     id: &str,
+    chosen: &[Chosen],
     claims: &Claims,
 ) -> Outcome<Option<(String, Stored)>> {
     let Ok(found) = find(bucket, &place.key) else { return Ok(None) };
     if found.record.upload.as_deref() != Some(id) {
+        return Ok(None);
+    }
+    let etags: Option<Vec<_>> = chosen.iter().map(|part| part.etag.as_deref()).collect();
+    if etags.is_some_and(|etags| etag_of(&etags) != found.etag()) {
         return Ok(None);
     }
     claims.check_size(found.size())?;
@@ -289,16 +294,16 @@ pub(crate) fn completed(
 }
 
 /// The ETag of a multipart object, as in S3: the MD5 of the MD5 sums of its parts, and the number of parts.
-fn etag_of(parts: &[Part]) -> String {
+fn etag_of(etags: &[&str]) -> String {
     let mut md5 = Md5::new();
-    for part in parts {
-        let sum = part.etag.split('-').next().unwrap_or_default();
+    for etag in etags {
+        let sum = etag.split('-').next().unwrap_or_default();
         let digits =
             sum.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap_or_default());
         let bytes: Vec<u8> = digits.filter_map(|two| u8::from_str_radix(two, 16).ok()).collect();
         md5.update(&bytes);
     }
-    format!("{}-{}", hex(&md5.finalize()), parts.len())
+    format!("{}-{}", hex(&md5.finalize()), etags.len())
 }
 
 /// Refuses numbers that no part can have.

@@ -607,3 +607,94 @@ fn signed_chunks(has_end: bool) -> Ask {
     }
     Ask { body: body.into_bytes(), ..put.clone() }
 }
+
+#[test]
+fn headers_of_other_operations_are_refused() {
+    let door = Door::new("s3-other-headers");
+    let refused = (501, "NotImplemented");
+    let put = || Ask { body: b"other".to_vec(), ..Ask::new("PUT", "/b/k", "") };
+    let copy = || Ask::new("PUT", "/b/k", "").signed("x-amz-copy-source", "b/other");
+    expect(&door, &Ask { body: b"o".to_vec(), ..Ask::new("PUT", "/b/other", "") }.by_header(), OK);
+    for (ask, name, value, wanted) in [
+        (put(), "x-amz-mp-object-size", "5", refused),
+        (put(), "x-amz-if-match-size", "99", refused),
+        (put(), "x-amz-max-parts", "1", refused),
+        (put(), "x-amz-storage-class", "NONSENSE", (400, "InvalidStorageClass")),
+        (put(), "x-amz-sdk-checksum-algorithm", "SHA256", (400, "InvalidRequest")),
+        (put(), "if-match", "W/\"9a0364b9e99bb480dd25e1f0284c8555\"", (412, "PreconditionFailed")),
+        (copy(), "x-amz-copy-source-range", "bytes=0-0", refused),
+        (copy(), "x-amz-checksum-crc32", "AAAAAA==", refused),
+        (copy(), "content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==", refused),
+        (copy(), "x-amz-metadata-directive", "NONSENSE", (400, "InvalidArgument")),
+        (copy(), "x-amz-tagging-directive", "X", (400, "InvalidArgument")),
+    ] {
+        expect(&door, &ask.signed(name, value).by_header(), wanted);
+    }
+    let other = put().signed("x-amz-checksum-crc32", CRC);
+    let other = other.signed("x-amz-sdk-checksum-algorithm", "SHA256");
+    expect(&door, &other.by_header(), (400, "InvalidRequest"));
+    door.check();
+    let named = Ask { body: b"content".to_vec(), ..Ask::new("PUT", "/b/k", "") };
+    let named = named.signed("x-amz-checksum-crc32", CRC);
+    expect(&door, &named.signed("x-amz-sdk-checksum-algorithm", "CRC32").by_header(), OK);
+}
+
+#[test]
+fn copies_have_the_checksum_that_they_name() {
+    let door = Door::new("s3-copy-checksum");
+    let copy = Ask::new("PUT", "/b/copy", "").signed("x-amz-copy-source", "b/k");
+    let copy = copy.signed("x-amz-checksum-algorithm", "CRC32");
+    let wanted = format!("<ChecksumCRC32>{CRC}</ChecksumCRC32>");
+    expect(&door, &copy.by_header(), (200, &wanted));
+    let head = Ask::new("HEAD", "/b/copy", "").signed("x-amz-checksum-mode", "ENABLED");
+    expect(&door, &head.by_header(), (200, &format!("x-amz-checksum-crc32: {CRC}")));
+}
+
+#[test]
+fn body_that_was_not_signed_is_refused_by_its_code() {
+    let door = Door::new("s3-unverified-bodies");
+    let wrong = sha256(b"other");
+    let mismatch = (400, "XAmzContentSHA256Mismatch");
+    let xml = b"<Delete><Object><Key>k</Key></Object></Delete>".to_vec();
+    for ask in [
+        Ask { body: b"changed".to_vec(), ..Ask::new("PUT", "/b/k", "") },
+        Ask { body: xml, ..Ask::new("POST", "/b", "delete=") },
+    ] {
+        let right = Ask { content: sha256(&ask.body), ..ask.clone() };
+        expect(&door, &Ask { content: wrong.clone(), ..ask }.by_header(), mismatch);
+        door.check();
+        expect(&door, &right.by_header(), OK);
+        let put = Ask { body: b"content".to_vec(), ..Ask::new("PUT", "/b/k", "") };
+        expect(&door, &put.by_header(), OK);
+    }
+    let chunks = signed_chunks(true).by_header();
+    let other =
+        String::from_utf8(chunks).unwrap().replacen("\r\ncontent\r\n", "\r\nCONTENT\r\n", 1);
+    expect(&door, other.as_bytes(), (403, "SignatureDoesNotMatch"));
+    door.check();
+}
+
+/// A second completion is answered as the first one if it names the same parts, else as of an upload that is gone.
+#[test]
+fn completed_upload_is_gone_for_other_parts() {
+    let door = Door::new("s3-completed-twice");
+    let begun = door.ask(&Ask::new("POST", "/b/new", "uploads=").by_header());
+    let id = between(&begun, "<UploadId>", "</UploadId>");
+    let part = Ask {
+        body: b"content".to_vec(),
+        ..Ask::new("PUT", "/b/new", format!("partNumber=1&uploadId={id}").leak())
+    };
+    let etag = between(&door.ask(&part.by_header()), "etag: ", "\r");
+    let complete = |etag: &str| {
+        let body = format!(
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+        );
+        let query = format!("uploadId={id}").leak();
+        Ask { body: body.into_bytes(), ..Ask::new("POST", "/b/new", query) }.by_header()
+    };
+    let other = "\"00000000000000000000000000000000\"";
+    expect(&door, &complete(other), (400, "InvalidPart"));
+    expect(&door, &complete(&etag), OK);
+    expect(&door, &complete(&etag), OK);
+    expect(&door, &complete(other), (404, "NoSuchUpload"));
+}
