@@ -31,7 +31,10 @@ def _boot() -> str:
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """The state of a process, and when it began, in ticks since the machine started; None if `/proc` does not show it."""
+    """The state of a process, and its start time in ticks since the start of the machine.
+
+    None if `/proc` does not show it.
+    """
     try:
         state, *fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -45,7 +48,10 @@ def _began(pid: int) -> int | None:
 
 
 def _has_ended(pid: int, began: int | None) -> bool:
-    """Whether the process that began at that time is known to have ended. With `hidepid`, `/proc` hides those of other users."""
+    """Whether the process that began at that time is known to have ended.
+
+    With `hidepid`, `/proc` hides the processes of other users.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
