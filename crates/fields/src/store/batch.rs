@@ -3,14 +3,14 @@
 //! A writer has a lease on the marker of each batch until its fields are in an index. Two kinds of pools do not tell
 //! for certain that a writer is dead: those that do not show the leases of other processes, and those over nodes, whose
 //! leases end with a connection. There the marker also stores when the batch was reserved. A purge removes that record
-//! before it looks for unflushed fields. A flush reads it in its transaction, so that it fails if a purge may have
-//! removed its fields.
+//! before it looks for unflushed fields. A flush reads it in its transaction, unless its lease is certain, so that it fails
+//! if a purge may have removed its fields.
 use super::{FieldStore, damaged, fetch_many, layout, put, read_short};
 use crate::limits::{MARKERS_MAX, UNFLUSHED_SECONDS};
 use esker::{Access, Object, Wait, side_by_side, task};
 use esker_types::ops::Cond;
 use esker_types::{Error, ErrorKind, Result};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Dkey of a marker.
@@ -19,6 +19,9 @@ const TIMES: &[u8] = b"times";
 const RESERVED: &[u8] = b"reserved";
 /// Akey of the time at which a purge found a batch without a time. Earlier releases stored none.
 const FOUND: &[u8] = b"found";
+
+/// The batches of a flush, by their first numbers: losses of the lease on the marker when the batch was reserved.
+pub(super) type Batches = BTreeMap<u64, u64>;
 
 /// A batch of field numbers that a writer reserved.
 pub(super) struct Batch {
@@ -62,13 +65,17 @@ impl FieldStore {
         marker.update(TIMES, Cond::NONE, &[put(akey, &now)], Access::Latest).wait()
     }
 
-    /// False if a purge may have removed unflushed fields of these batches. A flush asks in its transaction.
-    pub(super) fn has_batches(&self, batches: &BTreeSet<u64>, access: Access<'_>) -> Result<bool> {
-        if !self.has_times() {
-            return Ok(true);
+    /// False if a purge may have removed unflushed fields of these batches. A flush asks in its transaction. Where leases
+    /// of others show, only batches whose lease was lost since they were reserved are looked up.
+    pub(super) fn has_batches(&self, batches: &Batches, access: Access<'_>) -> Result<bool> {
+        let is_sure = self.container().capabilities().shared_leases;
+        let mut markers = Vec::new();
+        for (first, losses) in batches {
+            let marker = self.marker(*first)?;
+            if !is_sure || self.container().lease_losses(marker.oid()) != *losses {
+                markers.push(marker);
+            }
         }
-        let markers = batches.iter().map(|first| self.marker(*first));
-        let markers = markers.collect::<Result<Vec<Object>>>()?;
         let read =
             async |marker| read_short(marker, TIMES, &[RESERVED], size_of::<u64>(), access).await;
         let reads = markers.iter().map(|marker| task(read(marker)));

@@ -1,5 +1,5 @@
 //! Archiving: the bytes of a field are stored at once, and added to the index at the flush.
-use super::batch::{now_seconds, purged_error};
+use super::batch::{Batches, now_seconds, purged_error};
 use super::index::Index;
 use super::layout::NUMBERS;
 use super::location::{FieldLocation, Holder, check_path};
@@ -11,7 +11,7 @@ use esker_types::limits::AKEYS_PER_OP_MAX;
 use esker_types::ops::{Cond, Source, Update};
 use esker_types::{Checksum, Error, ErrorKind, Extent, Result};
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Archives fields. They become visible to readers at [`FieldWriter::flush`], all at the same moment. Fields that are
@@ -23,7 +23,7 @@ pub struct FieldWriter {
     numbers: Option<Numbers>,
     pending: Pending,
     /// Batches of the fields that wait for the flush, by their first numbers.
-    batches: BTreeSet<u64>,
+    batches: Batches,
     fields: usize,
     bytes: u64,
     /// The log of its flushes.
@@ -45,6 +45,8 @@ struct Numbers {
     end: u64,
     /// When the current batch was reserved, in seconds since 1970.
     reserved: u64,
+    /// Losses of the lease on its marker at that time.
+    losses: u64,
     generation: u64,
     held: Vec<Lease>,
 }
@@ -60,7 +62,7 @@ impl FieldStore {
     /// Makes a writer.
     #[must_use]
     pub fn writer(&self) -> FieldWriter {
-        let (pending, numbers, batches) = (Pending::new(), None, BTreeSet::new());
+        let (pending, numbers, batches) = (Pending::new(), None, Batches::new());
         let (store, log) = (self.clone(), log::of_writer());
         // On such pools a condition costs as much as a read.
         let masks = self.container().capabilities().proves_by_value;
@@ -144,7 +146,7 @@ impl FieldWriter {
         };
         numbers.next += 1;
         let number = numbers.next - 1;
-        self.batches.insert(numbers.end - NUMBERS);
+        self.batches.insert(numbers.end - NUMBERS, numbers.losses);
         self.numbers = Some(numbers);
         Ok(number)
     }
@@ -154,7 +156,9 @@ impl FieldWriter {
         let first = self.store.container().allocate_oids(NUMBERS).wait()?;
         let mut held = older.map_or_else(Vec::new, |numbers| numbers.held);
         let reserved = now_seconds();
-        held.push(self.store.marker(first)?.lease().wait()?);
+        let marker = self.store.marker(first)?;
+        let losses = self.store.container().lease_losses(marker.oid());
+        held.push(marker.lease().wait()?);
         self.store.record_batch(first)?;
         let (akey, count) = (first.to_be_bytes(), NUMBERS.to_le_bytes());
         let catalogue = self.store.catalogue();
@@ -162,7 +166,7 @@ impl FieldWriter {
             .update(layout::WRITERS, Cond::NONE, &[put(&akey, &count)], Access::Latest)
             .wait()?;
         let (end, generation) = (first + NUMBERS, generation());
-        Ok(Numbers { next: first, end, reserved, generation, held })
+        Ok(Numbers { next: first, end, reserved, losses, generation, held })
     }
 
     /// Makes all archived fields visible at one moment. They mask existing fields with the same keys, which stay in the
