@@ -237,6 +237,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write a time as 2 (seconds), 500ms, 30s, 1m or 24h".to_owned())
 }
 
+/// Value parser of `--lifetime`: a time that is not zero.
+pub(crate) fn parse_lifetime(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => {
+            Err("a lifetime must be longer than zero: write 30s, 1m or 24h".to_owned())
+        }
+        lifetime => Ok(lifetime),
+    }
+}
+
 /// A pool.
 #[derive(Args)]
 pub(crate) struct PoolArg {

@@ -126,7 +126,7 @@ fn is_value(operation: &str, name: &str, value: &str) -> bool {
     match name {
         "x-amz-acl" => OWN_LISTS.contains(&value),
         "x-amz-api-version" => value == API_VERSION,
-        "x-amz-checksum-mode" => value == "ENABLED",
+        "x-amz-checksum-mode" => ["ENABLED", "DISABLED"].contains(&value),
         // The other operations with this header take both types.
         "x-amz-checksum-type" if operation == "PutObject" => value == "FULL_OBJECT",
         "x-amz-metadata-directive" | "x-amz-tagging-directive" => {

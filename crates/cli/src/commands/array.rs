@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 /// Bytes that are copied at a time, approximately.
 const PIECE_BYTES: u64 = 4 << 20;
 
+/// Default bytes of a chunk of a new Array, approximately.
+const CHUNK_BYTES: u64 = 1 << 20;
+
 /// Store files as Array objects, read them back, list and remove them, and show their sizes
 #[derive(Subcommand)]
 pub(crate) enum ArrayCommand {
@@ -46,9 +49,9 @@ pub(crate) struct Put {
     /// Cell size of a new Array
     #[arg(long, value_name = "SIZE", default_value = "1")]
     cell_size: Bytes,
-    /// Chunk size of a new Array; each chunk is stored on one target
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
-    chunk_size: Bytes,
+    /// Chunk size of a new Array, a multiple of the cell size; each chunk is stored on one target [default: about 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    chunk_size: Option<Bytes>,
 }
 
 /// Write an Array to a file
@@ -161,7 +164,7 @@ impl Put {
     /// The Array, and whether it is new. Of two processes that create it at the same time, one finds it existing.
     fn open_or_create(&self, container: &Container, oid: ObjectId) -> Result<(Array, bool)> {
         let cell_size = self.cell_size.0;
-        let chunk_size = self.chunk_size.0 / cell_size.max(1);
+        let chunk_size = chunk_cells(self.chunk_size.map(|chunk| chunk.0), cell_size)?;
         let attributes = ArrayAttributes { cell_size, chunk_size };
         match container.create_array(oid, attributes, Access::Latest).wait() {
             Err(error) if error.kind() == ErrorKind::Exists => {
@@ -169,6 +172,22 @@ impl Put {
             }
             created => Ok((created?, true)),
         }
+    }
+}
+
+/// Number of cells of a chunk: as many as are given in bytes, else of about [`CHUNK_BYTES`].
+fn chunk_cells(chunk_bytes: Option<u64>, cell_size: u64) -> Result<u64> {
+    let cell = cell_size.max(1);
+    match chunk_bytes {
+        None => Ok((CHUNK_BYTES / cell).max(1)),
+        Some(bytes) if bytes.is_multiple_of(cell) => Ok(bytes / cell),
+        Some(bytes) => Err(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "a chunk of {bytes} bytes is not a whole number of cells of {cell} bytes: choose --chunk-size {}",
+                bytes.next_multiple_of(cell)
+            ),
+        )),
     }
 }
 

@@ -7,6 +7,7 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Attributes, Wait};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
 /// Arguments that name a holder of attributes: a pool or a container.
 pub(crate) trait Scope: Args {
@@ -98,6 +99,7 @@ impl<S: Scope> AttributeCommand<S> {
                 let attributes = pairs.scope.attributes(OpenMode::ReadWrite)?;
                 let pairs =
                     pairs.pairs.iter().map(|pair| split(pair)).collect::<Result<Vec<_>>>()?;
+                refuse_repeated(&pairs)?;
                 change(&attributes, &pairs)
             }
             Self::Remove(names) => {
@@ -115,6 +117,18 @@ fn change(attributes: &Attributes, changes: &[(&str, Option<&[u8]>)]) -> Result<
     attributes.change(changes).wait()?;
     let names: Vec<_> = changes.iter().map(|(name, _)| name).collect();
     Ok(Answer::new(json!(names), ""))
+}
+
+/// Refuses two values for one attribute.
+fn refuse_repeated(changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match changes.iter().find(|(name, _)| !seen.insert(name)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message = format!("attribute {name:?} is given twice: give it once");
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+    }
 }
 
 fn split(pair: &str) -> Result<(&str, Option<&[u8]>)> {

@@ -136,10 +136,11 @@ impl ContCommand {
 impl Create {
     fn run(self) -> Result<Answer> {
         let (file_system, properties) = (self.layout.file_system()?, self.layout.properties()?);
+        let label = one_of("label", self.name.or(self.label), properties.label)?;
+        let checksum = self.checksum.map(Checksum::from);
+        let checksum = one_of("checksum", checksum, properties.checksum)?;
         let pool = self.pool.open(OpenMode::ReadWrite)?;
         let name = &self.pool.pool;
-        let label = self.name.or(self.label).or(properties.label);
-        let checksum = self.checksum.map(Checksum::from).or(properties.checksum);
         let checksum = checksum.unwrap_or(Checksum::Crc32c);
         let new = NewContainer::nameless().with_label(label.as_deref()).with_checksum(checksum);
         let made = match file_system {
@@ -155,6 +156,17 @@ impl Create {
             self.layout.name()
         );
         Ok(Answer::confirmation(shapes::container(&info), text))
+    }
+}
+
+/// The value of an option of the command, or of `--properties`, but not of both.
+fn one_of<T>(what: &str, option: Option<T>, property: Option<T>) -> Result<Option<T>> {
+    match (option, property) {
+        (Some(_), Some(_)) => {
+            let message = format!("the {what} is given twice: leave it out of --properties");
+            Err(Error::new(ErrorKind::Invalid, message))
+        }
+        (option, property) => Ok(option.or(property)),
     }
 }
 

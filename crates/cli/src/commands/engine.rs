@@ -65,8 +65,8 @@ pub(crate) struct Run {
     /// [default: the address in the map]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<Address>,
-    /// Listen on the address of this network interface only
-    #[arg(long, value_name = "IF", conflicts_with = "listen")]
+    /// Listen on the address of this network interface only. With --secret-from-stdin, --listen gives the port
+    #[arg(long, value_name = "IF")]
     interface: Option<String>,
     /// Serve only clients that speak TLS [default: as the map says]
     #[arg(long, conflicts_with = "map")]
@@ -146,6 +146,11 @@ impl Run {
         let mut listen =
             listen.ok_or_else(|| invalid("give the address to listen on with --listen".into()))?;
         if let Some(interface) = &self.interface {
+            if self.map.is_some() && self.listen.is_some() {
+                return Err(invalid(
+                    "--listen and --interface both choose the address: leave out one".into(),
+                ));
+            }
             listen.host = interface_address(interface)?.to_string();
         }
         let advertise = self.advertise.clone().or(address.map(|address| address.host));

@@ -110,7 +110,7 @@ pub(super) struct PoolDirectory {
     /// [default: the first in ESKER_POOLS, or the user's data directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Make all missing directories above the new pool
+    /// Make all missing directories above the new pool, and that of --map
     #[arg(long)]
     parents: bool,
 }
@@ -196,7 +196,7 @@ impl Create {
         check_pool_label(self.label())?;
         if self.nodes.is_wanted() {
             let pool = self.node_pool()?;
-            return self.nodes.create(pool);
+            return self.nodes.create(pool, self.directory.parents);
         }
         let (path, pool) = self.directory.create(&self.spec()?)?;
         let mut text = format!(

@@ -1,9 +1,10 @@
 //! `esker pool create` over nodes.
 use super::engine::parse_metrics;
-use crate::args::parse_duration;
+use crate::args::{parse_duration, parse_lifetime};
 use crate::engine::Address;
 use crate::nodes::{
     EngineSpec, Launch, Launcher, NodePoolSpec, hosts_of_job, parse_list, read_file,
+    refuse_missing_parent,
 };
 use crate::output::{Answer, Bar};
 use crate::programs::on_path;
@@ -21,6 +22,9 @@ use std::time::{Duration, SystemTime};
 /// Words by which `ssh` starts a program, unless others are given: it must not ask for a password.
 const SSH: &str = "ssh -T -o BatchMode=yes -o ConnectTimeout=15";
 
+/// Command of MPI that starts programs, unless another is given.
+const MPIRUN: &str = "mpirun";
+
 /// Variable with the end of a Slurm job, in seconds since 1970.
 const SLURM_END: &str = "SLURM_JOB_END_TIME";
 
@@ -37,38 +41,34 @@ pub(crate) struct OverNodes {
     /// ... over the nodes of this job, of Slurm, PBS, LSF, Grid Engine or OAR
     #[arg(long)]
     job: bool,
-    /// Use only the first N nodes; with --launcher local alone, start N engines on this machine
+    /// Use only the first N nodes; with --launcher local, start N engines on this machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     nodes: Option<u32>,
     /// How to start engines [default: srun in a job of Slurm that has it, else ssh]
     #[arg(long, value_name = "WHAT", value_enum)]
     launcher: Option<LauncherName>,
     /// Command that takes the name of a node and a command line, as ssh does: blaunch, pbs_tmrsh
-    #[arg(long, value_name = "COMMAND", env = "ESKER_SSH", default_value = SSH, hide_env_values = true)]
-    ssh: String,
-    /// Command of MPI that starts programs on nodes
-    #[arg(
-        long,
-        value_name = "COMMAND",
-        env = "ESKER_MPIRUN",
-        default_value = "mpirun",
-        hide_env_values = true
-    )]
-    mpirun: String,
-    /// Write the map of the pool here [default: DIR/NAME.map]
+    /// [default: ESKER_SSH, or ssh -T -o BatchMode=yes -o ConnectTimeout=15]
+    #[arg(long, value_name = "COMMAND", conflicts_with = "mpirun")]
+    ssh: Option<String>,
+    /// Command of MPI that starts programs on nodes [default: ESKER_MPIRUN, or mpirun]
+    #[arg(long, value_name = "COMMAND")]
+    mpirun: Option<String>,
+    /// Write the map of the pool here; --parents makes its directory [default: DIR/NAME.map]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
     /// Let engines listen on this network interface only [default: all; clients connect to the name of the node]
     #[arg(long, value_name = "IF")]
     interface: Option<String>,
     /// How clients reach engines: over TCP, or over a fast network by libfabric, which FI_PROVIDER chooses
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
-    transport: TransportName,
+    /// [default: tcp]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    transport: Option<TransportName>,
     /// Encrypt the traffic between nodes by TLS 1.3
     #[arg(long)]
     tls: bool,
     /// End the engines after this time [default: with a job of Slurm; otherwise never]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
     lifetime: Option<Duration>,
     /// Number of threads of an engine [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -95,9 +95,8 @@ enum LauncherName {
 }
 
 /// How clients reach engines.
-#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TransportName {
-    #[default]
     Tcp,
     Fabric,
 }
@@ -115,9 +114,11 @@ impl OverNodes {
     /// True if the pool is to be created over nodes: an option is given that applies to pools over nodes only.
     pub(super) fn is_wanted(&self) -> bool {
         let hosts = [self.hosts.is_some(), self.hostfile.is_some(), self.job, self.nodes.is_some()];
-        let network = [self.interface.is_some(), self.transport == TransportName::Fabric, self.tls];
+        let network = [self.interface.is_some(), self.transport.is_some(), self.tls];
         let engines = [
             self.launcher.is_some(),
+            self.ssh.is_some(),
+            self.mpirun.is_some(),
             self.map.is_some(),
             self.lifetime.is_some(),
             self.threads.is_some(),
@@ -127,11 +128,15 @@ impl OverNodes {
         [&hosts[..], &network, &engines].concat().contains(&true)
     }
 
-    /// Creates the pool.
-    pub(super) fn create(self, pool: NodePoolSpec) -> Result<Answer> {
-        Transport::from(self.transport).check(self.tls)?;
-        let (launcher, hosts) = (self.launcher(), self.chosen_hosts()?);
+    /// Creates the pool. With `parents`, makes a missing directory for `--map`.
+    pub(super) fn create(self, pool: NodePoolSpec, parents: bool) -> Result<Answer> {
+        let transport = self.transport.map_or(Transport::Tcp, Transport::from);
+        transport.check(self.tls)?;
+        let launcher = self.launcher();
+        self.refuse_unused(&launcher)?;
+        let hosts = self.chosen_hosts()?;
         let pool = NodePoolSpec { nodes: hosts.len() as u32, ..pool };
+        self.map.as_deref().map_or(Ok(()), |map| refuse_missing_parent(map, parents))?;
         let map = self.map.clone().unwrap_or_else(|| Map::path(&pool.directory, &pool.label));
         refuse_taken(&map)?;
         let lifetime = self.lifetime.or_else(remaining_job_time);
@@ -149,7 +154,7 @@ impl OverNodes {
             engine,
             hosts,
             launcher,
-            transport: self.transport.into(),
+            transport,
             map: map.clone(),
             timeout: self.timeout,
             program: own_program()?,
@@ -162,13 +167,41 @@ impl OverNodes {
 
     fn launcher(&self) -> Launcher {
         let in_slurm = || std::env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some();
+        let ssh = || Launcher::Ssh(command(self.ssh.as_deref(), "ESKER_SSH", SSH));
+        let mpirun = || Launcher::Mpirun(command(self.mpirun.as_deref(), "ESKER_MPIRUN", MPIRUN));
         match self.launcher {
             Some(LauncherName::Srun) => Launcher::Srun,
             Some(LauncherName::Local) => Launcher::Local,
-            Some(LauncherName::Mpirun) => Launcher::Mpirun(words(&self.mpirun)),
-            None if in_slurm() => Launcher::Srun,
-            Some(LauncherName::Ssh) | None => Launcher::Ssh(words(&self.ssh)),
+            Some(LauncherName::Mpirun) => mpirun(),
+            None if self.mpirun.is_some() => mpirun(),
+            None if self.ssh.is_none() && in_slurm() => Launcher::Srun,
+            Some(LauncherName::Ssh) | None => ssh(),
         }
+    }
+
+    /// Refuses options that the launcher does not use.
+    fn refuse_unused(&self, launcher: &Launcher) -> Result<()> {
+        let is_local = matches!(launcher, Launcher::Local);
+        let is_ssh = matches!(launcher, Launcher::Ssh(_));
+        let is_mpirun = matches!(launcher, Launcher::Mpirun(_));
+        let given = [
+            ("--ssh", self.ssh.is_some() && !is_ssh),
+            ("--mpirun", self.mpirun.is_some() && !is_mpirun),
+            ("--hosts", self.hosts.is_some() && is_local),
+            ("--hostfile", self.hostfile.is_some() && is_local),
+            ("--job", self.job && is_local),
+        ];
+        let Some((option, _)) = given.iter().find(|(_, is_unused)| *is_unused) else {
+            return Ok(());
+        };
+        let hint = match is_local {
+            true => ": all engines run on this machine, and --nodes N sets their number",
+            false => "",
+        };
+        Err(invalid(format!(
+            "--launcher {} does not use {option}{hint}: leave out {option}",
+            launcher.name()
+        )))
     }
 
     fn chosen_hosts(&self) -> Result<Vec<String>> {
@@ -193,7 +226,7 @@ impl OverNodes {
         let mut seen = HashSet::new();
         match hosts.iter().find(|host| !seen.insert(host.as_str())) {
             Some(twice) if !is_local => Err(invalid(format!(
-                "node {twice} is named twice: only --launcher local starts several engines on one machine"
+                "node {twice} is named twice: only `--launcher local --nodes N` starts several engines on one machine"
             ))),
             _ => Ok(hosts),
         }
@@ -205,8 +238,13 @@ fn own_program() -> Result<PathBuf> {
         .map_err(|error| Error::io("looking for the program of the engines", &error))
 }
 
-fn words(command: &str) -> Vec<String> {
-    command.split_whitespace().map(str::to_owned).collect()
+/// Words of the command of an option, else of the environment variable, else of the default.
+fn command(given: Option<&str>, variable: &str, default: &str) -> Vec<String> {
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    match given {
+        Some(given) => words(given),
+        None => words(&std::env::var(variable).unwrap_or_else(|_| default.to_owned())),
+    }
 }
 
 fn invalid(message: String) -> Error {

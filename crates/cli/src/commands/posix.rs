@@ -3,6 +3,7 @@ use crate::units::Bytes;
 use clap::{Args, ValueEnum};
 use dfs::{CHUNK_SIZE, NewDfs};
 use esker::types::{Checksum, Error, ErrorKind, ObjectClass, Result};
+use std::collections::HashSet;
 
 /// Content of a container: `--type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -39,8 +40,8 @@ pub(super) struct Layout {
     /// Over nodes, remove a file by one request, wherever its content is: its space is free a moment later
     #[arg(long)]
     relaxed: bool,
-    /// Hints that are stored with the file system, as by DAOS
-    #[arg(long, value_name = "TEXT")]
+    /// Hints that are stored with the file system, as by DAOS: file:single, file:max, dir:single, dir:max
+    #[arg(long, value_name = "NAME:VALUE,...", value_parser = parse_hints)]
     hints: Option<String>,
     /// DAOS properties, separated by commas: label:NAME, cksum:off|crc32|crc64, rd_fac:0. ec_cell_sz is accepted
     /// and ignored
@@ -100,9 +101,41 @@ impl Layout {
     /// # Errors
     /// `NotSupported` for an unknown property or value.
     pub(super) fn properties(&self) -> Result<Properties> {
-        let mut properties = Properties::default();
-        self.properties.iter().try_for_each(|pair| properties.take(pair))?;
+        let (mut properties, mut seen) = (Properties::default(), HashSet::new());
+        for pair in &self.properties {
+            properties.take(pair)?;
+            if !seen.insert(property_of(pair)) {
+                let message = format!("property {pair:?} is given twice: give it once");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+        }
         Ok(properties)
+    }
+}
+
+/// The name of the property of a pair. Some have two names.
+fn property_of(pair: &str) -> &str {
+    match pair.split([':', '=']).next().unwrap_or(pair) {
+        "csum" => "cksum",
+        "rf" => "rd_fac",
+        "ec_cell" => "ec_cell_sz",
+        name => name,
+    }
+}
+
+/// Value parser of `--hints`: hints as DAOS takes them, such as `file:single,dir:max`.
+fn parse_hints(text: &str) -> std::result::Result<String, String> {
+    let is_hint = |pair: &str| {
+        let (name, value) = pair.split_once(':').unwrap_or((pair, ""));
+        ["file", "dir", "directory"].contains(&&*name.to_ascii_lowercase())
+            && ["single", "max"].contains(&&*value.to_ascii_lowercase())
+    };
+    match text.split(',').all(is_hint) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("hints are file:single, file:max, dir:single and dir:max, separated by commas"
+                .to_owned())
+        }
     }
 }
 
@@ -158,6 +191,16 @@ mod tests {
         assert_eq!(properties, wanted);
         for pair in ["rd_fac:1", "cksum:sha1", "dedup:hash", "layout"] {
             assert!(Properties::default().take(pair).is_err(), "{pair}");
+        }
+    }
+
+    #[test]
+    fn hints_are_those_of_daos() {
+        for hints in ["file:single", "dir:max", "File:max,directory:single"] {
+            assert!(parse_hints(hints).is_ok(), "{hints}");
+        }
+        for hints in ["", "foo", "file", "file:many", "file:max,", "link:max"] {
+            assert!(parse_hints(hints).is_err(), "{hints}");
         }
     }
 }

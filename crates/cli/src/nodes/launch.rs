@@ -38,6 +38,18 @@ pub(crate) enum Launcher {
     Local,
 }
 
+impl Launcher {
+    /// Its name in options.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Ssh(_) => "ssh",
+            Self::Mpirun(_) => "mpirun",
+            Self::Srun => "srun",
+            Self::Local => "local",
+        }
+    }
+}
+
 /// Specification of a pool over nodes that is to be created.
 pub(crate) struct Launch {
     pub(crate) pool: NodePoolSpec,

@@ -129,9 +129,46 @@ fn engine_command(order: &Order, place: &Place, log: &Path, detach: bool) -> Res
     Ok(command)
 }
 
-/// Last error message in the log of an engine that failed.
+/// Error message for an engine that failed, from its log.
 fn last_error(log: &Path) -> String {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let said = text.lines().rev().find_map(|line| line.strip_prefix("esker: "));
-    said.map_or_else(|| "the engine ended before it was ready".to_owned(), str::to_owned)
+    reason_of(&std::fs::read_to_string(log).unwrap_or_default())
+}
+
+/// The last error in a log; without one, its last line. Errors in options begin with `error: `.
+fn reason_of(log: &str) -> String {
+    let said = |line: &str| {
+        line.strip_prefix("esker: ").or_else(|| line.strip_prefix("error: ")).map(str::to_owned)
+    };
+    let ended = "the engine ended before it was ready";
+    log.lines().rev().find_map(said).unwrap_or_else(|| {
+        match log.lines().rev().find(|line| !line.trim().is_empty()) {
+            Some(last) => format!("{ended}, and the last line of its log is: {last}"),
+            None => {
+                format!("{ended}, and its log is empty: it was killed, or its program cannot run")
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_is_in_the_log() {
+        for (log, reason) in [
+            ("INFO begins\nesker: no space\n", "no space"),
+            (
+                "error: the argument '--a' cannot be used\n\nUsage: esker\n",
+                "the argument '--a' cannot be used",
+            ),
+            (
+                "INFO begins\n\n",
+                "the engine ended before it was ready, and the last line of its log is: INFO begins",
+            ),
+        ] {
+            assert_eq!(reason_of(log), reason);
+        }
+        assert!(reason_of("").contains("its log is empty"));
+    }
 }

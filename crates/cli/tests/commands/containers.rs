@@ -152,6 +152,18 @@ fn invalid_container_commands_are_refused() {
     let fails = |arguments: &[&str]| site.fails(arguments);
     assert_eq!(fails(&["cont", "create", "tank", "run1"]), ("exists".to_owned(), -1004));
     assert_eq!(fails(&["cont", "create", "tank", "no label"]).0, "invalid");
+    for more in [
+        &["--properties", "label:zzz"][..],
+        &["--checksum", "off", "--properties", "cksum:crc32"],
+        &["--properties", "rd_fac:0,rd_fac:0"],
+        &["--properties", "cksum:off,csum:crc64"],
+    ] {
+        let kind = fails(&[&["cont", "create", "tank", "q3"], more].concat()).0;
+        assert_eq!(kind, "invalid", "{more:?}");
+    }
+    let hints = site.run(&["cont", "create", "tank", "q3", "--type", "posix", "--hints", "foo"]);
+    assert_eq!(hints.status.code(), Some(2), "{hints:?}");
+    site.ok(&["cont", "create", "tank", "--properties", "label:q3,cksum:crc64,rd_fac:0"]);
     assert_eq!(fails(&["cont", "query", "tank", "nothing"]), ("not_found".to_owned(), -1005));
     assert_eq!(fails(&["cont", "destroy", "tank", "nothing"]).0, "not_found");
     assert_eq!(fails(&["cont", "list", "nothing"]).0, "not_found");
@@ -222,6 +234,9 @@ fn attributes_of_pools_and_containers_are_kept() {
         assert_eq!(fails("get-attr", "owner"), "not_found");
         assert_eq!(fails("del-attr", "owner"), "not_found");
         assert_eq!(fails("set-attr", "no colon"), "invalid");
+        let twice = [scope, &["set-attr"], &names[..], &["a:b", "a:c"]].concat();
+        assert_eq!(site.fails(&twice).0, "invalid");
+        assert_eq!(run("list-attr", &[]), json!(["path"]));
     }
 }
 

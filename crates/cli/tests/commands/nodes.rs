@@ -455,12 +455,45 @@ fn invalid_options_over_nodes_are_refused() {
     assert_eq!(kind(&["--hosts", "n1", "--nodes", "2"]), "invalid");
     assert_eq!(kind(&["--hosts", "n1", "--group", "users"]), "not_supported");
     assert_eq!(kind(&["--hostfile", "/none/such"]), "not_found");
+    for more in [&["--job"][..], &["--hosts", "a,b"], &["--ssh", "x"], &["--mpirun", "x"]] {
+        let message = nodes.site.message(&create(&[&["--launcher", "local"], more].concat()));
+        assert!(message.contains("--launcher local does not use --"), "{message}");
+    }
+    let mpirun = ["--hosts", "n1", "--launcher", "ssh", "--mpirun", "x"];
+    assert_eq!(kind(&mpirun), "invalid");
+    let lifetime = nodes.site.run(&create(&["--launcher", "local", "--lifetime", "0"]));
+    assert_eq!(lifetime.status.code(), Some(2), "{lifetime:?}");
+    let map = nodes.site.dir.join("none/x.map").display().to_string();
+    let message = nodes.site.message(&create(&["--launcher", "local", "--map", &map]));
+    assert!(message.contains("--parents"), "{message}");
+    assert_eq!(nodes.left(), [""; 0]);
     // Each of these options is for pools over nodes only, and no node is named.
-    for more in [&["--job"][..], &["--metrics", "0"], &["--lifetime", "1h"], &["--map", "x.map"]] {
+    for more in [
+        &["--job"][..],
+        &["--metrics", "0"],
+        &["--lifetime", "1h"],
+        &["--map", "x.map"],
+        &["--ssh", "x"],
+        &["--mpirun", "x"],
+        &["--transport", "tcp"],
+    ] {
         let mut outside = nodes.site.command(&create(more));
         let outside = outside.env_clear().env("ESKER_POOLS", &nodes.site.dir).output().unwrap();
         assert!(String::from_utf8(outside.stderr).unwrap().contains("not a job"), "{more:?}");
     }
+}
+
+#[test]
+fn engines_listen_on_one_interface() {
+    let nodes = Nodes::new();
+    let none = ["--launcher", "local", "--interface", "none"];
+    let message = nodes.site.message(&create(&none));
+    assert!(message.contains("no network interface \"none\""), "{message}");
+    let local = ["--launcher", "local", "--interface", "lo"];
+    let made = nodes.site.json(&create(&local));
+    let address = made["nodes"][0]["address"].as_str().unwrap();
+    assert!(address.starts_with("127.0.0.1:") || address.starts_with("[::1]:"), "{address}");
+    assert_eq!(states(&nodes.site.json(&["pool", "query", "tank"])), ["up"]);
 }
 
 /// In a job of Slurm, the nodes are those of the job.

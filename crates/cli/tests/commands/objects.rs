@@ -196,6 +196,10 @@ fn invalid_array_commands_are_refused() {
         "not_found"
     );
     let file = site.file("input", b"x");
+    let sizes = ["--cell-size", "1000", "--chunk-size", "1500"];
+    let put = ["array", "put", "tank", "run1", "field", &file];
+    let message = site.message(&[&put[..], &sizes].concat());
+    assert!(message.contains("choose --chunk-size 2000"), "{message}");
     site.ok(&["array", "put", "tank", "run1", "field", &file]);
     let envelope = site.failure(&["array", "get", "tank", "run1", "field"]);
     assert_eq!(envelope["error"]["kind"], json!("invalid"));
