@@ -126,7 +126,8 @@ fn is_value(operation: &str, name: &str, value: &str) -> bool {
     match name {
         "x-amz-acl" => OWN_LISTS.contains(&value),
         "x-amz-api-version" => value == API_VERSION,
-        "x-amz-checksum-mode" => ["ENABLED", "DISABLED"].contains(&value),
+        // Some clients write `enabled`.
+        "x-amz-checksum-mode" => ["ENABLED", "DISABLED"].contains(&&*value.to_ascii_uppercase()),
         // The other operations with this header take both types.
         "x-amz-checksum-type" if operation == "PutObject" => value == "FULL_OBJECT",
         "x-amz-metadata-directive" | "x-amz-tagging-directive" => {
@@ -202,7 +203,7 @@ mod tests {
         for (name, right, wrong, code) in [
             ("x-amz-acl", "private", "public-read", "NotImplemented"),
             ("x-amz-checksum-type", "FULL_OBJECT", "COMPOSITE", "InvalidArgument"),
-            ("x-amz-checksum-mode", "ENABLED", "enabled", "InvalidArgument"),
+            ("x-amz-checksum-mode", "enabled", "x", "InvalidArgument"),
             ("x-amz-metadata-directive", "REPLACE", "NONSENSE", "InvalidArgument"),
             ("x-amz-tagging-directive", "COPY", "X", "InvalidArgument"),
             ("x-amz-object-attributes", "ETag, ObjectSize", "ETag,Size", "InvalidArgument"),

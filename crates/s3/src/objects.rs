@@ -260,7 +260,7 @@ fn about_checksum(shown: &Stored, head: &Head) -> Option<ChecksumType> {
 }
 
 fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
-    mode.is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED)
+    mode.is_some_and(|mode| mode.as_str().eq_ignore_ascii_case(ChecksumMode::ENABLED))
 }
 
 impl Service {
