@@ -151,7 +151,7 @@ install_python_tools() {
     cp "$wanted" "$tools/requirements.txt"
 }
 
-# Their requirements would conflict with those of the other tools.
+# The tools of recipes have an environment of their own: their requirements conflict with those of the other tools.
 install_recipe_tools() {
     local tools=build/recipes wanted=python/requirements-recipes.txt
     cmp -s "$wanted" "$tools/requirements.txt" && [ -x "$tools/bin/eb" ] && return

@@ -36,7 +36,7 @@ pub enum Order<S> {
 pub trait Work: Sized {
     /// The first message.
     type Job: DeserializeOwned;
-    /// What the process does next.
+    /// An order for the process.
     type Step: DeserializeOwned;
     /// The reply to a step.
     type Done: Serialize + Default;

@@ -53,17 +53,17 @@ impl Line {
         Self { title: title.to_owned(), phase, samples: vec![Vec::new(); systems] }
     }
 
-    pub(super) fn of(&self, system: usize) -> &[Sample] {
+    pub(super) fn samples_of(&self, system: usize) -> &[Sample] {
         self.samples.get(system).map_or(&[], Vec::as_slice)
     }
 
     /// Systems that were measured.
     pub(super) fn measured(&self) -> impl Iterator<Item = usize> {
-        (0..self.samples.len()).filter(|&system| !self.of(system).is_empty())
+        (0..self.samples.len()).filter(|&system| !self.samples_of(system).is_empty())
     }
 
     pub(super) fn rates(&self, system: usize) -> Vec<f64> {
-        self.of(system).iter().map(Sample::rate).collect()
+        self.samples_of(system).iter().map(Sample::rate).collect()
     }
 
     /// Median rate of a system.
@@ -111,7 +111,7 @@ impl Line {
         system: usize,
         limit: Option<&Tally>,
     ) -> Run {
-        let samples = self.of(system);
+        let samples = self.samples_of(system);
         let is_transfer = samples.iter().any(|one| one.parts.is_some());
         let others = (0..self.samples.len()).filter(|other| *other != system);
         let ratio =
@@ -132,7 +132,7 @@ impl Line {
     /// All iterations of a system.
     pub fn tally(&self, system: usize) -> Tally {
         let mut all = Tally::default();
-        self.of(system).iter().for_each(|sample| all.add(&sample.tally));
+        self.samples_of(system).iter().for_each(|sample| all.add(&sample.tally));
         all
     }
 }

@@ -231,7 +231,7 @@ impl Compare {
         }
     }
 
-    /// What is compared.
+    /// The two things that are compared, in words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Hdf5 | Self::FewestProcesses => {

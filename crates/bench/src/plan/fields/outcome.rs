@@ -111,7 +111,7 @@ impl Case<'_> {
                     PEER => phase.from_python().is_none(),
                     _ => own,
                 };
-                compared && !line.of(system).is_empty()
+                compared && !line.samples_of(system).is_empty()
             });
             runs.extend(systems.map(|system| self.run(phase, &line, system)));
         }
