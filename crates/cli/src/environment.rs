@@ -89,7 +89,7 @@ pub const VARIABLES: [Variable; 19] = [
     },
     Variable {
         name: "ESKER_PRELOAD",
-        default: "beside the command, or in `../lib/esker`",
+        default: "in the directory of the command, or in `../lib/esker`",
         readers: "`esker run`",
         meaning: "file of the interception library",
     },
@@ -107,7 +107,7 @@ pub const VARIABLES: [Variable; 19] = [
     },
     Variable {
         name: "ESKER",
-        default: "beside `esker-bench`",
+        default: "in the directory of `esker-bench`",
         readers: "`esker-bench`",
         meaning: "file of the command `esker`",
     },

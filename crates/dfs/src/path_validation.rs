@@ -170,7 +170,7 @@ impl ValidatedDirectory {
 
     /// The node of the directory.
     fn node(&self, from: &Node) -> Result<Node> {
-        let steps = self.steps.iter();
-        steps.fold(Ok(from.clone()), |node, (location, inode)| node?.child(&location.name, *inode))
+        let mut steps = self.steps.iter();
+        steps.try_fold(from.clone(), |node, (location, inode)| node.child(&location.name, *inode))
     }
 }

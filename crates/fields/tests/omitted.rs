@@ -102,7 +102,7 @@ fn two_levels(store: &FieldStore) {
 fn empty_store_is_named_as_the_reason() {
     let (_place, store) = store();
     let error = store.retrieve(&select(&store, "class=od")).err().unwrap();
-    let wanted = "no field has class=od: no field of the store has a class";
+    let wanted = "the store has no fields: `esker fields archive` adds those of files";
     assert_eq!((error.kind(), error.message()), (ErrorKind::NotFound, wanted));
 }
 
