@@ -515,7 +515,6 @@ impl Service {
                 checksum_crc64nvme: sums.crc64nvme,
                 checksum_sha1: sums.sha1,
                 checksum_sha256: sums.sha256,
-                ..Default::default()
             }),
             ..Default::default()
         })

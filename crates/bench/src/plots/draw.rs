@@ -93,8 +93,8 @@ impl Scale {
     /// The horizontal axis of a chart, with half a category or a little room at either end.
     fn horizontal(chart: &Chart) -> Self {
         let is_log = chart.axis == Axis::Log;
-        let (place, value): (fn(f64) -> f64, fn(f64) -> f64) =
-            if is_log { (f64::ln, f64::exp) } else { (|x| x, |x| x) };
+        let place = |x: f64| if is_log { x.ln() } else { x };
+        let value = |place: f64| if is_log { place.exp() } else { place };
         let end = |tick: Option<&(f64, String)>| place(tick.map_or(1.0, |(x, _)| *x));
         let (first, last) = (end(chart.ticks.first()), end(chart.ticks.last()));
         let is_wide = chart.axis == Axis::Categories || first == last;
