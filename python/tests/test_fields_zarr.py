@@ -211,7 +211,7 @@ def test_a_step_selects_values_accumulated_up_to_it(shared):
 
 
 def test_unsuitable_fields_raise_errors_with_the_cause(shared):
-    with pytest.raises(KeyError, match="no field matches"):
+    with pytest.raises(KeyError, match="the store has no fields"):
         Fields(shared)
     shared.archive(level(0, 850, 1)[0])
     shared.archive(level(0, 850)[0], {name: KEY[name] for name in KEY if name != "number"})
