@@ -1,9 +1,10 @@
 //! Forks of a process whose threads use a pool over the fabric: its children continue over TCP, because libfabric does
 //! not work in them. Skipped without libfabric. A test program of its own, so that no other test holds a lock while it
 //! forks.
-#![allow(unsafe_code)]
+mod child;
 mod served;
 
+use child::in_a_child;
 use esker::types::info::OpenMode;
 use esker::types::ops::Cond;
 use esker::types::{ObjectClass, ObjectType};
@@ -12,7 +13,6 @@ use esker_backend::NewContainer;
 use esker_nodes::{Fabric, Map, ShardedPool, Timeouts, Transport};
 use esker_types::Result;
 use served::Folder;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,24 +65,6 @@ fn expect_all(kv: &Kv, round: u8) {
     }
 }
 
-/// Forks a child that does `work`. Fails if the child does.
-fn in_a_child(work: impl FnOnce()) {
-    // SAFETY: the child calls into this program only, which supports forks, and leaves by _exit.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "cannot fork");
-    if child == 0 {
-        // SAFETY: sets a timer that ends a hanging child.
-        unsafe { libc::alarm(CHILD_SECONDS) };
-        let worked = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: ends the child without running the parent's exit handlers.
-        unsafe { libc::_exit(i32::from(worked.is_err())) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child made above; `status` is a valid local variable.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child failed");
-}
-
 /// The work of a child, with its inherited pool and with a pool that it opens itself.
 fn use_in_a_child(map: &Map, container: &Container, kv: &Kv, round: u8) {
     expect_all(kv, round);
@@ -97,7 +79,7 @@ fn use_in_a_child(map: &Map, container: &Container, kv: &Kv, round: u8) {
     let (_container, own) = new_kv(&pool, &format!("of-child-{round}"));
     put_all(&own, round);
     expect_all(&own, round);
-    in_a_child(|| expect_all(kv, round + 1));
+    in_a_child(CHILD_SECONDS, || expect_all(kv, round + 1));
 }
 
 /// Uses the fabric until it is told to stop.
@@ -123,7 +105,7 @@ impl Drop for Stop<'_> {
 fn fork_and_look(map: &Map, container: &Container, kv: &Kv) {
     for round in (1..).step_by(2).take(CHILDREN) {
         put_all(kv, round);
-        in_a_child(|| use_in_a_child(map, container, kv, round));
+        in_a_child(CHILD_SECONDS, || use_in_a_child(map, container, kv, round));
         expect_all(kv, round + 1);
         let last = kv.get(&100_u32.to_le_bytes(), Access::Latest).wait().expect("a get");
         assert_eq!(last.as_deref(), Some(&[round][..]));

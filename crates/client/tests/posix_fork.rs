@@ -1,6 +1,8 @@
 //! Forks among threads that use a pool of plain files: a child does not wait for locks that threads of its parent hold. A test
 //! program of its own, so that no other test holds a lock while it forks.
-#![allow(unsafe_code)]
+mod child;
+
+use child::in_a_child;
 use esker::types::info::OpenMode;
 use esker::types::ops::Cond;
 use esker::types::{ObjectClass, ObjectType};
@@ -33,24 +35,6 @@ fn use_pool(pool: &Pool, container: &Container, name: &str) {
     pool.open_container("c", OpenMode::ReadWrite).wait().expect("the container");
 }
 
-/// Forks a child that does `work`. Fails if the child does.
-fn in_a_child(work: impl FnOnce()) {
-    // SAFETY: the child calls into this program only, which supports forks, and leaves by _exit.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "cannot fork");
-    if child == 0 {
-        // SAFETY: sets a timer that ends a hanging child.
-        unsafe { libc::alarm(CHILD_SECONDS) };
-        let worked = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: ends the child without running the parent's exit handlers.
-        unsafe { libc::_exit(i32::from(worked.is_err())) };
-    }
-    let mut status = 0;
-    // SAFETY: waits for the child made above; `status` is a valid local variable.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    assert_eq!(status, 0, "the child failed, or hung for {CHILD_SECONDS} seconds");
-}
-
 #[test]
 fn child_forked_among_busy_threads_uses_the_pool() {
     let name = format!("esker-posix-fork-{}", std::process::id());
@@ -72,7 +56,9 @@ fn child_forked_among_busy_threads_uses_the_pool() {
         }
         let forked = catch_unwind(AssertUnwindSafe(|| {
             for child in 0..CHILDREN {
-                in_a_child(|| use_pool(&pool, &container, &format!("child {child}")));
+                in_a_child(CHILD_SECONDS, || {
+                    use_pool(&pool, &container, &format!("child {child}"))
+                });
             }
         }));
         ended.store(true, Ordering::Relaxed);

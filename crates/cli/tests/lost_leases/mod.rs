@@ -1,6 +1,6 @@
 //! Clients whose engines are restarted while they are idle: they take their leases again, and notice if that was too late.
 use super::{Cluster, SMALL, open_new, read_small, secret, write_small};
-use dfs::{Dfs, MountOptions};
+use dfs::{Dfs, File, MountOptions};
 use esker::backend::Pool as _;
 use esker::types::ErrorKind;
 use esker::types::info::OpenMode;
@@ -41,6 +41,16 @@ impl Cluster {
         Pool::from_backend(Arc::new(pool), OpenMode::ReadWrite)
     }
 
+    /// A new file system, and an open file whose name was removed.
+    fn file_without_a_name(&self) -> (Dfs, File) {
+        self.format();
+        let fs = self.mount();
+        let file = open_new(&fs.root(), "file");
+        write_small(&file);
+        fs.root().unlink(b"file").unwrap();
+        (fs, file)
+    }
+
     /// Mounts the file system, which frees files that have no name and are not open.
     fn sweep(&self) {
         let container = self.own_pool().open_container("c", OpenMode::ReadWrite).wait().unwrap();
@@ -51,11 +61,7 @@ impl Cluster {
 #[test]
 fn file_without_a_name_outlives_restart_of_engines() {
     let cluster = Cluster::new(2);
-    cluster.format();
-    let fs = cluster.mount();
-    let file = open_new(&fs.root(), "file");
-    write_small(&file);
-    fs.root().unlink(b"file").unwrap();
+    let (_fs, file) = cluster.file_without_a_name();
     cluster.stop();
     cluster.restart();
     let home = |pool: &Pool| {
@@ -73,11 +79,7 @@ fn file_without_a_name_outlives_restart_of_engines() {
 #[test]
 fn file_freed_while_its_node_was_away_is_not_read_as_empty() {
     let cluster = Cluster::new(2);
-    cluster.format();
-    let fs = cluster.mount();
-    let file = open_new(&fs.root(), "file");
-    write_small(&file);
-    fs.root().unlink(b"file").unwrap();
+    let (_fs, file) = cluster.file_without_a_name();
     cluster.stop();
     cluster.sweep();
     cluster.restart();
