@@ -32,8 +32,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// `store` is "POOL/CONTAINER", or a Pool with the `label` of one of its containers. A missing store is created unless
 /// `create` is False or `mode` is "r"; its keys follow `schema`, a text in FDB's schema language, or by default those
-/// of MARS. The index of each database in a new store has `stripes` on as many targets, by default one for each node of
-/// the pool. Archived fields become visible at `flush`, all at the same time. Fields not flushed when the store is
+/// of MARS. In a new store, the index of each database is divided into `stripes`, each on another target; the default is
+/// one for each node of the pool. Archived fields become visible at `flush`, all at the same time. Fields not flushed when the store is
 /// closed or the interpreter exits are lost, with a warning, unless `flush_on_close`. In a `with` statement the store
 /// is flushed at a normal end, discarded if an exception is raised, and then closed.
 ///

@@ -1,5 +1,5 @@
-//! Listings of keys and extents. DAOS lists keys in an order of its own, and can continue a listing only from an anchor
-//! of its own. So a listing is read as a whole, sorted, and returned page by page.
+//! Listings of keys and extents. DAOS lists keys in its own order, and continues a listing only from one of its own
+//! anchors. So this module reads the whole listing, sorts it, and returns it page by page.
 use super::net::without;
 use super::or_empty;
 use super::proof::{Digest, Read};

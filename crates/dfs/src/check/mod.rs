@@ -46,7 +46,7 @@ pub struct CheckOptions {
 ///
 /// # Errors
 /// [`ErrorKind::Invalid`] if the container holds no file system or is to be repaired and not open exclusively; errors
-/// of the backend. Data with a wrong checksum is a finding, not an error.
+/// of the backend. Data with a wrong checksum is reported among the findings, and the check continues.
 pub fn check(
     container: &Container,
     options: CheckOptions,

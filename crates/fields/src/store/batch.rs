@@ -65,8 +65,9 @@ impl FieldStore {
         marker.update(TIMES, Cond::NONE, &[put(akey, &now)], Access::Latest).wait()
     }
 
-    /// False if a purge may have removed unflushed fields of these batches. A flush asks in its transaction. Where leases
-    /// of others show, only batches whose lease was lost since they were reserved are looked up.
+    /// False if a purge may have removed unflushed fields of these batches. A flush checks this in its transaction. On
+    /// pools that show the leases of other processes, it reads only the markers whose lease was lost since the batch was
+    /// reserved.
     pub(super) fn has_batches(&self, batches: &Batches, access: Access<'_>) -> Result<bool> {
         let is_sure = self.container().capabilities().shared_leases;
         let mut markers = Vec::new();

@@ -1,5 +1,5 @@
 //! Connections over fast networks. Client and engine connect over TCP as always, authenticate, exchange the addresses
-//! of their endpoints, and continue there. The TCP connection stays open: its end shows that the other side has died.
+//! of their endpoints, and continue there. The TCP connection stays open: when it ends, the other side has died.
 //!
 //! Both sides send the same stream of frames. It is cut into *pieces*, each a message of libfabric with a header of its
 //! own. `docs/wire.md` draws them.
