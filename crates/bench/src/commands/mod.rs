@@ -93,7 +93,7 @@ fn measure<P: Benchmark>(plan: &P, json: &JsonFile) -> Result<Measurement> {
     with_spinner(|note| plan.run(note))
 }
 
-/// The file of the JSON report.
+// The file of the JSON report. No documentation comment, for the same reason.
 #[derive(Args)]
 pub(super) struct JsonFile {
     /// Write the report to this file; - prints it in place of the table

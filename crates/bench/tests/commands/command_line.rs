@@ -15,6 +15,19 @@ fn help_of_benchmarks_names_the_command_that_users_type() {
 }
 
 #[test]
+fn each_benchmark_is_described_in_words_of_its_own() {
+    let help = Site::new().ok(&["bench", "--help"]);
+    let commands = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next());
+    let entries =
+        commands.expect("a list of commands").lines().filter(|line| !line.starts_with("   "));
+    let mut words: Vec<_> = entries.filter_map(|line| line.trim().split_once(' ')).collect();
+    let count = words.len();
+    words.sort_by_key(|(_, words)| words.trim());
+    words.dedup_by_key(|(_, words)| words.trim());
+    assert!(count > 15 && words.len() == count, "{help}");
+}
+
+#[test]
 fn usage_errors_of_benchmarks_have_the_status_and_json_of_all_commands() {
     let site = Site::new();
     let output = site.run(&["bench", "array", "--size", "lots"]);
