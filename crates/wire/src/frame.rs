@@ -1,11 +1,15 @@
 //! Frames, the units of a connection: a prefix of 40 bytes with checksums, an encoded message, and raw bulk bytes.
+use crate::long_part::{Arrived, LongPart};
 use crate::outbox::Outbox;
 use crate::spare::Spare;
 use bytes::{Bytes, BytesMut};
-use esker_types::checksum::Crc32c;
 use esker_types::{Checksum, Error, ErrorKind, Result};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+
+pub use crate::destination::Destination;
 
 /// Longest message of a frame in bytes: a batch of the longest keys.
 pub const MESSAGE_MAX: usize = 64 << 20;
@@ -211,10 +215,10 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
 const RECEIVE_BUFFER: usize = 128 << 10;
 
 /// Parts of frames that are longer are received in place.
-const SHORT_PART: usize = 32 << 10;
+pub const SHORT_PART: usize = 32 << 10;
 
-/// Most bytes that are received before they are added to the checksum, so that they still are in the cache.
-const PIECE: usize = 256 << 10;
+/// Most bytes that are received to find out whether any have arrived.
+const FIRST_BYTES: usize = 4 << 10;
 
 /// Most bytes of memory per byte of an encoded message once it is decoded: lists of empty keys take most.
 pub const DECODED_FACTOR: u64 = 24;
@@ -227,6 +231,18 @@ impl Announced {
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.0.kind
+    }
+
+    /// The call that the frame belongs to.
+    #[must_use]
+    pub fn call(&self) -> u64 {
+        self.0.call
+    }
+
+    /// Bytes of its data.
+    #[must_use]
+    pub fn bulk_len(&self) -> usize {
+        self.0.bulk_len as usize
     }
 
     /// Bytes of memory that the frame takes, and the reply to it may take.
@@ -244,6 +260,10 @@ pub struct Receiver<R> {
     buffer: BytesMut,
     sequence: u32,
     spare: Spare,
+    /// Message of the frame whose data arrives.
+    message: Option<Bytes>,
+    /// The long part that arrives.
+    long: Option<LongPart>,
 }
 
 impl<R: AsyncRead + Unpin> Receiver<R> {
@@ -254,7 +274,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
 
     /// Receives frames from `from`. Memory for long parts comes from `spare`, and returns there.
     pub fn with_spare(from: R, spare: Spare) -> Self {
-        Self { from, buffer: BytesMut::new(), sequence: 0, spare }
+        Self { from, buffer: BytesMut::new(), sequence: 0, spare, message: None, long: None }
     }
 
     /// Switches to another connection. Returns the present one.
@@ -262,9 +282,9 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     /// # Errors
     /// `Corrupt` if the peer has sent more over this one.
     pub fn replace<T: AsyncRead + Unpin>(self, from: T) -> Result<(R, Receiver<T>)> {
-        let Self { from: present, buffer, sequence, spare } = self;
+        let Self { from: present, buffer, sequence, spare, .. } = self;
         match buffer.is_empty() {
-            true => Ok((present, Receiver { from, buffer, sequence, spare })),
+            true => Ok((present, Receiver { sequence, ..Receiver::with_spare(from, spare) })),
             false => Err(refused("it came after the last one of this connection")),
         }
     }
@@ -286,12 +306,34 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     /// # Errors
     /// The errors of [`Receiver::receive`].
     pub async fn announced(&mut self, limits: Limits) -> Result<Option<Announced>> {
-        if !self.gather(PREFIX_LEN).await? {
-            return Ok(None);
+        poll_fn(|context| self.poll_announced(context, limits)).await
+    }
+
+    /// Receives the rest of a frame after its announcement.
+    ///
+    /// # Errors
+    /// The errors of [`Receiver::receive`].
+    pub async fn rest(&mut self, announced: Announced) -> Result<Frame> {
+        let mut nowhere = Destination::default();
+        let received = poll_fn(|context| self.poll_rest(context, &announced, &mut nowhere)).await;
+        received.map(|(frame, _)| frame)
+    }
+
+    /// One poll of [`Receiver::announced`].
+    pub fn poll_announced(
+        &mut self,
+        context: &mut Context<'_>,
+        limits: Limits,
+    ) -> Poll<Result<Option<Announced>>> {
+        if !ready!(self.poll_gather(context, PREFIX_LEN))? {
+            return Poll::Ready(Ok(None));
         }
         let mut bytes = [0; PREFIX_LEN];
         bytes.copy_from_slice(&self.buffer.split_to(PREFIX_LEN));
-        let prefix = Prefix::decode(&bytes)?;
+        Poll::Ready(self.check(Prefix::decode(&bytes)?, limits).map(Some))
+    }
+
+    fn check(&mut self, prefix: Prefix, limits: Limits) -> Result<Announced> {
         if prefix.sequence != self.sequence {
             let (found, expected) = (prefix.sequence, self.sequence);
             return Err(refused(format_args!("number {found} in place of {expected}")));
@@ -300,17 +342,33 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
             return Err(refused("it is longer than its kind may be"));
         }
         self.sequence = self.sequence.wrapping_add(1);
-        Ok(Some(Announced(prefix)))
+        Ok(Announced(prefix))
     }
 
-    /// Receives the rest of a frame after its announcement.
+    /// One poll of [`Receiver::rest`]. If `into` has exactly the length of the frame's data, the first bytes lie there,
+    /// and their number is returned; the others are in the frame. Each poll needs the same destination or an empty
+    /// one. After an empty one, the rest of the data is in the frame.
     ///
     /// # Errors
-    /// The errors of [`Receiver::receive`].
-    pub async fn rest(&mut self, Announced(prefix): Announced) -> Result<Frame> {
-        let message = self.part(prefix.message_len as usize, prefix.message_sum).await?;
-        let bulk = self.part(prefix.bulk_len as usize, prefix.bulk_sum).await?;
-        Ok(Frame { kind: prefix.kind, call: prefix.call, room: prefix.room, message, bulk })
+    /// The errors of [`Receiver::receive`]. The destination's bytes are not defined then.
+    pub fn poll_rest(
+        &mut self,
+        context: &mut Context<'_>,
+        Announced(prefix): &Announced,
+        into: &mut Destination<'_>,
+    ) -> Poll<Result<(Frame, usize)>> {
+        if self.message.is_none() {
+            let (len, sum) = (prefix.message_len as usize, prefix.message_sum);
+            let message = ready!(self.poll_part(context, len, sum, &mut Destination::default()))?;
+            self.message = Some(message.bytes);
+        }
+        let (len, sum) = (prefix.bulk_len as usize, prefix.bulk_sum);
+        let Arrived { in_place, bytes: bulk, .. } =
+            ready!(self.poll_part(context, len, sum, into))?;
+        let message = self.message.take().unwrap_or_default();
+        let frame =
+            Frame { kind: prefix.kind, call: prefix.call, room: prefix.room, message, bulk };
+        Poll::Ready(Ok((frame, in_place)))
     }
 
     /// True if the beginning of another frame was received already.
@@ -318,63 +376,78 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         self.buffer.len() >= PREFIX_LEN
     }
 
+    /// Ready once some bytes of the next part have arrived, or at the end of the connection.
+    pub fn poll_arrived(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.buffer.is_empty() {
+            self.buffer.reserve(FIRST_BYTES);
+            let mut first = (&mut self.from).take(FIRST_BYTES as u64);
+            let read = pin!(first.read_buf(&mut self.buffer)).poll(context);
+            ready!(read).map_err(|error| lost(&error))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
     /// Receives until `len` bytes are in the buffer; false if the peer closed the connection before the first.
-    async fn gather(&mut self, len: usize) -> Result<bool> {
+    fn poll_gather(&mut self, context: &mut Context<'_>, len: usize) -> Poll<Result<bool>> {
         while self.buffer.len() < len {
             if self.buffer.capacity() < len.max(RECEIVE_BUFFER / 2) {
                 self.buffer.reserve(RECEIVE_BUFFER - self.buffer.len());
             }
-            match self.from.read_buf(&mut self.buffer).await.map_err(|error| lost(&error))? {
-                0 if self.buffer.is_empty() => return Ok(false),
-                0 => return Err(cut_off_error()),
+            let read = pin!(self.from.read_buf(&mut self.buffer)).poll(context);
+            match ready!(read).map_err(|error| lost(&error))? {
+                0 if self.buffer.is_empty() => return Poll::Ready(Ok(false)),
+                0 => return Poll::Ready(Err(cut_off_error())),
                 _ => {}
             }
         }
-        Ok(true)
+        Poll::Ready(Ok(true))
     }
 
-    async fn part(&mut self, len: usize, expected: u32) -> Result<Bytes> {
-        let (bytes, found) = match len {
-            ..=SHORT_PART => {
-                if !self.gather(len).await? {
-                    return Err(cut_off_error());
-                }
-                let bytes =
-                    if len == 0 { Bytes::new() } else { self.buffer.split_to(len).freeze() };
-                let found = sum(&bytes);
-                (bytes, found)
-            }
-            _ => self.long_part(len).await?,
+    fn poll_part(
+        &mut self,
+        context: &mut Context<'_>,
+        len: usize,
+        expected: u32,
+        into: &mut Destination<'_>,
+    ) -> Poll<Result<Arrived>> {
+        let arrived = match len {
+            ..=SHORT_PART => ready!(self.poll_short(context, len))?,
+            _ => ready!(self.poll_long(context, len, into))?,
         };
-        match found == expected {
-            true => Ok(bytes),
+        Poll::Ready(match arrived.sum == expected {
+            true => Ok(arrived),
             false => Err(refused("it was changed on its way: its checksum differs")),
-        }
+        })
     }
 
-    /// Receives a part and its checksum. Memory is allocated as bytes arrive, so that an announced length alone costs
-    /// nothing.
-    async fn long_part(&mut self, len: usize) -> Result<(Bytes, u32)> {
-        let mut bytes = self.spare.empty(len.min(ROOM_AT_ONCE));
-        let begun = self.buffer.split_to(self.buffer.len().min(len));
-        bytes.extend_from_slice(&begun);
-        let mut found = Crc32c::default();
-        found.add(&begun);
-        while bytes.len() < len {
-            bytes.reserve_exact((len - bytes.len()).min(ROOM_AT_ONCE.max(bytes.len())));
-            let room = (bytes.capacity() - bytes.len()).min(len - bytes.len()).min(PIECE);
-            let (begin, mut piece) = (bytes.len(), (&mut self.from).take(room as u64));
-            if piece.read_buf(&mut bytes).await.map_err(|error| lost(&error))? == 0 {
-                return Err(cut_off_error());
-            }
-            found.add(&bytes[begin..]);
+    fn poll_short(&mut self, context: &mut Context<'_>, len: usize) -> Poll<Result<Arrived>> {
+        if !ready!(self.poll_gather(context, len))? {
+            return Poll::Ready(Err(cut_off_error()));
         }
-        Ok((self.spare.keep(bytes), found.value()))
+        let bytes = if len == 0 { Bytes::new() } else { self.buffer.split_to(len).freeze() };
+        Poll::Ready(Ok(Arrived { in_place: 0, sum: sum(&bytes), bytes }))
+    }
+
+    fn poll_long(
+        &mut self,
+        context: &mut Context<'_>,
+        len: usize,
+        into: &mut Destination<'_>,
+    ) -> Poll<Result<Arrived>> {
+        let Self { from, buffer, spare, long, .. } = self;
+        let mut nowhere = Destination::default();
+        let into = if into.len() == len { into } else { &mut nowhere };
+        let part = long.get_or_insert_default();
+        let first = buffer.split_to(buffer.len().min(len - part.len()));
+        part.add(&first, len, (into, spare));
+        while part.len() < len {
+            if ready!(part.poll_more(context, from, len, (into, spare)))? == 0 {
+                return Poll::Ready(Err(cut_off_error()));
+            }
+        }
+        Poll::Ready(Ok(long.take().unwrap_or_default().finish(spare)))
     }
 }
-
-/// Bytes of memory that are allocated for a frame before any byte of it has arrived.
-const ROOM_AT_ONCE: usize = 4 << 20;
 
 /// Length limits of frames at this point of a connection, in bytes.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,11 @@
 #![deny(unsafe_code)]
 
 mod borrowed;
+mod destination;
 pub mod fabric;
 pub mod frame;
 pub mod handshake;
+mod long_part;
 pub mod message;
 pub mod outbox;
 pub mod spare;

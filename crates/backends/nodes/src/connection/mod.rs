@@ -1,31 +1,35 @@
 //! A connection to an engine: many requests in progress at a time, each with a deadline.
 mod receiving;
+mod replies;
 mod sending;
 mod socket;
+mod waiting;
 
 pub(crate) use sending::Data;
 
 use bytes::Bytes;
+use esker_os::executor::is_waiting_here;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::fabric::EndpointOptions;
-use esker_wire::frame::{BULK_MAX, Bulk, Frame, Kind, Limits, Receiver, Sender};
+use esker_wire::frame::{BULK_MAX, Bulk, Destination, Frame, Kind, Receiver, SHORT_PART, Sender};
 use esker_wire::handshake::{self, Secret};
 use esker_wire::message::{Failure, Request, Response, decode};
 use esker_wire::spare::Spare;
 use esker_wire::tls;
 use receiving::Receiving;
+use replies::Replies;
 use sending::{AT_ONCE, Sending};
-use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, join};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
+use waiting::Waiting;
 
 /// Requests in progress on one connection; others wait.
 pub const REQUESTS_MAX: usize = 256;
@@ -35,10 +39,6 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of connecting to a node, and then of the handshake.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Replies that a thread receives in a row. A thread that waits for its own reply also receives those of others, but
-/// not without a limit.
-const REPLIES_AT_ONCE: u32 = 32;
 
 /// Pause between checks of deadlines.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -55,62 +55,18 @@ pub struct Connection {
     last_call: AtomicU64,
 }
 
-/// Requests that wait for their replies.
-#[derive(Default)]
-struct Waiting(Mutex<Calls>);
-
-#[derive(Default)]
-struct Calls {
-    by_number: HashMap<u64, Call>,
-    /// Error of the connection, once no reply will come any more.
-    over: Option<Error>,
-    /// Callers that wait for the end of the connection.
-    until_over: Vec<oneshot::Sender<()>>,
+/// A reply, and the number of first bytes of its data that lie in the memory of the caller.
+struct Received {
+    frame: Frame,
+    in_place: usize,
 }
 
-struct Call {
-    deadline: Instant,
-    reply: oneshot::Sender<Result<Frame>>,
-}
-
-impl Waiting {
-    fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, number: u64, deadline: Instant) -> Result<oneshot::Receiver<Result<Frame>>> {
-        let (reply, receiver) = oneshot::channel();
-        let mut calls = self.calls();
-        if let Some(why) = &calls.over {
-            return Err(why.clone());
-        }
-        calls.by_number.insert(number, Call { deadline, reply });
-        Ok(receiver)
-    }
-
-    fn take(&self, number: u64) -> Option<Call> {
-        self.calls().by_number.remove(&number)
-    }
-
-    /// Fails all requests in progress and all later ones.
-    fn end(&self, why: &Error) {
-        let mut calls = self.calls();
-        calls.over.get_or_insert_with(|| why.clone());
-        for (_, call) in calls.by_number.drain() {
-            let _ = call.reply.send(Err(why.clone()));
-        }
-        for waiting in calls.until_over.drain(..) {
-            let _ = waiting.send(());
-        }
-    }
-
-    fn expire(&self, name: &str) {
-        let now = Instant::now();
-        let mut calls = self.calls();
-        for (_, call) in calls.by_number.extract_if(|_, call| call.deadline <= now) {
-            let _ = call.reply.send(Err(timeout_error(name, REQUEST_TIMEOUT)));
-        }
-    }
+/// Data of a reply.
+pub(crate) struct Found {
+    /// Number of first bytes that lie in the destination.
+    pub(crate) in_place: usize,
+    /// The other bytes.
+    pub(crate) rest: Bytes,
 }
 
 /// Removes a call whose caller is dropped.
@@ -216,9 +172,9 @@ impl Connection {
         let waiting = Arc::new(Waiting::default());
         let node = name.to_owned();
         let has_rest = Arc::default();
-        let work = receive_replies(from, Arc::clone(&waiting), node.clone(), Arc::clone(&has_rest));
+        let work = Replies::new(from, Arc::clone(&waiting), node.clone(), Arc::clone(&has_rest));
         let calls = Arc::clone(&waiting);
-        let is_awaited = move || !calls.calls().by_number.is_empty();
+        let is_awaited = move || calls.count() > 0;
         let receiving = Arc::new(Receiving::new(work, socket, has_rest, is_awaited));
         tokio::spawn(send_requests(Arc::clone(&sending), Arc::clone(&waiting), node.clone()));
         let receiver = Arc::clone(&receiving);
@@ -248,37 +204,54 @@ impl Connection {
         bulk: impl Into<Bulk>,
         room: u64,
     ) -> Result<(Response, Bytes)> {
-        self.call_with(request, Data::Owned(bulk.into()), room).await
+        let mut nowhere = Destination::default();
+        let data = Data::Owned(bulk.into());
+        let (response, found) = self.call_with(request, data, room, &mut nowhere).await?;
+        Ok((response, found.rest))
     }
 
-    /// Sends a request whose data may be sent without a copy.
+    /// Sends a request whose data may be sent without a copy. If the data of the reply fills `into`, it may be received
+    /// there.
     pub(crate) async fn call_with(
         &self,
         request: &Request<'_>,
         data: Data<'_>,
         room: u64,
-    ) -> Result<(Response, Bytes)> {
+        into: &mut Destination<'_>,
+    ) -> Result<(Response, Found)> {
         let Ok(_turn) = self.turns.acquire().await else { return Err(self.gone()) };
         let number = self.last_call.fetch_add(1, Ordering::Relaxed);
         let reply = self.waiting.add(number, Instant::now() + REQUEST_TIMEOUT)?;
         let _under = Under(&self.waiting, number);
         let room = checked_room(room)?;
         self.sending.send((Kind::Request, number, room), request, data, &self.spare)?;
-        let frame = self.replied(reply, u64::from(room)).await?;
-        Ok((decode(&frame.message)?, frame.bulk))
+        let Received { frame, in_place } =
+            self.replied(number, reply, u64::from(room), into).await?;
+        Ok((decode(&frame.message)?, Found { in_place, rest: frame.bulk }))
     }
 
     async fn replied(
         &self,
-        mut reply: oneshot::Receiver<Result<Frame>>,
+        number: u64,
+        mut reply: oneshot::Receiver<Result<Received>>,
         room: u64,
-    ) -> Result<Frame> {
+        into: &mut Destination<'_>,
+    ) -> Result<Received> {
         // For long replies, the task receives the rest while the caller copies the beginning.
-        let is_short = room <= AT_ONCE as u64 || self.waiting.calls().by_number.len() == 1;
+        let is_short = room <= AT_ONCE as u64 || self.waiting.count() == 1;
+        let may_take = into.len() > SHORT_PART && self.receiving.is_pollable();
         let replied = poll_fn(|context| {
-            let polled = Pin::new(&mut reply).poll(context);
+            let mut polled = Pin::new(&mut reply).poll(context);
+            let takes = may_take && polled.is_pending() && is_waiting_here();
+            if may_take && polled.is_pending() {
+                let waker = takes.then(|| context.waker());
+                if self.waiting.expect_data(number, waker) && takes {
+                    self.receiving.poll_for((number, into));
+                    polled = Pin::new(&mut reply).poll(context);
+                }
+            }
             if polled.is_pending() {
-                self.receiving.expect(is_short);
+                self.receiving.expect(is_short || takes);
             }
             polled
         });
@@ -287,21 +260,12 @@ impl Connection {
 
     /// True if no reply will come any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.waiting.calls().over.is_some()
+        self.waiting.over().is_some()
     }
 
     /// Waits until no reply will come any more. The future does not keep the connection open.
     pub(crate) fn until_over(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (sender, receiver) = oneshot::channel();
-        let mut calls = self.waiting.calls();
-        if calls.over.is_none() {
-            calls.until_over.push(sender);
-        }
-        drop(calls);
-        async move {
-            // If the sender was dropped, the connection is over, too.
-            let _ = receiver.await;
-        }
+        self.waiting.until_over()
     }
 
     /// True if data must be copied before it is sent.
@@ -339,8 +303,7 @@ impl Connection {
 
     #[cold]
     fn gone(&self) -> Error {
-        let why = self.waiting.calls().over.clone();
-        why.unwrap_or_else(|| gone(&self.name, &"the connection was closed"))
+        self.waiting.over().unwrap_or_else(|| gone(&self.name, &"the connection was closed"))
     }
 }
 
@@ -429,41 +392,6 @@ async fn send_requests(sending: Arc<Sending>, waiting: Arc<Waiting>, name: Strin
     }
 }
 
-/// Passes replies to their callers until the connection is over. `has_rest` is set while received replies may be left.
-async fn receive_replies<R: AsyncRead + Unpin>(
-    mut from: Receiver<R>,
-    waiting: Arc<Waiting>,
-    name: String,
-    has_rest: Arc<AtomicBool>,
-) {
-    let mut received = 0_u32;
-    let why = loop {
-        received = received.wrapping_add(1);
-        if received.is_multiple_of(REPLIES_AT_ONCE) {
-            has_rest.store(true, Ordering::Release);
-            tokio::task::yield_now().await;
-            has_rest.store(false, Ordering::Release);
-        }
-        match from.receive(Limits::AUTHENTICATED).await {
-            Ok(Some(frame)) if frame.kind == Kind::Reply => {
-                // A reply without a call has no caller any more.
-                if let Some(call) = waiting.take(frame.call) {
-                    let _ = call.reply.send(Ok(frame));
-                }
-            }
-            Ok(Some(frame)) if frame.kind == Kind::Goodbye => {
-                break gone(&name, &String::from_utf8_lossy(&frame.message));
-            }
-            Ok(Some(frame)) => {
-                break gone(&name, &format_args!("it sent a frame of kind {:?}", frame.kind));
-            }
-            Ok(None) => break gone(&name, &"its engine closed the connection"),
-            Err(error) => break gone(&name, &error),
-        }
-    };
-    waiting.end(&why);
-}
-
 /// Checks deadlines, and lets the task notice if the engine closes an idle connection.
 async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: String) {
     loop {
@@ -473,51 +401,5 @@ async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: St
         };
         waiting.expire(&name);
         receiving.poll_once();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::connection::socket::POLLING;
-    use std::task::Context;
-
-    fn replies(count: u64) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        esker_os::executor::block_on(async {
-            let mut to = Sender::new(&mut bytes);
-            for call in 0..count {
-                let (message, bulk) = Default::default();
-                let frame = Frame { kind: Kind::Reply, call, room: 0, message, bulk };
-                to.send(&frame).await.expect("a frame");
-            }
-            to.flush().await.expect("memory");
-        });
-        bytes
-    }
-
-    #[test]
-    fn one_poll_receives_a_limited_number_of_replies() {
-        let (count, most) = (u64::from(REPLIES_AT_ONCE) * 4, REPLIES_AT_ONCE as usize);
-        let bytes = replies(count);
-        let waiting = Arc::new(Waiting::default());
-        let deadline = Instant::now() + REQUEST_TIMEOUT;
-        let calls: Vec<_> =
-            (0..count).map(|number| waiting.add(number, deadline).expect("a call")).collect();
-        let work = receive_replies(
-            Receiver::new(&bytes[..]),
-            Arc::clone(&waiting),
-            "one".into(),
-            Arc::default(),
-        );
-        let mut work = std::pin::pin!(work);
-        let mut left = calls.len();
-        while work.as_mut().poll(&mut Context::from_waker(&POLLING)).is_pending() {
-            let now = waiting.calls().by_number.len();
-            assert!(now < left && left - now <= most, "{left} calls, then {now}");
-            left = now;
-        }
-        assert!(left <= most);
-        assert!(calls.into_iter().all(|mut call| matches!(call.try_recv(), Ok(Ok(_)))));
     }
 }

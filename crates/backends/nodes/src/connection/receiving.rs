@@ -2,24 +2,35 @@
 //! would take longer than many replies do. For all other callers, a task of the connection receives.
 use crate::connection::socket::POLLING;
 use esker_os::executor::{Hits, Polled, spin_on};
+use esker_wire::frame::Destination;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use tokio::sync::Notify;
 
 /// Receives replies until the connection is over.
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) trait Receive: Send {
+    /// Receives what has arrived. Data of the reply to a `caller` goes to its memory. Ready at the end of the
+    /// connection.
+    fn poll_replies(
+        &mut self,
+        context: &mut Context<'_>,
+        caller: Option<Caller<'_, '_>>,
+    ) -> Poll<()>;
+}
+
+/// A caller that polls, with the number of its call, and memory for the data of its reply.
+pub(crate) type Caller<'c, 'd> = (u64, &'c mut Destination<'d>);
 
 /// Longest sleep of a thread before it polls again.
 const SLEEP_FOR: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// The receiving side of a connection.
 pub(crate) struct Receiving {
-    work: Mutex<Option<Work>>,
+    work: Mutex<Option<Box<dyn Receive>>>,
     /// The connection has ended.
     is_over: AtomicBool,
     /// The socket of replies, if threads may poll it. They poll the work with [`POLLING`], which does not prevent the
@@ -40,13 +51,13 @@ pub(crate) struct Receiving {
 
 impl Receiving {
     pub(crate) fn new(
-        work: impl Future<Output = ()> + Send + 'static,
+        work: impl Receive + 'static,
         socket: Option<Arc<OwnedFd>>,
         has_rest: Arc<AtomicBool>,
         is_awaited: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
         Self {
-            work: Mutex::new(Some(Box::pin(work))),
+            work: Mutex::new(Some(Box::new(work))),
             is_over: AtomicBool::new(false),
             socket,
             pollers: AtomicUsize::new(0),
@@ -65,7 +76,7 @@ impl Receiving {
         while !over {
             tokio::select! {
                 biased;
-                () = poll_fn(|context| self.poll_work(context)) => over = true,
+                () = poll_fn(|context| self.poll_work(context, None)) => over = true,
                 () = self.wake.notified() => {}
             }
         }
@@ -95,10 +106,27 @@ impl Receiving {
         self.socket.as_ref().filter(|_| !self.is_over.load(Ordering::Acquire))
     }
 
-    fn poll_work(&self, context: &mut Context<'_>) -> Poll<()> {
+    /// True if threads may poll the connection.
+    pub(crate) fn is_pollable(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// Receives on the thread of a caller, if that polls the connection.
+    pub(crate) fn poll_for(self: &Arc<Self>, caller: Caller<'_, '_>) {
+        if !spin_on(self) {
+            return;
+        }
+        self.is_attended.swap(false, Ordering::AcqRel);
+        if self.poll_work(&mut Context::from_waker(&POLLING), Some(caller)).is_ready() {
+            self.wake.notify_one();
+        }
+    }
+
+    fn poll_work(&self, context: &mut Context<'_>, caller: Option<Caller<'_, '_>>) -> Poll<()> {
         // The thread that polls now wakes the task if needed.
         let Ok(mut work) = self.work.try_lock() else { return Poll::Pending };
-        let polled = work.as_mut().map_or(Poll::Ready(()), |work| work.as_mut().poll(context));
+        let polled =
+            work.as_mut().map_or(Poll::Ready(()), |work| work.poll_replies(context, caller));
         if polled.is_ready() {
             *work = None;
             self.is_over.store(true, Ordering::Release);
@@ -118,7 +146,7 @@ impl Polled for Receiving {
 
     fn poll(&self) {
         self.is_attended.swap(false, Ordering::AcqRel);
-        if self.poll_work(&mut Context::from_waker(&POLLING)).is_ready() {
+        if self.poll_work(&mut Context::from_waker(&POLLING), None).is_ready() {
             self.wake.notify_one();
         }
     }
@@ -164,13 +192,22 @@ mod tests {
     use esker_os::executor::block_on;
     use std::os::unix::net::UnixStream;
 
+    /// Replies whose polls are those of a function.
+    struct Polls<F>(F);
+
+    impl<F: FnMut() -> Poll<()> + Send> Receive for Polls<F> {
+        fn poll_replies(&mut self, _: &mut Context<'_>, _: Option<Caller<'_, '_>>) -> Poll<()> {
+            (self.0)()
+        }
+    }
+
     #[test]
     fn threads_do_not_sleep_at_a_closed_connection() {
         let (ours, theirs) = UnixStream::pair().expect("two sockets");
         drop(theirs);
         let socket = Some(Arc::new(OwnedFd::from(ours)));
-        let receiving =
-            Arc::new(Receiving::new(std::future::ready(()), socket, Arc::default(), || false));
+        let work = Polls(|| Poll::Ready(()));
+        let receiving = Arc::new(Receiving::new(work, socket, Arc::default(), || false));
         assert!(receiving.open_socket().is_some());
         Polled::poll(&*receiving);
         assert!(receiving.open_socket().is_none());
@@ -185,7 +222,7 @@ mod tests {
         let socket = Some(Arc::new(OwnedFd::from(ours)));
         let has_rest = Arc::new(AtomicBool::new(false));
         let left = Arc::clone(&has_rest);
-        let work = poll_fn(move |_| {
+        let work = Polls(move || {
             left.store(true, Ordering::Release);
             Poll::Pending
         });

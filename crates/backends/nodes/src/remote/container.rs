@@ -1,8 +1,7 @@
 //! An open container on another node.
 use super::{change, fetch};
-use crate::connection::Connection;
-use crate::connection::Data;
-use crate::remote::pool::{Call, ask, done_reply, exchange, names, value};
+use crate::connection::{Connection, Data};
+use crate::remote::pool::{Call, ask, done_reply, exchange, exchange_data, names, value};
 use esker_backend::{Metadata, MetadataChanges, OpenContainer, Reply};
 use esker_types::info::{ContainerInfo, SnapshotInfo};
 use esker_types::ops::{
@@ -45,7 +44,28 @@ impl RemoteContainer {
         };
         let request = Request::Container(self.handle, request);
         let call = Call { request, data, room: 0, tokens: None };
-        exchange(&self.connection, call, |reply, _| epoch(reply).map(Ok)).await
+        exchange(&self.connection, call, epoch).await
+    }
+
+    async fn fetch_data(
+        &self,
+        oid: ObjectId,
+        dkeys: &mut [DkeyFetch<'_, '_>],
+        at: ReadAt<'_>,
+    ) -> Result<()> {
+        let request = ContainerRequest::Fetch(oid, fetch::encode(dkeys), at_of(at));
+        let request = Request::Container(self.handle, request);
+        let (data, room) = (Data::default(), fetch::room(dkeys));
+        let call = Call { request, data, room, tokens: at.tokens };
+        let mut into = fetch::destination(dkeys);
+        match exchange_data(&self.connection, call, &mut into).await? {
+            (message::Reply::Fetched(replies), found) => fetch::fill(dkeys, replies, &found),
+            (message::Reply::FetchFailed(failure, replies), _) => {
+                fetch::note(dkeys, replies);
+                Err(failure.into())
+            }
+            _ => Err(self.connection.unexpected()),
+        }
     }
 
     async fn ask_lease(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
@@ -155,18 +175,7 @@ impl OpenContainer for RemoteContainer {
         'b: 'f,
         'f: 'a,
     {
-        let request = ContainerRequest::Fetch(oid, fetch::encode(dkeys), at_of(at));
-        let request = Request::Container(self.handle, request);
-        let call =
-            Call { request, data: Data::default(), room: fetch::room(dkeys), tokens: at.tokens };
-        Reply::Pending(Box::pin(exchange(&self.connection, call, |reply, bulk| match reply {
-            message::Reply::Fetched(found) => Some(fetch::fill(dkeys, found, bulk)),
-            message::Reply::FetchFailed(failure, found) => {
-                fetch::note(dkeys, found);
-                Some(Err(failure.into()))
-            }
-            _ => None,
-        })))
+        Reply::Pending(Box::pin(self.fetch_data(oid, dkeys, at)))
     }
 
     fn list_keys<'a>(

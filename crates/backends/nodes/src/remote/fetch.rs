@@ -1,6 +1,8 @@
 //! Encodes fetches, and copies their replies into the caller's buffers.
+use crate::connection::Found;
 use esker_types::ops::{DkeyFetch, Fetch, FetchReply, FetchRequest, Sink, Wanted};
 use esker_types::{Error, ErrorKind, Result};
+use esker_wire::frame::Destination;
 use esker_wire::message::{AkeyReply, AkeyRequest, DkeyRequest, filled_ranges};
 
 /// Encodes a fetch.
@@ -32,21 +34,63 @@ fn encode_akey<'b>(fetch: &Fetch<'b>) -> AkeyRequest<'b> {
     AkeyRequest { akey, extents, record_size, cond, room }
 }
 
-/// Copies the bytes found to the caller's buffers.
+/// All buffers of a fetch, in the order of the reply's data.
+pub(crate) fn destination<'s>(dkeys: &'s mut [DkeyFetch<'_, '_>]) -> Destination<'s> {
+    let akeys = dkeys.iter_mut().flat_map(|of| of.akeys.iter_mut());
+    let mut buffers: Vec<&'s mut [u8]> = Vec::new();
+    for fetch in akeys {
+        match &mut fetch.reply.sink {
+            Sink::None => {}
+            Sink::One(buffer) => buffers.push(buffer),
+            Sink::Many(several) => buffers.extend(several.iter_mut().map(|buffer| &mut **buffer)),
+        }
+    }
+    Destination::new(buffers)
+}
+
+/// Copies the bytes found to the caller's buffers, except for those that lie there.
 pub(crate) fn fill(
     dkeys: &mut [DkeyFetch<'_, '_>],
     replies: Vec<AkeyReply>,
-    mut bulk: &[u8],
+    found: &Found,
 ) -> Result<()> {
     let akeys = dkeys.iter_mut().flat_map(|of| of.akeys.iter_mut());
     let mut replies = replies.into_iter();
+    let mut data = Arrived { in_place: found.in_place as u64, at: 0, rest: &found.rest };
+    let mut begin = 0;
     for fetch in akeys {
         let reply = replies.next().ok_or_else(misfit)?;
-        fill_akey(&fetch.request, &mut fetch.reply, reply, &mut bulk)?;
+        let len = fetch.reply.sink.len();
+        fill_akey(&fetch.request, &mut fetch.reply, reply, (begin, &mut data))?;
+        begin += len;
     }
-    match (replies.next(), bulk) {
+    match (replies.next(), data.rest) {
         (None, []) => Ok(()),
         _ => Err(misfit()),
+    }
+}
+
+/// Data of a reply that is not assigned yet.
+struct Arrived<'f> {
+    /// Number of first bytes that lie in the buffers already.
+    in_place: u64,
+    /// Number of bytes that are assigned.
+    at: u64,
+    rest: &'f [u8],
+}
+
+impl<'f> Arrived<'f> {
+    /// Assigns the next `len` bytes to the place at `begin` in all buffers together. Returns the number of first bytes
+    /// that lie there already, and the others.
+    fn next(&mut self, begin: u64, len: u64) -> Result<(u64, &'f [u8])> {
+        let there = self.in_place.saturating_sub(self.at).min(len);
+        if there > 0 && begin != self.at {
+            return Err(misfit());
+        }
+        let others = usize::try_from(len - there).map_err(|_| misfit())?;
+        let (bytes, rest) = self.rest.split_at_checked(others).ok_or_else(misfit)?;
+        (self.rest, self.at) = (rest, self.at + len);
+        Ok((there, bytes))
     }
 }
 
@@ -60,7 +104,7 @@ fn fill_akey(
     request: &FetchRequest<'_>,
     into: &mut FetchReply<'_>,
     found: AkeyReply,
-    bulk: &mut &[u8],
+    (begin, data): (u64, &mut Arrived<'_>),
 ) -> Result<()> {
     let ranges = match (request.wanted, &into.sink) {
         (_, Sink::None) => Vec::new(),
@@ -68,13 +112,11 @@ fn fill_akey(
         (Wanted::Array(extents), _) => filled_ranges(extents, &found.filled, found.size)?,
     };
     for range in ranges {
-        let len = usize::try_from(range.end - range.start).map_err(|_| misfit())?;
-        let (bytes, rest) = bulk.split_at_checked(len).ok_or_else(misfit)?;
-        if range.end > into.sink.len() {
+        if range.start > range.end || range.end > into.sink.len() {
             return Err(misfit());
         }
-        into.sink.put(range.start, bytes);
-        *bulk = rest;
+        let (there, bytes) = data.next(begin + range.start, range.end - range.start)?;
+        into.sink.put(range.start + there, bytes);
     }
     into.size = found.size;
     into.filled_bytes = found.filled_bytes;

@@ -1,6 +1,5 @@
 //! A pool on another node.
-use crate::connection::Connection;
-use crate::connection::Data;
+use crate::connection::{Connection, Data, Found};
 use crate::remote::container::RemoteContainer;
 use esker_backend::{
     Capabilities, Metadata, MetadataChanges, NewContainer, OpenContainer, Pool, Reply,
@@ -8,6 +7,7 @@ use esker_backend::{
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, PoolInfo};
 use esker_types::ops::{Commit, CommitId, Decisions, Outcome, ReadTokens};
 use esker_types::{Epoch, Error, Result};
+use esker_wire::frame::Destination;
 use esker_wire::message::{self, MetadataRequest, PoolRequest, Request};
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub(crate) fn ask<'a, T: 'a>(
     read: impl FnOnce(message::Reply) -> Option<T> + Send + 'a,
 ) -> Reply<'a, T> {
     let call = Call { request, data: Data::default(), room: 0, tokens };
-    Reply::Pending(Box::pin(exchange(connection, call, |reply, _| read(reply).map(Ok))))
+    Reply::Pending(Box::pin(exchange(connection, call, read)))
 }
 
 /// A request and its data.
@@ -68,20 +68,30 @@ pub(crate) struct Call<'a> {
     pub(crate) tokens: Option<&'a ReadTokens>,
 }
 
-/// Sends a request and converts its reply: `read` gets it with its data, unless the request failed, and returns `None`
-/// if it does not fit.
+/// Sends a request and converts its reply: `read` gets it, unless the request failed, and returns `None` if it does not
+/// fit.
 pub(crate) async fn exchange<T>(
     connection: &Connection,
     call: Call<'_>,
-    read: impl FnOnce(message::Reply, &[u8]) -> Option<Result<T>>,
+    read: impl FnOnce(message::Reply) -> Option<T>,
 ) -> Result<T> {
-    let (response, bulk) = connection.call_with(&call.request, call.data, call.room).await?;
+    let (reply, _) = exchange_data(connection, call, &mut Destination::default()).await?;
+    read(reply).ok_or_else(|| connection.unexpected())
+}
+
+/// Sends a request. The data of its reply may be received `into` the caller's memory, if it fills that.
+pub(crate) async fn exchange_data(
+    connection: &Connection,
+    call: Call<'_>,
+    into: &mut Destination<'_>,
+) -> Result<(message::Reply, Found)> {
+    let (response, found) = connection.call_with(&call.request, call.data, call.room, into).await?;
     if let Some(read) = call.tokens {
         response.tokens.iter().for_each(|token| read.add(token));
     }
     match response.reply {
         message::Reply::Failed(failure) => Err(connection.request_error(failure)),
-        reply => read(reply, &bulk).unwrap_or_else(|| Err(connection.unexpected())),
+        reply => Ok((reply, found)),
     }
 }
 

@@ -1,0 +1,142 @@
+//! Callers that wait for their replies.
+use crate::connection::REQUEST_TIMEOUT;
+use crate::connection::{Received, timeout_error};
+use esker_types::{Error, Result};
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// The callers of a connection.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<Calls>);
+
+#[derive(Default)]
+struct Calls {
+    by_number: HashMap<u64, Call>,
+    /// Error of the connection, once no reply will come any more.
+    over: Option<Error>,
+    /// Callers that wait for the end of the connection.
+    until_over: Vec<oneshot::Sender<()>>,
+}
+
+/// A call without a reply.
+pub(super) struct Call {
+    deadline: Instant,
+    reply: oneshot::Sender<Result<Received>>,
+    /// The caller receives long data itself.
+    taker: Option<Taker>,
+}
+
+/// A caller that receives the data of its reply itself.
+struct Taker {
+    waker: Waker,
+    /// It was woken because data has arrived, and did not poll since.
+    is_called: bool,
+}
+
+impl Call {
+    /// Passes the reply on. The caller may be gone.
+    pub(super) fn reply(self, received: Result<Received>) {
+        let _ = self.reply.send(received);
+    }
+}
+
+impl Waiting {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(
+        &self,
+        number: u64,
+        deadline: Instant,
+    ) -> Result<oneshot::Receiver<Result<Received>>> {
+        let (reply, receiver) = oneshot::channel();
+        let mut calls = self.calls();
+        if let Some(why) = &calls.over {
+            return Err(why.clone());
+        }
+        calls.by_number.insert(number, Call { deadline, reply, taker: None });
+        Ok(receiver)
+    }
+
+    pub(super) fn take(&self, number: u64) -> Option<Call> {
+        self.calls().by_number.remove(&number)
+    }
+
+    /// Number of calls without a reply.
+    pub(super) fn count(&self) -> usize {
+        self.calls().by_number.len()
+    }
+
+    /// Records that the caller receives long data itself when it is woken; without a waker, that it does not. True if
+    /// data has arrived for it.
+    pub(super) fn expect_data(&self, number: u64, waker: Option<&Waker>) -> bool {
+        let mut calls = self.calls();
+        let Some(call) = calls.by_number.get_mut(&number) else { return false };
+        let is_called = call.taker.as_ref().is_some_and(|taker| taker.is_called);
+        call.taker = waker.map(|waker| Taker { waker: waker.clone(), is_called: false });
+        is_called
+    }
+
+    /// True if the caller receives long data itself.
+    pub(super) fn is_taker(&self, number: u64) -> bool {
+        self.calls().by_number.get(&number).is_some_and(|call| call.taker.is_some())
+    }
+
+    /// Wakes a caller that receives long data itself. False if it was woken already and has not polled since.
+    pub(super) fn call_taker(&self, number: u64) -> bool {
+        let waker = {
+            let mut calls = self.calls();
+            let taker = calls.by_number.get_mut(&number).and_then(|call| call.taker.as_mut());
+            let Some(taker) = taker.filter(|taker| !taker.is_called) else { return false };
+            taker.is_called = true;
+            taker.waker.clone()
+        };
+        waker.wake();
+        true
+    }
+
+    /// Error of the connection, once no reply will come any more.
+    pub(super) fn over(&self) -> Option<Error> {
+        self.calls().over.clone()
+    }
+
+    /// Waits until no reply will come any more.
+    pub(super) fn until_over(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (sender, receiver) = oneshot::channel();
+        let mut calls = self.calls();
+        if calls.over.is_none() {
+            calls.until_over.push(sender);
+        }
+        drop(calls);
+        async move {
+            // If the sender was dropped, the connection is over, too.
+            let _ = receiver.await;
+        }
+    }
+
+    /// Fails all requests in progress and all later ones.
+    pub(super) fn end(&self, why: &Error) {
+        let mut calls = self.calls();
+        calls.over.get_or_insert_with(|| why.clone());
+        for (_, call) in calls.by_number.drain() {
+            call.reply(Err(why.clone()));
+        }
+        for waiting in calls.until_over.drain(..) {
+            let _ = waiting.send(());
+        }
+    }
+
+    /// Fails the requests whose deadline has passed.
+    pub(super) fn expire(&self, name: &str) {
+        let now = Instant::now();
+        let mut calls = self.calls();
+        for (_, call) in calls.by_number.extract_if(|_, call| call.deadline <= now) {
+            call.reply(Err(timeout_error(name, REQUEST_TIMEOUT)));
+        }
+    }
+}
