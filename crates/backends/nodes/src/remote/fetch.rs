@@ -2,7 +2,7 @@
 use crate::connection::Found;
 use esker_types::ops::{DkeyFetch, Fetch, FetchReply, FetchRequest, Sink, Wanted};
 use esker_types::{Error, ErrorKind, Result};
-use esker_wire::frame::Destination;
+use esker_wire::frame::{Destination, SHORT_PART};
 use esker_wire::message::{AkeyReply, AkeyRequest, DkeyRequest, filled_ranges};
 
 /// Encodes a fetch.
@@ -34,18 +34,22 @@ fn encode_akey<'b>(fetch: &Fetch<'b>) -> AkeyRequest<'b> {
     AkeyRequest { akey, extents, record_size, cond, room }
 }
 
-/// All buffers of a fetch, in the order of the reply's data.
+/// All buffers of a fetch, in the order of the reply's data. None if one of them is short: to receive each apart would
+/// take longer than a copy.
 pub(crate) fn destination<'s>(dkeys: &'s mut [DkeyFetch<'_, '_>]) -> Destination<'s> {
     let akeys = dkeys.iter_mut().flat_map(|of| of.akeys.iter_mut());
-    let mut buffers: Vec<&'s mut [u8]> = Vec::new();
-    for fetch in akeys {
-        match &mut fetch.reply.sink {
-            Sink::None => {}
-            Sink::One(buffer) => buffers.push(buffer),
-            Sink::Many(several) => buffers.extend(several.iter_mut().map(|buffer| &mut **buffer)),
-        }
-    }
-    Destination::new(buffers)
+    let buffers = akeys.flat_map(|fetch| buffers(&mut fetch.reply.sink));
+    let long = buffers.map(|buffer| (buffer.len() > SHORT_PART).then_some(buffer));
+    Destination::new(long.collect::<Option<_>>().unwrap_or_default())
+}
+
+fn buffers<'s>(sink: &'s mut Sink<'_>) -> impl Iterator<Item = &'s mut [u8]> {
+    let (one, several) = match sink {
+        Sink::None => (None, None),
+        Sink::One(buffer) => (Some(&mut **buffer), None),
+        Sink::Many(several) => (None, Some(several)),
+    };
+    one.into_iter().chain(several.into_iter().flatten().map(|buffer| &mut **buffer))
 }
 
 /// Copies the bytes found to the caller's buffers, except for those that lie there.
@@ -127,4 +131,54 @@ fn fill_akey(
 #[cold]
 fn misfit() -> Error {
     Error::new(ErrorKind::Corrupt, "a node sent a reply that does not fit what was asked for")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use esker_types::Extent;
+    use esker_types::ops::Cond;
+
+    const LONG: usize = SHORT_PART + 1;
+
+    /// Fetches two extents into `buffers`, of which the first bytes were received in place.
+    fn filled(buffers: Vec<&mut [u8]>, filled: &[Extent], found: &Found) -> Result<()> {
+        let extents = [Extent::new(0, LONG as u64), Extent::new(1 << 20, LONG as u64)];
+        let mut akeys = [Fetch::array(b"a", 1, &extents, Sink::Many(buffers))];
+        let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
+        let filled_bytes = filled.iter().map(|extent| extent.count).sum();
+        let reply = AkeyReply { size: 1, filled_bytes, filled: filled.to_vec() };
+        fill(&mut dkeys, vec![reply], found)
+    }
+
+    #[test]
+    fn only_long_buffers_are_received_into() {
+        let len = |buffers: Vec<&mut [u8]>| {
+            let mut akeys = [Fetch::single(b"a", Sink::Many(buffers))];
+            let mut dkeys = [DkeyFetch { dkey: b"d", cond: Cond::NONE, akeys: &mut akeys }];
+            destination(&mut dkeys).len()
+        };
+        assert_eq!(len(vec![&mut [0; LONG], &mut [0; LONG]]), 2 * LONG);
+        assert_eq!(len(vec![&mut [0; LONG], &mut [0; LONG - 1]]), 0);
+        assert_eq!(len(Vec::new()), 0);
+    }
+
+    #[test]
+    fn bytes_in_place_stay_there_and_others_follow() {
+        let (first, second) = (Extent::new(0, LONG as u64), Extent::new(1 << 20, LONG as u64));
+        for in_place in [0, 1, LONG, LONG + 7, 2 * LONG] {
+            let mut memory = vec![0; 2 * LONG];
+            memory[..in_place].fill(7);
+            let found = Found { in_place, rest: vec![9; 2 * LONG - in_place].into() };
+            let (head, tail) = memory.split_at_mut(LONG);
+            filled(vec![head, tail], &[first, second], &found).expect("a reply that fits");
+            assert!(memory[..in_place].iter().all(|byte| *byte == 7));
+            assert!(memory[in_place..].iter().all(|byte| *byte == 9));
+        }
+        // Data that lies at the beginning, but belongs behind a hole.
+        let found = Found { in_place: LONG, rest: Vec::new().into() };
+        let (mut head, mut tail) = (vec![0; LONG], vec![0; LONG]);
+        let misplaced = filled(vec![&mut head, &mut tail], &[second], &found);
+        assert_eq!(misplaced.expect_err("bytes in the wrong place").kind(), ErrorKind::Corrupt);
+    }
 }
