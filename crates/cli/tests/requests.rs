@@ -1,6 +1,7 @@
 //! Requests per operation on files over nodes, counted at the engines: the number does not grow with that of the nodes.
 mod fields;
 mod lost_leases;
+mod lost_requests;
 mod relaxed;
 
 use dfs::{Create, Dfs, File, Follow, MountOptions, NewDfs, Node, Open, Resolved, XattrMode};

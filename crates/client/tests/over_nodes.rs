@@ -1,6 +1,7 @@
 //! The conformance suite on pools over three nodes, whose engines run in this process: with no node of their own, and
 //! as on one of the nodes.
 mod decisions;
+mod leases;
 mod served;
 
 use esker::types::info::{ContainerRef, OpenMode, Part};

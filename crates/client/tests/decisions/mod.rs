@@ -7,7 +7,8 @@ use esker::types::info::{ContainerRef, OpenMode, Part};
 use esker::types::ops::{Change, Commit, CommitId, Cond, Outcome, Preparation};
 use esker::types::{Epoch, Result, Uuid};
 use esker::{Access, Container, Kv, Wait};
-use esker_backend::Pool;
+use esker_backend::{Pool, Reply};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::faulty::{Fault, Faulty};
 use esker_nodes::{Map, Node, ShardedPool};
 use std::path::Path;
@@ -130,6 +131,38 @@ fn late_copies_of_an_aborted_commit_have_no_effect() {
     assert_eq!(late.map_err(|error| error.kind()), Err(ErrorKind::TxRestart));
     let late = parts[0].commit(last, Epoch(1 << 60)).wait().expect_err("it was aborted");
     assert_eq!(late.kind(), ErrorKind::TxRestart);
+}
+
+/// Answers one call as if another client had aborted the commit that it is about.
+#[derive(Default)]
+struct AbortsOnce(AtomicBool);
+
+impl Interceptor for AbortsOnce {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        match self.0.swap(false, Ordering::Relaxed) {
+            true => Reply::Ready(Err(ErrorKind::TxRestart.into())),
+            false => call(),
+        }
+    }
+}
+
+#[test]
+fn snapshot_that_another_client_aborts_is_taken_again() {
+    let parts = (0..NODES).map(|node| Memory::part(2, Part { node, nodes: NODES }));
+    let aborts = Arc::new(AbortsOnce::default());
+    let (parts, map) = served_by(parts.collect(), &RUNTIME, |part| {
+        Arc::new(PoolBetween::before(Arc::new(part.clone()), &aborts))
+    });
+    let (_pool, container) = open_new(&map, NO_TIMEOUTS);
+    aborts.0.store(true, Ordering::Relaxed);
+    let epoch = container.create_snapshot("s").wait().expect("a snapshot");
+    assert!(!aborts.0.load(Ordering::Relaxed), "a commit was aborted");
+    let snapshots = container.snapshots().wait().expect("a list");
+    assert_eq!(snapshots.iter().map(|found| found.epoch).collect::<Vec<_>>(), [epoch]);
+    assert!(parts.iter().all(|part| part.prepared().wait().expect("asked").is_empty()));
 }
 
 /// No record names the nodes of a commit, so decisions are kept for all nodes.

@@ -110,6 +110,7 @@ impl Waiting {
         let (sender, receiver) = oneshot::channel();
         let mut calls = self.calls();
         if calls.over.is_none() {
+            calls.until_over.retain(|waiting| !waiting.is_closed());
             calls.until_over.push(sender);
         }
         drop(calls);

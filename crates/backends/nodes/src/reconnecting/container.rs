@@ -6,19 +6,23 @@ use esker_os::PerProcess;
 use esker_os::executor::task;
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, SnapshotInfo};
 use esker_types::ops::{
-    AkeyRef, Anchor, Change, Commit, DkeyFetch, KeyFound, KeyQuery, KeyScope, ListLimit,
-    Preparation, ReadAt, ReadLease, ReadTokens, Removal, StoredExtent, Take, Taken, TakenWithArray,
+    AkeyRef, Anchor, Change, Commit, Cond, DkeyFetch, Fetch, KeyFound, KeyQuery, KeyScope,
+    ListLimit, Preparation, ReadAt, ReadLease, ReadTokens, Removal, Sink, StoredExtent, Take,
+    Taken, TakenWithArray,
 };
-use esker_types::{Epoch, Error, ErrorKind, KeyBatch, ObjectId, Result};
+use esker_types::{Epoch, Error, ErrorKind, Extent, KeyBatch, ObjectId, Result};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 
 /// Pause between attempts to reach a node that was lost while this process has leases there.
 const LEASES_AGAIN_EVERY: Duration = Duration::from_secs(1);
+
+/// Leases that are taken again by one request.
+const LEASES_AT_ONCE: usize = 1024;
 
 /// A container on another node. It is opened there at its first use.
 pub(crate) struct ReconnectingContainer(Arc<Inner>);
@@ -40,9 +44,16 @@ struct Opened {
     /// Leases to take again over a new connection.
     leases: std::sync::Mutex<HashMap<ObjectId, u32>>,
     /// The connection whose end is waited for, because there are leases.
-    watched: std::sync::Mutex<Weak<RemotePool>>,
+    watched: std::sync::Mutex<Watched>,
     /// How often the connection was lost while there were leases.
     losses: AtomicU64,
+}
+
+/// A connection whose end a task waits for. The task ends when this is dropped.
+#[derive(Default)]
+struct Watched {
+    remote: Weak<RemotePool>,
+    _task: Option<oneshot::Sender<()>>,
 }
 
 impl Deref for ReconnectingContainer {
@@ -95,38 +106,51 @@ impl Inner {
         let container = remote.open_container(name, self.mode).await;
         let missing = |error| without_container(self.peer.name(), &self.info, error);
         let container: Arc<dyn OpenContainer> = container.map_err(missing)?.into();
-        let leases = opened.leases().clone();
+        let leases = opened.all_leases();
         if !leases.is_empty() {
             opened.losses.fetch_add(1, Ordering::AcqRel);
             self.watch(remote)?;
         }
-        for (oid, count) in leases {
-            for _ in 0..count {
-                container.lease(oid).await?;
-            }
+        for oids in leases.chunks(LEASES_AT_ONCE) {
+            container.lease_each(oids).await?;
         }
         *current = Some((Arc::clone(remote), Arc::clone(&container)));
         Ok(container)
     }
 
-    /// Takes the leases again as soon as the current connection is lost.
-    async fn keep_leases(self: &Arc<Self>) -> Result<()> {
-        let current = self.opened()?.current.lock().await;
-        current.as_ref().map_or(Ok(()), |(remote, _)| self.watch(remote))
+    /// Records leases that were taken on a connection, to take them again as soon as it is lost. False if the container
+    /// was opened on another one meanwhile, which does not have them.
+    async fn record_leases(
+        self: &Arc<Self>,
+        on: &Arc<RemotePool>,
+        oids: &[ObjectId],
+    ) -> Result<bool> {
+        let opened = self.opened()?;
+        let current = opened.current.lock().await;
+        if !current.as_ref().is_some_and(|(remote, _)| Arc::ptr_eq(remote, on)) {
+            return Ok(false);
+        }
+        let add = |oid: &ObjectId| *opened.leases().entry(*oid).or_default() += 1;
+        oids.iter().for_each(add);
+        self.watch(on).map(|()| true)
     }
 
     /// Waits for the end of a connection, to take the leases again then.
     fn watch(self: &Arc<Self>, remote: &Arc<RemotePool>) -> Result<()> {
         let opened = self.opened()?;
         let mut watched = opened.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::ptr::eq(watched.as_ptr(), Arc::as_ptr(remote)) {
+        if std::ptr::eq(watched.remote.as_ptr(), Arc::as_ptr(remote)) {
             return Ok(());
         }
-        *watched = Arc::downgrade(remote);
+        let (task_guard, ended) = oneshot::channel();
+        *watched = Watched { remote: Arc::downgrade(remote), _task: Some(task_guard) };
         let (inner, over) = (Arc::downgrade(self), remote.connection.until_over());
         self.peer.dial().spawn(task(async move {
-            over.await;
-            take_leases_again(inner).await;
+            tokio::select! {
+                biased;
+                () = over => take_leases_again(inner).await,
+                _ = ended => {}
+            }
         }));
         Ok(())
     }
@@ -157,6 +181,13 @@ impl Opened {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The object of each lease.
+    fn all_leases(&self) -> Vec<ObjectId> {
+        let leases = self.leases();
+        let each = |(oid, count): (&ObjectId, &u32)| std::iter::repeat_n(*oid, *count as usize);
+        leases.iter().flat_map(each).collect()
+    }
+
     /// Decrements the count of leases on an object; false if there was none.
     fn release(&self, oid: ObjectId) -> bool {
         let mut leases = self.leases();
@@ -180,6 +211,41 @@ macro_rules! within {
             Err(error) => Err(error),
         })
     };
+}
+
+impl ReconnectingContainer {
+    async fn take_leases(&self, oids: &[ObjectId]) -> Result<()> {
+        loop {
+            let taken = resent!(self.peer, remote => match self.0.on(&remote).await {
+                Ok(container) => container.lease_each(oids).await.map(|()| Arc::clone(&remote)),
+                Err(error) => Err(error),
+            });
+            if self.0.record_leases(&taken.await?, oids).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends leases on the connection that has them. They end with it: the next connection does not take them again.
+    async fn end_leases(&self, oids: &[ObjectId]) -> Result<Vec<bool>> {
+        let (current, held) = {
+            let opened = self.opened()?;
+            let current = opened.current.lock().await;
+            let held: Vec<bool> = oids.iter().map(|oid| opened.release(*oid)).collect();
+            (current.clone(), held)
+        };
+        let ours = oids.iter().zip(&held).filter(|(_, held)| **held);
+        let ours: Vec<ObjectId> = ours.map(|(oid, _)| *oid).collect();
+        let Some((remote, container)) = current.filter(|_| !ours.is_empty()) else {
+            return Ok(vec![false; oids.len()]);
+        };
+        let last = match container.release_each(&ours).await {
+            Err(_) if remote.is_over() => vec![false; ours.len()],
+            last => last?,
+        };
+        let mut last = last.into_iter();
+        Ok(held.into_iter().map(|held| held && last.next().unwrap_or(false)).collect())
+    }
 }
 
 /// Explains the error of a node that does not have a container of the catalog.
@@ -343,42 +409,21 @@ impl OpenContainer for ReconnectingContainer {
     }
 
     fn lease(&self, oid: ObjectId) -> Reply<'_, ()> {
-        Reply::Pending(Box::pin(async move {
-            within!(self, container => container.lease(oid).await).await?;
-            *self.opened()?.leases().entry(oid).or_default() += 1;
-            self.0.keep_leases().await
-        }))
+        Reply::Pending(Box::pin(async move { self.take_leases(&[oid]).await }))
     }
 
     fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
         Reply::Pending(Box::pin(async move {
-            if !self.opened()?.release(oid) {
-                return Ok(false);
-            }
-            within!(self, container => container.release(oid).await).await
+            self.end_leases(&[oid]).await.map(|last| last.contains(&true))
         }))
     }
 
     fn lease_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, ()> {
-        Reply::Pending(Box::pin(async move {
-            within!(self, container => container.lease_each(oids).await).await?;
-            let opened = self.opened()?;
-            let add = |oid: &ObjectId| *opened.leases().entry(*oid).or_default() += 1;
-            oids.iter().for_each(add);
-            self.0.keep_leases().await
-        }))
+        Reply::Pending(Box::pin(self.take_leases(oids)))
     }
 
     fn release_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<bool>> {
-        Reply::Pending(Box::pin(async move {
-            let opened = self.opened()?;
-            let held: Vec<bool> = oids.iter().map(|oid| opened.release(*oid)).collect();
-            let ours = oids.iter().zip(&held).filter(|(_, held)| **held);
-            let ours: Vec<ObjectId> = ours.map(|(oid, _)| *oid).collect();
-            let last = within!(self, container => container.release_each(&ours).await).await?;
-            let mut last = last.into_iter();
-            Ok(held.into_iter().map(|held| held && last.next().unwrap_or(false)).collect())
-        }))
+        Reply::Pending(Box::pin(self.end_leases(oids)))
     }
 
     fn lease_losses(&self, _oid: ObjectId) -> u64 {
@@ -403,12 +448,13 @@ impl OpenContainer for ReconnectingContainer {
         reads: Option<&'a ReadTokens>,
     ) -> Reply<'a, Option<TakenWithArray>> {
         within!(self, container, attempts => {
-            let taken = container.take_with_array(take, array, reads).await;
-            let was_changed = match &taken {
-                Ok(taken) => taken.is_none(),
-                Err(error) => error.kind() == ErrorKind::TxRestart,
-            };
-            if was_changed && attempts.may_be_done() { Err(uncertain_take()) } else { taken }
+            match container.take_with_array(take, array, reads).await {
+                Ok(None) if attempts.may_be_done() => Err(uncertain_take()),
+                Err(error) if error.kind() == ErrorKind::TxRestart && attempts.may_be_done() => {
+                    Err(refused_take(&*container, take, error).await)
+                }
+                other => other,
+            }
         })
     }
 
@@ -419,6 +465,28 @@ impl OpenContainer for ReconnectingContainer {
     fn remove_unused_each<'a>(&'a self, oids: &'a [ObjectId]) -> Reply<'a, Vec<Removal>> {
         within!(self, container => container.remove_unused_each(oids).await)
     }
+}
+
+/// The error of a removal whose reads have changed, and whose first attempt had no reply: `refused` if the dkey is still
+/// there, so that no attempt has removed it.
+async fn refused_take(container: &dyn OpenContainer, take: Take<'_>, refused: Error) -> Error {
+    match is_as_expected(container, take).await {
+        Ok(true) => refused,
+        Ok(false) => uncertain_take(),
+        Err(error) => error,
+    }
+}
+
+/// True if the array of a dkey has the bytes that its removal expects.
+async fn is_as_expected(container: &dyn OpenContainer, take: Take<'_>) -> Result<bool> {
+    let start = take.extent.start.saturating_add(take.at);
+    let (mut found, extents) =
+        (vec![0; take.expected.len()], [Extent::new(start, take.expected.len() as u64)]);
+    let mut array = Fetch::array(take.akey, 1, &extents, Sink::One(&mut found));
+    let akeys = std::slice::from_mut(&mut array);
+    let mut dkeys = [DkeyFetch { dkey: take.dkey, cond: Cond::NONE, akeys }];
+    container.fetch(take.oid, &mut dkeys, ReadAt::LATEST).await?;
+    Ok(array.reply.size > 0 && found == take.expected)
 }
 
 #[cold]

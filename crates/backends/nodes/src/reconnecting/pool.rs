@@ -117,7 +117,8 @@ impl ReconnectingPool {
         {
             return Err(error.clone());
         }
-        let was_lost = connection.current().take().is_some();
+        // It stays there while this connects: if the caller gives up, the next one is as patient.
+        let was_lost = connection.current().is_some();
         let reconnect_timeout = if was_lost { self.reconnect_timeout } else { Duration::ZERO };
         match self.connect(connection.slots.session(), reconnect_timeout).await {
             Ok(remote) => {
@@ -128,6 +129,7 @@ impl ReconnectingPool {
                 Ok(remote)
             }
             Err(error) => {
+                *connection.current() = None;
                 *failed = Some((Instant::now(), error.clone()));
                 Err(error)
             }

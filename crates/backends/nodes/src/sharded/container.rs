@@ -388,11 +388,17 @@ impl ShardedContainer {
         read_one!(self, node, part, at => part.query_keys(oids, query, at))
     }
 
-    /// Takes leases on objects. If a node fails, the leases on the others end with their connections.
+    /// Takes leases on objects. If a node fails, those on the others are ended.
     async fn take_leases(&self, oids: &[ObjectId]) -> Result<()> {
         let of_nodes = by_nodes(oids, |oid| [self.home_of(oid)]);
         let takes = of_nodes.iter().map(|(node, (_, oids))| task(self.leases_at(*node, oids)));
-        side_by_side(takes.collect(), SIDE_BY_SIDE).await.into_iter().collect()
+        let taken: Vec<Result<()>> = side_by_side(takes.collect(), SIDE_BY_SIDE).await;
+        if taken.iter().any(Result::is_err) {
+            let held = of_nodes.iter().zip(&taken).filter(|(_, taken)| taken.is_ok());
+            let ends = held.map(|((node, (_, oids)), _)| task(self.ends_at(*node, oids)));
+            side_by_side(ends.collect(), SIDE_BY_SIDE).await;
+        }
+        taken.into_iter().collect()
     }
 
     async fn end_leases(&self, oids: &[ObjectId]) -> Result<Vec<bool>> {
@@ -571,6 +577,13 @@ impl ShardedContainer {
         }
         let share = |node| Share { node, work: Work::Snapshot(name) };
         let shares: Vec<Share<'_>> = (0..self.parts.len()).map(share).collect();
+        for _ in 1..STARTS_MAX {
+            match commit(&self.shared, &self.parts, &shares).await {
+                // Another client has aborted it because it took long.
+                Err(error) if error.kind() == ErrorKind::TxRestart => {}
+                other => return other,
+            }
+        }
         commit(&self.shared, &self.parts, &shares).await
     }
 
