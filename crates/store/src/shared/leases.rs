@@ -121,9 +121,12 @@ pub(crate) fn begin_engine(control: &Control, grace_us: u64) {
     control.engine().store(u64::from(control.slot.0) + 1, Ordering::SeqCst);
 }
 
-/// Records that the leases of clients on other nodes have ended in order.
+/// Records that the leases of clients on other nodes have ended in order. Those that the engine before this one has lost
+/// stay lost if they may not have been taken again yet.
 pub(crate) fn end_engine(control: &Control) {
-    control.engine().store(0, Ordering::SeqCst);
+    if !is_before(control.leases_lost_until()) {
+        control.engine().store(0, Ordering::SeqCst);
+    }
 }
 
 /// True if clients on other nodes have lost leases, and may not have taken them again yet: the engine that had them is
@@ -349,6 +352,10 @@ mod tests {
         assert!(!pool.opened().end_lease(CONTAINER, oid(1)), "another may hold it");
         pool.opened().begin_engine(Duration::from_secs(60));
         assert!(is_leased(&pool), "clients take their leases again");
+        pool.opened().end_engine();
+        pool.reopen();
+        assert!(is_leased(&pool), "they had no time for that");
+        pool.opened().begin_engine(Duration::from_secs(60));
         pool.opened().control.leases_lost_until().store(1, Ordering::SeqCst);
         assert!(!is_leased(&pool), "they had time for that");
         pool.opened().end_engine();
