@@ -37,7 +37,7 @@ pub(crate) struct Sending {
     /// The socket that a thread with long data waits for, and for how long.
     socket: Option<Arc<OwnedFd>>,
     room_timeout: Timespec,
-    /// A thread has the writer for longer than one write. It wakes the task at the end.
+    /// A thread has the writer, perhaps for long. It wakes the task at the end.
     has_long: AtomicBool,
     /// Notified when the task has something to do.
     wake: Notify,
@@ -131,9 +131,31 @@ impl Sending {
         (data, sum): (&mut Borrowed<'_>, u32),
         spare: &Spare,
     ) -> Result<bool> {
-        let mut context = Context::from_waker(&POLLING);
         let Ok(mut writer) = self.writer.try_lock() else { return Ok(false) };
-        if writer.is_busy || !is_sent(self.poll(&mut writer, &mut context)) {
+        // The task would block its thread if it waited for the writer.
+        self.has_long.store(true, Ordering::Release);
+        let sent = self.send_by(&mut writer, head, message, (data, sum), spare);
+        let has_rest = writer.is_busy || !writer.outbox.is_empty();
+        drop(writer);
+        self.has_long.store(false, Ordering::Release);
+        // Others may have left their messages to the task meanwhile, which left them to this thread.
+        if has_rest || !locked(&self.queue).outbox.is_empty() {
+            self.wake.notify_one();
+        }
+        sent
+    }
+
+    /// Sends a message and its data by a writer. False if that is busy; then nothing was sent.
+    fn send_by(
+        &self,
+        writer: &mut Writer,
+        head: (Kind, u64, u32),
+        message: &impl Serialize,
+        (data, sum): (&mut Borrowed<'_>, u32),
+        spare: &Spare,
+    ) -> Result<bool> {
+        let mut context = Context::from_waker(&POLLING);
+        if writer.is_busy || !is_sent(self.poll(writer, &mut context)) {
             return Ok(false);
         }
         {
@@ -141,15 +163,8 @@ impl Sending {
             outbox.add_before(head, message, (data, sum))?;
             outbox.move_to(&mut writer.outbox);
         }
-        let is_complete = self.send_long(&mut writer, data);
-        if !is_complete {
+        if !self.send_long(writer, data) {
             writer.outbox.add_rest(copied(data, spare));
-        }
-        drop(writer);
-        // Others may have left their messages to the task meanwhile, which left them to this thread.
-        let was_long = self.has_long.swap(false, Ordering::AcqRel);
-        if !is_complete || was_long && !locked(&self.queue).outbox.is_empty() {
-            self.wake.notify_one();
         }
         Ok(true)
     }
@@ -170,7 +185,6 @@ impl Sending {
     /// Waits until the socket accepts more. False if that takes too long, or if this thread must not wait.
     fn wait_for_room(&self) -> bool {
         let Some(socket) = self.socket.as_ref().filter(|_| is_waiting_here()) else { return false };
-        self.has_long.store(true, Ordering::Release);
         let mut room = [PollFd::new(socket, PollFlags::OUT)];
         matches!(poll(&mut room, Some(&self.room_timeout)), Ok(1..))
     }
@@ -252,8 +266,10 @@ mod tests {
     use crate::connection::socket::{self, Reading};
     use esker_os::executor::block_on;
     use esker_wire::frame::PREFIX_LEN;
-    use std::io::Read as _;
+    use std::io::{self, Read as _};
     use std::net::TcpListener;
+    use std::pin::Pin;
+    use std::sync::{OnceLock, Weak};
     use tokio::net::TcpStream;
     use tokio::runtime::{Builder, Runtime};
 
@@ -314,6 +330,47 @@ mod tests {
         let received = received.join().expect("a thread");
         let end = received.len() - PREFIX_LEN;
         assert!(received[end - LONG..end] == data, "the data is before the goodbye");
+    }
+
+    /// A connection that looks, at each write, whether the task of `sending` would wait for the thread that writes.
+    struct Looking {
+        sending: Arc<OnceLock<Weak<Sending>>>,
+        task_waits: Arc<AtomicBool>,
+    }
+
+    impl AsyncWrite for Looking {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let sending = self.sending.get().and_then(Weak::upgrade).expect("the connection");
+            if !sending.has_long.load(Ordering::Acquire) {
+                self.task_waits.store(true, Ordering::Relaxed);
+            }
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn task_does_not_wait_for_a_thread_that_sends_long_data() {
+        let (known, task_waits) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+        let to = Looking { sending: Arc::clone(&known), task_waits: Arc::clone(&task_waits) };
+        let sending = Arc::new(Sending::new(Sender::new(to), None));
+        known.set(Arc::downgrade(&sending)).expect("once");
+        let (data, spare) = (vec![7; 1 << 20], Spare::default());
+        let (head, data) = ((Kind::Request, 1, 0), Data::Borrowed(Borrowed::new(vec![&data]), 0));
+        block_on(async { sending.send(head, &"long", data, &spare) }).expect("a request");
+        assert!(!task_waits.load(Ordering::Relaxed));
+        assert!(!sending.has_long.load(Ordering::Relaxed));
     }
 
     #[test]
