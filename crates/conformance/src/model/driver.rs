@@ -2,6 +2,7 @@
 use super::changes::changes;
 use super::reads::{Answer, Read};
 use super::space::Space;
+use super::takes::{Content, Removing};
 use esker_backend::OwnedWrites;
 use esker_backend::memory::Memory;
 use esker_backend::{Capabilities, NewContainer, OpenContainer, Pool};
@@ -118,6 +119,8 @@ impl Driver {
         match self.random.below(40) {
             0 if self.able.snapshots => self.change_snapshots(),
             1..=3 if self.able.transactions => self.transaction(),
+            4 | 5 if self.able.transactions => self.take(),
+            6 | 7 if self.able.transactions => self.take_with_array(),
             0..=19 => self.write(),
             _ => {
                 let read = Read::random(&mut self.random, &self.space);
@@ -184,6 +187,50 @@ impl Driver {
             self.reference.destroy_snapshot(index)?;
         }
         Ok(())
+    }
+
+    /// Removes a dkey and compares its content.
+    fn take(&mut self) -> Result<()> {
+        let removing = Removing::random(&mut self.random, &self.space, &*self.reference.container);
+        let found = removing.remove(&*self.subject.container);
+        self.check_taken(&removing, &found);
+        Ok(())
+    }
+
+    /// Removes a dkey and an array, at times on condition that a read still holds. A refusal is always allowed then.
+    fn take_with_array(&mut self) -> Result<()> {
+        let focus = self.space.focus(&mut self.random);
+        let removing = Removing::random(&mut self.random, &focus, &*self.reference.container);
+        let tokens = [ReadTokens::default(), ReadTokens::default()];
+        let noted = self.random.one_in(2).then(|| self.read_in_transaction(&focus, &tokens));
+        if self.random.one_in(3) {
+            self.write_in(&focus)?;
+        }
+        let reads = noted.as_ref().map(|_| &tokens[0]);
+        let found = removing.remove_with_array(&*self.subject.container, reads);
+        if reads.is_some() && found == Err(ErrorKind::TxRestart) {
+            return Ok(());
+        }
+        for (read, answer) in noted.iter().filter(|_| found.is_ok()) {
+            let now = self.reference.ask(read, None);
+            self.check(now == *answer, || format!("a conflict was not detected: {read:?}"));
+        }
+        let removal = found.as_ref().ok().and_then(|found| found.as_ref()?.removal);
+        self.check_taken(&removing, &found.map(|found| found.map(|found| found.taken)));
+        if let Some(removal) = removal {
+            let expected = self.reference.container.remove_unused(removing.array).wait()?;
+            self.check(removal == expected, || format!("{removing:?}: {removal:?}, {expected:?}"));
+        }
+        Ok(())
+    }
+
+    /// Removes a dkey from the reference, and compares its content with that of the subject.
+    #[track_caller]
+    fn check_taken(&self, removing: &Removing, found: &Content) {
+        let expected = removing.remove(&*self.reference.container);
+        self.check(*found == expected, || {
+            format!("{removing:?}:\nsubject   {found:?}\nreference {expected:?}")
+        });
     }
 
     /// Reads, with concurrent changes, then a commit. Everything uses few objects, so that conflicts are frequent.

@@ -13,6 +13,7 @@ mod changes;
 mod driver;
 mod reads;
 mod space;
+mod takes;
 
 use driver::Driver;
 use esker_backend::Pool;

@@ -7,7 +7,8 @@ use esker_nodes::{Connection, Endpoint, RemotePool};
 use esker_testing::{Random, fuzz, seed};
 use esker_types::info::{ContainerId, ContainerInfo, ContainerRef, OpenMode};
 use esker_types::ops::{
-    AkeyRef, Anchor, Cond, DkeyFetch, Fetch, KeyScope, ListLimit, ReadAt, ReadTokens, Sink, View,
+    AkeyRef, Anchor, Cond, DkeyFetch, Fetch, KeyQuery, KeyScope, ListLimit, ReadAt, ReadTokens,
+    Sink, Take, View,
 };
 use esker_types::{Checksum, Epoch, Extent, ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, Receiver, Sender};
@@ -103,6 +104,27 @@ async fn list(container: &dyn OpenContainer, at: ReadAt<'_>) -> Result<usize> {
     Ok(container.list_extents(oid, key, &mut Anchor::Start, 10, at).await?.len())
 }
 
+/// Removals, and requests about several objects.
+async fn remove(container: &dyn OpenContainer, reads: &ReadTokens) -> Result<()> {
+    let oid = ObjectId::generate(0, 1, ObjectType::MultiHashed, ObjectClass::S1);
+    let (extent, oids) = (Extent::new(0, 9), [oid; 2]);
+    let take = Take { oid, dkey: b"d", akey: b"a", extent, at: 4, expected: b"e" };
+    let _ = container.take(take).await;
+    let _ = container.take_with_array(take, oid, None).await;
+    let _ = container.take_with_array(take, oid, Some(reads)).await;
+    let _ = container.remove_unused(oid).await;
+    if let Ok(removals) = container.remove_unused_each(&oids).await {
+        assert_eq!(removals.len(), oids.len());
+    }
+    if let Ok(last) = container.release_each(&oids).await {
+        assert_eq!(last.len(), oids.len());
+    }
+    if let Ok(found) = container.query_keys(&oids, KeyQuery::FIRST_DKEY, ReadAt::LATEST).await {
+        assert_eq!(found.len(), oids.len());
+    }
+    container.lease_reads(reads).await.map(drop)
+}
+
 #[test]
 fn fuzz_responses() {
     let mut random = Random::new(seed(), 0xe1);
@@ -118,6 +140,7 @@ fn fuzz_responses() {
         // A reply that does not fit its request is refused.
         let _ = runtime.block_on(fetch(&*container, at));
         let _ = runtime.block_on(list(&*container, at));
+        let _ = runtime.block_on(remove(&*container, &tokens));
         let _ = runtime.block_on(container.list_metadata(""));
     });
 }

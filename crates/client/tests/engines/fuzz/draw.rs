@@ -2,13 +2,15 @@
 use esker_testing::Random;
 use esker_types::info::{ContainerRef, OpenMode};
 use esker_types::ops::{
-    Anchor, ChangeId, Commit, CommitId, Cond, Decided, Decisions, Edge, KeyQuery, ListLimit, View,
+    Anchor, ChangeId, Commit, CommitId, Cond, Decided, Decisions, Edge, KeyQuery, ListLimit,
+    Removal, Take, Taken, TakenWithArray, View,
 };
 use esker_types::{Checksum, Epoch, Extent, KeyBatch, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker_wire::message::{
     AkeyReply, AkeyRequest, At, ChangeRequest, ContainerRequest, DkeyRequest, Handle,
     MetadataRequest, PoolRequest, Reply, Request, Response, ValueRequest, WriteRequest, encode,
 };
+use std::time::Duration;
 
 /// Numbers next to which something may overflow.
 const EDGES: [u64; 10] =
@@ -19,6 +21,11 @@ const KEYS: [&[u8]; 6] = [b"a", b"d", b"key", &[0; 8], &[0, 0, 0, 0, 0, 0, 0, 1]
 
 /// Keys that are refused, or stored otherwise.
 const ODD_KEYS: [&[u8]; 2] = [b"", &[7; 3000]];
+
+/// Tokens of native pools: of one slot and of many, of the past, of the future, and of no target.
+const TOKENS: [&[u8]; 5] = [&[0; 16], &TOKEN_OF_FUTURE, &[0; 524], &[0xff; 524], &[0xff; 16]];
+const TOKEN_OF_FUTURE: [u8; 16] =
+    [1, 0, 0, 0, 7, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
 
 const NAMES: [&str; 4] = ["c", "", "other", "a name with spaces and a line\nbreak"];
 
@@ -188,9 +195,46 @@ impl Draw<'_> {
         }
     }
 
+    fn token(&mut self) -> &'static [u8] {
+        if self.0.one_in(5) { self.key() } else { self.pick(&TOKENS) }
+    }
+
+    /// A removal, mostly of a dkey that other requests write.
+    fn take(&mut self) -> Take<'static> {
+        let (oid, dkey, akey) = (self.oid(), self.key(), self.key());
+        let extent = match self.0.one_in(4) {
+            true => Extent { start: self.number(), count: self.number() },
+            false => Extent { start: self.0.below(10), count: self.0.below(20) },
+        };
+        let at = if self.0.one_in(4) { self.number() } else { self.0.below(9) };
+        Take { oid, dkey, akey, extent, at, expected: self.pick(&[b"", b"", b"\x05", b"\x05\x05"]) }
+    }
+
+    fn removal(&mut self) -> ContainerRequest<'static> {
+        use ContainerRequest as Of;
+        match self.0.below(5) {
+            0 => Of::Take(self.take()),
+            1 => Of::TakeWithArray(self.take(), self.oid()),
+            2 => Of::TakeProved(self.list(Self::token), self.take(), self.oid()),
+            3 => Of::RemoveUnused(self.oid()),
+            _ => Of::RemoveUnusedEach(self.list(Self::oid)),
+        }
+    }
+
+    /// A request about several objects or reads.
+    fn several(&mut self) -> ContainerRequest<'static> {
+        use ContainerRequest as Of;
+        match self.0.below(4) {
+            0 => Of::LeaseEach(self.list(Self::oid)),
+            1 => Of::ReleaseEach(self.list(Self::oid)),
+            2 => Of::LeaseReads(self.list(Self::token)),
+            _ => Of::QueryEach(self.list(Self::oid), self.query(), self.at()),
+        }
+    }
+
     fn of_container(&mut self) -> ContainerRequest<'static> {
         use ContainerRequest as Of;
-        match self.0.below(20) {
+        match self.0.below(24) {
             0 => Of::Metadata(self.metadata()),
             1 if self.0.one_in(50) => Of::Close,
             2 => Of::Rename(self.some(|draw| draw.pick(&NAMES))),
@@ -207,6 +251,8 @@ impl Draw<'_> {
             13 | 14 => self.listing(),
             15 | 16 => self.fetch(),
             17 => Of::WriteProved(self.change()),
+            18 | 19 => self.removal(),
+            20 => self.several(),
             _ => Of::Write(self.change()),
         }
     }
@@ -298,10 +344,41 @@ impl Draw<'_> {
         AkeyReply { size: self.number(), filled_bytes: self.number(), filled }
     }
 
+    fn bytes(&mut self) -> Vec<u8> {
+        self.key().to_vec()
+    }
+
+    fn taken(&mut self) -> Taken {
+        let bytes = self.bytes();
+        Taken { bytes, others: self.list(|draw| (draw.bytes(), draw.bytes())) }
+    }
+
+    fn removed(&mut self) -> Removal {
+        self.pick(&[Removal::InUse, Removal::Removed, Removal::Striped])
+    }
+
+    /// The reply to a removal, or to a request about several objects.
+    fn about_several(&mut self) -> Reply {
+        let both = |draw: &mut Self| TakenWithArray {
+            taken: draw.taken(),
+            removal: draw.some(Self::removed),
+        };
+        match self.0.below(7) {
+            0 => Reply::Taken(self.some(Self::taken)),
+            1 => Reply::TakenWithArray(self.some(both)),
+            2 => Reply::Removal(self.removed()),
+            3 => Reply::Removals(self.list(Self::removed)),
+            4 => Reply::Flags(self.list(Self::flag)),
+            5 => Reply::Leased(self.some(|draw| Duration::from_nanos(draw.number()))),
+            _ => Reply::FoundEach(self.list(|_| None)),
+        }
+    }
+
     /// A response, mostly to a fetch.
     pub(crate) fn response(&mut self) -> Vec<u8> {
         let keys = |draw: &mut Self| draw.list(Self::key).into_iter().map(<[u8]>::to_vec).collect();
-        let reply = match self.0.below(10) {
+        let reply = match self.0.below(13) {
+            10.. => self.about_several(),
             0 => Reply::Done,
             1 => Reply::Number(self.number()),
             2 => Reply::Epoch(Epoch(self.number())),
