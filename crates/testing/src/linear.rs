@@ -18,6 +18,8 @@ pub enum Action {
     Remove,
     /// Remove on condition that there is a value; and whether it was done.
     RemoveIf(bool),
+    /// Removed the value if it was this one; and whether it was, if that is known.
+    RemoveValue(u64, Option<bool>),
     /// Transaction that read the first value and wrote the second.
     Swap(Option<u64>, u64),
 }
@@ -56,14 +58,23 @@ impl Operation {
                 (!is_known || holds == done).then_some(if holds { Some(new) } else { value })
             }
             Action::RemoveIf(done) => (!is_known || value.is_some() == done).then_some(None),
+            Action::RemoveValue(expected, done) => {
+                let holds = value == Some(expected);
+                let is_right = !is_known || done.is_none_or(|done| done == holds);
+                is_right.then_some(value.filter(|_| !holds))
+            }
             Action::Swap(seen, new) => (seen == value).then_some(Some(new)),
         }
     }
 
     /// True if it leaves the register as it is.
     fn is_read(&self) -> bool {
-        matches!(self.action, Action::Get(_) | Action::PutIf(_, _, false) | Action::RemoveIf(false))
-            && self.end.is_some()
+        use Action::{Get, PutIf, RemoveIf, RemoveValue};
+        let is_read = matches!(
+            self.action,
+            Get(_) | PutIf(_, _, false) | RemoveIf(false) | RemoveValue(_, Some(false))
+        );
+        is_read && self.end.is_some()
     }
 }
 
@@ -214,7 +225,7 @@ fn cut(operations: &[Operation], moment: u64) -> Vec<Operation> {
 mod tests {
     use super::*;
     use crate::{Random, seed};
-    use Action::{Get, Put, PutIf, Remove, RemoveIf, Swap};
+    use Action::{Get, Put, PutIf, Remove, RemoveIf, RemoveValue, Swap};
 
     fn operation(&(action, begin, end): &(Action, u64, u64)) -> Operation {
         Operation { client: 0, action, begin, end: (end > 0).then_some(end) }
@@ -236,6 +247,12 @@ mod tests {
         assert!(then(PutIf(3, false, false)) && then(PutIf(3, true, true)));
         assert!(!then(PutIf(3, false, true)) && !then(PutIf(3, true, false)));
         assert!(then(RemoveIf(true)) && !then(RemoveIf(false)));
+        assert!(then(RemoveValue(2, Some(true))) && !then(RemoveValue(2, Some(false))));
+        assert!(then(RemoveValue(1, Some(false))) && !then(RemoveValue(1, Some(true))));
+        let uncertain = |seen| {
+            holds(&[&written[..], &[(RemoveValue(2, None), 5, 6), (Get(seen), 7, 8)]].concat())
+        };
+        assert!(uncertain(None) && !uncertain(Some(2)));
     }
 
     #[test]

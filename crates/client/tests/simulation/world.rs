@@ -11,7 +11,8 @@ use esker_testing::linear::{Action, Operation};
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::limits::DECISIONS_MAX;
 use esker_types::ops::{
-    Change, Cond, DkeyFetch, Fetch, ReadAt, Sink, Source, Update, Value, Write, WriteOp,
+    Change, Cond, DkeyFetch, FIRST_CHUNK, Fetch, ReadAt, ReadTokens, Sink, Source, Take, Update,
+    Value, Write, WriteOp,
 };
 use esker_types::{Error, ErrorKind, Extent, ObjectClass, ObjectId, ObjectType, Result, Uuid};
 use esker_wire::handshake::Secret;
@@ -26,11 +27,13 @@ const CLIENTS: u64 = 6;
 /// Operations of each.
 const OPERATIONS: u64 = 60;
 
-/// Single values, and pieces of an array.
+/// Single values, pieces of an array, and entries that are removed if they have an expected content.
 const VALUES: u64 = 8;
 const PIECES: u64 = 4;
+const ENTRIES: u64 = 3;
+const REGISTERS: u64 = VALUES + PIECES + ENTRIES;
 
-/// Records of a piece, one byte each.
+/// Records of a piece or an entry, one byte each.
 const PIECE: usize = 8;
 
 /// Longest value in bytes.
@@ -135,7 +138,7 @@ async fn live(world: &Arc<World>, seed: u64) -> u64 {
         }
     }
     let reader = world.client(last, Random::new(seed, 3)).await;
-    for register in 0..VALUES + PIECES {
+    for register in 0..REGISTERS {
         reader.read(register).await;
     }
     let lists = accounts::audit(&*reader.container).await.expect("the lists");
@@ -193,8 +196,9 @@ impl World {
         };
         let nodes = (0..plan.engines).map(node).collect();
         let map = Map::new("pool", Uuid([9; 16]), secret, 2, nodes);
-        let named = |register: u64| Register { name: name(register), ..Register::default() };
-        let registers = (0..VALUES + PIECES).map(named).collect();
+        let named =
+            |register: u64| Register { name: Kind::of(register).name(), ..Register::default() };
+        let registers = (0..REGISTERS).map(named).collect();
         let history = Mutex::new(History { registers, ..History::default() });
         Self { plan, parts, map, network: Arc::new(network), history }
     }
@@ -272,23 +276,65 @@ impl World {
     }
 }
 
-fn name(register: u64) -> String {
-    match register < VALUES {
-        true => format!("value {register}"),
-        false => format!("piece {}", register - VALUES),
+/// What a register is stored as, with its number among those.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Value(u64),
+    Piece(u64),
+    Entry(u64),
+}
+
+impl Kind {
+    fn of(register: u64) -> Self {
+        match register {
+            ..VALUES => Self::Value(register),
+            VALUES..FIRST_ENTRY => Self::Piece(register - VALUES),
+            _ => Self::Entry(register - FIRST_ENTRY),
+        }
+    }
+
+    fn is_value(self) -> bool {
+        matches!(self, Self::Value(_))
+    }
+
+    fn is_piece(self) -> bool {
+        matches!(self, Self::Piece(_))
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::Value(number) => format!("value {number}"),
+            Self::Piece(number) => format!("piece {number}"),
+            Self::Entry(number) => format!("entry {number}"),
+        }
+    }
+
+    /// The object of a register. Objects are on different nodes.
+    fn oid(self) -> ObjectId {
+        let number = match self {
+            Self::Value(number) => number / 2,
+            Self::Piece(_) => VALUES,
+            Self::Entry(number) => VALUES + 1 + number,
+        };
+        ObjectId::generate(0, number, ObjectType::MultiHashed, ObjectClass::S1)
+    }
+
+    fn dkey(self) -> Vec<u8> {
+        match self {
+            Self::Value(number) => vec![b'k', number as u8],
+            Self::Piece(_) => b"array".to_vec(),
+            Self::Entry(number) => vec![b'e', number as u8],
+        }
+    }
+
+    /// The records of a piece or an entry.
+    fn extent(self) -> Extent {
+        let number = if let Self::Piece(number) = self { number } else { 0 };
+        Extent::new(number * PIECE as u64, PIECE as u64)
     }
 }
 
-/// The object of a register. Objects are on different nodes.
-fn oid(register: u64) -> ObjectId {
-    let number = if register < VALUES { register / 2 } else { VALUES };
-    ObjectId::generate(0, number, ObjectType::MultiHashed, ObjectClass::S1)
-}
-
-/// The records of a piece.
-fn extent(register: u64) -> Extent {
-    Extent::new((register - VALUES) * PIECE as u64, PIECE as u64)
-}
+const FIRST_ENTRY: u64 = VALUES + PIECES;
 
 struct Client {
     world: Arc<World>,
@@ -302,10 +348,13 @@ impl Client {
     /// Pauses, then runs an operation.
     async fn work(&mut self) {
         pass(Duration::from_millis(self.random.below(300))).await;
-        let register = self.random.below(VALUES + PIECES);
+        let register = self.random.below(REGISTERS);
         self.made += 1;
         let value = self.number << 32 | self.made;
         match self.random.below(11) {
+            _ if register >= FIRST_ENTRY && self.random.one_in(3) => {
+                self.remove_seen(register).await
+            }
             8 => self.audit().await,
             9.. => self.transfer(value).await,
             0..3 => self.change(register, Action::Put(value)).await,
@@ -361,29 +410,60 @@ impl Client {
     }
 
     async fn write(&self, register: u64, action: Action) -> Result<()> {
-        let (mut bytes, extents) = (Vec::new(), [extent(register.max(VALUES))]);
+        let kind = Kind::of(register);
+        let (mut bytes, extents) = (Vec::new(), [kind.extent()]);
         if let Action::Put(value) | Action::PutIf(value, ..) = action {
-            let copies = if register < VALUES { 1 + value % 3 * 1000 } else { 1 };
+            let copies = if kind.is_value() { 1 + value % 3 * 1000 } else { 1 };
             bytes = value.to_le_bytes().repeat(copies as usize);
         }
         let data = Source::One(&bytes);
         let is_removal = action == Action::Remove;
-        let value = match (register < VALUES, is_removal) {
+        let value = match (kind.is_value(), is_removal) {
             (true, _) => Value::Single(data),
             (false, true) => Value::PunchExtents(&extents),
             (false, false) => Value::Array { record_size: 1, extents: &extents, data },
         };
-        let updates = [Update { akey: b"a", value, cond: Cond::NONE }];
-        let dkey = [b'k', register as u8];
-        let dkey = if register < VALUES { &dkey[..] } else { b"array" };
+        let (dkey, updates) = (kind.dkey(), [Update { akey: b"a", value, cond: Cond::NONE }]);
         let insert = matches!(action, Action::PutIf(..));
         let cond = if insert { Cond::DKEY_INSERT } else { Cond::NONE };
-        let op = match register < VALUES && is_removal {
-            true => WriteOp::PunchDkey { dkey, cond },
-            false => WriteOp::Update { dkey, cond, updates: &updates },
+        let op = match is_removal && !kind.is_piece() {
+            true => WriteOp::PunchDkey { dkey: &dkey, cond },
+            false => WriteOp::Update { dkey: &dkey, cond, updates: &updates },
         };
-        let writes = [Write { oid: oid(register), op }];
+        let writes = [Write { oid: kind.oid(), op }];
         self.container.write(Change::from_writes(&writes)).await.map(drop)
+    }
+
+    /// Reads an entry, and removes it if it still has the same content, with an array that does not exist. At times the
+    /// read must still hold.
+    async fn remove_seen(&mut self, register: u64) {
+        let (kind, tokens) = (Kind::of(register), ReadTokens::default());
+        let at = ReadAt { tokens: Some(&tokens), ..ReadAt::LATEST };
+        let Ok(Some(value)) = self.fetch(register, at).await else { return };
+        let reads = self.random.one_in(2).then_some(&tokens);
+        let (oid, dkey, bytes) = (kind.oid(), kind.dkey(), value.to_le_bytes());
+        let (akey, extent, expected) = (b"a", kind.extent(), &bytes);
+        let take = Take { oid, dkey: &dkey, akey, extent, at: 0, expected };
+        let place = self.world.begin(self.number, register, Action::RemoveValue(value, None));
+        let taken = self.container.take_with_array(take, self.array_beside(kind), reads).await;
+        let done = match taken {
+            Ok(taken) => Some(taken.is_some()),
+            // It is gone, or was changed.
+            Err(error) if error.kind() == ErrorKind::TxUncertain => None,
+            // The read does not hold any more. A late copy of the request may still find that it does.
+            Err(error) if error.kind() == ErrorKind::TxRestart => return,
+            Err(error) => return self.world.note(&error),
+        };
+        self.world.end(register, place, Action::RemoveValue(value, done));
+    }
+
+    /// An array on the node of an entry.
+    fn array_beside(&self, kind: Kind) -> ObjectId {
+        let node = self.container.node_of(kind.oid(), &kind.dkey());
+        let arrays = (1 << 20..)
+            .map(|number| ObjectId::generate(0, number, ObjectType::ArrayByte, ObjectClass::S1));
+        let is_there = |oid: &ObjectId| self.container.node_of(*oid, &FIRST_CHUNK) == node;
+        arrays.into_iter().find(is_there).expect("an array on the node")
     }
 
     /// Reads a register. A read without a result proves nothing, and is left out of the history.
@@ -393,7 +473,7 @@ impl Client {
             history.moment += 1;
             history.moment
         };
-        match self.fetch(register).await {
+        match self.fetch(register, ReadAt::LATEST).await {
             Ok(seen) => {
                 let mut history = self.world.history();
                 history.moment += 1;
@@ -405,18 +485,15 @@ impl Client {
         }
     }
 
-    async fn fetch(&self, register: u64) -> Result<Option<u64>> {
-        let mut buffer = vec![0; VALUE_MAX];
-        let extents = [extent(register.max(VALUES))];
-        let dkey = [b'k', register as u8];
-        let is_value = register < VALUES;
-        let dkey = if is_value { &dkey[..] } else { b"array" };
-        let mut akeys = [match is_value {
+    async fn fetch(&self, register: u64, at: ReadAt<'_>) -> Result<Option<u64>> {
+        let (kind, mut buffer) = (Kind::of(register), vec![0; VALUE_MAX]);
+        let (dkey, extents) = (kind.dkey(), [kind.extent()]);
+        let mut akeys = [match kind.is_value() {
             true => Fetch::single(b"a", Sink::One(&mut buffer)),
             false => Fetch::array(b"a", 1, &extents, Sink::One(&mut buffer[..PIECE])),
         }];
-        let mut dkeys = [DkeyFetch { dkey, cond: Cond::NONE, akeys: &mut akeys }];
-        self.container.fetch(oid(register), &mut dkeys, ReadAt::LATEST).await?;
+        let mut dkeys = [DkeyFetch { dkey: &dkey, cond: Cond::NONE, akeys: &mut akeys }];
+        self.container.fetch(kind.oid(), &mut dkeys, at).await?;
         let filled = akeys[0].reply.filled_bytes as usize;
         number(&buffer[..filled])
     }
