@@ -2,8 +2,9 @@
 //! socket open, for example, the peer does not notice that the parent has died.
 #![allow(unsafe_code)]
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Sockets that are closed in children. Beyond this, children keep them.
@@ -35,6 +36,15 @@ pub(crate) fn close_inherited() {
 pub unsafe fn close_directly(descriptor: RawFd) {
     // SAFETY: as the caller promises.
     unsafe { rustix::io::close(descriptor) };
+}
+
+/// Closes a file. Network file systems may write its data only now, and report that they could not. Dropping a file ignores this.
+///
+/// # Errors
+/// Errors of the file system, such as `StorageFull`.
+pub fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor belonged to `file`, so nothing uses it any more.
+    Ok(unsafe { rustix::io::try_close(file.into_raw_fd()) }?)
 }
 
 /// Removes a name in an open directory: that of a directory, or another. It uses the C library, so that tests can
@@ -94,8 +104,21 @@ pub fn keep_from_programs() {
 mod tests {
     use super::*;
     use std::io::Read as _;
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, FromRawFd};
     use std::os::unix::net::UnixStream;
+
+    /// A descriptor that was closed before stands for a file system that cannot write the data.
+    #[test]
+    fn errors_of_closing_are_reported() {
+        let file = File::open("/dev/null").unwrap();
+        // High numbers are not used again at once.
+        let copy = rustix::io::fcntl_dupfd_cloexec(&file, 900).unwrap();
+        let number = copy.as_raw_fd();
+        close(File::from(copy)).unwrap();
+        // SAFETY: nothing else has this number, and closing it fails.
+        let closed = unsafe { File::from_raw_fd(number) };
+        assert_eq!(close(closed).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
 
     #[test]
     fn a_peer_notices_the_end_of_a_parent_whose_child_lives() {

@@ -1,14 +1,23 @@
 //! Plain files and their file systems.
 use esker_types::{Error, Result};
 use rustix::fs::{
-    Access, AtFlags, CWD, FallocateFlags, OFlags, StatVfsMountFlags, StatxFlags, accessat,
-    fallocate, fstatvfs, statx,
+    Access, AtFlags, CWD, FallocateFlags, OFlags, RawDir, StatVfsMountFlags, StatxFlags, Timespec,
+    Timestamps, UTIME_NOW, accessat, fallocate, fstatvfs, statx, utimensat,
 };
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+/// First and largest size of the buffer for the names of a directory.
+const NAMES_BYTES: usize = 32 << 10;
+const NAMES_BYTES_MAX: usize = 64 << 20;
+/// Bytes of an entry in that buffer besides its name, at most.
+const ENTRY_BYTES: usize = 32;
 
 /// Opens a file that is not a symbolic link; for writing too if `write` is set.
 ///
@@ -24,6 +33,58 @@ pub fn open_plain(path: &Path, write: bool) -> io::Result<File> {
 pub fn look_up_again(path: &Path) {
     // The lookup is all that is wanted. If it fails, so does the next use of the path.
     let _ = statx(CWD, path, AtFlags::STATX_FORCE_SYNC, StatxFlags::INO);
+}
+
+/// The names in a directory, at one moment if they fit in 64 MiB.
+///
+/// Between two parts of a listing, another process may replace a file by a rename. Some file systems (Btrfs, tmpfs) then list
+/// neither the old nor the new one. So one call reads all names.
+///
+/// # Errors
+/// Errors of the file system.
+pub fn names_in(directory: &Path) -> io::Result<Vec<OsString>> {
+    let mut room = NAMES_BYTES;
+    loop {
+        let (mut names, calls) = read_names(directory, room)?;
+        if calls <= 1 {
+            return Ok(names);
+        }
+        if room == NAMES_BYTES_MAX {
+            names.sort_unstable();
+            names.dedup();
+            return Ok(names);
+        }
+        let used: usize = names.iter().map(|name| name.len() + ENTRY_BYTES).sum();
+        room = (2 * used.max(room)).min(NAMES_BYTES_MAX);
+    }
+}
+
+/// The names in a directory, read into a buffer of a size, and the number of calls that returned some.
+fn read_names(directory: &Path, room: usize) -> io::Result<(Vec<OsString>, u32)> {
+    let flags = OFlags::DIRECTORY.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(directory)?;
+    let mut buffer = vec![MaybeUninit::uninit(); room];
+    let (mut names, mut calls) = (Vec::new(), 0);
+    let mut entries = RawDir::new(&file, &mut buffer);
+    loop {
+        let is_call = entries.is_buffer_empty();
+        let Some(entry) = entries.next() else { return Ok((names, calls)) };
+        calls += u32::from(is_call);
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsStr::from_bytes(&name).to_owned());
+        }
+    }
+}
+
+/// Sets the times of a file to now, by the clock of the file system.
+///
+/// # Errors
+/// Errors of the file system.
+pub fn touch(path: &Path) -> io::Result<()> {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 /// Fails if this process may not create and remove names in a directory.
@@ -71,4 +132,81 @@ pub fn is_read_only(directory: &Path) -> Result<bool> {
 fn mounted(directory: &Path) -> Result<rustix::fs::StatVfs> {
     let info = File::open(directory).and_then(|file| Ok(fstatvfs(file)?));
     info.map_err(|error| Error::io(directory.display(), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// More names than the first buffer has room for.
+    const NAMES: u32 = 3000;
+
+    /// A directory of files on a file system, removed when the test ends.
+    struct Site(PathBuf);
+
+    impl Site {
+        fn new(root: &Path, name: &str) -> Self {
+            let site = Self(root.join(format!("esker-names-{name}-{}", std::process::id())));
+            fs::create_dir(&site.0).unwrap();
+            fs::create_dir(site.0.join("listed")).unwrap();
+            (0..NAMES).for_each(|number| drop(File::create_new(site.file(number)).unwrap()));
+            site
+        }
+
+        fn listed(&self) -> PathBuf {
+            self.0.join("listed")
+        }
+
+        fn file(&self, number: u32) -> PathBuf {
+            self.listed().join(format!("file-{number}"))
+        }
+
+        fn replace(&self, number: u32) {
+            let new = self.0.join("new");
+            drop(File::create_new(&new).unwrap());
+            fs::rename(new, self.file(number)).unwrap();
+        }
+    }
+
+    impl Drop for Site {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn all_names_are_read_by_one_call() {
+        let site = Site::new(&std::env::temp_dir(), "one");
+        assert!(read_names(&site.listed(), NAMES_BYTES).unwrap().1 > 1);
+        let (names, calls) = read_names(&site.listed(), NAMES_BYTES * 16).unwrap();
+        assert_eq!((names.len(), calls), (NAMES as usize, 1));
+        let unique: BTreeSet<_> = names_in(&site.listed()).unwrap().into_iter().collect();
+        assert_eq!(unique, names.into_iter().collect());
+        assert_eq!(names_in(&site.file(0)).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+    }
+
+    /// On tmpfs, a listing in parts misses files that are replaced meanwhile.
+    #[test]
+    fn files_that_are_replaced_during_a_listing_are_listed() {
+        let shm = Path::new("/dev/shm");
+        let memory = if shm.is_dir() { shm } else { &std::env::temp_dir() };
+        let (site, done) = (Site::new(memory, "replaced"), AtomicBool::new(false));
+        let counts = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let numbers = (0..NAMES).rev().cycle();
+                numbers
+                    .take_while(|_| !done.load(Ordering::Relaxed))
+                    .for_each(|number| site.replace(number));
+            });
+            let counts: Vec<_> =
+                (0..300).map(|_| names_in(&site.listed()).map(|names| names.len())).collect();
+            done.store(true, Ordering::Relaxed);
+            counts
+        });
+        assert!(counts.iter().all(|count| count.as_ref().ok() == Some(&(NAMES as usize))));
+    }
 }
