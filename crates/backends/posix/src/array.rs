@@ -310,12 +310,15 @@ impl ArrayFiles<'_> {
     }
 
     fn punch(&self, cond: Cond, removal: Removal<'_>) -> Result<()> {
-        let mut any = self.remove(&self.0.path, removal)?;
-        let directory = self.directory();
-        for name in files::names_in(&directory)? {
+        let (mut any, directory) = (false, self.directory());
+        let mut further = files::names_in(&directory)?;
+        further.sort_unstable();
+        // From the last chunk on: a reader meanwhile, or after a crash, finds a shorter Array, and no hole in it.
+        for name in further.iter().rev() {
             any |= self.remove(&directory.join(name), removal)?;
         }
         let _ = fs::remove_dir(&directory);
+        any |= self.remove(&self.0.path, removal)?;
         match cond.has(Cond::PUNCH) && !any {
             true => Err(missing_key_error("key to be punched")),
             false => Ok(()),
