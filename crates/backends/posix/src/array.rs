@@ -200,7 +200,7 @@ impl ArrayFiles<'_> {
     /// Sets the value of dkey 0. The attributes determine the record size.
     fn set_value(&self, value: Vec<u8>, inserts: bool) -> Result<()> {
         loop {
-            if let Some(mut chunk) = self.open(ATTRIBUTES, true)? {
+            if let Some(chunk) = self.open(ATTRIBUTES, true)? {
                 return match inserts && chunk.header.value.is_some() {
                     true => Err(exists("dkey")),
                     false => chunk.set_value(&self.0.directory.files, Some(value)),
@@ -225,7 +225,7 @@ impl ArrayFiles<'_> {
             return Ok(());
         }
         loop {
-            if let Some(mut chunk) = self.open(dkey, true)? {
+            if let Some(chunk) = self.open(dkey, true)? {
                 return chunk.write(&self.0.directory.files, record_size, extents, data);
             }
             let header = Header { record_size, value: None };
@@ -279,8 +279,10 @@ impl ArrayFiles<'_> {
 
     fn punch_records(&self, dkey: u64, extents: &[Extent], removal: Removal<'_>) -> Result<()> {
         let Some(chunk) = self.open(dkey, true)? else { return Ok(()) };
-        extents.iter().try_for_each(|extent| chunk.remove(&self.0.directory.files, *extent))?;
-        match chunk.records()? == 0 && chunk.header.value.is_none() {
+        extents.iter().try_for_each(|extent| chunk.remove(*extent))?;
+        let is_empty = chunk.records()? == 0 && chunk.header.value.is_none();
+        chunk.finish(&self.0.directory.files)?;
+        match is_empty {
             true => self.remove(&self.path_of(dkey), removal).map(drop),
             false => Ok(()),
         }
@@ -292,7 +294,7 @@ impl ArrayFiles<'_> {
         }
         match (dkey, self.open(dkey, true)?) {
             (_, None) => Ok(()),
-            (ATTRIBUTES, Some(mut chunk)) if chunk.records()? > 0 => {
+            (ATTRIBUTES, Some(chunk)) if chunk.records()? > 0 => {
                 chunk.set_value(&self.0.directory.files, None)
             }
             (ATTRIBUTES, Some(_)) => self.remove(&self.0.path, removal).map(drop),

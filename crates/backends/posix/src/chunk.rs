@@ -3,7 +3,7 @@
 //! Records are written in place. The length of the file determines how many there are.
 use super::files::{Files, damaged, io_error, none_if_missing, read_at, retry};
 use esker_backend::encoding::{Parts, begin, finish, put_bytes, put_u64};
-use esker_os::open_plain;
+use esker_os::{close, open_plain};
 use esker_types::ops::Source;
 use esker_types::{Error, ErrorKind, Extent, Result};
 use std::fs::File;
@@ -110,7 +110,7 @@ impl Chunk {
 
     /// Writes records in place. The first write determines the record size.
     pub(super) fn write(
-        &mut self,
+        mut self,
         files: &Files,
         record_size: u64,
         extents: &[Extent],
@@ -122,7 +122,7 @@ impl Chunk {
         }
         let written = write_at(&self.file, &byte_ranges, data);
         written.map_err(|error| io_error("writing", &self.path, &error))?;
-        self.sync(files)
+        self.finish(files)
     }
 
     /// Sets the record size of a chunk without records.
@@ -140,14 +140,14 @@ impl Chunk {
     }
 
     /// Sets or removes the value of dkey 0.
-    pub(super) fn set_value(&mut self, files: &Files, value: Option<Vec<u8>>) -> Result<()> {
+    pub(super) fn set_value(mut self, files: &Files, value: Option<Vec<u8>>) -> Result<()> {
         self.header.value = value;
         self.write_header()?;
-        self.sync(files)
+        self.finish(files)
     }
 
     /// Removes the records of `extent`: at the end of the file by truncating it, elsewhere by writing zeros.
-    pub(super) fn remove(&self, files: &Files, extent: Extent) -> Result<()> {
+    pub(super) fn remove(&self, extent: Extent) -> Result<()> {
         let records = self.records()?;
         let Some(part) = extent.intersect(Extent::new(0, records)) else { return Ok(()) };
         let from = HEADER_BYTES + part.start * self.header.record_size;
@@ -155,17 +155,16 @@ impl Chunk {
             true => self.file.set_len(from),
             false => write_zeros(&self.file, from, part.count * self.header.record_size),
         };
-        removed.map_err(|error| io_error("cutting", &self.path, &error))?;
-        self.sync(files)
+        removed.map_err(|error| io_error("cutting", &self.path, &error))
     }
 
     /// Overwrites the records of `extent` with zeros.
-    pub(super) fn clear(&self, files: &Files, extent: Extent) -> Result<()> {
+    pub(super) fn clear(self, files: &Files, extent: Extent) -> Result<()> {
         let size = self.header.record_size;
         let zeroed =
             write_zeros(&self.file, HEADER_BYTES + extent.start * size, extent.count * size);
         zeroed.map_err(|error| io_error("clearing", &self.path, &error))?;
-        self.sync(files)
+        self.finish(files)
     }
 
     /// Reads the bytes of records, starting with record `first`.
@@ -180,11 +179,11 @@ impl Chunk {
         }
     }
 
-    fn sync(&self, files: &Files) -> Result<()> {
-        match files.fsync {
-            true => self.file.sync_data().map_err(|error| io_error("syncing", &self.path, &error)),
-            false => Ok(()),
-        }
+    /// Syncs the changes, if the pool is configured so, and closes the file, which may report that they could not be written.
+    pub(super) fn finish(self, files: &Files) -> Result<()> {
+        let synced = if files.fsync { self.file.sync_data() } else { Ok(()) };
+        let finished = synced.and_then(|()| close(self.file));
+        finished.map_err(|error| io_error("writing", &self.path, &error))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Creating files atomically, by a rename or a link, so that no process sees a partial file.
+use super::journal::MAKE_TRIES;
 use super::permissions::Permissions;
-use esker_os::{look_up_again, open_plain};
+use esker_os::{close, look_up_again, open_plain};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
@@ -26,10 +27,9 @@ pub(super) struct Files {
     pub(super) fsync: bool,
 }
 
-/// A temporary file of this process. Dropping it removes the file, unless the file was moved to its final path.
+/// A complete temporary file of this process. Dropping it removes the file, unless the file was moved to its final path.
 pub(super) struct Temporary {
     pub(super) path: PathBuf,
-    pub(super) file: File,
     placed: Cell<bool>,
 }
 
@@ -84,7 +84,12 @@ impl Files {
         // Processes of other users move directories away in it, so it has the permissions of its parent.
         let parent = self.session.parent().map(Permissions::read).transpose()?.flatten();
         match parent.map(|permissions| permissions.make_directory(&self.session)) {
-            Some(Err(error)) if error.kind() != ErrorKind::Exists => Err(error),
+            // `NotFound`: a forked child has removed it at once.
+            Some(Err(error))
+                if !matches!(error.kind(), ErrorKind::Exists | ErrorKind::NotFound) =>
+            {
+                Err(error)
+            }
             Some(_) => Ok(()),
             None => {
                 Err(io_error("making", &self.session, &io::Error::from(io::ErrorKind::NotFound)))
@@ -102,59 +107,63 @@ impl Files {
         &self,
         fill: impl FnOnce(&File) -> io::Result<()>,
     ) -> Result<Temporary> {
-        let temporary = self.create()?;
-        let filled = fill(&temporary.file);
+        let (path, file) = self.fresh(|path| {
+            let created = File::create_new(path);
+            created.map_err(|error| io_error("making", path, &error))
+        })?;
+        let temporary = Temporary { path, placed: Cell::new(false) };
+        let filled = fill(&file).and_then(|()| self.finish(file));
         filled.map_err(|error| io_error("writing", &temporary.path, &error))?;
-        if self.fsync {
-            let synced = temporary.file.sync_all();
-            synced.map_err(|error| io_error("syncing", &temporary.path, &error))?;
-        }
         Ok(temporary)
     }
 
-    fn create(&self) -> Result<Temporary> {
-        let mut made = false;
-        loop {
-            let path = self.fresh_path();
-            match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok(Temporary { path, file, placed: Cell::new(false) }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !made => {
-                    self.make_session()?;
-                    made = true;
-                }
-                Err(error) => return Err(io_error("making", &path, &error)),
-            }
+    /// Syncs a file that was written, if the pool is configured so, and closes it. Network file systems may report only now
+    /// that they could not write it.
+    pub(super) fn finish(&self, file: File) -> io::Result<()> {
+        if self.fsync {
+            file.sync_all()?;
         }
+        close(file)
     }
 
     /// Creates a directory with these permissions among the temporary files.
     pub(super) fn temporary_directory(&self, permissions: Permissions) -> Result<PathBuf> {
-        let mut made = false;
-        loop {
+        self.fresh(|path| permissions.make_directory(path)).map(|(path, ())| path)
+    }
+
+    /// Calls `make` with new names among the temporary files until it has made something. Forked children, and sweeps, remove the
+    /// directory of the session while it is empty.
+    pub(super) fn fresh<T>(&self, make: impl Fn(&Path) -> Result<T>) -> Result<(PathBuf, T)> {
+        for _ in 0..MAKE_TRIES {
             let path = self.fresh_path();
-            match permissions.make_directory(&path) {
-                Ok(()) => return Ok(path),
+            match make(&path) {
+                Ok(made) => return Ok((path, made)),
                 Err(error) if error.kind() == ErrorKind::Exists => {}
-                Err(error) if error.kind() == ErrorKind::NotFound && !made => {
-                    self.make_session()?;
-                    made = true;
-                }
+                Err(error) if error.kind() == ErrorKind::NotFound => self.make_session()?,
                 Err(error) => return Err(error),
             }
         }
+        Err(removed_again(&self.session))
     }
 
     /// Moves `temporary` to its final path, replacing an existing file. False if the directory is missing.
     pub(super) fn replace(&self, temporary: &Temporary, to: &Path) -> Result<bool> {
         match fs::rename(&temporary.path, to) {
-            Ok(()) => {
-                temporary.placed.set(true);
-                self.sync_parent(to).map(|()| true)
+            Ok(()) => self.placed(temporary, to),
+            // A server may execute a rename twice if its first reply was lost.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match is_missing(&temporary.path) {
+                    true => self.placed(temporary, to),
+                    false => Ok(false),
+                }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(io_error("renaming to", to, &error)),
         }
+    }
+
+    fn placed(&self, temporary: &Temporary, to: &Path) -> Result<bool> {
+        temporary.placed.set(true);
+        self.sync_parent(to).map(|()| true)
     }
 
     /// Writes a file that does not exist yet.
@@ -162,7 +171,7 @@ impl Files {
         let written = OpenOptions::new().write(true).create_new(true).open(path);
         let written = written.and_then(|mut file| {
             file.write_all(content)?;
-            if self.fsync { file.sync_all() } else { Ok(()) }
+            self.finish(file)
         });
         written.map_err(|error| io_error("writing", path, &error))
     }
@@ -185,7 +194,7 @@ impl Files {
             Ok(()) => self.sync_parent(to).map(|()| true),
             // A server may execute a link twice if its first reply was lost.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                match temporary.file.metadata().is_ok_and(|info| info.nlink() == 2) {
+                match fs::metadata(&temporary.path).is_ok_and(|info| info.nlink() == 2) {
                     true => self.sync_parent(to).map(|()| true),
                     false => Err(io_error("making", to, &error)),
                 }
@@ -319,11 +328,8 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 
 /// Names in a directory that are valid UTF-8; none if the directory does not exist.
 pub(super) fn names_in(path: &Path) -> Result<Vec<String>> {
-    let names = retry(path, || {
-        let entries = fs::read_dir(path)?;
-        entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>()
-    });
-    let names = none_if_missing(names).map_err(|error| io_error("listing", path, &error))?;
+    let names = none_if_missing(retry(path, || esker_os::names_in(path)))
+        .map_err(|error| io_error("listing", path, &error))?;
     Ok(names.unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
@@ -331,6 +337,11 @@ pub(super) fn names_in(path: &Path) -> Result<Vec<String>> {
 pub(super) fn info(path: &Path) -> Result<Option<fs::Metadata>> {
     let info = retry(path, || fs::metadata(path));
     none_if_missing(info).map_err(|error| io_error("looking at", path, &error))
+}
+
+/// True if nothing is at `path`.
+pub(super) fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Maps the errors for missing files to `None`.

@@ -70,6 +70,7 @@ impl General<'_> {
         let short = sorted(kind, short)?.into_iter().map(|(_, dkey)| dkey);
         let mut all: Vec<_> = short.chain(long).collect();
         all.sort_unstable();
+        all.dedup();
         Ok(all)
     }
 

@@ -2,18 +2,21 @@
 //!
 //! The lock only orders writers, so that none of them undoes another's change; readers see complete values without it.
 //! A change to several objects takes the locks of all of them, in the order of their paths.
-//! It expires: its entry is removed if the holder is known to have ended or if it is older than [`LEASE`]. No two locks have an
-//! entry of the same name, so a process that is slow to remove an old one does not remove a new one. Ages are measured by the
-//! clock of the file system.
+//! It expires: its entry is removed if the holder is known to have ended, if it is older than [`LEASE`] by the clock of the file
+//! system, or if a process that waits for it finds it unchanged for so long. No two locks have an entry of the same name, so a
+//! process that is slow to remove an old one does not remove a new one. A holder that takes long renews its entries.
 //!
 //! The entry also names the staging directory of the holder, from which a rename makes its change visible. A process that takes
 //! over a lock moves that directory away first. So a holder that continues afterwards cannot change anything.
-use super::files::{self, Files, Moved, Temporary, discard, info, io_error, move_directory, read};
+use super::files::{
+    self, Files, Moved, Temporary, discard, info, io_error, is_missing, move_directory, read,
+};
 use super::journal::MAKE_TRIES;
 use super::owner;
 use super::permissions::Permissions;
 use esker_os::{ForkGuard, ForkLock};
 use esker_types::{Error, ErrorKind, Result};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
 use std::hash::{BuildHasher, Hasher};
@@ -90,7 +93,8 @@ struct LockDirectory {
     path: PathBuf,
     /// Name of the entry, which no other lock has.
     entry: String,
-    since: Duration,
+    /// When the entry was made or renewed.
+    since: Cell<Duration>,
 }
 
 /// Path of the lock directory of `path`; no key has this name.
@@ -111,7 +115,7 @@ impl<'a> Locks<'a> {
     /// forever.
     ///
     /// # Errors
-    /// `TimedOut` if others hold one of them for a minute.
+    /// `TimedOut` if others hold one of them for a minute, or take them over again and again.
     pub(super) fn take(
         thread_locks: &'a ThreadLocks,
         files: &Files,
@@ -122,22 +126,21 @@ impl<'a> Locks<'a> {
             numbers.into_iter().map(|number| thread_locks.lock(number)).collect();
         let directory = paths.first().and_then(|path| path.parent());
         let permissions = directory.map(Permissions::read).transpose()?.flatten();
-        let Some(permissions) = permissions else { return Ok(None) };
-        loop {
-            // It exists before the locks name it: a process that does not find it concludes that nothing can be renamed from it.
-            let staging = Staging(files.temporary_directory(permissions)?);
-            let entry = entry_name(&files.name_of(&staging.0));
-            let mut held = Vec::with_capacity(paths.len());
-            for path in paths {
-                let taken = LockDirectory::take(files, permissions, path, &entry)?;
-                let Some(lock) = taken else { return Ok(None) };
-                held.push(lock);
-            }
-            // The first lock may have become old while the last one was busy.
-            if held.iter().all(|lock| lock.age() < LEASE / 4) {
+        let (Some(permissions), Some(first)) = (permissions, paths.first()) else {
+            return Ok(None);
+        };
+        let begun = Instant::now();
+        while begun.elapsed() < WAIT_MAX {
+            let Some((held, staging)) = hold_all(files, permissions, paths)? else {
+                return Ok(None);
+            };
+            // The first one may have been taken over while the last one was busy.
+            held.iter().for_each(LockDirectory::renew);
+            if held.iter().all(|lock| lock.check().is_ok()) {
                 return Ok(Some(Self { held, staging, _thread_locks: thread_locks }));
             }
         }
+        Err(busy(first))
     }
 
     /// Waits for the lock on one path.
@@ -152,7 +155,12 @@ impl<'a> Locks<'a> {
         Self::take(thread_locks, files, &BTreeSet::from([path]))
     }
 
-    /// Fails if another process has taken over a lock, or if one is about to expire.
+    /// Makes locks valid for longer that would expire soon, for work that takes long.
+    pub(super) fn renew(&self) {
+        self.held.iter().for_each(LockDirectory::renew);
+    }
+
+    /// Fails if another process has taken over a lock.
     ///
     /// # Errors
     /// `Again`: nothing was changed.
@@ -195,10 +203,12 @@ impl<'a> Locks<'a> {
             if files.move_to(&staged, path)? {
                 return Ok(());
             }
-            if is_missing(&staged) {
-                return Err(self.lost());
+            match (is_missing(&staged), is_missing(&self.staging.0)) {
+                (_, true) => return Err(self.lost()),
+                // A server may execute a rename twice if its first reply was lost.
+                (true, false) => return files.sync_parent(path),
+                (false, false) => make_parent()?,
             }
-            make_parent()?;
         }
         Err(files::removed_again(path))
     }
@@ -210,7 +220,7 @@ impl<'a> Locks<'a> {
     pub(super) fn remove(&self, files: &Files, path: &Path) -> Result<()> {
         let staged = self.staging.0.join(STAGED);
         self.check()?;
-        if files.move_to(path, &staged)? {
+        if files.move_to(path, &staged)? || !is_missing(&staged) {
             let _ = fs::remove_file(&staged);
             return files.sync_parent(path);
         }
@@ -227,6 +237,25 @@ impl<'a> Locks<'a> {
     }
 }
 
+/// Takes the locks on all `paths`, and makes the directory in which their holder stages its change. `None` if their directory
+/// is missing.
+fn hold_all(
+    files: &Files,
+    permissions: Permissions,
+    paths: &BTreeSet<PathBuf>,
+) -> Result<Option<(Vec<LockDirectory>, Staging)>> {
+    // It exists before the locks name it: a process that does not find it concludes that nothing can be renamed from it.
+    let staging = Staging(files.temporary_directory(permissions)?);
+    let entry = entry_name(&files.name_of(&staging.0));
+    let mut held = Vec::with_capacity(paths.len());
+    for path in paths {
+        let taken = LockDirectory::take(files, permissions, path, &entry)?;
+        let Some(lock) = taken else { return Ok(None) };
+        held.push(lock);
+    }
+    Ok(Some((held, staging)))
+}
+
 impl LockDirectory {
     /// Takes the lock of `path` when no other process has it; `None` if its directory is missing.
     fn take(
@@ -236,14 +265,14 @@ impl LockDirectory {
         entry: &str,
     ) -> Result<Option<Self>> {
         let (path, begun) = (lock_path(path), Instant::now());
-        let mut pause = PAUSES.0;
+        let (mut pause, mut seen) = (PAUSES.0, Seen::default());
         while begun.elapsed() < WAIT_MAX {
             // Created again for each attempt: the lock's age counts from the creation of the entry.
             let mut own = Self::create(files, permissions, entry)?;
             match own.place(&path)? {
                 Moved::Done => return Ok(Some(own)),
                 Moved::NoParent => return Ok(None),
-                Moved::InUse => remove_left(files, &path, &own.info()?)?,
+                Moved::InUse => remove_left(files, &path, &own.info()?, &mut seen)?,
             }
             drop(own);
             std::thread::sleep(pause);
@@ -254,7 +283,7 @@ impl LockDirectory {
 
     /// Creates a directory with an entry, among the temporary files.
     fn create(files: &Files, permissions: Permissions, entry: &str) -> Result<Self> {
-        let since = uptime();
+        let since = Cell::new(uptime());
         let path = files.temporary_directory(permissions)?;
         let own = Self { path, entry: entry.to_owned(), since };
         let created = File::create_new(own.entry_path());
@@ -282,16 +311,19 @@ impl LockDirectory {
         fs::metadata(&path).map_err(|error| io_error("looking at", &path, &error))
     }
 
-    fn age(&self) -> Duration {
-        uptime().saturating_sub(self.since)
+    fn renew(&self) {
+        let now = uptime();
+        if now.saturating_sub(self.since.get()) > LEASE / 4 {
+            // Fails if the lock was taken over.
+            let _ = esker_os::touch(&self.entry_path());
+            self.since.set(now);
+        }
     }
 
     fn check(&self) -> Result<()> {
-        let held = info(&self.entry_path())?.is_some();
-        // Last, because this process may have been stopped just before.
-        match held && self.age() < LEASE / 2 {
-            true => Ok(()),
-            false => Err(expired(&self.path)),
+        match info(&self.entry_path())? {
+            Some(_) => Ok(()),
+            None => Err(expired(&self.path)),
         }
     }
 }
@@ -301,10 +333,6 @@ fn expired(lock: &Path) -> Error {
     let message =
         format!("{}: the change took longer than its lock is valid: retry", lock.display());
     Error::new(ErrorKind::Again, message)
-}
-
-fn is_missing(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 impl Drop for LockDirectory {
@@ -321,26 +349,49 @@ fn entry_name(staging: &str) -> String {
     format!("{line}_{staging}")
 }
 
-/// The line of the process that made an entry, and the name of its staging directory; both empty if they are not known.
+/// The line of the process that made an entry, and the name of its staging directory; both empty if they are not known. A process
+/// without `/proc` has no line.
 fn parse_entry(entry: &str) -> (String, &str) {
-    let words: Vec<_> = entry.splitn(5, '_').collect();
-    match words[..] {
-        [boot, space, process, start, staging] => {
-            (format!("{boot}/{space} {process} {start}"), staging)
+    let Some(line) = entry.rsplitn(3, '_').nth(2) else { return (String::new(), "") };
+    let staging = &entry[line.len() + 1..];
+    match line.splitn(4, '_').collect::<Vec<_>>()[..] {
+        [boot, space, process, start] => (format!("{boot}/{space} {process} {start}"), staging),
+        _ => (String::new(), staging),
+    }
+}
+
+/// The entries of a lock with the times at which they were made or renewed, as a waiting process finds them again and again.
+#[derive(Default)]
+struct Seen(Option<(Duration, Entries)>);
+
+type Entries = Vec<(String, SystemTime)>;
+
+impl Seen {
+    /// Notes what is found at a time. True if it has been the same for longer than a lock is valid: then that expired, even if
+    /// nodes have different clocks.
+    fn note(&mut self, found: &Entries, now: Duration) -> bool {
+        match &self.0 {
+            Some((since, before)) if before == found => now.saturating_sub(*since) > LEASE,
+            _ => {
+                self.0 = Some((now, found.clone()));
+                false
+            }
         }
-        _ => (String::new(), ""),
     }
 }
 
 /// Removes the entry of a lock whose owner has ended or which has expired. If that is not permitted, its owner, or another
 /// user, does it.
-fn remove_left(files: &Files, lock: &Path, fresh: &Metadata) -> Result<()> {
-    for entry in files::names_in(lock).unwrap_or_default() {
+fn remove_left(files: &Files, lock: &Path, fresh: &Metadata, seen: &mut Seen) -> Result<()> {
+    let entries = entries_of(lock)?;
+    let is_stuck = seen.note(&entries, uptime());
+    for (entry, modified) in entries {
         let (path, (owner, staging)) = (lock.join(&entry), parse_entry(&entry));
+        let has_ended = owner::has_ended(&owner);
         // An owner that has ended renames nothing any more.
-        let is_harmless = is_left(&path, &owner, fresh)?
-            && (files.withdraw(staging).is_ok() || owner::has_ended(&owner));
-        if is_harmless {
+        if (has_ended || is_stuck || is_old(modified, time(lock, fresh)?))
+            && (files.withdraw(staging).is_ok() || has_ended)
+        {
             let _ = fs::remove_file(path);
         }
     }
@@ -349,32 +400,39 @@ fn remove_left(files: &Files, lock: &Path, fresh: &Metadata) -> Result<()> {
     remove_left_file(lock, fresh)
 }
 
+fn entries_of(lock: &Path) -> Result<Entries> {
+    let mut entries = Entries::new();
+    for name in files::names_in(lock).unwrap_or_default() {
+        if let Some(found) = info(&lock.join(&name))? {
+            entries.push((name, time(lock, &found)?));
+        }
+    }
+    Ok(entries)
+}
+
 /// Removes a lock file, the lock of earlier releases, if its owner has ended or it has expired.
 fn remove_left_file(lock: &Path, fresh: &Metadata) -> Result<()> {
-    if info(lock)?.is_none_or(|info| !info.is_file()) {
-        return Ok(());
-    }
+    let Some(found) = info(lock)?.filter(Metadata::is_file) else { return Ok(()) };
     let line = read(lock)?.unwrap_or_default();
-    if is_left(lock, &String::from_utf8_lossy(&line), fresh)? {
+    let has_ended = owner::has_ended(&String::from_utf8_lossy(&line));
+    if has_ended || is_old(time(lock, &found)?, time(lock, fresh)?) {
         let _ = fs::remove_file(lock);
     }
     Ok(())
 }
 
-/// True if the owner of a lock is known to have ended, or if its file is older than a new file by [`LEASE`].
-fn is_left(path: &Path, owner: &str, fresh: &Metadata) -> Result<bool> {
-    if owner::has_ended(owner) {
-        return Ok(true);
-    }
-    let Some(lock) = info(path)? else { return Ok(false) };
-    let modified =
-        |info: &Metadata| info.modified().map_err(|error| io_error("looking at", path, &error));
-    Ok(modified(fresh)?.duration_since(modified(&lock)?).is_ok_and(|age| age > LEASE))
+/// True if a lock was made or renewed longer than [`LEASE`] before a new file.
+fn is_old(modified: SystemTime, fresh: SystemTime) -> bool {
+    fresh.duration_since(modified).is_ok_and(|age| age > LEASE)
+}
+
+fn time(path: &Path, info: &Metadata) -> Result<SystemTime> {
+    info.modified().map_err(|error| io_error("looking at", path, &error))
 }
 
 /// Time of a file's last modification, by the clock of the file system.
 pub(super) fn time_of(file: &Temporary) -> Result<SystemTime> {
-    let time = file.file.metadata().and_then(|info| info.modified());
+    let time = fs::metadata(&file.path).and_then(|info| info.modified());
     time.map_err(|error| io_error("looking at", &file.path, &error))
 }
 
@@ -426,7 +484,7 @@ mod tests {
             let lock = self.0.join("o%lock");
             fs::create_dir(&lock).unwrap();
             let line = owner::ended().replace(['/', ' '], "_");
-            let entry = lock.join(format!("{line}_elsewhere"));
+            let entry = lock.join(format!("{line}_elsewhere_1-2"));
             File::create_new(&entry).unwrap();
             entry
         }
@@ -445,7 +503,94 @@ mod tests {
         assert!(entry_name(&format!("{}_1-2", "u".repeat(36))).len() < 200);
         let left = owner::ended().replace(['/', ' '], "_");
         assert!(owner::has_ended(&parse_entry(&format!("{left}_session_1-2")).0));
+        assert_eq!(parse_entry("_session_1-2"), (String::new(), "session_1-2"));
         assert_eq!(parse_entry("unknown"), (String::new(), ""));
+    }
+
+    /// A server executes a rename, and its reply is lost: the second attempt does not find the file any more.
+    #[test]
+    fn rename_whose_reply_was_lost_has_happened() {
+        let site = Site::new("twice");
+        let (files, file) = (site.files(), site.0.join("new/file"));
+        let held = site.take();
+        let executed = || {
+            fs::create_dir(site.0.join("new")).unwrap();
+            fs::rename(held.staging().join(STAGED), &file).unwrap();
+            Ok(())
+        };
+        held.replace(&files, &file, b"value", executed).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"value");
+        fs::rename(&file, held.staging().join(STAGED)).unwrap();
+        held.remove(&files, &file).unwrap();
+        assert!(is_missing(&held.staging().join(STAGED)));
+        let temporary = files.temporary(|_| Ok(())).unwrap();
+        fs::rename(&temporary.path, &file).unwrap();
+        assert!(files.replace(&temporary, &file).unwrap());
+    }
+
+    /// A forked child that ends removes the directory for temporary files while it is empty.
+    #[test]
+    fn directory_of_a_session_may_vanish_at_any_time() {
+        let site = Site::new("vanish");
+        let files = site.files();
+        let model = Permissions::read(&site.0).unwrap().unwrap();
+        for _ in 0..3 {
+            fs::remove_dir(files.temporary_directory(model).unwrap()).unwrap();
+            files.end_session();
+        }
+        let vanished = Cell::new(0);
+        let (path, ()) = files
+            .fresh(|path| {
+                if vanished.replace(vanished.get() + 1) < 5 {
+                    files.end_session();
+                }
+                File::create_new(path).map(drop).map_err(|error| io_error("making", path, &error))
+            })
+            .unwrap();
+        assert!(path.exists() && vanished.get() > 5);
+    }
+
+    /// The lock of a process that had no `/proc` names its staging directory, so it expires like others.
+    #[test]
+    fn lock_of_an_unknown_process_is_taken_over() {
+        let site = Site::new("unknown");
+        let (files, lock) = (site.files(), site.0.join("o%lock"));
+        let model = Permissions::read(&site.0).unwrap().unwrap();
+        let staging = files.temporary_directory(model).unwrap();
+        fs::create_dir(&lock).unwrap();
+        let entry = lock.join(format!("_{}", files.name_of(&staging)));
+        File::create_new(&entry).unwrap().set_modified(SystemTime::now() - LEASE * 3).unwrap();
+        drop(site.take());
+        assert!(!staging.exists() && !lock.exists());
+    }
+
+    /// The clock of a node that made a lock and ended is ahead. Others wait until the lock has been the same for long enough.
+    #[test]
+    fn unchanged_lock_expires_whatever_its_time() {
+        let (name, later) = ("entry".to_owned(), SystemTime::now() + LEASE * 100);
+        let entries = vec![(name.clone(), later)];
+        let (mut seen, second) = (Seen::default(), Duration::from_secs(1));
+        assert!(!seen.note(&entries, second) && !seen.note(&entries, second + LEASE));
+        assert!(seen.note(&entries, second * 2 + LEASE));
+        let renewed = vec![(name, later + second)];
+        assert!(!seen.note(&renewed, second * 3 + LEASE));
+    }
+
+    /// A change that takes long is refused only if another process has taken its lock over.
+    #[test]
+    fn old_lock_that_nobody_wants_is_valid() {
+        let site = Site::new("slow");
+        let (files, file) = (site.files(), site.0.join("file"));
+        let held = site.take();
+        let (lock, long_ago) = (&held.held[0], SystemTime::now() - LEASE * 3);
+        lock.since.set(lock.since.get().saturating_sub(LEASE * 3));
+        File::open(lock.entry_path()).unwrap().set_modified(long_ago).unwrap();
+        held.renew();
+        let fresh = held.held[0].info().unwrap();
+        assert!(!is_old(fresh.modified().unwrap(), SystemTime::now()));
+        lock.since.set(lock.since.get().saturating_sub(LEASE * 3));
+        held.replace(&files, &file, b"slow", || Ok(())).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"slow");
     }
 
     /// A process finds a lock of a dead one, and is stopped before it removes the entry. Meanwhile another one takes the lock
@@ -461,7 +606,8 @@ mod tests {
         let _ = fs::remove_dir(site.0.join("o%lock"));
         held.check().unwrap();
         let fresh = held.held[0].info().unwrap();
-        remove_left(&site.files(), &site.0.join("o%lock"), &fresh).unwrap();
+        let lock = site.0.join("o%lock");
+        remove_left(&site.files(), &lock, &fresh, &mut Seen::default()).unwrap();
         held.check().unwrap();
     }
 
