@@ -2,6 +2,7 @@
 use super::bundle;
 use super::chunk::Chunk;
 use super::files::{self, io_error};
+use super::journal::check_journal;
 use super::meta::Meta;
 use super::open::object_of;
 use super::pool::{CONTAINERS, LABELS, META, PosixPool, TMP};
@@ -77,6 +78,8 @@ impl PosixCheck {
                 path.display()
             ));
         }
+        let journal = check_journal(path);
+        self.note(journal);
         for name in files::names_in(path)? {
             let path = path.join(&name);
             match (object_of(&name), path.is_dir()) {

@@ -63,7 +63,7 @@ impl Opened {
             // The digest comes first: if the data changes before the read, the commit fails.
             let digest = proving.as_ref().map(|(watched, _)| form.digest(watched)).transpose()?;
             match work(&*form) {
-                Err(error) if is_stale(&error) => Err(error),
+                Err(error) if is_stale(&error) || error.kind() == ErrorKind::Again => Err(error),
                 result => Ok((digest, result)),
             }
         };
@@ -92,9 +92,13 @@ impl Opened {
             match self.lock(&oids) {
                 Err(error) if cannot_lock(&error) => {}
                 locks => {
-                    let _locks = locks?;
+                    let locks = locks?;
                     self.journal().complete_left(&oids)?;
-                    return work();
+                    let result = work();
+                    // If another process has taken the lock over, it may have changed the object meanwhile.
+                    if locks.check().is_ok() {
+                        return result;
+                    }
                 }
             }
         }
@@ -115,6 +119,10 @@ impl Opened {
         };
         let before = mark()?;
         let result = work();
+        // A write outside transactions has shortened an Array meanwhile.
+        if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Again) {
+            return Ok(None);
+        }
         // In this order: a commit replaces the mark before it leaves the journal.
         let settled = journal.is_settled(oid)? && mark()? == before;
         Ok(settled.then_some(result))
@@ -139,7 +147,7 @@ impl Opened {
         let mut epoch = Epoch::now();
         for write in writes {
             // A commit of a dead process that is completed later would undo this write.
-            while !self.journal().is_settled(write.oid)? {}
+            self.journal().settle(write.oid)?;
             let object = Object::new(&self.pool.directory, &self.container, write.oid);
             epoch = match Kind::from_oid(write.oid) {
                 Kind::Array => {

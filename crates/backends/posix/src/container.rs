@@ -2,7 +2,7 @@
 use super::files::{self, Files, discard, io_error};
 use super::lock::{Locks, ThreadLocks};
 use super::meta::Meta;
-use super::pool::{CONTAINERS, LABELS, META};
+use super::pool::{CONTAINERS, LABELS, META, TMP};
 use esker_backend::NewContainer;
 use esker_backend::block::Block;
 use esker_backend::handles::{Handled, Handles, gone};
@@ -217,8 +217,9 @@ impl PoolDirectory {
 
     /// Hides the directory by a rename, then removes it.
     fn remove_directory(&self, uuid: Uuid) -> Result<()> {
-        let (path, hidden) = (self.container(uuid), self.files.fresh_path());
-        self.files.make_session()?;
+        // Not in the directory of the session: a full file system has no space for that.
+        let path = self.container(uuid);
+        let hidden = self.root.join(TMP).join(random_uuid()?.to_string());
         fs::rename(&path, &hidden).map_err(|error| io_error("removing", &path, &error))?;
         self.files.sync_parent(&path)?;
         // Files removed by a concurrent sweep are not an error.

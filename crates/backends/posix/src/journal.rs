@@ -4,12 +4,13 @@
 //! it renames that directory into the journal of the container: this is the commit. Then it moves the staged files to their
 //! places, replaces the marks of its objects, and takes its directory out of the journal. A reader that finds a directory of its
 //! object in the journal waits until it is gone, and reads again; so does one that finds another mark than before. If the process
-//! has died, the next process that finds the directory completes it. Each staged file can be moved only once, and a removed
-//! file is moved into the directory. So a process that was stopped in between changes nothing later.
+//! has died, the next process that finds the directory completes it: it gives the directory another name first. Each staged file
+//! can be moved only once, and a removed file is moved into the directory. So a process that was stopped in between finds neither
+//! under the name that it knows, and changes nothing later.
 use super::array::{ArrayFiles, CommitStep};
 use super::array_plan::ArrayStep;
 use super::container::{Container, PoolDirectory, destroyed};
-use super::files::{self, Files, damaged, discard, io_error};
+use super::files::{self, Files, damaged, discard, io_error, is_missing};
 use super::form::Object;
 use super::lock::{LEASE, Locks, PAUSES, WAIT_MAX, busy};
 use super::owner;
@@ -148,7 +149,8 @@ impl Journal<'_> {
     /// `Again` if the locks have expired; errors of the file system.
     pub(super) fn carry_out(&self, locks: &Locks<'_>, plan: Plan) -> Result<()> {
         match plan.steps.as_slice() {
-            [] => Ok(()),
+            // What the plan depends on was read under the locks.
+            [] => locks.check(),
             [Step::Place { path, content }] => {
                 locks.replace(self.files(), path, content, || self.make_parent(path))
             }
@@ -156,10 +158,11 @@ impl Journal<'_> {
             _ => {
                 let (record, permissions) = (self.record_of(&plan)?, self.permissions()?);
                 let staged = locks.staging();
-                locks.guard(|| self.stage(&plan, &record, staged, permissions))?;
+                let renew = || locks.renew();
+                locks.guard(|| self.stage(&plan, &record, staged, permissions, renew))?;
                 locks.check()?;
                 let entered = self.enter(staged, permissions)?.ok_or_else(|| locks.lost())?;
-                self.apply_own(locks, &entered, &record).map_err(|error| uncertain(&error))
+                self.apply_all(&entered, &record, || ()).map_err(|error| uncertain(&error))
             }
         }
     }
@@ -189,24 +192,29 @@ impl Journal<'_> {
         Permissions::read(&self.container.dir)?.ok_or_else(gone)
     }
 
-    /// Writes the new files, the record and the marks to a new directory outside the journal, and reserves what the steps need.
+    /// Writes the new files, the record and the marks to a new directory outside the journal, and reserves what the steps need. Calls
+    /// `after_each` after each file.
     fn stage(
         &self,
         plan: &Plan,
         record: &Record,
         staged: &Path,
         permissions: Permissions,
+        after_each: impl Fn(),
     ) -> Result<()> {
         let (files, path) = (self.files(), staged.join(RECORD));
         for (number, step) in plan.steps.iter().enumerate() {
             if let Step::Place { content, .. } = step {
                 files.write_new(&staged.join(number.to_string()), content)?;
+                after_each();
             }
         }
-        self.stage_marks(&record.oids, staged, permissions)?;
+        self.make_marks(permissions)?;
+        stage_marks(&record.oids, staged)?;
         files.write_new(&path, &record.to_bytes())?;
         let file = File::open(&path).map_err(|error| io_error("opening", &path, &error))?;
         permissions.give_to_file(&file, &path)?;
+        after_each();
         self.reserve(plan, staged)?;
         files.sync_parent(&path)
     }
@@ -227,26 +235,15 @@ impl Journal<'_> {
         ArrayFiles(Object::new(self.directory, self.container, oid))
     }
 
-    /// Creates the new marks of objects.
-    fn stage_marks(
-        &self,
-        oids: &BTreeSet<ObjectId>,
-        staged: &Path,
-        permissions: Permissions,
-    ) -> Result<()> {
-        let (marks, commit) =
-            (self.container.dir.join(MARKS), esker_os::random_uuid()?.to_string());
+    /// Makes sure that there is a directory of marks, in which names can be changed.
+    fn make_marks(&self, permissions: Permissions) -> Result<()> {
+        let marks = self.container.dir.join(MARKS);
         match esker_os::check_may_change(&marks) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                permissions.ensure_directory(self.files(), &marks)?;
+                permissions.ensure_directory(self.files(), &marks)
             }
-            checked => checked.map_err(|error| io_error("changing names in", &marks, &error))?,
+            checked => checked.map_err(|error| io_error("changing names in", &marks, &error)),
         }
-        for name in oids.iter().map(|oid| mark_name(*oid)).collect::<BTreeSet<_>>() {
-            let path = staged.join(staged_mark(&name));
-            symlink(&commit, &path).map_err(|error| io_error("making", &path, &error))?;
-        }
-        Ok(())
     }
 
     /// The mark of an object. It differs if a commit of several files has been applied to the object meanwhile, and perhaps if one
@@ -276,13 +273,11 @@ impl Journal<'_> {
         Err(files::removed_again(&self.path()))
     }
 
-    /// Applies the steps of a commit of this process. If the locks expire meanwhile, another process may do the same.
-    fn apply_own(&self, locks: &Locks<'_>, entered: &Path, record: &Record) -> Result<()> {
+    /// Applies all steps of a commit, and takes it out of the journal. Does nothing more once another process has taken it over.
+    fn apply_all(&self, entered: &Path, record: &Record, after_each: impl Fn()) -> Result<()> {
         for number in 0..record.steps.len() {
-            if locks.check().is_err() {
-                return self.complete(entered);
-            }
             self.apply(entered, record, number)?;
+            after_each();
         }
         self.leave(entered, record)
     }
@@ -296,7 +291,7 @@ impl Journal<'_> {
                 let (path, removed) = (self.container.dir.join(path), format!("removed-{number}"));
                 self.files().remove_into(&path, entered, &removed).map(drop)
             }
-            // After the commit has left the journal, a step changes an Array that may be another by now.
+            // After the commit was taken over or has left the journal, a step changes an Array that may be another by now.
             Entry::Array(..) if files::info(&entered.join(RECORD))?.is_none() => Ok(()),
             Entry::Array(oid, step) => self.array(*oid).apply(step, &commit),
         }
@@ -305,7 +300,7 @@ impl Journal<'_> {
     /// Moves a staged file or mark to its place, unless that was done before.
     fn place(&self, staged: &Path, path: &Path) -> Result<()> {
         for _ in 0..MAKE_TRIES {
-            if self.files().move_to(staged, path)? || fs::symlink_metadata(staged).is_err() {
+            if self.files().move_to(staged, path)? || is_missing(staged) {
                 return Ok(());
             }
             // A punch outside transactions has removed the directory.
@@ -325,51 +320,99 @@ impl Journal<'_> {
     /// Takes a commit that is applied out of the journal. A reader that does not find it there any more finds its marks.
     fn leave(&self, entered: &Path, record: &Record) -> Result<()> {
         self.place_marks(entered, record)?;
-        let done = self.files().fresh_path();
-        self.files().make_session()?;
-        if self.files().move_to(entered, &done)? {
-            self.files().sync_parent(entered)?;
-            discard(&done);
+        for _ in 0..MAKE_TRIES {
+            let done = self.files().fresh_path();
+            if self.files().move_to(entered, &done)? || !is_missing(&done) {
+                self.files().sync_parent(entered)?;
+                discard(&done);
+            } else if !is_missing(entered) {
+                self.files().make_session()?;
+                continue;
+            }
+            // Fails if there are other commits.
+            let _ = fs::remove_dir(self.path());
+            return Ok(());
         }
-        // Fails if there are other commits.
-        let _ = fs::remove_dir(self.path());
-        Ok(())
-    }
-
-    /// The record of a commit; `None` if it has left the journal.
-    fn record(&self, entered: &Path) -> Result<Option<Record>> {
-        let path = entered.join(RECORD);
-        let Some(bytes) = files::read(&path)? else { return Ok(None) };
-        let record = Record::from_bytes(&bytes);
-        record.map(Some).ok_or_else(|| damaged(&path, "a commit in the journal is damaged"))
+        Err(files::removed_again(&self.path()))
     }
 
     /// Completes a commit whose process has died, or whose locks have expired.
     fn complete(&self, entered: &Path) -> Result<()> {
         let locks = &self.directory.journal_locks;
-        let Some(_lock) = Locks::take_one(locks, self.files(), self.path())? else {
+        let Some(lock) = Locks::take_one(locks, self.files(), self.path())? else {
             return Err(gone());
         };
-        let Some(record) = self.record(entered)? else { return Ok(()) };
-        (0..record.steps.len()).try_for_each(|number| self.apply(entered, &record, number))?;
-        self.leave(entered, &record)
+        let Some((taken, record)) = self.take_over(entered)? else { return Ok(()) };
+        self.apply_all(&taken, &record, || lock.renew())
+    }
+
+    /// Gives a commit another name. The process that has applied it so far finds nothing under the old one, so it repeats no step
+    /// while this process repeats all, and does not take the commit out of the journal. `None` if the commit is not there any more.
+    fn take_over(&self, entered: &Path) -> Result<Option<(PathBuf, Record)>> {
+        let taken = self.path().join(esker_os::random_uuid()?.to_string());
+        // A server may execute a rename twice if its first reply was lost.
+        if !self.files().move_to(entered, &taken)? && is_missing(&taken) {
+            return Ok(None);
+        }
+        let record = read_record(&taken)?;
+        if let Some(record) = &record {
+            // The marks may have been placed before: a reader must notice that steps on Arrays are repeated.
+            stage_marks(&record.oids, &taken)?;
+        }
+        Ok(record.map(|record| (taken, record)))
     }
 
     /// Completes the commits that concern `oids`. The caller has the locks of these objects, so that their processes
     /// have died.
     pub(super) fn complete_left(&self, oids: &BTreeSet<ObjectId>) -> Result<()> {
+        let (begun, mut pause) = (Instant::now(), PAUSES.0);
+        while begun.elapsed() < WAIT_MAX {
+            let mut is_settled = true;
+            for entered in self.entered()? {
+                match read_record(&entered)? {
+                    // It has left the journal, or another process has taken it over.
+                    None => is_settled = false,
+                    Some(record) if record.oids.is_disjoint(oids) => {}
+                    Some(_) => {
+                        self.complete(&entered)?;
+                        is_settled = false;
+                    }
+                }
+            }
+            if is_settled {
+                return Ok(());
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES.1);
+        }
+        Err(busy(&self.path()))
+    }
+
+    /// Completes the commits of dead processes, and waits for those of others that are in the journal now.
+    pub(super) fn wait_for_all(&self) -> Result<()> {
         for entered in self.entered()? {
-            let record = self.record(&entered)?;
-            if record.is_some_and(|record| !record.oids.is_disjoint(oids)) {
-                self.complete(&entered)?;
+            if let Some(record) = read_record(&entered)? {
+                self.wait_for(&entered, &record)?;
             }
         }
         Ok(())
     }
 
+    /// Waits until no commit in the journal concerns an object.
+    pub(super) fn settle(&self, oid: ObjectId) -> Result<()> {
+        let (begun, mut pause) = (Instant::now(), PAUSES.0);
+        while !self.is_settled(oid)? {
+            if begun.elapsed() > WAIT_MAX {
+                return Err(busy(&self.path()));
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES.1);
+        }
+        Ok(())
+    }
+
     fn entered(&self) -> Result<Vec<PathBuf>> {
-        let path = self.path();
-        Ok(files::names_in(&path)?.into_iter().map(|name| path.join(name)).collect())
+        commits_in(&self.path())
     }
 
     /// True if no commit in the journal concerns an object. Otherwise waits until those are applied; what was read of
@@ -377,7 +420,7 @@ impl Journal<'_> {
     pub(super) fn is_settled(&self, oid: ObjectId) -> Result<bool> {
         let mut settled = true;
         for entered in self.entered()? {
-            match self.record(&entered)? {
+            match read_record(&entered)? {
                 None => settled = false,
                 Some(record) if record.oids.contains(&oid) => {
                     self.wait_for(&entered, &record)?;
@@ -404,6 +447,43 @@ impl Journal<'_> {
         }
         Err(busy(entered))
     }
+}
+
+/// The commits in a journal.
+fn commits_in(journal: &Path) -> Result<Vec<PathBuf>> {
+    Ok(files::names_in(journal)?.into_iter().map(|name| journal.join(name)).collect())
+}
+
+/// The record of a commit; `None` if it has left the journal.
+fn read_record(entered: &Path) -> Result<Option<Record>> {
+    let path = entered.join(RECORD);
+    let Some(bytes) = files::read(&path)? else { return Ok(None) };
+    let record = Record::from_bytes(&bytes);
+    record.map(Some).ok_or_else(|| damaged(&path, "a commit in the journal is damaged"))
+}
+
+/// Checks the commits in the journal of the container in a directory.
+///
+/// # Errors
+/// `Corrupt`; errors of the file system.
+pub(super) fn check_journal(container: &Path) -> Result<()> {
+    let mut commits = commits_in(&container.join(JOURNAL))?.into_iter();
+    commits.try_for_each(|entered| read_record(&entered).map(drop))
+}
+
+/// Creates new marks of objects in the directory of a commit, except those that are there.
+fn stage_marks(oids: &BTreeSet<ObjectId>, staged: &Path) -> Result<()> {
+    let commit = esker_os::random_uuid()?.to_string();
+    for name in oids.iter().map(|oid| mark_name(*oid)).collect::<BTreeSet<_>>() {
+        let path = staged.join(staged_mark(&name));
+        match symlink(&commit, &path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(io_error("making", &path, &error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Name of a mark in the directory of its commit.

@@ -137,6 +137,8 @@ impl Opened {
                 Some(ObjectId::from_bytes(bytes))
             }
         };
+        // A commit of a dead process creates and removes objects when it is completed.
+        self.journal().wait_for_all()?;
         let names = files::names_in(&container.dir)?;
         let oids: BTreeSet<_> = names.iter().filter_map(|name| object_of(name)).collect();
         let mut page = Vec::new();

@@ -3,7 +3,7 @@ use super::files::{self, Files, io_error};
 use esker_os::directory::{self, Kind};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The file that marks a directory as a pool of this layout.
@@ -88,7 +88,7 @@ impl PosixPool {
     pub fn create(path: &Path, fsync: bool) -> Result<Self> {
         let label = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         esker_types::check_pool_label(label)?;
-        fs::create_dir_all(path).map_err(|error| io_error("making", path, &error))?;
+        make_directories(path).map_err(|error| io_error("making", path, &error))?;
         path.parent().into_iter().for_each(|parent| directory::finish_others(parent, POOL));
         if !files::names_in(path)?.is_empty() {
             let message = format!("{} exists and is not empty", path.display());
@@ -171,6 +171,21 @@ impl PosixPool {
     pub fn destroy(path: &Path) -> Result<()> {
         Self::read(path)?;
         directory::remove(path, POOL)
+    }
+}
+
+/// Creates a directory and its missing parents, all durable.
+fn make_directories(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    make_directories(parent)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(error),
+        // A parent that may be searched but not read cannot be synced.
+        _ => File::open(parent).map_or(Ok(()), |parent| parent.sync_all()),
     }
 }
 

@@ -112,12 +112,12 @@ fn read(opened: &Opened) -> ([u8; 3], bool) {
 /// Stages writes as a process that dies soon. Returns the directory and the record.
 fn stage(opened: &Opened, writes: &[Write<'_>]) -> (PathBuf, Record) {
     let journal = opened.journal();
-    let plan = Plan::compute(&opened.pool.directory, &opened.container, writes).unwrap();
+    let plan = plan_of(opened, writes);
     let mut record = journal.record_of(&plan).unwrap();
     record.owner = owner::ended();
     let permissions = journal.permissions().unwrap();
     let staged = journal.files().temporary_directory(permissions).unwrap();
-    journal.stage(&plan, &record, &staged, permissions).unwrap();
+    journal.stage(&plan, &record, &staged, permissions, || ()).unwrap();
     (staged, record)
 }
 
@@ -249,6 +249,132 @@ fn stopped_process_removes_no_newer_array() {
     assert!(site.is_clean());
 }
 
+/// Writes of a commit that empties the only chunk of the Array, and writes it again.
+fn with_rewrite<T>(work: impl FnOnce(&[Write<'_>]) -> T) -> T {
+    let array = oids()[2];
+    let (text, extents, dkey) = ([1], [esker_types::Extent::new(0, 1)], 1u64.to_ne_bytes());
+    let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&text) };
+    let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
+    let (dkey, cond) = (&dkey[..], Cond::NONE);
+    let punch = WriteOp::PunchDkey { dkey, cond };
+    let update = WriteOp::Update { dkey, cond, updates: &updates };
+    work(&[Write { oid: array, op: punch }, Write { oid: array, op: update }])
+}
+
+/// A process has applied all steps of a commit, and is stopped before it takes the commit out of the journal. It continues while
+/// another one repeats the steps.
+#[test]
+fn stopped_process_does_not_interrupt_another_that_completes_its_commit() {
+    let site = Site::new("interrupt");
+    write(&site.opened(), 0);
+    let (stopped, other) = (site.opened(), site.opened());
+    let (staged, record) = with_rewrite(|writes| stage(&stopped, writes));
+    assert_eq!(record.steps.len(), 2);
+    let entered = enter(&stopped, &staged);
+    let journal = stopped.journal();
+    (0..2).for_each(|number| journal.apply(&entered, &record, number).unwrap());
+    let (taken, record) = other.journal().take_over(&entered).unwrap().unwrap();
+    other.journal().apply(&taken, &record, 0).unwrap();
+    journal.leave(&entered, &record).unwrap();
+    other.journal().apply(&taken, &record, 1).unwrap();
+    other.journal().leave(&taken, &record).unwrap();
+    assert_eq!(read(&site.opened()).0, [0, 0, 1]);
+    assert!(site.is_clean());
+}
+
+/// A process dies after it has placed the marks of its commit. A reader that begins then notices that another process repeats the
+/// steps.
+#[test]
+fn reader_notices_that_steps_are_repeated() {
+    let site = Site::new("repeated");
+    write(&site.opened(), 0);
+    let (reader, other, array) = (site.opened(), site.opened(), oids()[2]);
+    let (staged, record) = with_rewrite(|writes| stage(&other, writes));
+    let entered = enter(&other, &staged);
+    let journal = other.journal();
+    (0..2).for_each(|number| journal.apply(&entered, &record, number).unwrap());
+    journal.place_marks(&entered, &record).unwrap();
+    let mut sizes = Vec::new();
+    let read = reader.read(array, ReadAt::LATEST, ReadExtent::Several, None, |form| {
+        let taken = journal.take_over(&entered).unwrap();
+        if let Some((taken, record)) = &taken {
+            journal.apply(taken, record, 0).unwrap();
+        }
+        let extents = [esker_types::Extent::new(0, 1)];
+        let mut fetch = [Fetch::array(FLAT_AKEY, 1, &extents, Sink::None)];
+        form.fetch(&1u64.to_ne_bytes(), Cond::NONE, &mut fetch)?;
+        sizes.push(fetch[0].reply.size);
+        if let Some((taken, record)) = &taken {
+            journal.apply_all(taken, record, || ()).unwrap();
+        }
+        Ok(fetch[0].reply.size)
+    });
+    assert_eq!((read.unwrap(), sizes), (1, vec![0, 1]));
+    assert!(site.is_clean());
+}
+
+/// Objects that a commit of a dead process creates are listed.
+#[test]
+fn listing_of_objects_completes_commits_of_dead_processes() {
+    let site = Site::new("listing");
+    drop(die_after(&site.opened(), 1));
+    let listed = site.opened().objects(&mut esker_types::ops::Anchor::Start, 10).unwrap();
+    assert_eq!(BTreeSet::from_iter(listed), BTreeSet::from(oids()));
+    assert!(site.is_clean());
+}
+
+/// An Array is removed from its end on, so that a part of it never looks like an Array with a hole.
+#[test]
+fn array_is_removed_from_its_end_on() {
+    let site = Site::new("order");
+    let opened = site.opened();
+    let (text, extents) = ([1], [esker_types::Extent::new(0, 1)]);
+    let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&text) };
+    let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }];
+    let array = oids()[2];
+    for dkey in 1..=9u64 {
+        let dkey = dkey.to_ne_bytes();
+        let op = WriteOp::Update { dkey: &dkey, cond: Cond::NONE, updates: &updates };
+        opened.write(Change::from_writes(&[Write { oid: array, op }])).wait().unwrap();
+    }
+    // A chunk that cannot be removed stands for a process that is stopped there.
+    let stuck = opened.journal().array(array).path_of(5);
+    fs::rename(&stuck, site.0.join("5")).unwrap();
+    fs::create_dir(&stuck).unwrap();
+    let punch = WriteOp::PunchObject { cond: Cond::NONE };
+    opened.write(Change::from_writes(&[Write { oid: array, op: punch }])).wait().unwrap_err();
+    fs::remove_dir(&stuck).unwrap();
+    fs::rename(site.0.join("5"), &stuck).unwrap();
+    assert_eq!(opened.journal().array(array).dkeys().unwrap(), [1, 2, 3, 4, 5]);
+    opened.write(Change::from_writes(&[Write { oid: array, op: punch }])).wait().unwrap();
+    assert_eq!(opened.journal().array(array).dkeys().unwrap(), []);
+}
+
+/// A read that meets a write outside transactions, which shortens an Array, is repeated.
+#[test]
+fn read_during_a_cut_is_repeated() {
+    let site = Site::new("cut");
+    let (opened, mut attempts) = (site.opened(), 0);
+    let read = opened.read(oids()[2], ReadAt::LATEST, ReadExtent::Several, None, |_| {
+        attempts += 1;
+        match attempts {
+            1..=3 => Err(Error::new(ErrorKind::Again, "cut")),
+            _ => Ok(attempts),
+        }
+    });
+    assert_eq!(read.unwrap(), 4);
+}
+
+#[test]
+fn damaged_commits_are_found_by_a_check() {
+    let site = Site::new("damaged");
+    let (_, entered, _) = die_after(&site.opened(), 1);
+    assert_eq!(PosixPool::check(&site.0).unwrap().problems, Vec::<String>::new());
+    fs::write(entered.join(RECORD), b"cut").unwrap();
+    let problems = PosixPool::check(&site.0).unwrap().problems;
+    assert!(problems.len() == 1 && problems[0].contains("journal"), "{problems:?}");
+}
+
 /// A commit that begins and ends while an object is read is seen completely.
 #[test]
 fn commit_during_a_read_is_seen_completely() {
@@ -358,7 +484,7 @@ fn commit_that_fails_after_the_decision_is_completed_later() {
     let path = obstruct(&opened);
     let journal = opened.journal();
     let locks = opened.lock(&BTreeSet::from(oids())).unwrap();
-    let failed = journal.apply_own(&locks, &entered, &record);
+    let failed = journal.apply_all(&entered, &record, || ());
     assert_eq!(uncertain(&failed.unwrap_err()).kind(), ErrorKind::TxUncertain);
     drop(locks);
     fs::remove_file(&path).unwrap();
@@ -410,6 +536,46 @@ fn conditions_count_without_updates() {
     }
 }
 
+fn plan_of(opened: &Opened, writes: &[Write<'_>]) -> Plan {
+    Plan::compute(&opened.pool.directory, &opened.container, writes).unwrap()
+}
+
+/// Makes all locks of a container look expired.
+fn make_locks_old(opened: &Opened) {
+    let long_ago = std::time::SystemTime::now() - LEASE * 3;
+    for name in files::names_in(&opened.container.dir).unwrap() {
+        let lock = opened.container.dir.join(name);
+        if lock.display().to_string().ends_with("%lock") {
+            let entry = files::names_in(&lock).unwrap().remove(0);
+            File::open(lock.join(entry)).unwrap().set_modified(long_ago).unwrap();
+        }
+    }
+}
+
+/// A reader that has locked the object after many commits is stopped. Another process takes the lock over, and commits.
+#[test]
+fn reader_whose_lock_was_taken_over_reads_again() {
+    let site = Site::new("reader");
+    let (reader, writer, general) = (site.opened(), site.opened(), oids()[0]);
+    write(&writer, 0);
+    let mut attempts = 0;
+    let read = reader.read(general, ReadAt::LATEST, ReadExtent::Several, None, |form| {
+        let mut fetch = [Fetch::single(b"a", Sink::None)];
+        form.fetch(b"gone", Cond::NONE, &mut fetch)?;
+        attempts += 1;
+        if attempts <= 17 {
+            make_locks_old(&reader);
+            write(&writer, attempts);
+        }
+        let (gone, mut number) = (fetch[0].reply.size > 0, [0]);
+        let mut fetch = [Fetch::single(b"a", Sink::One(&mut number))];
+        form.fetch(b"d", Cond::NONE, &mut fetch)?;
+        Ok((gone, number))
+    });
+    assert_eq!((read.unwrap(), attempts), ((false, [17]), 18));
+    assert!(site.is_clean());
+}
+
 /// A process is stopped between the check of its locks and the rename that commits. Others take its locks over, and commit.
 #[test]
 fn stopped_process_commits_nothing_after_its_locks_were_taken_over() {
@@ -419,21 +585,16 @@ fn stopped_process_commits_nothing_after_its_locks_were_taken_over() {
     let locks = stopped.lock(&oids).unwrap();
     let journal = stopped.journal();
     let permissions = journal.permissions().unwrap();
-    let plan = with_writes(1, |writes| {
-        Plan::compute(&stopped.pool.directory, &stopped.container, writes).unwrap()
-    });
+    let plan = with_writes(1, |writes| plan_of(&stopped, writes));
     let record = journal.record_of(&plan).unwrap();
-    journal.stage(&plan, &record, locks.staging(), permissions).unwrap();
+    journal.stage(&plan, &record, locks.staging(), permissions, || ()).unwrap();
     locks.check().unwrap();
-    let long_ago = std::time::SystemTime::now() - LEASE * 3;
-    for name in files::names_in(&stopped.container.dir).unwrap() {
-        let lock = stopped.container.dir.join(name);
-        if lock.display().to_string().ends_with("%lock") {
-            let entry = files::names_in(&lock).unwrap().remove(0);
-            File::open(lock.join(entry)).unwrap().set_modified(long_ago).unwrap();
-        }
-    }
+    let nothing = Plan { steps: Vec::new(), ..with_punch(|writes| plan_of(&stopped, writes)) };
+    journal.carry_out(&locks, nothing).unwrap();
+    make_locks_old(&stopped);
     write(&site.opened(), 2);
+    let nothing = Plan { steps: Vec::new(), ..with_punch(|writes| plan_of(&stopped, writes)) };
+    assert_eq!(journal.carry_out(&locks, nothing).unwrap_err().kind(), ErrorKind::Again);
     assert_eq!(journal.enter(locks.staging(), permissions).unwrap(), None);
     drop(locks);
     assert_eq!(read(&site.opened()), ([2; 3], true));
