@@ -407,3 +407,13 @@ fn a_container_destroyed_elsewhere_is_reported() {
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::NoHandle);
     }
 }
+
+/// On a full file system there is no space for a directory, and destroying a container frees some.
+#[test]
+fn destroying_a_container_makes_no_directory() {
+    let site = Site::new();
+    let (other, temporary) = (site.pool(""), site.root().join("tmp"));
+    let before = entries(&temporary);
+    other.destroy_container("c", false).wait().unwrap();
+    assert_eq!(entries(&temporary), before);
+}
