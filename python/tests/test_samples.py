@@ -1,6 +1,9 @@
 """Samples of a tensor; those of other sources are tested with PyTorch."""
 
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -62,3 +65,28 @@ def test_a_pool_of_files_is_read_by_threads(tmp_path):
     with esker.Pool.create(f"posix:{tmp_path}/files") as pool:
         callers = _parallel.each(pool, lambda _: threading.get_ident(), range(8))
     assert threading.get_ident() not in callers
+
+
+# As much of PyTorch as Debian 12 has for `esker.torch`: no distributed checkpoints.
+OLD_TORCH = """
+class Base:
+    pass
+
+Dataset = IterableDataset = Sampler = DataLoader = Base
+get_worker_info = None
+"""
+
+
+def test_samples_and_weights_work_without_distributed_checkpoints(tmp_path):
+    (tmp_path / "torch/utils").mkdir(parents=True)
+    (tmp_path / "torch/__init__.py").write_text("from . import utils")
+    (tmp_path / "torch/utils/__init__.py").write_text("from . import data")
+    (tmp_path / "torch/utils/data.py").write_text(OLD_TORCH)
+    code = "import esker.torch as et; et.Dataset, et.DataLoader, et.load_safetensors; et.CheckpointWriter"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: esker.torch.CheckpointWriter needs PyTorch 2.4 or later, with torch.distributed"
+    )

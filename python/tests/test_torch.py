@@ -130,8 +130,8 @@ def test_samples_of_a_snapshot(values):
 
 @pytest.mark.parametrize("method", [None, "fork", "spawn"])
 @pytest.mark.parametrize("kind", ["values", "cells", "files"])
-def test_workers(request, kind, method):
-    dataset = esker.torch.Dataset(request.getfixturevalue(kind))
+def test_workers(values, cells, files, kind, method):
+    dataset = esker.torch.Dataset({"values": values, "cells": cells, "files": files}[kind])
     options = {"num_workers": 2, "multiprocessing_context": method, "timeout": PATIENCE} if method else {}
     loader = esker.torch.DataLoader(dataset, 8, shuffle=True, seed=5, collate_fn=same, **options)
     order = list(Order(COUNT, shuffle=True, seed=5))
@@ -218,6 +218,7 @@ def tank(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("tank")
 def test_the_example():
+    pytest.importorskip("torch.distributed.checkpoint", reason="PyTorch has no distributed checkpoints")
     example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python" / "train.py"
     command = [sys.executable, example, "esker://tank/samples"]
 

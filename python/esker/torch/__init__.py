@@ -12,15 +12,21 @@ for batch in loader:
     torch.distributed.checkpoint.save({"model": model.state_dict()}, storage_writer=writer)
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 try:
     import torch as _  # noqa: F401
 except ImportError as _error:
     raise ImportError("esker.torch needs PyTorch: pip install torch") from _error
 
-from ._checkpoint import CheckpointReader, CheckpointWriter
 from ._datasets import Dataset, IterableDataset
 from ._loader import DataLoader
 from ._safetensors import load_safetensors, save_safetensors
+
+if TYPE_CHECKING:
+    from ._checkpoint import CheckpointReader, CheckpointWriter
 
 __all__ = [
     "CheckpointReader",
@@ -31,3 +37,14 @@ __all__ = [
     "load_safetensors",
     "save_safetensors",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the classes of checkpoints on first use, because some builds of PyTorch have no base for them."""
+    if name not in ("CheckpointReader", "CheckpointWriter"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from . import _checkpoint
+    except ImportError as error:
+        raise ImportError(f"esker.torch.{name} needs PyTorch 2.4 or later, with torch.distributed") from error
+    return getattr(_checkpoint, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import warnings
@@ -11,7 +12,7 @@ import torch
 
 from .. import Array
 from .._samples import file_system
-from ..errors import Invalid, Overflow
+from ..errors import Exists, Invalid, Overflow
 
 if TYPE_CHECKING:
     import os
@@ -79,7 +80,7 @@ def save_safetensors(
     Array whose writer was killed cannot be loaded. Returns the Array.
     """
     header, entries = _header(tensors, metadata)
-    array = container.create_array(name, 1, CHUNK_BYTES)
+    array = _new_array(container, name)
     begin = _PREFIX + len(header)
     for name, tensor in tensors.items():
         if tensor.numel():
@@ -87,6 +88,14 @@ def save_safetensors(
             array.write(begin + entries[name]["data_offsets"][0], whole.numpy())
     array.write(0, len(header).to_bytes(_PREFIX, "little") + header)
     return array
+
+
+def _new_array(container: Container, name: str) -> Array:
+    try:
+        return container.create_array(name, 1, CHUNK_BYTES)
+    except Exists:
+        remedy = f"choose another name, or container.array({name!r}).destroy() removes it"
+        raise Exists(errno.EEXIST, f'array "{name}" already exists: {remedy}') from None
 
 
 def load_safetensors(
