@@ -26,14 +26,14 @@ sed '/(decisions\/README.md)/r build/book/decisions' docs/SUMMARY.md |
 add_notebooks() {
     local page title
     mkdir "$source/notebooks"
-    cp build/notebooks/*.{ipynb,md,png} "$source/notebooks"
+    find build/notebooks -maxdepth 1 -type f -exec cp -t "$source/notebooks" {} +
     printf '\n# Notebooks\n\n'
     for page in "$source"/notebooks/*.md; do
         title=$(sed -n '1s/^# //p' "$page")
         echo "- [$title](notebooks/${page##*/})"
     done
 }
-if [ -e build/notebooks/weather.md ]; then
+if compgen -G "build/notebooks/*.md" >/dev/null; then
     add_notebooks >build/book/notebooks
     sed -i '/^# How-to$/{
         r build/book/notebooks

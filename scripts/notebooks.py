@@ -29,10 +29,15 @@ PRINTS = re.compile(r"^# prints .*\n?|  # prints .*$", re.M)
 TIMEOUT = 300
 
 
+def is_there(module: str) -> bool:
+    """Whether a module is installed, or is one of the examples that notebooks add to their path."""
+    return importlib.util.find_spec(module) is not None or (SOURCES.parent / f"{module}.py").exists()
+
+
 def missing(source: str) -> list[str]:
     """The packages that a source imports and that are not installed, and the weather if it has not been fetched."""
     wanted = re.findall(r"^(?:import|from) (\w+)", source, re.M)
-    absent = sorted({name for name in wanted if importlib.util.find_spec(name) is None})
+    absent = sorted({name for name in wanted if not is_there(name)})
     fetched = "build/weather/" not in source or (ROOT / "build/weather").exists()
     return absent if fetched else [*absent, "the fields that scripts/weather.sh fetches"]
 
