@@ -18,7 +18,7 @@ find "$source" -name '*.md' -exec sed -i -E 's,(\]\(([^:)]*/)?)README\.md([#)]),
 
 # The table of contents is in the directory of the pages; mdBook's must be at the top, and must list each decision,
 # which the index of decisions does.
-sed -nE 's#^\| \[([0-9]+)\]\(([^)]+)\) \| (.*) \|$#  - [\1 \3](decisions/\2)#p' docs/decisions/README.md >build/book/decisions
+sed -nE 's#^\| \[([0-9]+)\]\(([^)]+)\) \| ([^|]*) \|.*$#  - [\1 \3](decisions/\2)#p' docs/decisions/README.md >build/book/decisions
 sed '/(decisions\/README.md)/r build/book/decisions' docs/SUMMARY.md |
     sed -E 's#\]\(([a-z])#](docs/\1#; s#\]\(\.\./#](#' >"$source/SUMMARY.md"
 
