@@ -29,15 +29,6 @@ BLOCK = re.compile(
     re.M,
 )
 
-FORECAST = """
-import esker
-
-def forecast(sample, **keys):
-    labels = {"setLocalDefinition": 1, "stream": "oper", "type": "fc"}
-    with open("forecast.grib", "ab") as file:
-        file.write(esker.make_grib(sample, {**labels, **keys}))
-"""
-
 # Fields that scripts/weather.sh fetches.
 WEATHER = DOCS.parent / "build" / "weather"
 
@@ -49,29 +40,6 @@ import shutil
 
 for path in pathlib.Path({str(WEATHER)!r}).glob("*.grib"):
     shutil.copy(path, path.name)
-""",
-    "python.md": FORECAST
-    + """
-for step, level in ((0, 850), (0, 500), (6, 850), (6, 500)):
-    keys = {"class": "rd", "paramId": 130, "dataDate": 20240610, "step": step, "level": level}
-    forecast("regular_ll_pl_grib2", **keys)
-""",
-    "howto/pyfdb.md": FORECAST
-    + """
-from datetime import date, timedelta
-
-yesterday = int((date.today() - timedelta(1)).strftime("%Y%m%d"))
-for step in (0, 6):
-    keys = {"class": "od", "paramId": 167, "dataDate": yesterday, "step": step}
-    forecast("regular_ll_sfc_grib2", **keys)
-""",
-    "howto/tensors.md": """
-import h5py
-import numpy
-
-numpy.save("t2m.npy", numpy.zeros((20, 4, 6), "f4"))
-with h5py.File("era5.nc", "w") as file:
-    file["t2m"] = numpy.zeros((4, 6), "f4")
 """,
 }
 
