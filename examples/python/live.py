@@ -1,4 +1,4 @@
-"""Draw the latest step of a forecast repeatedly while a model, here another process, archives it.
+"""Draw the temperature above Reading repeatedly while a model, here another process, archives a forecast step by step.
 
     python live.py POOL/CONTAINER [PLOT.png]
 
@@ -14,6 +14,7 @@ import forecast
 import esker
 
 STEPS = range(0, 49, 6)
+READING = (51.5, 359.0)
 
 
 def model(name):
@@ -26,8 +27,14 @@ def model(name):
             store.flush()
 
 
-def draw(steps, means, path):
-    """Draw the mean temperature of each available step."""
+def above(place, field):
+    """The value of a field at the point of its grid next to a place."""
+    north, east = place
+    return field.values[((field.latitudes - north) ** 2 + (field.longitudes - east) ** 2).argmin()]
+
+
+def draw(steps, values, path):
+    """Draw the temperature of each available step."""
     try:
         import matplotlib
     except ImportError:
@@ -36,8 +43,8 @@ def draw(steps, means, path):
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6, 3))
-    axes.plot(steps, means, "o-")
-    axes.set(xlabel="step in hours", ylabel="mean temperature at 850 hPa in K")
+    axes.plot(steps, values, "o-")
+    axes.set(title="Temperature at 850 hPa above Reading", xlabel="step in hours", ylabel="K")
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)
@@ -48,12 +55,12 @@ def main(name, path="live.png"):
     watch = esker.FieldStore(name).watch({"param": 130, "levelist": 850}, timeout=60)
     running = multiprocessing.get_context("spawn").Process(target=model, args=(name,))
     running.start()
-    steps, means = [], []
+    steps, values = [], []
     for field in watch:
         steps.append(int(field.key["step"]))
-        means.append(field.values.mean())
-        print(f"step {steps[-1]}: {means[-1]:.2f} K on average", flush=True)
-        draw(steps, means, path)
+        values.append(above(READING, field))
+        print(f"step {steps[-1]}: {values[-1]:.2f} K above Reading", flush=True)
+        draw(steps, values, path)
         if steps[-1] == STEPS[-1]:
             break
     running.join()

@@ -129,6 +129,7 @@ def test_live(shared, tmp_path):
     pytest.importorskip("xarray")
     lines = run("live.py", shared.name, tmp_path / "live.png").splitlines()
     assert [line.split(":")[0] for line in lines] == [f"step {step}" for step in range(0, 49, 6)]
+    assert len({line.split(":")[1] for line in lines}) > 3  # not a plot of a constant
 
 
 def test_ensemble_mean(shared, tmp_path):
