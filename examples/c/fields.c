@@ -2,6 +2,8 @@
 /*
  * Archives the fields of GRIB files in a field store, and reads them back.
  *
+ * compile: cc -O2 fields.c -o fields $(pkg-config --cflags --libs esker)
+ *
  * usage: fields write [--repeat N] POOL CONT FILE...
  *        fields read  [--repeat N] POOL CONT FILE...
  *

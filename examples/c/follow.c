@@ -3,6 +3,8 @@
  * Follows a field store: prints the values that the keys have, then each field as soon as any
  * process has flushed it, with its size and the sum of its bytes.
  *
+ * compile: cc -O2 follow.c -o follow $(pkg-config --cflags --libs esker)
+ *
  * usage: follow [--seconds N] POOL CONT [NAME=VALUE]...
  *
  * The pairs are those of a request: step=0/to/24/by/6. The existing fields come first. The program

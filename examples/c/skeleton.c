@@ -6,6 +6,8 @@
  * write and wait for each other, rank 0 commits. The computation is
  * adapted so that it takes 75 % of the time, and I/O 25 %.
  *
+ * compile: cc -O2 skeleton.c -o skeleton $(pkg-config --cflags --libs esker)
+ *
  * usage: skeleton [--cycles N] [--rows N] POOL CONT
  *
  * Each process writes N rows (default 1024) of 1024 integers of 4 bytes in a phase, whatever the
@@ -99,7 +101,8 @@ static void
 tell(struct run *run, unsigned long cycles)
 {
 	qsort(run->rates, run->phases, sizeof(double), by_rate);
-	printf("%d processes, %lu cycles, %lu I/O phases\n", run->job.ranks, cycles, run->phases);
+	printf("%d process%s, %lu cycles, %lu I/O phases\n", run->job.ranks, run->job.ranks == 1 ? "" : "es", cycles,
+	       run->phases);
 	printf("MiB/s written: median %.1f, minimum %.1f, maximum %.1f\n", run->rates[run->phases / 2],
 	       run->rates[0], run->rates[run->phases - 1]);
 	printf("I/O %.2f s, computation %.2f s: %.0f %% of the time is I/O\n", run->io, run->computing,

@@ -3,6 +3,8 @@
  * Stores a tensor in parts, by one process or by all processes of an MPI job, and reads it back whole
  * and in slabs. Python reads it with esker.TensorStore("POOL/CONT")["NAME"].
  *
+ * compile: cc -O2 tensors.c -o tensors $(pkg-config --cflags --libs esker)
+ *
  * usage: tensors POOL CONT NAME
  *
  * With MPI:  mpicc -DWITH_MPI tensors.c $(pkg-config --cflags --libs esker) -o tensors

@@ -3,6 +3,8 @@
 ! Archives fields of a forecast, lists them and reads them back; then stores a tensor and reads a part of it.
 ! Python reads both: esker.FieldStore('POOL/FIELDS') and esker.TensorStore('POOL/TENSORS')['t2m'].
 !
+! compile: gfortran "$(pkg-config --variable=fortran_source esker)" fields.f90 -o fields $(pkg-config --libs esker)
+!
 ! usage: fields POOL FIELDS TENSORS
 program fields
     use esker

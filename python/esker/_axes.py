@@ -202,7 +202,7 @@ class GridIdentity:
         such = f", such as {wanted}" if wanted else ""
         remedy = "open each grid as a dataset of its own with esker.open_datasets"
         return ValueError(
-            f"{_key_text(other.key)} is on another grid ({other._text}) than {_key_text(self.key)} "
+            f"{key_text(other.key)} is on another grid ({other._text}) than {key_text(self.key)} "
             f"({self._text}): request fields of one grid{such}, or {remedy}"
         )
 
@@ -226,7 +226,8 @@ def expect_size(field: Field, values: _Floats, shape: Sequence[int]) -> None:
         )
 
 
-def _key_text(key: Mapping[str, str]) -> str:
+def key_text(key: Mapping[str, str]) -> str:
+    """A key as `esker fields list` prints it."""
     return ",".join(f"{name}={value}" for name, value in key.items())
 
 

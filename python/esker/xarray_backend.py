@@ -17,7 +17,7 @@ from xarray.backends import BackendArray, BackendEntrypoint, NetCDF4BackendEntry
 from xarray.core import indexing
 
 from . import FieldStore, Pool
-from ._axes import Axis, by_grid, expect_size, grid, level_name, number, step, time, union
+from ._axes import Axis, by_grid, expect_size, grid, key_text, level_name, number, step, time, union
 from ._described import Described
 from .errors import Error, NotFound
 
@@ -280,11 +280,14 @@ class _Kind:
             without = [axis.name for axis in axes if axis.name not in position]
             if without:
                 raise ValueError(
-                    f"{field.key} has no {without[0]}, unlike other fields: request fields with the same keys"
+                    f"{key_text(field.key)} has no {without[0]}, unlike other fields: "
+                    "request fields with the same keys"
                 )
             at = tuple(axis.index(position[axis.name]) for axis in axes)
             if fields[at] is not None:
-                raise ValueError(f"{field.key} occurs twice on the axes {[axis.name for axis in axes]}")
+                raise ValueError(
+                    f"{key_text(field.key)} occurs twice on the axes {[axis.name for axis in axes]}"
+                )
             fields[at] = field
         dims = [axis.name for axis in axes] + list(where.dims)
         data = indexing.LazilyIndexedArray(FieldArray(fields, self.first, where))

@@ -84,7 +84,7 @@ def test_fields_with_different_axes_are_an_error_that_names_the_axis(shared):
         shared.archive(level(0, 850, member)[0])
     shared.archive(level(0, 850)[0], CONTROL)
     shared.flush()
-    with pytest.raises(ValueError, match="has no number, unlike other fields"):
+    with pytest.raises(ValueError, match="param=130 has no number, unlike other fields"):
         xarray.open_dataset(shared, engine="esker")
 
 

@@ -76,7 +76,7 @@ one_process() {
 
 skeleton() {
     built "${CC:-cc}" skeleton && "$work/skeleton" --cycles 20 --rows 16 tank skeleton >"$work/told" &&
-        grep -q '^1 processes, 20 cycles, 4 I/O phases$' "$work/told" && is "16 x 1024" shape tank/skeleton state
+        grep -q '^1 process, 20 cycles, 4 I/O phases$' "$work/told" && is "16 x 1024" shape tank/skeleton state
 }
 
 four_processes() {
