@@ -1,5 +1,5 @@
 //! Commands of DAOS's tool `daos`, under DAOS's names: a command that Esker also has is replaced by its own name, and
-//! for any other command a tip names the counterpart.
+//! for any other command a tip names the counterpart. Words that newcomers try alone, such as `esker ls`, have tips, too.
 use std::ffi::OsString;
 
 /// Meaning of a command of `daos`.
@@ -70,6 +70,17 @@ static COMMANDS: [(&str, &str, Meaning); 27] = [
     ("fs", "copy", Words(&["fs", "cp"])),
 ];
 
+const LISTINGS: &str = "`esker pool list` lists pools, `esker cont list POOL` containers, `esker object list POOL CONT` \
+    objects and `esker fs ls POOL/CONT:/` files";
+
+/// Commands of one word, with their meaning.
+static ALONE: [(&str, Meaning); 4] = [
+    ("version", Words(&["--version"])),
+    ("list", Tip(LISTINGS)),
+    ("ls", Tip(LISTINGS)),
+    ("system", Tip("Esker needs no servers; `esker doctor` checks this machine")),
+];
+
 /// Other names of the groups.
 const GROUPS: [(&str, &str); 3] = [("container", "cont"), ("obj", "object"), ("filesystem", "fs")];
 
@@ -78,27 +89,36 @@ const GROUPS: [(&str, &str); 3] = [("container", "cont"), ("obj", "object"), ("f
 /// # Errors
 /// A tip about what to use, for a command that Esker does not have.
 pub(crate) fn translate(mut words: Vec<OsString>) -> Result<Vec<OsString>, String> {
-    let Some((at, group, command)) = named(&words) else { return Ok(words) };
-    let found = COMMANDS.iter().find(|(of, name, _)| *of == group && *name == command);
-    match found.map(|(_, _, meaning)| meaning) {
-        Some(Words(own)) => {
-            words.splice(at..at + 2, own.iter().map(OsString::from));
+    let Some(at) = first(&words) else { return Ok(words) };
+    let Some((name, count, meaning)) = found(&words[at..]) else { return Ok(words) };
+    match meaning {
+        Words(own) => {
+            words.splice(at..at + count, own.iter().map(OsString::from));
             Ok(words)
         }
-        Some(Tip(tip)) => Err(format!("there is no `esker {group} {command}`: {tip}")),
-        None => Ok(words),
+        Tip(tip) => Err(format!("there is no `esker {name}`: {tip}")),
     }
 }
 
-/// Position of the group in a command line, and the names of group and command.
-fn named(words: &[OsString]) -> Option<(usize, &str, &str)> {
+/// Position of the first word of a command line that is not an option.
+fn first(words: &[OsString]) -> Option<usize> {
     let mut at = 1;
     while words.get(at)?.to_str()?.starts_with('-') {
         at += if words[at] == "--color" { 2 } else { 1 };
     }
-    let (group, command) = (words[at].to_str()?, words.get(at + 1)?.to_str()?);
+    Some(at)
+}
+
+/// Name, number of words and meaning of the command that a command line begins with.
+fn found(words: &[OsString]) -> Option<(String, usize, &'static Meaning)> {
+    let group = words.first()?.to_str()?;
+    if let Some((name, meaning)) = ALONE.iter().find(|(name, _)| *name == group) {
+        return Some(((*name).to_owned(), 1, meaning));
+    }
     let group = GROUPS.iter().find(|(other, _)| *other == group).map_or(group, |(_, own)| own);
-    Some((at, group, command))
+    let command = words.get(1)?.to_str()?;
+    let (_, _, meaning) = COMMANDS.iter().find(|(of, name, _)| *of == group && *name == command)?;
+    Some((format!("{group} {command}"), 2, meaning))
 }
 
 #[cfg(test)]
@@ -122,6 +142,8 @@ mod tests {
             ("esker --color never fs get-attr a/b:/c", "esker --color never fs stat a/b:/c"),
             ("esker pool list-cont tank", "esker cont list tank"),
             ("esker cont list tank", "esker cont list tank"),
+            ("esker version", "esker --version"),
+            ("esker run a/b -- ls", "esker run a/b -- ls"),
             ("esker run a/b -- cont list-objects", "esker run a/b -- cont list-objects"),
         ] {
             assert_eq!(translated(theirs).as_deref(), Ok(ours));
@@ -133,6 +155,8 @@ mod tests {
         let tip = translated("esker cont get-acl tank run1").unwrap_err();
         assert!(tip.contains("`esker cont get-acl`") && tip.contains("--group"), "{tip}");
         assert!(translated("esker fs set-attr a/b:/c").is_err());
+        let tip = translated("esker -q ls tank").unwrap_err();
+        assert!(tip.contains("no `esker ls`") && tip.contains("esker cont list"), "{tip}");
     }
 
     #[test]
@@ -144,6 +168,9 @@ mod tests {
             }
             whole.is_some()
         };
+        for (name, _) in &ALONE {
+            assert!(!find(&[*name]), "{name} is a command of Esker");
+        }
         for (group, name, meaning) in &COMMANDS {
             assert!(!find(&[*group, *name]), "{group} {name} is a command of Esker");
             if let Words(own) = meaning {

@@ -1,6 +1,7 @@
 //! Command lines that do not parse.
 use crate::output;
-use clap::error::ErrorKind as UsageKind;
+use crate::units::Bytes;
+use clap::error::{ContextKind, ContextValue, ErrorKind as UsageKind};
 use clap::{ColorChoice, Parser};
 use esker::types::{Error, ErrorKind};
 use std::ffi::OsString;
@@ -20,8 +21,27 @@ pub fn parse_and_run<C: Parser>(
     let parsed = command.try_get_matches_from(words).and_then(read);
     match parsed {
         Ok(command_line) => run(command_line),
-        Err(error) => explain(&error),
+        Err(error) => explain(&with_tip(error)),
     }
+}
+
+/// Adds a tip to an error about the store of `esker fields`, or about a size that is not the value of an option.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let tip = match error.kind() {
+        UsageKind::MissingRequiredArgument if argument.contains("--store <POOL/CONT>") => {
+            "`export ESKER_FIELDS=POOL/CONT` names the store for all commands".to_owned()
+        }
+        UsageKind::UnknownArgument
+            if usage.contains("pool create") && argument.parse::<Bytes>().is_ok() =>
+        {
+            format!("give the size by an option: --size {argument}")
+        }
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// The value of `--color`, which usage errors and help follow too.

@@ -98,8 +98,9 @@ impl Keys {
         let shown = path.display();
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => {
-                let message =
-                    format!("there is a file {shown} already: use its keys, or name another");
+                let message = format!(
+                    "there is a file {shown} already: leave out --new-key to use its keys, or name another file"
+                );
                 Error::new(ErrorKind::Exists, message)
             }
             _ => Error::io(format_args!("writing {shown}"), &error),

@@ -1,5 +1,5 @@
 //! Reading and writing files, standard input and standard output.
-use crate::output::Bar;
+use crate::output::{self, Bar};
 use esker::types::{Error, ErrorKind, Result};
 use esker_os::whole::WholeFile;
 use std::fs::File;
@@ -10,6 +10,11 @@ use std::path::Path;
 pub(super) fn value(text: &str) -> Result<Vec<u8>> {
     if text == "-" {
         let mut bytes = Vec::new();
+        if std::io::stdin().is_terminal() && !output::is_quiet() {
+            output::say(
+                "reading the value from the terminal: end it with Ctrl-D on a line of its own",
+            );
+        }
         let read = std::io::stdin().lock().read_to_end(&mut bytes);
         return read.map(|_| bytes).map_err(|error| Error::io("reading standard input", &error));
     }

@@ -118,7 +118,8 @@ pub(crate) fn hosts_of_job(variable: impl Fn(&str) -> Option<String>) -> Result<
     if let Some(list) = variable("LSB_HOSTS") {
         return Ok(once(list.split_whitespace()));
     }
-    let message = "this is not a job of Slurm, PBS, LSF, Grid Engine or OAR: name the nodes with --hosts or --hostfile";
+    let message = "this is not a job of Slurm, PBS, LSF, Grid Engine or OAR: name the nodes with --hosts or --hostfile, \
+        or try a pool over nodes on this machine with --launcher local";
     Err(Error::new(ErrorKind::NotFound, message))
 }
 

@@ -109,6 +109,21 @@ fn words_of_daos_work_or_have_a_tip() {
 }
 
 #[test]
+fn tips_name_the_missing_option_or_variable() {
+    let site = Site::in_memory();
+    for (arguments, tip) in [
+        (&["fields", "list"][..], "ESKER_FIELDS=POOL/CONT"),
+        (&["pool", "create", "tank", "4G"], "--size 4G"),
+        (&["ls"], "`esker pool list`"),
+    ] {
+        let output = site.run(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(standard_error(&output).contains(tip), "{output:?}");
+    }
+    assert!(site.ok(&["version"]).starts_with("esker "));
+}
+
+#[test]
 fn remedies_name_pool_and_container() {
     let site = Site::with_container();
     let message = site.message(&["cont", "snapshot", "destroy", "tank", "run1", "none"]);

@@ -167,6 +167,18 @@ fn binary_data_is_not_written_to_a_terminal() {
     assert_eq!(site.run(&["array", "get", "tank", "run1", "binary"]).stdout, [0; 100]);
 }
 
+/// The command waits for the value, which looks as if it hung.
+#[test]
+fn value_that_is_read_from_a_terminal_is_announced() {
+    let site = Site::with_container();
+    let put = ["kv", "put", "tank", "run1", "values", "typed"];
+    let (done, said) = site.on_terminal(&put, "hello\n\u{4}");
+    assert!(done && said.contains("Ctrl-D"), "{said}");
+    assert_eq!(site.ok(&["kv", "get", "tank", "run1", "values", "typed"]), "hello\n");
+    let (done, said) = site.on_terminal(&[&["--quiet"], &put[..]].concat(), "again\n\u{4}");
+    assert!(done && !said.contains("Ctrl-D"), "{said}");
+}
+
 #[test]
 fn an_array_says_what_it_is() {
     let site = Site::with_container();
