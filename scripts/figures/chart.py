@@ -126,7 +126,7 @@ def drawn_groups(data: Data, groups: list[Group]) -> Iterator[tuple[str, list[Dr
 
 def pitch(row: Drawn) -> float:
     """The lines that a row takes: two bars need more than one."""
-    return 1.0 if len(row.values) == 1 else 1.5
+    return 1.0 if len(row.values) == 1 else 1.9
 
 
 def height_of(groups: list[tuple[str, list[Drawn]]]) -> float:
