@@ -67,7 +67,7 @@ def test_a_pool_of_files_is_read_by_threads(tmp_path):
     assert threading.get_ident() not in callers
 
 
-# As much of PyTorch as Debian 12 has for `esker.torch`: no distributed checkpoints.
+# A PyTorch without distributed checkpoints, as Debian 12 has it: the part that `esker.torch` imports.
 OLD_TORCH = """
 class Base:
     pass

@@ -1,5 +1,5 @@
 //! Commands of DAOS's tool `daos`, under DAOS's names: a command that Esker also has is replaced by its own name, and
-//! for any other command a tip names the counterpart. Words that newcomers try alone, such as `esker ls`, have tips, too.
+//! for any other command a tip names the counterpart. Words that users try alone, such as `esker ls`, have tips, too.
 use std::ffi::OsString;
 
 /// Meaning of a command of `daos`.
