@@ -15,6 +15,8 @@ conflict("daos")
 setenv("ESKER_ROOT", prefix)
 prepend_path("PATH", pathJoin(prefix, "bin"))
 prepend_path("MANPATH", pathJoin(prefix, "share/man"))
+-- An empty path: the manual pages of the system, which the variable would hide.
+append_path("MANPATH", "")
 prepend_path("LD_LIBRARY_PATH", pathJoin(prefix, "lib"))
 prepend_path("LIBRARY_PATH", pathJoin(prefix, "lib"))
 prepend_path("CPATH", pathJoin(prefix, "include"))

@@ -19,6 +19,8 @@ conflict daos
 setenv ESKER_ROOT $prefix
 prepend-path PATH $prefix/bin
 prepend-path MANPATH $prefix/share/man
+# An empty path: the manual pages of the system, which the variable would hide.
+append-path MANPATH {}
 prepend-path LD_LIBRARY_PATH $prefix/lib
 prepend-path LIBRARY_PATH $prefix/lib
 prepend-path CPATH $prefix/include

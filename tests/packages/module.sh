@@ -20,6 +20,11 @@ paths() {
         "$modules/esker/$version.lua"
 }
 
+# appended: prints what the module appends: an empty path to MANPATH, for the manual pages of the system.
+appended() {
+    sed -n 's|^append_path("\(.*\)", "\(.*\)")$|append \1=\2|p' "$modules/esker/$version.lua" | grep -Fx "append MANPATH="
+}
+
 all_there() {
     local line
     [ "$(paths | wc -l)" -ge 6 ] || return
@@ -61,6 +66,7 @@ tcl_paths() {
     cat >"$work/module.tcl" <<'END'
 proc setenv {name value} { puts "$name=$value" }
 proc prepend-path {name value} { puts "$name=$value" }
+proc append-path {name value} { puts "append $name=$value" }
 proc module-whatis {text} { }
 proc conflict {name} { puts "conflict=$name" }
 source [lindex $argv 0]
@@ -71,7 +77,7 @@ END
 # Both modules set the same variables.
 tcl_is_like_lua() {
     head -n 1 "$modules/esker/$version" | grep -q '^#%Module' && ! grep @ "$modules/esker/$version" &&
-        diff <(tcl_paths | sort) <({ paths && echo "ESKER_ROOT=$prefix" && echo conflict=daos; } | sed "s|/\$||" | sort)
+        diff <(tcl_paths | sort) <({ paths && echo "ESKER_ROOT=$prefix" && echo conflict=daos && appended; } | sed "s|/\$||" | sort)
 }
 
 environment_modules_load_it() {
@@ -90,6 +96,7 @@ lmod_loads_it() {
 that "it installs" install_there
 that "the module knows its prefix" is_filled_in
 that "what it puts on paths is there" all_there
+that "the manual pages of the system stay" appended
 that "debug information is in files of its own" debug_files_are_apart
 that "programs build and run with it" builds_there
 uses "$prefix"
