@@ -163,7 +163,11 @@ mod tests {
         let missing = Keys::read(&path).err().unwrap();
         assert!(missing.message().contains("--new-key"), "{missing}");
         Keys::create(&path).unwrap();
-        assert_eq!(Keys::create(&path).unwrap_err().kind(), ErrorKind::Exists);
+        let exists = Keys::create(&path).unwrap_err();
+        assert!(
+            exists.kind() == ErrorKind::Exists && exists.message().contains("leave out --new-key"),
+            "{exists}"
+        );
         assert_eq!(Keys::read(&path).unwrap().count(), 1);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         let refused = Keys::read(&path).err().unwrap();
