@@ -29,7 +29,6 @@ pub struct GrowthJob {
 
 /// A phase of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum GrowthStep {
     /// Open the pool and read one of this number of entries, as a program does after a restart.
     Open(u64),

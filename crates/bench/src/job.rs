@@ -83,7 +83,6 @@ pub enum Kind {
 
 /// The kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Workload {
     /// One Array for each operation.
     Array(Index),
@@ -105,7 +104,6 @@ impl Workload {
 
 /// The index that records the ids of Arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Index {
     /// No index: readers know the ids.
     None,
@@ -117,7 +115,6 @@ pub enum Index {
 
 /// One phase. A worker begins as soon as it reads the message, so all workers begin together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum LoadStep {
     /// pwrite of blocks to an existing file.
     Pwrite,

@@ -84,8 +84,8 @@ pub fn serve(kind: WorkerKind) -> Result<()> {
         WorkerKind::EngineServer => serve_stdio::<crate::engine::Server>(),
         WorkerKind::S3 => serve_stdio::<crate::s3::Client>(),
         WorkerKind::S3Server => serve_stdio::<crate::s3::Servers>(),
-        WorkerKind::Mdtest => serve_stdio::<crate::posix::Worker<crate::posix::mdtest::Session>>(),
-        WorkerKind::Ior => serve_stdio::<crate::posix::Worker<crate::posix::ior::Session>>(),
+        WorkerKind::Mdtest => serve_stdio::<crate::posix::mdtest::Worker>(),
+        WorkerKind::Ior => serve_stdio::<crate::posix::ior::Worker>(),
     }
 }
 

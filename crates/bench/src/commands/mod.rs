@@ -1,17 +1,11 @@
 //! `esker bench`: measuring this machine and the store on it.
-mod drawn;
-mod ior;
-mod mdtest;
-mod paper;
+mod pages;
 mod parallel;
-mod report;
-mod shared_options;
 mod start;
 
 use clap::{Args, Subcommand};
-use drawn::Draw;
 use esker::types::Result;
-use esker_bench::plan::posix::TablePlan;
+use esker_bench::plan::posix::{Ior, Mdtest, TablePlan};
 use esker_bench::plan::{
     ArrayPlan, Benchmark, Comparison, EnginePlan, FieldsPlan, GrowthPlan, KvPlan, LimitPlan,
     Measurement, RadosPlan, S3Plan, TensorsPlan, TxPlan, ZarrPlan,
@@ -21,11 +15,8 @@ use esker_bench::{interrupt, processes, worker};
 use esker_cli::output::{Answer, with_spinner};
 use esker_cli::shell::{Completions, Man};
 use esker_os::whole;
-use ior::Ior;
-use mdtest::Mdtest;
-use paper::PaperCommand;
+use pages::{Draw, PaperCommand, ReportCommand};
 use parallel::{FieldIo, Segments};
-use report::ReportCommand;
 use serde_json::{Value, json};
 use start::Start;
 use std::path::{Path, PathBuf};
@@ -44,8 +35,8 @@ pub(crate) enum BenchCommand {
     Tensors(Draw<TensorsPlan>),
     Zarr(Measure<ZarrPlan>),
     Segments(Segments),
-    Mdtest(Mdtest),
-    Ior(Ior),
+    Mdtest(Box<Measure<Mdtest>>),
+    Ior(Box<Measure<Ior>>),
     Posix(Draw<TablePlan>),
     Rados(Measure<RadosPlan>),
     S3(Measure<S3Plan>),

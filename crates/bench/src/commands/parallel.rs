@@ -1,5 +1,5 @@
 //! `esker bench field-io` and `esker bench segments`: the benchmarks of two papers on DAOS.
-use super::{JsonFile, report};
+use super::{JsonFile, pages};
 use clap::Args;
 use esker::types::Result;
 use esker_bench::field_io::segments::Objects;
@@ -138,7 +138,7 @@ fn run(mut plan: ParallelPlan, pools: &Pools, name: &str, json: &JsonFile) -> Re
     if let Some(output) = &pools.output {
         let results = Results::from_json(&format!("esker bench {name} --nodes"), json!(found))?;
         let title = format!("esker bench {name} on more and more nodes");
-        report::write(&Page::from_results(&title, &[results])?, output, None)?;
+        pages::write(&Page::from_results(&title, &[results])?, output, None)?;
     }
     json.answer(json!(found), found.to_string())
 }

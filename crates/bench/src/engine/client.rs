@@ -2,7 +2,7 @@
 use super::data::Object;
 use super::raw::{self, Flow};
 use super::server::secret;
-use super::{Addresses, ClientJob, Step};
+use super::{Addresses, CONTAINER, Case, ClientJob, Step};
 use crate::buffer::Buffer;
 use crate::job::Slot;
 use crate::measure::{Measured, Meter};
@@ -44,9 +44,10 @@ impl Work for Client {
         let runtime = runtime::start(Some(1))?;
         let remote = runtime.block_on(async { RemotePool::open(connect(&job).await?).await })?;
         let pool = Pool::from_backend(Arc::new(remote), OpenMode::ReadWrite);
-        let container = pool.open_container(&job.container, OpenMode::ReadWrite).wait()?;
-        let payload = Payload::new(job.member.seed, job.size_bytes)?;
-        let buffers = (0..job.in_flight).map(|_| Buffer::new(job.size_bytes));
+        let container = pool.open_container(CONTAINER, OpenMode::ReadWrite).wait()?;
+        let Case { size_bytes, in_flight, .. } = job.case;
+        let payload = Payload::new(job.member.seed, size_bytes)?;
+        let buffers = (0..in_flight).map(|_| Buffer::new(size_bytes));
         let buffers = buffers.collect::<Result<_>>()?;
         Ok(Self { job, container, payload, buffers, _runtime: runtime })
     }
@@ -61,7 +62,7 @@ impl Work for Client {
             Step::Read(round) => self.each(neighbour, round, Operation::Read),
             Step::Verify(round) => self.each(neighbour, round, Operation::Verify),
             Step::Remove(round) => {
-                let object = Object::for_round(&self.container, &self.job, own, round)?;
+                let object = Object::for_round(&self.container, self.job.case, own, round)?;
                 object.destroy().wait().map(|()| Measured::default())
             }
         }
@@ -70,13 +71,14 @@ impl Work for Client {
 
 impl Client {
     fn raw(&self, flow: Flow) -> Result<Measured> {
-        let order = raw::Order { flow, block_bytes: self.job.size_bytes, blocks: self.job.ops };
-        raw::measure(&self.job.addresses.raw, order, self.job.in_flight)
+        let Case { size_bytes: block_bytes, ops: blocks, in_flight, .. } = self.job.case;
+        let order = raw::Order { flow, block_bytes, blocks };
+        raw::measure(&self.job.addresses.raw, order, in_flight)
     }
 
     fn each(&mut self, rank: u32, round: u32, operation: Operation) -> Result<Measured> {
-        let object = Object::for_round(&self.container, &self.job, rank, round)?;
-        let (next, ops) = (AtomicU64::new(0), self.job.ops);
+        let object = Object::for_round(&self.container, self.job.case, rank, round)?;
+        let (next, ops) = (AtomicU64::new(0), self.job.case.ops);
         let (payload, object, next) = (&self.payload, &object, &next);
         let lanes = self.buffers.iter_mut().map(|buffer| {
             task(async move {
@@ -107,7 +109,7 @@ async fn connect(job: &ClientJob) -> Result<Connection> {
     if job.tls {
         return Connection::connect_tls(to).await;
     }
-    Connection::connect_by(job.fabric.then(EndpointOptions::default), to).await
+    Connection::connect_by(job.case.fabric.then(EndpointOptions::default), to).await
 }
 
 async fn do_one(

@@ -1,5 +1,5 @@
 //! The data of a benchmark: chunks of an Array, or keys of a Key-Value.
-use super::ClientJob;
+use super::Case;
 use crate::errors::ensure_intact;
 use crate::job::{Kind, Slot};
 use esker::types::ops::{Cond, Sink, Source};
@@ -16,16 +16,16 @@ impl Object {
     /// The object of a process in a round. It need not exist.
     pub(super) fn for_round(
         container: &Container,
-        job: &ClientJob,
+        case: Case,
         rank: u32,
         round: u32,
     ) -> Result<Self> {
         let number = Slot { rank, round, op: 0 }.number();
         let oid =
             |upper, otype, class| container.generate_oid(upper, number, otype, Some(class), 0);
-        Ok(match job.kind {
+        Ok(match case.kind {
             Kind::Array => {
-                let chunk_size = job.size_bytes.max(1);
+                let chunk_size = case.size_bytes.max(1);
                 let attributes = ArrayAttributes { cell_size: 1, chunk_size };
                 let oid = oid(1, ObjectType::ArrayByte, ObjectClass::SX)?;
                 Self::Array(container.open_array_with_attributes(oid, attributes)?, chunk_size)

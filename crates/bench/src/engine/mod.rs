@@ -34,6 +34,26 @@ pub struct Shared {
     pub secret: [u8; 32],
 }
 
+/// The container that clients work in.
+pub const CONTAINER: &str = "bench";
+
+/// The work of all clients at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
+    /// The kind of data.
+    pub kind: Kind,
+    /// Number of clients.
+    pub procs: u32,
+    /// Operations of a client under way at a time.
+    pub in_flight: u32,
+    /// Bytes of one operation.
+    pub size_bytes: u64,
+    /// Operations of a client in each phase.
+    pub ops: u64,
+    /// Reach the engine over the fabric.
+    pub fabric: bool,
+}
+
 /// The job of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientJob {
@@ -45,23 +65,12 @@ pub struct ClientJob {
     pub addresses: Addresses,
     /// Work through the engine with TLS.
     pub tls: bool,
-    /// Container in it.
-    pub container: String,
-    /// The kind of data.
-    pub kind: Kind,
-    /// Bytes of one operation.
-    pub size_bytes: u64,
-    /// Operations of each phase.
-    pub ops: u64,
-    /// Operations under way at a time.
-    pub in_flight: u32,
-    /// Reach the engine over the fabric.
-    pub fabric: bool,
+    /// Its work.
+    pub case: Case,
 }
 
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Step {
     /// Sends blocks over a raw connection.
     Send,

@@ -1,10 +1,10 @@
 //! Algorithms 1 and 2: field write and field read.
 use super::keys::Key;
 use super::session::{Forecast, Session, Store, missing_key_error};
-use super::{Event, Field, Mode, Stamper};
+use super::{Event, Field, Mode};
 use crate::errors::ensure_intact;
 use esker::types::ops::{Cond, Sink, Source};
-use esker::{Access, Kv, Wait};
+use esker::{Access, Array, Kv, Wait};
 use esker_types::{Extent, ObjectId, Result, Uuid};
 use std::rc::Rc;
 
@@ -18,17 +18,17 @@ const ENTRY_BYTES: usize = 40;
 impl Session {
     /// Writes a field under its key. An earlier field with this key stays in the store, but nothing refers to
     /// it any more.
-    pub fn write(&mut self, field: Field, data: &[u8], stamper: &mut Stamper) -> Result<()> {
+    pub fn write(&mut self, field: Field, data: &[u8]) -> Result<()> {
         let (key, ranges) = (self.key(field), [Extent::new(0, data.len() as u64)]);
         if self.layout.mode == Mode::NoIndex {
-            return self.write_named(key.array_bits(), &ranges, data, stamper);
+            return self.write_named(key.array_bits(), &ranges, data);
         }
         let forecast = match self.look_up_forecast(&key)? {
             Some(uuid) => self.forecast(&key, uuid)?,
             None => self.create_forecast(&key)?,
         };
         let oid = self.new_oid(&forecast.store)?;
-        self.write_ranges(&forecast.store, oid, &ranges, data, stamper)?;
+        self.transfer(&forecast.store, oid, |array| write(array, &ranges, data))?;
         let entry = entry(forecast.store.uuid, oid, data.len() as u64);
         let least = key.least_significant.as_bytes();
         forecast.index.put(least, &entry, Cond::NONE, Access::Latest).wait()
@@ -36,35 +36,33 @@ impl Session {
 
     /// Writes ranges of an Array of the main container, whose id has these user bits.
     pub(super) fn write_named(
-        &self,
+        &mut self,
         bits: ObjectId,
         ranges: &[Extent],
         data: &[u8],
-        stamper: &mut Stamper,
     ) -> Result<()> {
-        let oid = self.array_oid(&self.main().container, bits)?;
-        self.write_ranges(self.main(), oid, ranges, data, stamper)
+        let main = Rc::clone(self.main());
+        let oid = self.array_oid(&main.container, bits)?;
+        self.transfer(&main, oid, |array| write(array, ranges, data))
     }
 
-    /// "write field data into new Array"
-    fn write_ranges(
-        &self,
+    /// Opens an Array, transfers data, and closes it. Records the times of these events.
+    fn transfer<T>(
+        &mut self,
         store: &Store,
         oid: ObjectId,
-        ranges: &[Extent],
-        data: &[u8],
-        stamper: &mut Stamper,
-    ) -> Result<()> {
-        stamper.mark(Event::OpenStart);
+        transfer: impl FnOnce(&Array) -> Result<T>,
+    ) -> Result<T> {
+        self.stamper.mark(Event::OpenStart);
         let array = self.array(&store.container, oid)?;
-        stamper.mark(Event::OpenEnd);
-        stamper.mark(Event::TransferStart);
-        array.write(ranges, Source::One(data), Access::Latest).wait()?;
-        stamper.mark(Event::TransferEnd);
-        stamper.mark(Event::CloseStart);
+        self.stamper.mark(Event::OpenEnd);
+        self.stamper.mark(Event::TransferStart);
+        let done = transfer(&array)?;
+        self.stamper.mark(Event::TransferEnd);
+        self.stamper.mark(Event::CloseStart);
         drop(array);
-        stamper.mark(Event::CloseEnd);
-        Ok(())
+        self.stamper.mark(Event::CloseEnd);
+        Ok(done)
     }
 
     /// Opens the containers that the main index refers to; once, then they stay open.
@@ -106,13 +104,13 @@ impl Session {
     }
 
     /// Reads a field, which fills `buffer`.
-    pub fn read(&mut self, field: Field, buffer: &mut [u8], stamper: &mut Stamper) -> Result<()> {
+    pub fn read(&mut self, field: Field, buffer: &mut [u8]) -> Result<()> {
         let (key, ranges) = (self.key(field), [Extent::new(0, buffer.len() as u64)]);
         let short = match self.layout.mode {
-            Mode::NoIndex => self.read_named(key.array_bits(), &ranges, buffer, stamper)?,
+            Mode::NoIndex => self.read_named(key.array_bits(), &ranges, buffer)?,
             _ => {
                 let (store, oid) = self.find(&key, buffer.len() as u64)?;
-                self.read_ranges(&store, oid, &ranges, buffer, stamper)?
+                self.transfer(&store, oid, |array| read(array, &ranges, buffer))?
             }
         };
         if short > 0 { Err(missing_key_error(&key, "data")) } else { Ok(()) }
@@ -121,14 +119,14 @@ impl Session {
     /// Reads ranges of an Array of the main container, whose id has these user bits. Returns the bytes that are
     /// missing at its end.
     pub(super) fn read_named(
-        &self,
+        &mut self,
         bits: ObjectId,
         ranges: &[Extent],
         buffer: &mut [u8],
-        stamper: &mut Stamper,
     ) -> Result<u64> {
-        let oid = self.array_oid(&self.main().container, bits)?;
-        self.read_ranges(self.main(), oid, ranges, buffer, stamper)
+        let main = Rc::clone(self.main());
+        let oid = self.array_oid(&main.container, bits)?;
+        self.transfer(&main, oid, |array| read(array, ranges, buffer))
     }
 
     /// "query most significant part of field key from Key-Value; if not found then fail", and so on down
@@ -143,27 +141,16 @@ impl Session {
         })?;
         Ok((self.store(store)?, oid))
     }
+}
 
-    /// "read field data from Array"; the bytes that are missing at its end.
-    fn read_ranges(
-        &self,
-        store: &Store,
-        oid: ObjectId,
-        ranges: &[Extent],
-        buffer: &mut [u8],
-        stamper: &mut Stamper,
-    ) -> Result<u64> {
-        stamper.mark(Event::OpenStart);
-        let array = self.array(&store.container, oid)?;
-        stamper.mark(Event::OpenEnd);
-        stamper.mark(Event::TransferStart);
-        let read = array.read(ranges, Sink::One(buffer), Access::Latest).wait()?;
-        stamper.mark(Event::TransferEnd);
-        stamper.mark(Event::CloseStart);
-        drop(array);
-        stamper.mark(Event::CloseEnd);
-        Ok(read.short_bytes)
-    }
+/// "write field data into new Array"
+fn write(array: &Array, ranges: &[Extent], data: &[u8]) -> Result<()> {
+    array.write(ranges, Source::One(data), Access::Latest).wait()
+}
+
+/// "read field data from Array"; the bytes that are missing at its end.
+fn read(array: &Array, ranges: &[Extent], buffer: &mut [u8]) -> Result<u64> {
+    Ok(array.read(ranges, Sink::One(buffer), Access::Latest).wait()?.short_bytes)
 }
 
 fn entry(store: Uuid, oid: ObjectId, bytes: u64) -> [u8; ENTRY_BYTES] {

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 /// The mode of Field I/O (section V-B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Containers and indexes.
     Full,
@@ -29,7 +28,6 @@ pub enum Mode {
 
 /// Contention on forecast indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
 pub enum Contention {
     /// One index per process.
     Low,

@@ -3,8 +3,8 @@
 //! The block size and transfer size of IOR (`-b`, `-t`) are the size of a part. The segment count (`-s`)
 //! is the number of parts of a process. With an object for each process (`-F`) the parts follow each other;
 //! in one object of all, part `p` of process `r` of `n` is stored at part `p * n + r`.
+use super::Field;
 use super::session::{Session, missing_key_error};
-use super::{Field, Stamper};
 use esker_types::{Extent, ObjectId, Result};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,6 @@ const SEGMENTS_HI: u64 = 1;
 
 /// Assignment of the data of processes to objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
 pub enum Objects {
     /// An object for each process and iteration.
     Own,
@@ -57,26 +56,18 @@ impl Segments {
 
 impl Session {
     /// Writes the parts of a process in one operation; `of` gives the process and the iteration.
-    pub fn write_segments(
-        &self,
-        segments: Segments,
-        of: Field,
-        data: &[u8],
-        stamper: &mut Stamper,
-    ) -> Result<()> {
-        self.write_named(segments.bits(of), &segments.ranges(of.process), data, stamper)
+    pub fn write_segments(&mut self, segments: Segments, of: Field, data: &[u8]) -> Result<()> {
+        self.write_named(segments.bits(of), &segments.ranges(of.process), data)
     }
 
     /// Reads the parts of a process in one operation.
     pub fn read_segments(
-        &self,
+        &mut self,
         segments: Segments,
         of: Field,
         buffer: &mut [u8],
-        stamper: &mut Stamper,
     ) -> Result<()> {
-        let ranges = segments.ranges(of.process);
-        match self.read_named(segments.bits(of), &ranges, buffer, stamper)? {
+        match self.read_named(segments.bits(of), &segments.ranges(of.process), buffer)? {
             0 => Ok(()),
             _ => Err(missing_key_error(&self.key(of), "object with segments")),
         }

@@ -1,7 +1,7 @@
 //! Handles that a process keeps open: "Pool and container connections in a process are cached once
 //! initialised" (section V-B).
 use super::keys::Key;
-use super::{Contention, Field, Mode, keys};
+use super::{Contention, Field, Mode, Stamper, keys};
 use esker::backend::NewContainer;
 use esker::types::info::OpenMode;
 use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Wait};
@@ -54,6 +54,8 @@ pub struct Session {
     attributes: ArrayAttributes,
     pub(super) forecasts: HashMap<Uuid, Rc<Forecast>>,
     stores: HashMap<Uuid, Rc<Store>>,
+    /// Times of the events of an operation.
+    pub(super) stamper: Stamper,
     free_oids: HashMap<Uuid, std::ops::Range<u64>>,
 }
 
@@ -85,6 +87,7 @@ impl Session {
             attributes: ArrayAttributes { cell_size: 1, chunk_size: chunk_bytes.max(1) },
             forecasts: HashMap::new(),
             stores: HashMap::new(),
+            stamper: Stamper::new(0),
             free_oids: HashMap::new(),
         })
     }

@@ -78,11 +78,11 @@ impl Work for Worker {
         let execution_start = monotonic_ns();
         wait_until(step.start_ns);
         let ios = (step.first..step.first + step.count).map(|iteration| {
-            let mut stamper = Stamper::new(step.zero_ns);
-            self.iterate(&step, iteration, &mut stamper).doing(|| {
+            self.session.stamper = Stamper::new(step.zero_ns);
+            self.iterate(&step, iteration).doing(|| {
                 format!("{} {iteration} of the fields of process {}", step.kind.name(), step.owner)
             })?;
-            Ok(stamper.stamps())
+            Ok(self.session.stamper.stamps())
         });
         let ios = ios.collect::<Result<_>>()?;
         Ok(Trace {
@@ -104,16 +104,16 @@ impl Worker {
         Ok(Self { session, payload, buffer: Buffer::new(job.io_bytes)?, job })
     }
 
-    fn iterate(&mut self, step: &FieldIoStep, iteration: u32, stamper: &mut Stamper) -> Result<()> {
+    fn iterate(&mut self, step: &FieldIoStep, iteration: u32) -> Result<()> {
         let index = if step.pattern == Pattern::A { iteration } else { 0 };
         let field = Field { process: step.owner, index };
         match step.kind {
-            Kind::Write => self.write(field, iteration, stamper),
+            Kind::Write => self.write(field, iteration),
             Kind::Read => {
                 if step.verify_before.is_some() {
                     self.buffer.fill(0);
                 }
-                self.read(field, stamper)?;
+                self.read(field)?;
                 match step.verify_before {
                     Some(before) => self.verify(step, iteration, before),
                     None => Ok(()),
@@ -122,25 +122,26 @@ impl Worker {
         }
     }
 
-    fn write(&mut self, field: Field, iteration: u32, stamper: &mut Stamper) -> Result<()> {
-        let data = self.payload.block(slot(self.job.repeat, field.process, iteration));
-        stamper.mark(Event::IoStart);
-        match self.job.segments {
-            Some(segments) => self.session.write_segments(segments, field, data, stamper)?,
-            None => self.session.write(field, data, stamper)?,
+    fn write(&mut self, field: Field, iteration: u32) -> Result<()> {
+        let Self { session, payload, job, .. } = self;
+        let data = payload.block(slot(job.repeat, field.process, iteration));
+        session.stamper.mark(Event::IoStart);
+        match job.segments {
+            Some(segments) => session.write_segments(segments, field, data)?,
+            None => session.write(field, data)?,
         }
-        stamper.mark(Event::IoEnd);
+        session.stamper.mark(Event::IoEnd);
         Ok(())
     }
 
-    fn read(&mut self, field: Field, stamper: &mut Stamper) -> Result<()> {
-        let Self { session, buffer, .. } = self;
-        stamper.mark(Event::IoStart);
-        match self.job.segments {
-            Some(segments) => session.read_segments(segments, field, buffer, stamper)?,
-            None => session.read(field, buffer, stamper)?,
+    fn read(&mut self, field: Field) -> Result<()> {
+        let Self { session, buffer, job, .. } = self;
+        session.stamper.mark(Event::IoStart);
+        match job.segments {
+            Some(segments) => session.read_segments(segments, field, buffer)?,
+            None => session.read(field, buffer)?,
         }
-        stamper.mark(Event::IoEnd);
+        session.stamper.mark(Event::IoEnd);
         Ok(())
     }
 

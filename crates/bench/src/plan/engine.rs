@@ -1,14 +1,13 @@
 //! `esker bench engine`: compares a pool accessed through an engine with raw TCP.
 use super::scratch::OwnPool;
 use super::{Benchmark, Measurement, Note, Tallies, check, check_rounds, iperf, parse_size};
-use crate::engine::{Addresses, ClientJob, Shared, Step};
+use crate::engine::{Addresses, CONTAINER, Case, ClientJob, Shared, Step};
 use crate::errors::ensure_valid;
-use crate::host::Host;
 use crate::job::{Kind, Member, WARM_UP};
 use crate::measure::{Measured, Tally};
 use crate::names::Named;
 use crate::processes::{Processes, WorkerKind};
-use crate::report::{Report, Run, RunName};
+use crate::report::{Run, RunName};
 use clap::Args;
 use esker::Wait;
 use esker_types::Result;
@@ -95,8 +94,7 @@ impl Benchmark for EnginePlan {
             "rounds": self.rounds, "ops": self.ops, "in_flight": self.in_flight, "fabric": self.fabric,
             "class": "SX", "tls": self.tls, "verified": self.verify,
         });
-        let settings = location.settings(self.seed, options)?;
-        Ok(Report::new(Host::for_folder(&location.folder)?, settings, runs).into())
+        location.report(self.seed, options, runs).map(Measurement::from)
     }
 }
 
@@ -106,21 +104,7 @@ const DEFAULT_OPS_MAX: u64 = 50_000;
 /// Most operations of a client in flight.
 const IN_FLIGHT_MAX: u32 = 1024;
 
-/// The container that clients work in.
-const CONTAINER: &str = "bench";
-
 type Clients = Processes<Step, Measured>;
-
-/// One combination of settings.
-#[derive(Clone, Copy)]
-struct Case {
-    kind: Kind,
-    procs: u32,
-    in_flight: u32,
-    size: u64,
-    ops: u64,
-    fabric: bool,
-}
 
 /// The phases of a case.
 #[derive(Default)]
@@ -142,20 +126,14 @@ impl EnginePlan {
     }
 
     fn cases(&self) -> Vec<Case> {
+        let fabrics: &[bool] = if self.fabric { &[false, true] } else { &[false] };
         let mut cases = Vec::new();
-        for (kind, size) in [(Kind::Array, self.chunk_bytes), (Kind::Kv, self.value_bytes)] {
-            let ops = self.ops.unwrap_or((DEFAULT_BYTES / size).clamp(1, DEFAULT_OPS_MAX));
+        for (kind, size_bytes) in [(Kind::Array, self.chunk_bytes), (Kind::Kv, self.value_bytes)] {
+            let ops = self.ops.unwrap_or((DEFAULT_BYTES / size_bytes).clamp(1, DEFAULT_OPS_MAX));
             for &procs in &self.procs {
                 for &in_flight in &self.in_flight {
-                    let fabrics = [false, true].into_iter().take(1 + usize::from(self.fabric));
-                    cases.extend(fabrics.map(|fabric| Case {
-                        kind,
-                        procs,
-                        in_flight,
-                        size,
-                        ops,
-                        fabric,
-                    }));
+                    let case = |&fabric| Case { kind, procs, in_flight, size_bytes, ops, fabric };
+                    cases.extend(fabrics.iter().map(case));
                 }
             }
         }
@@ -165,7 +143,7 @@ impl EnginePlan {
     /// Payload and index entries of the largest case: a round, and the data of the previous round that is being freed.
     fn needs(&self) -> (u64, u64) {
         let ops = |case: &Case| u64::from(case.procs) * case.ops;
-        let bytes = self.cases().iter().map(|case| ops(case) * case.size).max();
+        let bytes = self.cases().iter().map(|case| ops(case) * case.size_bytes).max();
         let entries = self.cases().iter().map(ops).max();
         (bytes.unwrap_or(0), entries.unwrap_or(0) * 2)
     }
@@ -177,19 +155,13 @@ impl EnginePlan {
         shared: &Shared,
         addresses: &Addresses,
     ) -> Result<Clients> {
-        let job = |member| ClientJob {
-            member,
-            shared: shared.clone(),
-            addresses: addresses.clone(),
-            tls,
-            container: CONTAINER.to_owned(),
-            kind: case.kind,
-            size_bytes: case.size,
-            ops: case.ops,
-            in_flight: case.in_flight,
-            fabric: case.fabric,
-        };
-        Clients::launch(WorkerKind::Engine, Member::all(case.procs, self.seed, &[]).map(job))
+        let (shared, addresses) = (shared.clone(), addresses.clone());
+        let job = ClientJob { member: Member::default(), shared, addresses, tls, case };
+        let members = Member::all(case.procs, self.seed, &[]);
+        Clients::launch(
+            WorkerKind::Engine,
+            members.map(|member| ClientJob { member, ..job.clone() }),
+        )
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.
@@ -204,8 +176,7 @@ impl EnginePlan {
         let start = |tls| self.clients(case, tls, shared, addresses);
         let mut clients = start(false)?;
         let mut secured = (self.tls && !case.fabric).then(|| start(true)).transpose()?;
-        let name = workload(case);
-        let name = format!("{name}, {} clients", case.procs);
+        let name = format!("{}, {} clients", workload(case), case.procs);
         note(&format!("{name}: warming up"));
         for clients in [Some(&mut clients), secured.as_mut()].into_iter().flatten() {
             clients.all(Step::Write(WARM_UP))?;
@@ -228,12 +199,12 @@ impl EnginePlan {
         round: u32,
         found: &mut Found,
     ) -> Result<()> {
-        let (write_limit, read_limit) = limits(case.kind);
+        let [(write_limit, _), (read_limit, _)] = limits(case.kind);
         found.plain.write_limit.add_round(&clients.all(write_limit)?);
         found.plain.write.add_round(&clients.all(Step::Write(round))?);
         if case.kind == Kind::Array
             && self.iperf_seconds > 0
-            && let Some(measured) = iperf::measure(self.iperf_seconds, case.size)?
+            && let Some(measured) = iperf::measure(self.iperf_seconds, case.size_bytes)?
         {
             found.iperf.get_or_insert_default().add(&measured);
         }
@@ -258,11 +229,11 @@ impl EnginePlan {
     }
 }
 
-/// The limits of writing and reading.
-fn limits(kind: Kind) -> (Step, Step) {
+/// The limits of writing and reading, with their names in reports.
+fn limits(kind: Kind) -> [(Step, &'static str); 2] {
     match kind {
-        Kind::Array => (Step::Send, Step::Receive),
-        Kind::Kv => (Step::Echo, Step::Echo),
+        Kind::Array => [(Step::Send, "tcp send"), (Step::Receive, "tcp receive")],
+        Kind::Kv => [(Step::Echo, "tcp echo"); 2],
     }
 }
 
@@ -272,26 +243,16 @@ fn workload(case: Case) -> String {
 }
 
 fn runs_of(case: Case, found: &Found) -> Vec<Run> {
-    let workload = workload(case);
-    let (procs, size_bytes) = (case.procs, case.size);
+    let (workload, Case { procs, size_bytes, .. }) = (workload(case), case);
     let name = RunName { store: "esker", workload: &workload, phase: "", procs, size_bytes };
-    let (write_limit, read_limit) = limits(case.kind);
+    let [(_, write_limit), (_, read_limit)] = limits(case.kind);
     let iperf = RunName { store: "medium", phase: "iperf3", ..name };
     let iperf = found.iperf.as_ref().map(|tally| Run::new(&iperf, tally, None));
-    let plain = found.plain.runs(name, step_name(write_limit), step_name(read_limit));
+    let plain = found.plain.runs(name, [write_limit, "write", read_limit, "read"]);
     let tls = found.tls.iter().flat_map(|(write, read)| {
         let phases =
             [("tls write", write, &found.plain.write), ("tls read", read, &found.plain.read)];
         phases.map(|(phase, tally, limit)| Run::new(&RunName { phase, ..name }, tally, Some(limit)))
     });
     iperf.into_iter().chain(plain).chain(tls).collect()
-}
-
-/// Name of a limit in reports.
-fn step_name(step: Step) -> &'static str {
-    match step {
-        Step::Receive => "tcp receive",
-        Step::Echo => "tcp echo",
-        _ => "tcp send",
-    }
 }

@@ -2,14 +2,13 @@
 use super::location::Location;
 use super::scratch::targets_or_most;
 use super::store::BenchPool;
-use super::{Benchmark, Measurement, Note, parse_size};
+use super::{Benchmark, Measurement, Note, Tallies, parse_size};
 use crate::errors::ensure_valid;
 use crate::growth::{ENTRIES_MAX, GrowthJob, GrowthStep};
-use crate::host::Host;
 use crate::job::{Index, Job, Kind, Member, Workload};
 use crate::measure::{Measured, Tally};
 use crate::processes::{Processes, WorkerKind};
-use crate::report::{Report, Run, RunName};
+use crate::report::{Run, RunName};
 use clap::Args;
 use esker_types::Result;
 use serde_json::json;
@@ -61,7 +60,6 @@ impl Benchmark for GrowthPlan {
     fn run(&self, note: Note<'_>) -> Result<Measurement> {
         self.check()?;
         let location = self.pool.open_or_create(|| self.needs(), note)?;
-        let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for &kind in &self.kinds {
             location.in_container(|container| {
@@ -70,9 +68,8 @@ impl Benchmark for GrowthPlan {
                 Ok(())
             })?;
         }
-        let settings =
-            location.settings(self.seed, json!({"ops": self.ops, "class": self.class}))?;
-        Ok(Report::new(host, settings, runs).into())
+        let options = json!({"ops": self.ops, "class": self.class});
+        location.report(self.seed, options, runs).map(Measurement::from)
     }
 }
 
@@ -126,8 +123,13 @@ impl GrowthPlan {
             process.all(GrowthStep::Append(stored..from))?;
             process.all(GrowthStep::Put(stored..from))?;
             note(&format!("measuring {entries} entries"));
-            let found = self.measure(&mut process, &job, from, entries)?;
-            runs.extend(self.runs(location, kind, entries, &found));
+            let (found, open) = self.measure(&mut process, &job, from, entries)?;
+            let (store, workload, size_bytes) =
+                (location.store(), workload(kind).name(), self.value_bytes);
+            let name = RunName { store, workload, phase: "open", procs: 1, size_bytes };
+            let found = found.runs(name, ["pwrite", "put", "pread", "get"]).into_iter();
+            let found = found.chain([Run::new(&name, &open, None)]);
+            runs.extend(found.map(|run| Run { entries: Some(entries), ..run }));
             stored = entries;
         }
         Ok(())
@@ -140,39 +142,19 @@ impl GrowthPlan {
         job: &GrowthJob,
         from: u64,
         entries: u64,
-    ) -> Result<[Tally; 5]> {
-        let append = process.all(GrowthStep::Append(from..entries))?;
-        let put = process.all(GrowthStep::Put(from..entries))?;
-        let pread = process.all(GrowthStep::Pread(entries, self.ops))?;
-        let get = process.all(GrowthStep::Get(entries, self.ops))?;
+    ) -> Result<(Tallies, Tally)> {
+        let mut phase = |step| process.all(step).map(|round| Tally::of_round(&round));
+        let found = Tallies {
+            write_limit: phase(GrowthStep::Append(from..entries))?,
+            write: phase(GrowthStep::Put(from..entries))?,
+            read_limit: phase(GrowthStep::Pread(entries, self.ops))?,
+            read: phase(GrowthStep::Get(entries, self.ops))?,
+        };
         let mut open = Tally::default();
         for _ in 0..OPENINGS {
             open.add_round(&start(job)?.all(GrowthStep::Open(entries))?);
         }
-        let [append, put, pread, get] = [append, put, pread, get].map(|one| Tally::of_round(&one));
-        Ok([append, put, pread, get, open])
-    }
-
-    fn runs(
-        &self,
-        location: &Location,
-        kind: Kind,
-        entries: u64,
-        [append, put, pread, get, open]: &[Tally; 5],
-    ) -> [Run; 5] {
-        let run = |store, phase, tally, limit| {
-            let (workload, size_bytes) = (workload(kind).name(), self.value_bytes);
-            let name = RunName { store, workload, phase, procs: 1, size_bytes };
-            Run { entries: Some(entries), ..Run::new(&name, tally, limit) }
-        };
-        let store = location.store();
-        [
-            run("medium", "pwrite", append, None),
-            run(store, "put", put, Some(append)),
-            run("medium", "pread", pread, None),
-            run(store, "get", get, Some(pread)),
-            run(store, "open", open, None),
-        ]
+        Ok((found, open))
     }
 
     fn job(&self, location: &Location, kind: Kind, container: &str) -> GrowthJob {

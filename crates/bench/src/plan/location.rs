@@ -1,8 +1,9 @@
 //! The pool that is measured, or the folder of plain files it is compared with.
 use super::scratch::{Scratch, memory_or_temporary};
+use crate::host::Host;
 use crate::job::{Job, StoreJob, Workload};
 use crate::load::files::{self, FilesUrl};
-use crate::report::Settings;
+use crate::report::{Report, Run, Settings};
 use esker::backend::NewContainer;
 use esker::types::info::{Durability, OpenMode};
 use esker::{Pool, Wait};
@@ -99,6 +100,11 @@ impl Location {
             workload,
         };
         Job { folder: self.folder.clone(), store: Some(store), ..Job::default() }
+    }
+
+    /// The report of runs here.
+    pub(super) fn report(&self, seed: u64, options: Value, runs: Vec<Run>) -> Result<Report> {
+        Ok(Report::new(Host::for_folder(&self.folder)?, self.settings(seed, options)?, runs))
     }
 
     /// Settings with these options and the properties of the pool.

@@ -109,7 +109,7 @@ fn start_processes(job: &Job) -> Result<LoadProcesses> {
 }
 
 /// Writing and reading, each with its limit.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Tallies {
     write_limit: Tally,
     write: Tally,
@@ -118,16 +118,15 @@ struct Tallies {
 }
 
 impl Tallies {
-    /// The runs of the store and of its limits; these are the phases of the limits.
-    fn runs<'n>(&self, store: RunName<'n>, write_limit: &'n str, read_limit: &'n str) -> [Run; 4] {
-        let limit =
-            |phase, tally| Run::new(&RunName { store: "medium", phase, ..store }, tally, None);
-        let run = |phase, tally, limit| Run::new(&RunName { phase, ..store }, tally, Some(limit));
+    /// The runs of these phases, by their names: limit of writing, writing, limit of reading, reading.
+    fn runs<'n>(&self, store: RunName<'n>, phases: [&'n str; 4]) -> [Run; 4] {
+        let medium = |name, tally| Run::new(&RunName { store: "medium", ..name }, tally, None);
+        let [write_limit, write, read_limit, read] = phases.map(|phase| RunName { phase, ..store });
         [
-            limit(write_limit, &self.write_limit),
-            run("write", &self.write, &self.write_limit),
-            limit(read_limit, &self.read_limit),
-            run("read", &self.read, &self.read_limit),
+            medium(write_limit, &self.write_limit),
+            Run::new(&write, &self.write, Some(&self.write_limit)),
+            medium(read_limit, &self.read_limit),
+            Run::new(&read, &self.read, Some(&self.read_limit)),
         ]
     }
 }

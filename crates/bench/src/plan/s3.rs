@@ -3,11 +3,10 @@ use super::location::Location;
 use super::scratch::{OwnPool, Scratch};
 use super::{Benchmark, Measurement, Note, check, parse_size};
 use crate::errors::{Doing, ensure_valid};
-use crate::host::Host;
 use crate::job::{Member, WARM_UP};
 use crate::measure::{Measured, Tally};
 use crate::processes::{Processes, WorkerKind};
-use crate::report::{Report, Run, RunName};
+use crate::report::{Run, RunName};
 use crate::s3::{Addresses, Checksum, ClientJob, Key, ServeJob, Step, Store};
 use clap::Args;
 use esker_types::{Error, ErrorKind, Result};
@@ -97,8 +96,7 @@ impl Benchmark for S3Plan {
             "rounds": self.rounds, "ops": self.ops(), "etags": self.etags,
             "peer": peer.map(|peer| peer.address), "verified": self.verify,
         });
-        let settings = location.settings(self.seed, options)?;
-        Ok(Report::new(Host::for_folder(&location.folder)?, settings, runs).into())
+        location.report(self.seed, options, runs).map(Measurement::from)
     }
 }
 
@@ -106,27 +104,29 @@ impl Benchmark for S3Plan {
 const DEFAULT_BYTES: u64 = 256 << 20;
 const DEFAULT_OPS_MAX: u64 = 2000;
 
-/// Names in reports of the limit, and of another server.
-const MEMORY: &str = "memory";
-const PEER: &str = "peer";
-
 type Clients = Processes<Step, Measured>;
 
 /// A measured server, with its measurements.
 struct Subject {
     store: Store,
+    /// Kind of store in reports; `medium` for the limit, which has no bucket.
+    kind: &'static str,
     /// Name in reports.
     name: String,
-    /// The benchmark creates its bucket, and removes it at the end.
-    has_bucket: bool,
-    puts: Vec<(Checksum, Tally)>,
-    get: Tally,
+    /// Puts with these checksums, then gets.
+    phases: Vec<(Option<Checksum>, Tally)>,
 }
 
 impl Subject {
-    fn new(name: &str, store: Store, has_bucket: bool, puts: &[Checksum]) -> Self {
-        let puts = puts.iter().map(|&checksum| (checksum, Tally::default())).collect();
-        Self { store, name: name.to_owned(), has_bucket, puts, get: Tally::default() }
+    fn new(kind: &'static str, name: &str, store: Store, puts: &[Checksum]) -> Self {
+        let phases = puts.iter().copied().map(Some).chain([None]);
+        let phases = phases.map(|put| (put, Tally::default())).collect();
+        Self { store, kind, name: name.to_owned(), phases }
+    }
+
+    /// True if the benchmark creates its bucket, and removes it at the end.
+    fn has_bucket(&self) -> bool {
+        self.kind != "medium"
     }
 }
 
@@ -149,12 +149,12 @@ impl S3Plan {
             bucket: format!("bench-{name}"),
             key: key.cloned(),
         };
-        let memory =
-            Subject::new(MEMORY, at(&addresses.memory, MEMORY, None), false, &[Checksum::None]);
+        let memory = at(&addresses.memory, "memory", None);
+        let memory = Subject::new("medium", "memory", memory, &[Checksum::None]);
         let doors = addresses.doors.iter().zip(&self.etags).map(|(address, etags)| {
-            Subject::new(etags, at(address, etags, Some(key)), true, &Checksum::ALL)
+            Subject::new("esker", etags, at(address, etags, Some(key)), &Checksum::ALL)
         });
-        let peer = peer.map(|peer| Subject::new(PEER, peer.clone(), true, &Checksum::ALL));
+        let peer = peer.map(|peer| Subject::new("peer", "peer", peer.clone(), &Checksum::ALL));
         std::iter::once(memory).chain(doors).chain(peer).collect()
     }
 
@@ -163,7 +163,7 @@ impl S3Plan {
         let mut clients = self.clients_of(procs, subjects)?;
         note(&format!("{procs} clients: warming up"));
         for (number, subject) in subjects.iter().enumerate() {
-            if subject.has_bucket {
+            if subject.has_bucket() {
                 clients.first(Step::MakeBucket(number))?;
             }
             clients.all(Step::Put(number, WARM_UP, Checksum::None))?;
@@ -175,7 +175,7 @@ impl S3Plan {
                 self.round(&mut clients, round, (number, subject))?;
             }
         }
-        for (number, _) in subjects.iter().enumerate().filter(|(_, subject)| subject.has_bucket) {
+        for (number, _) in subjects.iter().enumerate().filter(|(_, subject)| subject.has_bucket()) {
             clients.all(Step::Remove(number))?;
             clients.first(Step::RemoveBucket(number))?;
         }
@@ -188,11 +188,11 @@ impl S3Plan {
         round: u32,
         (number, subject): (usize, &mut Subject),
     ) -> Result<()> {
-        for (checksum, tally) in &mut subject.puts {
-            tally.add_round(&clients.all(Step::Put(number, round, *checksum))?);
+        for (put, tally) in &mut subject.phases {
+            let step = put.map_or(Step::Get(number), |checksum| Step::Put(number, round, checksum));
+            tally.add_round(&clients.all(step)?);
         }
-        subject.get.add_round(&clients.all(Step::Get(number))?);
-        if self.verify && subject.has_bucket {
+        if self.verify && subject.has_bucket() {
             clients.all(Step::Verify(number, round))?;
         }
         Ok(())
@@ -205,27 +205,21 @@ impl S3Plan {
         Clients::launch(WorkerKind::S3, Member::all(procs, self.seed, &[]).map(job))
     }
 
+    /// Puts and gets are compared with those of memory.
     fn runs_of(&self, procs: u32, subjects: &[Subject]) -> Vec<Run> {
-        let Some(limit) = subjects.first() else { return Vec::new() };
-        let run = |subject: &Subject, phase, tally: &Tally, limit: &Tally| {
-            let is_limit = !subject.has_bucket;
-            let store = match subject.name.as_str() {
-                MEMORY => "medium",
-                PEER => PEER,
-                _ => "esker",
-            };
-            let workload = &subject.name;
-            let name = RunName { store, workload, phase, procs, size_bytes: self.size_bytes };
-            Run::new(&name, tally, (!is_limit).then_some(limit))
-        };
-        let put_limit = limit.puts.first().map(|(_, tally)| tally.clone()).unwrap_or_default();
-        let runs = subjects.iter().flat_map(|subject| {
-            let puts = subject.puts.iter();
-            let puts =
-                puts.map(|(checksum, tally)| run(subject, checksum.phase(), tally, &put_limit));
-            puts.chain([run(subject, "get", &subject.get, &limit.get)]).collect::<Vec<_>>()
-        });
-        runs.collect()
+        let memory = || subjects.iter().take(1).flat_map(|memory| &memory.phases);
+        let limit = |is_put| memory().find(|(put, _)| put.is_some() == is_put);
+        let mut runs = Vec::new();
+        for subject in subjects {
+            for (put, tally) in &subject.phases {
+                let phase = put.map_or("get", Checksum::phase);
+                let (store, workload, size_bytes) = (subject.kind, &*subject.name, self.size_bytes);
+                let name = RunName { store, workload, phase, procs, size_bytes };
+                let limit = limit(put.is_some()).filter(|_| subject.has_bucket());
+                runs.push(Run::new(&name, tally, limit.map(|(_, tally)| tally)));
+            }
+        }
+        runs
     }
 }
 

@@ -3,13 +3,12 @@ use super::location::Location;
 use super::scratch::OwnPool;
 use super::{Benchmark, LoadProcesses, Measurement, Note, Tallies};
 use super::{check, check_rounds, parse_size, start_processes};
-use crate::host::Host;
 use crate::job::{Index, Job, LoadStep, Member, WARM_UP, Workload};
-use crate::report::{Report, Run, RunName, Settings};
+use crate::report::{Report, Run, RunName};
 use clap::Args;
 use esker_cli::DurabilityArg;
 use esker_types::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The pool that a benchmark uses.
 #[derive(Clone, Debug, Args)]
@@ -160,7 +159,6 @@ impl Plan {
     fn run(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
         let location = self.pool.open_or_create(|| self.needs(), note)?;
-        let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for case in self.cases(location.durable) {
             let measured = location.in_container(|container| {
@@ -168,7 +166,7 @@ impl Plan {
             })?;
             runs.extend(self.runs(case, &location, &measured));
         }
-        Ok(Report::new(host, self.settings(&location)?, runs))
+        location.report(self.seed, self.options(), runs)
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -245,19 +243,20 @@ impl Plan {
             procs: case.procs,
             size_bytes: case.size,
         };
-        tallies.runs(name, write_limit(location.durable).name(), LoadStep::Pread.name())
+        let limit = write_limit(location.durable).name();
+        tallies.runs(name, [limit, "write", LoadStep::Pread.name(), "read"])
     }
 
-    pub(super) fn settings(&self, location: &Location) -> Result<Settings> {
-        let options = json!({
+    /// Options in the report.
+    pub(super) fn options(&self) -> Value {
+        json!({
             "rounds": self.rounds,
             "ops": self.ops,
             "class": self.class,
             "indexed": matches!(self.workload, Workload::Array(Index::Own | Index::Shared)),
             "verified": self.verify,
             "fresh": self.fresh,
-        });
-        location.settings(self.seed, options)
+        })
     }
 }
 

@@ -1,15 +1,14 @@
 //! `esker bench tx`: compares transactions mixed with puts and gets with the limit of the medium.
 use super::location::Location;
 use super::store::{Case, Plan, write_limit};
-use super::{Benchmark, Measurement, Note, parse_size};
+use super::{Benchmark, Measurement, Note, Tallies, parse_size};
 use crate::errors::{ensure, ensure_valid};
-use crate::host::Host;
 use crate::job::{Job, LoadStep, Member, WARM_UP};
 use crate::measure::{Measured, Tally};
 use crate::processes::{Processes, WorkerKind};
-use crate::report::{Report, Run, RunName, Settings};
+use crate::report::{Report, Run, RunName};
 use crate::tx::limits::{COUNT_BYTES, COUNTERS_MAX};
-use crate::tx::{KINDS, Kind, TxDone, TxJob, TxStep};
+use crate::tx::{Kind, TxDone, TxJob, TxStep};
 use clap::Args;
 use esker_types::{ErrorKind, Result};
 use serde_json::json;
@@ -64,11 +63,11 @@ impl Benchmark for TxPlan {
 
 /// The phases of a case.
 #[derive(Default)]
-struct Tallies {
-    write_limit: Tally,
-    read_limit: Tally,
+struct Mixture {
+    /// Puts and gets, with their limits.
+    keys: Tallies,
+    transactions: Tally,
     all: Tally,
-    kinds: [Tally; KINDS],
     conflicts: u64,
 }
 
@@ -77,12 +76,17 @@ impl TxPlan {
         self.check()?;
         let location = self.plan.pool.open_or_create(|| self.needs(), note)?;
         check_transactions(&location)?;
-        let host = Host::for_folder(&location.folder)?;
         let mut runs = Vec::new();
         for case in self.plan.cases(location.durable) {
-            runs.extend(self.measure(&location, case, note)?);
+            let measured = location.in_container(|container| {
+                self.rounds(&self.job(&location, case, container)?, &location, note)
+            })?;
+            runs.extend(measured.runs(case, &location));
         }
-        Ok(Report::new(host, self.settings(&location)?, runs))
+        let mut options = self.plan.options();
+        options["tx_every"] = json!(self.every);
+        options["counters"] = json!(self.counters);
+        location.report(self.plan.seed, options, runs)
     }
 
     fn check(&self) -> Result<()> {
@@ -104,13 +108,6 @@ impl TxPlan {
         (2 * bytes + self.counters * size, entries + self.counters)
     }
 
-    fn measure(&self, location: &Location, case: Case, note: Note<'_>) -> Result<[Run; 6]> {
-        let measured = location.in_container(|container| {
-            self.rounds(&self.job(location, case, container)?, location, note)
-        })?;
-        Ok(runs_of(case, location, &measured))
-    }
-
     fn job(&self, location: &Location, case: Case, container: &str) -> Result<TxJob> {
         let targets = if location.store() == "esker" { location.targets()? } else { None };
         Ok(TxJob {
@@ -122,28 +119,29 @@ impl TxPlan {
     }
 
     /// Store and limit alternate, so that other load on the machine affects both.
-    fn rounds(&self, job: &TxJob, location: &Location, note: Note<'_>) -> Result<Tallies> {
-        let mut tallies = Tallies::default();
+    fn rounds(&self, job: &TxJob, location: &Location, note: Note<'_>) -> Result<Mixture> {
+        let mut mixture = Mixture::default();
         let mut processes = start(job)?;
         note("warming up");
         load(&mut processes, LoadStep::Write(WARM_UP))?;
         load(&mut processes, LoadStep::Remove(WARM_UP))?;
         for round in 1..=self.plan.rounds {
             note(&format!("round {round} of {}", self.plan.rounds));
-            tallies.write_limit.add_round(&load(&mut processes, write_limit(location.durable))?);
-            tallies.read_limit.add_round(&load(&mut processes, LoadStep::Pread)?);
+            let limit = write_limit(location.durable);
+            mixture.keys.write_limit.add_round(&load(&mut processes, limit)?);
+            mixture.keys.read_limit.add_round(&load(&mut processes, LoadStep::Pread)?);
             if self.plan.fresh {
                 processes = start(job)?;
             }
-            self.round(&mut processes, round, &mut tallies)?;
+            self.round(&mut processes, round, &mut mixture)?;
         }
-        Ok(tallies)
+        Ok(mixture)
     }
 
-    fn round(&self, processes: &mut TxProcesses, round: u32, tallies: &mut Tallies) -> Result<()> {
+    fn round(&self, processes: &mut TxProcesses, round: u32, mixture: &mut Mixture) -> Result<()> {
         processes.all(TxStep::Reset)?;
         let done = processes.all(TxStep::Mix(round))?;
-        tallies.add(&done);
+        mixture.add(&done);
         if self.plan.verify {
             load(processes, LoadStep::Verify(round))?;
             let transactions = |done: &TxDone| done.kinds[Kind::Transaction as usize].ops;
@@ -151,13 +149,6 @@ impl TxPlan {
             processes.all(TxStep::Sum { increments })?;
         }
         load(processes, LoadStep::Remove(round)).map(drop)
-    }
-
-    fn settings(&self, location: &Location) -> Result<Settings> {
-        let mut settings = self.plan.settings(location)?;
-        settings.options.insert("tx_every".to_owned(), json!(self.every));
-        settings.options.insert("counters".to_owned(), json!(self.counters));
-        Ok(settings)
     }
 }
 
@@ -183,35 +174,32 @@ fn load(processes: &mut TxProcesses, step: LoadStep) -> Result<Vec<Measured>> {
     Ok(done.into_iter().map(|done| done.all).collect())
 }
 
-impl Tallies {
+impl Mixture {
     fn add(&mut self, done: &[TxDone]) {
-        let round = |part: &dyn Fn(&TxDone) -> Measured| done.iter().map(part).collect::<Vec<_>>();
-        self.all.add_round(&round(&|done| done.all.clone()));
-        for (kind, tally) in self.kinds.iter_mut().enumerate() {
-            tally.add_round(&round(&|done| done.kinds[kind].clone()));
+        let kinds = [
+            (Kind::Put, &mut self.keys.write),
+            (Kind::Get, &mut self.keys.read),
+            (Kind::Transaction, &mut self.transactions),
+        ];
+        for (kind, tally) in kinds {
+            tally.add_round(
+                &done.iter().map(|one| one.kinds[kind as usize].clone()).collect::<Vec<_>>(),
+            );
         }
-        self.conflicts += done.iter().map(|done| done.conflicts).sum::<u64>();
+        self.all.add_round(&done.iter().map(|one| one.all.clone()).collect::<Vec<_>>());
+        self.conflicts += done.iter().map(|one| one.conflicts).sum::<u64>();
     }
-}
 
-fn runs_of(case: Case, location: &Location, tallies: &Tallies) -> [Run; 6] {
-    let (procs, size_bytes) = (case.procs, case.size);
-    let name = |store, phase| RunName { store, workload: WORKLOAD, phase, procs, size_bytes };
-    let medium = |step: LoadStep, tally| Run::new(&name("medium", step.name()), tally, None);
-    let store = |phase, tally, limit| Run::new(&name(location.store(), phase), tally, limit);
-    let [put, get, transaction] = &tallies.kinds;
-    let (write_limit_of, read_limit) = (Some(&tallies.write_limit), Some(&tallies.read_limit));
-    let two = 2 * size_bytes;
-    [
-        medium(write_limit(location.durable), &tallies.write_limit),
-        store("put", put, write_limit_of),
-        Run {
-            conflicts: Some(tallies.conflicts),
-            size_bytes: two,
-            ..store("tx", transaction, write_limit_of)
-        },
-        medium(LoadStep::Pread, &tallies.read_limit),
-        store("get", get, read_limit),
-        store("mixed", &tallies.all, None),
-    ]
+    /// A transaction is compared with the write of two blocks.
+    fn runs(&self, Case { procs, size: size_bytes, .. }: Case, location: &Location) -> [Run; 6] {
+        let store = location.store();
+        let name = RunName { store, workload: WORKLOAD, phase: "mixed", procs, size_bytes };
+        let limit = write_limit(location.durable).name();
+        let [write_limit, put, read_limit, get] =
+            self.keys.runs(name, [limit, "put", LoadStep::Pread.name(), "get"]);
+        let pair = RunName { phase: "tx", size_bytes: 2 * size_bytes, ..name };
+        let transaction = Run::new(&pair, &self.transactions, Some(&self.keys.write_limit));
+        let transaction = Run { conflicts: Some(self.conflicts), ..transaction };
+        [write_limit, put, transaction, read_limit, get, Run::new(&name, &self.all, None)]
+    }
 }

@@ -37,10 +37,12 @@ impl Figures {
     pub(crate) fn growth(&mut self, file: &Results) -> Result<Vec<Figure>> {
         let grown: Vec<_> = file.runs.iter().filter(|run| run.entries.is_some()).collect();
         let kinds = grown.chunk_by(|one, next| one.workload == next.workload);
-        kinds.flat_map(|runs| COSTS.map(|costs| self.costs(&costs, runs))).collect()
+        let figures =
+            kinds.flat_map(|runs| COSTS.map(|costs| self.costs(&costs, runs).transpose()));
+        figures.flatten().collect()
     }
 
-    fn costs(&mut self, costs: &Costs, runs: &[&Run]) -> Result<Figure> {
+    fn costs(&mut self, costs: &Costs, runs: &[&Run]) -> Result<Option<Figure>> {
         let title = format!("{}: {}", costs.title, runs[0].workload);
         let mut chart = Chart::new(&title, ("entries", Axis::Log), costs.unit);
         for (phase, panel) in costs.phases {

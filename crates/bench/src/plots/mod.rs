@@ -72,10 +72,13 @@ impl Figures {
         format!("fig{:02}-{stem}", self.count)
     }
 
-    /// The figure of a chart.
-    fn figure(&mut self, stem: &str, chart: Chart, sentence: String) -> Result<Figure> {
+    /// The figure of a chart; none if it has no values.
+    fn figure(&mut self, stem: &str, chart: Chart, sentence: String) -> Result<Option<Figure>> {
+        if chart.series.is_empty() {
+            return Ok(None);
+        }
         let (id, svg) = (self.next_id(stem), chart.svg()?);
-        Ok(Figure { id, svg, title: chart.title, sentence })
+        Ok(Some(Figure { id, svg, title: chart.title, sentence }))
     }
 }
 

@@ -37,11 +37,8 @@ impl Figures {
                 }
             }
         }
-        if chart.series.is_empty() {
-            return Ok(None);
-        }
         let sentence = longest(&chart) + &chart.number_names();
-        self.figure("offsets", chart, sentence).map(Some)
+        self.figure("offsets", chart, sentence)
     }
 }
 

@@ -35,14 +35,14 @@ pub fn page(report: &Value) -> Result<Page> {
     let systems = distinct(systems);
     let (headings, cells) = cells(&rows, &systems);
     let processes = report["settings"]["procs"].as_u64().unwrap_or(0);
-    let figures = vec![figure(&rows, processes)?];
+    let figures = figure(&rows, processes)?.into_iter().collect();
     let section = Section { figures, ..Section::default() };
     let mut page = Page::new("Files on this machine", vec![ABOUT.to_owned()], vec![section]);
     page.summary.push(Table::new("All work beside tmpfs", &headings, &cells));
     Ok(page.with_machines(&[Results::from_json(NAME, report.clone())?]))
 }
 
-fn figure(rows: &[Row], processes: u64) -> Result<Figure> {
+fn figure(rows: &[Row], processes: u64) -> Result<Option<Figure>> {
     let title = "Work on files as a multiple of tmpfs";
     let mut chart = Chart::new(title, ("work", Axis::Categories), "times tmpfs");
     for row in rows.iter().filter(|row| row.is_rate()) {

@@ -321,7 +321,7 @@ impl Figures {
             sentences.push(limit.to_owned());
         }
         let sentence = sentences.join(" ") + &chart.number_long_names();
-        self.figure(&sweep.stem, chart, sentence).map(Some)
+        self.figure(&sweep.stem, chart, sentence)
     }
 }
 

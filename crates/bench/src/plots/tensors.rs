@@ -75,8 +75,8 @@ impl Figures {
             for runs in runs.chunk_by(|one, next| one.size_bytes == next.size_bytes) {
                 figures.extend(match kind {
                     ArrayCharts::Ratio => self.ratio(runs)?,
-                    ArrayCharts::Time => Some(self.times(runs)?),
-                    _ => Some(self.bandwidth(runs)?),
+                    ArrayCharts::Time => self.times(runs)?,
+                    _ => self.bandwidth(runs)?,
                 });
             }
         }
@@ -95,15 +95,12 @@ impl Figures {
                 }
             }
         }
-        if chart.series.is_empty() {
-            return Ok(None);
-        }
         let sentence = "Bars are medians of the ratios of the iterations.".to_owned();
-        self.figure("ratio", chart, sentence).map(Some)
+        self.figure("ratio", chart, sentence)
     }
 
     /// Bandwidth of all stores, and the limit of the medium.
-    fn bandwidth(&mut self, runs: &[&Run]) -> Result<Figure> {
+    fn bandwidth(&mut self, runs: &[&Run]) -> Result<Option<Figure>> {
         let title = title("Bandwidth", runs);
         let mut chart = Chart::new(&title, ("processes", Axis::Linear), "MiB/s");
         for (run, rate) in runs.iter().filter_map(|run| Some((run, run.rate()?))) {
@@ -138,15 +135,12 @@ impl Figures {
                 }
             }
         }
-        if chart.series.is_empty() {
-            return Ok(None);
-        }
         let sentence = highest(&chart);
-        self.figure("extremes", chart, sentence).map(Some)
+        self.figure("extremes", chart, sentence)
     }
 
     /// Times of a PUT and a GET.
-    fn times(&mut self, runs: &[&Run]) -> Result<Figure> {
+    fn times(&mut self, runs: &[&Run]) -> Result<Option<Figure>> {
         let title = title("Time of one PUT and one GET", runs);
         let mut chart = Chart::new(&title, ("processes", Axis::Linear), "s");
         for run in runs.iter().filter(|run| !run.is_limit()) {

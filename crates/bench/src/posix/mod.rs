@@ -1,14 +1,14 @@
 //! The work of `mdtest` and `ior`: operations of many processes on files and directories of any file system.
 //!
 //! A `FileSystem` is a directory of the system or a file system in a container. [`mdtest`] and [`ior`] define
-//! the operations; [`Worker`] is one process.
+//! the operations of one process.
 pub mod ior;
 pub mod mdtest;
 mod mounted;
 mod plain;
 mod worker;
 
-pub use worker::{Done, Job, Session, Worker};
+pub use worker::{Done, Job};
 
 use self::mounted::Mounted;
 use self::plain::Plain;
@@ -22,7 +22,6 @@ use std::path::PathBuf;
 
 /// The location of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum FileLocation {
     /// A directory, by system calls.
     Posix {
@@ -116,8 +115,9 @@ struct Process {
 }
 
 impl Process {
-    /// The process of a job whose transfers have at most `bytes`.
+    /// The process of a job whose transfers have at most `bytes`, pinned to its processor.
     fn new<O>(job: &Job<O>, bytes: u64) -> Result<Self> {
+        job.member.pin()?;
         Ok(Self {
             member: job.member,
             files: open(&job.location)?,

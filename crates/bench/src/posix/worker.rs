@@ -1,10 +1,7 @@
-//! One process of `mdtest` or `ior`.
+//! Messages of the processes of `mdtest` and `ior`.
 use super::FileLocation;
 use crate::job::Member;
 use crate::measure::Measured;
-use crate::worker::Work;
-use esker_types::Result;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The job of one process.
@@ -29,53 +26,12 @@ pub struct Done {
     pub own_bytes: u64,
 }
 
-/// The work of either benchmark.
-pub trait Session: Sized {
-    /// The options, the same for all processes.
-    type Options: DeserializeOwned;
-    /// A phase of one process.
-    type Step: DeserializeOwned;
-
-    /// Prepares the job.
-    ///
-    /// # Errors
-    /// If the file system cannot be opened.
-    fn new(job: Job<Self::Options>) -> Result<Self>;
-
-    /// Prepares a step, before its time starts.
-    fn prepare(&mut self, step: &Self::Step);
-
-    /// Takes a step. Returns the times of its parts.
-    ///
-    /// # Errors
-    /// Errors of the file system, and data that is not what was written.
-    fn run(&mut self, step: &Self::Step) -> Result<Vec<Measured>>;
-}
-
-/// The state of a process.
-pub struct Worker<S>(S);
-
-impl<S: Session> Work for Worker<S> {
-    type Job = Job<S::Options>;
-    type Step = S::Step;
-    type Done = Done;
-
-    fn begin(job: Self::Job) -> Result<Self> {
-        job.member.pin()?;
-        S::new(job).map(Self)
-    }
-
-    fn prepare(&mut self, step: &S::Step) -> Result<()> {
-        self.0.prepare(step);
-        Ok(())
-    }
-
-    /// The reply has the memory use of this process.
-    fn take(&mut self, step: S::Step) -> Result<Done> {
-        let parts = self.0.run(&step)?;
+impl Done {
+    /// The reply with the parts of a step, and the memory of this process after it.
+    pub(super) fn new(parts: Vec<Measured>) -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let (peak_bytes, own_bytes) = (bytes_in(&status, "VmHWM"), bytes_in(&status, "RssAnon"));
-        Ok(Done { parts, peak_bytes, own_bytes })
+        Self { parts, peak_bytes, own_bytes }
     }
 }
 

@@ -71,7 +71,6 @@ pub struct Addresses {
 
 /// Checksum that a client sends with a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Checksum {
     /// No checksum.
     None,
@@ -97,7 +96,6 @@ impl Checksum {
 
 /// One phase. Stores are numbered as in the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Step {
     /// Creates the bucket.
     MakeBucket(usize),

@@ -36,7 +36,6 @@ pub struct Job {
 
 /// Operation of a process in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Make the data of the round.
     Fill,

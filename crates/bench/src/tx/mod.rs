@@ -45,7 +45,6 @@ pub struct TxJob {
 
 /// A phase of all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum TxStep {
     /// A step of `kv`: a limit, or unmeasured work on the keys of a round.
     Load(LoadStep),

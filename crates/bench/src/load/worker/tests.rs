@@ -99,7 +99,7 @@ fn a_worker_answers_line_by_line() {
     let job = Job { store: None, ..job(0, 1, Workload::Kv) };
     let job = serde_json::to_string(&job).unwrap();
     let order = |step: &str| format!(r#"{{"begin":{{"step":{step},"start_ns":0}}}}"#);
-    let answers = answers_of(&[job, order(r#""pwrite""#), order(r#"{"read":1}"#)]);
+    let answers = answers_of(&[job, order(r#""Pwrite""#), order(r#"{"Read":1}"#)]);
     let [Answer::Done(ready), Answer::Done(written), Answer::Failed(why)] = answers.as_slice()
     else {
         unreachable!("{answers:?}");

@@ -134,9 +134,10 @@ impl Benchmark for FieldsPlan {
         let longest = grib.as_ref().map_or(0, Messages::longest).max(self.shape.size_bytes);
         let location = self.pool.open_or_create(|| self.needs(longest), note)?;
         let plain_files = Scratch::for_plain_files(&location.folder)?;
+        let (files, grib) = (plain_files.path(), grib.as_ref());
+        let setup = Setup { plan: self, location: &location, files, grib, python };
         let measured = self.procs.iter().map(|&procs| {
-            let lines =
-                self.measure(&location, plain_files.path(), procs, grib.as_ref(), python, note)?;
+            let lines = setup.measure(procs, note)?;
             let (durable, store) = (location.durable, location.store());
             Ok(Case { procs, lines, size_bytes: self.shape.size_bytes, durable, store })
         });
@@ -194,20 +195,27 @@ struct PythonJob {
     messages: Vec<(usize, usize)>,
 }
 
-/// The state of a measurement with one number of processes.
-struct Run<'p> {
+/// The same for all numbers of processes.
+struct Setup<'p> {
     plan: &'p FieldsPlan,
     location: &'p Location,
-    files: FilesUrl,
-    container: String,
-    procs: u32,
+    /// Directory of plain files.
+    files: &'p Path,
+    /// Messages to archive.
+    grib: Option<&'p Messages>,
+    /// Python that reads the store.
+    python: Option<&'p Path>,
+}
+
+/// The state of a measurement with one number of processes.
+struct Run<'p> {
+    setup: &'p Setup<'p>,
+    job: Job,
     /// Workers, then as many watchers.
     workers: Workers,
     peer: Option<Workers>,
     /// Workers that read the store from Python.
     python: Option<Workers>,
-    /// True if there are messages to archive.
-    grib: bool,
     lines: Lines,
 }
 
@@ -238,31 +246,29 @@ impl FieldsPlan {
         (fields.saturating_mul(longest), fields * 4)
     }
 
-    fn measure(
-        &self,
-        location: &Location,
-        plain_files: &Path,
-        procs: u32,
-        grib: Option<&Messages>,
-        python: Option<&Path>,
-        note: Note<'_>,
-    ) -> Result<Lines> {
-        let container = container_label();
+    /// A Python with pyfdb, which does the same work on a real FDB.
+    fn peer(&self) -> Option<&Path> {
+        self.peer.map(|PeerName::Pyfdb| self.python.as_path())
+    }
+}
+
+impl Setup<'_> {
+    fn measure(&self, procs: u32, note: Note<'_>) -> Result<Lines> {
+        let Self { plan, location, .. } = self;
         let job = Job {
-            member: Member { procs, seed: self.seed, ..Member::default() },
+            member: Member { procs, seed: plan.seed, ..Member::default() },
             pool: location.url.clone(),
-            container: container.clone(),
-            files: plain_files.to_owned(),
+            container: container_label(),
+            files: self.files.to_owned(),
             durable: location.durable,
-            shape: self.shape,
-            grib: self.grib.clone().filter(|_| grib.is_some()),
-            verify: self.verify,
+            shape: plan.shape,
+            grib: plan.grib.clone().filter(|_| self.grib.is_some()),
+            verify: plan.verify,
         };
         note("touching the file of the limit");
-        let watchers = if self.no_watch { 0 } else { procs };
-        let cpus = self.pin.order()?;
-        let workers = start(Vec::new(), &job, watchers, &cpus)?;
-        let messages = grib.cloned().unwrap_or_default();
+        let cpus = plan.pin.order()?;
+        let workers = start(Vec::new(), &job, if plan.no_watch { 0 } else { procs }, &cpus)?;
+        let messages = self.grib.cloned().unwrap_or_default();
         let by_python = |python: Option<&Path>, store, install| {
             let start = |python| start_python(python, store, &job, &messages, &cpus);
             python.map(start).transpose().map_err(|error| {
@@ -270,28 +276,12 @@ impl FieldsPlan {
                 Error::new(error.kind(), format!("{store}: {error} ({remedy})"))
             })
         };
-        let peer = by_python(self.peer(), "pyfdb", "`pip install pyfdb`")?;
-        let python = by_python(python, "esker", "`make wheel` and `pip install` it")?;
-        let files = FilesUrl { folder: plain_files.to_owned(), fsync: location.durable };
-        let mut run = Run {
-            plan: self,
-            location,
-            files,
-            container,
-            procs,
-            workers,
-            peer,
-            python,
-            grib: grib.is_some(),
-            lines: Lines::default(),
-        };
-        (WARM_UP..=self.repeats).try_for_each(|round| run.round(round, note))?;
+        let peer = by_python(plan.peer(), "pyfdb", "`pip install pyfdb`")?;
+        let python = by_python(self.python, "esker", "`make wheel` and `pip install` it")?;
+        let lines = Lines::default();
+        let mut run = Run { setup: self, job, workers, peer, python, lines };
+        (WARM_UP..=plan.repeats).try_for_each(|round| run.round(round, note))?;
         Ok(run.lines)
-    }
-
-    /// A Python with pyfdb, which does the same work on a real FDB.
-    fn peer(&self) -> Option<&Path> {
-        self.peer.map(|PeerName::Pyfdb| self.python.as_path())
     }
 }
 
@@ -338,11 +328,11 @@ impl Run<'_> {
             WARM_UP => run.warm_up(note),
             _ => run.phases(round, note),
         })?;
-        if round != WARM_UP && !self.plan.no_watch {
+        if round != WARM_UP && !self.setup.plan.no_watch {
             self.report_progress(round, "archiving while others read", note);
             self.within(WATCHED + round, |run| run.watched(round))?;
         }
-        if round != WARM_UP && self.grib {
+        if round != WARM_UP && self.setup.grib.is_some() {
             self.report_progress(round, &Phase::ArchiveGrib.name(), note);
             self.within(GRIB + round, |run| run.gribs(round))?;
         }
@@ -351,22 +341,25 @@ impl Run<'_> {
 
     /// Creates the store and the directory of a round, and removes them.
     fn within(&mut self, round: u32, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let pool = self.location.pool()?;
-        let label = label(&self.container, round);
+        let pool = self.setup.location.pool()?;
+        let label = label(&self.job.container, round);
+        let files = FilesUrl { folder: self.job.files.clone(), fsync: self.job.durable };
         FieldStore::create(pool, &label, &Schema::default_mars()?)?;
-        let done = files::create_container(&self.files, &label).and_then(|()| {
+        let done = files::create_container(&files, &label).and_then(|()| {
             let done = work(self);
-            files::destroy_container(&self.files, &label).and(done)
+            files::destroy_container(&files, &label).and(done)
         });
         pool.destroy_container(&label, true).wait().and(done)
     }
 
     fn warm_up(&mut self, note: Note<'_>) -> Result<()> {
         note("warming up");
-        enter(&mut self.workers, self.procs, Phase::FileWrite, WARM_UP)?;
-        enter(&mut self.workers, self.procs, Phase::Archive, WARM_UP)?;
+        enter(&mut self.workers, self.job.member.procs, Phase::FileWrite, WARM_UP)?;
+        enter(&mut self.workers, self.job.member.procs, Phase::Archive, WARM_UP)?;
         let peer = self.peer.as_mut();
-        peer.map_or(Ok(()), |peer| enter(peer, self.procs, Phase::Archive, WARM_UP).map(drop))
+        peer.map_or(Ok(()), |peer| {
+            enter(peer, self.job.member.procs, Phase::Archive, WARM_UP).map(drop)
+        })
     }
 
     /// Makes all workers enter a phase, and records it.
@@ -377,17 +370,17 @@ impl Run<'_> {
             _ => Some(&mut self.workers),
         };
         let Some(workers) = workers else { return Ok(()) };
-        let done = enter(workers, self.procs, phase, round)?;
+        let done = enter(workers, self.job.member.procs, phase, round)?;
         self.lines.add(system, phase, sample(number, &done));
         Ok(())
     }
 
     fn report_progress(&self, round: u32, what: &str, note: Note<'_>) {
-        note(&format!("repeat {round} of {}: {what}", self.plan.repeats));
+        note(&format!("repeat {round} of {}: {what}", self.setup.plan.repeats));
     }
 
     fn phases(&mut self, round: u32, note: Note<'_>) -> Result<()> {
-        let write = match write_limit(self.location.durable) {
+        let write = match write_limit(self.setup.location.durable) {
             LoadStep::PwriteSync => Phase::PwriteSync,
             _ => Phase::Pwrite,
         };
@@ -418,9 +411,9 @@ impl Run<'_> {
                 self.measure(PEER, phase, round, round)?;
             }
         }
-        if self.plan.verify {
+        if self.setup.plan.verify {
             self.report_progress(round, "verify", note);
-            enter(&mut self.workers, self.procs, Phase::Verify, round)?;
+            enter(&mut self.workers, self.job.member.procs, Phase::Verify, round)?;
         }
         Ok(())
     }
@@ -431,15 +424,15 @@ impl Run<'_> {
         phases
             .into_iter()
             .try_for_each(|(system, phase)| self.measure(system, phase, GRIB + round, round))?;
-        if self.plan.verify {
-            enter(&mut self.workers, self.procs, Phase::VerifyGrib, GRIB + round)?;
+        if self.setup.plan.verify {
+            enter(&mut self.workers, self.job.member.procs, Phase::VerifyGrib, GRIB + round)?;
         }
         Ok(())
     }
 
     /// A latency is the time from the start of a flush until a watcher sees one of its fields.
     fn watched(&mut self, round: u32) -> Result<()> {
-        let procs = self.procs as usize;
+        let procs = self.job.member.procs as usize;
         let step = |phase| vec![FieldsStep { phase, round: WATCHED + round }; procs];
         let steps = [step(Phase::ArchiveWatched), step(Phase::Watch)].concat();
         let mut written = self.workers.together(&steps)?;

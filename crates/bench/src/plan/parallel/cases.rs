@@ -42,6 +42,11 @@ impl Case {
         Some(Segments { objects, count, part_bytes: self.size, procs: self.procs })
     }
 
+    /// Name in messages of progress.
+    pub(super) fn name(&self) -> String {
+        format!("{} {} {}", self.mode_name(), self.pattern.name(), self.contention.name())
+    }
+
     pub(super) fn mode_name(&self) -> String {
         self.objects.map_or_else(|| self.mode.name(), |(objects, _)| objects.name())
     }

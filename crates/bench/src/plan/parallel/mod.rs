@@ -16,13 +16,11 @@ use crate::names::Named;
 use crate::pin::Pin;
 use crate::rendezvous::{Rank, Rendezvous};
 use crate::report::{Report, Run, Settings};
-use crate::traces::{self, Kind, Writer};
-use cases::Case;
+use crate::traces::Writer;
 use clap::Args;
 use esker::names::NODE_VARIABLE;
 use esker_types::{Error, ErrorKind, Result};
 use repeat::Stage;
-use results::{Done, Series};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
@@ -187,16 +185,14 @@ impl ParallelPlan {
         let host = Host::for_folder(&location.folder)?;
         let nodes = meeting.gather(Node { node: node_name(), host: host.clone() })?;
         let settings = self.settings(&location, &nodes)?;
-        let on = (meeting.who().ranks, location.nodes()?);
+        let nodes_of_both = (meeting.who().ranks, location.nodes()?);
         let mut traces = self.traces(meeting.who(), &host, &settings)?;
         let mut runs = Vec::new();
         let cpus = self.options.pin.order()?;
         for case in self.cases(meeting.who(), location.durable) {
-            let series =
-                self.measure(&location, &case, &cpus, meeting, &mut traces, runs.len(), note)?;
-            for series in series {
-                let number = runs.len() as u32;
-                runs.push(series.runs(&case, location.store(), number, on, location.durable));
+            let mut stage = Stage::new(self, &location, &case, &cpus, meeting, note)?;
+            for series in stage.measure(&mut traces, runs.len() as u32, note)? {
+                runs.push(series.runs(&location, runs.len() as u32, nodes_of_both));
             }
         }
         if !meeting.who().is_first() {
@@ -205,37 +201,6 @@ impl ParallelPlan {
         traces.map_or(Ok(()), Writer::finish)?;
         let runs: Vec<Run> = runs.into_iter().flatten().collect();
         Ok(Some(Report::new(host, settings, runs)))
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the state of the complete benchmark")]
-    fn measure(
-        &self,
-        location: &Location,
-        case: &Case,
-        cpus: &[u32],
-        meeting: &mut Rendezvous,
-        traces: &mut Option<Writer>,
-        first_run: usize,
-        note: Note<'_>,
-    ) -> Result<[Series; 2]> {
-        let what =
-            format!("{} {} {}", case.mode_name(), case.pattern.name(), case.contention.name());
-        note(&format!("{what}: touching the file of the limit"));
-        let limits = Stage::limits(self, location, case)?;
-        let mut stage = Stage { plan: self, location, case, cpus, meeting, limits };
-        let mut series = [Kind::Write, Kind::Read].map(Series::new);
-        for repeat in 0..=self.options.repeat {
-            note(&match repeat {
-                0 => format!("{what}: warming up"),
-                _ => format!("{what}: repeat {repeat} of {}", self.options.repeat),
-            });
-            let done = stage.repeat(repeat)?;
-            if repeat > 0 && stage.meeting.who().is_first() {
-                results::add_repeat(&mut series, case, &done)?;
-                keep(traces, first_run as u32, repeat, &done)?;
-            }
-        }
-        Ok(series)
     }
 
     fn traces(&self, who: Rank, host: &Host, settings: &Settings) -> Result<Option<Writer>> {
@@ -323,14 +288,4 @@ pub(super) fn one_node_error() -> Error {
 fn node_name() -> String {
     std::env::var("SLURMD_NODENAME")
         .unwrap_or_else(|_| rustix::system::uname().nodename().to_string_lossy().into_owned())
-}
-
-fn keep(traces: &mut Option<Writer>, first_run: u32, repeat: u32, done: &[Done]) -> Result<()> {
-    let Some(writer) = traces else { return Ok(()) };
-    for (run, done) in (first_run..).zip(done) {
-        let place =
-            traces::TraceOrigin { run, repeat, kind: done.kind, start_unix_ns: done.start_unix_ns };
-        writer.add(place, &done.traces)?;
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 use super::super::store::write_limit;
 use super::super::{LoadProcesses, start_processes};
 use super::cases::Case;
-use super::results::Done;
+use super::results::{self, Done, Series};
 use super::{Location, ParallelPlan};
 use crate::clock::{monotonic_of, unix_ns};
 use crate::field_io::Pattern;
@@ -11,9 +11,10 @@ use crate::field_io::worker::{FieldIoStep, Job};
 use crate::job::{self, LoadStep, Member};
 use crate::measure::Measured;
 use crate::pin::cpu_of;
+use crate::plan::Note;
 use crate::processes::{Launcher, Processes, WorkerKind, notice_ns};
 use crate::rendezvous::Rendezvous;
-use crate::traces::{Kind, Trace};
+use crate::traces::{Kind, Trace, TraceOrigin, Writer};
 use esker_types::Result;
 
 type FieldIoProcesses = Processes<FieldIoStep, Trace>;
@@ -26,13 +27,13 @@ const NOTICE_NODES_NS: u64 = 500_000_000;
 
 /// The state of one case.
 pub(super) struct Stage<'p> {
-    pub(super) plan: &'p ParallelPlan,
-    pub(super) location: &'p Location,
-    pub(super) case: &'p Case,
-    pub(super) cpus: &'p [u32],
-    pub(super) meeting: &'p mut Rendezvous,
+    plan: &'p ParallelPlan,
+    location: &'p Location,
+    case: &'p Case,
+    cpus: &'p [u32],
+    meeting: &'p mut Rendezvous,
     /// Processes that measure the limit, as many as work on the store.
-    pub(super) limits: LoadProcesses,
+    limits: LoadProcesses,
 }
 
 /// Time 0 of the traces of a repeat.
@@ -45,34 +46,66 @@ struct TimeOrigin {
 /// The step of a process by its number; none if it does not take part.
 type Role<'r> = &'r dyn Fn(u32) -> Option<FieldIoStep>;
 
-impl Stage<'_> {
-    /// Processes that measure the limit of a case.
-    pub(super) fn limits(
-        plan: &ParallelPlan,
-        location: &Location,
-        case: &Case,
-    ) -> Result<LoadProcesses> {
+impl<'p> Stage<'p> {
+    /// Starts the processes that measure the limit of a case.
+    pub(super) fn new(
+        plan: &'p ParallelPlan,
+        location: &'p Location,
+        case: &'p Case,
+        cpus: &'p [u32],
+        meeting: &'p mut Rendezvous,
+        note: Note<'_>,
+    ) -> Result<Self> {
+        note(&format!("{}: touching the file of the limit", case.name()));
         let (procs, seed) = (case.procs_per_node, plan.options.seed);
-        let job = job::Job {
+        let limits = start_processes(&job::Job {
             member: Member { procs, seed, ..Member::default() },
             size_bytes: case.io_bytes(),
             ops: u64::from(case.ops).min(LIMIT_FILE_BYTES / case.io_bytes().max(1)).max(1),
             folder: location.folder.clone(),
             ..job::Job::default()
-        };
-        start_processes(&job)
+        })?;
+        Ok(Self { plan, location, case, cpus, meeting, limits })
+    }
+
+    /// Runs all repeats. Rank 0 keeps their traces, whose runs are numbered from `first_run`.
+    pub(super) fn measure(
+        &mut self,
+        traces: &mut Option<Writer>,
+        first_run: u32,
+        note: Note<'_>,
+    ) -> Result<[Series<'p>; 2]> {
+        let mut series = [Kind::Write, Kind::Read].map(|kind| Series::new(self.case, kind));
+        let (name, of) = (self.case.name(), self.plan.options.repeat);
+        for repeat in 0..=of {
+            match repeat {
+                0 => note(&format!("{name}: warming up")),
+                _ => note(&format!("{name}: repeat {repeat} of {of}")),
+            }
+            let done = self.repeat(repeat)?;
+            if repeat == 0 || !self.meeting.who().is_first() {
+                continue;
+            }
+            results::add_repeat(&mut series, &done)?;
+            for (run, Done { kind, traces: all, start_unix_ns, .. }) in (first_run..).zip(&done) {
+                let (kind, start_unix_ns) = (*kind, *start_unix_ns);
+                let origin = TraceOrigin { run, repeat, kind, start_unix_ns };
+                traces.as_mut().map_or(Ok(()), |writer| writer.add(origin, all))?;
+            }
+        }
+        Ok(series)
     }
 
     /// Runs a repeat. Repeat 0 is the warm-up.
-    pub(super) fn repeat(&mut self, repeat: u32) -> Result<Vec<Done>> {
-        let layout = self.create(repeat)?;
+    fn repeat(&mut self, repeat: u32) -> Result<Vec<Done>> {
+        let job = self.create(repeat)?;
         let done = match self.case.pattern {
-            Pattern::A => self.pattern_a(&layout, repeat),
-            Pattern::B => self.pattern_b(&layout, repeat),
+            Pattern::A => self.pattern_a(&job),
+            Pattern::B => self.pattern_b(&job),
         };
         let met = done.is_ok().then(|| self.meeting.barrier());
         let removed = match self.meeting.who().is_first() {
-            true => session::remove(self.location.pool()?, &layout, self.case.procs),
+            true => session::remove(self.location.pool()?, &job.layout, self.case.procs),
             false => Ok(()),
         };
         let done = done?;
@@ -81,39 +114,44 @@ impl Stage<'_> {
         Ok(done)
     }
 
-    fn create(&mut self, repeat: u32) -> Result<Layout> {
+    /// Creates the main container of a repeat. Returns the job of its processes.
+    fn create(&mut self, repeat: u32) -> Result<Job> {
         let Self { location, case, meeting, .. } = self;
         let container = meeting.broadcast(|| {
             let label = format!("esker-bench-{}-{repeat}", std::process::id());
             location.create_container(&label)?;
             Ok(label)
         })?;
-        Ok(Layout {
+        let layout = Layout {
             pool: location.url.clone(),
             container,
             mode: case.mode,
             contention: case.contention,
             class_kv: case.class_kv.clone(),
             class_array: case.class_array.clone(),
-        })
+        };
+        let member =
+            Member { procs: case.procs, seed: self.plan.options.seed, ..Member::default() };
+        let (segments, io_bytes) = (case.segments(), case.io_bytes());
+        Ok(Job { node: super::node_name(), member, layout, segments, io_bytes, repeat })
     }
 
     /// Unique writes by all processes, then unique reads by other processes.
-    fn pattern_a(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
-        let count = if repeat == 0 { self.case.warm_up_ops() } else { self.case.ops };
+    fn pattern_a(&mut self, job: &Job) -> Result<Vec<Done>> {
+        let count = if job.repeat == 0 { self.case.warm_up_ops() } else { self.case.ops };
         let step = |kind, owner| FieldIoStep { count, ..step(kind, Pattern::A, owner) };
         let limit = self.limit(|_| write_limit(self.location.durable))?;
-        let mut writers = self.start_processes(layout, repeat, &|_| true)?;
+        let mut writers = self.start_processes(job, |_| true)?;
         let zero = self.zero()?;
         let traces = self.phase(&mut writers, zero, &|process| Some(step(Kind::Write, process)))?;
         drop(writers);
         let done = |kind, traces, limit| Done { kind, traces, limit, start_unix_ns: zero.unix_ns };
         let write = done(Kind::Write, traces, limit);
-        if repeat == 0 {
+        if job.repeat == 0 {
             return Ok(vec![write]);
         }
         let limit = self.limit(|_| LoadStep::Pread)?;
-        let mut readers = self.start_processes(layout, repeat, &|_| true)?;
+        let mut readers = self.start_processes(job, |_| true)?;
         let owner = |process| owner_of(self.case, process);
         let reads = |process| Some(step(Kind::Read, owner(process)));
         let traces = self.phase(&mut readers, zero, &reads)?;
@@ -127,11 +165,11 @@ impl Stage<'_> {
     }
 
     /// One write by each process of the first half. Then they rewrite the same fields while the other half reads them.
-    fn pattern_b(&mut self, layout: &Layout, repeat: u32) -> Result<Vec<Done>> {
+    fn pattern_b(&mut self, job: &Job) -> Result<Vec<Done>> {
         let (writers, ops) = (self.case.writers(), self.case.ops);
         let durable = self.location.durable;
         let set_up = |process| (process < writers).then(|| step(Kind::Write, Pattern::B, process));
-        let mut processes = self.start_processes(layout, repeat, &|process| process < writers)?;
+        let mut processes = self.start_processes(job, |process| process < writers)?;
         let zero = self.zero()?;
         self.phase(&mut processes, zero, &set_up)?;
         drop(processes);
@@ -148,7 +186,7 @@ impl Stage<'_> {
             let read = step(Kind::Read, Pattern::B, process - writers);
             FieldIoStep { count: ops, verify_before, ..read }
         };
-        let mut processes = self.start_processes(layout, repeat, &|_| true)?;
+        let mut processes = self.start_processes(job, |_| true)?;
         let zero = self.zero()?;
         let traces = self.phase(&mut processes, zero, &|process| Some(role(process, 1, None)))?;
         if self.plan.options.verify {
@@ -175,25 +213,17 @@ impl Stage<'_> {
     /// Starts new processes on this node.
     fn start_processes(
         &self,
-        layout: &Layout,
-        repeat: u32,
-        takes_part: &dyn Fn(u32) -> bool,
+        job: &Job,
+        takes_part: impl Fn(u32) -> bool,
     ) -> Result<FieldIoProcesses> {
         let processes = self.processes();
-        let job = |process: u32| Job {
-            node: super::node_name(),
-            member: Member {
-                rank: process,
-                procs: self.case.procs,
-                cpu: cpu_of(self.cpus, process - processes.start),
-                seed: self.plan.options.seed,
-            },
-            layout: layout.clone(),
-            segments: self.case.segments(),
-            io_bytes: self.case.io_bytes(),
-            repeat,
+        let member = |process| Member {
+            rank: process,
+            cpu: cpu_of(self.cpus, process - processes.start),
+            ..job.member
         };
-        let jobs = processes.clone().filter(|&process| takes_part(process)).map(job);
+        let jobs = processes.clone().filter(|&process| takes_part(process));
+        let jobs = jobs.map(|process| Job { member: member(process), ..job.clone() });
         let variables = self.plan.variables.clone();
         let launcher = Launcher { variables, ..Launcher::for_kind(WorkerKind::FieldIo)? };
         Processes::start(&launcher, jobs)

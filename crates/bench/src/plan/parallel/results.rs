@@ -1,13 +1,17 @@
 //! From the traces of repeats to the runs of a report.
 use super::cases::Case;
+use crate::field_io::Pattern;
 use crate::job::LoadStep;
 use crate::measure::{Measured, Tally};
 use crate::metrics::{Phase, Statistics, po_0_ns, po_f_ns};
 use crate::names::Named;
 use crate::parallel::{Parallel, Repeat, RepeatStatistics, percentiles_us};
+use crate::plan::location::Location;
+use crate::plan::store::write_limit;
 use crate::report::{Run, RunName};
 use crate::traces::{EVENTS, Kind, Trace, phase_of};
 use esker_cli::units::rounded;
+use esker_types::Result;
 use std::time::Duration;
 
 const MIB: f64 = (1u64 << 20) as f64;
@@ -20,28 +24,26 @@ pub(super) struct Done {
     pub(super) start_unix_ns: u64,
 }
 
-/// All repeats of one phase.
-pub(super) struct Series {
+/// Number of nodes of the processes, and of the pool if it is over nodes.
+pub(super) type Nodes = (u32, Option<u32>);
+
+/// All repeats of one phase of a case.
+pub(super) struct Series<'c> {
+    case: &'c Case,
     kind: Kind,
     tally: Tally,
     limit: Tally,
     repeats: Vec<Repeat>,
 }
 
-impl Series {
-    pub(super) fn new(kind: Kind) -> Self {
+impl<'c> Series<'c> {
+    pub(super) fn new(case: &'c Case, kind: Kind) -> Self {
         let (tally, limit, repeats) = Default::default();
-        Self { kind, tally, limit, repeats }
+        Self { case, kind, tally, limit, repeats }
     }
 
     /// Adds a repeat; `other` is the phase that ran at the same time, in pattern B.
-    pub(super) fn add(
-        &mut self,
-        case: &Case,
-        done: &Done,
-        phase: &Phase,
-        other: Option<&Phase>,
-    ) -> esker_types::Result<()> {
+    fn add(&mut self, done: &Done, phase: &Phase, other: Option<&Phase>) -> Result<()> {
         for stamps in done.traces.iter().flat_map(|trace| &trace.ios) {
             let took = stamps[EVENTS - 1].saturating_sub(stamps[0]);
             self.tally.latency.record(Duration::from_nanos(took))?;
@@ -51,24 +53,16 @@ impl Series {
         self.tally.seconds += seconds(phase.total_wall_clock_ns());
         let limit = Tally::of_round(&done.limit);
         self.limit.add(&limit);
-        let repeat = self.repeat(case, done.start_unix_ns, phase, other, limit.bandwidth_mib_s());
-        self.repeats.push(repeat);
+        self.repeats.push(self.repeat(done, phase, other, limit.bandwidth_mib_s()));
         Ok(())
     }
 
-    fn repeat(
-        &self,
-        case: &Case,
-        start_unix_ns: u64,
-        phase: &Phase,
-        other: Option<&Phase>,
-        limit_mib_s: f64,
-    ) -> Repeat {
+    fn repeat(&self, done: &Done, phase: &Phase, other: Option<&Phase>, limit: f64) -> Repeat {
         let global = phase.global_timing_bandwidth() / MIB;
-        let synchronous = case.objects.map(|_| rounded(phase.synchronous_bandwidth() / MIB));
+        let synchronous = self.case.objects.map(|_| rounded(phase.synchronous_bandwidth() / MIB));
         Repeat {
             repeat: self.repeats.len() as u32 + 1,
-            start_unix_ns,
+            start_unix_ns: done.start_unix_ns,
             global_timing_bandwidth_mib_s: rounded(global),
             synchronous_bandwidth_mib_s: synchronous,
             total_wall_clock_s: seconds(phase.total_wall_clock_ns()),
@@ -76,35 +70,29 @@ impl Series {
             off_f: seconds(phase.off_f_ns()),
             po_0: other.map(|other| seconds(po_0_ns(phase, other))),
             po_f: other.map(|other| seconds(po_f_ns(phase, other))),
-            limit_mib_s: rounded(limit_mib_s),
-            ratio: if limit_mib_s > 0.0 { rounded(global / limit_mib_s) } else { 0.0 },
+            limit_mib_s: rounded(limit),
+            ratio: if limit > 0.0 { rounded(global / limit) } else { 0.0 },
         }
     }
 
     /// The run, and the run of its limit.
-    pub(super) fn runs(
-        &self,
-        case: &Case,
-        store: &str,
-        number: u32,
-        (nodes, server_nodes): (u32, Option<u32>),
-        durable: bool,
-    ) -> [Run; 2] {
+    pub(super) fn runs(&self, location: &Location, number: u32, nodes: Nodes) -> [Run; 2] {
+        let case = self.case;
         let workload = if case.objects.is_some() { "segments" } else { "field-io" };
         let (phase, procs, size_bytes) = (self.kind.name(), case.procs, case.size);
-        let name = RunName { store, workload, phase, procs, size_bytes };
-        let parallel =
-            Some(Box::new(Parallel { server_nodes, ..self.parallel(case, number, nodes) }));
+        let name = RunName { store: location.store(), workload, phase, procs, size_bytes };
+        let parallel = Some(Box::new(self.parallel(number, nodes)));
         let run = Run { parallel, ..Run::new(&name, &self.tally, Some(&self.limit)) };
         let phase = match self.kind {
-            Kind::Write => super::super::store::write_limit(durable).name(),
+            Kind::Write => write_limit(location.durable).name(),
             Kind::Read => LoadStep::Pread.name(),
         };
         let limit = RunName { store: "medium", phase, size_bytes: case.io_bytes(), ..name };
         [Run::new(&limit, &self.limit, None), run]
     }
 
-    fn parallel(&self, case: &Case, run: u32, nodes: u32) -> Parallel {
+    fn parallel(&self, run: u32, (nodes, server_nodes): Nodes) -> Parallel {
+        let case = self.case;
         let fields = case.objects.is_none();
         let repeat = self.statistics();
         let mean = |of: fn(&Repeat) -> f64| {
@@ -119,7 +107,7 @@ impl Series {
             class_kv: fields.then(|| case.class_kv.clone()),
             class_array: case.class_array.clone(),
             nodes,
-            server_nodes: None,
+            server_nodes,
             procs_per_node: case.procs_per_node,
             phase_procs: case.writers(),
             iterations: case.ops,
@@ -154,17 +142,13 @@ impl Series {
 }
 
 /// Adds the phases of one repeat. In pattern B they run at the same time.
-pub(super) fn add_repeat(
-    series: &mut [Series; 2],
-    case: &Case,
-    done: &[Done],
-) -> esker_types::Result<()> {
+pub(super) fn add_repeat(series: &mut [Series<'_>; 2], done: &[Done]) -> Result<()> {
     let phases: Vec<_> = done.iter().map(|done| phase_of(&done.traces)).collect();
     for (index, (done, phase)) in done.iter().zip(&phases).enumerate() {
         let other = phases.get(1 - index.min(1));
-        let other = other.filter(|_| case.pattern == crate::field_io::Pattern::B);
         if let Some(series) = series.iter_mut().find(|series| series.kind == done.kind) {
-            series.add(case, done, phase, other)?;
+            let other = other.filter(|_| series.case.pattern == Pattern::B);
+            series.add(done, phase, other)?;
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
 //! `esker bench mdtest` and `esker bench ior`: the same work on a file system, on tmpfs and on a disk, alternating.
+mod command;
 mod container;
 mod file_systems;
 mod genuine;
@@ -13,8 +14,8 @@ pub use container::DfsSubject;
 pub(crate) use file_systems::second_medium;
 pub use file_systems::{Baselines, FileSystem, FileSystems, Subject};
 pub use genuine::Genuine;
-pub use ior::IorPlan;
-pub use mdtest::MdtestPlan;
+pub use ior::{Ior, IorPlan};
+pub use mdtest::{Mdtest, MdtestPlan};
 pub use outcome::Outcome;
 pub use table::TablePlan;
 pub(crate) use table::{Row, cells};

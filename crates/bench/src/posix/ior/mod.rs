@@ -1,7 +1,7 @@
 //! The work of `ior`: large transfers to and from one file per process or a shared file.
 mod work;
 
-pub use work::Session;
+pub use work::Worker;
 
 use crate::errors::ensure_valid;
 use crate::plan::parse_size;
@@ -52,7 +52,6 @@ pub struct Options {
 
 /// An access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Remove the file if it exists.
     Remove,

@@ -2,11 +2,12 @@
 use super::{Access, IorStep, Options};
 use crate::job::Slot;
 use crate::measure::{Measured, Until, measure};
-use crate::posix::{self, Job, OpenFile, Process, Use, compare};
+use crate::posix::{Done, Job, OpenFile, Process, Use, compare};
+use crate::worker::Work;
 use esker_types::{Error, ErrorKind, Result};
 
 /// The state of a process.
-pub struct Session {
+pub struct Worker {
     process: Process,
     options: Options,
     /// The open file between the parts of a phase.
@@ -15,28 +16,30 @@ pub struct Session {
     order: Vec<u64>,
 }
 
-impl posix::Session for Session {
-    type Options = Options;
+impl Work for Worker {
+    type Job = Job<Options>;
     type Step = IorStep;
+    type Done = Done;
 
-    fn new(job: Job<Options>) -> Result<Self> {
+    fn begin(job: Job<Options>) -> Result<Self> {
         let process = Process::new(&job, job.options.transfer_bytes)?;
         Ok(Self { process, options: job.options, file: None, order: Vec::new() })
     }
 
-    /// Prepares a step before its time starts. Readers use the order of the writer, so that they read what it wrote
+    /// Draws a random order before the time of a step starts. Readers use the order of the writer, so that they read what it wrote
     /// before the stonewall.
-    fn prepare(&mut self, step: &IorStep) {
+    fn prepare(&mut self, step: &IorStep) -> Result<()> {
         if self.options.random {
             let owner = self.owner(step.access);
             self.order = self.process.shuffled(self.options.transfers(), owner);
         }
+        Ok(())
     }
 
     /// Takes a step. Returns the times of open, transfers and close.
-    fn run(&mut self, step: &IorStep) -> Result<Vec<Measured>> {
+    fn take(&mut self, step: IorStep) -> Result<Done> {
         if step.access == Access::Remove {
-            return self.remove().map(|()| Vec::new());
+            return self.remove().map(|()| Done::new(Vec::new()));
         }
         let path = self.options.path(self.owner(step.access));
         let opened = measure(Until::ops(u64::from(step.open)), 0, |_| {
@@ -44,15 +47,15 @@ impl posix::Session for Session {
             self.file = Some(self.process.files.open(&path, used)?);
             Ok(())
         })?;
-        let moved = self.transfer(step, &path)?;
+        let moved = self.transfer(&step, &path)?;
         let closed = measure(Until::ops(u64::from(step.close)), 0, |_| {
             self.file.take().map_or(Ok(()), |file| file.close())
         })?;
-        Ok(vec![opened, moved, closed])
+        Ok(Done::new(vec![opened, moved, closed]))
     }
 }
 
-impl Session {
+impl Worker {
     /// The process whose data this process accesses.
     fn owner(&self, access: Access) -> u32 {
         self.process.member.next(match access {

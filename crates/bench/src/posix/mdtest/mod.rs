@@ -3,7 +3,7 @@ mod tree;
 mod work;
 
 pub use tree::Tree;
-pub use work::Session;
+pub use work::Worker;
 
 use crate::errors::ensure_valid;
 use crate::plan::parse_size;
@@ -57,7 +57,6 @@ pub struct Options {
 
 /// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A directory.
     Directory,
@@ -67,7 +66,6 @@ pub enum Kind {
 
 /// An operation on items or on the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Create the directory of an iteration.
     TopCreate,

@@ -4,11 +4,12 @@ use super::{Kind, MdtestStep, Options, Phase};
 use crate::errors::ensure_intact;
 use crate::job::{Member, Slot};
 use crate::measure::{Measured, Until, measure};
-use crate::posix::{self, Job, Process, Use, compare};
+use crate::posix::{Done, Job, Process, Use, compare};
+use crate::worker::Work;
 use esker_types::Result;
 
 /// The state of a process.
-pub struct Session {
+pub struct Worker {
     process: Process,
     options: Options,
     path: String,
@@ -18,18 +19,19 @@ pub struct Session {
     order: Vec<u64>,
 }
 
-impl posix::Session for Session {
-    type Options = Options;
+impl Work for Worker {
+    type Job = Job<Options>;
     type Step = MdtestStep;
+    type Done = Done;
 
-    fn new(job: Job<Options>) -> Result<Self> {
+    fn begin(job: Job<Options>) -> Result<Self> {
         let process = Process::new(&job, job.options.write_bytes.max(job.options.read_bytes))?;
         let (path, order, paths) = Default::default();
         Ok(Self { process, options: job.options, path, paths, order })
     }
 
-    /// Prepares a step before its time starts.
-    fn prepare(&mut self, step: &MdtestStep) {
+    /// Computes paths and the random order before the time of a step starts.
+    fn prepare(&mut self, step: &MdtestStep) -> Result<()> {
         if self.paths.as_ref().is_none_or(|(iteration, _)| *iteration != step.iteration) {
             self.paths = Some((
                 step.iteration,
@@ -40,23 +42,23 @@ impl posix::Session for Session {
             (Phase::Stat(_), true) => self.process.shuffled(step.end, self.process.member.rank),
             _ => Vec::new(),
         };
+        Ok(())
     }
 
-    /// Takes a step.
-    fn run(&mut self, step: &MdtestStep) -> Result<Vec<Measured>> {
-        let Some((_, paths)) = self.paths.take() else { return Ok(Vec::new()) };
+    fn take(&mut self, step: MdtestStep) -> Result<Done> {
+        let Some((_, paths)) = self.paths.take() else { return Ok(Done::default()) };
         let measured = match step.phase {
-            Phase::TopCreate | Phase::TopRemove => self.top(step),
-            Phase::TreeCreate | Phase::TreeRemove => self.tree(step, &paths),
+            Phase::TopCreate | Phase::TopRemove => self.top(&step),
+            Phase::TreeCreate | Phase::TreeRemove => self.tree(&step, &paths),
             Phase::List(_) => self.list(&paths),
-            _ => self.items(step, &paths),
+            _ => self.items(&step, &paths),
         };
         self.paths = Some((step.iteration, paths));
-        Ok(vec![measured?])
+        Ok(Done::new(vec![measured?]))
     }
 }
 
-impl Session {
+impl Worker {
     /// The first process creates and removes the directory of an iteration.
     fn top(&self, step: &MdtestStep) -> Result<Measured> {
         let top = top(step.iteration);

@@ -1,7 +1,8 @@
 use super::*;
 use crate::posix::ior::{self, Access};
 use crate::posix::mdtest::{self, Kind, Phase, Tree};
-use esker_types::ErrorKind;
+use crate::worker::Work;
+use esker_types::{ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 struct Folder(PathBuf);
@@ -21,24 +22,20 @@ impl Drop for Folder {
     }
 }
 
-fn workers<S: Session<Options: Clone>>(
-    folder: &Path,
-    options: &S::Options,
-    procs: u32,
-) -> Vec<Worker<S>> {
+fn workers<O: Clone, W: Work<Job = Job<O>>>(folder: &Path, options: &O, procs: u32) -> Vec<W> {
     let job = |member| Job {
         member,
         location: FileLocation::Posix { folder: folder.to_owned() },
         options: options.clone(),
     };
     let members = Member::all(procs, 7, &[]);
-    members.map(|member| Worker::begin(job(member)).unwrap()).collect()
+    members.map(|member| W::begin(job(member)).unwrap()).collect()
 }
 
 /// Runs the step in each process, one after the other. Returns the operations of each.
-fn take<S: Session<Step: Copy>>(workers: &mut [Worker<S>], step: S::Step) -> Result<Vec<u64>> {
+fn take<W: Work<Step: Copy, Done = Done>>(workers: &mut [W], step: W::Step) -> Result<Vec<u64>> {
     let ops = |done: Done| done.parts.iter().map(|part| part.ops).max().unwrap_or(0);
-    let take = |worker: &mut Worker<S>| {
+    let take = |worker: &mut W| {
         worker.prepare(&step)?;
         worker.take(step).map(ops)
     };
@@ -67,7 +64,7 @@ fn items_are_created_examined_read_and_removed() {
     for unique in [false, true] {
         let folder = Folder::new(if unique { "own" } else { "common" });
         let options = mdtest::Options { unique, ..mdtest() };
-        let mut workers = workers::<mdtest::Session>(&folder.0, &options, 2);
+        let mut workers = workers::<_, mdtest::Worker>(&folder.0, &options, 2);
         let items = options.items();
         assert_eq!(items, 15);
         take(&mut workers, phase(Phase::TopCreate, 0)).unwrap();
@@ -92,7 +89,7 @@ fn items_are_created_examined_read_and_removed() {
 #[test]
 fn damaged_files_are_detected() {
     let folder = Folder::new("flipped-item");
-    let mut workers = workers::<mdtest::Session>(&folder.0, &mdtest(), 2);
+    let mut workers = workers::<_, mdtest::Worker>(&folder.0, &mdtest(), 2);
     let create = Phase::Create(Kind::File);
     for (step, end) in
         [(Phase::TopCreate, 0), (Phase::TreeCreate, 0), (create, 15), (Phase::Read, 15)]
@@ -139,7 +136,7 @@ fn access(access: Access, end: u64) -> ior::IorStep {
 fn transfers_are_written_read_and_compared() {
     for file_per_process in [false, true] {
         let folder = Folder::new(if file_per_process { "files" } else { "shared" });
-        let mut workers = workers::<ior::Session>(&folder.0, &ior(file_per_process), 3);
+        let mut workers = workers::<_, ior::Worker>(&folder.0, &ior(file_per_process), 3);
         take(&mut workers, access(Access::Remove, 0)).unwrap();
         assert_eq!(take(&mut workers, access(Access::Write, 12)).unwrap(), [12, 12, 12]);
         assert_eq!(take(&mut workers, access(Access::Read, 12)).unwrap(), [12, 12, 12]);
@@ -162,7 +159,7 @@ fn transfers_are_written_read_and_compared() {
 #[test]
 fn data_of_earlier_round_fails_check() {
     let folder = Folder::new("old");
-    let mut workers = workers::<ior::Session>(&folder.0, &ior(false), 2);
+    let mut workers = workers::<_, ior::Worker>(&folder.0, &ior(false), 2);
     take(&mut workers, access(Access::Write, 12)).unwrap();
     let check = ior::IorStep { round: 2, ..access(Access::Check, 12) };
     let error = take(&mut workers, check).unwrap_err();
@@ -172,7 +169,7 @@ fn data_of_earlier_round_fails_check() {
 #[test]
 fn the_stonewall_ends_a_phase_early() {
     let folder = Folder::new("wall");
-    let mut workers = workers::<ior::Session>(&folder.0, &ior(true), 1);
+    let mut workers = workers::<_, ior::Worker>(&folder.0, &ior(true), 1);
     let walled = ior::IorStep { seconds: Some(0.0), ..access(Access::Write, 12) };
     assert_eq!(take(&mut workers, walled).unwrap(), [1]);
     assert_eq!(take(&mut workers, access(Access::Check, 1)).unwrap(), [1]);

@@ -1,18 +1,12 @@
 //! Options of `esker bench mdtest` and `esker bench ior`, and those of the original programs that are refused.
-use super::JsonFile;
-use clap::error::ErrorKind;
+use super::{Baselines, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject};
+use crate::pin::Pin;
+use crate::plan::{Measurement, Note, OwnPool};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use dfs::NewDfs;
-use esker::types::{Error, Result};
-use esker_bench::pin::Pin;
-use esker_bench::plan::Note;
-use esker_bench::plan::OwnPool;
-use esker_bench::plan::posix::{
-    Baselines, DfsSubject, FileSystems, Genuine, Outcome, Setting, Subject,
-};
 use esker_cli::class_of;
-use esker_cli::output::{Answer, Bar};
 use esker_cli::units::Bytes;
+use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -42,8 +36,6 @@ pub(super) struct Common {
     genuine: Option<PathBuf>,
     #[command(flatten)]
     dfs: DfsArgs,
-    #[command(flatten)]
-    json: JsonFile,
 }
 
 /// The file system of `-a DFS`.
@@ -110,30 +102,27 @@ impl Common {
         }
     }
 
-    /// Measures, and answers with the report.
+    /// Measures pools over each of the numbers of nodes, or one pool or directory.
     pub(super) fn run(
         &self,
-        work: Work,
+        work: &Work,
         measure: impl Fn(&FileSystems, Note<'_>) -> Result<Outcome>,
-    ) -> Result<Answer> {
-        self.json.check()?;
-        let bar = Bar::spinner();
+        note: Note<'_>,
+    ) -> Result<Measurement> {
         let nodes = match self.dfs.nodes.as_slice() {
             [] => vec![None],
             nodes => nodes.iter().copied().map(Some).collect(),
         };
-        let mut outcomes = Vec::new();
-        for nodes in nodes {
-            outcomes
-                .push((nodes, self.outcome(&work, nodes, &measure, &mut |what| bar.say(what))?));
-        }
-        drop(bar);
+        let outcomes = nodes
+            .into_iter()
+            .map(|nodes| Ok((nodes, self.outcome(work, nodes, &measure, note)?)))
+            .collect::<Result<Vec<_>>>()?;
         let texts = outcomes.iter().map(|(nodes, outcome)| match nodes {
             Some(nodes) => format!("Pool over {nodes} nodes\n{outcome}"),
             None => outcome.to_string(),
         });
         let text = texts.collect::<Vec<_>>().join("\n\n");
-        self.json.answer(json!(Outcome::report_of_nodes(&outcomes)), text)
+        Ok(Measurement { report: json!(Outcome::report_of_nodes(&outcomes)), text })
     }
 
     /// Measures a pool over this number of nodes, or a pool of this node if there is none.
@@ -191,7 +180,7 @@ impl DfsArgs {
 
 fn needs_dfs(option: &str, what: &str) -> Error {
     let message = format!("{option}: only -a DFS creates a pool, which could {what}: add -a DFS");
-    Error::new(esker::types::ErrorKind::Invalid, message)
+    Error::new(ErrorKind::Invalid, message)
 }
 
 /// An original program with options that are refused.
@@ -227,7 +216,7 @@ impl<O: Original> FromArgMatches for Refused<O> {
         match given {
             None => Ok(Self(PhantomData)),
             Some((option, instead)) => Err(clap::Error::raw(
-                ErrorKind::UnknownArgument,
+                clap::error::ErrorKind::UnknownArgument,
                 format!("{option} of {} is not supported: {instead}", O::NAME),
             )),
         }

@@ -1,0 +1,170 @@
+//! Commands that draw pages: `esker bench report` and `paper`, and the benchmarks `tensors` and `posix`.
+use super::{JsonFile, measure};
+use clap::Args;
+use esker::types::{Error, Result};
+use esker_bench::paper::PaperPlan;
+use esker_bench::plan::posix::TablePlan;
+use esker_bench::plan::{Benchmark, TensorsPlan};
+use esker_bench::plots::page::Page;
+use esker_bench::plots::results::Results;
+use esker_bench::plots::{Figure, paper, posix};
+use esker_cli::count;
+use esker_cli::output::{Answer, Bar};
+use esker_os::whole;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// A benchmark whose report has a page.
+pub(crate) trait Drawn: Benchmark {
+    /// The page of a report.
+    fn page(report: &Value) -> Result<Page>;
+}
+
+impl Drawn for TensorsPlan {
+    fn page(report: &Value) -> Result<Page> {
+        paper::tensors_page(report)
+    }
+}
+
+impl Drawn for TablePlan {
+    fn page(report: &Value) -> Result<Page> {
+        posix::page(report)
+    }
+}
+
+// No documentation comment: the help would show it in place of that of the plan.
+#[derive(Args)]
+pub(crate) struct Draw<P: Args> {
+    #[command(flatten)]
+    plan: P,
+    /// HTML page with plots to write
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write each plot to a file in this directory too
+    #[arg(long, value_name = "DIR", requires = "output")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonFile,
+}
+
+impl<P: Args + Drawn> Draw<P> {
+    pub(crate) fn run(self) -> Result<Answer> {
+        let found = measure(&self.plan, &self.json)?;
+        if let Some(output) = &self.output {
+            write(&P::page(&found.report)?, output, self.svg.as_deref())?;
+        }
+        self.json.answer(found.report, found.text)
+    }
+}
+
+const EXAMPLES: &str = "\
+The page has a figure for whatever varies in the files: bandwidth by number of processes and nodes, and by object \
+size, for each mode, pattern and object class, and side by side for several stores. Timelines are drawn from the \
+traces beside a file (FILE.traces.csv beside FILE.json). The page works offline; each plot can be saved as SVG or PNG.
+
+Example:
+  esker bench array --procs 1,2 --size 8KiB,1MiB --json here.json
+  esker bench report here.json -o report.html";
+
+/// Draw the results of benchmarks on an HTML page
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct ReportCommand {
+    /// Files written by `esker bench ... --json FILE`
+    #[arg(value_name = "RESULTS", required = true)]
+    results: Vec<PathBuf>,
+    /// HTML page to write
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// Title of the page
+    #[arg(long, value_name = "TEXT", default_value = "Benchmark results of Esker")]
+    title: String,
+    /// Write each plot to a file in this directory too
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+impl ReportCommand {
+    pub(crate) fn run(&self) -> Result<Answer> {
+        let files = self.results.iter().map(|path| Results::read(path));
+        let page = Page::from_results(&self.title, &files.collect::<Result<Vec<_>>>()?)?;
+        write(&page, &self.output, self.svg.as_deref())
+    }
+}
+
+const METHOD: &str = "\
+Runs `esker bench segments` and `esker bench field-io` on a pool of this machine and on pools of plain files in memory and on a disk, \
+`esker bench tensors` beside parallel HDF5 (if it is installed), and `esker bench ior` and `esker bench mdtest` beside tmpfs and the file \
+system of a disk. It draws the figures. Beside each stands what the papers found and whether it is reproduced here; the rule for that is \
+printed with its numbers. docs/paper.md lists figures, commands and scales. The command takes tens of minutes, and leaves nothing but \
+the page.
+
+Example:
+  esker bench paper --dir /dev/shm -o papers.html";
+
+/// Reproduce figures of five papers on DAOS, arrays and GekkoFS on a small scale, and compare the findings
+#[derive(Args)]
+#[command(after_long_help = METHOD)]
+pub(crate) struct PaperCommand {
+    #[command(flatten)]
+    plan: PaperPlan,
+    /// HTML page to write
+    #[arg(short, long, value_name = "FILE", default_value = "papers.html")]
+    output: PathBuf,
+    /// Write each plot to a file in this directory too
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+impl PaperCommand {
+    pub(crate) fn run(self) -> Result<Answer> {
+        whole::check(&self.output)?;
+        let papers = self.plan.run(&Bar::steps(""))?;
+        write(&papers.page, &self.output, self.svg.as_deref())?;
+        let [reproduced, not_reproduced, not_measured] =
+            [0, 1, 2].map(|index| papers.verdicts.map(|counts| counts[index]));
+        let response = json!({
+            "report": self.output.display().to_string(),
+            "figures": papers.page.figures().count(),
+            "quick": self.plan.quick,
+            "reproduced": reproduced,
+            "not_reproduced": not_reproduced,
+            "not_measured": not_measured,
+        });
+        let output = self.output.display();
+        let text = match papers.verdicts {
+            None => format!("wrote {output}: a quick run, whose figures mean nothing"),
+            Some([yes, no, none]) => format!(
+                "wrote {output}: {yes} findings of the papers are reproduced, {no} are not, {none} are not measured"
+            ),
+        };
+        Ok(Answer::new(response, text))
+    }
+}
+
+/// Writes a page, and its plots if a directory is given. Each file replaces an existing one atomically.
+pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<Answer> {
+    let plots = svg.map(|folder| write_plots(page, folder)).transpose()?.unwrap_or_default();
+    whole::write(output, page.html()?.as_bytes())?;
+    let figures = page.figures().count();
+    let response = json!({
+        "report": output.display().to_string(),
+        "figures": figures,
+        "plots": plots,
+    });
+    Ok(Answer::new(
+        response,
+        format!("wrote {} with {}", output.display(), count(figures, "figure")),
+    ))
+}
+
+fn write_plots(page: &Page, folder: &Path) -> Result<Vec<String>> {
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;
+    let write = |figure: &Figure| {
+        let path = folder.join(format!("{}.svg", figure.id));
+        whole::write(&path, figure.svg.as_bytes())?;
+        Ok(path.display().to_string())
+    };
+    page.figures().map(write).collect()
+}
