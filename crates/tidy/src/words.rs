@@ -8,7 +8,7 @@ const THIS_FILE: &str = "crates/tidy/src/words.rs";
 /// Entries of earlier versions are not rewritten.
 const CHANGELOG: &str = "CHANGELOG.md";
 
-const LANGUAGES: [&str; 9] = ["rs", "py", "pyi", "c", "h", "cpp", "sh", "toml", "md"];
+const LANGUAGES: [&str; 10] = ["rs", "py", "pyi", "c", "h", "cpp", "sh", "toml", "md", "txt"];
 
 /// Words that were replaced by terms of the field, with their replacements.
 const RETIRED: [(&str, &str); 7] = [

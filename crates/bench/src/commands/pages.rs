@@ -57,18 +57,9 @@ impl<P: Args + Drawn> Draw<P> {
     }
 }
 
-const EXAMPLES: &str = "\
-The page has a figure for whatever varies in the files: bandwidth by number of processes and nodes, and by object \
-size, for each mode, pattern and object class, and side by side for several stores. Timelines are drawn from the \
-traces beside a file (FILE.traces.csv beside FILE.json). The page works offline; each plot can be saved as SVG or PNG.
-
-Example:
-  esker bench array --procs 1,2 --size 8KiB,1MiB --json here.json
-  esker bench report here.json -o report.html";
-
 /// Draw the results of benchmarks on an HTML page
 #[derive(Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = include_str!("../help/report.txt").trim_end())]
 pub(crate) struct ReportCommand {
     /// Files written by `esker bench ... --json FILE`
     #[arg(value_name = "RESULTS", required = true)]
@@ -92,19 +83,9 @@ impl ReportCommand {
     }
 }
 
-const METHOD: &str = "\
-Runs `esker bench segments` and `esker bench field-io` on a pool of this machine and on pools of plain files in memory and on a disk, \
-`esker bench tensors` beside parallel HDF5 (if it is installed), and `esker bench ior` and `esker bench mdtest` beside tmpfs and the file \
-system of a disk. It draws the figures. Beside each stands what the papers found and whether it is reproduced here; the rule for that is \
-printed with its numbers. docs/paper.md lists figures, commands and scales. The command takes tens of minutes, and leaves nothing but \
-the page.
-
-Example:
-  esker bench paper --dir /dev/shm -o papers.html";
-
 /// Reproduce figures of five papers on DAOS, arrays and GekkoFS on a small scale, and compare the findings
 #[derive(Args)]
-#[command(after_long_help = METHOD)]
+#[command(after_long_help = include_str!("../help/paper.txt").trim_end())]
 pub(crate) struct PaperCommand {
     #[command(flatten)]
     plan: PaperPlan,

@@ -10,47 +10,9 @@ use esker_cli::output::{Answer, with_spinner};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-const FIELD_IO: &str = "\
-The benchmark of the papers on weather fields. A field is an Array. The main Key-Value maps the most significant part \
-of a field's key to the Key-Value of its forecast, which maps the rest of the key to the Array. Writing a field again \
-creates a new Array; the old one remains, unreferenced.
-
-Modes: full (containers named by md5 for the index and the fields of each forecast), no-containers (all in one \
-container), no-index (no Key-Values: Arrays named by the md5 of the key).
-Patterns: A (every process writes its own fields; then other processes read them), B (half of the processes rewrite the \
-same fields while the other half reads them).
-Contention: low (one forecast Key-Value per process), high (one that all processes share).
-
-All combinations of the values in comma-separated lists are measured in sequence. An unmeasured pass before each warms up \
-the memory of the pool. The limit is pwrite and pread of the same blocks by the same number of processes, alternating with \
-the repeats; in pattern B, half of them write while the others read. docs/cli.md defines all figures and the columns of \
-the traces.
-
-Several nodes: start the same command once per node, by srun or mpirun, with --pool and --rendezvous on file systems that \
-all nodes share; --procs is the number of processes per node. Rank 0 prints the results.
-  srun --ntasks-per-node=1 esker bench field-io --pool posix:/lustre/p --rendezvous /lustre/meet --procs 24
-With ssh, give each node its rank: --rank R --ranks N. The clocks of the nodes must be synchronized.
-
-Pools over nodes: --nodes measures several, as their clients on other nodes would (ESKER_NODE=none, unless it is set), \
-and -o draws the bandwidth against their nodes.
-
-Examples:
-  esker bench field-io --nodes one,two,four --mode full,no-index --pattern A,B -o scaling.html
-  esker bench field-io --procs 2 --mode full,no-containers,no-index --pattern A,B --json run.json
-  esker bench field-io --procs 1,2 --size 1MiB,5MiB --class-array S1,S2,SX --repeat 10";
-
-const SEGMENTS: &str = "\
-IOR in segments mode: each process transfers all its segments in one operation. Iterations are synchronized: all \
-processes wait for each other before they open the object and after they close it. Each process reads what another \
-process wrote.
-
-Examples:
-  esker bench segments --procs 2 --segments 100 --size 1MiB
-  esker bench segments --objects own,shared --class-array SX --json segments.json";
-
 /// Measure Field I/O: weather fields by key, as in the papers on DAOS
 #[derive(Args)]
-#[command(after_long_help = FIELD_IO)]
+#[command(after_long_help = include_str!("../help/field-io.txt").trim_end())]
 pub(crate) struct FieldIo {
     #[command(flatten)]
     fields: Fields,
@@ -71,7 +33,7 @@ pub(crate) struct FieldIo {
 
 /// Measure segments: all processes transfer large objects in step, as IOR does
 #[derive(Args)]
-#[command(after_long_help = SEGMENTS)]
+#[command(after_long_help = include_str!("../help/segments.txt").trim_end())]
 pub(crate) struct Segments {
     /// One object per process, or a shared one; or both, separated by a comma
     #[arg(long, value_name = "OBJECTS", default_value = "own", value_delimiter = ',')]

@@ -13,31 +13,9 @@ use esker_types::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-const METHOD: &str = "\
-The stores alternate (A B A B) in each round, so other load on the machine affects all of them alike. The limit is \
-measured too: pwrite and pread of the same blocks by the same processes, alternating with the stores. Ratios between \
-stores are means over all rounds of the ratio within a round.
-
-The stores:
-  native    a temporary pool of this machine
-  posix     a temporary pool of plain files, with the layout of the 2022 paper
-  files     plain files: one per object, in one directory per process; there is no index, so it is compared
-            with field-io in pattern A only
-  rados     the pool in Ceph that ESKER_BENCH_RADOS names, else rados:esker
-  daos      the pool of a DAOS system that ESKER_BENCH_DAOS names, else daos:esker
-  POOL      an existing pool: label, UUID or URL
-
-`rados` and `daos` are left out, and named as absent with the reason, where they cannot be opened. All others must be there.
-
-Examples:
-  esker bench compare --stores native,posix,files --procs 1,2 --json compare.json
-  esker bench compare --stores native,posix,rados,daos
-  esker bench compare --stores native,posix --workload field-io --mode full --pattern B
-  esker bench report compare.json -o report.html";
-
 /// Compare several stores under the same workload
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = METHOD)]
+#[command(after_long_help = include_str!("../help/compare.txt").trim_end())]
 pub struct Comparison {
     /// Stores, separated by commas; ratios are relative to the first
     #[arg(long, value_name = "STORES", default_value = "native,posix,files")]

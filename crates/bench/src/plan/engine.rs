@@ -13,24 +13,9 @@ use esker::Wait;
 use esker_types::Result;
 use serde_json::json;
 
-const ABOUT: &str = "\
-One process serves a temporary pool on loopback. The other processes are its clients, and do not open the pool itself. They \
-write and read chunks of Arrays, and put and get values of a Key-Value. Each client reads the data of another client.
-
-The limit is raw TCP between the same processes, alternating with the store: blocks in one direction for Arrays, and echoed \
-blocks for Key-Values, with as many blocks in flight as operations of the store. If iperf3 is installed, its bandwidth in the \
-same run is shown too. --tls repeats all phases through an engine with TLS. The limit of `tls write` and `tls read` is the \
-phase without TLS.
-
-Examples:
-  esker bench engine
-  esker bench engine --tls --procs 1 --in-flight 4
-  esker bench engine --procs 2 --in-flight 16 --json engine.json
-  FI_PROVIDER=shm esker bench engine --fabric";
-
 /// Measure a pool through an engine, over TCP on loopback
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = ABOUT)]
+#[command(after_long_help = include_str!("../help/engine.txt").trim_end())]
 pub struct EnginePlan {
     /// The temporary pool.
     #[command(flatten)]

@@ -13,23 +13,9 @@ use clap::Args;
 use esker_types::Result;
 use serde_json::json;
 
-const METHOD: &str = "\
-One process stores small values and measures the last puts before each size is reached, then gets of entries at random, each of \
-which is compared with what was stored. Then five new processes, one after another, open the pool and get one entry, as a \
-program does after a restart: that is the phase `open`. Keys and ids are spread over the whole range, so the index has no \
-favourable order. The limit is a file of the same values on the same medium that grows along: pwrite at its end, pread at \
-random.
-
-A temporary pool is as large as the last size needs, at least 300 bytes for an entry of the kind `kv`. On a disk, --durability \
-process saves most of the time.
-
-Examples:
-  esker bench growth --json growth.json && esker bench report growth.json -o growth.html
-  esker bench growth --kind kv --entries 10000,100000,1000000,10000000";
-
 /// Measure what an operation costs while a store grows, and how long it takes to open then
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = METHOD)]
+#[command(after_long_help = include_str!("../help/growth.txt").trim_end())]
 pub struct GrowthPlan {
     /// The pool.
     #[command(flatten)]

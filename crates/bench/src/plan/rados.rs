@@ -22,18 +22,9 @@ const ENTRY_BYTES: usize = 40;
 /// The index object of the direct calls.
 const INDEX: &str = "index";
 
-const METHOD: &str = "\
-Three programs alternate in one process: one that calls librados directly (rados_write_full of the field, omap set of \
-its index entry; omap get, rados_read), Field I/O of a known forecast (write the Array, put its entry into the index; get \
-the entry, read the Array), and Field I/O with many operations in flight. Ratios are relative to the direct program. The \
-first round warms up and does not count. All data that is read is compared with what was written.
-
-Example:
-  esker bench rados 'rados:esker?conf=/etc/ceph/ceph.conf' --in-flight 16";
-
 /// Compare Field I/O on Ceph with a program that calls librados directly
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = METHOD)]
+#[command(after_long_help = include_str!("../help/rados.txt").trim_end())]
 pub struct RadosPlan {
     /// Pool: rados:CEPH_POOL?conf=FILE&namespace=NAME
     #[arg(value_name = "POOL")]

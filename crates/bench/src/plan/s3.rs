@@ -12,29 +12,9 @@ use clap::Args;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::json;
 
-const ABOUT: &str = "\
-One process serves a temporary pool by S3, as `esker serve s3` does, once for each kind of ETag. The other processes are its \
-clients. Each client puts and gets objects one after the other over one connection, and gets the objects of another client.
-
-  put          sends no checksum
-  put signed   signs the SHA-256 of the content and sends its CRC32 in a header, as boto3 does over HTTP
-  put trailer  sends the CRC64 of the content after it, as the SDKs of AWS do over HTTPS
-
-Clients compute these checksums before they are measured. The limit is the HTTP library alone, in the process that serves: it \
-sends the same bytes from memory, and discards the bytes that it receives. The servers alternate in each round.
-
---peer measures another server of S3 in the same run, with the same clients. The bucket must not exist: the benchmark creates it, \
-and removes it at the end. AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY give the key, AWS_REGION [us-east-1] the region. Without a \
-key, requests are not signed.
-
-Examples:
-  esker bench s3
-  esker bench s3 --clients 1,2 --etag xxh3 --json s3.json
-  AWS_ACCESS_KEY_ID=me AWS_SECRET_ACCESS_KEY=secret esker bench s3 --peer http://localhost:8333";
-
 /// Measure PUT and GET by S3, beside the HTTP library that serves from memory
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = ABOUT)]
+#[command(after_long_help = include_str!("../help/s3.txt").trim_end())]
 pub struct S3Plan {
     /// The temporary pool.
     #[command(flatten)]

@@ -76,22 +76,9 @@ pub struct Plan {
     pub seed: u64,
 }
 
-const METHOD: &str = "\
-The first use of fresh memory is ten times slower than its reuse. An unmeasured pass therefore warms up the segments \
-of the pool, and the file of the limit is written once before it is measured.
-
-The workers are processes, not threads. All start a phase at the same moment; its time runs from the first start to \
-the last end. Each process reads what another process wrote. The limit is pwrite and pread of the same blocks into a \
-file on the same medium, by the same processes, alternating with the store.
-
-Examples:
-  esker bench array --size 8KiB,1MiB --procs 1,2 --json array.json
-  esker bench kv --value 64 --pool tank
-  esker bench report array.json -o report.html";
-
 /// Measure Arrays: write each, and optionally index it in a Key-Value; then find and read it
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = METHOD)]
+#[command(after_long_help = include_str!("../help/array-kv.txt").trim_end())]
 pub struct ArrayPlan {
     /// Size of an Array, or several sizes, separated by commas
     #[arg(long = "size", value_name = "SIZE", default_value = "1MiB", value_delimiter = ',')]
@@ -110,7 +97,7 @@ pub struct ArrayPlan {
 
 /// Measure Key-Values: put values under keys, then get them
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = METHOD)]
+#[command(after_long_help = include_str!("../help/array-kv.txt").trim_end())]
 pub struct KvPlan {
     /// Size of a value, or several sizes, separated by commas
     #[arg(long = "value", value_name = "SIZE", default_value = "64", value_delimiter = ',')]

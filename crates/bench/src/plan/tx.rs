@@ -16,28 +16,9 @@ use serde_json::json;
 /// Name of the workload in reports.
 const WORKLOAD: &str = "tx";
 
-const METHOD: &str = "\
-Each process puts values under new keys of its own Key-Value, and gets values that it has put. Puts and gets alternate, --ops of \
-each in a round. One operation in --tx-every is a transaction on counters that all processes share: it reads two counters \
-on different targets, increments both, and commits. After a conflict it restarts, until it commits. Counters are values of \
-the same size in one Key-Value over all targets (class SX).
-
-The time of `put`, `get` and `tx` is the time of the process that spent the most in these operations. The time of `mixed` runs \
-from the first start to the last end. The latency of a transaction includes its restarts. `conflicts` is the number of commits \
-that were refused and repeated. The limit is pwrite and pread of the same blocks, as in `bench kv`. A transaction is compared \
-with two blocks.
-
-With --verify, an unmeasured phase compares the values that another process has put with what was written, and the sum of \
-the counters with the number of transactions.
-
-Examples:
-  esker bench tx --procs 1,2,4
-  esker bench tx --procs 2 --no-write-buffer --verify --json tx.json
-  esker bench tx --tx-every 3 --counters 10 --procs 4";
-
 /// Measure transactions mixed with puts and gets of Key-Values
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = METHOD)]
+#[command(after_long_help = include_str!("../help/tx.txt").trim_end())]
 pub struct TxPlan {
     /// Size of a value, or several sizes, separated by commas
     #[arg(long = "value", value_name = "SIZE", default_value = "64", value_delimiter = ',')]

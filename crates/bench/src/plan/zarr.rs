@@ -43,29 +43,9 @@ const LOCAL: usize = 1;
 /// Names of the measured phases, in order. After them, arrays are removed.
 const PHASES: [&str; 4] = ["write", "read", "list", "commit"];
 
-const ABOUT: &str = "\
-Processes of Python keep arrays in `esker.zarr.Store`, in a container of a temporary pool, and in zarr's LocalStore, in a \
-directory on the same medium. Both stores alternate. Each process has an array of bytes without compression, and
-
-  write    makes the array and writes it as a whole
-  read     opens the array of the next process, reads it as a whole, and compares it (the comparison is not measured)
-  list     lists the keys of that array
-  commit   replaces 16 chunks in a transaction, and commits it, until all chunks are replaced; a LocalStore has no
-           commits, there the same chunks are replaced one by one
-
-zarr does the same with both stores: it divides an array into chunks, and reads and writes several of them at once. The time \
-of a phase runs from the first start to the last end. One iteration warms up the memory of the pool; files of a LocalStore \
-are new each time, as in other programs. A version is kept for each commit of an iteration.
-
-The Python that --python names must have the packages zarr and esker.
-
-Examples:
-  esker bench zarr --python ~/venv/bin/python
-  esker bench zarr --procs 1,2 --size 64KiB,1MiB --total 256MiB -i 9 --json zarr.json";
-
 /// Measure the zarr store of the Python package beside zarr's own in a directory
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = ABOUT)]
+#[command(after_long_help = include_str!("../help/zarr.txt").trim_end())]
 pub struct ZarrPlan {
     /// Number of processes, or several numbers, separated by commas
     #[arg(long, visible_alias = "np", value_name = "N", default_value = "1")]

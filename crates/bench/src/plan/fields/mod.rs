@@ -35,43 +35,9 @@ use std::time::Duration;
 /// Maximum number of repeats.
 pub const REPEATS_MAX: u32 = 255;
 
-const ABOUT: &str = "\
-Measures the work of a forecast and its users on the field store of `esker fields`. Each process archives fields by \
-step, member, level and parameter, and flushes after each step; every process has its own members. Then all fields are \
-listed, their axes are read, and each process retrieves what the next process archived: field by field, all in one \
-request, and 1000 fields in the order of archiving and in random order. Finally, fields are archived again while the \
-same number of additional processes watch, and read each field as soon as it is visible. Its latencies run from the \
-start of a flush until a reader sees a field of it.
-
-A field is generated once, in memory. It holds a checksum of its key, and one of each page; --verify retrieves all \
-fields again, unmeasured, and compares both, also while others write.
-
-Two references alternate with the store, on the same medium and with the same processes: one plain file per field, and \
-pwrite and pread of the same blocks in one file. An unmeasured pass warms up the memory. The time of a phase runs from \
-the first start to the last end.
-
-With --grib, each process also archives its share of the messages in a file, repeatedly, until it has as many as it has \
-fields. ecCodes reads their keys; if it is not installed, this phase is omitted. The keys of repeated messages are cached, \
-so give a file with as many different messages as fields to measure what a model sees.
-
-With --peer pyfdb, the same number of Python processes do the same work on a real FDB, alternating with the store: an FDB \
-in a directory on the same medium, with a schema for the same keys. All its fields have the same content, and no process \
-watches. If that Python has the package esker, it also retrieves what was archived here, so that both sides are Python.
-
-Pools over nodes: --nodes measures the store with its index in stripes and in one, and Field I/O with the same fields (no \
-containers, pattern A, high contention). For each phase it counts the requests that the engines have served. The processes \
-work as clients on other nodes (ESKER_NODE=none, unless it is set).
-
-Examples:
-  esker bench fields --procs 1,2 -i 5 --json fields.json
-  esker bench fields --nodes four --procs 4 --size 4KiB
-  esker bench fields --size 4KiB --steps 100 --levels 100 --params 10 -i 1
-  esker bench fields --procs 1,2 -i 5 --peer pyfdb --python ~/fdb/bin/python3
-  esker bench fields --pool tank --members 4 --verify";
-
 /// Measure the field store: archive, list and retrieve fields, also concurrently
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = ABOUT)]
+#[command(after_long_help = include_str!("../../help/fields.txt").trim_end())]
 pub struct FieldsPlan {
     /// The pool.
     #[command(flatten)]

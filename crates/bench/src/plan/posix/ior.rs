@@ -11,29 +11,9 @@ use esker_types::Result;
 use serde_json::{Value, json};
 use std::path::Path;
 
-const ABOUT: &str = "\
-Several processes write and read large files, as ior does: option letters have the same meaning, and the table has the \
-same form. MPI is not required: --procs processes of this machine start each phase at the same moment. Times run from \
-the first start to the last end; bw is the number of bytes divided by the time from the first open to the last close.
-
-The same work runs on a file system in memory and on one on a disk, alternating phase by phase. If files are removed at \
-the end, an unmeasured iteration comes first, because the first use of fresh memory is ten times slower than its reuse.
-
-Data is generated from the process, the iteration and the offset in the file. -W and -R read it in an unmeasured pass \
-and compare every byte.
-
-If ior itself is on the PATH (or given by --genuine), it does the same work afterwards on each of the folders, by \
-mpirun where there are several processes. Its mean rates stand beside ours below the table.
-
-Examples:
-  esker bench ior --procs 2 -F -t 8k -b 64m -C -i 3 -o /dev/shm/file
-  esker bench ior -a DFS -F -t 1m -b 256m -i 3 -o /file
-  esker bench ior -w -r -W -R -t 1m -b 256m -s 2 -D 10 -O stoneWallingWearOut=1 -o /mnt/esker/file
-  esker run tank/home -- esker bench ior -F -t 1m -b 256m -o /esker/file";
-
 /// Measure transfers to one file per process or to a shared file, as ior does
 #[derive(Args)]
-#[command(after_long_help = ABOUT)]
+#[command(after_long_help = include_str!("../../help/ior.txt").trim_end())]
 pub struct Ior {
     #[command(flatten)]
     plan: IorPlan,

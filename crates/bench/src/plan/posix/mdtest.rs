@@ -13,28 +13,9 @@ use esker_types::Result;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-const ABOUT: &str = "\
-Several processes create, examine, read and remove directories and files, as mdtest does: option letters have the same \
-meaning, and the table has the same form. MPI is not required: --procs processes of this machine start each phase at \
-the same moment. The time of a phase runs from the first start to the last end.
-
-The same work runs on a file system in memory and on one on a disk, alternating phase by phase. If files are created and \
-removed, an unmeasured iteration comes first.
-
-After the stonewall (-W), each process continues until it has created as many files as the fastest one; the rate up to \
-the stonewall has a separate line.
-
-If mdtest itself is on the PATH (or given by --genuine), it does the same work afterwards on each of the folders, by \
-mpirun where there are several processes. Its mean rates stand beside ours below the table.
-
-Examples:
-  esker bench mdtest --procs 2 -n 10000 -d /dev/shm/md -i 3
-  esker bench mdtest -a DFS --procs 1 -n 1000000 -F --list -d /one
-  esker run tank/home -- esker bench mdtest -n 10000 -F -w 3901 -e 3901 -X -d /esker/md";
-
 /// Measure metadata: create, examine, read and remove directories and files, as mdtest does
 #[derive(Args)]
-#[command(after_long_help = ABOUT)]
+#[command(after_long_help = include_str!("../../help/mdtest.txt").trim_end())]
 pub struct Mdtest {
     /// Directory of the test tree
     #[arg(short = 'd', value_name = "DIR")]

@@ -40,45 +40,9 @@ const WARM_UPS: usize = 2;
 const ENTRIES_PER_CHUNK: u64 = 4;
 const ENTRIES: u64 = 1000;
 
-const ABOUT: &str = "\
-Several processes store one array together, and read it. The array has two dimensions and elements of 32 bits; each \
-process has some of its rows. Weak scaling (--size) keeps the bytes of each process while there are more of them, strong \
-scaling (--total) the bytes of the array.
-
-PUT: the first process begins, all write their shares, and when all are done the first one commits. Its time runs from \
-the beginning to the end of the commit, with the messages in between. GET: each process opens the tensor by its name and \
-reads the rows of the next process. The pool is a temporary one in memory, which the processes open directly. Chunks are \
-whole rows of up to 4 MiB, and no two processes write to one.
-
-The same is done in the same iteration, on the same medium and with as many processes, by
-
-  filled      parallel HDF5: one file that all share, with the same chunks, filled by default when they are allocated
-  unfilled    the same with H5D_FILL_TIME_NEVER
-  contiguous  the same without chunks, which HDF5 does not fill
-  file        pwrite and pread of one new file that all share
-  medium      pwrite and pread of a file for each process that was written before: the limit
-
-For HDF5, a PUT runs from H5Fcreate to the end of H5Fclose, a GET from H5Fopen to it; nothing is synced. Its processes are \
-ranks of MPI, and sleep while others are measured. The program is part of esker; it is compiled by h5pcc and started by \
-mpirun of the same MPI, which Debian has in libhdf5-openmpi-dev and openmpi-bin. Without them its columns say absent, and \
-the rest is measured. Open MPI refuses to work for root unless OMPI_ALLOW_RUN_AS_ROOT=1 and \
-OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set.
-
-Two iterations warm up the memory. All data that is read is compared with what was written, in unmeasured passes. Ratios \
-are medians of the ratios of the iterations.
-
-With -o, a page shows the figures of a paper of 2018 on the emulation of object stores for HPC (bandwidth against \
-processes, best and worst configuration, time of the I/O) beside what was measured.
-
-Examples:
-  esker bench tensors
-  esker bench tensors --procs 1,2,4 --size 16MiB,64MiB --total 128MiB -i 9 --json tensors.json -o tensors.html
-  esker bench tensors --size 1MiB --total 1MiB -i 3 --collective
-  esker bench tensors --no-hdf5 --huge-pages";
-
 /// Measure the tensor store: arrays that many processes store and read, beside parallel HDF5
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = ABOUT)]
+#[command(after_long_help = include_str!("../../help/tensors.txt").trim_end())]
 pub struct TensorsPlan {
     /// Number of processes, or several numbers, separated by commas
     #[arg(long, visible_alias = "np", value_name = "N", default_value = "1,2,4")]

@@ -20,23 +20,9 @@ use rows::BASE;
 use serde_json::{Value, json};
 use std::fmt;
 
-const METHOD: &str = "\
-Prints one table of file operations: creating, examining and removing empty files in one directory; transfers of 8 KiB \
-and 1 MiB to one file per process and to a shared file; and the latency of each for one process. They are measured on \
-memory (tmpfs), on the disk, and on a file system in a container of a temporary pool in memory: by the library \
-(DFS), through `esker run`, and through `esker mount` if mounting is possible. All alternate phase by phase. All data that \
-is read is compared with what was written, in unmeasured passes. The goals of this project stand beside the ratios to \
-tmpfs.
-
-Examples:
-  esker bench posix -o files.html --json files.json
-  esker bench posix --path /var/tmp --durability process
-  esker bench posix --engine --files 5000 --small 32M --large 128M
-  esker bench posix --files 1000 --small 4M --large 16M -i 1";
-
 /// Measure file operations on a container, on tmpfs and on a disk
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = METHOD)]
+#[command(after_long_help = include_str!("../../../help/posix.txt").trim_end())]
 pub struct TablePlan {
     /// Number of processes
     #[arg(long, visible_alias = "np", value_name = "N", default_value_t = 2)]
