@@ -63,7 +63,8 @@ pub(crate) fn available_memory_bytes() -> u64 {
     memory_in(&read("/proc/meminfo"), "MemAvailable")
 }
 
-fn memory_in(text: &str, name: &str) -> u64 {
+/// A size in a table of `/proc`; 0 if it is missing.
+pub(crate) fn memory_in(text: &str, name: &str) -> u64 {
     let size = text.lines().find_map(|line| value_of(line, name));
     let kib = size.and_then(|size| size.split(' ').next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024

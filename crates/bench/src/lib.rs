@@ -14,11 +14,9 @@
 
 pub mod buffer;
 pub mod clock;
-pub mod engine;
 mod errors;
 pub mod field_io;
 pub mod fields;
-pub mod growth;
 pub mod host;
 pub mod interrupt;
 pub mod job;
@@ -41,10 +39,8 @@ pub mod rendezvous;
 pub mod report;
 pub mod runner;
 mod runtime;
-pub mod s3;
 mod show;
 pub mod table;
-pub mod tensors;
 pub mod traces;
 pub mod tx;
 pub mod worker;

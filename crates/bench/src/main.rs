@@ -47,6 +47,7 @@ fn whole_command() -> clap::Command {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::collections::HashSet;
 
     #[test]
     fn command_line_is_consistent() {
@@ -58,5 +59,15 @@ mod tests {
     fn every_benchmark_and_argument_is_explained() {
         let unexplained = esker_cli::shell::unexplained(&whole_command());
         assert!(unexplained.is_empty(), "{unexplained:?}");
+    }
+
+    #[test]
+    fn each_benchmark_has_a_summary_of_its_own() {
+        let bench = Bench::command();
+        let summaries = bench.get_subcommands().filter(|command| !command.is_hide_set());
+        let summaries: Vec<_> = summaries.map(|command| command.get_about()).collect();
+        let distinct: HashSet<_> =
+            summaries.iter().map(|about| about.map(ToString::to_string)).collect();
+        assert_eq!(distinct.len(), summaries.len(), "{distinct:?}");
     }
 }

@@ -130,7 +130,7 @@ impl Rendezvous {
             return Ok(Vec::new());
         }
         let others = (1..self.who.ranks).map(|rank| {
-            let heard = await_file(&path(rank), Some(&session), &format!("rank {rank}"));
+            let heard = wait(&format!("rank {rank}"), Some(&session), || read(&path(rank)));
             let _ = std::fs::remove_file(path(rank));
             heard
         });
@@ -154,7 +154,7 @@ impl Rendezvous {
                 write(&path, &mine)?;
                 Ok(mine)
             }
-            false => await_file(&path, Some(&session), "rank 0"),
+            false => wait("rank 0", Some(&session), || read(&path)),
         }
     }
 
@@ -231,10 +231,6 @@ fn gather_announcements(
     let _ = std::fs::remove_file(folder.join("roster"));
     (0..who.ranks).for_each(|rank| drop(std::fs::remove_file(hello(rank))));
     Ok(session)
-}
-
-fn await_file<T: DeserializeOwned>(path: &Path, session: Option<&Path>, whom: &str) -> Result<T> {
-    wait(whom, session, || read(path))
 }
 
 /// Polls until `poll` returns a value.

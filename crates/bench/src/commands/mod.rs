@@ -84,7 +84,7 @@ fn measure<P: Benchmark>(plan: &P, json: &JsonFile) -> Result<Measurement> {
     with_spinner(|note| plan.run(note))
 }
 
-// The file of the JSON report. No documentation comment, for the same reason.
+// The file of the JSON report. No documentation comment: the help would show it in place of that of a benchmark.
 #[derive(Args)]
 pub(super) struct JsonFile {
     /// Write the report to this file; - prints it in place of the table

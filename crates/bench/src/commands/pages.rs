@@ -7,7 +7,7 @@ use esker_bench::plan::posix::TablePlan;
 use esker_bench::plan::{Benchmark, TensorsPlan};
 use esker_bench::plots::page::Page;
 use esker_bench::plots::results::Results;
-use esker_bench::plots::{Figure, paper, posix};
+use esker_bench::plots::{Figure, files, paper};
 use esker_cli::count;
 use esker_cli::output::{Answer, Bar};
 use esker_os::whole;
@@ -28,7 +28,7 @@ impl Drawn for TensorsPlan {
 
 impl Drawn for TablePlan {
     fn page(report: &Value) -> Result<Page> {
-        posix::page(report)
+        files::page(report)
     }
 }
 

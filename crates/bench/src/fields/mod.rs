@@ -6,7 +6,6 @@
 pub mod grib;
 pub mod keys;
 pub mod message;
-mod phases;
 pub mod worker;
 
 use crate::errors::ensure_valid;

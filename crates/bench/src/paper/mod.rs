@@ -3,14 +3,13 @@
 mod step;
 
 use crate::plan::posix::second_medium;
-use crate::plan::served::Served;
-use crate::plan::work_dir::{Capacity, Store, WorkDir};
+use crate::plan::scratch::Served;
+use crate::plan::work_dir::{Store, WorkDir};
 use crate::plan::{Note, memory_or_temporary, parse_size};
 use crate::plots::paper::{PaperStep, Papers, page};
 use crate::plots::results::Results;
 use crate::runner::Runner;
 use clap::Args;
-use esker::types::info::Durability;
 use esker_cli::mounts::{Media, Mount};
 use esker_cli::output::Bar;
 use esker_cli::units::Bytes;
@@ -150,10 +149,9 @@ impl PaperPlan {
 
 impl WorkDirs {
     fn new(folder: PathBuf, note: Note<'_>) -> Result<Self> {
-        let capacity =
-            Capacity { bytes: 0, entries: 0, targets: None, durability: Durability::Process };
+        let no_native_pool = PoolSpec::new("unused", 0);
         let mut new = |folder: &Path| -> Result<PosixPool> {
-            let work_dir = WorkDir::new(folder, &[Store::Posix], &capacity, note)?;
+            let work_dir = WorkDir::new(folder, &[Store::Posix], &no_native_pool, note)?;
             Ok(PosixPool { work_dir, store: format!("posix on {}", Mount::for_path(folder)?.sort) })
         };
         let posix = new(&folder)?;

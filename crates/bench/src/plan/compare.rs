@@ -1,5 +1,6 @@
 //! `esker bench compare`: the same workload on several stores, alternating (A B A B).
-use super::work_dir::{Capacity, Store, WorkDir};
+use super::scratch;
+use super::work_dir::{Store, WorkDir};
 use super::{Benchmark, Measurement, Note, check_rounds, memory_or_temporary, parse_size};
 use crate::errors::ensure_valid;
 use crate::metrics::Statistics;
@@ -9,6 +10,7 @@ use crate::table::{new_table, or_dash};
 use clap::{Args, ValueEnum};
 use esker_cli::DurabilityArg;
 use esker_cli::units::{Bytes, rounded};
+use esker_store::PoolSpec;
 use esker_types::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -124,7 +126,7 @@ impl Comparison {
     }
 
     fn measure(&self, note: Note<'_>) -> Result<Compared> {
-        let work_dir = WorkDir::new(&self.folder, &self.stores, &self.capacity(), note)?;
+        let work_dir = WorkDir::new(&self.folder, &self.stores, &self.spec(), note)?;
         let runner = work_dir.runner()?;
         let mut measured: Vec<(usize, Report)> = Vec::new();
         for round in 1..=self.rounds {
@@ -161,13 +163,15 @@ impl Comparison {
         self.ops.unwrap_or((DEFAULT_BYTES / size.max(1)).clamp(DEFAULT_OPS_MIN, DEFAULT_OPS_MAX))
     }
 
-    fn capacity(&self) -> Capacity {
+    /// The native pool.
+    fn spec(&self) -> PoolSpec {
         let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
         let most =
             |of: &dyn Fn(u64) -> u64| self.sizes.iter().map(|&size| of(size)).max().unwrap_or(0);
         let bytes = procs * most(&|size| self.ops_of(size) * size);
         let entries = procs * most(&|size| self.ops_of(size) * 2);
-        Capacity { bytes, entries, targets: None, durability: self.durability.into() }
+        let durability = Some(self.durability.into());
+        PoolSpec { durability, ..scratch::spec(bytes, entries, None) }
     }
 
     /// On plain files every workload is one file per object.

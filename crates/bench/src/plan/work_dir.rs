@@ -1,11 +1,12 @@
 //! Stores of several kinds in one directory, for the duration of a benchmark.
 use super::Note;
-use super::scratch::{self, Scratch};
+use super::scratch::Scratch;
 use crate::errors::Doing;
 use crate::load::files;
 use crate::runner::Runner;
 use esker::Pool;
 use esker::types::info::{Durability, OpenMode};
+use esker_store::PoolSpec;
 use esker_types::{Error, ErrorKind, Result};
 use std::fmt;
 use std::path::Path;
@@ -93,19 +94,6 @@ impl Store {
     }
 }
 
-/// The space that the stores need.
-#[derive(Clone, Copy, Debug)]
-pub struct Capacity {
-    /// Payload of one phase of all processes.
-    pub bytes: u64,
-    /// Entries of indexes.
-    pub entries: u64,
-    /// Targets of a native pool.
-    pub targets: Option<u32>,
-    /// Durability of writes.
-    pub durability: Durability,
-}
-
 /// A directory with stores. It is removed when this value is dropped or its process dies.
 pub struct WorkDir {
     scratch: Scratch,
@@ -113,19 +101,12 @@ pub struct WorkDir {
 }
 
 impl WorkDir {
-    /// Creates the stores in a new directory below `folder`.
-    pub fn new(
-        folder: &Path,
-        stores: &[Store],
-        capacity: &Capacity,
-        note: Note<'_>,
-    ) -> Result<Self> {
+    /// Creates the stores in a new directory below `folder`; `spec` is that of a native pool.
+    pub fn new(folder: &Path, stores: &[Store], spec: &PoolSpec, note: Note<'_>) -> Result<Self> {
         let scratch = Scratch::folder(folder)?;
-        let work_dir = Self { scratch, fsync: capacity.durability == Durability::Commit };
+        let work_dir = Self { scratch, fsync: spec.durability == Some(Durability::Commit) };
         if stores.contains(&Store::Native) {
-            let mut spec = scratch::spec(capacity.bytes, capacity.entries, capacity.targets);
-            spec.durability = Some(capacity.durability);
-            work_dir.scratch.add_pool(&spec, note)?;
+            work_dir.scratch.add_pool(spec, note)?;
         }
         if stores.contains(&Store::Posix) {
             work_dir.runner()?.run(&["pool", "create", &work_dir.bare_url("posix")])?;

@@ -2,18 +2,16 @@
 //! this module measures nothing and opens no store.
 //!
 //! [`results`] reads report files. A [`Figure`] is an SVG chart with a sentence on what it shows: a `chart::Chart` is
-//! filled value by value and drawn by `draw`. `sweep` chooses the charts for the measurements, `offsets` and `timeline`
-//! show when processes did I/O. A [`page::Page`] is one HTML file that needs no network. `plotters` draws, `minijinja`
+//! filled value by value and drawn by `draw`. `sweep` chooses the charts for the measurements, `timeline`
+//! shows when processes did I/O. A [`page::Page`] is one HTML file that needs no network. `plotters` draws, `minijinja`
 //! fills the page's template (docs/decisions/0032-drawing.md).
-mod applications;
 mod chart;
 mod draw;
+pub mod files;
 mod finding;
 mod growth;
-mod offsets;
 pub mod page;
 pub mod paper;
-pub mod posix;
 pub mod results;
 mod rules;
 mod style;

@@ -1,7 +1,7 @@
 //! The page of `esker bench paper`: tables and figures of five papers with their findings, and whether the measurements
 //! confirm them. `findings.json` has figures and findings, and the rules that decide them. The page of `esker bench
 //! tensors` has those of the paper on arrays.
-use crate::plots::applications::{FileStep, Phase};
+use crate::plots::files::{FileStep, Phase};
 use crate::plots::finding::{Bound, Finding, VERDICTS};
 use crate::plots::page::{Page, Section};
 use crate::plots::results::Results;

@@ -1,6 +1,6 @@
 //! Rules that decide the findings of papers from the measurements of `esker bench paper`.
 use crate::parallel::Parallel;
-use crate::plots::applications::Phase;
+use crate::plots::files::Phase;
 use crate::plots::finding::{Evidence, ends_of};
 use crate::plots::paper::{PaperStep, TENSORS};
 use crate::plots::tensors::Compare;

@@ -6,15 +6,14 @@ pub mod ior;
 pub mod mdtest;
 mod mounted;
 mod plain;
-mod worker;
-
-pub use worker::{Done, Job};
 
 use self::mounted::Mounted;
 use self::plain::Plain;
 use crate::buffer::Buffer;
 use crate::errors::ensure_intact;
+use crate::host::memory_in;
 use crate::job::Member;
+use crate::measure::Measured;
 use crate::payload::Payload;
 use esker_types::Result;
 use serde::{Deserialize, Serialize};
@@ -133,3 +132,37 @@ impl Process {
         numbers
     }
 }
+
+/// The job of one process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job<O> {
+    /// The process.
+    pub member: Member,
+    /// Location of its files.
+    pub location: FileLocation,
+    /// The options of the benchmark.
+    pub options: O,
+}
+
+/// The reply of a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// The parts of the phase: one of mdtest; opening, transfers and closing of ior.
+    pub parts: Vec<Measured>,
+    /// Peak resident memory of the process in bytes, with shared memory.
+    pub peak_bytes: u64,
+    /// Private memory at the end of the phase in bytes.
+    pub own_bytes: u64,
+}
+
+impl Done {
+    /// The reply with the parts of a step, and the memory of this process after it.
+    pub(super) fn new(parts: Vec<Measured>) -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let [peak_bytes, own_bytes] = ["VmHWM", "RssAnon"].map(|name| memory_in(&status, name));
+        Self { parts, peak_bytes, own_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,7 @@
 //! A container with a file system, for the duration of a benchmark.
 use super::super::Note;
 use super::super::location::write_buffer;
-use super::super::scratch::{OwnPool, Scratch};
-use super::super::served::Served;
+use super::super::scratch::{OwnPool, Scratch, Served};
 use crate::posix::FileLocation;
 use dfs::{Dfs, NewDfs};
 use esker::backend::NewContainer;

@@ -29,12 +29,10 @@ pub struct Ior {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
-    _refused: Refused<TheOriginal>,
+    _refused: Refused<Ior>,
 }
 
-struct TheOriginal;
-
-impl Original for TheOriginal {
+impl Original for Ior {
     const NAME: &'static str = "ior";
     const REFUSED: &'static [(&'static str, &'static str)] = &[
         ("-A", "name the file with --json"),

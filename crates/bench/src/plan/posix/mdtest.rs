@@ -34,12 +34,10 @@ pub struct Mdtest {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
-    _refused: Refused<TheOriginal>,
+    _refused: Refused<Mdtest>,
 }
 
-struct TheOriginal;
-
-impl Original for TheOriginal {
+impl Original for Mdtest {
     const NAME: &'static str = "mdtest";
     const REFUSED: &'static [(&'static str, &'static str)] = &[
         ("-B", "all processes always start a phase together"),

@@ -7,7 +7,6 @@ mod ior;
 mod mdtest;
 mod outcome;
 mod table;
-mod through;
 
 pub use super::lines::{Line, Repeat, Repeated, Sample};
 pub use container::DfsSubject;

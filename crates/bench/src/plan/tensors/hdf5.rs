@@ -1,9 +1,8 @@
 //! Parallel HDF5: a program in C that is compiled here and runs under mpirun, if both are installed.
 use super::super::scratch::Scratch;
-use super::Times;
+use super::{COLUMNS, Done, Job, PEER, Times};
 use crate::processes::{Launcher, Processes};
 use crate::runner::output_of;
-use crate::tensors::{COLUMNS, Done, Job, PEER};
 use clap::Args;
 use esker_cli::programs::on_path;
 use esker_types::{ErrorKind, Result};

@@ -1,12 +1,11 @@
 //! Measurements by array, phase, system and iteration.
-use super::Times;
+use super::{Part, Times};
 use crate::job::WARM_UP;
 use crate::latency::Histogram;
 use crate::measure::Tally;
 use crate::metrics::Statistics;
 use crate::plan::lines::{Line, Sample};
 use crate::report::{Run, RunName};
-use crate::tensors::Part;
 use esker_cli::units::Bytes;
 use esker_types::Result;
 use std::time::Duration;

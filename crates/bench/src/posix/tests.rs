@@ -179,6 +179,6 @@ fn the_stonewall_ends_a_phase_early() {
 #[test]
 fn memory_use_is_parsed_from_process_status() {
     let status = "Name:\tx\nVmHWM:\t    2048 kB\nRssAnon:\t  12 kB\n";
-    assert_eq!((bytes_in(status, "VmHWM"), bytes_in(status, "RssAnon")), (2 << 20, 12 << 10));
-    assert_eq!(bytes_in(status, "VmSwap"), 0);
+    assert_eq!((memory_in(status, "VmHWM"), memory_in(status, "RssAnon")), (2 << 20, 12 << 10));
+    assert_eq!(memory_in(status, "VmSwap"), 0);
 }

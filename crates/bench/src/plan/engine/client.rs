@@ -1,18 +1,18 @@
 //! A process that works on the pool through its engine, with several operations under way at a time.
-use super::data::Object;
 use super::raw::{self, Flow};
-use super::server::secret;
-use super::{Addresses, CONTAINER, Case, ClientJob, Step};
+use super::{Addresses, CONTAINER, Case, ClientJob, Step, secret};
 use crate::buffer::Buffer;
-use crate::job::Slot;
+use crate::errors::ensure_intact;
+use crate::job::{Kind, Slot};
 use crate::measure::{Measured, Meter};
 use crate::payload::Payload;
 use crate::runtime;
 use crate::worker::Work;
 use esker::types::info::OpenMode;
-use esker::{Container, Pool, Wait, side_by_side, task};
+use esker::types::ops::{Cond, Sink, Source};
+use esker::{Access, Array, ArrayAttributes, Container, Kv, Pool, Wait, side_by_side, task};
 use esker_nodes::{Connection, Endpoint, EndpointOptions, RemotePool};
-use esker_types::Result;
+use esker_types::{Extent, ObjectClass, ObjectType, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::Runtime;
@@ -126,6 +126,62 @@ async fn do_one(
             buffer.fill(0);
             object.read(slot, buffer).await?;
             payload.check(slot, buffer)
+        }
+    }
+}
+
+/// An object of one process and round.
+enum Object {
+    Array(Array, u64),
+    Kv(Kv),
+}
+
+impl Object {
+    /// The object of a process in a round. It need not exist.
+    fn for_round(container: &Container, case: Case, rank: u32, round: u32) -> Result<Self> {
+        let number = Slot { rank, round, op: 0 }.number();
+        let oid =
+            |upper, otype, class| container.generate_oid(upper, number, otype, Some(class), 0);
+        Ok(match case.kind {
+            Kind::Array => {
+                let chunk_size = case.size_bytes.max(1);
+                let attributes = ArrayAttributes { cell_size: 1, chunk_size };
+                let oid = oid(1, ObjectType::ArrayByte, ObjectClass::SX)?;
+                Self::Array(container.open_array_with_attributes(oid, attributes)?, chunk_size)
+            }
+            Kind::Kv => Self::Kv(container.kv(oid(0, ObjectType::KvHashed, ObjectClass::SX)?)?),
+        })
+    }
+
+    async fn write(&self, slot: Slot, block: &[u8]) -> Result<()> {
+        match self {
+            Self::Array(array, chunk) => {
+                let range = [Extent::new(slot.op * chunk, block.len() as u64)];
+                array.write(&range, Source::One(block), Access::Latest).await
+            }
+            Self::Kv(kv) => kv.put(&slot.key(), block, Cond::NONE, Access::Latest).await,
+        }
+    }
+
+    async fn read(&self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
+        let len = buffer.len() as u64;
+        let found = match self {
+            Self::Array(array, chunk) => {
+                let range = [Extent::new(slot.op * chunk, len)];
+                let read = array.read(&range, Sink::One(buffer), Access::Latest).await?;
+                len - read.short_bytes
+            }
+            Self::Kv(kv) => kv.read(&slot.key(), Sink::One(buffer), Access::Latest).await?,
+        };
+        ensure_intact(found == len, || {
+            format!("the data stored for {slot:?} has {found} bytes of {len}")
+        })
+    }
+
+    async fn destroy(&self) -> Result<()> {
+        match self {
+            Self::Array(array, _) => array.destroy(Access::Latest).await,
+            Self::Kv(kv) => kv.destroy(Access::Latest).await,
         }
     }
 }

@@ -1,21 +1,35 @@
-//! `esker bench engine`: compares a pool accessed through an engine with raw TCP.
+//! `esker bench engine`: compares a pool accessed through an engine with raw TCP. One process serves it,
+//! others work on it, and both measure the raw connection.
+mod client;
+mod iperf;
+mod raw;
+
+pub use client::Client;
+
 use super::scratch::OwnPool;
-use super::{Benchmark, Measurement, Note, Tallies, check, check_rounds, iperf, parse_size};
-use crate::engine::{Addresses, CONTAINER, Case, ClientJob, Shared, Step};
+use super::{Benchmark, Measurement, Note, Tallies, check, check_rounds, parse_size};
 use crate::errors::ensure_valid;
 use crate::job::{Kind, Member, WARM_UP};
 use crate::measure::{Measured, Tally};
 use crate::names::Named;
 use crate::processes::{Processes, WorkerKind};
 use crate::report::{Run, RunName};
+use crate::runtime;
+use crate::worker::Work;
 use clap::Args;
-use esker::Wait;
-use esker_types::Result;
+use esker::types::info::OpenMode;
+use esker::{Pool, Wait};
+use esker_engine::{Engine, Threads};
+use esker_types::{Result, Uuid};
+use esker_wire::handshake::Secret;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::sync::Arc;
+use tokio::runtime::Runtime;
 
 /// Measure a pool through an engine, over TCP on loopback
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = include_str!("../help/engine.txt").trim_end())]
+#[command(after_long_help = include_str!("../../help/engine.txt").trim_end())]
 pub struct EnginePlan {
     /// The temporary pool.
     #[command(flatten)]
@@ -240,4 +254,125 @@ fn runs_of(case: Case, found: &Found) -> Vec<Run> {
         phases.map(|(phase, tally, limit)| Run::new(&RunName { phase, ..name }, tally, Some(limit)))
     });
     iperf.into_iter().chain(plain).chain(tls).collect()
+}
+
+/// Addresses of the engines and of the server of raw connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addresses {
+    /// Address of the engine, as `host:port`.
+    pub engine: String,
+    /// Address of an engine that serves the same pool with TLS.
+    pub engine_tls: String,
+    /// Address of the raw connections.
+    pub raw: String,
+}
+
+/// Description of the pool, known to all processes of a benchmark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shared {
+    /// URL of the pool.
+    pub pool: String,
+    /// UUID of the pool.
+    pub uuid: Uuid,
+    /// The secret of engine and clients.
+    pub secret: [u8; 32],
+}
+
+/// The container that clients work in.
+pub const CONTAINER: &str = "bench";
+
+/// The work of all clients at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
+    /// The kind of data.
+    pub kind: Kind,
+    /// Number of clients.
+    pub procs: u32,
+    /// Operations of a client under way at a time.
+    pub in_flight: u32,
+    /// Bytes of one operation.
+    pub size_bytes: u64,
+    /// Operations of a client in each phase.
+    pub ops: u64,
+    /// Reach the engine over the fabric.
+    pub fabric: bool,
+}
+
+/// The job of a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientJob {
+    /// The process.
+    pub member: Member,
+    /// The pool.
+    pub shared: Shared,
+    /// Its engine.
+    pub addresses: Addresses,
+    /// Work through the engine with TLS.
+    pub tls: bool,
+    /// Its work.
+    pub case: Case,
+}
+
+/// One phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Step {
+    /// Sends blocks over a raw connection.
+    Send,
+    /// Receives blocks over a raw connection.
+    Receive,
+    /// Sends blocks, which the server sends back.
+    Echo,
+    /// Stores the data of a round.
+    Write(u32),
+    /// Reads the data that the next process stored in a round.
+    Read(u32),
+    /// Reads and compares that data; not measured.
+    Verify(u32),
+    /// Removes the data that this process stored in a round.
+    Remove(u32),
+}
+
+/// An engine that runs as long as this value.
+pub struct Server {
+    _runtime: Runtime,
+    addresses: Addresses,
+}
+
+impl Work for Server {
+    type Job = Shared;
+    type Step = ();
+    type Done = Addresses;
+
+    /// Serves the pool `shared` on loopback.
+    fn begin(shared: Shared) -> Result<Self> {
+        let pool = Pool::connect(&shared.pool, OpenMode::ReadWrite)?;
+        let engine = || Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(&shared));
+        let (plain, secured) = (engine(), engine());
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = Arc::new(Threads::start(threads)?);
+        plain.serve_on(Arc::clone(&threads));
+        secured.serve_on(threads);
+        secured.require_tls()?;
+        let runtime = runtime::start(Some(1))?;
+        let engine = listen(&runtime, plain)?;
+        let engine_tls = listen(&runtime, secured)?;
+        let addresses = Addresses { engine, engine_tls, raw: raw::listen()? };
+        Ok(Self { _runtime: runtime, addresses })
+    }
+
+    /// Returns the addresses.
+    fn take(&mut self, (): ()) -> Result<Addresses> {
+        Ok(self.addresses.clone())
+    }
+}
+
+/// Lets an engine serve on loopback. Returns its address.
+fn listen(runtime: &Runtime, engine: Engine) -> Result<String> {
+    let (listener, address) = runtime::listen(runtime)?;
+    runtime.spawn(async move { engine.listen(listener).await });
+    Ok(address)
+}
+
+pub(super) fn secret(shared: &Shared) -> Secret {
+    Secret::new(shared.secret)
 }
