@@ -42,5 +42,4 @@ mod runtime;
 mod show;
 pub mod table;
 pub mod traces;
-pub mod tx;
 pub mod worker;

@@ -76,7 +76,7 @@ pub fn serve(kind: WorkerKind) -> Result<()> {
     match kind {
         WorkerKind::Load => serve_stdio::<crate::load::Worker>(),
         WorkerKind::FieldIo => serve_stdio::<crate::field_io::worker::Worker>(),
-        WorkerKind::Tx => serve_stdio::<crate::tx::Worker>(),
+        WorkerKind::Tx => serve_stdio::<crate::plan::tx::Worker>(),
         WorkerKind::Growth => serve_stdio::<crate::plan::growth::Worker>(),
         WorkerKind::Fields => serve_stdio::<crate::fields::worker::Worker>(),
         WorkerKind::Tensors => serve_stdio::<crate::plan::tensors::Worker>(),

@@ -1,9 +1,8 @@
 //! Measurements of several systems that alternate, by phase, system and iteration; their report and text.
 use super::Measurement;
-use crate::host::Host;
 use crate::measure::{Measured, Tally};
 use crate::metrics::Statistics;
-use crate::report::{Report, Run, RunName, Settings};
+use crate::report::{Report, Run, RunName};
 use crate::table::Table;
 use esker_cli::units::rounded;
 use serde::{Deserialize, Serialize};
@@ -186,15 +185,11 @@ impl From<&Sample> for Repeat {
 
 /// All measurements of one call.
 pub(super) struct Summary {
-    /// The machine.
-    pub(super) host: Host,
-    /// Settings of the measurement.
-    pub(super) settings: Settings,
+    /// The report, with one run for each phase and system.
+    pub(super) report: Report,
     /// Addition to the medium in the text.
     pub(super) about: String,
-    /// One run for each phase and system.
-    pub(super) runs: Vec<Run>,
-    /// The same as a table.
+    /// The runs as a table.
     pub(super) table: Table,
     /// Reasons for omitted measurements, and other remarks.
     pub(super) notes: Vec<String>,
@@ -204,11 +199,12 @@ pub(super) struct Summary {
 
 impl From<Summary> for Measurement {
     fn from(summary: Summary) -> Self {
-        let Summary { host, settings, about, runs, table, notes, legend } = summary;
+        let Summary { report, about, table, notes, legend } = summary;
+        let Report { host, settings, .. } = &report;
         let buffer = settings.buffer_note();
         let medium = format!("{} ({}){buffer}{about}", host.file_system, host.medium);
         let notes: String = notes.iter().map(|note| format!("{note}\n")).collect();
         let text = format!("{host}\n{medium}\n\n{}\n{notes}\n{legend}", table.text());
-        Self { report: json!(Report::new(host, settings, runs)), text }
+        Self { report: json!(report), text }
     }
 }

@@ -5,7 +5,6 @@ use super::scratch::{OwnPool, Scratch};
 use super::{Benchmark, Measurement, Note, check, check_repetitions, parse_size};
 use crate::errors::ensure_valid;
 use crate::fields::worker::Done;
-use crate::host::Host;
 use crate::job::{Member, WARM_UP};
 use crate::metrics::Statistics;
 use crate::names::Named;
@@ -96,10 +95,8 @@ impl Benchmark for ZarrPlan {
             "pin": self.pin.name(), "verified": true,
         });
         let summary = Summary {
-            host: Host::for_folder(&location.folder)?,
-            settings: location.settings(self.seed, options)?,
+            report: location.report(self.seed, options, runs)?,
             about: String::new(),
-            runs,
             table,
             notes: Vec::new(),
             legend: LEGEND,

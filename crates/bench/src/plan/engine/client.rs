@@ -55,9 +55,7 @@ impl Work for Client {
     fn take(&mut self, step: Step) -> Result<Measured> {
         let (own, neighbour) = (self.job.member.rank, self.job.member.neighbour());
         match step {
-            Step::Send => self.raw(Flow::Send),
-            Step::Receive => self.raw(Flow::Receive),
-            Step::Echo => self.raw(Flow::Echo),
+            Step::Raw(flow) => self.raw(flow),
             Step::Write(round) => self.each(own, round, Operation::Write),
             Step::Read(round) => self.each(neighbour, round, Operation::Read),
             Step::Verify(round) => self.each(neighbour, round, Operation::Verify),

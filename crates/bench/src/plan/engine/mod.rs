@@ -5,6 +5,7 @@ mod iperf;
 mod raw;
 
 pub use client::Client;
+pub use raw::Flow;
 
 use super::scratch::OwnPool;
 use super::{Benchmark, Measurement, Note, Tallies, check, check_rounds, parse_size};
@@ -199,7 +200,7 @@ impl EnginePlan {
         found: &mut Found,
     ) -> Result<()> {
         let [(write_limit, _), (read_limit, _)] = limits(case.kind);
-        found.plain.write_limit.add_round(&clients.all(write_limit)?);
+        found.plain.write_limit.add_round(&clients.all(Step::Raw(write_limit))?);
         found.plain.write.add_round(&clients.all(Step::Write(round))?);
         if case.kind == Kind::Array
             && self.iperf_seconds > 0
@@ -207,7 +208,7 @@ impl EnginePlan {
         {
             found.iperf.get_or_insert_default().add(&measured);
         }
-        found.plain.read_limit.add_round(&clients.all(read_limit)?);
+        found.plain.read_limit.add_round(&clients.all(Step::Raw(read_limit))?);
         found.plain.read.add_round(&clients.all(Step::Read(round))?);
         self.finish_round(clients, round)
     }
@@ -229,10 +230,10 @@ impl EnginePlan {
 }
 
 /// The limits of writing and reading, with their names in reports.
-fn limits(kind: Kind) -> [(Step, &'static str); 2] {
+fn limits(kind: Kind) -> [(Flow, &'static str); 2] {
     match kind {
-        Kind::Array => [(Step::Send, "tcp send"), (Step::Receive, "tcp receive")],
-        Kind::Kv => [(Step::Echo, "tcp echo"); 2],
+        Kind::Array => [(Flow::Send, "tcp send"), (Flow::Receive, "tcp receive")],
+        Kind::Kv => [(Flow::Echo, "tcp echo"); 2],
     }
 }
 
@@ -316,12 +317,8 @@ pub struct ClientJob {
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
-    /// Sends blocks over a raw connection.
-    Send,
-    /// Receives blocks over a raw connection.
-    Receive,
-    /// Sends blocks, which the server sends back.
-    Echo,
+    /// Transfers blocks over a raw connection, the limit.
+    Raw(Flow),
     /// Stores the data of a round.
     Write(u32),
     /// Reads the data that the next process stored in a round.

@@ -3,6 +3,7 @@ use crate::buffer::Buffer;
 use crate::errors::Doing;
 use crate::measure::{Measured, Meter};
 use esker_types::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -10,8 +11,8 @@ use std::net::{TcpListener, TcpStream};
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Direction of the data on a raw connection.
-#[derive(Clone, Copy)]
-pub(super) enum Flow {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Flow {
     /// Blocks to the server, which confirms the last one.
     Send,
     /// Blocks from the server.

@@ -8,10 +8,8 @@ use super::scratch::Scratch;
 use super::store::write_limit;
 use super::{BenchPool, Benchmark, Measurement, Note, check, check_repetitions};
 use crate::fields::grib::Messages;
-use crate::fields::keys::FORECAST;
 use crate::fields::worker::{Done, EventTime, FieldsStep, Job, label};
-use crate::fields::{Phase, Shape};
-use crate::host::Host;
+use crate::fields::{FORECAST, Phase, Shape};
 use crate::job::{LoadStep, Member, WARM_UP};
 use crate::latency::Histogram;
 use crate::load::files::{self, FilesUrl};
@@ -121,11 +119,10 @@ impl Benchmark for FieldsPlan {
             "pin": self.pin.name(), "verified": self.verify, "watched": !self.no_watch,
             "peer": self.peer(), "grib": self.grib,
         });
+        let runs = cases.iter().flat_map(Case::runs).collect();
         let summary = Summary {
-            host: Host::for_folder(&location.folder)?,
-            settings: location.settings(self.seed, options)?,
+            report: location.report(self.seed, options, runs)?,
             about: format!(", fields of {}", Bytes(self.shape.size_bytes)),
-            runs: cases.iter().flat_map(Case::runs).collect(),
             table: outcome::table(&cases),
             notes: scattered.chain(notes).collect(),
             legend: LEGEND,

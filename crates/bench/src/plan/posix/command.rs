@@ -187,8 +187,13 @@ fn needs_dfs(option: &str, what: &str) -> Error {
 pub(super) trait Original {
     /// Name of the program.
     const NAME: &'static str;
-    /// Options as the command line has them, and what to do instead.
-    const REFUSED: &'static [(&'static str, &'static str)];
+    /// A line for each option of one letter: the option, and what to do instead.
+    const REFUSED: &'static str;
+}
+
+/// The options, and what to do instead.
+fn refused<O: Original>() -> impl Iterator<Item = (&'static str, &'static str)> {
+    O::REFUSED.lines().filter_map(|line| line.split_once(' '))
 }
 
 /// For clap: options of the original program that are known, hidden from the help, and refused by name.
@@ -196,13 +201,10 @@ pub(super) struct Refused<O>(PhantomData<O>);
 
 impl<O: Original> Args for Refused<O> {
     fn augment_args(command: Command) -> Command {
-        O::REFUSED.iter().fold(command, |command, (option, _)| {
-            let argument = Arg::new(*option).hide(true).num_args(0..=1);
-            command.arg(match option.strip_prefix("--") {
-                Some(long) => argument.long(long),
-                None => argument.short(option.chars().nth(1)),
-            })
-        })
+        let argument = |(option, _): (&'static str, _)| {
+            Arg::new(option).short(option.chars().nth(1)).hide(true).num_args(0..=1)
+        };
+        command.args(refused::<O>().map(argument))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -212,7 +214,7 @@ impl<O: Original> Args for Refused<O> {
 
 impl<O: Original> FromArgMatches for Refused<O> {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let given = O::REFUSED.iter().find(|(option, _)| matches.contains_id(option));
+        let given = refused::<O>().find(|(option, _)| matches.contains_id(option));
         match given {
             None => Ok(Self(PhantomData)),
             Some((option, instead)) => Err(clap::Error::raw(

@@ -34,24 +34,7 @@ pub struct Ior {
 
 impl Original for Ior {
     const NAME: &'static str = "ior";
-    const REFUSED: &'static [(&'static str, &'static str)] = &[
-        ("-A", "name the file with --json"),
-        ("-c", "collective I/O requires MPI"),
-        ("-f", "give the options on the command line"),
-        ("-j", "all iterations are in the table"),
-        ("-J", "file formats are not supported"),
-        ("-K", "the first difference is reported and ends the run"),
-        ("-l", "data is always generated from process, iteration and offset"),
-        ("-M", "memory is not reserved"),
-        ("-m", "each iteration writes the same files"),
-        ("-T", "limit the run with the stonewall -D, or with -i"),
-        ("-u", "files differ by their names"),
-        ("-v", "the output is complete"),
-        ("-x", "a short transfer is always an error"),
-        ("-X", "set the seed with -G"),
-        ("-y", "only one mount point is supported"),
-        ("-Z", "read the data of another process with -C"),
-    ];
+    const REFUSED: &'static str = include_str!("../../help/ior-refused.txt");
 }
 
 impl Benchmark for Ior {

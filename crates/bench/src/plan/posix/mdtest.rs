@@ -39,23 +39,7 @@ pub struct Mdtest {
 
 impl Original for Mdtest {
     const NAME: &'static str = "mdtest";
-    const REFUSED: &'static [(&'static str, &'static str)] = &[
-        ("-B", "all processes always start a phase together"),
-        ("-c", "every process creates its own items"),
-        ("-f", "give the number of processes to --procs"),
-        ("-l", "give the number of processes to --procs"),
-        ("-s", "give the number of processes to --procs"),
-        ("-k", "files are created by open"),
-        ("-P", "times are in the report of --json"),
-        ("-S", "use `esker bench ior` for a shared file"),
-        ("-t", "the directories of processes (-u) are included in tree-creation"),
-        ("-U", "renaming is not measured"),
-        ("-v", "the output is complete"),
-        ("-V", "the output is complete"),
-        ("-x", "split phases over several runs with -C, -T, -E and -r"),
-        ("-Y", "sync each file with -y"),
-        ("-Z", "times are in the report of --json"),
-    ];
+    const REFUSED: &'static str = include_str!("../../help/mdtest-refused.txt");
 }
 
 impl Benchmark for Mdtest {

@@ -16,7 +16,6 @@ use super::scratch::Scratch;
 use super::{Benchmark, Measurement, Note, OwnPool, check, check_repetitions, parse_size};
 use crate::buffer::Buffer;
 use crate::errors::{ensure_intact, ensure_valid};
-use crate::host::Host;
 use crate::job::{Member, WARM_UP};
 use crate::names::Named;
 use crate::pin::Pin;
@@ -101,10 +100,8 @@ impl Benchmark for TensorsPlan {
         });
         let absent = peer.absent().map(|why| format!("parallel HDF5 is absent: {why}"));
         let summary = Summary {
-            host: Host::for_folder(&location.folder)?,
-            settings: location.settings(self.seed.into(), options)?,
+            report: location.report(self.seed.into(), options, runs)?,
             about: String::new(),
-            runs,
             table,
             notes: absent.into_iter().collect(),
             legend: LEGEND,
