@@ -63,6 +63,16 @@ struct Writer {
     is_busy: bool,
 }
 
+/// How much of a message was sent.
+#[derive(PartialEq, Eq)]
+enum Sent {
+    /// The writer was busy.
+    Nothing,
+    /// The task sends the rest.
+    Part,
+    All,
+}
+
 fn is_sent(polled: Poll<Result<()>>) -> bool {
     matches!(polled, Poll::Ready(Ok(())))
 }
@@ -135,17 +145,17 @@ impl Sending {
         // The task would block its thread if it waited for the writer.
         self.has_long.store(true, Ordering::Release);
         let sent = self.send_by(&mut writer, head, message, (data, sum), spare);
-        let has_rest = writer.is_busy || !writer.outbox.is_empty();
-        drop(writer);
+        // The task may have the writer next: it must not leave it to this thread any more.
         self.has_long.store(false, Ordering::Release);
+        drop(writer);
         // Others may have left their messages to the task meanwhile, which left them to this thread.
-        if has_rest || !locked(&self.queue).outbox.is_empty() {
+        if !matches!(sent, Ok(Sent::All)) || !locked(&self.queue).outbox.is_empty() {
             self.wake.notify_one();
         }
-        sent
+        Ok(sent? != Sent::Nothing)
     }
 
-    /// Sends a message and its data by a writer. False if that is busy; then nothing was sent.
+    /// Sends a message and its data by a writer. The rest is copied.
     fn send_by(
         &self,
         writer: &mut Writer,
@@ -153,20 +163,21 @@ impl Sending {
         message: &impl Serialize,
         (data, sum): (&mut Borrowed<'_>, u32),
         spare: &Spare,
-    ) -> Result<bool> {
+    ) -> Result<Sent> {
         let mut context = Context::from_waker(&POLLING);
         if writer.is_busy || !is_sent(self.poll(writer, &mut context)) {
-            return Ok(false);
+            return Ok(Sent::Nothing);
         }
         {
             let outbox = &mut locked(&self.queue).outbox;
             outbox.add_before(head, message, (data, sum))?;
             outbox.move_to(&mut writer.outbox);
         }
-        if !self.send_long(writer, data) {
-            writer.outbox.add_rest(copied(data, spare));
+        if self.send_long(writer, data) {
+            return Ok(Sent::All);
         }
-        Ok(true)
+        writer.outbox.add_rest(copied(data, spare));
+        Ok(Sent::Part)
     }
 
     /// Sends the outbox and the data behind it, and waits for the engine to receive them. False if something is left.
