@@ -545,17 +545,23 @@ fn requests(address: &str) -> u64 {
     counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
+/// A file system on a pool over one node, whose engine shows its metrics.
+fn home_with_metrics(nodes: &Nodes) -> (Child, String) {
+    signal(nodes.engine(0), "TERM").unwrap();
+    wait_for("the engine ends", || nodes.engines().is_empty());
+    let map = nodes.map().display().to_string();
+    let arguments = ["--map", &map, "--node", "0", "--metrics", "0"];
+    let (engine, ready) = run_engine(&nodes.site, &arguments);
+    nodes.site.ok(&["cont", "create", "tank/home", "--type", "posix"]);
+    (engine, ready["metrics"].as_str().unwrap().to_owned())
+}
+
 #[test]
 fn a_listing_takes_few_requests() {
     const FILES: usize = 400;
     let nodes = Nodes::with_pool(1);
-    let site = &nodes.site;
-    signal(nodes.engine(0), "TERM").unwrap();
-    wait_for("the engine ends", || nodes.engines().is_empty());
-    let map = nodes.map().display().to_string();
-    let (mut engine, ready) = run_engine(site, &["--map", &map, "--node", "0", "--metrics", "0"]);
-    let address = ready["metrics"].as_str().unwrap();
-    site.ok(&["cont", "create", "tank/home", "--type", "posix"]);
+    let (mut engine, address) = home_with_metrics(&nodes);
+    let (site, address) = (&nodes.site, address.as_str());
     let files: Vec<_> = (0..FILES).map(|number| format!("tank/home:/{number}")).collect();
     let touch: Vec<_> =
         ["fs", "touch"].into_iter().chain(files.iter().map(String::as_str)).collect();
@@ -566,6 +572,47 @@ fn a_listing_takes_few_requests() {
     assert_eq!(String::from_utf8(listed.stdout).unwrap().lines().count(), FILES);
     let took = requests(address) - before;
     assert!((1..FILES as u64 / 4).contains(&took), "{took} requests");
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+}
+
+/// Output of a Perl program that has the file system at `/esker`, and reaches it through engines only.
+fn perl(nodes: &Nodes, program: &str) -> String {
+    let mut run = nodes.site.command(&["run", "tank/home", "--", "perl", "-we", program]);
+    let run = run.env("ESKER_PRELOAD", crate::run::library()).env("ESKER_NODE", "none");
+    let output = run.output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Makes files in a directory below another one.
+const MAKE: &str = "$| = 1; my $dir = '/esker/outer/inner'; mkdir '/esker/outer'; mkdir $dir;
+    for (1..100) { open F, '>', \"$dir/$_\" or die $!; print F 'text'; close F or die $! }";
+
+/// Removals by paths that were seen before, while other processes change what is there.
+#[test]
+fn program_removes_what_its_paths_lead_to_now() {
+    let nodes = Nodes::with_pool(1);
+    let (mut engine, _) = home_with_metrics(&nodes);
+    let program = format!(
+        "{MAKE} sub gone {{ print unlink(\"$dir/$_[0]\") ? 'removed ' : ($!+0).' ' }}
+        use Errno; use IPC::Open2; gone(1); gone(1);
+        # Another process replaces a file, by a file and by a directory.
+        system 'cd /esker/outer/inner; echo new >x; mv x 2; rm 3; mkdir 3; rm 4; ln -s 5 4'; gone(2); gone(2); gone(3); gone(4);
+        # Another process holds a file open.
+        my $reader = open2(my $out, my $in, 'bash', '-c', \"exec 3<$dir/6; echo; read; cat <&3\"); <$out>; gone(6);
+        print $in \"go\\n\"; print <$out>, ' '; waitpid $reader, 0;
+        # Another process moves the directory, and makes another one.
+        system 'cd /esker/outer; mv inner moved; mkdir inner; echo new >inner/7'; gone(7); gone(8);
+        system 'cd /esker/outer; ls inner; ls moved | grep -cx [5-9]'; $dir = '/esker/outer/moved'; gone(7);"
+    );
+    let said = perl(&nodes, &program);
+    let (missing, is_directory) = (2, 21);
+    let expected = format!(
+        "removed {missing} removed {missing} {is_directory} removed removed text removed {missing} 4\nremoved "
+    );
+    assert_eq!(said, expected);
+    assert_eq!(nodes.site.json(&["fs", "check", "tank/home"])["leftovers"]["files"], 0);
     engine.kill().unwrap();
     engine.wait().unwrap();
 }

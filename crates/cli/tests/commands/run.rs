@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 /// The interception library, built when the first test asks for it: a C library cannot be a dependency of a
 /// program, so cargo does not build it by itself.
-fn library() -> &'static Path {
+pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
