@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("esker-daos", &["esker-types", "esker-os", "esker-backend"]),
     ("esker-wire", &["esker-testing", "esker-types", "esker-os"]),
     ("esker-engine", &["esker-types", "esker-os", "esker-backend", "esker-wire"]),
-    ("esker-nodes", &["esker-types", "esker-os", "esker-backend", "esker-wire"]),
+    ("esker-nodes", &["esker-testing", "esker-types", "esker-os", "esker-backend", "esker-wire"]),
     ("esker", CLIENT),
     ("esker-conformance", &["esker-testing", "esker-types", "esker-os", "esker-backend", "esker"]),
     ("esker-dfs", &["esker-testing", "esker-types", "esker-os", "esker-store", "esker"]),

@@ -15,13 +15,13 @@ use std::thread::JoinHandle;
 /// Work of other clients while a connection is lost.
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// What the relay loses next.
+/// The next message that the relay loses.
 enum Loss {
     Request(Meanwhile),
     Reply(Meanwhile),
 }
 
-/// Passes the bytes of connections on to an engine, until it is to lose something.
+/// Passes the bytes of connections on to an engine, until it is to lose a message.
 struct Relay {
     address: String,
     loss: Arc<Mutex<Option<Loss>>>,

@@ -196,8 +196,10 @@ impl World {
         };
         let nodes = (0..plan.engines).map(node).collect();
         let map = Map::new("pool", Uuid([9; 16]), secret, 2, nodes);
-        let named =
-            |register: u64| Register { name: Kind::of(register).name(), ..Register::default() };
+        let named = |register: u64| Register {
+            name: Kind::from_register(register).name(),
+            ..Register::default()
+        };
         let registers = (0..REGISTERS).map(named).collect();
         let history = Mutex::new(History { registers, ..History::default() });
         Self { plan, parts, map, network: Arc::new(network), history }
@@ -276,7 +278,7 @@ impl World {
     }
 }
 
-/// What a register is stored as, with its number among those.
+/// The form in which a register is stored, with its number among the registers of that form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Value(u64),
@@ -285,7 +287,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(register: u64) -> Self {
+    fn from_register(register: u64) -> Self {
         match register {
             ..VALUES => Self::Value(register),
             VALUES..FIRST_ENTRY => Self::Piece(register - VALUES),
@@ -410,7 +412,7 @@ impl Client {
     }
 
     async fn write(&self, register: u64, action: Action) -> Result<()> {
-        let kind = Kind::of(register);
+        let kind = Kind::from_register(register);
         let (mut bytes, extents) = (Vec::new(), [kind.extent()]);
         if let Action::Put(value) | Action::PutIf(value, ..) = action {
             let copies = if kind.is_value() { 1 + value % 3 * 1000 } else { 1 };
@@ -437,7 +439,7 @@ impl Client {
     /// Reads an entry, and removes it if it still has the same content, with an array that does not exist. At times the
     /// read must still hold.
     async fn remove_seen(&mut self, register: u64) {
-        let (kind, tokens) = (Kind::of(register), ReadTokens::default());
+        let (kind, tokens) = (Kind::from_register(register), ReadTokens::default());
         let at = ReadAt { tokens: Some(&tokens), ..ReadAt::LATEST };
         let Ok(Some(value)) = self.fetch(register, at).await else { return };
         let reads = self.random.one_in(2).then_some(&tokens);
@@ -486,7 +488,7 @@ impl Client {
     }
 
     async fn fetch(&self, register: u64, at: ReadAt<'_>) -> Result<Option<u64>> {
-        let (kind, mut buffer) = (Kind::of(register), vec![0; VALUE_MAX]);
+        let (kind, mut buffer) = (Kind::from_register(register), vec![0; VALUE_MAX]);
         let (dkey, extents) = (kind.dkey(), [kind.extent()]);
         let mut akeys = [match kind.is_value() {
             true => Fetch::single(b"a", Sink::One(&mut buffer)),
