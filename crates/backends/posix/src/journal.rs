@@ -149,7 +149,7 @@ impl Journal<'_> {
     /// `Again` if the locks have expired; errors of the file system.
     pub(super) fn carry_out(&self, locks: &Locks<'_>, plan: Plan) -> Result<()> {
         match plan.steps.as_slice() {
-            // The reads on which the plan depends were done under the locks.
+            // The plan depends on data that was read under the locks.
             [] => locks.check(),
             [Step::Place { path, content }] => {
                 locks.replace(self.files(), path, content, || self.make_parent(path))
