@@ -8,7 +8,7 @@ use crate::memory::Share;
 use crate::replies::{Answer, Replies};
 use crate::session::Session;
 use crate::threads;
-use crate::{RECEIVE_TIMEOUT, REQUESTS_MAX, Shared};
+use crate::{RECEIVE_TIMEOUT, REQUESTS_MAX, Shared, UNSENT_MAX};
 use bytes::Bytes;
 use esker_backend::Pool;
 use esker_os::executor::{block_on, without_waiting};
@@ -81,12 +81,10 @@ struct State<W> {
     served: JoinSet<Answer>,
 }
 
-impl<W> State<W> {
-    fn under_way(&self) -> usize
-    where
-        W: AsyncWrite + Unpin,
-    {
-        self.served.len() + self.replies.count()
+impl<W: AsyncWrite + Unpin> State<W> {
+    /// True if the client must receive replies before more of its requests are received.
+    fn is_full(&self) -> bool {
+        self.served.len() + self.replies.count() >= REQUESTS_MAX || self.replies.len() >= UNSENT_MAX
     }
 }
 
@@ -114,7 +112,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         };
         while let Some((announced, has_others)) = next {
             // Bytes that are not received yet stay in the network, and the client waits.
-            while self.state().under_way() >= REQUESTS_MAX {
+            while self.state().is_full() {
                 self.room.notified().await;
             }
             let share = memory.take(announced.memory()).await;
@@ -190,7 +188,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
             }
         };
         let sent = state.replies.poll_send(context);
-        if state.under_way() < REQUESTS_MAX {
+        if !state.is_full() {
             self.room.notify_waiters();
         }
         match served {

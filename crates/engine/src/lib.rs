@@ -47,6 +47,10 @@ use tokio::net::{TcpListener, TcpStream};
 /// Requests of one connection that are served at a time. Further requests of the client wait in the network.
 pub const REQUESTS_MAX: usize = 256;
 
+/// Bytes of replies that wait to be sent to one client before further requests of it wait in the network. Those of
+/// listings are not among the memory that requests reserve.
+pub const UNSENT_MAX: usize = 64 << 20;
+
 /// Bytes of memory that an engine takes for requests and their replies, over all connections. Requests that do not fit
 /// wait.
 pub const MEMORY_MAX: u64 = 1 << 30;

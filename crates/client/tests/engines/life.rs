@@ -2,12 +2,13 @@
 //! it. It counts its work and drains in good order. Time is simulated.
 use bytes::Bytes;
 use esker::backend::memory::Memory;
-use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase};
+use esker_backend::Metadata;
+use esker_engine::{CLIENTS_MAX, Engine, HANDSHAKES_MAX, Phase, UNSENT_MAX};
 use esker_nodes::{Connection, Endpoint};
 use esker_types::{ErrorKind, Result, Uuid};
 use esker_wire::frame::{Frame, Kind, Limits, PREFIX_LEN, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
-use esker_wire::message::{PoolRequest, Reply, Request, Response, decode, encode};
+use esker_wire::message::{MetadataRequest, PoolRequest, Reply, Request, Response, decode, encode};
 use std::sync::Arc;
 use tokio::io::{AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 use tokio::task::{JoinHandle, yield_now};
@@ -16,6 +17,9 @@ const POOL: Uuid = Uuid([6; 16]);
 
 /// Bytes that a stream holds before its writer waits.
 const STREAM: usize = 200;
+
+/// Those of the stream of long replies.
+const LONG_STREAM: usize = 4 << 20;
 
 /// Scheduler steps for other tasks. Each needs a few.
 const STEPS: usize = 100;
@@ -42,7 +46,12 @@ async fn run_other_tasks() {
 
 /// A new stream to the engine, and how the engine ends it.
 fn stream(engine: &Engine) -> (DuplexStream, JoinHandle<Result<()>>) {
-    let (client, server) = duplex(STREAM);
+    stream_of(engine, STREAM)
+}
+
+/// A stream that holds this number of bytes.
+fn stream_of(engine: &Engine, bytes: usize) -> (DuplexStream, JoinHandle<Result<()>>) {
+    let (client, server) = duplex(bytes);
     let engine = engine.clone();
     let served = tokio::spawn(async move {
         let (from, to) = split(server);
@@ -60,7 +69,10 @@ struct Client {
 
 impl Client {
     async fn connect(engine: &Engine) -> Result<Self> {
-        let (stream, served) = stream(engine);
+        Self::shake(stream(engine)).await
+    }
+
+    async fn shake((stream, served): (DuplexStream, JoinHandle<Result<()>>)) -> Result<Self> {
         let (from, to) = split(stream);
         let (mut from, mut to) = (Receiver::new(from), Sender::new(to));
         handshake::connect(&mut from, &mut to, &secret(1), POOL, 1, [3; 32]).await?;
@@ -207,6 +219,40 @@ fn memory_of_an_unfinished_request_is_returned() {
         let ended = served.await.expect("a task").expect_err("half a request");
         assert_eq!(ended.kind(), ErrorKind::TimedOut);
         assert_eq!(metric(&engine, "esker_engine_memory_bytes"), 0);
+    });
+}
+
+/// The replies are names of pool attributes, for which no request reserves memory.
+#[test]
+fn replies_that_a_client_does_not_receive_are_limited() {
+    const LONG: usize = 8 << 20;
+    const COUNT: u64 = 20;
+    run(async {
+        let pool = Memory::new(4);
+        let name = "n".repeat(LONG);
+        pool.set_metadata(&[(&name, Some(b""))]).wait().expect("an attribute");
+        let engine = Engine::new(Arc::new(pool), POOL, secret(1));
+        let mut client = Client::shake(stream_of(&engine, LONG_STREAM)).await.expect("a client");
+        let list = encode(&Request::Pool(PoolRequest::Metadata(MetadataRequest::List(""))));
+        let (list, mut to) = (list.expect("a request"), client.to);
+        tokio::spawn(async move {
+            for call in 0..COUNT {
+                let (message, bulk) = (list.clone().into(), Bytes::new());
+                let frame = Frame { kind: Kind::Request, call, room: 0, message, bulk };
+                to.send(&frame).await.expect("sending");
+                to.flush().await.expect("sending");
+            }
+        });
+        for _ in 0..COUNT {
+            run_other_tasks().await;
+        }
+        let served = metric(&engine, "esker_engine_request_seconds_count{request=\"metadata\"}");
+        assert!((1..=1 + (UNSENT_MAX / LONG) as u64).contains(&served), "{served} replies");
+        for call in 0..COUNT {
+            let frame = client.from.receive(Limits::AUTHENTICATED).await.expect("receiving");
+            let frame = frame.expect("a reply");
+            assert_eq!((frame.call, frame.message.len() > LONG), (call, true));
+        }
     });
 }
 
