@@ -18,7 +18,7 @@ const POOL: Uuid = Uuid([6; 16]);
 /// Bytes that a stream holds before its writer waits.
 const STREAM: usize = 200;
 
-/// Those of the stream of long replies.
+/// Bytes that the stream of a client with long replies holds.
 const LONG_STREAM: usize = 4 << 20;
 
 /// Scheduler steps for other tasks. Each needs a few.
