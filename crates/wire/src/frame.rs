@@ -214,7 +214,7 @@ impl<W: AsyncWrite + Unpin> Sender<W> {
 /// Bytes that are received at a time, if they are there.
 const RECEIVE_BUFFER: usize = 128 << 10;
 
-/// Parts of frames that are longer are received in place.
+/// Parts of frames that are longer are received into memory of their own, or into that of the caller.
 pub const SHORT_PART: usize = 32 << 10;
 
 /// Most bytes that are received to find out whether any have arrived.

@@ -113,11 +113,15 @@ impl Receiving {
 
     /// Receives on the thread of a caller, if that polls the connection.
     pub(crate) fn poll_for(self: &Arc<Self>, caller: Caller<'_, '_>) {
-        if !spin_on(self) {
-            return;
+        if spin_on(self) {
+            self.poll_here(Some(caller));
         }
+    }
+
+    /// Receives on this thread, which must not wait. The task does not receive any more until it is attended.
+    fn poll_here(&self, caller: Option<Caller<'_, '_>>) {
         self.is_attended.swap(false, Ordering::AcqRel);
-        if self.poll_work(&mut Context::from_waker(&POLLING), Some(caller)).is_ready() {
+        if self.poll_work(&mut Context::from_waker(&POLLING), caller).is_ready() {
             self.wake.notify_one();
         }
     }
@@ -145,10 +149,7 @@ impl Polled for Receiving {
     }
 
     fn poll(&self) {
-        self.is_attended.swap(false, Ordering::AcqRel);
-        if self.poll_work(&mut Context::from_waker(&POLLING), None).is_ready() {
-            self.wake.notify_one();
-        }
+        self.poll_here(None);
     }
 
     fn note(&self, in_time: bool) {

@@ -79,7 +79,7 @@ impl<R: AsyncRead + Unpin> Replies<R> {
     }
 
     /// Leaves long data to a caller that receives it itself: wakes the caller once bytes have arrived. Ready if the
-    /// reply has no such caller, or if the caller has not come since.
+    /// reply has no such caller, or if the caller was woken before and has not polled since.
     fn poll_without_caller(
         &mut self,
         context: &mut Context<'_>,
