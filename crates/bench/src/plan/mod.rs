@@ -72,6 +72,17 @@ pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
     text.parse().map(|Bytes(bytes)| bytes)
 }
 
+/// Reads the number of processes of a benchmark that takes one number.
+///
+/// # Errors
+/// If it is not a number; a list of several gets the remedy.
+pub(crate) fn parse_procs(text: &str) -> std::result::Result<u32, String> {
+    match text.contains(',') {
+        true => Err("this benchmark takes one number of processes: run it once for each".into()),
+        false => text.parse().map_err(|_| "a number of processes such as 2 is expected".into()),
+    }
+}
+
 /// Receives progress messages.
 pub type Note<'n> = &'n mut dyn FnMut(&str);
 

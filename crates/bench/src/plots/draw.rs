@@ -28,6 +28,8 @@ const FILLED: f64 = 0.8;
 const BAR_WIDTH_MAX: f64 = 46.0;
 /// Size of numbers above bars, as a share of other text.
 const NUMBER_SIZE: f64 = 0.85;
+/// Pixels between a bar and its number.
+const NUMBER_RISE: i32 = 3;
 /// If the least value is below this share of the greatest, the vertical axis is logarithmic: on a linear one, the point
 /// would lie at zero.
 const LINEAR_MIN: f64 = 0.04;
@@ -241,7 +243,8 @@ fn draw_line(plane: &mut Plane<'_, '_>, series: &Series) -> Drawn {
     Ok(())
 }
 
-/// Bars of all series of a panel; the limit is a line across each category. Numbers are above all of them, if they fit.
+/// Bars of all series of a panel; the limit is a line across each category. Numbers are above all of them, if they fit,
+/// and above the line where it would cross them.
 /// A category has a width in pixels.
 fn draw_bars(plane: &mut Plane<'_, '_>, series: &[&Series], category: f64) -> Drawn {
     let (bars, limits): (Vec<&Series>, Vec<&Series>) =
@@ -268,11 +271,27 @@ fn draw_bars(plane: &mut Plane<'_, '_>, series: &[&Series], category: f64) -> Dr
     plane.draw_series(limits.iter().flat_map(|series| &series.points).map(across))?;
     if numbers.iter().all(|(_, text)| text_width(text) * NUMBER_SIZE <= width * category) {
         let style = text_style(TEXT * NUMBER_SIZE).pos(Pos::new(HPos::Center, VPos::Bottom));
-        let number =
-            |(place, text)| EmptyElement::at(place) + Text::new(text, (0, -3), style.clone());
-        plane.draw_series(numbers.into_iter().map(number))?;
+        let limits: Vec<&Point> = limits.iter().flat_map(|series| &series.points).collect();
+        let rises: Vec<i32> =
+            numbers.iter().map(|(place, _)| above_lines(plane, *place, &limits)).collect();
+        let labels = numbers.into_iter().zip(rises).map(|((place, text), rise)| {
+            EmptyElement::at(place) + Text::new(text, (0, -rise), style.clone())
+        });
+        plane.draw_series(labels)?;
     }
     Ok(())
+}
+
+/// Pixels between a place and the bottom of its number, so that no line of a limit crosses the number.
+fn above_lines(plane: &Plane<'_, '_>, place: (f64, f64), limits: &[&Point]) -> i32 {
+    let height = (TEXT * NUMBER_SIZE) as i32 + NUMBER_RISE;
+    let over = |point: &&&Point| {
+        plane.backend_coord(&place).1 - plane.backend_coord(&(point.x, point.y)).1
+    };
+    let crosses = |rise: &i32| (0..=height).contains(rise);
+    let beside = |point: &&&Point| (point.x - place.0).abs() < 0.5;
+    let highest = limits.iter().filter(beside).map(|point| over(&point)).filter(crosses).max();
+    highest.unwrap_or(0) + NUMBER_RISE
 }
 
 /// A bar: its filling and its outline.

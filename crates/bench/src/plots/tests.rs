@@ -75,6 +75,28 @@ fn lines_are_drawn_with_markers_names_and_limit() {
 }
 
 #[test]
+fn no_limit_crosses_the_number_of_a_bar() {
+    // Pixels between the bar and its number.
+    let rise = |limit: f64| {
+        let mut chart = Chart::new("A", ("processes", Axis::Categories), "GiB/s");
+        chart.tick(0.0, "S1");
+        chart.add("write", "full", Point::single(0.0, 21.3));
+        chart.add_styled("write", "limit", LIMIT, Point::single(0.0, limit));
+        let svg = chart.svg().unwrap();
+        let document = Document::parse(&svg).unwrap();
+        let number = document.descendants().filter(|node| node.has_tag_name("text"));
+        let mut number =
+            number.filter(|node| node.text().is_some_and(|text| text.trim() == "21.3"));
+        let bottom = number.next().and_then(|node| node.attribute("y")?.parse::<f64>().ok());
+        let bar = elements(&svg, "rect", FIRST)[1];
+        bar[1] - bottom.unwrap()
+    };
+    let (below, just_above, in_number, above) = (rise(20.3), rise(21.5), rise(21.9), rise(25.0));
+    assert!(below == above, "{below} {above}");
+    assert!(below < just_above && just_above < in_number, "{below} {just_above} {in_number}");
+}
+
+#[test]
 fn bars_stand_on_zero_and_are_as_high_as_their_values() {
     let svg = chart(Axis::Categories).svg().unwrap();
     let bars = &elements(&svg, "rect", FIRST)[1..];

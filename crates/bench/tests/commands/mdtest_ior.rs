@@ -143,6 +143,8 @@ fn unsupported_options_of_mdtest_and_ior_are_refused_by_name() {
         ("mdtest -d x -n 1 -S", "-S of mdtest is not supported"),
         ("ior -o x -c", "-c of ior is not supported"),
         ("ior -o x -T 5", "-T of ior is not supported"),
+        ("mdtest -d x -n 1 --np 1,2", "run it once for each"),
+        ("posix --procs 1,2", "run it once for each"),
     ] {
         let said = bench.usage_error(command);
         assert!(said.contains(refused), "{said}");

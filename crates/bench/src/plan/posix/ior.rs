@@ -1,5 +1,5 @@
 //! `esker bench ior`: transfers to and from files.
-use super::super::{Benchmark, Measurement, Note};
+use super::super::{Benchmark, Measurement, Note, parse_procs};
 use super::command::{Common, Original, Refused, Work};
 use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::measure::{Measured, Tally};
@@ -19,6 +19,7 @@ pub struct Ior {
     plan: IorPlan,
     /// Number of processes
     #[arg(short = 'N', long, visible_alias = "np", value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = parse_procs)]
     procs: u32,
     /// Stonewall: end writing, and reading, after this time
     #[arg(short = 'D', value_name = "SECONDS", default_value_t = 0)]

@@ -1,5 +1,5 @@
 //! `esker bench mdtest`: many small operations on names.
-use super::super::{Benchmark, Measurement, Note};
+use super::super::{Benchmark, Measurement, Note, parse_procs};
 use super::command::{Common, Original, Refused, Work};
 use super::{FileSystems, Line, Outcome, Sample, Setting, WARM_UP, Workers};
 use crate::errors::ensure_intact;
@@ -24,6 +24,7 @@ pub struct Mdtest {
     plan: MdtestPlan,
     /// Number of processes
     #[arg(long, visible_alias = "np", value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = parse_procs)]
     procs: u32,
     /// Stonewall: end the creation of files after this time
     #[arg(short = 'W', value_name = "SECONDS", default_value_t = 0)]

@@ -1,5 +1,5 @@
 //! `esker bench posix`: one table of all work on files, for all file systems of this machine.
-use super::super::{Benchmark, Measurement, Note, parse_size};
+use super::super::{Benchmark, Measurement, Note, parse_procs, parse_size};
 use super::{
     Baselines, DfsSubject, FileSystems, IorPlan, Line, MdtestPlan, Outcome, Setting, Subject,
 };
@@ -26,6 +26,7 @@ use std::fmt;
 pub struct TablePlan {
     /// Number of processes
     #[arg(long, visible_alias = "np", value_name = "N", default_value_t = 2)]
+    #[arg(value_parser = parse_procs)]
     pub procs: u32,
     /// Number of iterations
     #[arg(short = 'i', value_name = "N", default_value_t = 5)]
