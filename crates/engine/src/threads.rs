@@ -1,6 +1,6 @@
 //! The threads that serve connections. Each has connections of its own, and polls them for a short while before it
 //! sleeps, because waking it would take longer than serving many requests does.
-use esker_os::executor::{Hits, SPIN_TIME};
+use esker_os::executor::{Hits, SPIN_TIME, Spun, yield_core};
 use esker_types::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -115,8 +115,7 @@ async fn poll_for_requests() {
         sleep_until_requests(seen).await;
         seen = REQUESTS.get();
         if hits.are_likely() {
-            let found = spin_wait(&mut seen).await;
-            hits.note(found);
+            hits.note(spin_wait(&mut seen).await);
         }
     }
 }
@@ -132,18 +131,18 @@ async fn sleep_until_requests(seen: u64) {
     .await;
 }
 
-/// Polls until no request has come for a while. True if one came.
-async fn spin_wait(seen: &mut u64) -> bool {
-    let (mut found, mut began) = (false, Instant::now());
-    while began.elapsed() < SPIN_TIME {
-        std::thread::yield_now();
+/// Polls until no request has come for a while, or the core is crowded.
+async fn spin_wait(seen: &mut u64) -> Spun {
+    let (mut spun, mut began) = (Spun { in_time: false, crowded: false }, Instant::now());
+    while began.elapsed() < SPIN_TIME && !spun.crowded {
+        spun.crowded = yield_core();
         // The runtime polls its connections before it continues here.
         tokio::task::yield_now().await;
         if REQUESTS.get() != *seen {
-            (*seen, found, began) = (REQUESTS.get(), true, Instant::now());
+            (*seen, spun.in_time, began) = (REQUESTS.get(), true, Instant::now());
         }
     }
-    found
+    spun
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{LocalKey, Thread};
 
-pub use crate::spin::{Hits, Polled, SPIN_TIME};
+pub use crate::spin::{Hits, Polled, SPIN_TIME, Spun, yield_core};
 
 /// The blocking variant of every operation: `kv.put(...).wait()` instead of `kv.put(...).await`.
 ///

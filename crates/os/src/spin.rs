@@ -17,16 +17,49 @@ const MISSES_MAX: u32 = 8;
 /// Rate of polling after that: once in this many times, to notice that replies have become faster.
 const SELDOM: u32 = 32;
 
+/// Longest yield on a core that is not crowded. Threads with work of their own run for a time slice, which is longer.
+const YIELD_TIME_MAX: Duration = Duration::from_micros(500);
+
+/// Most doublings of the waits without polling on a crowded core: up to 2048 in a row.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// Yields to other threads. True if the core is crowded: they have run for long, and would do so at each yield, while a
+/// thread that sleeps is run as soon as it is woken.
+#[must_use]
+pub fn yield_core() -> bool {
+    let began = Instant::now();
+    std::thread::yield_now();
+    began.elapsed() >= YIELD_TIME_MAX
+}
+
+/// Outcome of spin-waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spun {
+    /// The thread was woken before it slept.
+    pub in_time: bool,
+    /// A yield took long ([`yield_core`]).
+    pub crowded: bool,
+}
+
 /// Success rate of spin-waiting.
 #[derive(Debug, Default)]
 pub struct Hits {
     /// Misses, and waits without polling, since the last success.
     misses: AtomicU32,
+    /// Waits without polling that are left, because the core was crowded.
+    pauses: AtomicU32,
+    /// Outcomes on a crowded core since the last one on another.
+    crowded: AtomicU32,
 }
 
 impl Hits {
     /// True if spin-waiting is likely to succeed now.
     pub fn are_likely(&self) -> bool {
+        let pauses = self.pauses.load(Ordering::Relaxed);
+        if pauses > 0 {
+            self.pauses.store(pauses - 1, Ordering::Relaxed);
+            return false;
+        }
         let misses = self.misses.load(Ordering::Relaxed);
         let likely = misses < MISSES_MAX || misses.is_multiple_of(SELDOM);
         if !likely {
@@ -35,9 +68,14 @@ impl Hits {
         likely
     }
 
-    /// Records whether spin-waiting succeeded.
-    pub fn note(&self, was_worth_it: bool) {
-        match was_worth_it {
+    /// Records the outcome of spin-waiting.
+    pub fn note(&self, spun: Spun) {
+        if spun.crowded {
+            let doublings = self.crowded.fetch_add(1, Ordering::Relaxed).min(DOUBLINGS_MAX);
+            return self.pauses.store(SELDOM << doublings, Ordering::Relaxed);
+        }
+        self.crowded.store(0, Ordering::Relaxed);
+        match spun.in_time {
             true => self.misses.store(0, Ordering::Relaxed),
             false => {
                 self.misses.fetch_add(1, Ordering::Relaxed);
@@ -57,8 +95,8 @@ pub trait Polled: Send + Sync {
     /// Receives arrived data. It must not wait.
     fn poll(&self);
 
-    /// Records whether the thread was woken before it slept.
-    fn note(&self, in_time: bool);
+    /// Records the outcome of polling.
+    fn note(&self, spun: Spun);
 
     /// Sleeps until data may have arrived, or until `wake_up` is readable. False if another thread does that already.
     fn sleep(&self, wake_up: BorrowedFd<'_>) -> bool;
@@ -115,9 +153,9 @@ pub(crate) fn wait(sleeper: &impl Sleeper) -> bool {
     }
     let all = POLLED.try_with(|polled| polled.0.borrow().clone()).unwrap_or_default();
     if all.iter().any(|connection| connection.is_soon()) {
-        let in_time = spin(&all, sleeper);
-        all.iter().for_each(|connection| connection.note(in_time));
-        if in_time {
+        let spun = spin(&all, sleeper);
+        all.iter().for_each(|connection| connection.note(spun));
+        if spun.in_time {
             return true;
         }
     }
@@ -128,16 +166,16 @@ pub(crate) fn wait(sleeper: &impl Sleeper) -> bool {
     woken
 }
 
-fn spin(all: &[Arc<dyn Polled>], sleeper: &impl Sleeper) -> bool {
-    let began = Instant::now();
+fn spin(all: &[Arc<dyn Polled>], sleeper: &impl Sleeper) -> Spun {
+    let (began, mut crowded) = (Instant::now(), false);
     while !sleeper.take() {
         if began.elapsed() >= SPIN_TIME {
-            return false;
+            return Spun { in_time: false, crowded };
         }
-        std::thread::yield_now();
+        crowded |= yield_core();
         all.iter().for_each(|connection| connection.poll());
     }
-    true
+    Spun { in_time: true, crowded }
 }
 
 fn sleep_at(connection: &dyn Polled, sleeper: &impl Sleeper) -> bool {
@@ -162,15 +200,30 @@ pub(crate) fn end() {
 mod tests {
     use super::*;
 
+    const HIT: Spun = Spun { in_time: true, crowded: false };
+    const MISS: Spun = Spun { in_time: false, crowded: false };
+
+    /// How many of this many waits poll, each with this outcome.
+    fn polls(hits: &Hits, waits: u32, spun: Spun) -> u32 {
+        (0..waits).filter(|_| hits.are_likely()).inspect(|_| hits.note(spun)).count() as u32
+    }
+
     #[test]
     fn spin_waiting_is_rare_after_misses_until_a_success() {
         let hits = Hits::default();
-        let looks = |times: u32| {
-            (0..times).filter(|_| hits.are_likely()).inspect(|_| hits.note(false)).count()
-        };
-        assert_eq!(looks(MISSES_MAX), MISSES_MAX as usize);
-        assert_eq!(looks(SELDOM * 10), 10);
-        hits.note(true);
-        assert_eq!(looks(MISSES_MAX), MISSES_MAX as usize);
+        assert_eq!(polls(&hits, MISSES_MAX, MISS), MISSES_MAX);
+        assert_eq!(polls(&hits, SELDOM * 10, MISS), 10);
+        hits.note(HIT);
+        assert_eq!(polls(&hits, MISSES_MAX, MISS), MISSES_MAX);
+    }
+
+    /// There, the reply has arrived after the yield, but so late that sleeping would have been faster.
+    #[test]
+    fn spin_waiting_is_rare_on_a_crowded_core() {
+        let hits = Hits::default();
+        assert_eq!(polls(&hits, 10_000, Spun { in_time: true, crowded: true }), 10);
+        let pauses = SELDOM << DOUBLINGS_MAX;
+        assert!(polls(&hits, pauses + 100, HIT) >= 100, "it polls again once the core is free");
+        assert_eq!(polls(&hits, 100, HIT), 100);
     }
 }

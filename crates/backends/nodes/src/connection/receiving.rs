@@ -1,7 +1,7 @@
 //! Receiving side of a connection to an engine. A thread that waits for a reply polls for it itself, because waking it
 //! would take longer than many replies do. For all other callers, a task of the connection receives.
 use crate::connection::socket::POLLING;
-use esker_os::executor::{Hits, Polled, spin_on};
+use esker_os::executor::{Hits, Polled, Spun, spin_on};
 use esker_wire::frame::Destination;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::future::poll_fn;
@@ -152,8 +152,8 @@ impl Polled for Receiving {
         self.poll_here(None);
     }
 
-    fn note(&self, in_time: bool) {
-        self.hits.note(in_time);
+    fn note(&self, spun: Spun) {
+        self.hits.note(spun);
     }
 
     fn sleep(&self, wake_up: BorrowedFd<'_>) -> bool {
