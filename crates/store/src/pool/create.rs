@@ -21,7 +21,8 @@ use std::fs;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// Specification of a pool to be created.
@@ -311,19 +312,47 @@ impl Builder<'_> {
             done += bytes;
             progress(done, total);
         };
-        for number in 0..superblock.targets {
-            let target = self.path.join(superblock::target_name(number));
-            let mode = superblock.directory_permissions();
-            make_directory(&target, mode, self.group)?;
-            make_directory(&target.join(superblock::INDEX), mode, self.group)?;
-            self.make_index(&target.join(superblock::INDEX), &mut report)?;
-            self.make_data(target.join(data::NAME), &mut report)?;
-        }
+        self.make_targets(&mut report)?;
         self.reserve(self.path.join(control::NAME), control_bytes(superblock), &mut |_| {})?;
         // Users of the pool may lock its objects, and lock files are created for that.
         let mode = superblock.directory_permissions_max();
         make_directory(&self.path.join(LOCKS), mode, self.group)?;
         self.write_superblock(unfinished)
+    }
+
+    /// Creates all targets, one on each core at a time: the kernel zeroes the memory of one file on one core only.
+    fn make_targets(&self, report: &mut dyn FnMut(u64)) -> Result<()> {
+        let targets = self.superblock.targets;
+        let (next, (done, reports)) = (AtomicU32::new(0), mpsc::channel());
+        let work = |done: mpsc::Sender<Result<u64>>| {
+            let mut report = |bytes| drop(done.send(Ok(bytes)));
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= targets {
+                    return;
+                }
+                if let Err(error) = self.make_target(number, &mut report) {
+                    next.store(targets, Ordering::Relaxed);
+                    return drop(done.send(Err(error)));
+                }
+            }
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for done in std::iter::repeat_n(done, cores.min(targets as usize)) {
+                scope.spawn(|| work(done));
+            }
+            reports.into_iter().try_for_each(|done| done.map(&mut *report))
+        })
+    }
+
+    fn make_target(&self, number: u32, report: &mut dyn FnMut(u64)) -> Result<()> {
+        let target = self.path.join(superblock::target_name(number));
+        let mode = self.superblock.directory_permissions();
+        make_directory(&target, mode, self.group)?;
+        make_directory(&target.join(superblock::INDEX), mode, self.group)?;
+        self.make_index(&target.join(superblock::INDEX), report)?;
+        self.make_data(target.join(data::NAME), report)
     }
 
     fn check_space(&self, total: u64) -> Result<()> {
