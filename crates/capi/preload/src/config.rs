@@ -5,11 +5,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::OnceLock;
 
 /// Names of the variables that `esker run` sets. All are passed on to every program that is started.
-pub(crate) const VARIABLES: [&str; 10] = [
+pub(crate) const VARIABLES: [&str; 11] = [
     "LD_PRELOAD",
     "ESKER_MOUNT",
     "ESKER_POOL",
     "ESKER_CONT",
+    "ESKER_SOURCE",
     "ESKER_RUN_DIR",
     "ESKER_LOCKS",
     "ESKER_REPORT",
@@ -27,6 +28,8 @@ pub(crate) struct Config {
     pub(crate) pool: String,
     /// The container: label or UUID.
     pub(crate) container: String,
+    /// Name of the container as the user gave it, for the mount table.
+    pub(crate) source: String,
     /// Directory for files that the processes of this run share.
     pub(crate) run_dir: Vec<u8>,
     /// Path of the marker of a run without inherited files ([`crate::unshared`]).
@@ -52,6 +55,7 @@ pub(crate) fn get() -> &'static Config {
         mount: Vec::new(),
         pool: String::new(),
         container: String::new(),
+        source: String::new(),
         run_dir: Vec::new(),
         unshared: None,
         locks: Vec::new(),
@@ -79,6 +83,7 @@ fn read() -> Config {
         mount: mount.to_vec(),
         pool: text("ESKER_POOL"),
         container: text("ESKER_CONT"),
+        source: text("ESKER_SOURCE"),
         unshared: unshared::path(&run_dir),
         run_dir,
         locks: bytes("ESKER_LOCKS"),

@@ -33,6 +33,7 @@ mod lock_cache;
 mod locks;
 mod mapped;
 mod maps;
+mod mount_table;
 mod mounted;
 mod names;
 mod next;

@@ -5,7 +5,7 @@ use crate::answer::{Answer, refuse, to_c};
 use crate::edge::{In, Out, Text, export, real};
 use crate::next::data;
 use crate::serve::{on, return_or_forward, serve};
-use crate::{close, descriptors, open, paths, raw, report, stat};
+use crate::{close, descriptors, mount_table, open, paths, raw, report, stat};
 use libc::FILE;
 use std::ffi::{CString, c_int, c_void};
 use std::sync::Once;
@@ -193,7 +193,7 @@ fn open_stream(path: Text, mode: Text, theirs: impl Fn(Text) -> *mut FILE) -> *m
     let named = open::descriptor(path);
     let bytes = path.bytes().unwrap_or_default();
     if named.is_none() && !paths::is_ours(libc::AT_FDCWD, bytes) {
-        return theirs(path);
+        return mount_table(bytes, mode).unwrap_or_else(|| theirs(path));
     }
     let opened = serve(|| open_descriptor(named, bytes, mode.bytes().unwrap_or_default()));
     match opened {
@@ -206,6 +206,18 @@ fn open_stream(path: Text, mode: Text, theirs: impl Fn(Text) -> *mut FILE) -> *m
         }
         Err(error) => return_or_forward(Err(error), |_, path| theirs(path)),
     }
+}
+
+/// Opens a stream on the mount table, if the path names it, and the mode is for reading.
+fn mount_table(path: &[u8], mode: Text) -> Option<*mut FILE> {
+    let form = mount_table::Form::of_path(path)?;
+    let flags = flags(mode.bytes().unwrap_or_default()).ok()?;
+    let table = mount_table::open(path, form, flags)?;
+    let stream = c::fdopen(table, Text::from_c_str(c"r"));
+    if stream.is_null() {
+        raw::close(table);
+    }
+    Some(stream)
 }
 
 fn open_descriptor(named: Option<c_int>, path: &[u8], mode: &[u8]) -> Answer<c_int> {
@@ -319,6 +331,10 @@ export! {
 
     fn fopen64(path: Text, mode: Text) -> *mut FILE | next {
         open_stream(path, mode, |path| next(path, mode))
+    }
+
+    fn setmntent(path: Text, mode: Text) -> *mut FILE | next {
+        mount_table(path.bytes().unwrap_or_default(), mode).unwrap_or_else(|| next(path, mode))
     }
 
     fn freopen(path: Text, mode: Text, stream: *mut FILE) -> *mut FILE | next {

@@ -74,6 +74,20 @@ fn a_shell_writes_and_reads() {
     assert!(!Path::new("/esker/a").exists(), "only programs that are run see it");
 }
 
+/// The table of mounts that programs read through streams has a line for the mount point.
+#[test]
+fn df_names_the_container() {
+    let site = site();
+    let told =
+        shell(&site, "touch /esker/a; df --output=source,fstype,target /esker/a | tail -n 1");
+    let words: Vec<_> = told.split_whitespace().collect();
+    assert_eq!(words, ["tank/home", "fuse.esker", "/esker"]);
+    let told = shell(&site, "df --output=target");
+    assert_eq!(told.lines().filter(|line| *line == "/esker").count(), 1, "{told}");
+    let told = shell(&site, "cat /proc/self/mountinfo");
+    assert!(!told.contains("fuse.esker /esker"), "descriptors read the kernel's table: {told}");
+}
+
 /// The dashes before the program may be left out, and its options are its own.
 #[test]
 fn a_program_follows_the_container() {

@@ -76,6 +76,7 @@ impl Run {
         command.args(arguments).env("LD_PRELOAD", preload(&library));
         command.env("ESKER_MOUNT", &mount).env("ESKER_RUN_DIR", &dir.0);
         command.env("ESKER_POOL", pool).env("ESKER_CONT", container).env("ESKER_LOCKS", locks);
+        command.env("ESKER_SOURCE", &self.source);
         command.env_remove("ESKER_REPORT").env_remove("ESKER_READ_ONLY");
         if self.read_only {
             command.env("ESKER_READ_ONLY", "1");
