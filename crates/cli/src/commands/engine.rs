@@ -32,7 +32,7 @@ pool check` lists what was lost.
 
 When clients can connect, the engine prints one line of JSON with its address, and logs to standard error. It ends on \
 SIGTERM and SIGINT, when the node's pool is destroyed, and when --lifetime is over. Before it ends, it completes the requests \
-that it has received.";
+that it has received. The node's pool stays, unless --remove-at-end is given.";
 
 /// Serve the pool of a node, as a shard of a pool over nodes
 #[derive(Args)]
@@ -80,6 +80,9 @@ pub(crate) struct Run {
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     lifetime: Option<Duration>,
+    /// Remove the node's pool when a signal or --lifetime ends the engine
+    #[arg(long)]
+    remove_at_end: bool,
     /// Number of threads that serve clients [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -156,7 +159,18 @@ impl Run {
         let advertise = self.advertise.clone().or(address.map(|address| address.host));
         let threads = self.threads.map(usize::from);
         let (metrics, lifetime) = (self.metrics.clone(), self.lifetime);
-        Ok(Service { directory, secret, tls, listen, advertise, metrics, lifetime, threads })
+        let remove_at_end = self.remove_at_end;
+        Ok(Service {
+            directory,
+            secret,
+            tls,
+            listen,
+            advertise,
+            metrics,
+            lifetime,
+            remove_at_end,
+            threads,
+        })
     }
 }
 

@@ -70,6 +70,10 @@ pub(crate) struct OverNodes {
     /// End the engines after this time [default: with a job of Slurm; otherwise never]
     #[arg(long, value_name = "TIME", value_parser = parse_lifetime)]
     lifetime: Option<Duration>,
+    /// Keep or remove the pools of the nodes when a signal or --lifetime ends the engines
+    /// [default: remove with --launcher srun, otherwise keep]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    at_end: Option<AtEnd>,
     /// Number of threads of an engine [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -92,6 +96,15 @@ enum LauncherName {
     Srun,
     /// By processes on this machine
     Local,
+}
+
+/// Fate of the pool of a node when its engine ends.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AtEnd {
+    /// Remove them, so that a job leaves nothing behind
+    Remove,
+    /// Keep them, so that engines can be started again
+    Keep,
 }
 
 /// How clients reach engines.
@@ -121,6 +134,7 @@ impl OverNodes {
             self.mpirun.is_some(),
             self.map.is_some(),
             self.lifetime.is_some(),
+            self.at_end.is_some(),
             self.threads.is_some(),
             self.metrics.is_some(),
             self.timeout.is_some(),
@@ -140,10 +154,12 @@ impl OverNodes {
         let map = self.map.clone().unwrap_or_else(|| Map::path(&pool.directory, &pool.label));
         refuse_taken(&map)?;
         let lifetime = self.lifetime.or_else(remaining_job_time);
+        let by_step = matches!(launcher, Launcher::Srun);
         let engine = EngineSpec {
             interface: self.interface,
             tls: self.tls,
             lifetime_seconds: lifetime.map(|lifetime| lifetime.as_secs_f64()),
+            remove_at_end: self.at_end.map_or(by_step, |at_end| at_end == AtEnd::Remove),
             threads: self.threads,
             metrics: self.metrics.map(|address| address.to_string()),
         };

@@ -2,6 +2,7 @@
 use super::descriptors::raise_file_limit;
 use super::upkeep::Upkeep;
 use super::{Address, Signals, claim, log_beside, map_beside, web};
+use crate::nodes::launcher_log;
 use esker::Native;
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result, Uuid};
@@ -40,6 +41,8 @@ pub(crate) struct Service {
     /// Address of the HTTP server for metrics and health.
     pub(crate) metrics: Option<Address>,
     pub(crate) lifetime: Option<Duration>,
+    /// Remove the node's pool when a signal or the end of the lifetime ends the engine.
+    pub(crate) remove_at_end: bool,
     pub(crate) threads: Option<usize>,
 }
 
@@ -61,6 +64,8 @@ pub(crate) struct Ready {
 struct Process {
     directory: PathBuf,
     superblock: Superblock,
+    /// The pool lasts as long as a job. The directory of pools is removed with it if nothing else is in it.
+    is_temporary: bool,
     end: Notify,
     checking: Mutex<Option<JoinHandle<Result<CheckReport>>>>,
     upkeep: Upkeep,
@@ -105,12 +110,17 @@ pub(super) fn found(report: CheckReport) -> Check {
 
 impl Process {
     fn remove(&self) -> Result<()> {
-        let map = map_beside(&self.directory, &self.superblock);
+        let map = map_beside(&self.directory, &self.superblock).map(|(path, _)| path);
+        let launcher = map.as_deref().map(launcher_log);
         Pool::destroy(&self.directory, true)?;
         let log = log_beside(&self.directory);
-        for path in map.iter().map(|(path, _)| path).chain([&log]) {
-            // If several nodes share one directory, another engine may have removed the map.
+        for path in map.into_iter().chain(launcher).chain([log]) {
+            // If several nodes share one directory, another engine may have removed the map. Only the node of the
+            // launcher has its log.
             let _ = std::fs::remove_file(path);
+        }
+        if let Some(directory) = self.directory.parent().filter(|_| self.is_temporary) {
+            let _ = std::fs::remove_dir(directory);
         }
         Ok(())
     }
@@ -148,7 +158,10 @@ impl Service {
         let _claim = claim(&directory)?;
         let (end, checking, upkeep) = (Notify::new(), Mutex::default(), Upkeep::default());
         let removing = AtomicBool::new(false);
-        let process = Arc::new(Process { directory, superblock, end, checking, upkeep, removing });
+        let is_temporary = self.remove_at_end;
+        let process =
+            Process { directory, superblock, is_temporary, end, checking, upkeep, removing };
+        let process = Arc::new(process);
         let threads = Arc::new(self.start_threads()?);
         Self::runtime()?.block_on(self.serve(&process, threads, ready))
     }
@@ -205,11 +218,11 @@ impl Service {
                 tracing::info!(part = %line.directory.display(), address = line.address, tls = self.tls, metrics = line.metrics, "ready");
                 ready(&line)?;
             }
-            let why = tokio::select! {
-                () = engine.listen(duplicate(&listener)?) => "no more clients",
-                why = signals.first() => why,
-                why = process.end_wanted() => why,
-                () = &mut expired => "its lifetime is over",
+            let (why, is_over) = tokio::select! {
+                () = engine.listen(duplicate(&listener)?) => ("no more clients", false),
+                why = signals.first() => (why, true),
+                why = process.end_wanted() => (why, false),
+                () = &mut expired => ("its lifetime is over", true),
             };
             tracing::info!(why, "ending");
             // Clients that had to be disconnected are in the log.
@@ -218,6 +231,9 @@ impl Service {
                 pool.pool().opened()?.end_engine();
             }
             end(web).await;
+            if is_over && self.remove_at_end {
+                return process.remove();
+            }
             if why != REPAIR {
                 return Ok(());
             }

@@ -77,6 +77,8 @@ impl Launch {
         let secret = Secret::new(esker_os::random_bytes()?);
         let uuid = esker_os::random_uuid()?;
         let order = self.order(&secret)?;
+        // The log of the launcher is there, with the reason if it fails.
+        let made = make_directory_of(&self.map);
         let mut nodes = Nodes::start(order, &self.launcher, &self.map);
         let started = self.start(&mut nodes, uuid, secret, progress);
         match &started {
@@ -85,6 +87,7 @@ impl Launch {
                 let _ = std::fs::remove_file(&self.map);
                 nodes.abandon();
                 let _ = std::fs::remove_file(launcher_log(&self.map));
+                let _ = made.map(std::fs::remove_dir);
             }
         }
         started
@@ -155,6 +158,13 @@ fn places(hosts: &[String]) -> Vec<Place> {
         Place { number, name, host: host.clone() }
     };
     hosts.iter().enumerate().map(place).collect()
+}
+
+/// Makes the directory of a map if only that is missing, and returns it then. Nodes refuse a directory whose own parent
+/// is missing, too.
+fn make_directory_of(map: &Path) -> Option<&Path> {
+    let directory = map.parent().filter(|parent| !parent.as_os_str().is_empty())?;
+    std::fs::create_dir(directory).ok().map(|()| directory)
 }
 
 fn write_here(map: &Map, path: &Path) -> Result<()> {
@@ -296,7 +306,9 @@ fn command(launcher: &Launcher, order: &Order) -> Option<Command> {
             let mut command = Command::new("srun");
             command.args(["--nodes", &count, "--ntasks", &count, "--ntasks-per-node=1"]);
             command.args(["--nodelist", &list, "--overlap", "--mem=0", "--input=all"]);
-            command.args(["--kill-on-bad-exit=0", "--job-name=esker", "--unbuffered"]);
+            // If an engine or a node fails, the other engines stay.
+            command.args(["--kill-on-bad-exit=0", "--wait=0", "--no-kill"]);
+            command.args(["--job-name=esker", "--unbuffered"]);
             command
         }
     };

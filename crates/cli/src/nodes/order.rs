@@ -114,6 +114,9 @@ pub(crate) struct EngineSpec {
     pub(crate) tls: bool,
     /// Time after which they end, in seconds from their start.
     pub(crate) lifetime_seconds: Option<f64>,
+    /// Remove the node's pool when a signal or the end of their lifetime ends them.
+    #[serde(default)]
+    pub(crate) remove_at_end: bool,
     pub(crate) threads: Option<u16>,
     /// Address of their metrics.
     pub(crate) metrics: Option<String>,

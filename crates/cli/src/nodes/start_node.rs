@@ -1,13 +1,15 @@
 //! Start of one node: its pool is created, and the engine that serves the pool is started.
 use super::order::{Order, Place, refuse_missing_parent};
-use crate::engine::{Address, Ready, log_beside};
+use crate::engine::{Address, Ready, Signals, log_beside};
 use esker::types::{Error, ErrorKind, Result};
 use esker_nodes::Map;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use tokio::runtime::{Builder, Runtime};
 
 /// A started node: its pool, its engine and their files.
 pub(crate) struct StartedNode {
@@ -39,8 +41,12 @@ impl StartedNode {
         Ok(())
     }
 
-    /// Waits until the engine has ended.
-    pub(crate) fn wait(mut self) {
+    /// Waits until the engine has ended, and passes SIGTERM on to it: Slurm may signal only the process that it has
+    /// started, and kills the engine when that process has ended.
+    pub(crate) fn wait(mut self, signals: Option<ForwardedSignals>) {
+        if let Some(signals) = signals {
+            signals.forward_to(&self.engine);
+        }
         let _ = self.engine.wait();
     }
 
@@ -54,6 +60,34 @@ impl StartedNode {
         }
         let _ = std::fs::remove_file(&self.log);
         esker_store::Pool::destroy(&self.ready.directory, true)
+    }
+}
+
+/// SIGTERM and SIGINT to a starter, also those that arrive before its engine has started.
+pub(crate) struct ForwardedSignals {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+impl ForwardedSignals {
+    /// Catches the signals from now on.
+    pub(crate) fn new() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::io("preparing for signals", &error))?;
+        let signals = runtime.block_on(async { Signals::new() })?;
+        Ok(Self { runtime, signals })
+    }
+
+    /// Passes them on to the engine as SIGTERM. The process ID stays that of the engine until this process ends, which
+    /// it does as soon as it has waited for the engine.
+    fn forward_to(mut self, engine: &Child) {
+        let engine = Pid::from_child(engine);
+        std::thread::spawn(move || {
+            loop {
+                self.runtime.block_on(self.signals.first());
+                let _ = kill_process(engine, Signal::TERM);
+            }
+        });
     }
 }
 
@@ -122,6 +156,9 @@ fn engine_command(order: &Order, place: &Place, log: &Path, detach: bool) -> Res
     }
     if spec.tls {
         command.arg("--tls");
+    }
+    if spec.remove_at_end {
+        command.arg("--remove-at-end");
     }
     if detach {
         command.arg("--detach");

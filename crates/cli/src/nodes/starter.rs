@@ -1,6 +1,6 @@
 //! A starter: the process that starts its node and the starters below it while the pool is being created.
 use super::order::{Down, Order, Own, Place, State, Up, read_order, to_line};
-use super::start_node::StartedNode;
+use super::start_node::{ForwardedSignals, StartedNode};
 use super::tree::Tree;
 use esker::types::{Error, ErrorKind, Result};
 use std::io::{BufRead, Write};
@@ -22,6 +22,10 @@ pub(crate) fn run() -> Result<()> {
     let (reports, reported) = channel();
     let writer = std::thread::spawn(move || write_reports(&reported));
     let own = own_place(&order)?;
+    let signals = match order.own {
+        Own::First => None,
+        Own::Ranked => Some(ForwardedSignals::new()?),
+    };
     let others = if order.own == Own::First { order.places.get(1..) } else { None };
     let tree = Tree::grow(&order, others.unwrap_or_default(), &reports);
     let mut starter = Starter { own: Node::start(order, own, &reports), tree };
@@ -32,7 +36,7 @@ pub(crate) fn run() -> Result<()> {
     drop(reports);
     let _ = writer.join();
     if let Some(raised) = raised {
-        raised.wait();
+        raised.wait(signals);
     }
     Ok(())
 }

@@ -643,27 +643,87 @@ fn mpi_starts_each_node_by_a_command_of_its_own() {
     wait_for("all engines end", || nodes.engines().is_empty());
 }
 
-/// A launcher that starts all nodes at once, with one standard input for all, and stays as long as they do.
-#[test]
-fn a_step_of_a_job_lasts_as_long_as_its_engines() {
+/// Creates a pool over two nodes in a job, by a launcher that starts all nodes at once, with one standard input for all,
+/// and stays as long as they do.
+fn pool_of_a_job(more: &[&str]) -> Nodes {
     let nodes = Nodes::new();
     let dir = nodes.site.dir.display();
     let script = format!(
-        "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do case $1 in --*=*|--overlap|--unbuffered) shift;; *) shift 2;; esac; done\n\
+        "#!/bin/sh\nwhile [ \"${{1#-}}\" != \"$1\" ]; do case $1 in --*=*|--overlap|--no-kill|--unbuffered) shift;; *) shift 2;; esac; done\n\
          mkfifo {dir}/in0 {dir}/in1\nSLURM_PROCID=0 \"$@\" <{dir}/in0 &\nSLURM_PROCID=1 \"$@\" <{dir}/in1 &\n\
          tee {dir}/in0 >{dir}/in1\nwait\nrm {dir}/in0 {dir}/in1\n"
     );
     let srun = nodes.site.file("srun", script.as_bytes());
     std::fs::set_permissions(&srun, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{dir}:{}", std::env::var("PATH").unwrap());
-    let arguments = create(&["--job", "--json"]);
+    let arguments = create(&[&["--job", "--json"], more].concat());
     let mut command = nodes.site.command(&arguments);
     command.env("PATH", path).env("SLURM_JOB_ID", "7").env("SLURM_JOB_NODELIST", "127.0.0.[1-2]");
     let made = command.output().unwrap();
     assert!(made.status.success(), "{made:?}");
     assert_eq!(states(&nodes.site.json(&["pool", "query", "tank"])), ["up"; 2]);
+    nodes
+}
+
+#[test]
+fn a_step_of_a_job_lasts_as_long_as_its_engines() {
+    let nodes = pool_of_a_job(&[]);
     nodes.site.ok(&["pool", "destroy", "tank"]);
     wait_for("the step ends", || nodes.left() == ["srun"]);
+}
+
+/// A script in place of `srun`.
+fn fake_srun(nodes: &Nodes, text: &str) -> std::process::Output {
+    let srun = nodes.site.file("srun", text.as_bytes());
+    std::fs::set_permissions(&srun, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", nodes.site.dir.display(), std::env::var("PATH").unwrap());
+    let dir = nodes.site.dir.join("new").display().to_string();
+    let arguments = create(&["--job", "--dir", &dir]);
+    let mut command = nodes.site.command(&arguments);
+    command.env("PATH", path).env("SLURM_JOB_ID", "7").env("SLURM_JOB_NODELIST", "n[1-2]");
+    command.output().unwrap()
+}
+
+/// One engine or node that fails must not end the others, whatever the site has configured.
+#[test]
+fn failed_step_of_a_job_is_explained_and_leaves_nothing() {
+    let nodes = Nodes::new();
+    let script = "#!/bin/sh\ncase \"$*\" in *--wait=0*--no-kill*) echo srun: nodes are busy >&2;; esac\nexit 1\n";
+    let made = fake_srun(&nodes, script);
+    let message = String::from_utf8(made.stderr).unwrap();
+    assert!(message.contains("node n1: srun: nodes are busy"), "{message}");
+    assert_eq!(nodes.left(), ["srun"]);
+}
+
+/// Processes that started these engines.
+fn starters(engines: &[i32]) -> Vec<i32> {
+    let parent = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap()
+    };
+    engines.iter().map(parent).collect()
+}
+
+/// Slurm signals the processes that it has started, which are not the engines.
+#[test]
+fn canceled_step_of_a_job_leaves_nothing() {
+    let nodes = pool_of_a_job(&[]);
+    nodes.site.ok(&["cont", "create", "tank", "run1"]);
+    for starter in starters(&nodes.engines()) {
+        signal(starter, "TERM").unwrap();
+    }
+    wait_for("the step ends", || nodes.left() == ["srun"]);
+    assert_eq!(nodes.engines(), [0; 0]);
+}
+
+#[test]
+fn canceled_step_of_a_job_keeps_pools_on_request() {
+    let nodes = pool_of_a_job(&["--at-end", "keep"]);
+    for starter in starters(&nodes.engines()) {
+        signal(starter, "TERM").unwrap();
+    }
+    wait_for("the engines end", || nodes.engines().is_empty());
+    assert!(nodes.node_pool(0).exists() && nodes.node_pool(1).exists() && nodes.map().exists());
 }
 
 /// A model says that it is one, and more nodes never take less time.
