@@ -39,6 +39,7 @@ demo: build ## Run a demo: weather from Python with maps, an ensemble over three
 test: ## Run every test: Rust, ABI, C programs, real programs, Python (ARGS="rust c" for some suites, see scripts/test.sh)
 	scripts/setup.sh samples fields fuse fabric fortran python deb rpm recipes
 	scripts/setup.sh ceph || echo "continuing without the tests on Ceph"
+	scripts/setup.sh slurm || echo "continuing without the tests on Slurm"
 	scripts/weather.sh || echo "continuing without the tests that need weather"
 	scripts/test.sh $(ARGS)
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Ensures that the build requirements are present: installs them if it may, lists them otherwise.
-# usage: setup.sh [samples] [fields] [fuse] [fabric] [fortran] [ceph] [lint] [semver] [python] [deb] [rpm] [recipes] [wheels]
+# usage: setup.sh [samples] [fields] [fuse] [fabric] [fortran] [ceph] [slurm] [lint] [semver] [python] [deb] [rpm] [recipes] [wheels]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
 #   fuse     also the packages that mounting needs, if this machine has the device
 #   fabric   also libfabric, for connections over fast networks
 #   fortran  also a Fortran compiler, for the tests of the Fortran module
 #   ceph     also librados, and the daemons of a cluster for tests
+#   slurm    also Slurm and munge, for the tests of jobs
 #   lint     also rustfmt, clippy, cargo-deny, shellcheck and mdbook
 #   semver   also cargo-semver-checks
 #   python   also the tools that build, check and test the Python package, into build/python
@@ -104,6 +105,10 @@ need_ceph() {
     need librados2 has_library librados.so.2
 }
 
+has_slurm() {
+    (PATH=$PATH:/usr/sbin && command -v slurmctld && command -v slurmd && command -v munged && command -v sbatch)
+}
+
 # rustup installs components for its own toolchains; Debian's packages are for Debian's compiler.
 need_lint_tools() {
     need shellcheck command -v shellcheck
@@ -179,6 +184,7 @@ for group in "$@"; do
     fabric) need libfabric1 has_library libfabric.so.1 ;;
     fortran) need gfortran command -v gfortran ;;
     ceph) need_ceph ;;
+    slurm) need slurm-wlm has_slurm ;;
     lint) need_lint_tools ;;
     semver) ;;
     deb) need dpkg-dev command -v dpkg-shlibdeps ;;

@@ -151,6 +151,7 @@ suite files "files, each way they are reached" scripts/posix.sh
 suite python "Python" python_package
 suite s3 "clients of S3" scripts/s3.sh
 suite nodes "a pool over hosts" scripts/nodes.sh
+suite nodes "jobs of Slurm" tests/nodes/jobs.sh
 suite fabric "a pool over the fabric" scripts/fabric.sh
 suite programs "programs under esker run" programs
 suite programs "programs under esker run, over nodes" programs_over_nodes
