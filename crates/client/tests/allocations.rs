@@ -29,12 +29,20 @@ fn local_calls_allocate_nothing() {
         array.read(&range, Sink::One(&mut cells), Access::Latest).await
     });
     assert_eq!(count, 0, "{ROUNDS} reads of an array allocated");
+    let oid = tank.container.generate_oid(0, 3, ObjectType::ArrayByte, class, 0).unwrap();
+    let bytes = tank.container.open_array_with_attributes(oid, shape).unwrap();
+    bytes.write(&range, Source::One(&large), Access::Latest).wait().unwrap();
+    let count = allocations(|| async {
+        let mut read = [0; 16 << 10];
+        bytes.read(&range, Sink::One(&mut read), Access::Latest).await
+    });
+    assert_eq!(count, 0, "{ROUNDS} reads of bytes allocated");
     let count = allocations(|| kv.put(b"key", &small, Cond::NONE, Access::Latest));
     assert_eq!(count, 0, "{ROUNDS} puts allocated");
     let count = allocations(|| array.write(&range, Source::One(&large), Access::Latest));
     // Each new segment costs a few allocations.
     assert!(count < ROUNDS / 10, "{count} allocations of {ROUNDS} writes of an array");
-    drop((array, kv, tank));
+    drop((array, bytes, kv, tank));
     expect_few_by_the_log();
 }
 

@@ -8,6 +8,7 @@ use esker_types::ops::{
     AkeyRef, Cond, DkeyFetch, Fetch, FetchReply, Sink, Source, Update, Value, Wanted,
 };
 use esker_types::{Error, ErrorKind, Extent, FLAT_AKEY, Result};
+use std::cell::Cell;
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -239,6 +240,7 @@ impl Read<'_> {
 
     async fn chunk(&mut self, dkey: &[u8; 8], extents: &[Extent], sink: Sink<'_>) -> Result<()> {
         let mut fetch = self.fetch_of(extents, sink);
+        fetch.reply.filled = SPARE.try_with(Cell::take).unwrap_or_default();
         let mut dkeys = [of_dkey(dkey, std::slice::from_mut(&mut fetch))];
         self.array.object.fetch_dkeys(&mut dkeys, self.access).await?;
         self.zero_holes(dkey, extents, fetch.reply).await
@@ -259,6 +261,7 @@ impl Read<'_> {
     ) -> Result<()> {
         let FetchReply { mut sink, filled, .. } = reply;
         if self.holes == Holes::Left || filled == extents {
+            keep_spare(filled);
             return Ok(());
         }
         let dkey = u64::from_ne_bytes(*dkey);
@@ -300,6 +303,20 @@ impl Read<'_> {
         let below = |range: &Extent| size.saturating_sub(range.start).min(range.count);
         let read = ranges.iter().map(below).sum::<u64>() * self.array.layout.cell_size();
         ArrayRead { bytes: read, short_bytes: bytes - read }
+    }
+}
+
+thread_local! {
+    /// Memory of the list of filled extents of the last read of this thread, so that a read need not allocate.
+    static SPARE: Cell<Vec<Extent>> = const { Cell::new(Vec::new()) };
+}
+
+/// Maximum number of extents for which a thread keeps the memory.
+const SPARE_MAX: usize = 16;
+
+fn keep_spare(filled: Vec<Extent>) {
+    if (1..=SPARE_MAX).contains(&filled.capacity()) {
+        let _ = SPARE.try_with(|spare| spare.set(filled));
     }
 }
 

@@ -272,6 +272,20 @@ impl Reader<'_> {
     }
 }
 
+impl Reader<'_> {
+    /// Reads one chunk at `offset`, or the end of one, and returns its CRC-32C, which is that of the bytes that were read
+    /// even if another thread changes `bytes` meanwhile. Returns `None`, without any change, if that takes two passes.
+    pub(crate) fn read_summed(&self, offset: u64, bytes: &mut [u8]) -> Result<Option<u32>> {
+        match self.map {
+            Some(map) if Map::can_sum() => {
+                let sum = map.read_summed(offset, bytes, !0).ok_or_else(out_of_bounds_error)?;
+                Ok(Some(!sum))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
 /// Variant of [`Data::write`] that reads each byte once, into a register that is both stored and summed.
 fn write_summed(
     map: &Map,

@@ -4,6 +4,7 @@
 //! checksum over key and record, so that damage of the index is detected.
 use super::keys::{DataKey, Table};
 use super::long_keys::LeftOut;
+use crate::io::crc32c;
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Checksum, Epoch, Error, ErrorKind, Extent, Result};
 use smallvec::SmallVec;
@@ -60,8 +61,7 @@ pub(crate) const CHECKSUM_LEN: usize = 4;
 
 /// Checksum over the key (without the table byte) and the record.
 pub(crate) fn checksum_of(key: &[u8], record: &[u8]) -> [u8; CHECKSUM_LEN] {
-    let sum = |bytes| Checksum::Crc32c.sum(bytes) as u32;
-    (sum(record) ^ sum(key).rotate_left(1)).to_le_bytes()
+    (crc32c(record) ^ crc32c(key).rotate_left(1)).to_le_bytes()
 }
 
 fn damaged_error() -> Error {
@@ -204,6 +204,12 @@ impl<'r> Location<'r> {
         self.base.checked_add(self.covered).is_some()
             && skipped.is_some_and(|skipped| u64::from(skipped) + bytes <= u64::from(self.covered))
             && self.sums.len() == chunks * self.checksum.width()
+    }
+
+    /// True if the checksum of a chunk is this CRC-32C.
+    pub(crate) fn has_crc32c(&self, chunk: u64, sum: u32) -> bool {
+        let sums = self.sums.as_chunks().0;
+        self.checksum == Checksum::Crc32c && sums.get(chunk as usize) == Some(&sum.to_le_bytes())
     }
 
     /// Location of the `len` bytes from byte `skip` on, with the checksums of the chunks that they touch.

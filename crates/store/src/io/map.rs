@@ -182,6 +182,20 @@ impl Map {
         true
     }
 
+    /// Variant of [`Map::read`] that continues a CRC-32C over the bytes that were read: takes its register and returns the
+    /// new one. Returns `None` if some bytes are outside the mapping, or if [`Map::can_sum`] is false.
+    pub(crate) fn read_summed(&self, offset: u64, to: &mut [u8], sum: u32) -> Option<u32> {
+        let place = self.address(offset, to.len())?;
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: there are enough bytes at `place`, and `to` is a Rust slice, so it is not in the mapping.
+        return Self::can_sum().then(|| unsafe { super::summed::fetch(place, to, sum) });
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let _ = (place, sum);
+            None
+        }
+    }
+
     /// Asks the kernel to enter the pages at `offset` into the page table at once, which is several times cheaper than
     /// one fault per page. The request is for reading, since then the kernel also enters neighbouring pages, which is
     /// twice as fast. The pages can still be written. Returns false on errors and on kernels before 5.14.

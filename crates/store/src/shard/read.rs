@@ -1,5 +1,6 @@
 //! Reads of values.
 use super::{ReadView, Scope, Target, scan};
+use crate::data::Reader;
 use crate::format::keys::{Key, SINGLE, Table};
 use crate::format::record::{Body, Location, Record};
 use crate::io::pin::{Mapped, Pin};
@@ -8,7 +9,7 @@ use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::ops::{
     AkeyRef, Cond, Fetch, FetchReply, FetchRequest, ReadAt, Sink, View, Wanted,
 };
-use esker_types::{Error, ErrorKind, Extent, KeyBuffer as _, ObjectId, Result};
+use esker_types::{Checksum, Error, ErrorKind, Extent, KeyBuffer as _, ObjectId, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -50,7 +51,7 @@ impl Target {
             [fetch] if !cond.has(Cond::DKEY_FETCH) => {
                 key.put_akey(oid, fetch.request.akey)?;
                 key.put(&[SINGLE]);
-                let scope = Scope::Akeys(oid, std::slice::from_ref(&key));
+                let scope = scope_of(oid, &key, &fetch.request);
                 let view = self.view_of_object(scope, at, container, oid, Some(dkey))?;
                 self.fetch_akey(&view, &key, fetch, at.view)
             }
@@ -278,17 +279,12 @@ impl Target {
             if at == from && (end >= whole_end || end - from >= chunk) {
                 let run_end = if end >= whole_end { whole_end } else { end / chunk * chunk };
                 let place = &mut buffer[done..done + (run_end - at) as usize];
-                data.read(base + from, place)?;
-                if self.verify(key, location, index, place).is_err() {
-                    // Another thread may have changed the buffer of the caller, which is not damage.
-                    self.reread(key, location, index, place)?;
-                }
+                self.read_chunks((&data, base + from), key, location, index, place)?;
                 at = run_end;
             } else {
                 let chunk_end = (from + chunk).min(covered);
                 let mut bounce = vec![0; (chunk_end - from) as usize];
-                data.read(base + from, &mut bounce)?;
-                self.verify(key, location, index, &bounce)?;
+                self.read_chunks((&data, base + from), key, location, index, &mut bounce)?;
                 let upto = chunk_end.min(end);
                 let part = &bounce[(at - from) as usize..(upto - from) as usize];
                 buffer[done..done + part.len()].copy_from_slice(part);
@@ -296,6 +292,31 @@ impl Target {
             }
         }
         Ok(())
+    }
+
+    /// Reads complete chunks, from number `first` on, and verifies them: in one pass if possible.
+    fn read_chunks(
+        &self,
+        (data, offset): (&Reader<'_>, u64),
+        key: &[u8],
+        location: &Location<'_>,
+        first: u64,
+        place: &mut [u8],
+    ) -> Result<()> {
+        let summed = match location.checksum {
+            Checksum::Crc32c if place.len() <= CHECKSUM_CHUNK => data.read_summed(offset, place)?,
+            _ => None,
+        };
+        if let Some(sum) = summed {
+            let sound = location.has_crc32c(first, sum);
+            return sound.then_some(()).ok_or_else(|| self.damaged(key, "data"));
+        }
+        data.read(offset, place)?;
+        match self.verify(key, location, first, place) {
+            Ok(()) => Ok(()),
+            // Another thread may have changed the buffer of the caller, which is not damage.
+            Err(_) => self.reread(key, location, first, place),
+        }
     }
 
     /// Reads complete chunks again, into memory that no other thread can change before they are verified.
@@ -326,6 +347,15 @@ impl Target {
             location.checksum.matches(chunk, location.sums, first as usize + index)
         });
         if sound { Ok(()) } else { Err(self.damaged(key, "data")) }
+    }
+}
+
+/// Buffered puts that a fetch needs, for an akey given by the key of its single value. Only a condition depends on a
+/// value of the other kind.
+fn scope_of<'k>(oid: ObjectId, single: &'k Key, request: &FetchRequest<'_>) -> Scope<'k> {
+    match request.wanted {
+        Wanted::Array(_) if !request.cond.has(Cond::AKEY_FETCH) => Scope::Extents(oid, single),
+        _ => Scope::Akeys(oid, std::slice::from_ref(single)),
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) enum Scope<'k> {
     Committed,
     /// These akeys of an object, given by the keys of their single values. They may have single values or arrays.
     Akeys(ObjectId, &'k [Key]),
+    /// The array of an akey of an object, given by the key of its single value, which is not looked up.
+    Extents(ObjectId, &'k Key),
     /// All keys under a prefix of the data table.
     Under(&'k Key),
     /// All keys under the prefix of an object or a dkey, whose changes touch this slot of the conflict table. Other
@@ -43,6 +45,7 @@ impl<'k> Scope<'k> {
         match self {
             Scope::Committed => Ok(Overlay::default()),
             Scope::Akeys(oid, singles) => Overlay::of_akeys(puts, oid, singles),
+            Scope::Extents(oid, single) => Overlay::of_extents(puts, oid, single),
             Scope::Under(prefix) => Ok(Overlay::under(&puts.all()?, prefix)),
             Scope::UnderSlot(_, slot) if !target.may_have_put(puts, slot) => Ok(Overlay::default()),
             Scope::UnderSlot(prefix, _) => Overlay::with_prefix(puts, prefix),
@@ -72,7 +75,6 @@ impl Drop for Overlay {
 }
 
 impl Overlay {
-    /// Puts of akeys. Key-Value objects have no arrays in the buffer.
     #[inline]
     fn of_akeys(puts: &Published<'_>, oid: ObjectId, singles: &[Key]) -> Result<Self> {
         let mut found = Self::default();
@@ -80,17 +82,32 @@ impl Overlay {
             if let Some(put) = puts.last(single)? {
                 found.push(single, put.record());
             }
-            if is_kv(oid) {
-                continue;
-            }
-            let akey = single.akey_of_single();
-            for put in puts.named(&akey.array())? {
-                let put = put?;
-                found.push(&akey.extent(put.extent().start), put.record());
-            }
+            found.push_extents(puts, oid, single)?;
         }
         found.sort();
         Ok(found)
+    }
+
+    #[inline]
+    fn of_extents(puts: &Published<'_>, oid: ObjectId, single: &Key) -> Result<Self> {
+        let mut found = Self::default();
+        found.push_extents(puts, oid, single)?;
+        found.sort();
+        Ok(found)
+    }
+
+    /// Adds the extents of an akey. Key-Value objects have no arrays in the buffer.
+    #[inline]
+    fn push_extents(&mut self, puts: &Published<'_>, oid: ObjectId, single: &Key) -> Result<()> {
+        if is_kv(oid) {
+            return Ok(());
+        }
+        let akey = single.akey_of_single();
+        for put in puts.named(&akey.array())? {
+            let put = put?;
+            self.push(&akey.extent(put.extent().start), put.record());
+        }
+        Ok(())
     }
 
     fn push(&mut self, key: &[u8], record: RecordBytes) {
