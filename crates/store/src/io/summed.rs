@@ -38,9 +38,8 @@ pub(super) unsafe fn copy(from: &[u8], to: *mut u8, sum: u32) -> u32 {
     }
 }
 
-/// Number of bytes between the byte that is copied and the one that is fetched into the cache. Measured with sources in
-/// small and huge pages: with half or twice as many, reads of 8 KiB and 1 MiB take up to a seventh longer. Without, a
-/// read of 8 KiB takes a third longer, since processors prefetch up to the end of a page, and only once a read has begun.
+/// Number of bytes between the byte that is copied and the one that is fetched into the cache: a page, since processors
+/// fetch ahead only within one.
 const AHEAD: usize = 4096;
 
 /// Fills `to` from `from` and continues a checksum. Unlike [`copy`], it leaves the bytes in the cache.
