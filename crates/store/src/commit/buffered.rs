@@ -453,6 +453,28 @@ mod tests {
         assert_eq!((pool.last_extent(array()), pool.last_extent(other)), (extent(90, 12), None));
     }
 
+    /// A fetch of an array looks up a buffered single value only if it has a condition on the akey.
+    #[test]
+    fn condition_of_array_fetch_sees_buffered_single_value() {
+        let pool = Pool::new();
+        pool.insert(b"dkey").unwrap();
+        let size_of_array = |akey: &[u8], cond| {
+            let extents = [Extent::new(0, 1)];
+            let mut fetches = [Fetch::array(akey, 0, &extents, Sink::None)];
+            fetches[0].request.cond = cond;
+            let (id, at) = (pool.container.id(), ReadAt::LATEST);
+            let found = pool.target().fetch(id, array(), b"dkey", Cond::NONE, &mut fetches, at);
+            found.map(|()| fetches[0].reply.size).map_err(|error| error.kind())
+        };
+        for buffered in [1, 0] {
+            assert_eq!(pool.buffered(), buffered);
+            assert_eq!(size_of_array(b"single", Cond::NONE), Ok(0));
+            assert_eq!(size_of_array(b"single", Cond::AKEY_FETCH), Ok(0));
+            assert_eq!(size_of_array(b"other", Cond::AKEY_FETCH), Err(ErrorKind::NotFound));
+            pool.flush();
+        }
+    }
+
     /// Random puts and gets, with other changes and reads in between.
     #[test]
     fn buffered_puts_match_model() {

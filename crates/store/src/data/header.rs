@@ -1,6 +1,6 @@
 //! Header of every extent in a segment. It contains the key of the extent, so that compaction finds the live data of a
 //! segment without a search of the complete index.
-use esker_types::Checksum;
+use crate::io::crc32c;
 
 /// The header of an extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Header {
         out.extend_from_slice(&data_len.to_le_bytes());
         out.extend_from_slice(&count.to_le_bytes());
         out.extend_from_slice(key);
-        let sum = Checksum::Crc32c.sum(&out[8..]) as u32;
+        let sum = crc32c(&out[8..]);
         out[4..8].copy_from_slice(&sum.to_le_bytes());
         out.resize(data_offset(key.len()) as usize, 0);
     }
@@ -52,7 +52,7 @@ impl Header {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let end = FIXED.checked_add(word(8)? as usize)?;
         let covered = bytes.get(8..end)?;
-        if word(0)? != MAGIC || Checksum::Crc32c.sum(covered) as u32 != word(4)? {
+        if word(0)? != MAGIC || crc32c(covered) != word(4)? {
             return None;
         }
         let count = u64::from_le_bytes(bytes.get(16..24)?.try_into().ok()?);
@@ -98,7 +98,7 @@ mod tests {
             let key_len = bytes[8] as usize;
             bytes[9..12].fill(0);
             if let Some(covered) = bytes.get(8..FIXED + key_len) {
-                let sum = Checksum::Crc32c.sum(covered) as u32;
+                let sum = crc32c(covered);
                 bytes[4..8].copy_from_slice(&sum.to_le_bytes());
                 let header = Header::decode(&bytes).unwrap();
                 assert!(header.footprint() >= u64::from(header.data_len));

@@ -21,8 +21,9 @@
 use super::read_version::Version;
 use crate::format::keys::Table;
 use crate::format::record::{Record, RecordBytes};
+use crate::io::crc32c;
 use crate::sync::{AtomicU64, fence};
-use esker_types::{Checksum, Error, ErrorKind, Extent, Result, StableHash};
+use esker_types::{Error, ErrorKind, Extent, Result, StableHash};
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
@@ -70,7 +71,7 @@ struct State {
 impl State {
     /// State of an empty buffer that begins at transaction `from`.
     fn empty(from: u64) -> Self {
-        Self { len: 0, count: 0, checksum: Checksum::Crc32c.sum(&from.to_le_bytes()) as u32 }
+        Self { len: 0, count: 0, checksum: crc32c(&from.to_le_bytes()) }
     }
 
     fn from_word(word: u64) -> Self {
@@ -85,7 +86,7 @@ impl State {
     /// State after one more put, which has these words. The checksum depends on the order of puts.
     fn after(self, words: &[[u8; 8]]) -> Self {
         let before = self.checksum.wrapping_mul(0x9e37_79b1).rotate_left(15);
-        let checksum = Checksum::Crc32c.sum(words.as_flattened()) as u32 ^ before;
+        let checksum = crc32c(words.as_flattened()) ^ before;
         Self { len: self.len + words.len(), count: self.count + 1, checksum }
     }
 }
