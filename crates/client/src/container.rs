@@ -319,12 +319,12 @@ pub(crate) fn generate_oid(
 ) -> Result<ObjectId> {
     let class = class.unwrap_or_else(|| ObjectClass::automatic(otype, hints, able.targets));
     let fitted = class.fit(able.targets, able.domains);
-    let fitted = fitted.map_err(|cause| refuse_class(class, cause, able.targets))?;
+    let fitted = fitted.map_err(|cause| object_class_error(class, cause, able.targets))?;
     Ok(ObjectId::generate(hi, lo, otype, fitted))
 }
 
 #[cold]
-fn refuse_class(class: ObjectClass, cause: ClassError, targets: u32) -> Error {
+fn object_class_error(class: ObjectClass, cause: ClassError, targets: u32) -> Error {
     let message = match cause {
         ClassError::Unknown => format!("{:#x} is not an object class", class.code()),
         ClassError::DoesNotFit => {

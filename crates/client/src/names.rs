@@ -188,7 +188,7 @@ pub fn resolve(name: &str) -> Result<Named> {
         Some(uuid) => by_uuid(uuid),
         None => by_label(name),
     };
-    found.map(Named::at).ok_or_else(|| unknown(name))
+    found.map(Named::at).ok_or_else(|| unknown_pool_error(name))
 }
 
 /// Directory of the native pool with this label, UUID or `esker:` URL.
@@ -253,7 +253,7 @@ fn is_pool(path: &Path) -> bool {
     found.map_or_else(|error| error.kind() == std::io::ErrorKind::PermissionDenied, |_| true)
 }
 
-fn unknown(name: &str) -> Error {
+fn unknown_pool_error(name: &str) -> Error {
     let paths: Vec<String> =
         pool_directories().iter().map(|path| path.display().to_string()).collect();
     Error::new(

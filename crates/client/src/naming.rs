@@ -92,7 +92,7 @@ impl Container {
         match found[..] {
             [] => Ok(usual),
             [only] => Ok(only),
-            _ => Err(self.several(name, &found)),
+            _ => Err(self.several_objects_error(name, &found)),
         }
     }
 
@@ -131,7 +131,7 @@ impl Container {
     }
 
     #[cold]
-    fn several(&self, name: &str, found: &[ObjectId]) -> Error {
+    fn several_objects_error(&self, name: &str, found: &[ObjectId]) -> Error {
         let classes: Vec<_> = found.iter().map(|oid| oid.class().to_string()).collect();
         let message = format!(
             "container {} has several objects {name:?}, with the classes {}: specify the class (--class)",

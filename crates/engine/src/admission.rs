@@ -34,7 +34,7 @@ impl Engine {
         };
         let secured = self.in_time(&slot, tls.accept(join(from, to))).await;
         let bound = secured.and_then(|(stream, binding)| Ok((stream, secret.bound_to(&binding)?)));
-        let (stream, secret) = bound.map_err(|error| self.refused(ends.address, error))?;
+        let (stream, secret) = bound.map_err(|error| self.count_refusal(ends.address, error))?;
         self.serve_if_authentic(slot, ends, split(stream), &secret).await
     }
 
@@ -54,10 +54,10 @@ impl Engine {
         let nonce = esker_os::random_bytes()?;
         let shaken = handshake::accept(&mut from, &mut to, secret, *uuid, nonce);
         let shaken = self.in_time(&slot, shaken).await;
-        let client = shaken.map_err(|error| self.refused(address, error))?;
+        let client = shaken.map_err(|error| self.count_refusal(address, error))?;
         let most = self.0.clients_max.load(Ordering::Relaxed);
         let Some(_connected) = life.connect(most) else {
-            return Err(self.refused(address, reject_client(&mut to, most).await));
+            return Err(self.count_refusal(address, reject_client(&mut to, most).await));
         };
         drop(slot);
         metrics.connections.add(1);
@@ -106,7 +106,7 @@ impl Engine {
         tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| fabric_timeout_error())?
     }
 
-    fn refused(&self, address: &str, error: Error) -> Error {
+    fn count_refusal(&self, address: &str, error: Error) -> Error {
         self.0.metrics.refuse(error.kind());
         tracing::warn!(address, %error, "refused a connection");
         error

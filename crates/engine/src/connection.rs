@@ -48,7 +48,7 @@ where
         biased;
         received = connection.receive(first, from) => received,
         // No client receives the replies any more.
-        lost = connection.lost() => Err(lost),
+        lost = connection.send_until_lost() => Err(lost),
         () = engine.life.reached(Phase::Draining) => Ok(()),
     };
     let finished = tokio::select! {
@@ -198,7 +198,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
     }
 
     /// Sends replies until the connection is lost.
-    async fn lost(&self) -> Error {
+    async fn send_until_lost(&self) -> Error {
         poll_fn(|context| match self.poll(context) {
             Poll::Ready(Err(error)) => Poll::Ready(error),
             _ => Poll::Pending,

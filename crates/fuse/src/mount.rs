@@ -113,18 +113,18 @@ fn check(dir: &Path, options: &Options) -> Result<()> {
         }
         Ok(_) => {}
         Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
-            return Err(stale(dir));
+            return Err(stale_mount_error(dir));
         }
         Err(error) => return Err(Error::io(format!("mounting on {}", dir.display()), &error)),
     }
     match Path::new(DEVICE).exists() {
         true => Ok(()),
-        false => Err(no_device()),
+        false => Err(no_device_error()),
     }
 }
 
 #[cold]
-fn stale(dir: &Path) -> Error {
+fn stale_mount_error(dir: &Path) -> Error {
     let dir = dir.display();
     let message =
         format!("{dir} is a mount whose server died: remove it with `esker umount {dir}`");
@@ -132,7 +132,7 @@ fn stale(dir: &Path) -> Error {
 }
 
 #[cold]
-fn no_device() -> Error {
+fn no_device_error() -> Error {
     let message = format!(
         "this machine has no {DEVICE}: load the kernel module `fuse`, or let the container have the \
          device"

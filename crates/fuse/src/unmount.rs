@@ -54,7 +54,7 @@ pub(crate) fn detach(dir: &Path, when: When) -> Result<()> {
     };
     match rustix::mount::unmount(dir, flags) {
         Ok(()) => Ok(()),
-        Err(Errno::BUSY) => Err(in_use(dir)),
+        Err(Errno::BUSY) => Err(in_use_error(dir)),
         Err(Errno::PERM) => ask_fusermount(dir, when),
         Err(error) => Err(Error::io(format!("unmounting {}", dir.display()), &error.into())),
     }
@@ -70,7 +70,7 @@ fn ask_fusermount(dir: &Path, when: When) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.success() {
         true => Ok(()),
-        false if said.contains("busy") => Err(in_use(dir)),
+        false if said.contains("busy") => Err(in_use_error(dir)),
         false => {
             let message = format!("unmounting {}: {}", dir.display(), said.trim());
             Err(Error::new(ErrorKind::NoPermission, message))
@@ -79,7 +79,7 @@ fn ask_fusermount(dir: &Path, when: When) -> Result<()> {
 }
 
 #[cold]
-fn in_use(dir: &Path) -> Error {
+fn in_use_error(dir: &Path) -> Error {
     let message = format!(
         "{} is in use: end the programs that have files open there (`fuser -vm` lists them), or unmount with --lazy",
         dir.display()
@@ -107,14 +107,14 @@ fn wait_for_end(server: Pid) -> Result<()> {
     loop {
         match poll(&mut ends, Some(&longest)) {
             Err(Errno::INTR) => {}
-            Ok(0) => return Err(still_there()),
+            Ok(0) => return Err(server_busy_error()),
             _ => return Ok(()),
         }
     }
 }
 
 #[cold]
-fn still_there() -> Error {
+fn server_busy_error() -> Error {
     let message = "it is unmounted, but its server is still busy: the pool stays in use until that \
                    process ends";
     Error::new(ErrorKind::TimedOut, message)

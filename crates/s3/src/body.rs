@@ -111,7 +111,7 @@ impl Incoming {
                 self.held.release();
                 Ok(Some(bytes))
             }
-            Some(Err(error)) => Err(broken(error)),
+            Some(Err(error)) => Err(body_fault(error)),
             None => {
                 self.body = None;
                 Ok(None)
@@ -121,20 +121,20 @@ impl Incoming {
 }
 
 /// The body ended early, its signature is wrong, or its client stopped sending.
-fn broken(error: s3s::StdError) -> Fault {
+fn body_fault(error: s3s::StdError) -> Fault {
     if has_stopped(&*error) {
         return Fault::new(S3ErrorCode::RequestTimeout, error.to_string());
     }
     match error.downcast::<s3s::S3Error>() {
         Ok(error) => Fault::S3(*error),
-        Err(error) => unverified(&error.to_string()).unwrap_or_else(|| {
+        Err(error) => verification_fault(&error.to_string()).unwrap_or_else(|| {
             Fault::new(S3ErrorCode::IncompleteBody, format!("the body did not arrive: {error}"))
         }),
     }
 }
 
 /// The error for a body that arrived but is not the one that was signed. The types of `s3s` for it are private.
-pub(crate) fn unverified(error: &str) -> Option<Fault> {
+pub(crate) fn verification_fault(error: &str) -> Option<Fault> {
     if error.contains("Sha256Mismatch") {
         let code = S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into());
         let why = "the SHA-256 of the body is not the one in x-amz-content-sha256: send it again";

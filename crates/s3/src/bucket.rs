@@ -2,7 +2,7 @@
 use crate::fault::{Fault, Outcome};
 use crate::limits::{BUCKETS_OPEN_MAX, LEFT_OVER_SECONDS};
 use crate::place::HIDDEN;
-use crate::plain::{Plain, only_read};
+use crate::plain::{Plain, read_only_fault};
 use crate::sums::hex;
 use dfs::limits::LIST_BATCH;
 use dfs::{
@@ -89,7 +89,7 @@ impl Buckets {
     pub(crate) fn files(&self, name: &str) -> Outcome<Bucket> {
         match self.get(name)? {
             Opened::Files(bucket) => Ok(bucket),
-            Opened::Plain(_) => Err(only_read(name)),
+            Opened::Plain(_) => Err(read_only_fault(name)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Bodies that are XML. `s3s` reads such a body as a whole, without a check of its checksums. If it cannot read the
 //! body, it reports an internal error.
-use crate::body::unverified;
+use crate::body::verification_fault;
 use crate::fault::Fault;
 use crate::limits::XML_BYTES_MAX;
 use crate::sums::{Etags, Expected, Sums};
@@ -50,7 +50,7 @@ impl Document {
     fn refuse_unverified(&self, error: &StdError) {
         let mut state = self.state();
         if state.is_xml && state.fault.is_none() {
-            state.fault = unverified(&error.to_string()).map(S3Error::from);
+            state.fault = verification_fault(&error.to_string()).map(S3Error::from);
         }
     }
 

@@ -34,7 +34,7 @@ impl From<S3ErrorCode> for Fault {
 impl From<Fault> for S3Error {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Store(error) => said(&error),
+            Fault::Store(error) => to_s3_error(&error),
             Fault::S3(error) => error,
         }
     }
@@ -58,7 +58,7 @@ impl Fault {
 }
 
 /// An error of the store in the words of S3. Its message names the thing, the cause and the remedy.
-fn said(error: &Error) -> S3Error {
+fn to_s3_error(error: &Error) -> S3Error {
     let (code, status) = code_of(error.kind());
     let mut said = S3Error::with_message(code, error.message().to_owned());
     if let Some(status) = status {

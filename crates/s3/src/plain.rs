@@ -230,7 +230,7 @@ impl Plain {
 
 /// The refusal of changes to a container without files.
 #[cold]
-pub(crate) fn only_read(name: &str) -> Fault {
+pub(crate) fn read_only_fault(name: &str) -> Fault {
     let why = format!(
         "container {name} holds no files, so S3 only reads its objects; a bucket to put into is a container of \
          `esker cont create --type posix`"

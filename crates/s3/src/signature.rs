@@ -58,10 +58,10 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
             let why = "sign a request in its header or in its query, not in both";
             return Err(S3Error::with_message(S3ErrorCode::InvalidArgument, why));
         }
-        (true, false) => parse_header(headers).ok_or_else(malformed_header)?,
+        (true, false) => parse_header(headers).ok_or_else(malformed_header_error)?,
         (false, true) => {
             check_expiry(&query)?;
-            parse_query(&query).ok_or_else(|| malformed_query("a parameter is missing"))?
+            parse_query(&query).ok_or_else(|| malformed_query_error("a parameter is missing"))?
         }
     };
     signature.check_scope()?;
@@ -95,7 +95,7 @@ fn check_expiry(query: &Query) -> S3Result<()> {
     let seconds = query.get("X-Amz-Expires").and_then(|value| value.parse::<u64>().ok());
     match seconds {
         Some(1..=PRESIGNED_SECONDS_MAX) => Ok(()),
-        _ => Err(malformed_query(&format!(
+        _ => Err(malformed_query_error(&format!(
             "X-Amz-Expires must be 1 to {PRESIGNED_SECONDS_MAX} seconds (PRESIGNED_SECONDS_MAX)"
         ))),
     }
@@ -115,7 +115,7 @@ impl<'r> Signature<'r> {
     fn check_scope(&self) -> S3Result<()> {
         match self.scope().is_some() && self.algorithm == ALGORITHM {
             true => Ok(()),
-            false => Err(malformed_header()),
+            false => Err(malformed_header_error()),
         }
     }
 
@@ -153,14 +153,14 @@ fn denied(why: impl Into<String>) -> S3Error {
 }
 
 #[cold]
-fn malformed_header() -> S3Error {
+fn malformed_header_error() -> S3Error {
     let why = "sign with AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/s3/aws4_request, \
                SignedHeaders=NAMES, Signature=DIGITS";
     S3Error::with_message(S3ErrorCode::AuthorizationHeaderMalformed, why)
 }
 
 #[cold]
-fn malformed_query(why: &str) -> S3Error {
+fn malformed_query_error(why: &str) -> S3Error {
     let code = S3ErrorCode::AuthorizationQueryParametersError;
     let mut error = S3Error::with_message(code, format!("not a valid presigned URL: {why}"));
     error.set_status_code(StatusCode::BAD_REQUEST);

@@ -105,9 +105,9 @@ impl Begun {
     pub(crate) fn find(bucket: &Bucket, key: &str, id: &str) -> Outcome<Self> {
         let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let uploads = if is_id { bucket.uploads_if_any()? } else { None };
-        let uploads = uploads.ok_or_else(|| no_upload(id))?;
+        let uploads = uploads.ok_or_else(|| no_upload_fault(id))?;
         let found = Self::read(&uploads, id)?;
-        found.filter(|found| found.upload.key == key).ok_or_else(|| no_upload(id))
+        found.filter(|found| found.upload.key == key).ok_or_else(|| no_upload_fault(id))
     }
 
     fn read(uploads: &Node, id: &str) -> Outcome<Option<Self>> {
@@ -155,7 +155,7 @@ impl Begun {
             check: &|_| Ok(()),
         };
         hidden.publish(&target).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => no_upload(&self.id),
+            ErrorKind::NotFound => no_upload_fault(&self.id),
             _ => error.into(),
         })?;
         Ok(etag)
@@ -235,7 +235,7 @@ impl Begun {
         let find = |wanted: &Chosen| {
             let at = there.binary_search_by_key(&wanted.number, |part| part.number);
             let part = at.ok().and_then(|at| there.get(at));
-            part.filter(|part| wanted.is(part)).cloned().ok_or_else(|| no_part(wanted.number))
+            part.filter(|part| wanted.is(part)).cloned().ok_or_else(|| no_part_fault(wanted.number))
         };
         let parts: Vec<Part> = chosen.iter().map(find).collect::<Outcome<_>>()?;
         match parts.iter().rev().skip(1).find(|part| part.size < PART_BYTES_MIN) {
@@ -254,7 +254,7 @@ impl Begun {
         let (hidden, file) = Hidden::file(bucket)?;
         let mut at = 0;
         for part in parts {
-            let node = self.dir.lookup(&part.name).map_err(|_| no_part(part.number))?;
+            let node = self.dir.lookup(&part.name).map_err(|_| no_part_fault(part.number))?;
             let from = node.open(Open::READ)?;
             copy_range(&from, 0..part.size, &file, at, |piece| sums.update(piece))?;
             at += part.size;
@@ -318,7 +318,7 @@ pub(crate) fn check_number(number: i32) -> Outcome<()> {
 }
 
 #[cold]
-fn no_part(number: i32) -> Fault {
+fn no_part_fault(number: i32) -> Fault {
     Fault::new(
         S3ErrorCode::InvalidPart,
         format!("part {number} was not uploaded, or has another ETag or checksum"),
@@ -326,7 +326,7 @@ fn no_part(number: i32) -> Fault {
 }
 
 #[cold]
-fn no_upload(id: &str) -> Fault {
+fn no_upload_fault(id: &str) -> Fault {
     Fault::new(
         S3ErrorCode::NoSuchUpload,
         format!("upload {id:?} does not exist: it was completed or aborted"),

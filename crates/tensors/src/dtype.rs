@@ -67,7 +67,7 @@ impl DataType {
     /// # Errors
     /// [`ErrorKind::Invalid`] if the type has no fixed size.
     pub fn size(&self) -> Result<u64> {
-        size_of(&self.code).ok_or_else(|| unknown(&self.code))
+        size_of(&self.code).ok_or_else(|| unknown_type_error(&self.code))
     }
 
     /// Checks that the type is valid.
@@ -166,7 +166,7 @@ fn is_unit(text: &str) -> bool {
 }
 
 #[cold]
-fn unknown(code: &str) -> Error {
+fn unknown_type_error(code: &str) -> Error {
     let text = format!(
         "elements of type {code:?} cannot be stored: use a type of a fixed size (bool, int, uint, float, complex, S, U, \
          V, datetime64 or timedelta64), written as numpy's dtype.str, such as <f8"

@@ -127,7 +127,7 @@ pub fn descr(of: &DataType) -> Result<String> {
     }
     let (mut text, mut at) = (String::from("["), 0);
     for field in &of.fields {
-        let gap = field.offset.checked_sub(at).ok_or_else(|| unordered(field))?;
+        let gap = field.offset.checked_sub(at).ok_or_else(|| overlapping_members_error(field))?;
         pad(&mut text, gap);
         at = field.offset + field.bytes()?;
         let name = match field.title.as_str() {
@@ -142,7 +142,10 @@ pub fn descr(of: &DataType) -> Result<String> {
         };
         let _ = write!(text, "({name}, {inner}{shape}), ");
     }
-    pad(&mut text, of.size()?.checked_sub(at).ok_or_else(|| unordered(&of.fields[0]))?);
+    pad(
+        &mut text,
+        of.size()?.checked_sub(at).ok_or_else(|| overlapping_members_error(&of.fields[0]))?,
+    );
     text.truncate(text.len() - 2);
     text.push(']');
     Ok(text)
@@ -155,7 +158,7 @@ fn pad(text: &mut String, bytes: u64) {
 }
 
 #[cold]
-fn unordered(field: &Field) -> Error {
+fn overlapping_members_error(field: &Field) -> Error {
     let text = format!(
         "the member {:?} overlaps another or comes before it: .npy files cannot express that, read the tensor from Python",
         field.name

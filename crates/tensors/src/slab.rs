@@ -43,7 +43,7 @@ impl Slab {
         }
         let mut slabs = Self::whole(shape);
         for ((slab, text), len) in slabs.iter_mut().zip(texts).zip(shape) {
-            *slab = Self::parse_one(text, *len).ok_or_else(|| unreadable(text, *len))?;
+            *slab = Self::parse_one(text, *len).ok_or_else(|| selection_error(text, *len))?;
         }
         Ok(slabs)
     }
@@ -114,7 +114,7 @@ impl fmt::Display for Shown<'_> {
 }
 
 #[cold]
-fn unreadable(text: &str, len: u64) -> Error {
+fn selection_error(text: &str, len: u64) -> Error {
     let text = format!(
         "{text:?} selects nothing of a dimension of length {len}: write START:STOP, START:STOP:STEP with a positive step, \
          or an index below {len}"

@@ -72,7 +72,7 @@ impl Frame {
 }
 
 /// The error of a frame that cannot be accepted.
-fn refused(what: impl std::fmt::Display) -> Error {
+fn invalid_frame_error(what: impl std::fmt::Display) -> Error {
     let message =
         format!("the peer sent a frame that is not understood: {what}; the connection is closed");
     Error::new(ErrorKind::Corrupt, message)
@@ -115,13 +115,13 @@ impl Prefix {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         if bytes[..2] != *b"EK" {
-            return Err(refused("it does not begin with EK"));
+            return Err(invalid_frame_error("it does not begin with EK"));
         }
         if sum(&bytes[..36]) != u32_at(36) {
-            return Err(refused("its prefix has another checksum"));
+            return Err(invalid_frame_error("its prefix has another checksum"));
         }
-        let kind =
-            Kind::from_code(bytes[2]).ok_or_else(|| refused(format_args!("kind {}", bytes[2])))?;
+        let kind = Kind::from_code(bytes[2])
+            .ok_or_else(|| invalid_frame_error(format_args!("kind {}", bytes[2])))?;
         let call = u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32;
         let prefix = Self {
             kind,
@@ -136,7 +136,7 @@ impl Prefix {
         let longest = prefix.bulk_len.max(prefix.room) as usize;
         if prefix.message_len as usize > MESSAGE_MAX || longest > BULK_MAX {
             let (message, bulk) = (prefix.message_len, longest);
-            return Err(refused(format_args!(
+            return Err(invalid_frame_error(format_args!(
                 "{message} and {bulk} bytes exceed MESSAGE_MAX or BULK_MAX"
             )));
         }
@@ -285,7 +285,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         let Self { from: present, buffer, sequence, spare, .. } = self;
         match buffer.is_empty() {
             true => Ok((present, Receiver { sequence, ..Receiver::with_spare(from, spare) })),
-            false => Err(refused("it came after the last one of this connection")),
+            false => Err(invalid_frame_error("it came after the last one of this connection")),
         }
     }
 
@@ -336,10 +336,10 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
     fn check(&mut self, prefix: Prefix, limits: Limits) -> Result<Announced> {
         if prefix.sequence != self.sequence {
             let (found, expected) = (prefix.sequence, self.sequence);
-            return Err(refused(format_args!("number {found} in place of {expected}")));
+            return Err(invalid_frame_error(format_args!("number {found} in place of {expected}")));
         }
         if prefix.message_len as usize > limits.message || prefix.bulk_len as usize > limits.bulk {
-            return Err(refused("it is longer than its kind may be"));
+            return Err(invalid_frame_error("it is longer than its kind may be"));
         }
         self.sequence = self.sequence.wrapping_add(1);
         Ok(Announced(prefix))
@@ -416,7 +416,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         };
         Poll::Ready(match arrived.sum == expected {
             true => Ok(arrived),
-            false => Err(refused("it was changed on its way: its checksum differs")),
+            false => Err(invalid_frame_error("it was changed on its way: its checksum differs")),
         })
     }
 

@@ -125,7 +125,8 @@ pub fn page_of_keys(
 ) -> Result<KeyBatch> {
     let (mut batch, mut next) = (KeyBatch::default(), anchor.clone());
     for encoded in page_by(entries, &mut next, limit, |encoded| key_len(kind, encoded)) {
-        let key = decode_key(kind, &encoded).ok_or_else(|| bad("a key that cannot be decoded"))?;
+        let key = decode_key(kind, &encoded)
+            .ok_or_else(|| foreign_anchor_error("a key that cannot be decoded"))?;
         batch.push(&key);
     }
     *anchor = next;
@@ -175,7 +176,7 @@ pub fn after(shard: u32, position: Vec<u8>) -> Anchor {
     Anchor::After { shard, position }
 }
 
-fn bad(what: &str) -> Error {
+fn foreign_anchor_error(what: &str) -> Error {
     Error::new(
         ErrorKind::Invalid,
         format!("{what} does not belong to this listing: list from the start"),

@@ -305,7 +305,7 @@ impl Reader<'_> {
                 Err(error) => return Err(error),
             }
         }
-        Err(contended())
+        Err(contended_error())
     }
 
     /// Looks up the existing records, then reads them.
@@ -382,7 +382,7 @@ fn missing_error(what: &str) -> Error {
 }
 
 #[cold]
-pub(super) fn contended() -> Error {
+pub(super) fn contended_error() -> Error {
     let message = format!(
         "other clients changed the same data during all {DAOS_TRIES_MAX} attempts (DAOS_TRIES_MAX) of this operation: \
          try again"

@@ -22,7 +22,7 @@ pub(super) fn check(write: &Write<'_>) -> Result<()> {
     let WriteOp::Update { dkey, updates, .. } = write.op else { return Ok(()) };
     let akeys = || updates.iter().map(|update| update.akey);
     if akeys().any(|akey| is_foreign(write.oid, akey)) {
-        return Err(foreign(write.oid));
+        return Err(akey_not_supported_error(write.oid));
     }
     let sorts = |is_so: fn(ObjectType) -> bool| write.oid.object_type().is_some_and(is_so);
     let sorts_dkeys = sorts(ObjectType::has_lexical_dkeys);
@@ -30,12 +30,12 @@ pub(super) fn check(write: &Write<'_>) -> Result<()> {
     let longest_akey = akeys().map(<[u8]>::len).filter(|_| sorts_akeys).max().unwrap_or(0);
     match longest_akey.max(if sorts_dkeys { dkey.len() } else { 0 }) {
         0..=DAOS_LEXICAL_KEY_MAX => Ok(()),
-        len => Err(too_long(len)),
+        len => Err(key_too_long_error(len)),
     }
 }
 
 #[cold]
-fn foreign(oid: ObjectId) -> Error {
+fn akey_not_supported_error(oid: ObjectId) -> Error {
     let message = format!(
         "DAOS stores one akey (\"0\") under a dkey of object {oid}, since it has the type of a Key-Value or an Array: \
          use an object of another type, such as MULTI_HASHED"
@@ -44,7 +44,7 @@ fn foreign(oid: ObjectId) -> Error {
 }
 
 #[cold]
-fn too_long(len: usize) -> Error {
+fn key_too_long_error(len: usize) -> Error {
     let message = format!(
         "a key of {len} bytes: DAOS sorts keys of at most {DAOS_LEXICAL_KEY_MAX} bytes (DAOS_LEXICAL_KEY_MAX); use an \
          object with hashed keys"

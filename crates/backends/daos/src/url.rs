@@ -31,13 +31,13 @@ impl DaosUrl {
 
     fn set(&mut self, option: &str) -> Result<()> {
         match option.split_once('=').unwrap_or((option, "")) {
-            (_, "") => return Err(bad(&format!("`{option}` has no value"))),
+            (_, "") => return Err(invalid_url_error(&format!("`{option}` has no value"))),
             ("sys", name) => {
                 check_name("the name of a DAOS system", name)?;
                 self.system = Some(name.to_owned());
             }
             ("timeout", value) => self.timeout = Some(seconds(value)?),
-            (name, _) => return Err(bad(&format!("`{name}` is not an option"))),
+            (name, _) => return Err(invalid_url_error(&format!("`{name}` is not an option"))),
         }
         Ok(())
     }
@@ -57,19 +57,21 @@ impl std::fmt::Display for DaosUrl {
 
 fn seconds(value: &str) -> Result<u32> {
     let seconds = value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
-    seconds.ok_or_else(|| bad(&format!("`timeout={value}`: give 1 to 86400 seconds")))
+    seconds.ok_or_else(|| invalid_url_error(&format!("`timeout={value}`: give 1 to 86400 seconds")))
 }
 
 fn check_name(what: &str, name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
     match (1..=LABEL_MAX).contains(&name.len()) && name.bytes().all(allowed) {
         true => Ok(()),
-        false => Err(bad(&format!("{what} must have 1 to {LABEL_MAX} letters, digits and `:._-`"))),
+        false => Err(invalid_url_error(&format!(
+            "{what} must have 1 to {LABEL_MAX} letters, digits and `:._-`"
+        ))),
     }
 }
 
 #[cold]
-fn bad(what: &str) -> Error {
+fn invalid_url_error(what: &str) -> Error {
     let message = format!(
         "{what}: write daos:POOL?sys=NAME&timeout=SECONDS (daos://POOL/CONT, with slashes, is how tools of DAOS write a \
          pool of Esker)"

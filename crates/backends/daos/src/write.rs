@@ -2,7 +2,7 @@
 //! are transactions of DAOS.
 use super::RECORDS_END;
 use super::container::Opened;
-use super::fetch::{are_apart, contended};
+use super::fetch::{are_apart, contended_error};
 use super::listing::Survivors;
 use super::net::{Net, NetAkey, NetDkey, NetObject};
 use super::proof::{Holds, holds};
@@ -47,13 +47,13 @@ impl Writer<'_> {
             let tx = self.opened.container.transaction()?;
             match self.try_commit(&tx, change).await {
                 Err(error) if error.kind() == ErrorKind::TxRestart => {}
-                Ok(None) => return Err(changed()),
+                Ok(None) => return Err(changed_read_error()),
                 Ok(Some(0)) => return Ok(Epoch::now()),
                 Ok(Some(epoch)) => return Ok(Epoch(epoch)),
                 Err(error) => return Err(error),
             }
         }
-        Err(if change.tokens.is_some() { changed() } else { contended() })
+        Err(if change.tokens.is_some() { changed_read_error() } else { contended_error() })
     }
 
     /// The epoch of the commit; `None` if data that was read has changed.
@@ -208,7 +208,7 @@ fn check_extents(write: &Write<'_>) -> Result<()> {
         Value::Array { extents, .. } => are_apart(not_empty(extents)),
         Value::Single(_) | Value::PunchExtents(_) => true,
     };
-    if updates.iter().all(fits) { Ok(()) } else { Err(unfit()) }
+    if updates.iter().all(fits) { Ok(()) } else { Err(unsupported_extents_error()) }
 }
 
 /// True for an update without records.
@@ -243,7 +243,7 @@ fn not_empty(extents: &[Extent]) -> Vec<Extent> {
 }
 
 #[cold]
-fn unfit() -> Error {
+fn unsupported_extents_error() -> Error {
     let message = format!(
         "DAOS takes extents of one write that do not overlap and end at record {RECORDS_END} or before: write them one \
          after the other, or elsewhere"
@@ -252,7 +252,7 @@ fn unfit() -> Error {
 }
 
 #[cold]
-fn changed() -> Error {
+fn changed_read_error() -> Error {
     Error::new(
         ErrorKind::TxRestart,
         "data read by this transaction has changed: restart the transaction",

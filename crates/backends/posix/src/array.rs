@@ -5,7 +5,7 @@ use super::container::destroyed;
 use super::files::{self, io_error};
 use super::form::{
     Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
-    unsupported,
+    unsupported_error,
 };
 use super::journal::MAKE_TRIES;
 use super::proof::{Digest, Watched};
@@ -251,7 +251,7 @@ impl ArrayFiles<'_> {
                 Err(error) => return Err(io_error("making", &path, &error)),
             }
         }
-        Err(files::removed_again(&path))
+        Err(files::directory_removed_error(&path))
     }
 
     /// Creates the file of a chunk; false if another process created it first.
@@ -367,7 +367,7 @@ impl ArrayFiles<'_> {
     }
 
     fn refused(&self, what: &str) -> Error {
-        unsupported(self.0.oid.object_type(), what)
+        unsupported_error(self.0.oid.object_type(), what)
     }
 }
 

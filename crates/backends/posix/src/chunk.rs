@@ -238,11 +238,14 @@ fn byte_ranges(record_size: u64, extents: &[Extent]) -> Result<Vec<(u64, u64)>> 
         let end = start.checked_add(len)?;
         (end <= i64::MAX as u64).then_some((start, len))
     };
-    extents.iter().map(|extent| position(extent).ok_or_else(|| too_far(*extent))).collect()
+    extents
+        .iter()
+        .map(|extent| position(extent).ok_or_else(|| offset_too_large_error(*extent)))
+        .collect()
 }
 
 #[cold]
-fn too_far(extent: Extent) -> Error {
+fn offset_too_large_error(extent: Extent) -> Error {
     let message = format!(
         "records up to {} exceed the size limit of a file: use smaller chunks",
         extent.end()

@@ -5,10 +5,10 @@ use super::files::{is_stale, while_stale};
 use super::form::{Form, Kind, Object, form};
 use super::journal::Journal;
 use super::kv::KvDirectory;
-use super::lock::{Locks, WAIT_MAX, busy};
+use super::lock::{Locks, WAIT_MAX, locked_error};
 use super::open::Opened;
 use super::plan::Plan;
-use super::proof::{Digest, Proof, Watched, changed};
+use super::proof::{Digest, Proof, Watched, changed_read_error};
 use esker_backend::check::check_write;
 use esker_backend::handles::{Handled, gone};
 use esker_types::ops::{Change, ReadAt, Write};
@@ -102,7 +102,7 @@ impl Opened {
                 }
             }
         }
-        Err(busy(&self.container.object(oid)))
+        Err(locked_error(&self.container.object(oid)))
     }
 
     /// Runs `work`; `None` if a commit of several files may have changed a part of the object meanwhile.
@@ -204,7 +204,7 @@ impl Opened {
     fn verify(&self, proofs: &[Proof], read: impl Fn(&Proof) -> Result<Digest>) -> Result<()> {
         proofs.iter().try_for_each(|proof| match read(proof)? == proof.digest {
             true => Ok(()),
-            false => Err(changed()),
+            false => Err(changed_read_error()),
         })
     }
 

@@ -143,7 +143,7 @@ impl Files {
                 Err(error) => return Err(error),
             }
         }
-        Err(removed_again(&self.session))
+        Err(directory_removed_error(&self.session))
     }
 
     /// Moves `temporary` to its final path, replacing an existing file. False if the directory is missing.
@@ -356,7 +356,7 @@ pub(super) fn none_if_missing<T>(outcome: io::Result<T>) -> io::Result<Option<T>
 
 /// The error for a directory that was made again as often as allowed, and was missing each time.
 #[cold]
-pub(super) fn removed_again(path: &Path) -> Error {
+pub(super) fn directory_removed_error(path: &Path) -> Error {
     let message =
         format!("{}: other processes remove its directory again and again: retry", path.display());
     Error::new(ErrorKind::Again, message)

@@ -138,7 +138,7 @@ pub(super) fn outermost<T>(edge: Edge, mut keys: impl DoubleEndedIterator<Item =
 
 /// The error for content that only objects of general types can hold on this backend.
 #[cold]
-pub(super) fn unsupported(otype: Option<ObjectType>, what: &str) -> Error {
+pub(super) fn unsupported_error(otype: Option<ObjectType>, what: &str) -> Error {
     let otype = otype.map_or_else(String::new, |otype| format!(" of type {otype:?}"));
     let message = format!(
         "a posix pool does not support {what} in an object{otype}: use a general type such as \

@@ -110,7 +110,7 @@ impl General<'_> {
 }
 
 #[cold]
-fn too_large(path: &Path) -> Error {
+fn dkey_too_large_error(path: &Path) -> Error {
     let message = format!(
         "{}: a dkey of a posix pool holds at most {POSIX_DKEY_MAX} bytes (POSIX_DKEY_MAX): use an Array, or \
          more dkeys",
@@ -177,7 +177,7 @@ impl Dkeys {
             let first = self.tree.dkey(oid, &dkey, Epoch::MAX).next();
             let content = first.map(|_| bundle::to_bytes(&self.tree, oid, &dkey));
             if content.as_ref().is_some_and(|bytes| bytes.len() as u64 > POSIX_DKEY_MAX) {
-                return Err(too_large(&path));
+                return Err(dkey_too_large_error(&path));
             }
             files.set(path, content);
         }

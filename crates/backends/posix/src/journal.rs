@@ -12,7 +12,7 @@ use super::array_plan::ArrayStep;
 use super::container::{Container, PoolDirectory, destroyed};
 use super::files::{self, Files, damaged, discard, io_error, is_missing};
 use super::form::Object;
-use super::lock::{LEASE, Locks, PAUSES, WAIT_MAX, busy};
+use super::lock::{LEASE, Locks, PAUSES, WAIT_MAX, locked_error};
 use super::owner;
 use super::permissions::Permissions;
 use super::plan::{Plan, Step};
@@ -162,7 +162,7 @@ impl Journal<'_> {
                 locks.guard(|| self.stage(&plan, &record, staged, permissions, renew))?;
                 locks.check()?;
                 let entered = self.enter(staged, permissions)?.ok_or_else(|| locks.lost())?;
-                self.apply_all(&entered, &record, || ()).map_err(|error| uncertain(&error))
+                self.apply_all(&entered, &record, || ()).map_err(|error| not_applied_error(&error))
             }
         }
     }
@@ -266,11 +266,11 @@ impl Journal<'_> {
                 Ok(false) if files::info(&path)?.is_some() => return Ok(Some(path)),
                 Ok(false) if files::info(staged)?.is_none() => return Ok(None),
                 Ok(false) => permissions.ensure_directory(self.files(), &self.path())?,
-                Err(error) if fs::metadata(&path).is_ok() => return Err(uncertain(&error)),
+                Err(error) if fs::metadata(&path).is_ok() => return Err(not_applied_error(&error)),
                 Err(error) => return Err(error),
             }
         }
-        Err(files::removed_again(&self.path()))
+        Err(files::directory_removed_error(&self.path()))
     }
 
     /// Applies all steps of a commit, and takes it out of the journal. Does nothing more once another process has taken it over.
@@ -306,7 +306,7 @@ impl Journal<'_> {
             // A punch outside transactions has removed the directory.
             self.make_parent(path)?;
         }
-        Err(files::removed_again(path))
+        Err(files::directory_removed_error(path))
     }
 
     fn place_marks(&self, entered: &Path, record: &Record) -> Result<()> {
@@ -333,7 +333,7 @@ impl Journal<'_> {
             let _ = fs::remove_dir(self.path());
             return Ok(());
         }
-        Err(files::removed_again(&self.path()))
+        Err(files::directory_removed_error(&self.path()))
     }
 
     /// Completes a commit whose process has died, or whose locks have expired.
@@ -385,7 +385,7 @@ impl Journal<'_> {
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.1);
         }
-        Err(busy(&self.path()))
+        Err(locked_error(&self.path()))
     }
 
     /// Completes the commits of dead processes, and waits for those of others that are in the journal now.
@@ -403,7 +403,7 @@ impl Journal<'_> {
         let (begun, mut pause) = (Instant::now(), PAUSES.0);
         while !self.is_settled(oid)? {
             if begun.elapsed() > WAIT_MAX {
-                return Err(busy(&self.path()));
+                return Err(locked_error(&self.path()));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.1);
@@ -445,7 +445,7 @@ impl Journal<'_> {
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.1);
         }
-        Err(busy(entered))
+        Err(locked_error(entered))
     }
 }
 
@@ -493,7 +493,7 @@ fn staged_mark(name: &str) -> String {
 
 /// The error of a commit that is decided and not yet applied.
 #[cold]
-fn uncertain(cause: &Error) -> Error {
+fn not_applied_error(cause: &Error) -> Error {
     let message = format!(
         "the change is committed, but not yet visible, because its files could not be replaced: the next process that uses its \
          objects completes it: read them before you repeat the change ({cause})"

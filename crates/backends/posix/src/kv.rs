@@ -3,7 +3,7 @@ use super::container::destroyed;
 use super::files::{self, io_error, none_if_missing, read_at, retry};
 use super::form::{
     Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
-    unsupported,
+    unsupported_error,
 };
 use super::journal::MAKE_TRIES;
 use super::name::{Decoded, Name, decode, encode};
@@ -92,7 +92,7 @@ impl KvDirectory<'_> {
             return Ok(());
         };
         match key_inside(path, &file)? {
-            Some(other) if other != dkey => Err(same_sum(path)),
+            Some(other) if other != dkey => Err(hash_collision_error(path)),
             _ => Ok(()),
         }
     }
@@ -110,7 +110,7 @@ impl KvDirectory<'_> {
             }
             files.make_directory(&self.0.path).map_err(destroyed)?;
         }
-        Err(files::removed_again(path))
+        Err(files::directory_removed_error(path))
     }
 
     fn remove(&self, dkey: &[u8], cond: Cond) -> Result<()> {
@@ -162,7 +162,7 @@ impl KvDirectory<'_> {
     }
 
     fn refused(&self, what: &str) -> Error {
-        unsupported(self.0.oid.object_type(), what)
+        unsupported_error(self.0.oid.object_type(), what)
     }
 }
 
@@ -211,7 +211,7 @@ fn key_inside(path: &Path, file: &File) -> Result<Option<Vec<u8>>> {
 }
 
 #[cold]
-fn same_sum(path: &Path) -> Error {
+fn hash_collision_error(path: &Path) -> Error {
     let message =
         format!("{}: another long key has the same hash: use another key", path.display());
     Error::new(ErrorKind::NotSupported, message)

@@ -140,7 +140,7 @@ impl<'a> Locks<'a> {
                 return Ok(Some(Self { held, staging, _thread_locks: thread_locks }));
             }
         }
-        Err(busy(first))
+        Err(locked_error(first))
     }
 
     /// Waits for the lock on one path.
@@ -210,7 +210,7 @@ impl<'a> Locks<'a> {
                 (false, false) => make_parent()?,
             }
         }
-        Err(files::removed_again(path))
+        Err(files::directory_removed_error(path))
     }
 
     /// Removes a file, if it exists: moves it to the staging directory.
@@ -233,7 +233,7 @@ impl<'a> Locks<'a> {
     /// The error of a holder whose lock was taken over: nothing was changed.
     #[cold]
     pub(super) fn lost(&self) -> Error {
-        expired(self.held.first().map_or(&self.staging.0, |lock| &lock.path))
+        expired_error(self.held.first().map_or(&self.staging.0, |lock| &lock.path))
     }
 }
 
@@ -278,7 +278,7 @@ impl LockDirectory {
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.1);
         }
-        Err(busy(&path))
+        Err(locked_error(&path))
     }
 
     /// Creates a directory with an entry, among the temporary files.
@@ -323,13 +323,13 @@ impl LockDirectory {
     fn check(&self) -> Result<()> {
         match info(&self.entry_path())? {
             Some(_) => Ok(()),
-            None => Err(expired(&self.path)),
+            None => Err(expired_error(&self.path)),
         }
     }
 }
 
 #[cold]
-fn expired(lock: &Path) -> Error {
+fn expired_error(lock: &Path) -> Error {
     let message =
         format!("{}: the change took longer than its lock is valid: retry", lock.display());
     Error::new(ErrorKind::Again, message)
@@ -437,7 +437,7 @@ pub(super) fn time_of(file: &Temporary) -> Result<SystemTime> {
 }
 
 #[cold]
-pub(super) fn busy(path: &Path) -> Error {
+pub(super) fn locked_error(path: &Path) -> Error {
     let message = format!(
         "{}: locked by another process: retry, or remove it if its owner no longer runs",
         path.display()

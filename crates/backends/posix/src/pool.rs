@@ -141,7 +141,7 @@ impl PosixPool {
     /// `NotFound` if it does not exist, `Incompatible` for another version, `Corrupt`.
     pub fn read(path: &Path) -> Result<Self> {
         let superblock = path.join(SUPERBLOCK);
-        let bytes = files::read(&superblock)?.ok_or_else(|| no_pool(path))?;
+        let bytes = files::read(&superblock)?.ok_or_else(|| no_pool_error(path))?;
         let text = String::from_utf8_lossy(&bytes);
         let value = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(" = "));
@@ -190,7 +190,7 @@ fn make_directories(path: &Path) -> io::Result<()> {
 }
 
 #[cold]
-fn no_pool(path: &Path) -> Error {
+fn no_pool_error(path: &Path) -> Error {
     let message = format!(
         "{} is not a posix pool: create one with `esker pool create posix:{}`",
         path.display(),

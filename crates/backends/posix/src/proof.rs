@@ -109,13 +109,13 @@ impl Proof {
     /// `TxRestart` for a token of another backend.
     pub(super) fn all(tokens: &ReadTokens) -> Result<Vec<Self>> {
         let proofs: Option<_> = tokens.map(Self::from_token).into_iter().collect();
-        proofs.ok_or_else(changed)
+        proofs.ok_or_else(changed_read_error)
     }
 }
 
 /// The error for data that has changed since it was read.
 #[cold]
-pub(super) fn changed() -> Error {
+pub(super) fn changed_read_error() -> Error {
     Error::new(
         ErrorKind::TxRestart,
         "data read by this transaction has changed: restart the transaction",

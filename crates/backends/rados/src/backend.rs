@@ -154,7 +154,7 @@ impl Container {
                 return Ok(block.0);
             }
         }
-        Err(super::space::contended(CONTAINER))
+        Err(super::space::contended_error(CONTAINER))
     }
 
     /// Claims a block; `None` if another client was faster.

@@ -1,6 +1,6 @@
 //! Storing the bytes of new values, and removing those of replaced ones.
 use super::names;
-use super::piece::{Location, Piece, damaged, moved};
+use super::piece::{Location, Piece, damaged_pool_error, moved};
 use super::record;
 use super::space::Space;
 use crate::join_all;
@@ -174,13 +174,17 @@ impl Space {
             (Location::ObjectData(offset), Some((object, key, record))) => {
                 self.data_of(object, (key, record), (offset + window.0, window.1)).await?
             }
-            (Location::ObjectData(_), None) => return Err(damaged("bytes without an object")),
+            (Location::ObjectData(_), None) => {
+                return Err(damaged_pool_error("bytes without an object"));
+            }
         };
         let Some(data) = data else { return Ok(None) };
         piece.verify(self.checksum, window.0, &data)?;
         let from = (piece.from - window.0) as usize;
         let bytes = data.get(from..from + piece.len as usize);
-        bytes.map(|bytes| Some(bytes.to_vec())).ok_or_else(|| damaged("bytes are missing"))
+        bytes
+            .map(|bytes| Some(bytes.to_vec()))
+            .ok_or_else(|| damaged_pool_error("bytes are missing"))
     }
 }
 

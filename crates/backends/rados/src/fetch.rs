@@ -1,10 +1,10 @@
 //! Reading values.
 use super::loaded::bad_record;
 use super::names;
-use super::piece::{Location, Piece, damaged};
+use super::piece::{Location, Piece, damaged_pool_error};
 use super::proof::Proof;
 use super::record;
-use super::space::{Space, contended};
+use super::space::{Space, contended_error};
 use crate::join_all;
 use crate::librados::Found;
 use esker_backend::check::{check_count, check_keys};
@@ -70,7 +70,7 @@ impl Fetcher<'_> {
                 return outcome.map(drop);
             }
         }
-        Err(contended(&object))
+        Err(contended_error(&object))
     }
 
     /// The part of the data that the fetch probably needs: an array that was written in order is stored in order.
@@ -176,7 +176,7 @@ impl Fetcher<'_> {
             _ => {
                 let (offset, len) = piece.window(part.from, part.len);
                 if data.len() as u64 != len {
-                    return Err(damaged("bytes are missing"));
+                    return Err(damaged_pool_error("bytes are missing"));
                 }
                 piece.verify(self.space.checksum, offset, data)?;
                 let from = (piece.from + part.from - offset) as usize;

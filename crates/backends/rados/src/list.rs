@@ -37,7 +37,7 @@ struct BatchBuilder<'a> {
 impl BatchBuilder<'_> {
     /// Adds an encoded key of a shard; false if the batch is full.
     fn add(&mut self, shard: u32, encoded: &[u8]) -> Result<bool> {
-        let key = decode_key(self.kind, encoded).ok_or_else(|| invalid("a key"))?;
+        let key = decode_key(self.kind, encoded).ok_or_else(|| foreign_anchor_error("a key"))?;
         let full = self.batch.len() >= self.limit.entries
             || !self.batch.is_empty() && self.batch.byte_len() + key.len() > self.limit.bytes;
         if !full {
@@ -106,8 +106,8 @@ impl Listing<'_> {
             let page = self.space.page(object, &behind, ENTRY, most).await?;
             self.add_version_proof(object, page.version);
             for entry in &page.entries {
-                let path =
-                    names::akey_path(self.oid, &entry.key).ok_or_else(|| invalid("a key"))?;
+                let path = names::akey_path(self.oid, &entry.key)
+                    .ok_or_else(|| foreign_anchor_error("a key"))?;
                 if path.dkey != last && !builder.add(shard, &path.dkey)? {
                     return Ok(false);
                 }
@@ -182,8 +182,8 @@ impl Listing<'_> {
             let page = self.space.page(&object, &behind, &prefix, most).await?;
             self.add_version_proof(&object, page.version);
             for entry in &page.entries {
-                let path =
-                    names::akey_path(self.oid, &entry.key).ok_or_else(|| invalid("a key"))?;
+                let path = names::akey_path(self.oid, &entry.key)
+                    .ok_or_else(|| foreign_anchor_error("a key"))?;
                 if !builder.add(0, &path.akey)? {
                     return Ok(builder.batch);
                 }
@@ -322,7 +322,8 @@ pub(super) fn after_anchor<'a>(
     let from = match anchor {
         Anchor::Start => Bound::Unbounded,
         Anchor::After { position, .. } => {
-            let bytes = position.as_slice().try_into().map_err(|_| invalid("the anchor"))?;
+            let bytes =
+                position.as_slice().try_into().map_err(|_| foreign_anchor_error("the anchor"))?;
             Bound::Excluded(ObjectId::from_bytes(bytes))
         }
         // No object id is greater.
@@ -332,7 +333,7 @@ pub(super) fn after_anchor<'a>(
 }
 
 #[cold]
-fn invalid(what: &str) -> Error {
+fn foreign_anchor_error(what: &str) -> Error {
     Error::new(
         ErrorKind::Invalid,
         format!("{what} does not belong to this listing: list from the start"),

@@ -1,6 +1,6 @@
 //! The loaded state of the RADOS objects that an operation needs.
 use super::names;
-use super::piece::{Piece, damaged};
+use super::piece::{Piece, damaged_pool_error};
 use super::record;
 use super::space::{Page, Space};
 use crate::join_all;
@@ -139,5 +139,5 @@ async fn read_one(space: &Space, object: &str, want: &Want) -> Result<Page> {
 
 #[cold]
 pub(super) fn bad_record() -> esker_types::Error {
-    damaged("a record does not match its checksum")
+    damaged_pool_error("a record does not match its checksum")
 }

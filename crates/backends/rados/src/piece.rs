@@ -85,7 +85,7 @@ impl Piece {
         let first = (offset / CHECKSUM_CHUNK as u64) as usize;
         for (index, chunk) in data.chunks(CHECKSUM_CHUNK).enumerate() {
             if !checksum.matches(chunk, &self.body.sums, first + index) {
-                return Err(damaged("bytes do not match their checksum"));
+                return Err(damaged_pool_error("bytes do not match their checksum"));
             }
         }
         Ok(())
@@ -100,7 +100,7 @@ pub(super) fn moved(location: Location, bytes: &[u8], checksum: Checksum) -> Pie
 }
 
 #[cold]
-pub(super) fn damaged(what: &str) -> Error {
+pub(super) fn damaged_pool_error(what: &str) -> Error {
     Error::new(
         ErrorKind::Checksum,
         format!("a rados pool is damaged: {what}: see `ceph health detail`, and restore the data"),

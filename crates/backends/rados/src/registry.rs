@@ -3,7 +3,7 @@ use super::backend::OWN_CHECKSUM;
 use super::names::{CONTAINER, POOL, SUPERBLOCK};
 use super::patch::{Base, Guard, Patch};
 use super::session::{Namespace, Session};
-use super::space::{Outcome, Space, contended};
+use super::space::{Outcome, Space, contended_error};
 use crate::join_all;
 use crate::librados::Compare;
 use esker_backend::NewContainer;
@@ -54,7 +54,7 @@ impl Registry {
         for _ in 0..RADOS_TRIES_MAX {
             match space.value(POOL, SUPERBLOCK).await? {
                 Some(record) => return pool_uuid(&record).ok_or_else(incompatible),
-                None if mode == OpenMode::ReadOnly => return Err(self.no_pool()),
+                None if mode == OpenMode::ReadOnly => return Err(self.no_pool_error()),
                 None => {
                     let uuid = esker_os::random_uuid()?;
                     let mut record = begin(POOL_MAGIC);
@@ -63,11 +63,11 @@ impl Registry {
                 }
             }
         }
-        Err(contended(POOL))
+        Err(contended_error(POOL))
     }
 
     #[cold]
-    fn no_pool(&self) -> Error {
+    fn no_pool_error(&self) -> Error {
         let message = format!(
             "no pool at {}: opening it for writing creates it (`esker cont create`)",
             self.session.url
@@ -179,7 +179,7 @@ impl Registry {
                 return Ok(());
             }
         }
-        Err(contended(POOL))
+        Err(contended_error(POOL))
     }
 
     /// Removes a container from the registry, so that it cannot be opened any more, then removes its objects.

@@ -64,7 +64,7 @@ impl Space {
                 return Ok(Some(found));
             }
         }
-        Err(contended(object))
+        Err(contended_error(object))
     }
 
     /// The value of one key.
@@ -94,7 +94,7 @@ impl Space {
                 Err(code) => return Err(IoContext::error(code, "listing", object)),
             }
         }
-        Err(contended(object))
+        Err(contended_error(object))
     }
 
     /// All entries with this prefix from one consistent state, and the object's version at that time.
@@ -113,7 +113,7 @@ impl Space {
                 return Ok(all);
             }
         }
-        Err(contended(object))
+        Err(contended_error(object))
     }
 
     /// Part of the object's data, if the entry `key` is still `record`; otherwise `None`.
@@ -163,7 +163,7 @@ impl Space {
                 Err(code) => return Err(IoContext::error(code, "writing", &patch.object)),
             }
         }
-        Err(contended(&patch.object))
+        Err(contended_error(&patch.object))
     }
 
     /// The transaction that has locked an object.
@@ -201,7 +201,7 @@ pub(super) fn is_conflict(code: i32) -> bool {
 }
 
 #[cold]
-pub(super) fn contended(object: &str) -> Error {
+pub(super) fn contended_error(object: &str) -> Error {
     let message = format!(
         "other clients changed the RADOS object {object} during all {RADOS_TRIES_MAX} attempts (RADOS_TRIES_MAX) \
          of this operation: try again"

@@ -6,7 +6,7 @@
 //! stays pending, so that a dead client blocks nobody.
 use super::names::{self, LOCK, STATE};
 use super::patch::Patch;
-use super::space::{Outcome, Space, contended, is_conflict};
+use super::space::{Outcome, Space, contended_error, is_conflict};
 use crate::join_all;
 use crate::librados::{Compare, IoContext, ReadOp, WriteOp};
 use esker_backend::encoding::{Parts, begin, finish};
@@ -67,7 +67,7 @@ impl Space {
     async fn begin(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<()> {
         let bytes: usize = patches.iter().map(Patch::bytes).sum();
         if bytes > RADOS_TX_BYTES_MAX {
-            return Err(too_large(bytes));
+            return Err(transaction_too_large_error(bytes));
         }
         let mut record = begin(MAGIC);
         esker_backend::encoding::put_u32(&mut record, patches.len() as u32);
@@ -100,7 +100,7 @@ impl Space {
                 Err(code) => return Err(IoContext::error(code, "writing", &patch.object)),
             }
         }
-        Err(contended(&patch.object))
+        Err(contended_error(&patch.object))
     }
 
     /// Changes the state of a pending transaction; false if it is not pending any more.
@@ -159,7 +159,8 @@ impl Space {
             Err(code) => return Err(IoContext::error(code, "reading", &object)),
         };
         let state = found.entries.into_iter().next().map(|entry| entry.value).unwrap_or_default();
-        let patches = read_patches(&found.data).ok_or_else(|| damaged(&object))?;
+        let patches =
+            read_patches(&found.data).ok_or_else(|| damaged_transaction_error(&object))?;
         Ok(Some(TransactionRecord { state, patches }))
     }
 
@@ -215,7 +216,7 @@ fn read_patches(record: &[u8]) -> Option<Vec<Patch<'static>>> {
 }
 
 #[cold]
-fn too_large(bytes: usize) -> Error {
+fn transaction_too_large_error(bytes: usize) -> Error {
     let message = format!(
         "a transaction with {bytes} bytes of keys, records and small values: a rados pool allows \
          {RADOS_TX_BYTES_MAX} (RADOS_TX_BYTES_MAX): use smaller transactions"
@@ -224,7 +225,7 @@ fn too_large(bytes: usize) -> Error {
 }
 
 #[cold]
-fn damaged(object: &str) -> Error {
+fn damaged_transaction_error(object: &str) -> Error {
     let message =
         format!("the transaction in RADOS object {object} is damaged: see `ceph health detail`");
     Error::new(ErrorKind::Corrupt, message)

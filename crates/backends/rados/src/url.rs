@@ -40,7 +40,9 @@ impl RadosUrl {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let settings = &mut self.settings;
         match name {
-            _ if value.is_empty() => return Err(bad(&format!("`{option}` has no value"))),
+            _ if value.is_empty() => {
+                return Err(invalid_url_error(&format!("`{option}` has no value")));
+            }
             "conf" => settings.conf = Some(PathBuf::from(value)),
             "id" => settings.id = Some(value.to_owned()),
             "keyring" => settings.keyring = Some(PathBuf::from(value)),
@@ -49,7 +51,7 @@ impl RadosUrl {
                 check_name("a namespace", value)?;
                 self.namespace = value.to_owned();
             }
-            _ => return Err(bad(&format!("`{name}` is not an option"))),
+            _ => return Err(invalid_url_error(&format!("`{name}` is not an option"))),
         }
         Ok(())
     }
@@ -76,21 +78,21 @@ impl std::fmt::Display for RadosUrl {
 
 fn seconds(value: &str) -> Result<u32> {
     let seconds = value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds));
-    seconds.ok_or_else(|| bad(&format!("`timeout={value}`: give 1 to 86400 seconds")))
+    seconds.ok_or_else(|| invalid_url_error(&format!("`timeout={value}`: give 1 to 86400 seconds")))
 }
 
 fn check_name(what: &str, name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     match (1..=LABEL_MAX).contains(&name.len()) && name.bytes().all(allowed) {
         true => Ok(()),
-        false => {
-            Err(bad(&format!("{what} must have 1 to {LABEL_MAX} letters, digits, `.`, `_`, `-`")))
-        }
+        false => Err(invalid_url_error(&format!(
+            "{what} must have 1 to {LABEL_MAX} letters, digits, `.`, `_`, `-`"
+        ))),
     }
 }
 
 #[cold]
-fn bad(what: &str) -> Error {
+fn invalid_url_error(what: &str) -> Error {
     let message = format!(
         "{what}: write rados:POOL?conf=FILE&id=USER&keyring=FILE&namespace=NAME&timeout=SECONDS"
     );

@@ -7,7 +7,7 @@ use super::patch::{Base, Guard, Patch};
 use super::piece::{Location, Piece, moved};
 use super::proof::Proof;
 use super::record::{self, APART};
-use super::space::{Outcome, Space, contended};
+use super::space::{Outcome, Space, contended_error};
 use crate::librados::Compare;
 use esker_backend::check::check_write;
 use esker_backend::object::overlay::Overlay;
@@ -49,7 +49,7 @@ impl Writer<'_> {
                 return Err(restart());
             }
         }
-        Err(contended("of a container"))
+        Err(contended_error("of a container"))
     }
 
     /// Fast path for one value of one akey, if a guard can express the conditions. `None` if the guard does not hold.

@@ -239,7 +239,7 @@ impl Worker {
         let (mut meter, mut event_times) = (Meter::start(), Vec::new());
         while (event_times.len() as u64) < all {
             let field =
-                watch.next(FIELD_TIMEOUT)?.ok_or_else(|| timed_out(event_times.len(), all))?;
+                watch.next(FIELD_TIMEOUT)?.ok_or_else(|| timeout_error(event_times.len(), all))?;
             event_times.push((shape.origin(field.key())?, monotonic_ns()));
             field.read_at(0, &mut self.buffer)?;
             meter.tick(1, field.bytes())?;
@@ -262,7 +262,7 @@ fn closed() -> Error {
 }
 
 #[cold]
-fn timed_out(seen: usize, all: u64) -> Error {
+fn timeout_error(seen: usize, all: u64) -> Error {
     let text = format!(
         "{seen} of {all} fields became visible, then none for {} s",
         FIELD_TIMEOUT.as_secs()

@@ -128,8 +128,9 @@ impl Results {
     /// has another schema.
     pub fn read(path: &Path) -> Result<Self> {
         let text = read_bounded(path)?;
-        let value = serde_json::from_slice(&text)
-            .map_err(|error| foreign(&path.display().to_string(), &format!("no JSON: {error}")))?;
+        let value = serde_json::from_slice(&text).map_err(|error| {
+            foreign_file_error(&path.display().to_string(), &format!("no JSON: {error}"))
+        })?;
         let mut results = Self::from_json(&path.display().to_string(), value)?;
         if let Some(name) = path.file_name() {
             results.name = name.to_string_lossy().into_owned();
@@ -155,10 +156,10 @@ impl Results {
                 );
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
-            None => return Err(foreign(name, "it has no member `schema`")),
+            None => return Err(foreign_file_error(name, "it has no member `schema`")),
         }
-        let mut results: Self =
-            serde_json::from_value(value).map_err(|error| foreign(name, &error.to_string()))?;
+        let mut results: Self = serde_json::from_value(value)
+            .map_err(|error| foreign_file_error(name, &error.to_string()))?;
         name.clone_into(&mut results.name);
         let class = results.settings.get("class").and_then(Value::as_str).map(str::to_owned);
         results.runs.iter_mut().for_each(|run| run.class.clone_from(&class));
@@ -167,7 +168,7 @@ impl Results {
 }
 
 #[cold]
-fn foreign(name: &str, why: &str) -> Error {
+fn foreign_file_error(name: &str, why: &str) -> Error {
     let message = format!(
         "{name} is not a result of `esker bench` ({why}): give files that `esker bench ... --json FILE` wrote"
     );
@@ -181,7 +182,7 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>> {
     file.take(RESULTS_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
     if text.len() as u64 > RESULTS_BYTES_MAX {
         let name = path.display().to_string();
-        return Err(foreign(&name, &format!("longer than {RESULTS_BYTES_MAX} bytes")));
+        return Err(foreign_file_error(&name, &format!("longer than {RESULTS_BYTES_MAX} bytes")));
     }
     Ok(text)
 }

@@ -306,7 +306,7 @@ fn read(path: &Path, runs: &[u32], pairs: &BTreeMap<u32, u32>) -> Result<BTreeMa
     let failed = |error| Error::io(format!("reading {}", path.display()), &error);
     let mut reader =
         ReaderBuilder::new().comment(Some(b'#')).from_reader(File::open(path).map_err(failed)?);
-    collect(&mut reader, runs, pairs).map_err(|error| not_a_trace(path, &error))
+    collect(&mut reader, runs, pairs).map_err(|error| not_a_trace_error(path, &error))
 }
 
 /// Puts the events of each process, which are in order, together to operations.
@@ -341,7 +341,7 @@ fn collect(
 }
 
 #[cold]
-fn not_a_trace(path: &Path, error: &csv::Error) -> Error {
+fn not_a_trace_error(path: &Path, error: &csv::Error) -> Error {
     let line = error.position().map_or(1, csv::Position::line);
     let message = format!(
         "{}, line {line}, is not a trace of `esker bench` ({error}): write it again with --traces, or remove it",

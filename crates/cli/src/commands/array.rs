@@ -146,14 +146,14 @@ impl Put {
         let stored = store(&array, &mut source, is_new).map_err(|error| {
             // Half of a file must not read as a whole one.
             let removed = is_new && self.array.remove(&container, &array).is_ok();
-            if removed { error } else { self.incomplete(&error) }
+            if removed { error } else { self.incomplete_array_error(&error) }
         })?;
         let response = json!({"oid": oid.to_string(), "size_bytes": stored});
         Ok(Answer::new(response, ""))
     }
 
     #[cold]
-    fn incomplete(&self, error: &Error) -> Error {
+    fn incomplete_array_error(&self, error: &Error) -> Error {
         let message = format!(
             "{error}; the Array {:?} is incomplete: store the file again",
             self.array.object

@@ -114,7 +114,7 @@ impl AnyObjectArg {
         match container.objects_of(&self.object, access).wait()?[..] {
             [only] => Ok(only),
             [] => Err(self.not_found_error()),
-            ref several => Err(self.several(several)),
+            ref several => Err(self.several_objects_error(several)),
         }
     }
 
@@ -129,7 +129,7 @@ impl AnyObjectArg {
     }
 
     #[cold]
-    fn several(&self, found: &[ObjectId]) -> Error {
+    fn several_objects_error(&self, found: &[ObjectId]) -> Error {
         let ids: Vec<_> = found.iter().map(ToString::to_string).collect();
         let message = format!(
             "container {} has several objects {:?}: give one of their IDs, {}",

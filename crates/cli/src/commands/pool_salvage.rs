@@ -61,8 +61,8 @@ impl Salvage {
             Ok(summary) => Ok(answer(&from, &path, &made, summary)),
             // Removes the new pool, so that the command can be repeated, perhaps with another size.
             Err(error) => Err(match esker_store::Pool::destroy(&path, true) {
-                Ok(()) => hint(&made.label, error),
-                Err(left) => unfinished(&made.label, &error, &left),
+                Ok(()) => with_size_hint(&made.label, error),
+                Err(left) => not_removed_error(&made.label, &error, &left),
             }),
         }
     }
@@ -87,7 +87,7 @@ fn fill(from: &mut Remains, path: &Path) -> Result<Summary> {
     copy::salvage(from, &to, &Progress::default(), &mut |done, all| bar.update(done, all))
 }
 
-fn hint(new: &str, error: Error) -> Error {
+fn with_size_hint(new: &str, error: Error) -> Error {
     match error.kind() {
         ErrorKind::NoSpace => {
             let text = format!(
@@ -100,7 +100,7 @@ fn hint(new: &str, error: Error) -> Error {
     }
 }
 
-fn unfinished(new: &str, error: &Error, left: &Error) -> Error {
+fn not_removed_error(new: &str, error: &Error, left: &Error) -> Error {
     let text = format!(
         "{}; the incomplete pool {new} could not be removed ({}): run `esker pool destroy --recursive {new}`",
         error.message(),

@@ -121,10 +121,10 @@ impl Array {
             (_, Err(error)) if error.kind() != ErrorKind::RecordTooBig => return Err(error),
             (0, Ok(())) => return Err(no_array(&object)),
             (ArrayAttributes::STORED_BYTES, Ok(())) => {}
-            _ => return Err(no_attributes(&object)),
+            _ => return Err(no_attributes_error(&object)),
         }
         let attributes =
-            ArrayAttributes::in_bytes(&stored).ok_or_else(|| no_attributes(&object))?;
+            ArrayAttributes::in_bytes(&stored).ok_or_else(|| no_attributes_error(&object))?;
         Ok(Self::new(object, attributes))
     }
 
@@ -275,7 +275,7 @@ fn no_array(object: &Object) -> Error {
 }
 
 #[cold]
-fn no_attributes(object: &Object) -> Error {
+fn no_attributes_error(object: &Object) -> Error {
     Error::new(
         ErrorKind::NoPermission,
         format!("object {} does not hold the attributes of an array", object.oid()),

@@ -134,11 +134,13 @@ impl CopyState {
         let Some(recorded) = to.properties().get(PROPERTY).wait()? else {
             return Self::begin(to, from, options);
         };
-        let state =
-            std::str::from_utf8(&recorded).ok().and_then(Self::parse).ok_or_else(unreadable)?;
+        let state = std::str::from_utf8(&recorded)
+            .ok()
+            .and_then(Self::parse)
+            .ok_or_else(unreadable_progress_error)?;
         let other_snapshot = options.snapshot.is_some() && options.snapshot != state.epoch;
         if state.source != from.info().uuid || other_snapshot {
-            return Err(not_this_copy(to));
+            return Err(other_container_error(to));
         }
         state.check_snapshot(from)?;
         Ok(state)
@@ -266,11 +268,13 @@ pub(super) fn begin_drain(
         return Ok((to, new));
     }
     let Some(recorded) = to.properties().get(DRAINED).wait()? else {
-        return Err(not_this_copy(&to));
+        return Err(other_container_error(&to));
     };
-    let state =
-        std::str::from_utf8(&recorded).ok().and_then(DrainState::parse).ok_or_else(unreadable)?;
-    if state.source == new.source { Ok((to, state)) } else { Err(not_this_copy(&to)) }
+    let state = std::str::from_utf8(&recorded)
+        .ok()
+        .and_then(DrainState::parse)
+        .ok_or_else(unreadable_progress_error)?;
+    if state.source == new.source { Ok((to, state)) } else { Err(other_container_error(&to)) }
 }
 
 /// The name tells what the snapshot is for. If a copy was killed before it recorded its snapshot, the snapshot is
@@ -311,7 +315,7 @@ pub(super) fn forget(to: &Container) -> Result<()> {
 }
 
 #[cold]
-fn not_this_copy(to: &Container) -> Error {
+fn other_container_error(to: &Container) -> Error {
     let text = format!(
         "container {} already exists and is not the result of an earlier call: use another label, or \
          remove it with `esker cont destroy`",
@@ -321,7 +325,7 @@ fn not_this_copy(to: &Container) -> Error {
 }
 
 #[cold]
-fn unreadable() -> Error {
+fn unreadable_progress_error() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "the recorded progress of the copy is not readable: destroy the unfinished container and copy again",

@@ -91,11 +91,11 @@ impl Storer<'_> {
             found = tail;
             head == &bytes[piece.range.clone()]
         });
-        if sizes && same { Ok(()) } else { Err(self.differs(dkey)) }
+        if sizes && same { Ok(()) } else { Err(self.readback_error(dkey)) }
     }
 
     #[cold]
-    fn differs(&self, dkey: &[u8]) -> Error {
+    fn readback_error(&self, dkey: &[u8]) -> Error {
         let key = String::from_utf8_lossy(dkey).escape_debug().to_string();
         let text = format!(
             "object {}, key {key}: the target returned other data than was written to it: another \

@@ -121,7 +121,7 @@ impl Walk<'_> {
                 if let Err(error) = self.part(part, &mut buffers) {
                     stop.store(true, Ordering::Relaxed);
                     let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
-                    failure.get_or_insert(within(part.oid, &error));
+                    failure.get_or_insert(with_object(part.oid, &error));
                 }
             }
         };
@@ -159,7 +159,7 @@ fn rest(objects: &[ObjectId], after: Option<ObjectId>) -> &[ObjectId] {
 
 /// Adds the object to an error's message.
 #[cold]
-fn within(oid: ObjectId, error: &Error) -> Error {
+fn with_object(oid: ObjectId, error: &Error) -> Error {
     match error.kind() {
         ErrorKind::Checksum => error.clone(),
         kind => Error::new(kind, format!("copying object {oid}: {}", error.message())),

@@ -92,7 +92,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
                 }
                 (node, false)
             }
-            Some((node, _)) => return Err(in_the_way(&self.to.path(&node))),
+            Some((node, _)) => return Err(not_a_directory_error(&self.to.path(&node))),
             None => (self.to.mkdir(dir, name, &meta)?, true),
         };
         let finish = (is_new || self.options.keep).then_some(meta);
@@ -154,7 +154,7 @@ fn is_itself() -> Error {
 }
 
 #[cold]
-fn in_the_way(path: &[u8]) -> Error {
+fn not_a_directory_error(path: &[u8]) -> Error {
     Error::new(
         ErrorKind::NotDirectory,
         format!(

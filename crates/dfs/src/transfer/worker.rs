@@ -53,7 +53,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
             _ if self.progress.is_stopped() => Ok(()),
             Some(Kind::File) => self.file(&into, child, buffers),
             Some(Kind::Symlink) => self.link(&into, child),
-            Some(Kind::Directory) | None => Err(no_kind()),
+            Some(Kind::Directory) | None => Err(unsupported_kind_error()),
         };
         if let Err(error) = copied {
             self.progress.fail(self.from.path(&child.node), error);
@@ -143,7 +143,7 @@ fn in_the_way(kind: ErrorKind, what: &str) -> Error {
 }
 
 #[cold]
-fn no_kind() -> Error {
+fn unsupported_kind_error() -> Error {
     Error::new(
         ErrorKind::NotSupported,
         "is a device, pipe or socket; only files, directories and symbolic links can be copied",

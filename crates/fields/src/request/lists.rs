@@ -86,7 +86,7 @@ impl List<'_> {
             return Ok(());
         }
         if self.values.len() == REQUEST_VALUES_MAX {
-            return Err(self.too_many());
+            return Err(self.too_many_values_error());
         }
         self.seen.insert(value.clone());
         self.values.push(value);
@@ -98,10 +98,10 @@ impl List<'_> {
         let today = Some(self.today);
         let forms = self.kinds.iter().map(|kind| (*kind, kind.form(raw, today)));
         let found = forms.filter_map(|(kind, form)| Some((kind, form?.into_owned()))).next();
-        found.map_or_else(|| Err(self.not_of_type(raw)), Ok)
+        found.map_or_else(|| Err(self.value_error(raw)), Ok)
     }
 
-    fn not_of_type(&self, raw: &str) -> Error {
+    fn value_error(&self, raw: &str) -> Error {
         let kind = self.kinds.first().copied().unwrap_or_default();
         match kind.canonical(raw, Some(self.today)) {
             Ok(_) => self.error(format!("{raw} is not taken")),
@@ -138,7 +138,7 @@ impl List<'_> {
     fn walk(&mut self, kind: KeyType, from: i64, to: i64, distance: i64) -> Result<()> {
         let count = (i128::from(to) - i128::from(from)) / i128::from(distance) + 1;
         let count = usize::try_from(count).ok().filter(|count| *count <= REQUEST_VALUES_MAX);
-        let count = count.ok_or_else(|| self.too_many())?;
+        let count = count.ok_or_else(|| self.too_many_values_error())?;
         let mut at = from;
         for _ in 0..count {
             let value = ticks::value_at(kind, at);
@@ -149,7 +149,7 @@ impl List<'_> {
         Ok(())
     }
 
-    fn too_many(&self) -> Error {
+    fn too_many_values_error(&self) -> Error {
         let message =
             format!("{} has over {REQUEST_VALUES_MAX} values; ask for fewer at a time", self.name);
         Error::new(ErrorKind::Overflow, message)

@@ -182,7 +182,7 @@ pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<
                     name == "expect" && matches!(raw, [value] if value.eq_ignore_ascii_case("any"));
                 continue;
             }
-            return Err(unknown(schema, name));
+            return Err(unknown_name_error(schema, name));
         }
         let optional = schema.is_optional(name);
         let values = lists::values(name, kinds, raw, (optional, today))?;
@@ -193,12 +193,12 @@ pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<
     Ok(selection)
 }
 
-fn unknown(schema: &Schema, name: &str) -> Error {
+fn unknown_name_error(schema: &Schema, name: &str) -> Error {
     if PROCESSING.contains(&name) {
         let remedy = "fields come as they were archived; leave it out and process them afterwards";
         return invalid(format!("{name} asks for processing: {remedy}"));
     }
-    schema.unknown_name(name)
+    schema.unknown_name_error(name)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(super) fn canonical<'a>(part: &Part, value: &'a str) -> Result<Cow<'a, str>>
 
 /// The error for a name that no rule has.
 #[cold]
-pub(super) fn unknown_name(schema: &Schema, name: &str) -> Error {
+pub(super) fn unknown_name_error(schema: &Schema, name: &str) -> Error {
     let hint = nearest(name, schema.names());
     let mut known: Vec<_> = schema.names().collect();
     known.sort_unstable();

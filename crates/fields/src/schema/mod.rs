@@ -236,7 +236,7 @@ impl Schema {
         let mut values = Slots([""; SCHEMA_NAMES_MAX]);
         let mut present = 0;
         for (name, value) in key {
-            let slot = self.slot(name).ok_or_else(|| explain::unknown_name(self, name))?;
+            let slot = self.slot(name).ok_or_else(|| explain::unknown_name_error(self, name))?;
             values.0[slot] = value;
             present |= u128::from(!value.is_empty()) << slot;
         }
@@ -252,8 +252,8 @@ impl Schema {
     }
 
     /// The error for a name that the schema does not have.
-    pub(crate) fn unknown_name(&self, name: &str) -> Error {
-        explain::unknown_name(self, name)
+    pub(crate) fn unknown_name_error(&self, name: &str) -> Error {
+        explain::unknown_name_error(self, name)
     }
 }
 

@@ -123,10 +123,11 @@ pub(super) fn levels_of(
             Some(Dkey::Current(index)) if !masked => index,
             Some(Dkey::Masked(index)) if masked => index,
             Some(_) => continue,
-            None => return Err(unreadable(database, &dkey)),
+            None => return Err(unreadable_entry_error(database, &dkey)),
         };
         let schema = selection.schema().clone();
-        let key = joined(&schema, database, index).map_err(|_| unreadable(database, &dkey))?;
+        let key = joined(&schema, database, index)
+            .map_err(|_| unreadable_entry_error(database, &dkey))?;
         if selection.may_match(&key) {
             let (stripes, database) = (stripes.clone(), database.clone());
             found.push(Level { schema, stripes, database, key, dkey, masked });
@@ -158,7 +159,7 @@ const REMEDY: &str =
     "it was left as it is; run `esker pool check`, and `esker object` to look at it";
 
 /// The error for an entry of an index that cannot be read: it must not count as missing.
-fn unreadable(database: &Key, entry: &[u8]) -> Error {
+fn unreadable_entry_error(database: &Key, entry: &[u8]) -> Error {
     let entry = entry.escape_ascii();
     let text = format!("the index of {database} has an entry that cannot be read, \"{entry}\"");
     Error::new(ErrorKind::Corrupt, format!("{text}: {REMEDY}"))
@@ -174,7 +175,8 @@ impl Level {
         self.stripes.each_akey(&self.dkey, |batch| {
             let mut found = Vec::new();
             for &akey in batch {
-                let key = self.whole(akey).ok_or_else(|| unreadable(&self.key, akey))?;
+                let key =
+                    self.whole(akey).ok_or_else(|| unreadable_entry_error(&self.key, akey))?;
                 if selection.matches(&key) {
                     found.push((key, akey));
                 }
@@ -190,9 +192,9 @@ impl Level {
     ) -> Result<()> {
         let index = std::str::from_utf8(&self.dkey[1..]).unwrap_or_default();
         self.stripes.each_akey(&self.dkey, |batch| {
-            let data = batch
-                .iter()
-                .map(|akey| self.datum(akey).ok_or_else(|| unreadable(&self.key, akey)));
+            let data = batch.iter().map(|akey| {
+                self.datum(akey).ok_or_else(|| unreadable_entry_error(&self.key, akey))
+            });
             let data = data.collect::<Result<Vec<_>>>()?;
             visit(index, &mut data.into_iter())
         })
@@ -201,7 +203,7 @@ impl Level {
     /// The key of the index in its database.
     pub(super) fn index(&self) -> Result<Key> {
         let index = std::str::from_utf8(&self.dkey[1..]).unwrap_or_default();
-        Key::parse(index).map_err(|_| unreadable(&self.database, &self.dkey))
+        Key::parse(index).map_err(|_| unreadable_entry_error(&self.database, &self.dkey))
     }
 
     fn whole(&self, akey: &[u8]) -> Option<Key> {

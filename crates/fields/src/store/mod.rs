@@ -77,7 +77,7 @@ impl FieldStore {
     /// [`ErrorKind::NotFound`] if the container does not exist, [`ErrorKind::Invalid`] if it is not a field
     /// store, [`ErrorKind::Incompatible`] if a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
-        Self::open_in(pool.open_container(label, mode).wait().map_err(remedy)?)
+        Self::open_in(pool.open_container(label, mode).wait().map_err(with_creation_hint)?)
     }
 
     /// Opens the store in an open container.
@@ -90,7 +90,7 @@ impl FieldStore {
         let about = |name: &str| {
             let value = container.properties().get(create::property(name)).wait()?;
             let text = value.and_then(|value| String::from_utf8(value).ok());
-            text.ok_or_else(|| no_fields(&label))
+            text.ok_or_else(|| no_fields_error(&label))
         };
         let version = Version::parse(&about(layout::VERSION)?).ok_or_else(|| {
             let text = format!("container {label} holds fields of a later release: use that");
@@ -174,7 +174,7 @@ impl FieldStore {
             Err(error) if error.kind() != ErrorKind::Exists => return Err(error),
             _ => {}
         }
-        self.index_of(database)?.ok_or_else(damaged)
+        self.index_of(database)?.ok_or_else(damaged_catalogue_error)
     }
 
     fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, Index>> {
@@ -192,7 +192,10 @@ impl FieldStore {
 
     fn databases_at(&self, access: Access<'_>) -> Result<Vec<String>> {
         let names = list_akeys(self.catalogue(), layout::DATABASES, access).wait()?;
-        names.into_iter().map(|name| String::from_utf8(name).map_err(|_| damaged())).collect()
+        names
+            .into_iter()
+            .map(|name| String::from_utf8(name).map_err(|_| damaged_catalogue_error()))
+            .collect()
     }
 
     /// Selects all fields.
@@ -208,7 +211,7 @@ impl FieldStore {
     }
 }
 
-fn no_fields(label: &str) -> Error {
+fn no_fields_error(label: &str) -> Error {
     let text = format!(
         "container {label} holds no fields: name an empty container, or a new one, which `esker fields archive` makes"
     );
@@ -216,7 +219,7 @@ fn no_fields(label: &str) -> Error {
 }
 
 /// Adds a hint on creating a store to the error for a missing container.
-fn remedy(error: Error) -> Error {
+fn with_creation_hint(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
             let text = format!("{}; `esker fields archive` makes one with fields", error.message());
@@ -226,7 +229,7 @@ fn remedy(error: Error) -> Error {
     }
 }
 
-fn damaged() -> Error {
+fn damaged_catalogue_error() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "the catalogue of the field store is damaged: run `esker pool check`",

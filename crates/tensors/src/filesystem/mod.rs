@@ -39,7 +39,7 @@ pub fn open(pool: &str, container: &str, options: MountOptions) -> Result<Dfs> {
 pub fn mount(pool: &Pool, label: &str, options: MountOptions) -> Result<Dfs> {
     let container = pool.open_container(label, mode(options)).wait()?;
     if !TensorStore::is_in(&container)? {
-        return Dfs::mount(container, options).map_err(neither);
+        return Dfs::mount(container, options).map_err(with_tensor_hint);
     }
     let store = TensorStore::open(pool, label, mode(options))?;
     show(match options.snapshot {
@@ -82,7 +82,7 @@ fn mode(options: MountOptions) -> OpenMode {
     }
 }
 
-fn neither(error: Error) -> Error {
+fn with_tensor_hint(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Invalid => {
             let text = format!("{}, or store tensors with `esker tensor put`", error.message());

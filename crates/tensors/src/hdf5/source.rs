@@ -42,12 +42,12 @@ impl Source {
         let name = path.display().to_string();
         let options = OpenOptions::default().with_chunk_cache_bytes(0);
         let file = Hdf5File::open_with_options(path, options);
-        Self::from_file(file.map_err(|error| wrong(&name, error))?, &name, dataset)
+        Self::from_file(file.map_err(|error| hdf5_error(&name, error))?, &name, dataset)
     }
 
     fn from_file(file: Hdf5File, name: &str, dataset: Option<&str>) -> Result<Self> {
         let dataset = match dataset {
-            Some(dataset) => file.dataset(dataset).map_err(|error| wrong(name, error))?,
+            Some(dataset) => file.dataset(dataset).map_err(|error| hdf5_error(name, error))?,
             None => source_find::only(&file, name)?,
         };
         let layout = layout(&file, &dataset)?;
@@ -110,7 +110,8 @@ impl Source {
             DataLayout::Contiguous { address: u64::MAX, .. } => self.fill(put),
             DataLayout::Contiguous { address, .. } => self.copy_contiguous(put, *address, progress),
             DataLayout::Compact { .. } => {
-                let bytes = self.dataset.read_raw_bytes().map_err(|error| self.wrong(error))?;
+                let bytes =
+                    self.dataset.read_raw_bytes().map_err(|error| self.hdf5_error(error))?;
                 self.write(put, &vec![0; self.new.shape.len()], &self.new.shape, &bytes)
             }
             DataLayout::Chunked { .. } => self.copy_chunks(put, progress),
@@ -130,7 +131,7 @@ impl Source {
         bands(put.grid(), |at, offset, part| {
             let bytes = part.iter().product::<u64>() * put.grid().item();
             let range = self.file.storage().read_range(address + at, bytes as usize);
-            let range = range.map_err(|error| self.wrong(error))?;
+            let range = range.map_err(|error| self.hdf5_error(error))?;
             self.write(put, offset, part, range.as_ref())?;
             progress(at + bytes);
             Ok(())
@@ -142,8 +143,8 @@ impl Source {
         let dims = self.dataset.chunks().unwrap_or_default();
         let dims: Vec<u64> = dims.into_iter().map(u64::from).collect();
         let (strides, mut done, mut seen) = (row_major(&dims, item), 0, HashSet::new());
-        for chunk in self.dataset.iter_chunks().map_err(|error| self.wrong(error))? {
-            let chunk = chunk.map_err(|error| self.wrong(error))?;
+        for chunk in self.dataset.iter_chunks().map_err(|error| self.hdf5_error(error))? {
+            let chunk = chunk.map_err(|error| self.hdf5_error(error))?;
             let offset = chunk.offsets();
             let left = shape.iter().zip(offset).map(|(length, at)| length.saturating_sub(*at));
             let part: Vec<u64> = left.zip(&dims).map(|(left, chunk)| left.min(*chunk)).collect();
@@ -198,15 +199,16 @@ impl Source {
     }
 
     #[cold]
-    fn wrong(&self, error: hdf5_reader::error::Error) -> Error {
-        wrong(self.dataset.name(), error)
+    fn hdf5_error(&self, error: hdf5_reader::error::Error) -> Error {
+        hdf5_error(self.dataset.name(), error)
     }
 }
 
 /// The layout of the elements in the file.
 fn layout(file: &Hdf5File, dataset: &Dataset) -> Result<DataLayout> {
     let name = dataset.name();
-    let header = file.get_or_parse_header(dataset.address()).map_err(|error| wrong(name, error))?;
+    let header =
+        file.get_or_parse_header(dataset.address()).map_err(|error| hdf5_error(name, error))?;
     let mut layout = None;
     for message in &header.messages {
         match message {
@@ -229,7 +231,7 @@ fn data_type(dataset: &Dataset) -> Result<DataType> {
     let name = dataset.name();
     let data_type = source_types::decode(dataset.dtype())
         .map_err(|error| Error::new(error.kind(), format!("{name}: {}", error.message())))?;
-    let described = dataset.raw_datatype().map_err(|error| wrong(name, error))?;
+    let described = dataset.raw_datatype().map_err(|error| hdf5_error(name, error))?;
     if source_bits::are_usual(&described) {
         return Ok(data_type);
     }
@@ -284,7 +286,7 @@ pub(super) fn invalid(text: String) -> Error {
 }
 
 #[cold]
-pub(super) fn wrong(what: &str, error: hdf5_reader::error::Error) -> Error {
+pub(super) fn hdf5_error(what: &str, error: hdf5_reader::error::Error) -> Error {
     use hdf5_reader::error::Error as Of;
     let mut inner = &error;
     while let Of::Context { source, .. } = inner {

@@ -1,5 +1,5 @@
 //! The only dataset of a file.
-use super::source::{invalid, wrong};
+use super::source::{hdf5_error, invalid};
 use esker_types::Result;
 use hdf5_reader::group::Group;
 use hdf5_reader::{Dataset, Hdf5File};
@@ -11,7 +11,7 @@ const NAMED_MAX: usize = 10;
 
 /// The only dataset of a file.
 pub(super) fn only(file: &Hdf5File, path: &str) -> Result<Dataset> {
-    let failed = |error| wrong(path, error);
+    let failed = |error| hdf5_error(path, error);
     let mut found = Found::default();
     found.collect(&file.root_group().map_err(failed)?, "", 0).map_err(failed)?;
     match found.datasets.as_slice() {

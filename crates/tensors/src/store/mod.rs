@@ -54,7 +54,7 @@ impl TensorStore {
     /// [`ErrorKind::NotFound`] if the container does not exist, [`ErrorKind::Invalid`] if it holds no tensors,
     /// [`ErrorKind::Incompatible`] if a later release made it.
     pub fn open(pool: &Pool, label: &str, mode: OpenMode) -> Result<Self> {
-        Self::open_in(pool.open_container(label, mode).wait().map_err(remedy)?)
+        Self::open_in(pool.open_container(label, mode).wait().map_err(with_creation_hint)?)
     }
 
     /// Opens the store in an open container.
@@ -181,7 +181,7 @@ impl TensorStore {
 }
 
 /// Adds a hint on creating a store to the error for a missing container.
-fn remedy(error: Error) -> Error {
+fn with_creation_hint(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
             let text = format!("{}; `esker tensor put` makes one with tensors", error.message());

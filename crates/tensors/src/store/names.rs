@@ -286,7 +286,7 @@ impl TensorStore {
         name: Option<&str>,
         access: Access<'_>,
     ) -> Result<Option<Uuid>> {
-        let mut record = self.record(uuid, access)?.ok_or_else(|| collected(uuid))?;
+        let mut record = self.record(uuid, access)?.ok_or_else(|| aborted_put_error(uuid))?;
         check_pending(uuid, &record)?;
         record.set_state(State::Committed);
         record.committed_ms = now_ms();
@@ -309,12 +309,12 @@ pub(super) fn check_pending(uuid: Uuid, record: &TensorRecord) -> Result<()> {
                 format!("tensor {uuid} was committed, and does not change any more: begin another");
             Err(Error::new(ErrorKind::Already, text))
         }
-        State::Removed => Err(collected(uuid)),
+        State::Removed => Err(aborted_put_error(uuid)),
     }
 }
 
 #[cold]
-pub(super) fn collected(uuid: Uuid) -> Error {
+pub(super) fn aborted_put_error(uuid: Uuid) -> Error {
     let text = format!(
         "the PUT of tensor {uuid} was aborted, or collected by `esker tensor gc` because it was older than its \
          --age: begin another"

@@ -1,5 +1,5 @@
 //! PUTs: tensors that are being written, and their commit.
-use super::names::{all_keys, check_name, check_pending, collected};
+use super::names::{aborted_put_error, all_keys, check_name, check_pending};
 use super::pieces::Selection;
 use super::records::now_ms;
 use super::{TensorStore, layout, write};
@@ -97,7 +97,7 @@ impl TensorStore {
             let text = format!("{token:?} is not a token of a PUT: pass the result of Put::token");
             Error::new(ErrorKind::Invalid, text)
         })?;
-        let record = self.record(uuid, Access::Latest)?.ok_or_else(|| collected(uuid))?;
+        let record = self.record(uuid, Access::Latest)?.ok_or_else(|| aborted_put_error(uuid))?;
         check_pending(uuid, &record)?;
         let grid = record.grid()?;
         Ok(Put { store: self.clone(), uuid, record, grid })
@@ -162,7 +162,7 @@ impl Put {
     /// [`ErrorKind::NotFound`] if the PUT was aborted or collected; errors of the backend.
     pub fn write(&self, offset: &[u64], data: &Strided<'_>) -> Result<()> {
         let record = self.store.record(self.uuid, Access::Latest)?;
-        check_pending(self.uuid, &record.ok_or_else(|| collected(self.uuid))?)?;
+        check_pending(self.uuid, &record.ok_or_else(|| aborted_put_error(self.uuid))?)?;
         self.write_data(offset, data)?;
         let part = Part { offset: offset.to_vec(), shape: data.shape.clone() }.encode_to_vec();
         let parts = self.store.parts(self.uuid, &self.record)?;
@@ -233,7 +233,7 @@ impl Put {
     pub fn commit(&self, name: Option<&str>) -> Result<Uuid> {
         name.map_or(Ok(()), check_name)?;
         let record = self.store.record(self.uuid, Access::Latest)?;
-        check_pending(self.uuid, &record.ok_or_else(|| collected(self.uuid))?)?;
+        check_pending(self.uuid, &record.ok_or_else(|| aborted_put_error(self.uuid))?)?;
         match audit::faults(self.grid.shape(), &self.parts()?) {
             None => self.publish(name),
             Some(faults) => {

@@ -3,7 +3,7 @@
 use crate::fabric::incoming::{Arrived, Incoming};
 use crate::fabric::libfabric::{Done, Endpoint};
 use crate::fabric::outgoing::Outgoing;
-use crate::fabric::piece::{HEADER_LEN, Header, Kind, refused};
+use crate::fabric::piece::{HEADER_LEN, Header, Kind, invalid_piece_error};
 use crate::fabric::setup::Identity;
 use crate::fabric::window::{Size, Window, slots};
 use esker_types::{Error, ErrorKind, Result};
@@ -40,7 +40,7 @@ impl Flow {
             flow.poll_once()?;
             tries += 1;
             if tries > TRIES_MAX {
-                return Err(not_ready());
+                return Err(window_too_small_error());
             }
         }
         // The window tells the peer of these slots.
@@ -121,7 +121,7 @@ impl Flow {
             let credits = &mut self.outgoing.credits[size as usize];
             *credits = credits.saturating_add(header.credits[size as usize]);
             if *credits > self.outgoing.window.counts[size as usize] {
-                return Err(refused("it gives credits that were never taken"));
+                return Err(invalid_piece_error("it gives credits that were never taken"));
             }
         }
         match header.kind {
@@ -179,8 +179,9 @@ impl Flow {
         let header = Header { key: self.outgoing.peer.key, number, kind, credits: owed };
         let most = self.outgoing.room(slots::size(slot));
         let bytes = self.endpoint.bytes_mut(slot).unwrap_or_default();
-        let (head, body) =
-            bytes.split_first_chunk_mut().ok_or_else(|| refused("a slot to send is in use"))?;
+        let (head, body) = bytes
+            .split_first_chunk_mut()
+            .ok_or_else(|| invalid_piece_error("a slot to send is in use"))?;
         *head = header.encode();
         let len = fill(&mut body[..most], data);
         self.outgoing.queue.push_back((slot, HEADER_LEN + len));
@@ -315,7 +316,7 @@ fn fill(mut room: &mut [u8], data: &[IoSlice<'_>]) -> usize {
 }
 
 #[cold]
-fn not_ready() -> Error {
+fn window_too_small_error() -> Error {
     let message =
         "the provider takes fewer messages than a connection needs: choose another by FI_PROVIDER";
     Error::new(ErrorKind::NotSupported, message)

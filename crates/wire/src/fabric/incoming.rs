@@ -1,5 +1,5 @@
 //! Pieces that arrive: their order, and the slots that may receive again.
-use crate::fabric::piece::{Kind, refused};
+use crate::fabric::piece::{Kind, invalid_piece_error};
 use crate::fabric::setup::Identity;
 use crate::fabric::window::{Size, Window, slots};
 use esker_types::Result;
@@ -56,7 +56,7 @@ impl Incoming {
         let most: u16 = Window::OWN.counts.iter().sum();
         let ahead = number.wrapping_sub(self.expected);
         if ahead >= u32::from(most) || self.arrived.insert(number, arrived).is_some() {
-            return Err(refused("its number is out of order"));
+            return Err(invalid_piece_error("its number is out of order"));
         }
         Ok(())
     }

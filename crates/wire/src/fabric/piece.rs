@@ -47,16 +47,17 @@ impl Header {
     /// # Errors
     /// `Corrupt` if the peer did not send it.
     pub(crate) fn decode(piece: &[u8], key: u64) -> Result<Self> {
-        let bytes: &[u8; HEADER_LEN] = piece.first_chunk().ok_or_else(|| refused("too short"))?;
+        let bytes: &[u8; HEADER_LEN] =
+            piece.first_chunk().ok_or_else(|| invalid_piece_error("too short"))?;
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
         let found = u64::from(u32_at(0)) | u64::from(u32_at(4)) << 32;
         if found != key || sum(&bytes[..20]) != u32_at(20) {
-            return Err(refused("it has another key or checksum"));
+            return Err(invalid_piece_error("it has another key or checksum"));
         }
         let mut kinds = [Kind::Data, Kind::Credit, Kind::End].into_iter();
         let kind = kinds.find(|kind| *kind as u8 == bytes[12]);
-        let kind = kind.ok_or_else(|| refused("it is of an unknown kind"))?;
+        let kind = kind.ok_or_else(|| invalid_piece_error("it is of an unknown kind"))?;
         Ok(Self { key, number: u32_at(8), kind, credits: [u16_at(14), u16_at(16)] })
     }
 }
@@ -67,7 +68,7 @@ fn sum(bytes: &[u8]) -> u32 {
 
 /// The error of a piece that cannot be accepted.
 #[cold]
-pub(crate) fn refused(what: &str) -> Error {
+pub(crate) fn invalid_piece_error(what: &str) -> Error {
     let message =
         format!("a message of the fabric is not understood: {what}; the connection is closed");
     Error::new(ErrorKind::Corrupt, message)

@@ -112,8 +112,8 @@ pub async fn connect(
     let limits = Limits { message: OFFER_MAX, bulk: 0 };
     let answer = match from.receive(limits).await? {
         Some(frame) if frame.kind == Kind::Fabric => frame,
-        Some(frame) => return Err(out_of_turn(frame.kind)),
-        None => return Err(closed()),
+        Some(frame) => return Err(unexpected_frame_error(frame.kind)),
+        None => return Err(no_fabric_error()),
     };
     match decode(&answer.message)? {
         Welcome::Refused(why) => Err(Error::new(ErrorKind::NotSupported, why)),
@@ -179,14 +179,14 @@ async fn send_message<W: AsyncWrite + Unpin>(
 }
 
 #[cold]
-fn closed() -> Error {
+fn no_fabric_error() -> Error {
     let message = "the engine closed the connection when it was asked for the fabric: use the same release of Esker \
                    on all nodes";
     Error::new(ErrorKind::Io, message)
 }
 
 #[cold]
-fn out_of_turn(kind: Kind) -> Error {
+fn unexpected_frame_error(kind: Kind) -> Error {
     let message =
         format!("the engine sent a frame of kind {kind:?} when it was asked for the fabric");
     Error::new(ErrorKind::Corrupt, message)

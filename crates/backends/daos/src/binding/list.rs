@@ -101,7 +101,7 @@ impl Drop for Table {
 type Number = (RawHandle, Arc<ContainerHandle>);
 
 #[cold]
-fn too_many(what: &str, most: usize) -> Error {
+fn listing_too_long_error(what: &str, most: usize) -> Error {
     let message = format!(
         "{what}: a listing holds at most {most} bytes (DAOS_LISTING_BYTES_MAX): use objects with fewer entries"
     );
@@ -133,7 +133,7 @@ impl Object {
             failure::check(code, Request::List.doing("listing keys of a DAOS object"))?;
             bytes += page.keys().map(<[u8]>::len).sum::<usize>();
             if bytes > most {
-                return Err(too_many("keys of a DAOS object", most));
+                return Err(listing_too_long_error("keys of a DAOS object", most));
             }
             all.extend(page.keys().map(<[u8]>::to_vec));
             anchor = page.anchor;
@@ -205,7 +205,7 @@ impl Object {
                 epoch: epochs.low.max(epochs.high),
             }));
             if all.len() * size_of::<ListedExtent>() > most {
-                return Err(too_many("extents of an array", most));
+                return Err(listing_too_long_error("extents of an array", most));
             }
             anchor = page.anchor;
             if first && !all.is_empty() {
@@ -289,7 +289,7 @@ impl Container {
             let found = page.oids.iter().take(page.count as usize);
             all.extend(found.map(|oid| ObjectId { hi: oid.hi, lo: oid.lo }));
             if all.len() * size_of::<ObjectId>() > most {
-                return Err(too_many("objects of a container", most));
+                return Err(listing_too_long_error("objects of a container", most));
             }
             anchor = page.anchor;
         }

@@ -104,7 +104,7 @@ impl Inner {
         }
         let name = ContainerRef::Uuid(self.info.uuid);
         let container = remote.open_container(name, self.mode).await;
-        let missing = |error| without_container(self.peer.name(), &self.info, error);
+        let missing = |error| missing_container_error(self.peer.name(), &self.info, error);
         let container: Arc<dyn OpenContainer> = container.map_err(missing)?.into();
         let leases = opened.all_leases();
         if !leases.is_empty() {
@@ -249,7 +249,7 @@ impl ReconnectingContainer {
 }
 
 /// Explains the error of a node that does not have a container of the catalog.
-pub(crate) fn without_container(node: &str, info: &ContainerInfo, error: Error) -> Error {
+pub(crate) fn missing_container_error(node: &str, info: &ContainerInfo, error: Error) -> Error {
     if error.kind() != ErrorKind::NotFound {
         return error;
     }
@@ -436,7 +436,7 @@ impl OpenContainer for ReconnectingContainer {
 
     fn take<'a>(&'a self, take: Take<'a>) -> Reply<'a, Option<Taken>> {
         within!(self, container, attempts => match container.take(take).await {
-            Ok(None) if attempts.may_be_done() => Err(uncertain_take()),
+            Ok(None) if attempts.may_be_done() => Err(uncertain_take_error()),
             other => other,
         })
     }
@@ -449,9 +449,9 @@ impl OpenContainer for ReconnectingContainer {
     ) -> Reply<'a, Option<TakenWithArray>> {
         within!(self, container, attempts => {
             match container.take_with_array(take, array, reads).await {
-                Ok(None) if attempts.may_be_done() => Err(uncertain_take()),
+                Ok(None) if attempts.may_be_done() => Err(uncertain_take_error()),
                 Err(error) if error.kind() == ErrorKind::TxRestart && attempts.may_be_done() => {
-                    Err(refused_take(&*container, take, error).await)
+                    Err(refused_take_error(&*container, take, error).await)
                 }
                 other => other,
             }
@@ -469,10 +469,14 @@ impl OpenContainer for ReconnectingContainer {
 
 /// The error of a removal whose reads have changed, and whose first attempt had no reply: `refused` if the dkey is still
 /// there, so that no attempt has removed it.
-async fn refused_take(container: &dyn OpenContainer, take: Take<'_>, refused: Error) -> Error {
+async fn refused_take_error(
+    container: &dyn OpenContainer,
+    take: Take<'_>,
+    refused: Error,
+) -> Error {
     match is_as_expected(container, take).await {
         Ok(true) => refused,
-        Ok(false) => uncertain_take(),
+        Ok(false) => uncertain_take_error(),
         Err(error) => error,
     }
 }
@@ -490,7 +494,7 @@ async fn is_as_expected(container: &dyn OpenContainer, take: Take<'_>) -> Result
 }
 
 #[cold]
-fn uncertain_take() -> Error {
+fn uncertain_take_error() -> Error {
     let message =
         "the connection was lost while a dkey was removed, which is gone or has changed now";
     Error::new(ErrorKind::TxUncertain, message)

@@ -1,7 +1,7 @@
 //! A pool over nodes: it has targets on all of them, and its list of containers on the first.
 use crate::dial::{Dial, dial_by};
 use crate::map::Map;
-use crate::reconnecting::container::{ReconnectingContainer, without_container};
+use crate::reconnecting::container::{ReconnectingContainer, missing_container_error};
 use crate::reconnecting::pool::{RECONNECT_TIMEOUT, ReconnectingPool};
 use crate::sharded::commit::{Doubt, UNDECIDED_TIMEOUT};
 use crate::sharded::container::ShardedContainer;
@@ -84,7 +84,7 @@ impl Member {
         match &self.access {
             MemberAccess::Own(pool) => {
                 let opened = pool.open_container(ContainerRef::Uuid(info.uuid), mode).await;
-                opened.map_err(|error| without_container(&self.name, info, error))
+                opened.map_err(|error| missing_container_error(&self.name, info, error))
             }
             MemberAccess::Away(peer) => {
                 Ok(Box::new(ReconnectingContainer::new(Arc::clone(peer), info.clone(), mode)))

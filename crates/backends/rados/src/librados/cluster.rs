@@ -85,7 +85,7 @@ impl Cluster {
         // SAFETY: the connection is configured, and nothing else uses it yet.
         let code = unsafe { (functions.rados_connect)(raw) };
         if code == INCOMPLETE {
-            return Err(incomplete(settings));
+            return Err(incomplete_configuration_error(settings));
         }
         check(code, format_args!("connecting to Ceph{}", described(settings)))?;
         Ok(Self(Arc::new(connection)))
@@ -198,7 +198,7 @@ fn text_of(buffer: &[u8]) -> String {
 }
 
 #[cold]
-fn incomplete(settings: &Settings) -> Error {
+fn incomplete_configuration_error(settings: &Settings) -> Error {
     let message = format!(
         "connecting to Ceph{}: the configuration names no monitor or no key of the user: set `mon host`, or \
          name the file with the key by keyring=",

@@ -149,7 +149,7 @@ async fn connect(store: &Store) -> Result<SendRequest<Full<Bytes>>> {
 /// Reads the complete answer and checks that its status is a success. Returns its length.
 async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Result<u64> {
     if !response.status().is_success() {
-        return Err(refused(response).await);
+        return Err(response_error(response).await);
     }
     let mut count = 0;
     while let Some(frame) = response.body_mut().frame().await {
@@ -162,7 +162,7 @@ async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Re
     Ok(count as u64)
 }
 
-async fn refused(response: Response<Incoming>) -> Error {
+async fn response_error(response: Response<Incoming>) -> Error {
     let status: StatusCode = response.status();
     let said = Limited::new(response.into_body(), ERROR_BYTES_MAX).collect().await;
     let said = said.map(|said| said.to_bytes()).unwrap_or_default();

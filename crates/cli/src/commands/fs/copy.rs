@@ -151,7 +151,7 @@ impl Cp {
             // The beginning of a file must not read as a whole one.
             match Inside.abandon(dir, &name, &node) {
                 Ok(()) => error,
-                Err(_) => incomplete(&name, &error),
+                Err(_) => incomplete_file_error(&name, &error),
             }
         })
     }
@@ -170,7 +170,7 @@ fn write_all(source: &mut files::Source, file: &File) -> Result<()> {
 }
 
 #[cold]
-fn incomplete(name: &[u8], error: &Error) -> Error {
+fn incomplete_file_error(name: &[u8], error: &Error) -> Error {
     let message = format!(
         "{}; the file {} is incomplete: store it again, or remove it",
         error.message(),

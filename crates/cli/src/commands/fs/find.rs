@@ -53,7 +53,7 @@ impl Find {
         let (mut lines, mut found) =
             (Lines::new(if expression.print0 { 0 } else { b'\n' }), Vec::new());
         for path in paths {
-            let path = FsPath::parse(path).ok_or_else(|| no_path(path))?;
+            let path = FsPath::parse(path).ok_or_else(|| not_a_path_error(path))?;
             let mut walk = mounts.node(&path, Follow::AllButLast)?.walk(expression.depth_max);
             while let Some(visit) = walk.visit()? {
                 if !expression.holds(&visit)? {
@@ -88,7 +88,7 @@ fn newer_than(mounts: &mut Mounts, reference: &Reference) -> Result<Time> {
 }
 
 #[cold]
-fn no_path(word: &OsString) -> Error {
+fn not_a_path_error(word: &OsString) -> Error {
     let message =
         format!("{word:?} is not a path in a container: write POOL/CONT:/path, then tests");
     Error::new(ErrorKind::Invalid, message)

@@ -68,7 +68,7 @@ impl Endpoint {
     /// of libfabric.
     pub(crate) fn open(settings: &Settings) -> Result<Self> {
         if !is_usable() {
-            return Err(inherited());
+            return Err(forked_error());
         }
         let mut made = Self::make(functions()?, settings)?;
         made.name = made.address()?;
@@ -137,7 +137,7 @@ impl Endpoint {
         if self.chosen.info().addr_format == FI_ADDR_STR
             && own_names().iter().any(|own| own == address)
         {
-            return Err(within_process());
+            return Err(same_process_error());
         }
         let _entered = enter()?;
         let table = &self.objects()?.addresses;
@@ -367,14 +367,14 @@ fn wrong_slot() -> Error {
 }
 
 #[cold]
-fn within_process() -> Error {
+fn same_process_error() -> Error {
     let message =
         "shared memory connects different processes only: choose another provider by FI_PROVIDER";
     Error::new(ErrorKind::NotSupported, message)
 }
 
 #[cold]
-fn inherited() -> Error {
+fn forked_error() -> Error {
     Error::new(
         ErrorKind::NotSupported,
         "libfabric was loaded before this process was forked, and cannot be used in it",
