@@ -45,6 +45,7 @@ impl From<Histogram> for Sparse {
 }
 
 impl Histogram {
+    /// The histogram, which is made at the first use.
     fn counts(&mut self) -> Result<&mut hdrhistogram::Histogram<u64>> {
         match &mut self.counts {
             Some(counts) => Ok(counts),

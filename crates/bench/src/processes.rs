@@ -232,6 +232,7 @@ fn named<T>(rank: usize, result: Result<T>) -> Result<T> {
 }
 
 impl Process {
+    /// Starts a process, and takes its pipes.
     fn start(launcher: &Launcher) -> Result<Self> {
         let mut child = launcher.start()?;
         let input = child.stdin.take();

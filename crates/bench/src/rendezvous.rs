@@ -188,6 +188,8 @@ impl Drop for Rendezvous {
 /// File with the error of the first rank that failed.
 const FAILED: &str = "failed";
 
+/// Meets the other ranks in a shared folder: all announce themselves, and rank 0 answers with the folder of this
+/// session.
 fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
     let word = format!("{}-{}-{}", std::process::id(), unix_ns(), who.rank);
@@ -255,6 +257,7 @@ fn wait<T>(whom: &str, session: Option<&Path>, mut poll: impl FnMut() -> Option<
     }
 }
 
+/// Writes a value as JSON, so that readers find all of it or nothing.
 fn write(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec(value)
         .map_err(|error| Error::new(ErrorKind::Invalid, format!("value of a rank: {error}")))?;

@@ -30,6 +30,7 @@ fn parallel_table(runs: &[Run]) -> Table {
     table
 }
 
+/// A row of the table of parallel runs.
 fn parallel_row(run: &Run, parallel: &Parallel) -> [String; 15] {
     let repeat = &parallel.repeat;
     let spread = repeat.synchronous_bandwidth_mib_s.unwrap_or(repeat.global_timing_bandwidth_mib_s);
@@ -54,6 +55,7 @@ fn parallel_row(run: &Run, parallel: &Parallel) -> [String; 15] {
     ]
 }
 
+/// Table of runs.
 fn table(runs: &[Run]) -> Table {
     let entries = runs.iter().any(|run| run.entries.is_some());
     let first = if entries { "workload|>entries|phase" } else { "workload|phase" };

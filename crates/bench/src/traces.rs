@@ -42,6 +42,7 @@ pub const EVENTS: usize = 8;
 /// start, object open start and end, transfer start and end, object close start and end, I/O end.
 pub type Stamps = [u64; EVENTS];
 
+/// Names of the events of an operation.
 const fn events_of(kind: Kind) -> [&'static str; EVENTS] {
     let (start, end) = match kind {
         Kind::Write => ("write_start", "write_end"),
@@ -134,6 +135,7 @@ impl Writer {
     }
 }
 
+/// Lines of the trace of a process.
 fn lines_of(origin: TraceOrigin, trace: &Trace) -> String {
     let cpu = trace.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
     let head = format!(

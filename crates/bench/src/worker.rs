@@ -138,6 +138,7 @@ fn end_with_parent() -> Result<()> {
         .doing(|| "requesting to end with the parent process")
 }
 
+/// Receives a message; `None` at the end of the input.
 fn receive<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<Option<T>> {
     let mut line = String::new();
     match input.read_line(&mut line).doing(|| "reading a message of a benchmark")? {

@@ -145,6 +145,7 @@ impl Steps {
     }
 }
 
+/// The modelled times as a table, with the steps that they were computed from.
 fn text(steps: &Steps, starts: &[Modelled]) -> String {
     let mut table = Table::new(&[">nodes", ">depth", ">all ready", ">pool created"]);
     for Modelled { nodes, depth, ready_s, total_s } in starts {
@@ -177,6 +178,7 @@ fn time_command(program: &Path, words: &[&str]) -> Result<Duration> {
     Ok(begin.elapsed())
 }
 
+/// Median of repeated measurements, in seconds.
 fn median_s(measure: impl FnMut(usize) -> Result<Duration>) -> Result<f64> {
     let mut times = (0..REPEATS).map(measure).collect::<Result<Vec<_>>>()?;
     times.sort_unstable();

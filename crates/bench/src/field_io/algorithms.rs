@@ -153,6 +153,7 @@ fn read(array: &Array, ranges: &[Extent], buffer: &mut [u8]) -> Result<u64> {
     Ok(array.read(ranges, Sink::One(buffer), Access::Latest).wait()?.short_bytes)
 }
 
+/// Value of an index entry: the container, object and length of a field.
 fn entry(store: Uuid, oid: ObjectId, bytes: u64) -> [u8; ENTRY_BYTES] {
     let mut entry = [0; ENTRY_BYTES];
     entry[..16].copy_from_slice(&store.0);

@@ -34,6 +34,7 @@ pub struct Segments {
 }
 
 impl Segments {
+    /// The ranges of the shared or own array that a process writes.
     fn ranges(self, process: u32) -> Vec<Extent> {
         let part = self.part_bytes;
         match self.objects {
@@ -45,6 +46,7 @@ impl Segments {
         }
     }
 
+    /// Object id of the array in which a field is.
     fn bits(self, of: Field) -> ObjectId {
         let owner = match self.objects {
             Objects::Own => u64::from(of.process) + 1,

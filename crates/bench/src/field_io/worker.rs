@@ -104,6 +104,7 @@ impl Worker {
         Ok(Self { session, payload, buffer: Buffer::new(job.io_bytes)?, job })
     }
 
+    /// Measures one write or read of a field.
     fn iterate(&mut self, step: &FieldIoStep, iteration: u32) -> Result<()> {
         let index = if step.pattern == Pattern::A { iteration } else { 0 };
         let field = Field { process: step.owner, index };
@@ -122,6 +123,7 @@ impl Worker {
         }
     }
 
+    /// Writes a field, and records the times of start and end.
     fn write(&mut self, field: Field, iteration: u32) -> Result<()> {
         let Self { session, payload, job, .. } = self;
         let data = payload.block(slot(job.repeat, field.process, iteration));
@@ -134,6 +136,7 @@ impl Worker {
         Ok(())
     }
 
+    /// Reads a field, and records the times of start and end.
     fn read(&mut self, field: Field) -> Result<()> {
         let Self { session, buffer, job, .. } = self;
         session.stamper.mark(Event::IoStart);

@@ -324,6 +324,7 @@ impl Worker {
         self.job.shape.fields().min(SCATTERED_MAX)
     }
 
+    /// Retrieves fields one after the other.
     fn one_by_one(&mut self, fields: Vec<Field>) -> Result<Measured> {
         let (shape, store) = (self.job.shape, self.store()?);
         measure(Until::ops(fields.len() as u64), shape.size_bytes, |number| {

@@ -183,6 +183,7 @@ impl Load for Arrays {
     }
 }
 
+/// Value of an index entry: the object and its length.
 fn entry(oid: ObjectId, len: u64) -> [u8; ENTRY_BYTES] {
     let mut entry = [0; ENTRY_BYTES];
     entry[..16].copy_from_slice(&oid.to_bytes());

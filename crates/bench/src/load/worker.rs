@@ -86,6 +86,7 @@ impl Worker {
         self.load.as_mut().ok_or_else(missing_store)?.read(slot, &mut self.buffer)
     }
 
+    /// Reads a block and compares it with what was written.
     fn verify(&mut self, slot: Slot) -> Result<()> {
         self.buffer.fill(0);
         self.read(slot)?;

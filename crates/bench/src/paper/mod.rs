@@ -90,6 +90,7 @@ impl PaperPlan {
         page(&steps, self.quick)
     }
 
+    /// Runs a step in a process of its own, and reads its report.
     fn measure(
         &self,
         step: Step,

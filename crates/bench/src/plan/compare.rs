@@ -125,6 +125,7 @@ impl Comparison {
         }
     }
 
+    /// Measures all stores in turn, so that slow changes of the machine concern all of them.
     fn measure(&self, note: Note<'_>) -> Result<Compared> {
         let work_dir = WorkDir::new(&self.folder, &self.stores, &self.spec(), note)?;
         let runner = work_dir.runner()?;
@@ -144,6 +145,7 @@ impl Comparison {
         Ok(self.compared(&measured))
     }
 
+    /// Checks the options.
     fn check(&self) -> Result<()> {
         super::check(&self.sizes, &self.procs)?;
         check_rounds(self.rounds, self.ops)?;
@@ -195,6 +197,7 @@ impl Comparison {
         words.into_iter().map(str::to_owned).collect()
     }
 
+    /// Joins the runs of the rounds: a line for each phase, size and number of processes.
     fn compared(&self, measured: &[(usize, Report)]) -> Compared {
         let stores: Vec<_> = self.stores.iter().map(Store::to_string).collect();
         let mut lines: Vec<Line> = Vec::new();
@@ -215,6 +218,7 @@ impl Comparison {
         Compared { stores, lines, report }
     }
 
+    /// The JSON report.
     fn report(&self, measured: &[(usize, Report)], stores: &[String], lines: &[Line]) -> Value {
         let runs: Vec<_> = lines.iter().flat_map(|line| line.merged(stores)).collect();
         let ratios: Vec<_> = lines.iter().map(|line| line.ratios(stores)).collect();
@@ -283,6 +287,7 @@ impl Line {
         mean_of(rounds.map(ratio))
     }
 
+    /// Median rates and their ratios to the first store and to the limit.
     fn ratios(&self, stores: &[String]) -> Value {
         let by_store = |of: &dyn Fn(usize) -> Option<f64>| -> Value {
             let value =
@@ -348,6 +353,7 @@ fn said(absent: &[(String, String)]) -> String {
     absent.iter().map(|(store, reason)| format!("absent: {store}: {reason}\n")).collect()
 }
 
+/// A row of the table.
 fn row(line: &Line, stores: usize) -> Vec<String> {
     let limit = line.limit();
     let mut cells = vec![

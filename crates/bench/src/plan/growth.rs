@@ -77,6 +77,7 @@ const OPENINGS: u32 = 5;
 /// Index entries of an Array, at most.
 const ENTRIES_PER_ARRAY: u64 = 4;
 
+/// Workload that writes entries of this kind.
 fn workload(kind: Kind) -> Workload {
     match kind {
         Kind::Kv => Workload::Kv,
@@ -85,6 +86,7 @@ fn workload(kind: Kind) -> Workload {
 }
 
 impl GrowthPlan {
+    /// Checks the options.
     fn check(&self) -> Result<()> {
         esker_cli::class_of(&self.class)?;
         let is_empty = self.value_bytes == 0 || self.ops == 0 || self.kinds.is_empty();
@@ -105,6 +107,7 @@ impl GrowthPlan {
         (most.saturating_mul(self.value_bytes), indexed)
     }
 
+    /// Grows a container to each number of entries, and measures operations there.
     fn grow(
         &self,
         location: &Location,
@@ -156,6 +159,7 @@ impl GrowthPlan {
         Ok((found, open))
     }
 
+    /// Job of the process that writes and measures.
     fn job(&self, location: &Location, kind: Kind, container: &str) -> GrowthJob {
         let job = Job {
             member: Member { procs: 1, seed: self.seed, ..Member::default() },
@@ -282,6 +286,7 @@ impl Worker {
         self.payload.check(slot, &self.value)
     }
 
+    /// Appends a value to the file that measures the medium.
     fn append(&mut self, entry: u64) -> Result<()> {
         let written = self.file.write_all_at(&self.value, entry * self.job.size_bytes);
         let synced =

@@ -77,6 +77,7 @@ impl LimitPlan {
         Ok(())
     }
 
+    /// Job of the processes that measure the medium.
     fn job(&self, procs: u32, size: u64) -> Job {
         Job {
             member: Member { procs, ..Member::default() },

@@ -101,6 +101,7 @@ impl RadosPlan {
         outcome
     }
 
+    /// The report: rates by librados alone, and by Esker with one and with several operations in flight.
     fn report(&self, variants: &[Variant; 3]) -> Result<Report> {
         let [by_hand, one, many] = variants;
         let in_flight = format!("esker x{}", self.in_flight);
@@ -127,6 +128,7 @@ fn slot(number: u64) -> Slot {
     Slot { rank: 0, round: 0, op: number }
 }
 
+/// Operation that removes an object.
 fn removal() -> Result<esker_rados::librados::WriteOp> {
     let mut op = esker_rados::librados::WriteOp::new()?;
     op.remove();
@@ -141,6 +143,7 @@ impl Fields {
         Ok(Self { container, index })
     }
 
+    /// The array of a field.
     fn array(&self, number: u64, bytes: u64) -> Result<Array> {
         let class = Some(ObjectClass::S1);
         let oid = self.container.generate_oid(2, number, ObjectType::ArrayByte, class, 0)?;
@@ -262,6 +265,7 @@ impl Work<'_> {
         Ok(meter.finish())
     }
 
+    /// Removes what was written.
     fn punch(&self, first: u64) -> Result<()> {
         (first..first + 2 * self.plan.ops).try_for_each(|number| {
             let array = self.fields.array(number, self.plan.size)?;

@@ -98,6 +98,7 @@ impl Scratch {
         Self::named(&std::env::temp_dir(), "programs")
     }
 
+    /// Creates a temporary folder. Another process removes it if this one is killed.
     fn named(within: &Path, name: &str) -> Result<Self> {
         let folder = within.join(format!("esker-{name}-{}", std::process::id()));
         let janitor = start_janitor(&folder)?;
@@ -192,6 +193,7 @@ impl Drop for Served {
     }
 }
 
+/// Command line that creates a pool over nodes.
 fn words(spec: &PoolSpec, folder: &str, nodes: u32) -> Vec<String> {
     let (size, nodes) = (spec.size_bytes.to_string(), nodes.to_string());
     let fixed = ["pool", "create", &spec.label, "--size", &size, "--dir", folder];

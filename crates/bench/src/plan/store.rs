@@ -156,12 +156,14 @@ impl Plan {
         location.report(self.seed, self.options(), runs)
     }
 
+    /// Checks the options.
     pub(super) fn check(&self) -> Result<()> {
         check(&self.sizes, &self.procs)?;
         esker_cli::class_of(&self.class)?;
         check_rounds(self.rounds, self.ops)
     }
 
+    /// The combinations that are measured.
     pub(super) fn cases(&self, durable: bool) -> impl Iterator<Item = Case> {
         let of = move |procs, size| Case { procs, size, ops: self.ops_of(size, durable) };
         self.procs
@@ -182,6 +184,7 @@ impl Plan {
         (bytes.unwrap_or(0), entries.unwrap_or(0))
     }
 
+    /// Job of the processes of a case.
     pub(super) fn job(&self, location: &Location, case: Case, container: &str) -> Job {
         Job {
             member: Member { procs: case.procs, seed: self.seed, ..Member::default() },
@@ -222,6 +225,7 @@ impl Plan {
         Ok(())
     }
 
+    /// Runs of the report: writes and reads of the store and of the medium.
     fn runs(&self, case: Case, location: &Location, tallies: &Tallies) -> [Run; 4] {
         let name = RunName {
             store: location.store(),

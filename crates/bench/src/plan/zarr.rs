@@ -144,6 +144,7 @@ struct Case {
 }
 
 impl ZarrPlan {
+    /// Checks the options.
     fn check(&self) -> Result<()> {
         check(&self.sizes, &self.procs)?;
         check_repetitions("iterations -i", self.iterations, ITERATIONS_MAX)?;
@@ -192,6 +193,7 @@ impl ZarrPlan {
         })
     }
 
+    /// Starts the Python processes of a case.
     fn start(
         &self,
         location: &Location,
@@ -217,6 +219,7 @@ impl ZarrPlan {
     }
 }
 
+/// Runs a step in all processes at once.
 fn take(processes: &mut Processes<Step, Done>, step: Step) -> Result<Sample> {
     let done = processes.together(&vec![step; processes.count()])?;
     let measured: Vec<_> = done.into_iter().map(|one| one.measured).collect();
@@ -224,6 +227,7 @@ fn take(processes: &mut Processes<Step, Done>, step: Step) -> Result<Sample> {
 }
 
 impl Case {
+    /// Runs of the report.
     fn runs(self, line: &Line) -> Vec<Run> {
         let Self { procs, size_bytes } = self;
         let (store, phase) = ("", line.phase.as_str());

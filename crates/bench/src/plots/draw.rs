@@ -168,6 +168,7 @@ impl Chart {
         entries
     }
 
+    /// Draws the entry of a series in the legend, and its name.
     fn draw_key(&self, area: &Area<'_>, series: &Series, (x, y): (i32, i32)) -> Drawn {
         let (middle, style) = (y + LEGEND_ROW / 2, series.style);
         if self.axis == Axis::Categories && style != LIMIT {
@@ -181,6 +182,7 @@ impl Chart {
         Ok(area.draw(&Text::new(series.label.clone(), (x + LEGEND_KEY, middle), text))?)
     }
 
+    /// Draws a panel: axes, then each series.
     fn draw_panel(&self, area: &Area<'_>, title: &str, series: &[&Series]) -> Drawn {
         let x_axis = Scale::horizontal(self);
         let width = area.dim_in_pixel().0.saturating_sub(80);
@@ -233,6 +235,7 @@ impl Chart {
     }
 }
 
+/// Draws a series as a line with markers and whiskers.
 fn draw_line(plane: &mut Plane<'_, '_>, series: &Series) -> Drawn {
     let (style, points) = (series.style, &series.points);
     plane.draw_series([line(points.iter().map(|point| (point.x, point.y)).collect(), style)])?;
@@ -300,6 +303,7 @@ fn bar<P: Copy>(corners: [P; 2], style: Style) -> [Rectangle<P>; 2] {
     [Rectangle::new(corners, filling), Rectangle::new(corners, style.colour)]
 }
 
+/// A line in the style of a series.
 fn line<P: Copy>(places: Vec<P>, style: Style) -> DashedPathElement<std::vec::IntoIter<P>, u32> {
     let (dash, gap) = style.dashes();
     let (dash, gap) = if dash == 0 { (100 * WIDTH, 1) } else { (dash, gap) };
@@ -310,6 +314,7 @@ fn marker(style: Style) -> Polygon<(i32, i32)> {
     Polygon::new(style.marker(), style.colour.filled())
 }
 
+/// The range of a point as a vertical line.
 fn whisker(
     x: f64,
     point: &Point,
@@ -339,6 +344,7 @@ pub(crate) fn svg(
     Ok(crate::plots::page::legible(&text.replacen('>', &named, 1)))
 }
 
+/// Draws a figure with its title above.
 fn drawn(
     text: &mut String,
     title: &str,

@@ -41,6 +41,7 @@ impl FileStep {
         own.map(|(step, run)| self.phase(step, run)).collect()
     }
 
+    /// Describes a phase by names that all benchmarks of files share.
     fn phase<'s>(&self, step: &'s str, run: &'s Run) -> Phase<'s> {
         let phase = match run.phase.as_str() {
             "file-creation" => "create",
@@ -154,6 +155,7 @@ pub fn page(report: &Value) -> Result<Page> {
     Ok(page.with_machines(&[Results::from_json(NAME, report.clone())?]))
 }
 
+/// Draws rates as multiples of tmpfs, with the goals of DFS.
 fn figure(rows: &[Row], processes: u64) -> Result<Option<Figure>> {
     let title = "Work on files as a multiple of tmpfs";
     let mut chart = Chart::new(title, ("work", Axis::Categories), "times tmpfs");

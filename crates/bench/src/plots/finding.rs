@@ -76,6 +76,7 @@ impl Finding {
 }
 
 impl Bound {
+    /// True if the number is within the bound.
     fn holds(self, number: f64) -> bool {
         match self {
             Self::AtLeast(least) => number >= least,
@@ -84,6 +85,7 @@ impl Bound {
         }
     }
 
+    /// The bound in words.
     fn words(self) -> String {
         match self {
             Self::AtLeast(least) => format!("at least {least}"),

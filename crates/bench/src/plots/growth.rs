@@ -42,6 +42,7 @@ impl Figures {
         figures.flatten().collect()
     }
 
+    /// Draws costs over the number of entries.
     fn costs(&mut self, costs: &Costs, runs: &[&Run]) -> Result<Option<Figure>> {
         let title = format!("{}: {}", costs.title, runs[0].workload);
         let mut chart = Chart::new(&title, ("entries", Axis::Log), costs.unit);

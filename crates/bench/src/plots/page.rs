@@ -209,6 +209,7 @@ fn tables(file: &Results) -> Vec<Table> {
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
+/// A row of the table of runs.
 fn row(run: &Run, columns: &[(&str, &str)]) -> Vec<String> {
     let mut members = json!(run);
     members["label"] = json!(run.label());

@@ -142,6 +142,7 @@ fn sections(items: &[Item], steps: &[PaperStep]) -> Result<Vec<Section>> {
     items.iter().map(|item| item.section(&mut figures, steps)).collect()
 }
 
+/// The findings of the papers, which are part of the program.
 fn findings() -> Result<Findings> {
     serde_json::from_str(include_str!("findings.json")).map_err(|error| {
         Error::new(ErrorKind::Invalid, format!("the findings of the papers: {error}"))
@@ -149,6 +150,7 @@ fn findings() -> Result<Findings> {
 }
 
 impl Claim {
+    /// Judges whether the measured steps show a finding.
     fn judge(&self, steps: &[PaperStep], files: &[Phase<'_>]) -> Finding {
         let (values, evidence) = self.rule.values(steps, files);
         let mut finding = Finding::judged(&self.finding, &self.paper, values, self.bound);
@@ -158,6 +160,7 @@ impl Claim {
 }
 
 impl Item {
+    /// The section of a paper: figures and findings.
     fn section(&self, figures: &mut Figures, steps: &[PaperStep]) -> Result<Section> {
         let is_used = |step: &&PaperStep| {
             self.steps.contains(&step.name) || self.files.iter().any(|file| file.0 == step.name)
@@ -186,6 +189,7 @@ impl Item {
         })
     }
 
+    /// The runs of a file that the figures of this paper show.
     fn drawn(&self, file: &Results) -> Results {
         let runs = file.runs.iter().filter(|run| {
             (self.contention.is_none() || run.contention() == self.contention.as_deref())

@@ -194,6 +194,7 @@ impl Phases {
         Ok(all.unwrap_or_default().concat())
     }
 
+    /// Ratios of two selections of runs, for writing and reading.
     fn ratios(
         self,
         steps: &[PaperStep],
@@ -219,6 +220,7 @@ impl Phases {
 }
 
 impl Pick {
+    /// Runs of the step that are selected.
     fn runs<'s>(&'s self, steps: &'s [PaperStep]) -> impl Iterator<Item = &'s Run> {
         let is_ours = |step: &&PaperStep| {
             step.name == self.step || step.name.strip_suffix(BESIDE) == Some(&self.step)
@@ -227,6 +229,7 @@ impl Pick {
         runs.filter(|run| !run.is_limit() && self.takes(run))
     }
 
+    /// True if this run is selected.
     fn takes(&self, run: &Run) -> bool {
         let is = |wanted: &Option<String>, found| wanted.is_none() || wanted.as_deref() == found;
         is(&self.mode, run.mode())

@@ -147,6 +147,7 @@ fn phrase(name: &str, text: &str) -> String {
     }
 }
 
+/// Properties of a run as text, by name.
 fn texts(run: &Run) -> BTreeMap<&'static str, String> {
     let nodes = run.parallel.as_ref().map_or(1, |parallel| parallel.nodes).max(1);
     let own = |text: Option<&str>| text.map(str::to_owned);
@@ -190,6 +191,7 @@ struct Unit {
 }
 
 impl Unit {
+    /// The unit that suits the samples: operations for small blocks, else bandwidth.
     fn for_samples(samples: &[&Sample]) -> Self {
         let greatest = samples.iter().map(|sample| sample.mib_s).fold(0.0, f64::max);
         let (label, name, factor, is_rate) =
@@ -201,6 +203,7 @@ impl Unit {
         Self { label, name, factor, is_rate }
     }
 
+    /// A point of the chart.
     fn point(self, sample: &Sample, x: f64) -> Point {
         let value = if self.is_rate { sample.run.ops_per_s } else { sample.mib_s };
         let scale = if sample.mib_s > 0.0 { value / sample.mib_s * self.factor } else { 0.0 };
@@ -215,6 +218,7 @@ impl Unit {
 }
 
 impl Sweep {
+    /// Title of the chart that contains this sample.
     fn title(&self, sample: &Sample) -> String {
         let apart: Vec<_> = names(&self.apart).filter(|name| *name != "nodes").collect();
         match sample.phrases(&apart).as_str() {
@@ -250,6 +254,7 @@ impl Sweep {
         if varied.is_empty() { names(&self.series).take(2).collect() } else { varied }
     }
 
+    /// Adds the samples to a chart: a panel for each phase, a series for each label.
     fn fill(&self, chart: &mut Chart, samples: &[&Sample], unit: Unit) {
         let labels = self.labels(samples);
         let panel =
@@ -303,6 +308,7 @@ impl Figures {
         charts.iter().filter_map(|(_, samples)| self.chart(sweep, samples).transpose()).collect()
     }
 
+    /// Draws the sweep; `None` if there is nothing to compare.
     fn chart(&mut self, sweep: &Sweep, samples: &[&Sample]) -> Result<Option<Figure>> {
         if !sweep.needs.is_empty() && !names(&sweep.needs).any(|name| varies(samples, name)) {
             return Ok(None);

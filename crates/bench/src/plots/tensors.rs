@@ -153,6 +153,7 @@ impl Figures {
     }
 }
 
+/// Title that names the kind of scaling.
 fn title(what: &str, runs: &[&Run]) -> String {
     let size = Bytes(runs[0].size_bytes);
     match runs[0].workload.as_str() {
@@ -161,6 +162,7 @@ fn title(what: &str, runs: &[&Run]) -> String {
     }
 }
 
+/// Time to write or read the whole array.
 fn time_s(run: &Run) -> Option<Point> {
     let procs = if run.workload == STRONG { 1 } else { u64::from(run.procs) };
     let array_mib = run.size_bytes.saturating_mul(procs) as f64 / MIB;
@@ -170,6 +172,7 @@ fn time_s(run: &Run) -> Option<Point> {
     Some(Point { x: f64::from(run.procs), y, low, high })
 }
 
+/// The sentences below the figure.
 fn highest(chart: &Chart) -> String {
     let processes = |procs: &str| {
         let name = if procs == "1" { "process" } else { "processes" };

@@ -113,6 +113,7 @@ impl Figures {
         Ok(figures)
     }
 
+    /// Draws the operations of all processes over time.
     fn timeline(
         &mut self,
         title: &str,
@@ -188,6 +189,7 @@ fn offsets(trace: &Trace) -> Vec<Offset> {
     offsets
 }
 
+/// The sentences below a timeline.
 fn sentence(trace: &Trace, offsets: &[Offset]) -> String {
     let spans = trace.values().map(Vec::len).sum::<usize>();
     let processes = if trace.len() == 1 { "process" } else { "processes" };
@@ -386,6 +388,7 @@ impl Figures {
     }
 }
 
+/// The sentence on the longest offsets of processes.
 fn longest(chart: &Chart) -> String {
     let of = |name: &str| {
         let series = chart.series.iter().filter(|series| series.label.starts_with(name));

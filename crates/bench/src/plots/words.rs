@@ -16,6 +16,7 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
+/// Groups digits by thousands.
 fn thousands(whole: &str) -> String {
     let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();

@@ -215,6 +215,7 @@ impl Worker {
         Ok(moved)
     }
 
+    /// Writes or reads one transfer, and checks what was read.
     fn one(&mut self, file: &dyn OpenFile, step: &IorStep, path: &str, index: u64) -> Result<()> {
         let transfer = self.order.get(index as usize).copied().unwrap_or(index);
         let owner = self.owner(step.access);

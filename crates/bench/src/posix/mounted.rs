@@ -46,6 +46,7 @@ impl Mounted {
         Ok((self.directory(folder)?, name.as_bytes()))
     }
 
+    /// The open directory at a path. Directories stay open for the next calls.
     fn directory(&self, path: &str) -> Result<Node> {
         if let Some(node) = self.open.borrow().get(path) {
             return Ok(node.clone());

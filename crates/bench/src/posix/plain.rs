@@ -24,6 +24,7 @@ impl Plain {
         Ok(Self { folder: text, path: RefCell::default() })
     }
 
+    /// Calls a function with the full path. `doing` is for its error.
     fn with<T>(
         &self,
         doing: &str,

@@ -68,12 +68,14 @@ impl Work for Client {
 }
 
 impl Client {
+    /// Sends or receives over a raw connection: the limit of the network.
     fn raw(&self, flow: Flow) -> Result<Measured> {
         let Case { size_bytes: block_bytes, ops: blocks, in_flight, .. } = self.job.case;
         let order = raw::Order { flow, block_bytes, blocks };
         raw::measure(&self.job.addresses.raw, order, in_flight)
     }
 
+    /// Runs the operations of a round. Each buffer has one operation in progress at a time.
     fn each(&mut self, rank: u32, round: u32, operation: Operation) -> Result<Measured> {
         let object = Object::for_round(&self.container, self.job.case, rank, round)?;
         let (next, ops) = (AtomicU64::new(0), self.job.case.ops);
@@ -98,6 +100,7 @@ impl Client {
     }
 }
 
+/// Connects to the engine as another node does.
 async fn connect(job: &ClientJob) -> Result<Connection> {
     let (secret, uuid, session) =
         (secret(&job.shared), job.shared.uuid, u64::from(job.member.rank));
@@ -110,6 +113,7 @@ async fn connect(job: &ClientJob) -> Result<Connection> {
     Connection::connect_by(job.case.fabric.then(EndpointOptions::default), to).await
 }
 
+/// Runs one operation, and checks the data if it is a read.
 async fn do_one(
     object: &Object,
     payload: &Payload,
@@ -151,6 +155,7 @@ impl Object {
         })
     }
 
+    /// Writes a block.
     async fn write(&self, slot: Slot, block: &[u8]) -> Result<()> {
         match self {
             Self::Array(array, chunk) => {
@@ -161,6 +166,7 @@ impl Object {
         }
     }
 
+    /// Reads a block.
     async fn read(&self, slot: Slot, buffer: &mut [u8]) -> Result<()> {
         let len = buffer.len() as u64;
         let found = match self {
@@ -176,6 +182,7 @@ impl Object {
         })
     }
 
+    /// Removes the object.
     async fn destroy(&self) -> Result<()> {
         match self {
             Self::Array(array, _) => array.destroy(Access::Latest).await,

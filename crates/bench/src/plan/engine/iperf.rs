@@ -43,6 +43,7 @@ fn serve(port: &str) -> std::io::Result<Child> {
     }
 }
 
+/// The rate in a report of iperf3.
 fn tally(report: &[u8], block_bytes: u64) -> Result<Tally> {
     let report: Value = serde_json::from_slice(report).unwrap_or_default();
     let received = &report["end"]["sum_received"];

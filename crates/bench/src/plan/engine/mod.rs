@@ -116,6 +116,7 @@ struct Found {
 }
 
 impl EnginePlan {
+    /// Checks the options.
     fn check(&self) -> Result<()> {
         let in_flight = &self.in_flight;
         let valid = in_flight.iter().all(|n| (1..=IN_FLIGHT_MAX).contains(n));
@@ -125,6 +126,7 @@ impl EnginePlan {
         check_rounds(self.rounds, self.ops)
     }
 
+    /// The combinations that are measured.
     fn cases(&self) -> Vec<Case> {
         let fabrics: &[bool] = if self.fabric { &[false, true] } else { &[false] };
         let mut cases = Vec::new();
@@ -148,6 +150,7 @@ impl EnginePlan {
         (bytes.unwrap_or(0), entries.unwrap_or(0) * 2)
     }
 
+    /// Starts the client processes of a case.
     fn clients(
         &self,
         case: Case,
@@ -192,6 +195,7 @@ impl EnginePlan {
         Ok(found)
     }
 
+    /// Measures a round of a case: limits, then writes and reads, with TLS and without.
     fn round(
         &self,
         clients: &mut Clients,
@@ -242,6 +246,7 @@ fn workload(case: Case) -> String {
     format!("{} x{}{over}", case.kind.name(), case.in_flight)
 }
 
+/// Runs of the report.
 fn runs_of(case: Case, found: &Found) -> Vec<Run> {
     let (workload, Case { procs, size_bytes, .. }) = (workload(case), case);
     let name = RunName { store: "esker", workload: &workload, phase: "", procs, size_bytes };

@@ -37,6 +37,7 @@ fn connection() -> &'static str {
 }
 
 impl Order {
+    /// Encodes an order.
     fn encode(self) -> [u8; ORDER_LEN] {
         let mut bytes = [self.flow as u8; ORDER_LEN];
         bytes[1..9].copy_from_slice(&self.block_bytes.to_le_bytes());
@@ -44,6 +45,7 @@ impl Order {
         bytes
     }
 
+    /// Decodes an order; `None` for an unknown flow.
     fn decode(bytes: [u8; ORDER_LEN]) -> Option<Self> {
         let flows = [Flow::Send, Flow::Receive, Flow::Echo];
         let number = |at: usize| bytes[at..at + 8].try_into().ok().map(u64::from_le_bytes);
@@ -69,6 +71,7 @@ pub(super) fn listen() -> Result<String> {
     Ok(address)
 }
 
+/// Serves one client of the raw server.
 fn serve(mut stream: TcpStream) -> Result<()> {
     let _ = stream.set_nodelay(true);
     let mut order = [0; ORDER_LEN];
@@ -106,6 +109,7 @@ fn send_blocks(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::R
     Ok(())
 }
 
+/// Returns what arrives, until the client closes the connection.
 fn echo(stream: &mut TcpStream, piece: &mut [u8]) -> std::io::Result<()> {
     loop {
         match stream.read(piece)? {
@@ -129,6 +133,7 @@ pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Mea
     Ok(meter.finish())
 }
 
+/// Moves blocks in one direction.
 fn one_way(
     stream: &mut TcpStream,
     block: &mut [u8],

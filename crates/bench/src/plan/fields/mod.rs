@@ -183,6 +183,7 @@ struct Run<'p> {
 }
 
 impl FieldsPlan {
+    /// Checks the options.
     fn check(&self) -> Result<()> {
         check(&[self.shape.size_bytes], &self.procs)?;
         self.shape.check()?;
@@ -216,6 +217,7 @@ impl FieldsPlan {
 }
 
 impl Setup<'_> {
+    /// Measures one number of processes.
     fn measure(&self, procs: u32, note: Note<'_>) -> Result<Lines> {
         let Self { plan, location, .. } = self;
         let job = Job {
@@ -315,6 +317,7 @@ impl Run<'_> {
         pool.destroy_container(&label, true).wait().and(done)
     }
 
+    /// Runs phases without measuring them.
     fn warm_up(&mut self, note: Note<'_>) -> Result<()> {
         note("warming up");
         enter(&mut self.workers, self.job.member.procs, Phase::FileWrite, WARM_UP)?;
@@ -342,6 +345,7 @@ impl Run<'_> {
         note(&format!("repeat {round} of {}: {what}", self.setup.plan.repeats));
     }
 
+    /// Measures all phases of a round.
     fn phases(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         let write = match write_limit(self.setup.location.durable) {
             LoadStep::PwriteSync => Phase::PwriteSync,
@@ -381,6 +385,7 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Measures the phases on GRIB messages of a round.
     fn gribs(&mut self, round: u32) -> Result<()> {
         let phases =
             [(FILES, Phase::GribFiles), (ESKER, Phase::ArchiveGrib), (PEER, Phase::ArchiveGrib)];
@@ -415,6 +420,7 @@ fn sample(round: u32, done: &[Done]) -> Sample {
     Sample::new(round, &measured)
 }
 
+/// Times from a flush until another process saw its fields.
 fn delays(flushed: Vec<EventTime>, seen: Vec<EventTime>) -> Result<Histogram> {
     let flushed: HashMap<_, _> = flushed.into_iter().collect();
     let mut latency = Histogram::default();

@@ -53,6 +53,7 @@ struct Row {
 }
 
 impl Row {
+    /// Cells of the table.
     fn cells(&self) -> [String; 8] {
         let total = self.requests.iter().sum::<u64>();
         let most = self.requests.iter().max().copied().unwrap_or(0);
@@ -139,6 +140,7 @@ struct OnePool<'p> {
 }
 
 impl OnePool<'_> {
+    /// A row without its figures.
     fn row(&self, engines: &Engines, system: &'static str, phase: &str) -> Row {
         Row {
             pool: self.name.to_owned(),

@@ -66,6 +66,7 @@ impl Lines {
         self.line(compared.unwrap_or(phase)).samples[system].push(sample);
     }
 
+    /// The line of a phase, which is added if it is new.
     fn line(&mut self, phase: Phase) -> &mut Line {
         let at = self.0.iter().position(|(known, _)| *known == phase).unwrap_or_else(|| {
             self.0.push((phase, Line::new(&phase.name(), SYSTEMS)));
@@ -153,6 +154,7 @@ pub(super) fn table(cases: &[Case<'_>]) -> Table {
 
 const OF_STORE: &str = "phase|>procs|>fields/s|>+-|>MiB/s|>of medium|>files|>x files";
 
+/// A row of the table.
 fn row(procs: u32, phase: Phase, line: &Line, peer: bool) -> Vec<String> {
     let (rates, tally) = (Statistics::rounded(&line.rates(ESKER)), line.tally(ESKER));
     let mut row = vec![

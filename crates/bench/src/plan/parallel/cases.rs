@@ -125,6 +125,7 @@ fn add_fields(cases: &mut Vec<Case>, fields: &Fields, case: &Case) {
     }
 }
 
+/// Operations of a process if the command does not say.
 fn default_ops(io_bytes: u64, durable: bool) -> u32 {
     let most = if durable { DEFAULT_OPS_DURABLE } else { DEFAULT_OPS_MAX };
     let ops = (DEFAULT_BYTES / io_bytes.max(1)).clamp(DEFAULT_OPS_MIN, most);

@@ -129,6 +129,7 @@ struct Node {
 }
 
 impl ParallelOptions {
+    /// Rank of this process among the ranks that measure together.
     fn who(&self) -> Result<Rank> {
         if let (Some(rank), Some(ranks)) = (self.rank, self.ranks) {
             return Rank { rank, ranks }.checked();
@@ -203,12 +204,14 @@ impl ParallelPlan {
         Ok(Some(Report::new(host, settings, runs)))
     }
 
+    /// The file of traces, which the first rank writes.
     fn traces(&self, who: Rank, host: &Host, settings: &Settings) -> Result<Option<Writer>> {
         let path = self.options.traces.as_deref().filter(|_| who.is_first());
         let facts = [("host", json!(host).to_string()), ("settings", json!(settings).to_string())];
         path.map(|path| Writer::create(path, &facts)).transpose()
     }
 
+    /// Checks the options.
     fn check(&self, who: Rank) -> Result<()> {
         let Self { options, subject, .. } = self;
         check(&self.sizes, &options.procs)?;
@@ -250,6 +253,7 @@ impl ParallelPlan {
         needs.fold((0, 0), |most, case| (most.0.max(case.0), most.1.max(case.1)))
     }
 
+    /// Settings of the report.
     fn settings(&self, location: &Location, nodes: &[Node]) -> Result<Settings> {
         let segments = match self.subject {
             Subject::Segments { count, .. } => Some(count),

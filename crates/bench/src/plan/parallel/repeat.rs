@@ -271,6 +271,7 @@ impl<'p> Stage<'p> {
         Ok(all)
     }
 
+    /// Runs the same step on all ranks, from a start time that they agree on.
     fn together(
         &mut self,
         processes: &mut FieldIoProcesses,
@@ -294,6 +295,7 @@ impl<'p> Stage<'p> {
     }
 }
 
+/// A step with the fields that all steps have.
 fn step(kind: Kind, pattern: Pattern, owner: u32) -> FieldIoStep {
     FieldIoStep {
         kind,

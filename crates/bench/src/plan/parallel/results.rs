@@ -57,6 +57,7 @@ impl<'c> Series<'c> {
         Ok(())
     }
 
+    /// Figures of one repeat.
     fn repeat(&self, done: &Done, phase: &Phase, other: Option<&Phase>, limit: f64) -> Repeat {
         let global = phase.global_timing_bandwidth() / MIB;
         let synchronous = self.case.objects.map(|_| rounded(phase.synchronous_bandwidth() / MIB));
@@ -91,6 +92,7 @@ impl<'c> Series<'c> {
         [Run::new(&limit, &self.limit, None), run]
     }
 
+    /// Figures of all repeats.
     fn parallel(&self, run: u32, (nodes, server_nodes): Nodes) -> Parallel {
         let case = self.case;
         let fields = case.objects.is_none();
@@ -124,6 +126,7 @@ impl<'c> Series<'c> {
         }
     }
 
+    /// Statistics over the repeats.
     fn statistics(&self) -> RepeatStatistics {
         let of = |value: fn(&Repeat) -> f64| {
             Statistics::rounded(&self.repeats.iter().map(value).collect::<Vec<_>>())

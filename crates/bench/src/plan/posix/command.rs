@@ -91,6 +91,7 @@ pub(super) struct Work {
 }
 
 impl Common {
+    /// Settings of a run, from its options.
     pub(super) fn setting(&self, procs: u32, delay_s: u32, stonewall_s: u32) -> Setting {
         Setting {
             procs,
@@ -157,6 +158,7 @@ impl Common {
 }
 
 impl DfsArgs {
+    /// The DFS container that is measured.
     fn subject(&self, work: &Work) -> Result<DfsSubject> {
         let class = |name: &Option<String>| name.as_deref().map(class_of).transpose();
         let new = NewDfs {

@@ -75,6 +75,7 @@ impl OpenContainer {
         (&self.url, &self.label)
     }
 
+    /// Description for the report.
     pub(super) fn about(&self) -> String {
         let targets = self.pool.info().wait().map_or(0, |info| info.targets.len());
         let size: u64 = self.spaces().iter().map(|space| space.data_total).sum();
@@ -98,6 +99,7 @@ impl OpenContainer {
         &self.medium
     }
 
+    /// Bytes used of the index; `None` if the pool does not say.
     pub(super) fn index_bytes(&self) -> Option<u64> {
         let spaces = self.spaces();
         let used = |space: &Space| space.index_total.saturating_sub(space.index_free);
@@ -126,6 +128,7 @@ impl DfsSubject {
         }
     }
 
+    /// Size and options of the temporary pool, so that it can hold all files.
     fn spec(&self) -> esker_store::PoolSpec {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let targets = self.own.targets.unwrap_or(cores.clamp(2, 8) as u32);

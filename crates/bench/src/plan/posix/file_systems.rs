@@ -89,6 +89,7 @@ impl FileSystems {
         Ok(systems)
     }
 
+    /// Measures a folder of a file system. With `cleared`, files go to a new folder in it that is removed at the end.
     fn of_folder(folder: &Path, cleared: bool) -> Result<Self> {
         std::fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
         let scratch = cleared.then(|| Scratch::folder(folder)).transpose()?;
@@ -96,6 +97,7 @@ impl FileSystems {
         Self::new_with(posix_file_system("POSIX", &folder)?, &folder, None, scratch)
     }
 
+    /// Measures a container by the C library or by the API.
     fn of_container(subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(subject, note)?;
         let (location, about) = (container.location(&subject.folder), container.about());
@@ -107,6 +109,7 @@ impl FileSystems {
         Self::new_with(system, &medium, Some(container), scratch)
     }
 
+    /// Adds the systems to measure to the first one.
     fn new_with(
         first: FileSystem,
         medium: &Path,
@@ -164,6 +167,7 @@ impl FileSystems {
     }
 }
 
+/// A folder of a mounted file system.
 fn posix_file_system(name: &str, folder: &Path) -> Result<FileSystem> {
     let mount = Mount::for_path(folder)?;
     Ok(FileSystem {

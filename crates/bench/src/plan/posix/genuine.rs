@@ -91,6 +91,7 @@ fn rates_in<'o>(said: &str, outcome: &'o Outcome) -> Result<Vec<(&'o Line, f64)>
     }
 }
 
+/// A row of the table: rate of the original, of this program, and their ratio.
 fn row(line: &Line, index: usize, system: &FileSystem, genuine: f64) -> [String; 5] {
     let ours = Statistics::rounded(&line.rates(index)).mean;
     let numbers = [genuine, ours, ours / genuine].map(|number| format!("{number:.2}"));

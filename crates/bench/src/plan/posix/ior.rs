@@ -174,6 +174,7 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Measures one phase on one system.
     fn phase(&mut self, system: usize, iteration: u32, access: Access) -> Result<()> {
         let seconds = self.setting.stonewall();
         let seconds = seconds.filter(|_| matches!(access, Access::Write | Access::Read));

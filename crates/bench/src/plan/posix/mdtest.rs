@@ -154,6 +154,7 @@ impl MdtestPlan {
         }
     }
 
+    /// The phases that were asked for, in order.
     fn phases(&self) -> Vec<Phase> {
         let [create, stat, read, remove] =
             [self.create, self.stat, self.read, self.remove].map(|given| self.measures(given));
@@ -197,6 +198,7 @@ impl MdtestPlan {
     }
 }
 
+/// Remarks for the report: memory of the processes, and growth of the index.
 fn notes(
     systems: &FileSystems,
     workers: &Workers<MdtestStep>,
@@ -234,12 +236,14 @@ impl Run<'_> {
         self.top(iteration, Phase::TopRemove, self.plan.measures(self.plan.remove))
     }
 
+    /// Creates or removes the top directories on all systems.
     fn top(&mut self, iteration: u32, phase: Phase, wanted: bool) -> Result<()> {
         let step = MdtestStep { phase, iteration, first: 0, end: 0, seconds: None };
         let mut systems = 0..if wanted { self.files.len() } else { 0 };
         systems.try_for_each(|system| self.workers.all(system, step).map(drop))
     }
 
+    /// Measures one phase on one system.
     fn phase(&mut self, system: usize, iteration: u32, phase: Phase) -> Result<()> {
         let is_walled = phase == Phase::Create(Kind::File);
         let seconds = self.setting.stonewall().filter(|_| is_walled);

@@ -96,6 +96,7 @@ impl Setting {
         }
     }
 
+    /// Waits between two iterations.
     fn pause(&self) -> Result<()> {
         for _ in 0..self.delay_s {
             crate::interrupt::check()?;
@@ -113,6 +114,7 @@ pub(super) struct Workers<S> {
 }
 
 impl<S: Copy + Serialize> Workers<S> {
+    /// Starts the processes of all systems.
     pub(super) fn start<O: Clone + Serialize>(
         kind: WorkerKind,
         setting: &Setting,

@@ -98,6 +98,7 @@ impl Outcome {
         self.lines.iter().map(|line| line.rates(0).len()).max().unwrap_or(0)
     }
 
+    /// Prints the results as mdtest does.
     fn operations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ops = self.lines.iter().flat_map(|line| line.samples.first()?.first());
         let ops = ops.map(|sample| sample.tally.ops).max().unwrap_or(0);
@@ -107,6 +108,7 @@ impl Outcome {
         write!(f, "{}\n{BESIDE}", self.summary(3).text())
     }
 
+    /// Prints the results as ior does.
     fn transfers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} processes\n", self.procs)?;
         writeln!(f, "{}\n", self.results().text())?;
@@ -130,6 +132,7 @@ impl Outcome {
         table
     }
 
+    /// Table of each iteration.
     fn results(&self) -> Table {
         let mut table = new_table(
             "access|on|>bw(MiB/s)|>IOPS|>Latency(s)|>block(KiB)|>xfer(KiB)|>open(s)|>wr/rd(s)|>close(s)|>total(s)|>iter",
@@ -152,6 +155,7 @@ impl Outcome {
         per_second(f64::from(self.procs), per_second(sample.tally.ops as f64, transfer_s))
     }
 
+    /// A row of [`Self::results`].
     fn result(&self, line: &Line, on: &str, sample: &Sample) -> [String; 12] {
         let [open, moved, close] = sample.parts.unwrap_or_default();
         let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
@@ -177,6 +181,7 @@ const BESIDE: &str = "\
 Further columns: medians of the same work on the other file systems, alternating with the first, and ratios of the \
 first to them (medians of the ratios of the iterations).";
 
+/// A row of the summary.
 fn summary_row(line: &Line, places: usize) -> Vec<String> {
     let rates = Statistics::rounded(&line.rates(0));
     let number = |value: f64| format!("{value:.places$}");

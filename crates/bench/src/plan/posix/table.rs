@@ -117,6 +117,7 @@ impl TablePlan {
         Ok(TableResults { outcomes, rows, settings, engine: self.engine })
     }
 
+    /// The container that is measured.
     fn subject(&self) -> Subject {
         let each = self.small_bytes.max(self.large_bytes);
         let through = if self.only_dfs { 1 } else { 3 };
@@ -137,6 +138,7 @@ impl TablePlan {
         Setting { procs, iterations, delay_s: 0, stonewall_s: 0, seed, pin }
     }
 
+    /// Plan of the operations on names.
     fn names(&self) -> MdtestPlan {
         let tree = Tree { branch: 1, ..Tree::default() };
         let items_per_dir = Some(self.files);
@@ -145,6 +147,7 @@ impl TablePlan {
         MdtestPlan { options, files_only: true, create, stat, remove, ..MdtestPlan::default() }
     }
 
+    /// Plan of reads and writes.
     fn transfers(&self, transfer_bytes: u64, file_per_process: bool) -> IorPlan {
         let bytes = if transfer_bytes == SMALL { self.small_bytes } else { self.large_bytes };
         let options = IorOptions {

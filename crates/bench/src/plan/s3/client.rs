@@ -67,6 +67,7 @@ impl Client {
         self.all.slice(self.payload.range(Slot { rank, round, op: 0 }))
     }
 
+    /// Creates or removes the bucket.
     fn bucket(&mut self, store: usize, method: Method) -> Result<Measured> {
         let request = Content::none().request(store_of(&self.job, store)?, method, "")?;
         let response = self.send(store, request)?;
@@ -136,6 +137,7 @@ fn store_of(job: &ClientJob, store: usize) -> Result<&Store> {
     store.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))
 }
 
+/// Opens a connection to a server.
 async fn connect(store: &Store) -> Result<SendRequest<Full<Bytes>>> {
     let stream = TcpStream::connect(&store.address).await;
     let stream = stream.doing(|| format!("connecting to {}", store.address))?;

@@ -172,6 +172,7 @@ impl S3Plan {
         Ok(())
     }
 
+    /// Measures a round on one server, and verifies the objects afterwards.
     fn round(
         &self,
         clients: &mut Clients,
@@ -188,6 +189,7 @@ impl S3Plan {
         Ok(())
     }
 
+    /// Starts the client processes.
     fn clients_of(&self, procs: u32, subjects: &[Subject]) -> Result<Clients> {
         let stores: Vec<_> = subjects.iter().map(|subject| subject.store.clone()).collect();
         let (size_bytes, ops) = (self.size_bytes, self.ops());

@@ -49,6 +49,7 @@ impl Content {
         Ok(content)
     }
 
+    /// Adds a header.
     fn set(&mut self, name: &'static str, value: &str) -> Result<()> {
         let value = HeaderValue::try_from(value).map_err(|error| wrong(&error))?;
         self.headers.insert(name, value);

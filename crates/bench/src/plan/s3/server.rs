@@ -69,6 +69,7 @@ async fn serve_memory(listener: TcpListener, content: Bytes) {
     }
 }
 
+/// Serves a request without storing anything.
 async fn answer(
     request: Request<Incoming>,
     content: Bytes,

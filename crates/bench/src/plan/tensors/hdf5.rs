@@ -116,6 +116,7 @@ fn compiled(compiler: &Path, folder: &Path) -> std::result::Result<PathBuf, Stri
 }
 
 impl Program {
+    /// Command that runs the program with HDF5.
     fn launcher(&self, job: &Job, cpus: &[u32]) -> Launcher {
         let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
         let numbers = [
@@ -132,6 +133,7 @@ impl Program {
         Launcher { program: self.mpirun.clone(), worker, variables: self.variables(&job.files) }
     }
 
+    /// Environment of the program: its files and temporary files stay in the folders of the benchmark.
     fn variables(&self, files: &Path) -> Vec<(String, String)> {
         let folder = |folder: &Path| folder.display().to_string();
         let own = self.path.parent().unwrap_or(&self.path);

@@ -135,6 +135,7 @@ impl TensorsPlan {
         weak.chain(strong).map(|(scaling, procs, each)| Ok((scaling, part(procs, each)?))).collect()
     }
 
+    /// Measures one number of processes.
     fn measure(
         &self,
         location: &Location,
@@ -156,6 +157,7 @@ impl TensorsPlan {
         location.pool()?.destroy_container(&container, true).wait().and(measured)
     }
 
+    /// Measures one number of processes in a container of its own.
     fn in_container(&self, job: &Job, peer: &mut Peer, note: Note<'_>) -> Result<Lines> {
         let part = job.part;
         note(&format!("starting processes: {} x {}", part.procs, Bytes(part.bytes())));
@@ -228,12 +230,14 @@ impl Run<'_> {
         Ok([begun.times_s[0], first, last, committed.times_s[3]])
     }
 
+    /// Measures the medium: pwrite and pread.
     fn medium(&mut self, round: u32) -> Result<()> {
         let put = self.all(Phase::Pwrite, round)?;
         let get = self.all(Phase::Pread, round)?;
         self.lines.add(MEDIUM, round, self.part, [put, get])
     }
 
+    /// Measures a file that all processes share.
     fn file(&mut self, round: u32) -> Result<()> {
         let put = self.all(Phase::FilePut, round)?;
         let get = self.all(Phase::FileGet, round)?;
@@ -242,6 +246,7 @@ impl Run<'_> {
         self.lines.add(FILE, round, self.part, [put, get])
     }
 
+    /// Measures a tensor.
     fn tensor(&mut self, round: u32) -> Result<()> {
         let put = self.put(round)?;
         let get = self.all(Phase::Get, round)?;
@@ -250,6 +255,7 @@ impl Run<'_> {
         self.lines.add(ESKER, round, self.part, [put, get])
     }
 
+    /// Measures an HDF5 file with the given layout.
     fn hdf5(&mut self, round: u32, layout: u32) -> Result<()> {
         let Some(put) = self.peer.take(PeerPhase::Put, round, layout)? else { return Ok(()) };
         let Some(get) = self.peer.take(PeerPhase::Get, round, layout)? else { return Ok(()) };
@@ -340,6 +346,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// The elements that a process writes. They depend on the round.
     fn elements(self) -> impl Iterator<Item = [u8; ELEMENT_BYTES as usize]> {
         let first = self.part.first_row(self.rank) * COLUMNS;
         let elements = first..first + self.part.rows * COLUMNS;

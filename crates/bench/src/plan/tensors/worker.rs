@@ -192,6 +192,7 @@ impl Worker {
         Ok(Done { token, ..watch.finish() })
     }
 
+    /// Writes the rows of this process into the tensor that the first process has begun.
     fn write(&mut self, token: &str) -> Result<Done> {
         let (mut watch, part) = (Watch::start(), self.job.part);
         let put = self.store.resume(token)?;
@@ -201,6 +202,7 @@ impl Worker {
         Ok(watch.finish())
     }
 
+    /// Commits the tensor.
     fn commit(&mut self) -> Result<Done> {
         let watch = Watch::start();
         let put = self.put.take();
@@ -209,6 +211,7 @@ impl Worker {
         Ok(watch.finish())
     }
 
+    /// Reads the rows of the next process.
     fn get(&mut self) -> Result<Done> {
         let (mut watch, part) = (Watch::start(), self.job.part);
         let tensor = self.store.open_tensor(NAME)?;
@@ -224,6 +227,7 @@ impl Worker {
         self.job.files.join("shared")
     }
 
+    /// Writes the rows of this process into a shared file.
     fn file_put(&mut self) -> Result<Done> {
         let mut watch = Watch::start();
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file());
@@ -237,6 +241,7 @@ impl Worker {
         Ok(watch.finish())
     }
 
+    /// Reads the rows of the next process from the shared file.
     fn file_get(&mut self) -> Result<Done> {
         let (mut watch, path) = (Watch::start(), self.file());
         let file = OpenOptions::new().read(true).open(&path);

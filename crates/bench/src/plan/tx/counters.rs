@@ -101,6 +101,7 @@ impl Counters {
         })
     }
 
+    /// Count of a counter, whose value must be one that was put.
     fn get(&self, counter: u64, access: Access<'_>) -> Result<u64> {
         let mut value = vec![0; self.value_bytes];
         let key = slot(self.number, counter, 0).key();
@@ -119,6 +120,7 @@ impl Counters {
         self.kv.put(&key, &self.value(counter, count), Cond::NONE, access).wait()
     }
 
+    /// Value of a counter: its count, then data that depends on it.
     fn value(&self, counter: u64, count: u64) -> Vec<u8> {
         let mut value = self.payload.block(slot(self.number, counter, count)).to_vec();
         let count = count.to_le_bytes();

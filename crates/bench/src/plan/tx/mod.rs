@@ -82,6 +82,7 @@ impl TxPlan {
         location.report(self.plan.seed, options, runs)
     }
 
+    /// Checks the options.
     fn check(&self) -> Result<()> {
         self.plan.check()?;
         let fits = self.plan.sizes.iter().all(|&size| size >= COUNT_BYTES as u64);
@@ -101,6 +102,7 @@ impl TxPlan {
         (2 * bytes + self.counters * size, entries + self.counters)
     }
 
+    /// Job of the processes of a case.
     fn job(&self, location: &Location, case: Case, container: &str) -> Result<TxJob> {
         let targets = if location.store() == "esker" { location.targets()? } else { None };
         Ok(TxJob {
@@ -131,6 +133,7 @@ impl TxPlan {
         Ok(mixture)
     }
 
+    /// Measures a round, then verifies the values and the sum of all counters.
     fn round(&self, processes: &mut TxProcesses, round: u32, mixture: &mut Mixture) -> Result<()> {
         processes.all(TxStep::Reset)?;
         let done = processes.all(TxStep::Mix(round))?;
@@ -155,6 +158,7 @@ fn check_transactions(location: &Location) -> Result<()> {
 /// The processes of a case.
 type TxProcesses = Processes<TxStep, TxDone>;
 
+/// Starts the processes.
 fn start(job: &TxJob) -> Result<TxProcesses> {
     let members = Member::all(job.job.member.procs, job.job.member.seed, &[]);
     let jobs = members.map(|member| TxJob { job: Job { member, ..job.job.clone() }, ..*job });
@@ -168,6 +172,7 @@ fn load(processes: &mut TxProcesses, step: LoadStep) -> Result<Vec<Measured>> {
 }
 
 impl Mixture {
+    /// Adds the figures of a round.
     fn add(&mut self, done: &[TxDone]) {
         let kinds = [
             (Kind::Put, &mut self.keys.write),
@@ -304,6 +309,7 @@ impl Work for Worker {
 }
 
 impl Worker {
+    /// Opens what a worker needs in a pool.
     fn in_pool(pool: &Pool, job: TxJob) -> Result<Self> {
         let counters = Counters::new(pool, &job)?;
         let keys = load::Worker::in_pool(pool, job.job.clone())?;

@@ -270,6 +270,7 @@ impl Worker {
         Ok(measured)
     }
 
+    /// Runs a phase on all items of this process.
     fn items(&mut self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
         let owner = self.owner(step.phase);
         let bytes = match step.phase {
@@ -303,6 +304,7 @@ impl Worker {
         self.process.member.next(u64::from(self.options.stride) * strides)
     }
 
+    /// Runs a phase on one item.
     fn item(&mut self, phase: Phase, path: &str, slot: Slot) -> Result<()> {
         match phase {
             Phase::Create(Kind::Directory) => self.process.files.make_dir(path),
@@ -314,6 +316,7 @@ impl Worker {
         }
     }
 
+    /// Creates a file, and writes to it if that was asked for.
     fn create(&self, path: &str, slot: Slot) -> Result<()> {
         let file = self.process.files.open(path, Use::Create)?;
         if self.options.write_bytes > 0 {
@@ -328,6 +331,7 @@ impl Worker {
         file.close()
     }
 
+    /// Asks for the size of an item, and checks it.
     fn stat(&self, kind: Kind, path: &str) -> Result<()> {
         let size = self.process.files.stat(path)?;
         let written = self.options.write_bytes;
@@ -335,6 +339,7 @@ impl Worker {
         ensure_intact(is_intact, || format!("{path} has {size} bytes, but {written} were written"))
     }
 
+    /// Reads a file, and checks the data if that was asked for.
     fn read(&mut self, path: &str, slot: Slot) -> Result<()> {
         let file = self.process.files.open(path, Use::Read)?;
         let wanted = self.options.read_bytes as usize;
