@@ -149,6 +149,7 @@ pub(crate) fn page() -> String {
     page.render()
 }
 
+/// Description of a variable in the manual page.
 fn describe(variable: &Variable) -> Vec<Inline> {
     let mut text = format!("{}: {}", variable.readers, variable.meaning);
     if !variable.default.is_empty() {

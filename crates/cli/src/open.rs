@@ -80,6 +80,7 @@ impl ObjectArg {
         Error::new(ErrorKind::NotFound, message)
     }
 
+    /// Finds an object by its name or id.
     fn find(
         &self,
         container: &Container,

@@ -174,6 +174,7 @@ fn print_text(answer: &Answer) -> std::io::Result<()> {
     }
 }
 
+/// JSON of an answer in the form of the `daos` command.
 fn envelope(response: Option<Value>, error: Option<&Error>) -> Vec<u8> {
     let shown =
         error.map(|error| json!({"kind": kind_name(error.kind()), "message": error.message()}));

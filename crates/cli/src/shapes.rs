@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fmt::Display;
 
+/// Name of a medium.
 pub(crate) fn medium(medium: Medium) -> &'static str {
     match medium {
         Medium::Memory => "memory",
@@ -17,6 +18,7 @@ pub(crate) fn medium(medium: Medium) -> &'static str {
     }
 }
 
+/// Name of a durability.
 pub(crate) fn durability(durability: Durability) -> &'static str {
     match durability {
         Durability::Process => "process",
@@ -24,6 +26,7 @@ pub(crate) fn durability(durability: Durability) -> &'static str {
     }
 }
 
+/// Name of a checksum.
 pub(crate) fn checksum(checksum: Checksum) -> &'static str {
     match checksum {
         Checksum::Off => "off",
@@ -43,6 +46,7 @@ pub(crate) fn sum(targets: &[Space]) -> Space {
     })
 }
 
+/// Space as JSON.
 pub(crate) fn space(space: &Space) -> Value {
     json!({
         "data_total_bytes": space.data_total,
@@ -52,6 +56,7 @@ pub(crate) fn space(space: &Space) -> Value {
     })
 }
 
+/// A pool as JSON.
 pub(crate) fn pool(info: &PoolInfo) -> Value {
     json!({
         "uuid": info.uuid.to_string(),
@@ -109,6 +114,7 @@ pub(crate) fn node((number, node): (usize, &Node)) -> Value {
     })
 }
 
+/// A container as JSON.
 pub(crate) fn container(info: &ContainerInfo) -> Value {
     json!({
         "uuid": info.uuid.to_string(),
@@ -136,6 +142,7 @@ pub(crate) fn snapshot(snapshot: &SnapshotInfo) -> Value {
     json!({"epoch": snapshot.epoch.0, "name": snapshot.name, "created": utc(snapshot.epoch)})
 }
 
+/// An object id as JSON.
 pub(crate) fn object(oid: ObjectId) -> Value {
     json!({
         "oid": oid.to_string(),

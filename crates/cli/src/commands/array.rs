@@ -220,6 +220,7 @@ fn piece_bytes(cell_size: u64) -> usize {
     ((PIECE_BYTES / cell_size).max(1) * cell_size) as usize
 }
 
+/// Length of a file in cells.
 fn whole_cells(bytes: usize, cell_size: u64) -> Result<u64> {
     let bytes = bytes as u64;
     match bytes.is_multiple_of(cell_size) {
@@ -315,6 +316,7 @@ impl Stat {
     }
 }
 
+/// Text of the answer.
 fn describe(response: &Value) -> String {
     let number = |name: &str| response[name].as_u64().unwrap_or_default();
     let text = |name: &str| response[name].as_str().unwrap_or_default().to_owned();

@@ -113,6 +113,7 @@ impl<S: Scope> AttributeCommand<S> {
     }
 }
 
+/// Sets and removes attributes. The answer names them.
 fn change(attributes: &Attributes, changes: &[(&str, Option<&[u8]>)]) -> Result<Answer> {
     attributes.change(changes).wait()?;
     let names: Vec<_> = changes.iter().map(|(name, _)| name).collect();
@@ -131,6 +132,7 @@ fn refuse_repeated(changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
     }
 }
 
+/// Splits `NAME:VALUE`.
 fn split(pair: &str) -> Result<(&str, Option<&[u8]>)> {
     let parts = pair.split_once(':').map(|(name, value)| (name, Some(value.as_bytes())));
     parts.ok_or_else(|| {
@@ -138,6 +140,7 @@ fn split(pair: &str) -> Result<(&str, Option<&[u8]>)> {
     })
 }
 
+/// Shows the named attributes, or all of them.
 fn get(scope: &impl Scope, names: Vec<String>) -> Result<Answer> {
     let attributes = scope.attributes(OpenMode::ReadOnly)?;
     let names = if names.is_empty() { attributes.list().wait()? } else { names };
@@ -150,6 +153,7 @@ fn get(scope: &impl Scope, names: Vec<String>) -> Result<Answer> {
     Ok(Answer::new(Value::Object(response), lines.join("\n")))
 }
 
+/// Value of an attribute. An error if there is none.
 fn value_of(scope: &impl Scope, attributes: &Attributes, name: &str) -> Result<Vec<u8>> {
     attributes.get(name).wait()?.ok_or_else(|| {
         let list = scope.list_command();

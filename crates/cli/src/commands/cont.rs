@@ -211,6 +211,7 @@ impl Query {
     }
 }
 
+/// Text of the answer.
 fn describe(info: &ContainerInfo, snapshots: usize) -> String {
     format!(
         "label      {}\nuuid       {}\nchecksum   {}\ncreated    {}\nhandles    {}\nsnapshots  {snapshots}",

@@ -98,6 +98,7 @@ impl Copy {
         Ok(answer(&summary, start.elapsed().as_secs_f64()))
     }
 
+    /// Options of the copy.
     fn options(&self, from: &Container) -> Result<Options> {
         let snapshot = self.snapshot.as_ref().map(|name| from.find_snapshot(name).wait());
         let snapshot = snapshot.transpose()?;
@@ -131,6 +132,7 @@ pub(super) fn answer(summary: &Summary, seconds: f64) -> Answer {
     Answer::confirmation(shape(summary, seconds), lines.join("\n"))
 }
 
+/// The answer as JSON.
 fn shape(summary: &Summary, seconds: f64) -> Value {
     json!({
         "objects": summary.objects,

@@ -129,6 +129,7 @@ impl Run {
         served.map(|()| Answer::new(serde_json::Value::Null, ""))
     }
 
+    /// The service that the options describe: for a node of a pool map, or for a pool of this machine.
     fn service(&self) -> Result<Service> {
         let (directory, secret, tls, address) = match &self.map {
             Some(path) => {
@@ -204,6 +205,7 @@ fn select_node<'m>(map: &'m Map, name: Option<&str>) -> Result<&'m Node> {
     only(map.nodes.iter().filter(|node| node.name == name), &map.label)
 }
 
+/// The only node with its pool on this machine. An error if there are none or several.
 fn only<'m>(mut nodes: impl Iterator<Item = &'m Node>, label: &str) -> Result<&'m Node> {
     match (nodes.next(), nodes.next()) {
         (Some(only), None) => Ok(only),
@@ -236,6 +238,7 @@ fn is_here(node: &Node) -> bool {
     Superblock::read(&node.directory).is_ok_and(|found| found.uuid == node.uuid)
 }
 
+/// Reads the secret of the pool from standard input, where other users cannot see it.
 fn secret_from_stdin() -> Result<Secret> {
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line);

@@ -114,6 +114,7 @@ impl KvCommand {
     }
 }
 
+/// Opens a Key-Value for writing.
 fn open(kv: &ObjectArg) -> Result<(Container, Kv)> {
     let (container, oid) = kv.open(OpenMode::ReadWrite, ObjectType::KvHashed)?;
     let kv = container.kv(oid)?;

@@ -157,6 +157,7 @@ impl MountCommand {
         }
     }
 
+    /// Opens the file system that is to be mounted.
     fn open(&self) -> Result<Dfs> {
         let (pool, label) = open::split(&self.source)?;
         let read_only = self.read_only || self.snapshot.is_some();

@@ -92,12 +92,14 @@ pub(super) fn list(
     Ok(Answer::listing(json!(response), table, || "the container has no such objects".to_owned()))
 }
 
+/// An object as JSON, with its name.
 fn described(oid: ObjectId, names: &ObjectNames) -> Value {
     let mut object = shapes::object(oid);
     object["name"] = json!(names.name_of(oid));
     object
 }
 
+/// Table of objects.
 fn table(objects: &[Value]) -> Table {
     let mut table = Table::new(&["oid", "type", "class", "name"]);
     for object in objects {

@@ -305,6 +305,7 @@ impl Create {
         [&sizes[..], &others, &switches].concat().contains(&true)
     }
 
+    /// Specification of the pool, from the options.
     fn spec(&self) -> Result<PoolSpec> {
         let wrong = |message| Err(Error::new(ErrorKind::Invalid, message));
         let Some(size) = self.size else {
@@ -475,6 +476,7 @@ fn exception((name, text): &(&str, &str)) -> String {
     format!("exception   {text} ({name})\n")
 }
 
+/// Text of the answer.
 fn describe(info: &PoolInfo, containers: usize) -> String {
     let sum = shapes::sum(&info.targets);
     let mut text = format!(
@@ -495,6 +497,7 @@ fn describe(info: &PoolInfo, containers: usize) -> String {
     text
 }
 
+/// Table of the targets' space.
 fn table(targets: &[Space]) -> String {
     let mut table = Table::new(&[">target", ">data free", ">of", ">index free", ">of"]);
     for (number, target) in targets.iter().enumerate() {
@@ -532,6 +535,7 @@ impl Compact {
 }
 
 impl Compact {
+    /// Compacts the pools of all nodes.
     fn compact_parts(&self, pool: &NodesPool) -> Result<Answer> {
         if self.huge_pages {
             let message = "data of a pool over nodes is gathered in huge pages when the pool is created: leave out --huge-pages";

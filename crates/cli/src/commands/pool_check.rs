@@ -143,6 +143,7 @@ impl Scrub {
     }
 }
 
+/// The answer of `scrub`.
 fn scrub_answer(report: &ScrubReport) -> Answer {
     let response =
         json!({"records": report.records, "bytes": report.bytes, "damaged": report.damaged});

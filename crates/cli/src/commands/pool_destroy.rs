@@ -108,6 +108,7 @@ impl Guard<'_> {
         }
     }
 
+    /// Names the containers of the pool, for the question and for errors.
     fn describe(&self, found: &[ContainerInfo]) -> String {
         let mut names: Vec<_> = found.iter().take(NAMED_MAX).map(shapes::name).collect();
         if found.len() > NAMED_MAX {

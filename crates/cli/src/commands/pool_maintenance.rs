@@ -39,6 +39,7 @@ impl Found {
         }
     }
 
+    /// Adds a problem that was found on a node.
     fn note(&mut self, problem: String, repaired: bool) {
         match &mut self.checked {
             _ if repaired => self.repaired.push(problem),
@@ -129,6 +130,7 @@ fn compare(pool: &NodesPool, survey: &Survey, repair: bool, found: &mut [Found])
     Ok(())
 }
 
+/// The answer, with a row for each node.
 fn answer(pool: &NodesPool, found: &[Found], lost: &[Lost<'_>]) -> Answer {
     let nodes = || pool.map.nodes.iter().zip(found).enumerate();
     let mut table = Table::new(&[">node", "name", ">records", ">data", ">problems", "problem"]);
@@ -166,6 +168,7 @@ fn cells(found: &Result<Check>) -> ([String; 3], String) {
 }
 
 impl Found {
+    /// Findings on a node, as JSON.
     fn response(&self, number: usize, node: &Node) -> Value {
         let mut response = shapes::node((number, node));
         let done = self.checked.as_ref().ok();
@@ -179,6 +182,7 @@ impl Found {
         response
     }
 
+    /// Error of the command because of a node: it cannot be reached, or has problems.
     fn trouble(&self, (number, node): (usize, &Node), pool: &NodesPool) -> Option<Error> {
         match &self.checked {
             Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut) => {
@@ -204,6 +208,7 @@ impl Lost<'_> {
         nodes.map(|node| node.name.as_str()).collect()
     }
 
+    /// Line about the lost data of a container.
     fn line(&self, pool: &NodesPool) -> String {
         let (container, nodes) = (shapes::name(self.container), self.names(pool).join(", "));
         let lost = if self.is_down { "cannot read its data" } else { "has lost its data" };
@@ -217,6 +222,7 @@ impl Lost<'_> {
         format!("container {container} {lost} on {nodes}: {what}")
     }
 
+    /// Lost data of a container, as JSON.
     fn response(&self, pool: &NodesPool) -> Value {
         let mut response = shapes::container(self.container);
         let objects = self.objects.as_ref().ok();
@@ -286,6 +292,7 @@ pub(super) fn compact(pool: &NodesPool) -> Result<Answer> {
     Ok(Answer::new(json!({"nodes": response}), table.text()).with_trouble(trouble))
 }
 
+/// Runs maintenance on all nodes at once.
 fn maintain(pool: &NodesPool, what: Maintenance, doing: &str) -> Result<Vec<Result<Maintained>>> {
     let bar = Bar::spinner();
     bar.say(doing);

@@ -181,6 +181,8 @@ impl OverNodes {
         Ok(created(&made, &map, size))
     }
 
+    /// How processes are started on other nodes. In a Slurm job it is `srun`, else `ssh`, unless an option says
+    /// otherwise.
     fn launcher(&self) -> Launcher {
         let in_slurm = || std::env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some();
         let ssh = || Launcher::Ssh(command(self.ssh.as_deref(), "ESKER_SSH", SSH));
@@ -220,6 +222,7 @@ impl OverNodes {
         )))
     }
 
+    /// Hosts from the options, from a file, or from the variables of a batch job.
     fn chosen_hosts(&self) -> Result<Vec<String>> {
         let is_local = self.launcher == Some(LauncherName::Local);
         let mut hosts = match (&self.hosts, &self.hostfile) {
@@ -311,6 +314,7 @@ fn created(map: &Map, path: &Path, size_bytes: u64) -> Answer {
     Answer::confirmation(response, text)
 }
 
+/// Tells how to use the new pool.
 fn next_steps(map: &Map, path: &Path) -> String {
     let directory = map.nodes.first().and_then(|node| node.directory.parent());
     let is_known = directory

@@ -112,6 +112,7 @@ impl Asked {
         Some(Error::new(first.kind(), message))
     }
 
+    /// Text of the answer.
     fn describe(&self) -> String {
         let (map, space) = (&self.pool.map, shapes::sum(&self.spaces()));
         let up = self.infos().count();
@@ -128,6 +129,7 @@ impl Asked {
         )
     }
 
+    /// Table of the nodes.
     fn table(&self) -> String {
         let headings =
             [">node", "name", "state", ">targets", ">data free", ">of", "address", "problem"];
@@ -166,6 +168,7 @@ fn cells(answer: &Result<PoolInfo>) -> (&'static str, [String; 3], String) {
     }
 }
 
+/// Row of a node in the list of pools.
 fn row(map: &Map, number: usize, node: &Node, answer: &Result<PoolInfo>) -> ([String; 4], String) {
     let label = format!("{}.{number}", map.label);
     match answer {
@@ -182,6 +185,7 @@ fn row(map: &Map, number: usize, node: &Node, answer: &Result<PoolInfo>) -> ([St
     }
 }
 
+/// State of a node as JSON.
 fn node_response((number, node, answer): (usize, &Node, &Result<PoolInfo>)) -> Value {
     let mut response = shapes::node((number, node));
     let info = answer.as_ref().ok();

@@ -67,6 +67,7 @@ impl Salvage {
         }
     }
 
+    /// Specification of the new pool: that of the damaged one, unless options say otherwise.
     fn spec(&self, damaged: &Superblock) -> PoolSpec {
         let size = self.size.map_or_else(|| damaged.reserved_bytes(), |size| size.0);
         let alike = self.size.is_none() && self.targets.is_none();
@@ -81,6 +82,7 @@ impl Salvage {
     }
 }
 
+/// Copies into the new pool all that can be read.
 fn fill(from: &mut Remains, path: &Path) -> Result<Summary> {
     let to = Pool::connect(&format!("esker:{}", path.display()), OpenMode::ReadWrite)?;
     let bar = Bar::steps("salvaging");
@@ -109,6 +111,7 @@ fn not_removed_error(new: &str, error: &Error, left: &Error) -> Error {
     Error::new(error.kind(), text)
 }
 
+/// The answer.
 fn answer(from: &Remains, path: &Path, made: &Superblock, summary: Summary) -> Answer {
     let losses = from.losses();
     let snapshots: u64 = from.containers().iter().map(|found| found.snapshots).sum();
@@ -136,6 +139,7 @@ fn answer(from: &Remains, path: &Path, made: &Superblock, summary: Summary) -> A
     Answer::new(response, lines.join("\n")).with_trouble(trouble(losses))
 }
 
+/// Error of the command if something was lost.
 fn trouble(losses: &Losses) -> Option<Error> {
     let first = losses.lines.first()?;
     let text = format!(

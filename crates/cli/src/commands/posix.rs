@@ -140,6 +140,7 @@ fn parse_hints(text: &str) -> std::result::Result<String, String> {
 }
 
 impl Properties {
+    /// Takes a property in DAOS's form, `NAME:VALUE`.
     fn take(&mut self, pair: &str) -> Result<()> {
         let (name, value) = pair.split_once([':', '=']).unwrap_or((pair, ""));
         match (name, value) {
@@ -164,6 +165,7 @@ impl Properties {
     }
 }
 
+/// Parses a checksum in DAOS's form.
 fn checksum(value: &str) -> Result<Checksum> {
     match value {
         "off" => Ok(Checksum::Off),

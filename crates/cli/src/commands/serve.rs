@@ -135,6 +135,7 @@ impl S3 {
         served.map(|()| Answer::new(serde_json::Value::Null, ""))
     }
 
+    /// Serves S3 until a signal.
     fn serve(&self) -> Result<()> {
         esker_os::keep_freed();
         if self.new_key {
@@ -175,6 +176,7 @@ impl S3 {
         Ok(())
     }
 
+    /// Options of the server.
     fn options(&self) -> Result<Options> {
         let files = self.tls_certificate.as_ref().zip(self.tls_key.as_ref());
         Ok(Options {

@@ -10,6 +10,7 @@ const CHECK: &str = "directory";
 /// Free space below this is too little for a useful pool.
 const ROOM_BYTES: u64 = 256 << 20;
 
+/// Checks the directories of pools.
 pub(super) fn check() -> Vec<Finding> {
     let directories = names::pool_directories();
     if directories.is_empty() {
@@ -50,6 +51,7 @@ fn is_writable(directory: &Path) -> bool {
     access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
+/// Finding on a directory that the user cannot write to.
 fn cannot_write(directory: &Path) -> Finding {
     let what = format!("you cannot write to {}", directory.display());
     let remedy = format!("export {}=DIR with a directory of yours", names::POOLS_VARIABLE);

@@ -7,6 +7,7 @@ const NAME: &str = "libdaos.so.2";
 /// Size of the largest library that is searched, in bytes.
 const LENGTH_MAX: u64 = 256 << 20;
 
+/// Checks which `libdaos` programs find.
 pub(super) fn check() -> Vec<Finding> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let listed: Vec<_> = std::env::split_paths(&path).collect();

@@ -17,6 +17,7 @@ const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 /// Inode of the first PID namespace of every kernel.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
+/// Checks the limits and the kernel of this machine.
 pub(super) fn check() -> Vec<Finding> {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -30,6 +31,7 @@ pub(super) fn check() -> Vec<Finding> {
     findings
 }
 
+/// Checks the size of `/dev/shm`.
 fn shared_memory(total: Option<u64>) -> Finding {
     const CHECK: &str = "/dev/shm";
     match total {
@@ -48,6 +50,7 @@ fn shared_memory(total: Option<u64>) -> Finding {
     }
 }
 
+/// Checks that files in memory can have huge pages.
 fn huge_pages(has: Option<bool>, setting: &str) -> Finding {
     const CHECK: &str = "huge pages";
     match has {
@@ -97,6 +100,7 @@ pub(super) fn limit_below(table: &str, name: &str, wanted: Option<u64>) -> Optio
     (soft < wanted.unwrap_or(u64::MAX)).then_some(soft)
 }
 
+/// Checks the version of the kernel.
 fn kernel(release: &str) -> Finding {
     const CHECK: &str = "kernel";
     let Some(version) = version_of(release) else {
@@ -123,6 +127,7 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
+/// Checks the PID namespace: processes of another one cannot share pools.
 fn pid_namespace(link: &str) -> Finding {
     const CHECK: &str = "processes";
     if link == FIRST_PID_NAMESPACE {

@@ -35,6 +35,7 @@ enum Status {
 }
 
 impl Status {
+    /// Color of the status.
     fn color(self) -> Color {
         match self {
             Self::Fine => Color::Green,
@@ -44,6 +45,7 @@ impl Status {
         }
     }
 
+    /// Name of the status.
     fn name(self) -> &'static str {
         match self {
             Self::Fine => "ok",
@@ -82,6 +84,7 @@ impl Finding {
         Self { status: Status::Wrong, ..Self::warning(check, what, remedy) }
     }
 
+    /// Line of a finding.
     fn line(&self) -> String {
         let status = colored(&format!("{:<8}", self.status.name()), self.status.color());
         let first = format!("{status} {:<13} {}", self.check, self.what);
@@ -114,6 +117,7 @@ impl Doctor {
     }
 }
 
+/// The answer; an error if a check failed.
 fn answer(findings: &[Finding]) -> Answer {
     let response: Vec<_> = findings.iter().map(Finding::to_json).collect();
     let lines: Vec<_> = findings.iter().map(Finding::line).collect();

@@ -48,6 +48,7 @@ const LIBRARIES: [Library; 4] = [
     },
 ];
 
+/// Checks the libraries that only some functions need.
 pub(super) fn check() -> Vec<Finding> {
     let mut findings: Vec<_> = LIBRARIES.iter().map(check_library).collect();
     findings.push(check_mounting(Path::new("/dev/fuse"), unmounting_helper().as_deref()));

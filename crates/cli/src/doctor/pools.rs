@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const CHECK: &str = "pool";
 const CHECK_LEFTOVERS: &str = "left behind";
 
+/// Checks the pools in the directories of pools, and looks for files left by killed processes.
 pub(super) fn check() -> Vec<Finding> {
     let places = names::pool_directories();
     let mut findings: Vec<_> = places
@@ -26,6 +27,7 @@ pub(super) fn check() -> Vec<Finding> {
     findings
 }
 
+/// Sorted paths in a directory.
 fn entries(place: &Path) -> Vec<PathBuf> {
     let entries = place.read_dir().into_iter().flatten();
     let mut paths: Vec<_> =

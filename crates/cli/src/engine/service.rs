@@ -109,6 +109,7 @@ pub(super) fn found(report: CheckReport) -> Check {
 }
 
 impl Process {
+    /// Removes the pool, the map beside it and its log.
     fn remove(&self) -> Result<()> {
         let map = map_beside(&self.directory, &self.superblock).map(|(path, _)| path);
         let launcher = map.as_deref().map(launcher_log);
@@ -249,6 +250,7 @@ impl Service {
         Ok(Some((address, into_std_listener(address.listen().await?)?)))
     }
 
+    /// The line by which an engine reports that it is ready.
     fn ready_line(&self, listener: &TcpListener, process: &Process) -> Result<Ready> {
         let mut address = self.listen.bound(listener)?;
         if let Some(host) = &self.advertise {
@@ -284,6 +286,7 @@ fn bound_address(address: &Address, listener: &StdListener) -> Result<String> {
     Ok(address.bound(&duplicate(listener)?)?.to_string())
 }
 
+/// Waits for the end of the engine's lifetime; without one, for ever.
 async fn expired(lifetime: Option<Duration>) {
     match lifetime {
         Some(lifetime) => tokio::time::sleep(lifetime).await,

@@ -40,6 +40,7 @@ impl State {
         }
     }
 
+    /// Result of maintenance, once it has ended.
     fn result(self) -> Option<Result<Maintained>> {
         let defect =
             |_| Err(Error::new(ErrorKind::Corrupt, "maintenance failed: a defect of the program"));
@@ -131,12 +132,14 @@ fn busy_error() -> Error {
     Error::new(ErrorKind::Busy, "the pool of the node is being maintained already: try again later")
 }
 
+/// Checks and repairs a pool that is closed.
 fn repair(directory: &Path) -> Result<Maintained> {
     let mut report = Pool::check(directory, true, &mut |_, _| ())?;
     let repaired = std::mem::take(&mut report.repaired);
     Ok(Maintained::Repaired(found(report), repaired))
 }
 
+/// Reads all data of a pool and verifies the checksums.
 fn scrub(directory: &Path) -> Result<Maintained> {
     Pool::check_pages(directory)?;
     let report = Pool::open(directory)?.opened()?.scrub(&mut |_, _| ())?;

@@ -75,6 +75,7 @@ pub(crate) fn parse_file(text: &str) -> Vec<String> {
     once(names.map(without_slots))
 }
 
+/// The host without a number of slots, as in `node1:4`.
 fn without_slots(word: &str) -> &str {
     match word.rsplit_once(':') {
         // An IPv6 address has more than one colon.

@@ -93,6 +93,7 @@ impl Launch {
         started
     }
 
+    /// Waits until all engines report, writes the map of the pool here and on all nodes, and lets the engines run on.
     fn start(
         &self,
         nodes: &mut Nodes,
@@ -118,6 +119,7 @@ impl Launch {
         self.timeout.unwrap_or(STEP_TIMEOUT + TIMEOUT_PER_GIB * gib)
     }
 
+    /// The order that the starters of all nodes get.
     fn order(&self, secret: &Secret) -> Result<Order> {
         let (own, reach, fanout) = match &self.launcher {
             Launcher::Ssh(words) => (Own::First, Reach::Shell(words.clone()), FANOUT),
@@ -187,6 +189,7 @@ struct Nodes {
 }
 
 impl Nodes {
+    /// Starts the engines of all nodes.
     fn start(order: Order, launcher: &Launcher, map: &Path) -> Self {
         let (to, reports) = channel();
         let tree = match command(launcher, &order) {
@@ -220,6 +223,7 @@ impl Nodes {
         self.refuse_failed()
     }
 
+    /// Records the report of a node.
     fn take(&mut self, Up { node, state }: Up) {
         if state.is_last() {
             self.over.insert(node);
@@ -286,6 +290,7 @@ impl Nodes {
     }
 }
 
+/// Why a node did not report.
 fn silence_error(why: RecvTimeoutError, timeout: Duration) -> (ErrorKind, String) {
     match why {
         RecvTimeoutError::Timeout => {

@@ -134,6 +134,7 @@ fn start_engine(order: &Order, place: &Place, log: &Path, detach: bool) -> Resul
     }
 }
 
+/// Command that runs the engine of a node.
 fn engine_command(order: &Order, place: &Place, log: &Path, detach: bool) -> Result<Command> {
     let program = std::env::current_exe()
         .map_err(|error| Error::io("looking for the program of the engine", &error))?;

@@ -103,6 +103,7 @@ struct Node {
 }
 
 impl Node {
+    /// Starts the engine of this node on a thread of its own.
     fn start(order: Order, place: Place, reports: &Sender<Up>) -> Self {
         let (theirs, node) = (order.clone(), place.clone());
         let to = reports.clone();
@@ -131,6 +132,7 @@ impl Node {
         }
     }
 
+    /// Writes the map beside the pool of this node. If that fails, the engine is ended.
     fn publish(&mut self, map: &esker_nodes::Map) {
         self.await_start();
         let Some(raised) = &mut self.raised else { return };

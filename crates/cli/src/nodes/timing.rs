@@ -40,6 +40,7 @@ pub fn time_start(
     Ok([ready, total.saturating_sub(ready)])
 }
 
+/// Specification of a pool with one node.
 fn node_pool(label: String, directory: PathBuf, size_bytes: u64) -> NodePoolSpec {
     NodePoolSpec {
         label,

@@ -193,6 +193,7 @@ impl Pending {
         Self { nodes, reports: reports.clone(), log }
     }
 
+    /// Passes a report on to the parent.
     fn report(&mut self, up: Up) {
         if up.state.is_last() {
             self.nodes.remove(&up.node);
@@ -200,6 +201,7 @@ impl Pending {
         let _ = self.reports.send(up);
     }
 
+    /// Reports that all nodes of a subtree have failed that have not ended yet.
     fn fail(&mut self, message: &str) {
         for node in std::mem::take(&mut self.nodes) {
             let state = State::Failed { kind: ErrorKind::Io, message: message.to_owned() };

@@ -89,6 +89,7 @@ struct Keys {
 }
 
 impl Keys {
+    /// Key of a message: read from the message, then changed by `--set`.
     fn identify(&self, message: &[u8]) -> Result<Key> {
         let mut key = self.told.identify(message)?;
         for (name, value) in self.set.iter().flatten() {
@@ -199,6 +200,7 @@ impl Archive {
         }
     }
 
+    /// Archives a message, unless `--resume` was given and the store has the same one.
     fn enter(&self, entry: &mut Entry<'_>, key: &Key, data: &[u8]) -> Result<()> {
         let stored = entry.stored_key(key)?;
         // An earlier message of the file that has the key must not count in place of this one.
@@ -212,6 +214,7 @@ impl Archive {
         Ok(())
     }
 
+    /// Archives each file as one field with the given key.
     fn whole_files(&self, key: &Key) -> Result<Answer> {
         self.what.files("archiving", self.resume, |writer, input, progress| {
             let path = &input.path;

@@ -53,6 +53,7 @@ struct Verb {
     past: &'static str,
 }
 
+/// A visitor that collects the keys.
 fn note(keys: &mut Vec<String>) -> impl FnMut(&Listed) -> Result<()> + '_ {
     |listed| {
         keys.push(listed.key.to_string());
@@ -186,6 +187,7 @@ impl Move {
         Ok(self.change.answer(&keys, self.shape(&all), verb, &what))
     }
 
+    /// The answer as JSON.
     fn shape(&self, all: &Moved) -> Value {
         json!({
             "done": self.change.doit, "fields": all.fields, "size_bytes": all.bytes,

@@ -56,6 +56,7 @@ impl Check {
     }
 }
 
+/// Error of the command if fields are lost.
 fn trouble(lost: &[Lost]) -> Option<Error> {
     let message =
         "some fields cannot be read: archive them again, or remove them with `esker fields wipe`";
@@ -66,6 +67,7 @@ fn shape(lost: &Lost) -> Value {
     json!({"key": key(&lost.key), "database": lost.is_database, "what": lost.why})
 }
 
+/// Text of the answer.
 fn text(checked: &Checked, data: bool) -> String {
     let line = |Lost { key, is_database, why }: &Lost| match is_database {
         true => format!("{key}: the list of its fields: {why}"),

@@ -143,6 +143,7 @@ impl Archived {
         Answer::new(response, self.lines(files).join("\n")).with_trouble(self.trouble())
     }
 
+    /// Lines of the answer.
     fn lines(&self, files: usize) -> Vec<String> {
         let archived = format!(
             "archived {}, {}, from {}",
@@ -168,6 +169,7 @@ impl Archived {
         std::iter::once(archived).chain(remarks.into_iter().flatten()).collect()
     }
 
+    /// Error of the command if a file or message could not be archived, or if nothing was archived.
     fn trouble(&self) -> Option<Error> {
         let text = match self.troubles {
             0 if self.skipped == 0 || self.fields + self.there > 0 => return None,

@@ -61,6 +61,7 @@ impl Retrieve {
         Ok(Answer::new(response, text).with_trouble(trouble))
     }
 
+    /// The fields that were asked for, and the number of missing ones. Without `--partial`, a missing one is an error.
     fn find(&self, store: &FieldStore) -> Result<(Vec<Field>, u64)> {
         let (mut fields, mut missing) = (Vec::new(), 0);
         for selection in self.request.required_selections(store)? {

@@ -49,6 +49,7 @@ fn rule(rule: &Rule) -> Value {
     json!({"line": rule.line(), "rule": rule.to_string()})
 }
 
+/// Shows the rule that takes a key, and how the rule divides it.
 fn explain(schema: &FieldSchema, key: &Key) -> Result<Answer> {
     let split = schema.split(key)?;
     let taken = &schema.rules()[split.rule];

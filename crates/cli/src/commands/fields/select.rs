@@ -119,6 +119,7 @@ impl RequestArg {
     }
 }
 
+/// Reads requests from a file, or from standard input for `-`.
 fn read(path: &PathBuf) -> Result<String> {
     let mut text = String::new();
     let read = match path.as_os_str() == "-" {

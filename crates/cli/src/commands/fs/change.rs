@@ -115,6 +115,7 @@ impl Rm {
         flush_and_answer(&mounts, removed as usize)
     }
 
+    /// Removes an entry. Returns the number of entries that were removed.
     fn remove(&self, dir: &Node, name: &[u8]) -> Result<u64> {
         if self.recursive {
             return dir.remove_tree(name);
@@ -189,6 +190,7 @@ impl Mv {
         flush_and_answer(&mounts, sources.len())
     }
 
+    /// How an existing target is treated.
     fn mode(&self) -> RenameMode {
         match (self.no_clobber, self.exchange) {
             (true, _) => RenameMode::NoReplace,

@@ -73,6 +73,7 @@ impl Check {
     }
 }
 
+/// Error of the command if damage is left.
 fn trouble(report: &CheckReport, repair: bool) -> Option<Error> {
     let left = report.damaged - report.repaired;
     let remedy = match repair {
@@ -84,6 +85,7 @@ fn trouble(report: &CheckReport, repair: bool) -> Option<Error> {
     })
 }
 
+/// The answer as JSON.
 fn shape(report: &CheckReport, data: bool) -> Value {
     let finding = |finding: &Finding| {
         json!({
@@ -112,6 +114,7 @@ fn shape(report: &CheckReport, data: bool) -> Value {
     })
 }
 
+/// Text of the answer.
 fn text(report: &CheckReport, data: bool) -> String {
     let line = |finding: &Finding| {
         let path = String::from_utf8_lossy(&finding.path).escape_debug().to_string();

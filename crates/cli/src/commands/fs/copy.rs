@@ -63,6 +63,7 @@ impl Cp {
         self.paths.len() > 2
     }
 
+    /// Copies into a container.
     fn inside(
         &self,
         run: &CopyRun,
@@ -94,6 +95,7 @@ impl Cp {
         }
     }
 
+    /// Copies out of a container.
     fn outside(
         &self,
         run: &CopyRun,
@@ -128,6 +130,7 @@ impl Cp {
         Ok(node)
     }
 
+    /// Refuses a directory if the copy is not recursive.
     fn check(&self, kind: Option<Kind>, path: &Path) -> Result<()> {
         match kind == Some(Kind::Directory) && !self.is_recursive() {
             false => Ok(()),
@@ -138,6 +141,7 @@ impl Cp {
         }
     }
 
+    /// Stores standard input as a file.
     fn standard_input(&self, run: &CopyRun, dir: &Node, name: Option<Vec<u8>>) -> Result<()> {
         let Some(name) = name else {
             let message = "standard input has no name: give the name of a file as DEST";

@@ -166,6 +166,7 @@ fn parse_kind(text: &str) -> Result<Kind> {
     }
 }
 
+/// Bytes of a unit of `-size`, as in `find`.
 fn unit_bytes(unit: &str) -> Result<u64> {
     match unit {
         "" | "b" => Ok(512),

@@ -75,6 +75,7 @@ fn shown(path: &FsPath, visit: &Visit) -> Vec<u8> {
     path.shown(&visit.node.path())
 }
 
+/// Time of the file that `-newer` names, in a container or outside.
 fn newer_than(mounts: &mut Mounts, reference: &Reference) -> Result<Time> {
     match FsPath::parse_full(reference) {
         Some(path) => Ok(mounts.node(&path, Follow::All)?.attr()?.mtime),

@@ -58,6 +58,7 @@ fn set_end(set: &[u8]) -> Option<usize> {
     Some(first + end)
 }
 
+/// True if a byte is in the set of a pattern, such as `a-z` or `!a-z`.
 fn in_set(set: &[u8], byte: u8, same: impl Fn(u8, u8) -> bool) -> bool {
     let (negated, mut rest) = match set {
         [b'!' | b'^', rest @ ..] => (true, rest),

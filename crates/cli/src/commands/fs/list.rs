@@ -71,6 +71,7 @@ impl Ls {
         Ok(Answer::new(json!(found), ""))
     }
 
+    /// Levels to list below a node: none of a file, one of a directory, all with `-R`.
     fn depth_max(&self, node: &Node) -> usize {
         match (self.directory || node.kind() != Kind::Directory, self.recursive) {
             (true, _) => 0,
@@ -115,6 +116,7 @@ impl Ls {
         }
     }
 
+    /// Columns before the name in a long listing.
     fn details(&self, attr: &Attr) -> String {
         format!(
             "{} {:>6} {:>6} {:>12} {} ",
@@ -164,6 +166,7 @@ impl Cat {
         Ok(Answer::new(Value::Null, ""))
     }
 
+    /// Writes the wanted range of a file to the output.
     fn write(&self, file: &File, buffer: &mut [u8], out: &mut Sink) -> Result<()> {
         let mut offset = self.offset.0;
         let end = offset.saturating_add(self.length.map_or(u64::MAX, |length| length.0));
@@ -337,6 +340,7 @@ impl Du {
     }
 }
 
+/// Ends a directory: reports its sum, and adds it to that of the directory above.
 fn close(open: &mut Vec<Sum>, tell: &mut impl FnMut(&Sum, usize) -> Result<bool>) -> Result<()> {
     let Some(done) = open.pop() else { return Ok(()) };
     tell(&done, open.len())?;

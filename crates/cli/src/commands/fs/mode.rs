@@ -42,6 +42,7 @@ impl FromStr for ModeChange {
 }
 
 impl Clause {
+    /// Parses a clause such as `u+rwX`; `None` if it is not one.
     fn parse(text: &str) -> Option<Self> {
         let at = text.find(['+', '-', '='])?;
         let (who, rest) = text.split_at(at);
@@ -55,6 +56,7 @@ impl Clause {
         Some(Self { who: Some(who).filter(|who| *who != 0), how, what: What::Bits(bits, runs) })
     }
 
+    /// Applies the clause to a mode. Without letters before the sign, the umask limits it, as in `chmod`.
     fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
         let (bits, runs) = match self.what {
             What::Whole(mode) => return mode,
@@ -73,6 +75,7 @@ impl Clause {
     }
 }
 
+/// Mode bits of a class of users.
 fn class_bits(letter: char) -> Option<u32> {
     match letter {
         'u' => Some(0o4700),
@@ -83,6 +86,7 @@ fn class_bits(letter: char) -> Option<u32> {
     }
 }
 
+/// Mode bits of a permission, for all classes.
 fn permission_bits(letter: char) -> Option<u32> {
     match letter {
         'r' => Some(0o444),

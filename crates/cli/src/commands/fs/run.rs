@@ -84,6 +84,7 @@ impl CopyRun {
     }
 }
 
+/// Error of the command if something was not copied.
 fn trouble(summary: &Summary) -> Option<Error> {
     let first = summary.failures.first()?;
     let more = match summary.stopped {
@@ -94,6 +95,7 @@ fn trouble(summary: &Summary) -> Option<Error> {
     Some(Error::new(first.error.kind(), message))
 }
 
+/// The answer as JSON.
 fn shape(summary: &Summary, seconds: f64) -> Value {
     let failures = summary.failures.iter().map(
         |failure| json!({"path": shapes::bytes(&failure.path), "message": failure.error.message()}),

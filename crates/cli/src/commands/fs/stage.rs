@@ -43,6 +43,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
+    /// Options of the copy.
     fn options(&self) -> Options {
         let workers = self.jobs.given().unwrap_or_default();
         let (resume, verify) = (!self.again, self.verify);

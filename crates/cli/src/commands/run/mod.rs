@@ -254,6 +254,7 @@ fn wait(command: &mut Command) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
+/// Exit code of the command: that of the program, or 128 and the signal, as in a shell.
 fn code(status: ExitStatus) -> ExitCode {
     let killed = status.signal().map(|signal| 128 + signal);
     let code = status.code().or(killed).unwrap_or(1);

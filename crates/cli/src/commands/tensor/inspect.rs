@@ -73,6 +73,7 @@ impl List {
     }
 }
 
+/// A tensor as JSON.
 fn shown(listed: &Listed) -> Value {
     json!({
         "uuid": listed.uuid.to_string(),
@@ -110,6 +111,7 @@ impl Show {
     }
 }
 
+/// Text of the answer.
 fn describe(tensor: &Tensor, attributes: &Map<String, Value>) -> String {
     let grid = tensor.grid();
     let mut lines = vec![

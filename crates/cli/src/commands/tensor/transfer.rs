@@ -158,6 +158,7 @@ fn rows(row: u64, chunk: u64) -> u64 {
     (PIECE_BYTES / (row * chunk).max(1)).max(1) * chunk
 }
 
+/// Fills the buffer from a file. An error if the file is too short.
 fn exactly(source: &mut files::Source, buffer: &mut [u8]) -> Result<()> {
     match source.fill(buffer)? {
         filled if filled == buffer.len() => Ok(()),
