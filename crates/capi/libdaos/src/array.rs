@@ -232,6 +232,7 @@ pub extern "C" fn daos_array_read(
     })
 }
 
+/// Reads ranges of an array into the caller's buffers. Arrays of bytes report how much was there.
 async fn read(array: &Array, at: Ptr<ArrayIod>, sgl: Ptr<Sgl>, access: Access<'_>) -> Result<()> {
     let mut iod = at.get()?;
     let ranges = ranges(&iod)?;

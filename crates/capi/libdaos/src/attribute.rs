@@ -38,6 +38,7 @@ impl Owner {
         self.open(handle, Rights::require_write)
     }
 
+    /// The attributes of a handle, after checking its rights.
     fn open(
         self,
         handle: Handle,
@@ -82,6 +83,7 @@ fn names<'a>(names: Ptr<Str>, count: usize) -> Result<Vec<&'a str>> {
     names.list(count)?.into_iter().map(name).collect()
 }
 
+/// Checks the name of an attribute.
 fn name<'a>(name: Str) -> Result<&'a str> {
     let name = name.text()?;
     match name.len() {
@@ -90,6 +92,7 @@ fn name<'a>(name: Str) -> Result<&'a str> {
     }
 }
 
+/// Lists the names of attributes. `size` becomes the length of all names, also if the buffer is too short.
 fn list(owner: Owner, handle: Handle, buffer: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
     boundary::drive(ev, || {
         let open = owner.readable(handle)?;
@@ -119,6 +122,7 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (V
     (list, len)
 }
 
+/// Reads attributes. Each size becomes that of the value, also if its buffer is too short.
 fn get(
     owner: Owner,
     handle: Handle,
@@ -153,6 +157,7 @@ fn write(value: &[u8], buffer: Bytes, size: Ptr<u64>) -> Result<()> {
     Ok(())
 }
 
+/// Sets attributes.
 fn set(
     owner: Owner,
     handle: Handle,
@@ -178,6 +183,7 @@ fn set(
     })
 }
 
+/// Removes attributes.
 fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Event>) -> c_int {
     boundary::drive(ev, || {
         let open = owner.writable(handle)?;

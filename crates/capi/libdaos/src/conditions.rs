@@ -49,6 +49,7 @@ pub(crate) async fn check_punch(
     Ok(Cond::NONE)
 }
 
+/// Checks the conditions on a key that exists or not.
 fn check(exists: bool, inserts: bool, changes: bool) -> Result<()> {
     match exists {
         true if inserts => Err(Code::EXIST),

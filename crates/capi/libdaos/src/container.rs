@@ -314,6 +314,7 @@ impl Time {
         }
     }
 
+    /// Sets this time to now.
     async fn advance(self, open: &OpenContainer) -> Result<()> {
         let about = open.container.info();
         let now = Epoch::after(self.read(&open.container, about.created).await?).0.to_le_bytes();

@@ -179,6 +179,7 @@ impl<'a> Data<'a> {
         }
     }
 
+    /// The data, as a backend takes it.
     pub(crate) fn source(&self) -> Source<'_> {
         match self {
             Self::One(slice) => Source::One(slice),
@@ -187,6 +188,7 @@ impl<'a> Data<'a> {
     }
 }
 
+/// The bytes of a buffer that the caller has filled.
 fn filled<'a>(iov: &Iov) -> Result<&'a [u8]> {
     match iov.len > iov.buf_len {
         true => Err(Code::INVAL),
@@ -194,6 +196,7 @@ fn filled<'a>(iov: &Iov) -> Result<&'a [u8]> {
     }
 }
 
+/// The first `len` bytes of buffers. An error if there are fewer.
 fn cut(slices: Vec<&[u8]>, len: u64) -> Result<Vec<&[u8]>> {
     let mut rest = len;
     let mut part = |slice: &mut &[u8]| {

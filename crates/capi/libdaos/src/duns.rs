@@ -215,6 +215,7 @@ struct Resolved {
 }
 
 impl Resolved {
+    /// Writes what the path was resolved to.
     fn write(&self, at: Ptr<DunsAttr>) -> Result<()> {
         let attr = at.get()?;
         let rel_path = match self.rest.is_empty() {

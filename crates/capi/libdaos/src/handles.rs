@@ -249,6 +249,7 @@ pub(crate) fn queue(handle: Handle) -> Result<Arc<Queue>> {
 pub(crate) struct Via(Option<Held<Transaction>>);
 
 impl Via {
+    /// The transaction, or the latest state.
     pub(crate) fn access(&self) -> Access<'_> {
         match &self.0 {
             None => Access::Latest,
@@ -284,6 +285,7 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
+    /// Kind of the handle.
     pub(crate) fn kind(&self) -> u64 {
         match self {
             Self::Pool(_) => kind::POOL,

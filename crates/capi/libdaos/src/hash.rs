@@ -82,6 +82,7 @@ impl OpenTable {
         if table.buckets.is_null() { Err(Code::INVAL) } else { Ok(Self { at, table, ops }) }
     }
 
+    /// Locks the table, unless its owner locks it.
     fn lock(&self) -> Locked {
         if self.has(NO_LOCK) {
             return Locked(None);
@@ -111,6 +112,7 @@ impl OpenTable {
     }
 }
 
+/// Makes a table in the caller's memory.
 fn init(feats: u32, bits: u32, private: Bytes, ops: Ptr<Ops>, at: Ptr<Table>) -> Result<()> {
     at.needed()?;
     if bits > BITS_MAX || ops.get()?.key_cmp.is_none() {
@@ -182,6 +184,7 @@ pub extern "C" fn d_hash_table_traverse(
     })
 }
 
+/// Destroys a table. Without `force`, it must be empty.
 fn destroy(table: Ptr<Table>, force: bool) -> Result<()> {
     let open = OpenTable::new(table)?;
     {
@@ -213,6 +216,7 @@ pub extern "C" fn d_hash_table_destroy(table: Ptr<Table>, force: bool) -> c_int 
 }
 
 impl OpenTable {
+    /// The bucket of a key.
     fn bucket_of(&self, key: Bytes, len: u32) -> Result<Ptr<Link>> {
         let hash = match self.ops.key_hash {
             // SAFETY: the caller's own function and key.
@@ -222,6 +226,7 @@ impl OpenTable {
         Ok(self.bucket(hash))
     }
 
+    /// Finds a record by its key.
     fn find(&self, key: Bytes, len: u32) -> Result<Option<Ptr<Link>>> {
         let compare = self.ops.key_cmp.ok_or(Code::INVAL)?;
         let bucket = self.bucket_of(key, len)?;
@@ -243,6 +248,7 @@ impl OpenTable {
         self.ops.rec_decref.is_some_and(|drop| unsafe { drop(self.at, link) })
     }
 
+    /// Frees a record by the owner's function.
     fn free(&self, link: Ptr<Link>) {
         if let Some(free) = self.ops.rec_free {
             // SAFETY: the caller's own function, and a record without references.
@@ -258,6 +264,7 @@ impl OpenTable {
         bucket.insert_after(link);
     }
 
+    /// Removes a record. The last reference frees it.
     fn unlink(&self, link: Ptr<Link>) {
         link.remove();
         if !self.has(EPHEMERAL) && self.drop_reference(link) {
@@ -284,6 +291,7 @@ impl OpenTable {
     }
 }
 
+/// Runs `work` on the locked table. `failed` is the result if that fails.
 fn with<T>(table: Ptr<Table>, failed: T, work: impl FnOnce(&OpenTable) -> Result<T>) -> T {
     let work = || {
         let open = OpenTable::new(table)?;
@@ -500,6 +508,7 @@ pub extern "C" fn d_hash_string_u32(text: Str, len: u32) -> u32 {
 const MURMUR_FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
 const MURMUR_SHIFT: u32 = 47;
 
+/// `MurmurHash64A` of some bytes.
 fn murmur(bytes: &[u8], seed: u64) -> u64 {
     let words = bytes.chunks_exact(8);
     let rest = words.remainder();

@@ -92,6 +92,7 @@ pub extern "C" fn daos_kv_get(
     })
 }
 
+/// Reads a value. `size` becomes its length, also if the buffer is too short.
 async fn get(
     kv: &Kv,
     key: &[u8],

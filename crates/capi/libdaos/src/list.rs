@@ -28,6 +28,7 @@ pub(crate) enum Level<'a> {
 }
 
 impl Level<'_> {
+    /// Lists keys of this level.
     pub(crate) async fn list(
         self,
         object: &Object,
@@ -80,6 +81,7 @@ pub extern "C" fn daos_obj_list_akey(
 }
 
 impl KeyPage {
+    /// Lists keys into the caller's buffers.
     async fn fill(self, entry: &Entry, level: Level<'_>, access: Access<'_>) -> Result<()> {
         let (object, positions) = object::listed(entry)?;
         strict::check_listing(object.oid(), level, access)?;
@@ -118,6 +120,7 @@ impl KeyPage {
         Code::KEY2BIG
     }
 
+    /// Writes the lengths and the number of keys.
     fn describe(&self, keys: &KeyBatch) {
         for (index, key) in keys.iter().enumerate() {
             self.kds.at(index).set(KeyDesc { key_len: key.len() as u64, val_type: 0 });
@@ -166,6 +169,7 @@ pub extern "C" fn daos_obj_list_recx(
 }
 
 impl RecordPage {
+    /// Lists extents into the caller's buffers.
     async fn fill(self, entry: &Entry, key: AkeyRef<'_>, access: Access<'_>) -> Result<()> {
         let (object, positions) = object::listed(entry)?;
         let entries = self.nr.get()? as usize;
@@ -212,6 +216,7 @@ impl RecordPage {
         Ok(())
     }
 
+    /// Writes extents, their epochs, their number, and the size of records.
     fn put(&self, found: &[StoredExtent]) {
         for (index, stored) in found.iter().enumerate() {
             self.recxs.at(index).set(stored.extent.into());
@@ -343,6 +348,7 @@ impl StoredPositions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Stores a position that is too long for an anchor, and returns its number.
     fn put(&self, position: Vec<u8>) -> u64 {
         let mut stored = self.positions();
         if stored.positions.len() == STORED_MAX {
@@ -353,6 +359,7 @@ impl StoredPositions {
         stored.first + stored.positions.len() as u64 - 1
     }
 
+    /// The position with this number; `None` if it was dropped since.
     fn get(&self, number: u64) -> Option<Vec<u8>> {
         let stored = self.positions();
         let index = usize::try_from(number.checked_sub(stored.first)?).ok()?;
@@ -374,6 +381,7 @@ pub(crate) fn read_anchor(anchor: Ptr<abi::Anchor>, positions: &StoredPositions)
     }
 }
 
+/// The position in an anchor.
 fn position(buf: &[u8; 104], positions: &StoredPositions) -> Option<Vec<u8>> {
     match buf[0] {
         STORED => positions.get(u64::from_le_bytes(buf.get(1..9)?.try_into().ok()?)),
@@ -396,6 +404,7 @@ pub(crate) fn write_anchor(anchor: Ptr<abi::Anchor>, at: Anchor, positions: &Sto
     anchor.set(out);
 }
 
+/// Writes a position into an anchor; a long one is stored, and the anchor gets its number.
 fn pack(buf: &mut [u8; 104], position: Vec<u8>, positions: &StoredPositions) {
     match position.len() {
         len @ 0..=INLINE_MAX => {

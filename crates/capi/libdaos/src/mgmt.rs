@@ -48,6 +48,7 @@ const NAME_MAX: usize = 15;
 /// The default name of the system.
 pub(crate) const SYSTEM: &str = "daos_server";
 
+/// A text for a field of fixed length, with a zero byte at its end.
 fn text<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut room = [0; BYTES];
     for (cell, byte) in room[..BYTES - 1].iter_mut().zip(text.bytes()) {
@@ -94,6 +95,7 @@ pub extern "C" fn daos_mgmt_list_pools(
     boundary::drive(ev, || Ok(event::blocking(move || list(count, pools))))
 }
 
+/// Lists the pools. `count` becomes their number.
 fn list(count: Ptr<u64>, pools: Ptr<ListedPool>) -> Result<()> {
     let room = count.get()?;
     let known = names::list();

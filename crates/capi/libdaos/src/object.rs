@@ -139,6 +139,7 @@ impl<'a> UpdatePart<'a> {
         Ok(Self { iod, akey, extents, data: Data::first(sgl, len)? })
     }
 
+    /// The update as a backend takes it.
     fn update(&self, flags: u64) -> Update<'_> {
         let value = match (self.iod.kind, self.iod.size) {
             (IOD_SINGLE, _) => Value::Single(self.data.source()),
@@ -152,6 +153,7 @@ impl<'a> UpdatePart<'a> {
         Update { akey: self.akey, value, cond: akey_cond(flags, &self.iod, AKEY_CONDITIONS) }
     }
 
+    /// The change as the rules of DAOS see it.
     fn change(&self) -> Change<'a> {
         let content = match (self.iod.kind, self.iod.size) {
             (IOD_SINGLE, _) => Content::Single,
@@ -183,6 +185,7 @@ pub extern "C" fn daos_obj_update(
     })
 }
 
+/// Writes akeys of a dkey.
 async fn update(
     object: &Object,
     flags: u64,
@@ -209,6 +212,7 @@ async fn update(
     strict::update(object, dkey, changes, access, apply).await
 }
 
+/// Writes updates, after checking their conditions.
 async fn apply(
     object: &Object,
     dkey: &[u8],
@@ -331,6 +335,7 @@ impl FetchPart {
 }
 
 impl FetchArguments {
+    /// Reads akeys of a dkey into the caller's buffers.
     async fn read(
         self,
         object: &Object,
@@ -356,6 +361,7 @@ impl FetchArguments {
         Ok(result?)
     }
 
+    /// Checks the request for one akey.
     fn part(&self, index: usize) -> Result<FetchPart> {
         let iod = self.iods.needed()?.at(index).get()?;
         let part = FetchPart { iod, extents: extents(&iod)? };
@@ -370,6 +376,7 @@ impl FetchArguments {
         Ok(!self.sgls.is_null() && self.sgls.at(index).get()?.nr > 0)
     }
 
+    /// The fetch of one akey.
     fn fetch<'a>(&self, part: &'a FetchPart, index: usize) -> Result<Fetch<'a>> {
         let sink = self.sink(index)?;
         let akey = convert::key_in(&part.iod.name)?;
@@ -382,6 +389,7 @@ impl FetchArguments {
         Ok(fetch)
     }
 
+    /// The caller's buffers for one akey.
     fn sink<'a>(&self, index: usize) -> Result<Sink<'a>> {
         match self.has_buffers(index)? {
             true => convert::room(self.sgls.at(index), |iov| iov.buf_len),
@@ -506,6 +514,7 @@ impl QueryArguments {
         }
     }
 
+    /// Checks a query, and returns which end it looks for.
     fn check(&self, object: &Object) -> Result<Edge> {
         let edge = match self.flags & (GET_MAX | GET_MIN) {
             GET_MAX => Edge::Max,
@@ -521,6 +530,7 @@ impl QueryArguments {
         if sound { Ok(edge) } else { Err(Code::INVAL) }
     }
 
+    /// Writes what the query has found.
     fn write(&self, found: &KeyFound) -> Result<()> {
         if self.wants(GET_DKEY) {
             put_key(self.dkey, &found.dkey)?;

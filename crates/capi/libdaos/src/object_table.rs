@@ -84,6 +84,7 @@ pub(crate) async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
     Ok(table(container, epoch).punch(Cond::NONE, Access::Latest).await?)
 }
 
+/// Adds an object to the table.
 async fn put(object: &Object, dkey: &[u8], cond: Cond) -> Result<()> {
     let updates =
         [Update { akey: AKEY, value: Value::Single(Source::One(b"1")), cond: Cond::NONE }];

@@ -95,6 +95,7 @@ impl Oit {
         self.epoch
     }
 
+    /// Marker of an object; `None` if it has none.
     async fn marker(&self, oid: ObjectId) -> Result<Option<Vec<u8>>> {
         let mut marker = [0; MARKER_MAX];
         let mut fetch = Fetch::single(MARK, Sink::One(&mut marker));
@@ -110,6 +111,7 @@ impl Oit {
         }
     }
 
+    /// Sets or removes the marker of an object, which must exist in the snapshot.
     async fn mark(&self, oid: ObjectId, marker: Ptr<Iov>) -> Result<()> {
         if !self.has(oid).await? {
             return Err(Code::NONEXIST);
@@ -128,6 +130,7 @@ impl Oit {
         Ok(object.update(&dkey, Cond::NONE, &updates, Access::Latest).await?)
     }
 
+    /// True if the object exists in the snapshot.
     async fn has(&self, oid: ObjectId) -> Result<bool> {
         if !self.container.capabilities().snapshots {
             return object_table::has_object(&self.container, self.epoch, oid).await;

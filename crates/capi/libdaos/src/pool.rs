@@ -86,6 +86,7 @@ fn space(medium: Medium, space: &info::Space) -> Space {
     }
 }
 
+/// Space of all targets: sums, and the smallest, largest and mean free space.
 fn total(targets: &[Space]) -> PoolSpace {
     let over = |pick: fn(&Space) -> [u64; 2], join: fn(u64, u64) -> u64| {
         let each = targets.iter().map(pick);
@@ -154,6 +155,7 @@ fn wants_disabled_ranks(bits: u64) -> bool {
     bits & (DISABLED | DEAD) != 0 && bits & ENABLED == 0
 }
 
+/// Value of a property.
 async fn get(pool: &Pool, property: &Property) -> Result<Value> {
     if property.id == table::PO_LABEL {
         return Ok(Value::Text(pool.info().await?.label));
@@ -185,6 +187,7 @@ pub extern "C" fn daos_pool_query_target(
     })
 }
 
+/// A container in a listing.
 fn listed(about: &ContainerInfo) -> PoolContInfo {
     let mut info = PoolContInfo { uuid: about.uuid.0, label: [0; 128] };
     let last = info.label.len() - 1;
@@ -283,6 +286,7 @@ struct ContainerFilter {
 }
 
 impl ContainerFilter {
+    /// Reads a filter.
     fn read(filter: Ptr<Filter>) -> Result<Self> {
         if filter.is_null() {
             return Ok(Self { all: true, parts: Vec::new() });
@@ -299,6 +303,7 @@ impl ContainerFilter {
         }
     }
 
+    /// True if the filter selects the container.
     fn matches(&self, about: &ContInfo) -> bool {
         let mut results = self.parts.iter().map(|part| holds(part, about));
         match self.all || self.parts.is_empty() {
@@ -312,6 +317,7 @@ fn is_valid(part: &FilterPart) -> bool {
     part.func < FUNCTIONS && part.key < KEYS
 }
 
+/// True if one condition of a filter holds.
 fn holds(part: &FilterPart, about: &ContInfo) -> bool {
     let value = match part.key {
         0 => about.md_otime,
@@ -345,6 +351,7 @@ pub extern "C" fn daos_pool_cont_filter_add(filter: Ptr<Filter>, part: Ptr<Filte
     boundary::always(|| add(filter, part))
 }
 
+/// Adds a condition to a filter.
 fn add(at: Ptr<Filter>, part: Ptr<FilterPart>) -> Result<()> {
     let (filter, part) = (at.get()?, part.get()?);
     if filter.nparts >= ADDED_MAX || !is_valid(&part) {

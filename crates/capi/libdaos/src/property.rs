@@ -345,6 +345,7 @@ impl Value {
     }
 }
 
+/// Checks the length of a text.
 fn text(text: &str) -> Result<String> {
     match text.len() {
         0..=TEXT_MAX => Ok(text.to_owned()),

@@ -51,6 +51,7 @@ pub extern "C" fn daos_rank_list_parse(text: Str, separator: Str) -> Ptr<RankLis
     guard(Ptr::null(), || parse(text, separator).unwrap_or(Ptr::null()))
 }
 
+/// Parses a list of ranks.
 fn parse(text: Str, separator: Str) -> Result<Ptr<RankList>> {
     let separators = separator.text()?;
     let is_separator = |c: char| separators.contains(c);

@@ -50,6 +50,7 @@ pub extern "C" fn daos_cont_create_snap_opt(
     })
 }
 
+/// Creates a snapshot, unless the container has too many.
 async fn create(open: &OpenContainer, opts: u32) -> Result<Epoch> {
     let container = &open.container;
     let most = properties::snapshots_max(container).await?;
@@ -72,6 +73,7 @@ pub(crate) async fn epochs(container: &Container) -> Result<Vec<Epoch>> {
     }
 }
 
+/// Removes a snapshot.
 async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
     match container.capabilities().snapshots {
         true => Ok(container.destroy_snapshot(epoch).await?),
@@ -95,6 +97,7 @@ pub extern "C" fn daos_cont_list_snap(
     })
 }
 
+/// Lists snapshots. `nr` becomes the number of all.
 async fn list(
     container: &OpenContainer,
     nr: Ptr<c_int>,

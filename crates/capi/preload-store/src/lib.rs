@@ -130,6 +130,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         .unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a call panicked; please report this")))
 }
 
+/// Mounts the container of a mount.
 fn mount(wanted: &Mount<'_>) -> Result<Dfs> {
     let options = MountOptions { read_only: wanted.read_only, ..MountOptions::default() };
     let fs = esker_tensors::filesystem::open(wanted.pool, wanted.container, options)?;
@@ -141,6 +142,7 @@ fn read(stream: &mut DirStream) -> Result<Option<DirEntry>> {
     of_stream(stream).read()
 }
 
+/// Resolves the first steps of a path; see `Node::resolve_parent_step`.
 fn parent_step(fs: &Dfs, base: &Node, path: &[u8]) -> Result<Resolved<Entry>> {
     Ok(match of_dfs(fs).resolve_parent_step(of_node(base), path)? {
         Parent::Entry(dir, name) => Resolved::Node((node(dir), name)),

@@ -64,6 +64,7 @@ impl Request {
         answer.map(drop)
     }
 
+    /// Performs the operation.
     fn perform(&self, operation: Operation) -> Answer<isize> {
         let (file, length) = (descriptors::get(self.fd)?, self.length.min(TRANSFER_MAX));
         match operation {
@@ -88,6 +89,7 @@ impl Request {
 }
 
 impl Notice {
+    /// Notifies the program that the operation has ended.
     fn send(self) -> Answer<isize> {
         match self.kind {
             libc::SIGEV_SIGNAL => {
@@ -127,6 +129,7 @@ extern "C" fn notify(notice: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
+/// Performs a request on a file in the mount at once; `theirs` starts other requests.
 fn start(request: Out<Request>, operation: Operation, theirs: impl FnOnce() -> c_int) -> c_int {
     match request.values(1) {
         [request] if request.is_ours() => {

@@ -74,6 +74,7 @@ pub(crate) fn load() -> bool {
     is_usable && CONFIG.set(config).is_ok()
 }
 
+/// Reads the environment variables.
 fn read() -> Config {
     let bytes = |name| std::env::var_os(name).map(OsStringExt::into_vec).unwrap_or_default();
     let text = |name| String::from_utf8(bytes(name)).unwrap_or_default();

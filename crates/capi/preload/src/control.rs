@@ -10,6 +10,7 @@ use std::sync::Arc;
 /// Largest file offset shown by `F_GETFL`, as 64-bit programs see it.
 const LARGE_FILE: c_int = if cfg!(target_arch = "aarch64") { 0o400_000 } else { 0o100_000 };
 
+/// Serves `fcntl`.
 fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
     use libc::{F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLK, F_SETLKW};
     match command {
@@ -20,6 +21,7 @@ fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
     }
 }
 
+/// Serves commands of `fcntl` that are not about locks.
 fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) -> Answer<c_int> {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
@@ -54,6 +56,7 @@ fn record_lock(fd: c_int, command: c_int, lock: Out<libc::flock>) -> c_int {
     }))
 }
 
+/// Serves `flock`: locks a file of the system that stands for the object.
 fn whole_lock(fd: c_int, operation: c_int) -> c_int {
     let asked = serve::serve(|| {
         let file = descriptors::get(fd)?;
@@ -94,6 +97,7 @@ fn lock_from_here(fd: c_int, operation: c_int, length: i64) -> c_int {
     }
 }
 
+/// Serves `ioctl`.
 fn device_control(fd: c_int, request: c_ulong, argument: usize) -> Answer<c_int> {
     match request {
         FIOCLEX => raw::control(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize),

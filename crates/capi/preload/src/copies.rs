@@ -69,6 +69,7 @@ pub(crate) fn path_of(known: &[u8]) -> Answer<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec([&prefix, known].concat())))
 }
 
+/// Replaces the copy of a file, if the file has changed.
 fn update(copy: &Path, node: &Node) -> Answer<()> {
     let attr = node.attr()?;
     if node.kind() != Kind::File {
@@ -96,6 +97,7 @@ fn is_current(copy: &Path, attr: &Attr) -> bool {
     })
 }
 
+/// Converts a time.
 fn time(of: Time) -> SystemTime {
     let (whole, part) =
         (Duration::from_secs(of.seconds.unsigned_abs()), Duration::from_nanos(of.nanos.into()));
@@ -107,6 +109,7 @@ fn time(of: Time) -> SystemTime {
     second.and_then(|second| second.checked_add(part)).unwrap_or(UNIX_EPOCH)
 }
 
+/// Writes the content of a file to its copy.
 fn write(file: &File, out: &mut fs::File) -> Answer<()> {
     let (mut room, mut offset) = (vec![0; CHUNK], 0);
     loop {
@@ -119,6 +122,7 @@ fn write(file: &File, out: &mut fs::File) -> Answer<()> {
     }
 }
 
+/// Makes a symbolic link, unless it is there.
 fn link(to: &Path, from: &Path) -> Answer<()> {
     match fs::read_link(from) {
         Ok(found) if found == to => Ok(()),

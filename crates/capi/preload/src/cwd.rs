@@ -69,6 +69,7 @@ pub(crate) fn inherit() {
     }
 }
 
+/// Records the working directory, which is in the mount.
 fn keep(path: Vec<u8>, node: Option<Node>) {
     let node = ArcSwapOption::from(node.map(Arc::new));
     CURRENT.store(Some(Arc::new(Current { path, node })));
@@ -160,6 +161,7 @@ pub(crate) fn check() -> Answer<()> {
     if is_ours() { Ok(node()?.refresh().map(drop)?) } else { Ok(()) }
 }
 
+/// Serves `getcwd`.
 fn current(buffer: Out<u8>, size: usize) -> *mut c_char {
     crate::answer::to_c(serve::serve(|| {
         let Some(path) = path() else { return refuse(libc::ENOENT) };

@@ -193,6 +193,7 @@ fn numbers(records: &[u8]) -> impl Iterator<Item = c_int> {
     raw::names(records).filter_map(|name| std::str::from_utf8(name).ok()?.parse().ok())
 }
 
+/// Takes over a descriptor that was inherited from another program. Duplicates of a descriptor share one open file.
 fn inherit_file(fd: c_int, identity: Identity) {
     let same = within(0, u32::MAX).find(|other| is_same(*other, fd));
     let file = same.and_then(|other| get(other).ok());
@@ -205,6 +206,7 @@ enum Found {
     Lock(CString),
 }
 
+/// The kind of file that a descriptor of this library stands for.
 fn identify(fd: c_int) -> Option<Found> {
     let mut room = [0_u8; 512];
     let path = CString::new(format!("/proc/self/fd/{fd}")).ok()?;

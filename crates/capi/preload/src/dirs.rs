@@ -46,6 +46,7 @@ impl Listing {
         Ok(Self { position: 0, entries: node.entries()? })
     }
 
+    /// The next entry; `.` and `..` come first.
     pub(crate) fn next(&mut self) -> Answer<Option<Entry>> {
         let node = self.entries.node();
         let dots = |name: &[u8], node: &Node| (name.to_vec(), node.inode().number(), libc::DT_DIR);
@@ -74,6 +75,7 @@ impl Listing {
     }
 }
 
+/// Kind of a file as in `d_type`.
 fn letter(kind: Kind) -> u8 {
     match kind {
         Kind::File => libc::DT_REG,
@@ -83,6 +85,7 @@ fn letter(kind: Kind) -> u8 {
 }
 
 impl Entry {
+    /// Writes the entry to C's structure.
     pub(crate) fn write(&self, to: &mut libc::dirent64) {
         to.d_ino = self.number;
         to.d_off = self.next as i64;
@@ -192,6 +195,7 @@ fn close_stream(dir: Dir, fd: c_int) -> c_int {
     0
 }
 
+/// A stream for an open directory, as for `fdopendir`.
 fn adopt(fd: c_int) -> Answer<Dir> {
     match descriptors::get(fd)?.is_directory() {
         true => Dir::new(fd),
@@ -307,6 +311,7 @@ pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize
     Ok(filled as isize)
 }
 
+/// Writes entries in the form of `getdents64`, as far as there is room. Returns the bytes written.
 fn fill(listing: &mut Listing, room: &mut [u8]) -> Answer<usize> {
     let mut used = 0;
     loop {

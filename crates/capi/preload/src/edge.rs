@@ -153,6 +153,7 @@ impl<T> Out<T> {
         self.0.is_null()
     }
 
+    /// Writes a value, unless the pointer is null.
     pub(crate) fn set(self, value: T) {
         if !self.0.is_null() {
             // SAFETY: it is not null, so it has space for a value, which need not be initialised.

@@ -27,6 +27,7 @@ impl Dynamic {
     }
 }
 
+/// Parses the dynamic section of a program or library.
 fn parse<'a>(file: impl ReadRef<'a>) -> Option<Dynamic> {
     let header = FileHeader64::<Endianness>::parse(file).ok()?;
     let endian = header.endian().ok()?;

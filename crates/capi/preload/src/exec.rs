@@ -58,6 +58,7 @@ impl Program {
         refuse(libc::ELOOP)
     }
 
+    /// Finds what runs a file of the mount: its interpreter, or a copy of the program.
     fn reach_file(&mut self, file: &File) -> Answer<()> {
         let node = file.node();
         let mut first = [0; FIRST_LINE_MAX];

@@ -36,6 +36,7 @@ struct Name {
 }
 
 impl Name {
+    /// Makes a name for a file in memory.
     fn format(text: fmt::Arguments<'_>) -> Self {
         let mut name = Self { bytes: [0; NAME_MAX + 1], length: 0 };
         // If the text does not fit, `text` fails.
@@ -56,6 +57,7 @@ impl Name {
         fits
     }
 
+    /// The name as C takes it. An error if it is too long.
     fn text(&self) -> Answer<&CStr> {
         match CStr::from_bytes_until_nul(&self.bytes) {
             Ok(text) if self.length <= NAME_MAX => Ok(text),
@@ -86,6 +88,7 @@ pub(crate) fn readable() -> Answer<c_int> {
     sealed(&Name::format(format_args!("{PREFIX}")), b"")
 }
 
+/// Makes a file in memory that nobody can change any more.
 fn sealed(name: &Name, content: &[u8]) -> Answer<c_int> {
     let fd = raw::anonymous(name.text()?, libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC)?;
     if !content.is_empty() {
@@ -147,6 +150,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
+/// Content of a file in memory.
 fn content(fd: c_int) -> Option<Box<[u8]>> {
     let (mut room, readable) = ([0; PATH_MAX], open_again(fd, libc::O_RDONLY).ok()?);
     let length = raw::read_at(readable, &mut room, 0);

@@ -52,6 +52,7 @@ pub(crate) fn keep(fd: c_int) -> c_int {
     moved
 }
 
+/// Marks a descriptor as one of this library.
 pub(crate) fn add(fd: c_int) {
     if let Some((word, bit)) = word_and_bit(fd) {
         word.fetch_or(bit, Ordering::Relaxed);
@@ -101,6 +102,7 @@ pub(crate) fn between(
     if start <= last { work(start, last) } else { Ok(()) }
 }
 
+/// Descriptors of this library.
 fn members() -> impl Iterator<Item = u32> {
     let words = MEMBERS.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
     let taken = words.filter(|(_, bits)| *bits != 0);

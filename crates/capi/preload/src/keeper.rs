@@ -49,6 +49,7 @@ fn is_removed(content: &Content) -> bool {
     }
 }
 
+/// Starts the process that keeps removed files until nobody uses them any more.
 fn start(oids: &[ObjectId]) -> Answer<()> {
     let listed: Vec<_> = oids.iter().map(|oid| format!("{:x}.{:x}", oid.hi, oid.lo)).collect();
     let objects = CString::new(format!("{VARIABLE}={}", listed.join(",")));
@@ -98,6 +99,7 @@ pub(crate) fn run_if_asked() {
     raw::exit();
 }
 
+/// Parses the object ids that the keeper gets.
 fn objects(listed: &str) -> Vec<ObjectId> {
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let object = |text: &str| {
@@ -107,6 +109,7 @@ fn objects(listed: &str) -> Vec<ObjectId> {
     listed.split(',').filter_map(object).collect()
 }
 
+/// Keeps files open until no process uses them. First it reports that it has opened them.
 fn keep(fs: &Dfs, oids: &[ObjectId]) -> Answer<()> {
     let open = |oid: &ObjectId| fs.file_in_use(*oid)?.open(Open::READ);
     let files: Vec<File> = oids.iter().filter_map(|oid| open(oid).ok()).collect();

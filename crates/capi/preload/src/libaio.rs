@@ -96,6 +96,7 @@ impl Request {
         Self { operation: WRITE, how, buffer, length, offset, flags, ..self }
     }
 
+    /// Performs the operation.
     fn perform(&self) -> Answer<isize> {
         let file = descriptors::get(self.fd)?;
         let one = [libc::iovec { iov_base: self.buffer as *mut _, iov_len: self.length }];

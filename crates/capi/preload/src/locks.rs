@@ -247,6 +247,7 @@ pub(crate) fn share_with_next() {
     share_if(|fd| raw::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags == 0));
 }
 
+/// Shares the locks of descriptors with a child that inherits them.
 fn share_if(is_inherited: impl Fn(c_int) -> bool) {
     let _ = threads::inside(|| {
         for fd in descriptors::within(0, u32::MAX).filter(|fd| is_inherited(*fd)) {

@@ -23,6 +23,7 @@ fn table() -> Option<&'static Table> {
     *TABLE.get_or_init(|| open().ok())
 }
 
+/// Maps the table of counters that all processes of this mount share.
 fn open() -> Answer<&'static Table> {
     let folder = &config::get().locks;
     let name = CString::new([folder, NAME].concat()).or_else(|_| refuse(libc::EINVAL))?;
@@ -37,6 +38,7 @@ fn open() -> Answer<&'static Table> {
     Ok(unsafe { &*(start? as *const Table) })
 }
 
+/// Counter of an object. Several objects may share one.
 fn counter(table: &Table, oid: ObjectId) -> &AtomicU32 {
     // Knuth's multiplicative hash: the high bits depend on all bits.
     let hash = (oid.hi.rotate_left(32) ^ oid.lo).wrapping_mul(0x9e37_79b9_7f4a_7c15);

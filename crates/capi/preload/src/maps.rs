@@ -251,6 +251,7 @@ impl MapRequest {
         Self { protection, flags, fd: -1, offset: 0, ..self }
     }
 
+    /// Checks a request to map a file, as the kernel does.
     fn check(&self, file: &OpenFile) -> Answer<()> {
         let access = file.open()?.identity().flags & libc::O_ACCMODE;
         if access == libc::O_WRONLY || (self.is_written() && access != libc::O_RDWR) {
@@ -263,6 +264,7 @@ impl MapRequest {
     }
 }
 
+/// Maps a file of the mount: shared pages, or private memory with a copy.
 fn map(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> Answer<*mut c_void> {
     let file = descriptors::get(request.fd)?;
     request.check(&file)?;
@@ -319,6 +321,7 @@ fn pages_of(oid: ObjectId) -> Answer<Arc<Pages>> {
     })
 }
 
+/// Reads the file into new memory.
 fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
     // SAFETY: the memory is new, has this length, and nothing else uses it yet.
@@ -409,6 +412,7 @@ fn change(ours: impl FnOnce() -> Answer<()>, real: impl FnOnce() -> isize) -> is
     }
 }
 
+/// Unmaps memory, after the changes in it were written.
 fn unmap(start: usize, length: usize, real: impl FnOnce() -> isize) -> isize {
     if has_any() {
         let _ = threads::inside(|| unmapped(start, length));
@@ -438,6 +442,7 @@ pub(crate) fn by_number(
     Some(done as c_long)
 }
 
+/// Changes the protection of memory. If it becomes writable, a copy is made to find changes.
 fn protect(start: usize, length: usize, kind: c_int, real: impl FnOnce() -> isize) -> isize {
     match kind & libc::PROT_WRITE {
         0 => real(),
@@ -516,6 +521,7 @@ impl View {
         Self { mapping: self.mapping.clone(), skip, length }
     }
 
+    /// The bytes of the second mapping.
     fn bytes(&self) -> &[u8] {
         // SAFETY: the second mapping has this length and lives as long as this value. If the program changes it
         // meanwhile, each byte has its old or its new value, as with the kernel.

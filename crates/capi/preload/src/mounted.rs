@@ -40,6 +40,7 @@ pub(crate) fn is_above_store() -> bool {
     FOUND.load(Ordering::Relaxed) || [&config.run_dir, &config.locks].into_iter().any(is_below)
 }
 
+/// Loads the store and mounts the container, once for the process.
 #[cold]
 fn open() -> Answer<Arc<Dfs>> {
     threads::watch();
@@ -61,6 +62,7 @@ fn open() -> Answer<Arc<Dfs>> {
     }
 }
 
+/// Mounts the container that the environment names.
 fn mount(store: &Table) -> Result<Arc<Dfs>, Error> {
     let config = config::get();
     let (pool, container, path) = (&config.pool, &config.container, &config.mount);

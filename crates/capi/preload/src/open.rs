@@ -21,6 +21,7 @@ pub(crate) fn open_path(path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer
     descriptors::allocate(file, flags & libc::O_CLOEXEC != 0)
 }
 
+/// Finds the file to open, or creates it with `O_CREAT`.
 fn find(path: &MountPath<'_>, flags: c_int, mode: u32, links: usize) -> Answer<Node> {
     if flags & UNNAMED != 0 {
         return refuse(libc::EOPNOTSUPP);
@@ -61,6 +62,7 @@ pub(crate) fn new_entry(dir: &Node, mode: u32, exclusive: bool) -> Create {
     Create { owner, exclusive, ..Create::with_mode(mode & 0o7777 & !current_umask()) }
 }
 
+/// Checks that a file can be opened with these flags.
 fn check(node: &Node, flags: c_int) -> Answer<()> {
     let is_path = flags & libc::O_PATH != 0;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0;
@@ -140,6 +142,7 @@ pub(crate) fn descriptor(path: Text) -> Option<c_int> {
     parse(path).filter(|fd| descriptors::is_ours(*fd))
 }
 
+/// The descriptor that a path such as `/dev/fd/3` names.
 fn parse(path: &[u8]) -> Option<c_int> {
     match path {
         b"/dev/stdin" => return Some(libc::STDIN_FILENO),

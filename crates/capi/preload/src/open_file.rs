@@ -69,6 +69,7 @@ impl OpenFile {
         Self::with(identity, Position::inherited(), None)
     }
 
+    /// An open file with the given content.
     fn with(identity: Identity, position: Position, content: Option<Content>) -> Self {
         Self {
             identity,
@@ -131,6 +132,7 @@ impl OpenFile {
         if self.identity.flags & libc::O_PATH == 0 { Ok(self) } else { refuse(libc::EBADF) }
     }
 
+    /// The open file or node; an inherited one is opened at the first use.
     fn content(&self) -> Answer<Content> {
         match &*self.content.load() {
             Some(content) => {
@@ -158,6 +160,7 @@ impl OpenFile {
         })
     }
 
+    /// Opens an inherited file by its path, or by its object id if it was removed.
     #[cold]
     fn reopen(&self) -> Answer<Content> {
         let fs = mounted::get()?;
@@ -212,6 +215,7 @@ impl OpenFile {
         }
     }
 
+    /// Attributes of the file.
     pub(crate) fn attr(&self) -> Answer<Attr> {
         match self.content()? {
             Content::File(file) => Ok(file.attr()?),
@@ -271,6 +275,7 @@ impl OpenFile {
         }
     }
 
+    /// Appends data, and moves the position to its end.
     fn append(&self, file: &File, fd: c_int, parts: &[&[u8]], length: usize) -> Answer<isize> {
         if length == 0 {
             return Ok(0);
@@ -280,6 +285,7 @@ impl OpenFile {
         Ok(length as isize)
     }
 
+    /// Writes data, also to the pages of programs that have mapped the file.
     fn put(&self, file: &File, offset: u64, parts: &[&[u8]]) -> Answer<usize> {
         let range = |length: &usize| offset..offset + *length as u64;
         maps::change_content(
@@ -290,6 +296,7 @@ impl OpenFile {
         )
     }
 
+    /// Advances the position, runs `work` at the old one, and moves back by what was not done.
     fn advance_by(
         &self,
         fd: c_int,

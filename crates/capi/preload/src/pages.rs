@@ -216,6 +216,7 @@ impl Pages {
     }
 }
 
+/// Closes a descriptor of this library.
 fn close(fd: c_int) {
     if fd >= 0 {
         internal::forget(fd);

@@ -37,6 +37,7 @@ pub(crate) unsafe fn call(number: c_long, with: [usize; 6]) -> isize {
     result
 }
 
+/// Result of a system call, or its error.
 fn checked(result: isize) -> Answer<isize> {
     match result {
         -4095..=-1 => Err(Fail::Errno(-result as c_int)),
@@ -177,6 +178,7 @@ pub(crate) fn anonymous(name: &CStr, flags: c_uint) -> Answer<c_int> {
     checked(unsafe { call(libc::SYS_memfd_create, with) }).map(|fd| fd as c_int)
 }
 
+/// Opens a file by a system call.
 pub(crate) fn open(path: &CStr, flags: c_int, mode: u32) -> Answer<c_int> {
     let at = libc::AT_FDCWD as usize;
     let with = [at, path.as_ptr() as usize, flags as usize, mode as usize, 0, 0];
@@ -198,6 +200,7 @@ pub(crate) fn make_directory(path: &CStr, mode: u32) -> Answer<()> {
     checked(unsafe { call(libc::SYS_mkdirat, with) }).map(drop)
 }
 
+/// Removes a file by a system call.
 pub(crate) fn unlink(path: &CStr) {
     let with = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: the path ends with a zero byte.
@@ -232,6 +235,7 @@ pub(crate) fn pipe() -> Answer<(c_int, c_int)> {
     Ok((ends[0], ends[1]))
 }
 
+/// Reads by a system call.
 pub(crate) fn read(fd: c_int, room: &mut [u8]) -> Answer<usize> {
     let with = [fd as usize, room.as_mut_ptr() as usize, room.len(), 0, 0, 0];
     // SAFETY: the buffer has this length.
@@ -273,6 +277,7 @@ pub(crate) fn exit() -> ! {
     }
 }
 
+/// Writes by a system call.
 pub(crate) fn write(fd: c_int, data: &[u8]) -> Answer<usize> {
     let with = [fd as usize, data.as_ptr() as usize, data.len(), 0, 0, 0];
     // SAFETY: the data has this length.

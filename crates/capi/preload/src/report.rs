@@ -44,6 +44,7 @@ impl Counter {
         name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
     }
 
+    /// Counts a call, and links the counter into the list at its first use.
     fn add(&'static self, name: &'static CStr) {
         self.count.fetch_add(1, Ordering::Relaxed);
         if !self.linked.swap(true, Ordering::Relaxed) {
@@ -145,6 +146,7 @@ pub(crate) fn write() {
     }
 }
 
+/// Calls `work` for each counter.
 fn each(mut work: impl FnMut(&'static Counter)) {
     let mut next = FIRST.load(Ordering::Acquire);
     // SAFETY: the list consists of counters, which are all static.

@@ -134,6 +134,7 @@ fn find(name: &[u8], folders: &[Folder]) -> Option<Found> {
     None
 }
 
+/// True if the path exists, in the mount or through a link out of it.
 fn exists_in_mount(path: &[u8]) -> bool {
     match MountPath::new(libc::AT_FDCWD, path).and_then(|path| path.node(Follow::All)) {
         Ok(_) => true,

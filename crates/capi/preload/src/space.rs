@@ -15,6 +15,7 @@ const TYPE: i64 = 0x6573_6b72;
 /// Longest name (DFS, POSIX: `NAME_MAX`).
 const NAME_MAX: u64 = 255;
 
+/// Space in the form of `statfs`.
 fn c_statfs(space: &FsSpace) -> libc::statfs {
     // SAFETY: a `statfs` of C consists of numbers, for which zero is valid.
     let mut out: libc::statfs = unsafe { std::mem::zeroed() };
@@ -28,6 +29,7 @@ fn c_statfs(space: &FsSpace) -> libc::statfs {
     out
 }
 
+/// Space in the form of `statvfs`.
 fn c_statvfs(space: &FsSpace) -> libc::statvfs {
     // SAFETY: a `statvfs` of C consists of numbers, for which zero is valid.
     let mut out: libc::statvfs = unsafe { std::mem::zeroed() };

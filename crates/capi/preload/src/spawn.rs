@@ -25,6 +25,7 @@ struct Opened {
 
 type Spawn = extern "C" fn(*mut c_int, Text, *const c_void, *const c_void, Texts, Texts) -> c_int;
 
+/// Starts a program that may be in the mount: finds what runs it, and calls `real` with that.
 fn spawn(
     (pid, path): (*mut c_int, &CStr),
     (actions, attributes): (*const c_void, *const c_void),

@@ -40,6 +40,7 @@ pub(crate) fn c_stat(attr: &Attr) -> libc::stat {
     stat
 }
 
+/// Attributes in the form of `statx`.
 fn c_statx(attr: &Attr) -> libc::statx {
     // SAFETY: a `statx` of C consists of numbers, for which zero is valid.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
@@ -213,6 +214,7 @@ fn groups() -> Vec<u32> {
     room[..usize::try_from(count).unwrap_or(0)].to_vec()
 }
 
+/// Serves `faccessat`.
 fn access_at(
     dir: c_int,
     path: Text,

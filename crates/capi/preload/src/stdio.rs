@@ -53,6 +53,7 @@ pub(crate) fn replace_entries() {
     });
 }
 
+/// Function of this library for an entry of the table of a stream.
 fn ours(entry: usize) -> usize {
     match entry {
         READ => slot_read as *const () as usize,
@@ -80,6 +81,7 @@ fn exchange(table: *mut c_void, expected: &[(usize, Option<*mut c_void>)]) -> bo
     protect(table, libc::PROT_READ)
 }
 
+/// Changes the protection of the pages of a table. True if that worked.
 fn protect(table: *mut c_void, protection: c_int) -> bool {
     const PAGE: usize = 4096;
     let size = raw::page_size().max(PAGE);
@@ -280,6 +282,7 @@ fn reopen_stream(
     }
 }
 
+/// Serves the end of `freopen`: the stream gets the new file under its old descriptor.
 fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
     close::forget_if_gone(old);
     if stream.is_null() {
@@ -314,6 +317,7 @@ fn adopt(fd: c_int, mode: Text) -> Answer<()> {
     Ok(())
 }
 
+/// Serves `fdopen`.
 fn adopt_stream(fd: c_int, mode: Text, theirs: impl FnOnce() -> *mut FILE) -> *mut FILE {
     match descriptors::is_ours(fd) {
         true => match serve(|| adopt(fd, mode)) {

@@ -27,6 +27,7 @@ pub(crate) fn load() -> Result<&'static Table, String> {
     }
 }
 
+/// Loads the library with the store, and returns its table of functions.
 #[cold]
 fn find() -> Result<&'static Table, String> {
     libraries::keep_message(c"dlopen");

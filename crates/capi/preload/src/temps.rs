@@ -40,6 +40,7 @@ fn fill<T>(
     refuse(libc::EEXIST)
 }
 
+/// Serves `mkstemp` and its variants.
 fn file(template: Out<u8>, suffix: c_int, flags: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
     if !is_ours(template) {
         return theirs();

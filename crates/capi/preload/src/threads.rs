@@ -170,6 +170,7 @@ extern "C" fn prepare() {
     maps::around_fork(Pages::before_fork);
 }
 
+/// Lets the other threads continue after a fork, and signals arrive again.
 fn resume() {
     let blocked = BLOCKED.load(Ordering::Relaxed);
     FORKING.store(false, Ordering::SeqCst);

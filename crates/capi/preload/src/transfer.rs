@@ -49,6 +49,7 @@ impl End {
         }
     }
 
+    /// Reads at this end, and moves its offset.
     fn read(self, room: &mut [u8]) -> Answer<usize> {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.read(self.fd, room))?,
@@ -59,6 +60,7 @@ impl End {
         checked(result).inspect(|done| self.move_on(*done as i64))
     }
 
+    /// Writes at this end, and moves its offset.
     fn write(self, data: &[u8]) -> Answer<usize> {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.write(self.fd, &[data]))?,
@@ -122,6 +124,7 @@ fn copy(from: End, to: End, length: usize) -> Answer<isize> {
     Ok(done as isize)
 }
 
+/// Copies one buffer. If not all is written, the source is moved back.
 fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
     let count = from.read(room)?;
     let mut done = 0;
@@ -168,6 +171,7 @@ fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<usize
     Ok(length)
 }
 
+/// True if both descriptors are of the same file.
 fn same(one: c_int, other: c_int) -> bool {
     match (descriptors::get(one), descriptors::get(other)) {
         (Ok(one), Ok(other)) => one.identity().oid == other.identity().oid,

@@ -33,6 +33,7 @@ fn free<T>(memory: *mut T) {
     unsafe { libc::free(memory.cast()) };
 }
 
+/// Serves the end of `scandir`: filters and sorts the entries.
 fn scan(
     list: Vec<*mut dirent64>,
     out: Out<*mut *mut dirent64>,
@@ -154,6 +155,7 @@ struct Walk {
 }
 
 impl Walk {
+    /// The path, relative to the start of the walk if the walk changes directories.
     fn path<'p>(&self, path: &'p [u8]) -> Answer<MountPath<'p>> {
         match &self.base {
             Some(base) if !path.starts_with(b"/") => MountPath::below(base, path.to_vec()),
@@ -179,6 +181,7 @@ impl Walk {
         Ok((node, stat, kind))
     }
 
+    /// Visits a path and all below it. Returns the value with which the program stopped the walk, or 0.
     fn go(&self, path: &[u8], level: c_int) -> c_int {
         let (node, stat, kind) = match serve(|| self.look(path)) {
             Ok(found) => found,
@@ -203,6 +206,7 @@ impl Walk {
         if below != 0 || !depth { below } else { self.call(path, &stat, FTW_DP, level) }
     }
 
+    /// Visits the entries of a directory.
     fn go_below(&self, path: &[u8], names: &[Vec<u8>], level: c_int) -> c_int {
         let separator: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
         for name in names {
@@ -215,6 +219,7 @@ impl Walk {
         0
     }
 
+    /// Calls the program's function for a path.
     fn call(&self, path: &[u8], stat: &libc::stat, kind: c_int, level: c_int) -> c_int {
         let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
         let mut output = FtwPosition { base: base as c_int, level };
@@ -231,6 +236,7 @@ impl Walk {
     }
 }
 
+/// Names in a directory, without `.` and `..`.
 fn names(node: &Node) -> Answer<Vec<Vec<u8>>> {
     let mut listing = Listing::new(node)?;
     let mut names = Vec::new();

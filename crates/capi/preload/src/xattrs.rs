@@ -25,12 +25,14 @@ fn get(node: &Node, name: Text, room: Out<u8>, size: usize) -> Answer<isize> {
     copy_out(&value, room, size)
 }
 
+/// Lists the names of extended attributes.
 fn list(node: &Node, room: Out<u8>, size: usize) -> Answer<isize> {
     let names = node.list_xattrs()?;
     let text: Vec<u8> = names.iter().flat_map(|name| [&**name, b"\0"].concat()).collect();
     copy_out(&text, room, size)
 }
 
+/// Sets an extended attribute.
 fn set(node: &Node, name: Text, value: In<u8>, size: usize, flags: c_int) -> Answer<c_int> {
     let mode = match flags {
         0 => XattrMode::Any,

@@ -115,6 +115,7 @@ pub(super) fn len_of(at: Bytes) -> Result<usize> {
     Ok(ACE_BYTES + usize::from(short(header, 2)))
 }
 
+/// Text of a name in an entry, which ends with a zero byte.
 fn text_of(name: &[u8]) -> Result<String> {
     match name.split(|byte| *byte == 0).next() {
         Some(text) if name.is_empty() || text.len() < name.len() => {
@@ -141,6 +142,7 @@ pub extern "C" fn daos_ace_create(kind: u32, name: Str) -> Bytes {
     guard(Ptr::null(), || make(kind, name).unwrap_or(Ptr::null()))
 }
 
+/// Makes an entry for a principal. A name is given exactly for those kinds that have one.
 fn make(kind: u32, name: Str) -> Result<Bytes> {
     let kind = Kind::from_code(kind)?;
     let name = if kind.has_name() { name.text()? } else { "" };
@@ -256,6 +258,7 @@ const PERMS: [(char, u64); 9] = [
     ('o', 0x100),
 ];
 
+/// Bits of the letters in a text.
 fn bits(text: &str, letters: &[(char, u64)]) -> Result<u64> {
     text.chars().try_fold(0, |all, c| {
         let known = letters.iter().find(|(letter, _)| *letter == c);
@@ -349,6 +352,7 @@ pub(super) fn verbose(ace: &str) -> Result<String> {
     Ok(format!("{types}:{flags}:{}:{perms}", principal_words(name)))
 }
 
+/// The principal in words.
 fn principal_words(name: &str) -> &str {
     let is = |kind: Kind| kind.special() == Some(name);
     match name {
@@ -359,6 +363,7 @@ fn principal_words(name: &str) -> &str {
     }
 }
 
+/// The letters of a part in words.
 fn words(part: &str, letters: &[(char, u64)], words: &[&str]) -> Result<String> {
     let word = |c: char| {
         let index = letters.iter().position(|(letter, _)| *letter == c).ok_or(Code::INVAL)?;

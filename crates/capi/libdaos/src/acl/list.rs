@@ -114,6 +114,7 @@ pub extern "C" fn daos_acl_get_next_ace(acl: Bytes, current: Bytes) -> Bytes {
     guard(Ptr::null(), || next(acl, current).unwrap_or(Ptr::null()))
 }
 
+/// The entry after `current`, or the first one; null at the end.
 fn next(acl: Bytes, current: Bytes) -> Result<Bytes> {
     let len = bytes_of(acl)?.len();
     let offset = match current.is_null() {
@@ -266,6 +267,7 @@ pub extern "C" fn daos_acl_to_stream(stream: Ptr<libc::FILE>, acl: Bytes, verbos
     })
 }
 
+/// Writes a text to a stream of C.
 fn print(stream: Ptr<libc::FILE>, text: &str) -> Result<()> {
     let start: *const c_char = text.as_ptr().cast();
     // SAFETY: the caller owns the stream, and the text has this many bytes.

@@ -35,6 +35,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    /// Reads the access list, owner and group from a list of properties.
     fn read(prop: Ptr<Prop>, acl: u32, owner: u32, group: u32) -> Result<Self> {
         let entry = |kind| {
             let found = property::daos_prop_entry_get(prop, kind);
@@ -63,6 +64,7 @@ impl Rules {
         owner.or_else(user).or_else(|| self.group_perms(credentials)).or_else(everyone).unwrap_or(0)
     }
 
+    /// Permissions of the user's groups together; `None` if no entry names one of them.
     fn group_perms(&self, credentials: &Credentials) -> Option<u64> {
         let named = credentials.groups.iter().filter_map(|group| self.find(Kind::Group, group));
         let in_owners = credentials.groups.contains(&self.group);
@@ -71,6 +73,7 @@ impl Rules {
     }
 }
 
+/// Names of a user and its groups.
 fn credentials_of(uid: libc::uid_t, gids: Ptr<libc::gid_t>, count: usize) -> Result<Credentials> {
     if count > GROUPS_MAX {
         return Err(Code::INVAL);

@@ -101,6 +101,7 @@ impl Rights {
     }
 }
 
+/// Access list, owner and group of a container.
 async fn rules(container: &Container) -> Result<Rules> {
     let Value::Acl(acl) = value(container, table::CO_ACL).await? else { return Err(Code::INVAL) };
     let owner = text(container, table::CO_OWNER).await?;
@@ -112,6 +113,7 @@ async fn value(container: &Container, id: u32) -> Result<Value> {
     properties::get(container, properties::by_id(id)?).await
 }
 
+/// Value of a property that is a text.
 async fn text(container: &Container, id: u32) -> Result<String> {
     match value(container, id).await? {
         Value::Text(text) => Ok(text),
@@ -157,6 +159,7 @@ pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Ev
     })
 }
 
+/// Fills the requested properties of a list.
 async fn show(container: &OpenContainer, list: Ptr<Prop>) -> Result<()> {
     for (at, property) in properties::requested(list, &CONTAINER)? {
         properties::show(container, property).await?.write(at)?;

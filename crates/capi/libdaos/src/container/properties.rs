@@ -69,6 +69,7 @@ impl Wanted {
             .with_first_oid(self.first_oid)
     }
 
+    /// Takes a property of a new container.
     fn take(&mut self, property: &Property, value: Value) -> Result<()> {
         match (property.id, value) {
             (table::CO_LABEL, Value::Text(label)) => self.label = Some(label),
@@ -106,6 +107,7 @@ fn checksum(number: u64) -> Result<Checksum> {
     }
 }
 
+/// DAOS's number of a checksum.
 fn checksum_number(checksum: Checksum) -> u64 {
     match checksum {
         Checksum::Off => 0,
@@ -261,6 +263,7 @@ fn health(status: u64) -> Result<Vec<u8>> {
     Ok(status.to_le_bytes().to_vec())
 }
 
+/// Stores properties, and sets the time of the last change.
 async fn store(open: &OpenContainer, kept: &[(&str, Vec<u8>)]) -> Result<()> {
     let changes: Vec<_> =
         kept.iter().map(|(name, value)| (*name, Some(value.as_slice()))).collect();

@@ -66,6 +66,7 @@ pub extern "C" fn dfs_ostat(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, stat: Ptr<libc::sta
     })
 }
 
+/// Attributes of an open file. An error if it was removed.
 fn current(open: &OpenFile) -> Result<Attr> {
     let attr = match &open.file {
         Some(file) => file.attr()?,

@@ -50,6 +50,7 @@ impl Count {
     }
 }
 
+/// Mounts a container for reading.
 fn mounted(poh: Handle, cont: Str) -> Result<Dfs> {
     let pool = handles::pool(poh)?;
     let container = pool.pool.open_container(cont.text()?, OpenMode::ReadOnly).wait()?;
@@ -103,6 +104,7 @@ pub extern "C" fn dfs_cont_check(poh: Handle, cont: Str, flags: u64, name: Str) 
     })
 }
 
+/// Checks a file system. The flags say what happens to objects without a name.
 fn check(coh: Handle, flags: u64, name: Str) -> Result<()> {
     let container = handles::container(coh)?.container.clone();
     let fs = Dfs::mount(container, MountOptions::default())?;

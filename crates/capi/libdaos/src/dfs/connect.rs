@@ -51,6 +51,7 @@ impl<'a> ContainerName<'a> {
     }
 }
 
+/// Connects to a pool and container, and mounts it. The container may be created.
 pub(crate) fn connect(
     (pool, cont): (Str, Str),
     how: How,

@@ -65,6 +65,7 @@ pub extern "C" fn dfs_suggest_oclass(dfs: Ptr<Dfs>, hint: Str, class: Ptr<u32>) 
     })
 }
 
+/// Options of a new file system, from DAOS's attributes.
 fn described(attr: &DfsAttr) -> Result<NewDfs> {
     let hints = String::from_utf8(text_bytes(&attr.hints)).map_err(|_| Errno::INVAL)?;
     let hinted = Hinted::read(&hints)?;
@@ -98,6 +99,7 @@ struct CreateOutputs {
 }
 
 impl CreateOutputs {
+    /// Creates a container with a file system. The caller may ask for its handle, and for the mount.
     fn create(self, poh: Handle, label: Option<&str>, attr: Ptr<DfsAttr>) -> Result<()> {
         if self.coh.is_null() && !self.dfs.is_null() {
             return Err(Errno::INVAL);
@@ -117,6 +119,7 @@ impl CreateOutputs {
     }
 }
 
+/// Opens the new container.
 fn open(poh: Handle, uuid: Uuid) -> Result<Handle> {
     let pool = handles::pool(poh)?;
     let container = pool.pool.open_container(&uuid.to_string(), OpenMode::ReadWrite).wait()?;

@@ -38,6 +38,7 @@ impl Fields {
         blob
     }
 
+    /// Reads the form that another process has made.
     fn read(blob: &[u8]) -> Result<Self> {
         let container = blob.get(8..24).and_then(|bytes| bytes.try_into().ok());
         Ok(Self {

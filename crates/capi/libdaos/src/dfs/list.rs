@@ -28,6 +28,7 @@ impl Listing {
         Ok(Self { open, node, anchor, at })
     }
 
+    /// The next names, at most `most`.
     fn names(&mut self, most: usize) -> Result<KeyBatch> {
         match self.at.is_end() {
             true => Ok(KeyBatch::default()),
@@ -39,6 +40,7 @@ impl Listing {
         self.at.is_end()
     }
 
+    /// The next entries, at most `most`.
     pub(super) fn entries(&mut self, most: usize) -> Result<Vec<DirEntry>> {
         match self.at.is_end() {
             true => Ok(Vec::new()),
@@ -55,6 +57,7 @@ impl Listing {
 /// Most entries that one call returns.
 const ENTRIES_MAX: u32 = 1 << 16;
 
+/// Number of entries that the caller has room for.
 pub(super) fn most(nr: Ptr<u32>) -> Result<usize> {
     match nr.get()? {
         0 => Err(Errno::INVAL),
@@ -174,6 +177,7 @@ pub extern "C" fn dfs_iterate(
     })
 }
 
+/// Calls the caller's function with an entry.
 fn call(
     op: Option<Filler>,
     (dfs, obj): (Ptr<Dfs>, Ptr<DfsObj>),

@@ -97,6 +97,8 @@ pub(crate) fn mount(poh: Handle, coh: Handle, how: How) -> Result<Ptr<Dfs>> {
     give(container, (poh, coh), how, false)
 }
 
+/// Mounts a container, and returns the pointer that programs pass. With `owns_handles`, unmounting closes the handles,
+/// too.
 pub(super) fn give(
     container: Container,
     (poh, coh): (Handle, Handle),

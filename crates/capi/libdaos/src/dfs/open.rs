@@ -96,6 +96,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// Options of a new entry.
     fn create(&self) -> Create {
         Create {
             mode: self.mode & MODE_MASK,
@@ -120,6 +121,7 @@ impl Wanted<'_> {
         of_kind(node, kind)
     }
 
+    /// Creates an entry of this kind.
     fn made(&self, dir: &Node, name: &[u8], kind: Kind) -> Result<Node> {
         let new = self.create();
         let made = match kind {
@@ -133,6 +135,7 @@ impl Wanted<'_> {
         Ok(made?)
     }
 
+    /// The entry that was found, if it exists already and `O_EXCL` is not set.
     fn or_found(
         &self,
         dir: &Node,

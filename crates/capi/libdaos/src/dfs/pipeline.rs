@@ -37,6 +37,7 @@ impl EntryFilter {
         })
     }
 
+    /// True if the conditions select the entry.
     fn selects(&self, entry: &DirEntry) -> std::result::Result<bool, Code> {
         if entry.kind() == Kind::Directory && !self.includes_dirs {
             return Ok(true);

@@ -8,6 +8,7 @@ use ::dfs::limits::{XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use ::dfs::{Node, XattrMode};
 use std::ffi::c_int;
 
+/// Checks the name of an extended attribute.
 pub(crate) fn name<'a>(name: Str) -> Result<&'a [u8]> {
     match name.bytes()? {
         bytes if (1..=XATTR_NAME_MAX).contains(&bytes.len()) => Ok(bytes),

@@ -29,6 +29,7 @@ pub extern "C" fn dfs_sys_open(
     })
 }
 
+/// Finds a file, or creates it with `O_CREAT`.
 fn node(sys: Ptr<DfsSys>, path: Str, wanted: &Wanted<'_>) -> Result<Node> {
     let kind = Kind::from_mode(wanted.mode & KIND_MASK);
     let follow = match kind {

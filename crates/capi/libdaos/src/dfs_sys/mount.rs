@@ -84,6 +84,7 @@ fn begin(
     Ok(())
 }
 
+/// Unmounts, and ends the handle.
 fn end(sys: Ptr<DfsSys>) -> c_int {
     errno::now(|| {
         let dfs = handles::sys(sys)?.dfs;

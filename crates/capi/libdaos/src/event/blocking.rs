@@ -60,6 +60,7 @@ struct Answer<T> {
     waker: Option<Waker>,
 }
 
+/// Stores the result, and wakes its task.
 fn give<T>(answer: &Mutex<Answer<T>>, result: Result<T>) {
     let waker = {
         let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,6 +121,7 @@ impl Threads {
         Ok(())
     }
 
+    /// Does work of the queue until the thread is not needed any more.
     fn work(&self) {
         while let Some(work) = self.next() {
             work();

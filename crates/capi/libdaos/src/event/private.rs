@@ -100,6 +100,7 @@ impl Ev {
         unsafe { Ptr::new(address as *mut Event) }
     }
 
+    /// The part of an event that is private to this library.
     fn part(self) -> Ptr<Private> {
         let event = Self::pointer(Some(self)).raw();
         // SAFETY: `space` is a field of an event that the caller vouches for.

@@ -85,6 +85,7 @@ fn count(work: impl FnOnce() -> Result<usize>) -> c_int {
     if code == 0 { c_int::try_from(count).unwrap_or(c_int::MAX) } else { code }
 }
 
+/// Writes the events that have completed. Returns their number.
 fn put(found: &[Ev], events: Ptr<Ptr<Event>>, most: usize) -> usize {
     for (index, ev) in found.iter().take(most).enumerate() {
         events.at(index).set(Ev::pointer(Some(*ev)));

@@ -162,6 +162,7 @@ impl Workers {
         self.wake.notify_one();
     }
 
+    /// Polls jobs until the thread is not needed any more.
     fn work(&self) {
         while let Some(job) = self.next() {
             if job.poll() {

@@ -143,6 +143,7 @@ impl<E> Table<E> {
         Some(())
     }
 
+    /// A slot that was never used. `None` if there are too many handles.
     fn allocate(&self) -> Option<&Slot<E>> {
         let most = (CHUNK * CHUNKS) as u32;
         let more = |made: u32| (made < most).then_some(made + 1);
@@ -219,6 +220,7 @@ impl<E> Table<E> {
         }
     }
 
+    /// Drops the entry of a closed slot, and makes the slot free. Its old handles become invalid.
     #[cold]
     fn empty(&self, slot: &Slot<E>) {
         // SAFETY: the slot is closed and this was the last reference, so nothing else accesses the entry.

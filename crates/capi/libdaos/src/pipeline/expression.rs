@@ -71,6 +71,7 @@ pub(super) enum Aggregate {
 }
 
 impl Comparison {
+    /// True if values of this order fulfil the comparison.
     fn holds(self, order: Option<Ordering>) -> bool {
         match self {
             Self::Eq => order == Some(Ordering::Equal),
@@ -192,6 +193,7 @@ impl Aggregate {
         }
     }
 
+    /// Adds a value to the result.
     pub(super) fn add(self, result: f64, value: f64) -> f64 {
         match self {
             Self::Sum | Self::Average => result + value,

@@ -36,6 +36,7 @@ enum PartType {
 }
 
 impl PartType {
+    /// The function with this name in DAOS.
     fn by_name(name: &str) -> Option<Self> {
         Some(match name {
             "FUNC_EQ" | "FUNC_IN" => Self::Compare(Comparison::Eq),
@@ -148,6 +149,7 @@ fn filters(
     Ok(filters)
 }
 
+/// Pointers of a list of the caller.
 fn pointers<T>(list: Ptr<Ptr<T>>, count: u32) -> Result<Vec<Ptr<T>>> {
     match count {
         0 => Ok(Vec::new()),
@@ -188,6 +190,7 @@ impl Part {
     }
 }
 
+/// Constants of a part.
 fn constants(part: &PipelinePart) -> Result<Vec<Vec<u8>>> {
     match part.num_constants {
         1..=CONSTANTS_MAX => part.constant.list(part.num_constants)?.iter().map(bytes).collect(),
@@ -226,6 +229,7 @@ impl Reader {
         }
     }
 
+    /// The next part. Expressions have a greatest depth.
     fn next(&mut self) -> Result<Part> {
         self.depth += 1;
         match self.depth <= DEPTH_MAX {
@@ -262,6 +266,7 @@ impl Reader {
         }
     }
 
+    /// Parses a comparison, whose operands must have the same class.
     fn comparison(&mut self, comparison: Comparison) -> Result<Condition> {
         let (left, class) = self.operand(&|_| true)?;
         let (rights, other) = self.alternatives()?;
@@ -285,6 +290,7 @@ impl Reader {
         Ok((operands, data_type.class()))
     }
 
+    /// Parses `LIKE`. The pattern is checked.
     fn like(&mut self) -> Result<Condition> {
         let (text, pattern) = (self.plain_text()?, self.plain_text()?);
         if let Operand::Constant(kind, data) = &pattern
@@ -303,6 +309,7 @@ impl Reader {
         }
     }
 
+    /// Parses a test for the existence of an akey.
     fn existence(&mut self, is_wanted: bool) -> Result<Condition> {
         match self.operand(&|_| true)? {
             (operand @ Operand::Akey(..), _) if is_wanted => Ok(Condition::Exists(operand)),
@@ -313,6 +320,7 @@ impl Reader {
         }
     }
 
+    /// Parses an aggregate.
     fn aggregate(&mut self) -> Result<(Aggregate, Operand)> {
         match self.next()?.kind {
             PartType::Aggregate(aggregate) => {
@@ -345,6 +353,7 @@ impl Reader {
         if is_allowed(class) { Ok((operand, class)) } else { Err(Code::INVAL) }
     }
 
+    /// Parses an arithmetic function, whose operands must have the same class.
     fn function(&mut self, function: Arithmetic) -> Result<(Operand, Class)> {
         let is_allowed = |class| match function {
             Arithmetic::BitAnd => matches!(class, Class::Unsigned | Class::Signed),

@@ -236,6 +236,7 @@ async fn fetch(
     Ok(found.map(|reply| (reply.size, reply.filled_bytes as usize)).collect())
 }
 
+/// Adds a record to all aggregates.
 fn aggregate(
     aggregates: &[(Aggregate, Operand)],
     results: &mut [f64],

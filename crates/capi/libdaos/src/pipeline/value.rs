@@ -66,6 +66,7 @@ impl DataType {
         }
     }
 
+    /// Class of a type: values of one class can be compared.
     pub(super) fn class(self) -> Class {
         match self {
             Self::Unsigned(_) => Class::Unsigned,
@@ -154,6 +155,7 @@ impl Arithmetic {
         }
     }
 
+    /// Result for unsigned numbers.
     fn unsigned(self, left: u64, right: u64) -> Result<u64> {
         match self {
             Self::Add => Ok(left.wrapping_add(right)),
@@ -164,6 +166,7 @@ impl Arithmetic {
         }
     }
 
+    /// Result for signed numbers.
     fn signed(self, left: i64, right: i64) -> Result<i64> {
         match self {
             Self::Add => Ok(left.wrapping_add(right)),
@@ -175,6 +178,7 @@ impl Arithmetic {
         }
     }
 
+    /// Result for real numbers.
     fn real(self, left: f64, right: f64) -> Result<f64> {
         match self {
             Self::Add => Ok(left + right),
@@ -232,6 +236,7 @@ impl Symbol {
     }
 }
 
+/// Parses a pattern of `LIKE`.
 fn symbols(pattern: &[u8]) -> Result<Vec<Symbol>> {
     let mut bytes = pattern.iter();
     let mut symbols = Vec::with_capacity(pattern.len());

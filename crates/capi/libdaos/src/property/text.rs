@@ -69,12 +69,14 @@ fn to_list(values: &[(u32, Value)]) -> Result<Ptr<Prop>> {
     Ok(made)
 }
 
+/// Parses properties in the form `NAME:VALUE;NAME:VALUE`.
 fn parse(text: &str) -> Result<Vec<(u32, Value)>> {
     let parts = text.split([';', ',']).map(str::trim).filter(|part| !part.is_empty());
     let values = parts.map(one).collect::<Result<Vec<_>>>()?;
     if values.is_empty() { Err(Code::INVAL) } else { Ok(values) }
 }
 
+/// Parses one property.
 fn one(part: &str) -> Result<(u32, Value)> {
     let (name, value) = part.split_once([':', '=']).ok_or(Code::INVAL)?;
     let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
@@ -89,6 +91,7 @@ fn one(part: &str) -> Result<(u32, Value)> {
     Ok((property.id, value))
 }
 
+/// Parses a number, a size or a word.
 fn number(property: &Property, text: &str) -> Result<u64> {
     let words = WORDS.iter().find(|(id, _)| *id == property.id).map_or(&[][..], |(_, words)| words);
     let word = words.iter().position(|word| word.eq_ignore_ascii_case(text));

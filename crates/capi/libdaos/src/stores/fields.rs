@@ -271,6 +271,7 @@ pub extern "C" fn esker_field_list(
     })
 }
 
+/// Finds the fields of a request, and opens a handle on them.
 fn find(
     fsh: Handle,
     (request, pairs): (Ptr<Pair>, u32),
@@ -450,6 +451,7 @@ pub extern "C" fn esker_field_purge(
     })
 }
 
+/// Removes or wipes the fields of a request. Without the flag to do so, it only counts them.
 fn remove(
     fsh: Handle,
     (request, pairs): (Ptr<Pair>, u32),

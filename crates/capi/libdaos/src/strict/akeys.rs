@@ -64,6 +64,7 @@ struct Removal {
 }
 
 impl Removal {
+    /// True if the punch removes the akey.
     fn covers(&self, name: &Name) -> bool {
         name.oid == self.oid
             && self.dkey.as_ref().is_none_or(|dkey| name.dkey == *dkey)
@@ -101,6 +102,7 @@ impl Kind {
         }
     }
 
+    /// Kind of the value after a change.
     fn after(before: Option<Self>, content: Content) -> Self {
         match (before, content) {
             (_, Content::Single) => Self::Single,
@@ -173,6 +175,7 @@ fn is_removed(name: &Name, access: Access<'_>) -> bool {
     locked(&BUFFERED).get(&address(tx)).is_some_and(covers)
 }
 
+/// Records a change in a transaction that is not committed yet.
 fn buffer(tx: &Transaction, name: Name, content: Content) {
     let mut all = locked(&BUFFERED);
     let buffered = all.entry(address(tx)).or_default();

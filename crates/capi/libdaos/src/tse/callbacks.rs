@@ -31,6 +31,7 @@ impl Callback {
         Ok(Self { function, arg, copy: bytes.chunks(8).map(word).collect() })
     }
 
+    /// Calls the function.
     pub(super) fn call(mut self, task: Ptr<Task>) -> c_int {
         let arg = match self.copy.is_empty() {
             true => self.arg,

@@ -94,6 +94,7 @@ impl Turn {
         self.is_mine(&mut lock())
     }
 
+    /// The next function to call before the task runs.
     fn next_before(&self) -> Option<Callback> {
         let mut held = lock();
         match self.is_mine(&mut held) {
@@ -197,12 +198,14 @@ fn call_after(task: Ptr<Task>, completion: u32) {
     }
 }
 
+/// The next function to call after the task has completed.
 fn next_after(task: Ptr<Task>, completion: u32) -> Option<Callback> {
     let mut held = lock();
     let inner = held.task(task).ok().filter(|inner| inner.completions == completion)?;
     inner.after.pop()
 }
 
+/// Ends a task, and returns the tasks that can run now. Nothing happens if it was started again meanwhile.
 fn finish(task: Ptr<Task>, completion: u32) -> Vec<Ptr<Task>> {
     let mut held = lock();
     match held.task(task) {

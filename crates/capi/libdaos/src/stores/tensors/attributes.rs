@@ -42,6 +42,7 @@ pub struct Attr {
 }
 
 impl Attr {
+    /// Checks an attribute of the caller.
     fn parse(self) -> Result<(String, Attribute)> {
         let name = arguments::text(self.name, "the name of an attribute")?;
         let what = format!("the value of attribute {name}");
@@ -58,6 +59,7 @@ impl Attr {
         Ok((name.to_owned(), value.into()))
     }
 
+    /// Value of the attribute; `None` if the type and the size do not fit.
     fn value(self, bytes: &[u8]) -> Option<Value> {
         match self.kind & LIST {
             0 => one_value(self.kind, bytes),
@@ -66,6 +68,7 @@ impl Attr {
     }
 }
 
+/// A value that is not a list.
 fn one_value(kind: u32, bytes: &[u8]) -> Option<Value> {
     Some(match (kind, bytes) {
         (FLAG, [flag @ (0 | 1)]) => Value::Flag(*flag == 1),

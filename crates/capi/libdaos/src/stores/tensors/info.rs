@@ -97,6 +97,7 @@ fn text<const N: usize>(text: &str) -> Result<[u8; N]> {
     }
 }
 
+/// Lengths of all dimensions, followed by zeros.
 fn lengths(shape: &[u64]) -> [u64; DIMENSIONS_MAX] {
     let mut lengths = [0; DIMENSIONS_MAX];
     lengths.iter_mut().zip(shape).for_each(|(to, from)| *to = *from);
