@@ -200,6 +200,7 @@ impl<C> Entry<C> {
         Ok(first)
     }
 
+    /// True if the container has this label or UUID.
     fn is(&self, name: ContainerRef<'_>) -> bool {
         match name {
             ContainerRef::Label(label) => !label.is_empty() && self.info.label == label,

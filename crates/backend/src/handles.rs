@@ -133,6 +133,7 @@ impl<C: Handled> Entries<C> {
         self.by_uuid.get(&uuid).filter(|container| !container.handles().is_gone()).map(Arc::clone)
     }
 
+    /// The shared state of a container: that of its other handles, or a new one.
     fn note(&mut self, uuid: Uuid, make: &impl Fn(ContainerId) -> C) -> Arc<C> {
         if let Some(container) = self.living(uuid) {
             return container;

@@ -172,6 +172,7 @@ impl Owned {
         Ok(Self { oid: write.oid, cond, op })
     }
 
+    /// The updates or akeys of this write, borrowed, for [`OwnedWrite::write`].
     fn parts(&self) -> Parts<'_> {
         match &self.op {
             OwnedOp::Update { updates, .. } => {
@@ -184,6 +185,7 @@ impl Owned {
         }
     }
 
+    /// This write in borrowed form. `parts` come from [`OwnedWrite::parts`].
     fn write<'a>(&'a self, parts: &'a Parts<'a>) -> Write<'a> {
         let cond = self.cond;
         let op = match (&self.op, parts) {
@@ -214,6 +216,7 @@ impl OwnedUpdate {
         Ok(Self { akey: update.akey.to_vec(), cond: update.cond, value })
     }
 
+    /// This update in borrowed form.
     fn update(&self) -> Update<'_> {
         let value = match &self.value {
             OwnedValue::Single(data) => Value::Single(Source::One(data)),
@@ -226,6 +229,7 @@ impl OwnedUpdate {
     }
 }
 
+/// Copies data into a new buffer.
 fn copy(source: Source<'_>) -> Result<Vec<u8>> {
     let len = source.len();
     let mut bytes = memory::room(usize::try_from(len).unwrap_or(usize::MAX))?;

@@ -39,6 +39,7 @@ pub(crate) async fn query_by_listing<'a, C: OpenContainer + ?Sized>(
     Ok(None)
 }
 
+/// Checks the keys of a query.
 fn check(oid: ObjectId, query: &KeyQuery<'_>) -> Result<()> {
     if query.want_extent && query.akey.is_none() && !query.want_akey {
         return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
@@ -67,6 +68,7 @@ impl<C: OpenContainer + ?Sized> Queried<'_, C> {
         Ok(self.in_order(listed))
     }
 
+    /// Lists all keys, each with its encoded form, which sorts as the store does.
     async fn list(&self, kind: KeyKind, scope: KeyScope<'_>) -> Result<Vec<Encoded>> {
         let (mut listed, mut anchor) = (Vec::new(), Anchor::Start);
         while !anchor.is_end() {
@@ -80,6 +82,7 @@ impl<C: OpenContainer + ?Sized> Queried<'_, C> {
         Ok(listed)
     }
 
+    /// The keys in the order in which the query visits them.
     fn in_order(&self, mut keys: Vec<Encoded>) -> Vec<Vec<u8>> {
         keys.sort_unstable();
         if self.query.edge == Edge::Max {

@@ -85,6 +85,7 @@ async fn fetch<C: OpenContainer + ?Sized>(
     Ok(akey.reply.size)
 }
 
+/// Lists all akeys of the dkey.
 async fn akeys<C: OpenContainer + ?Sized>(
     container: &C,
     take: &Take<'_>,

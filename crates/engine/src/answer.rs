@@ -79,6 +79,7 @@ impl Session {
         .await
     }
 
+    /// Decodes and serves one request. A failure becomes the reply.
     async fn serve(&self, begin: Instant, message: &[u8], bulk: Bytes, room: u32) -> Answered {
         let proof = Proof::default();
         let decoded = decode(message);
@@ -97,6 +98,7 @@ impl Session {
         Answered { kind, took, response, data, is_defect: false }
     }
 
+    /// Serves a request about the pool.
     async fn answer_pool(&self, request: PoolRequest<'_>) -> Result<Reply> {
         let pool = &self.pool;
         Ok(match request {
@@ -147,6 +149,7 @@ impl Session {
         })
     }
 
+    /// Serves a request about an open container.
     async fn answer_container(
         &self,
         handle: Handle,
@@ -213,6 +216,7 @@ fn plain(reply: Reply) -> (Reply, Bytes) {
     (reply, Bytes::new())
 }
 
+/// Serves a request about the metadata of a pool or container.
 async fn metadata<M: Metadata + ?Sized>(of: &M, request: MetadataRequest<'_>) -> Result<Reply> {
     Ok(match request {
         MetadataRequest::Get(name) => Reply::Value(of.get_metadata(name).await?),

@@ -100,6 +100,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Receives requests and starts a task for each, until the client closes the connection.
     async fn receive<R: AsyncRead + Unpin>(
         &self,
         first: Option<Announced>,
@@ -162,6 +163,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         self.state().served.spawn_blocking(move || block_on(answer));
     }
 
+    /// Counts an answer in the metrics, and adds it to the replies that wait to be sent.
     fn add(&self, state: &mut State<W>, answer: Answer) {
         let (metrics, Answered { kind, took, response, is_defect, .. }) =
             (&self.engine.metrics, &answer.answered);
@@ -170,6 +172,7 @@ impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
         metrics.sent(state.replies.add(answer));
     }
 
+    /// Takes the answer of a task that has ended.
     fn note(&self, state: &mut State<W>, ended: std::result::Result<Answer, JoinError>) {
         match ended {
             Ok(answer) => self.add(state, answer),
@@ -241,6 +244,7 @@ enum Slow {
 }
 
 impl Slow {
+    /// Requests that wait for the medium on this pool: they run on threads that may block.
     async fn of_pool(pool: &dyn Pool) -> Self {
         match pool.info().await {
             Ok(info) if info.medium == Medium::Block => Self::All,
@@ -287,6 +291,7 @@ fn out_of_turn(kind: Kind) -> Error {
     Error::new(ErrorKind::Corrupt, message)
 }
 
+/// Serves a request. `share` is the memory that the request has reserved.
 async fn answer(session: Arc<Session>, request: Frame, share: Share) -> Answer {
     let Frame { call, room, message, bulk, .. } = request;
     let answered = session.answer(&message, bulk, room).await;

@@ -171,6 +171,7 @@ fn add_found(
 struct Values<'b>(&'b [u8]);
 
 impl<'b> Values<'b> {
+    /// Takes the next `len` bytes of the data of a change.
     fn take(&mut self, len: u64) -> Result<Source<'b>> {
         let split = usize::try_from(len).ok().and_then(|len| self.0.split_at_checked(len));
         let (value, rest) = split.ok_or_else(|| {
@@ -180,6 +181,7 @@ impl<'b> Values<'b> {
         Ok(Source::One(value))
     }
 
+    /// The value of one akey, with its data.
     fn value<'v>(&mut self, request: &'v ValueRequest) -> Result<Value<'v>>
     where
         'b: 'v,
@@ -193,6 +195,7 @@ impl<'b> Values<'b> {
         })
     }
 
+    /// The updates of a request, with their data; none if it punches.
     fn updates<'v>(&mut self, request: &'v WriteRequest<'v>) -> Result<Vec<Update<'v>>>
     where
         'b: 'v,
@@ -247,6 +250,7 @@ pub(crate) fn read_tokens(tokens: &[&[u8]]) -> ReadTokens {
     read
 }
 
+/// Converts a request to write. `updates` are those that were made from the same request.
 fn op_of<'v>(request: &'v WriteRequest<'v>, updates: &'v [Update<'v>]) -> WriteOp<'v> {
     match *request {
         WriteRequest::Update(dkey, cond, _) => WriteOp::Update { dkey, cond, updates },

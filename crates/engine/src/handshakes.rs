@@ -102,6 +102,7 @@ impl Handshakes {
         }
     }
 
+    /// Adds a handshake to the list of those in progress. It is removed when the slot is dropped.
     fn new_slot(&self, permit: Option<OwnedSemaphorePermit>) -> Slot {
         let handshake = Arc::new(Handshake { since: Instant::now(), leave: Notify::new() });
         let mut pending = self.present.pending();

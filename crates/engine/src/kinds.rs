@@ -63,6 +63,7 @@ impl RequestKind {
         }
     }
 
+    /// Kind of a request about the pool, for the metrics.
     fn of_pool(request: &PoolRequest<'_>) -> Self {
         match request {
             PoolRequest::Capabilities
@@ -86,6 +87,7 @@ impl RequestKind {
         }
     }
 
+    /// Kind of a request about a container, for the metrics.
     fn of_container(request: &ContainerRequest<'_>) -> Self {
         use ContainerRequest as Of;
         match request {

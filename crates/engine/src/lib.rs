@@ -179,6 +179,7 @@ impl Engine {
         }
     }
 
+    /// Accepts clients without end. Errors are logged, and accepting is tried again after a pause.
     async fn accept(&self, listener: &TcpListener) {
         loop {
             match listener.accept().await {
@@ -192,6 +193,7 @@ impl Engine {
         }
     }
 
+    /// Serves a new connection on one of the engine's threads, once a slot for its handshake is free.
     async fn welcome(&self, stream: TcpStream) {
         let slot = self.0.handshakes.enter().await;
         let engine = self.clone();

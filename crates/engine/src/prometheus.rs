@@ -37,6 +37,7 @@ pub(crate) fn render(metrics: &Metrics, gauges: &Gauges) -> String {
     page.text()
 }
 
+/// Writes the metrics of connections.
 fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
     page.gauge(
         "esker_engine_connections",
@@ -71,6 +72,7 @@ fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
     );
 }
 
+/// Writes the latency of each kind of request, and the number of each kind of error.
 fn requests(page: &mut Page, metrics: &Metrics) {
     let name = "esker_engine_request_seconds";
     let latencies = RequestKind::ALL.iter().map(|(_, kind)| *kind).zip(&metrics.requests);

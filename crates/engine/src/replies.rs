@@ -69,6 +69,7 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         self.outbox.add(frame).map(|len| self.note(len, None))
     }
 
+    /// Records that `len` bytes were queued: the memory of their request is released once they are sent.
     fn note(&mut self, len: usize, share: Share) -> u64 {
         self.added += len as u64;
         self.unsent.push_back((self.added, share));

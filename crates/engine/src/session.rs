@@ -59,6 +59,7 @@ impl Session {
         registered
     }
 
+    /// Adds a container that the client has opened. Fails if it has too many open.
     fn insert(&self, container: &Arc<dyn OpenContainer>) -> Result<Handle> {
         let mut open = self.open();
         check("containers of one client", open.containers.len() + 1, HANDLES_MAX)?;

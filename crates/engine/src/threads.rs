@@ -63,6 +63,7 @@ impl Threads {
 }
 
 impl Worker {
+    /// Starts a thread with its own runtime.
     fn start(number: usize) -> Result<Self> {
         let failed = |error| Error::io("starting a thread of the engine", &error);
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;

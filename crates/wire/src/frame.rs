@@ -95,6 +95,7 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
+    /// Encodes the prefix; its last four bytes are its checksum.
     pub(crate) fn encode(&self) -> [u8; PREFIX_LEN] {
         let mut bytes = [0; PREFIX_LEN];
         bytes[..2].copy_from_slice(b"EK");
@@ -110,6 +111,7 @@ impl Prefix {
         bytes
     }
 
+    /// Decodes a prefix, and checks its checksum and the lengths in it.
     fn decode(bytes: &[u8; PREFIX_LEN]) -> Result<Self> {
         let u32_at = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -333,6 +335,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         Poll::Ready(self.check(Prefix::decode(&bytes)?, limits).map(Some))
     }
 
+    /// Checks that the frame is the next one, and not longer than `limits` allows.
     fn check(&mut self, prefix: Prefix, limits: Limits) -> Result<Announced> {
         if prefix.sequence != self.sequence {
             let (found, expected) = (prefix.sequence, self.sequence);

@@ -48,6 +48,8 @@ impl Secret {
         Ok(Self(self.mac(TLS, &[channel])?.finalize().into_bytes().into()))
     }
 
+    /// Starts a MAC of `side` and `input` by the secret. The length of each input is part of it, so that inputs cannot
+    /// be shifted.
     fn mac(&self, side: &[u8], input: &[&[u8]]) -> Result<Hmac<Sha256>> {
         let failed =
             |_| Error::new(ErrorKind::Invalid, "the secret of the pool cannot be used as a key");

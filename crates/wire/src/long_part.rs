@@ -95,6 +95,7 @@ impl LongPart {
         Poll::Ready(Ok(count))
     }
 
+    /// Reserves memory for the next bytes: at most as much as has arrived, but at least [`ROOM_AT_ONCE`].
     fn reserve(&mut self, len: usize, spare: &Spare) {
         let left = len - self.len();
         if self.bytes.capacity() == 0 {

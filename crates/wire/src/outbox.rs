@@ -244,6 +244,7 @@ impl Outbox {
         }
     }
 
+    /// Empties the outbox after all was sent. Only little memory is kept.
     fn reset(&mut self) {
         self.sent = 0;
         self.packed.clear();
@@ -257,6 +258,7 @@ fn fill<'d>(slices: &mut [IoSlice<'d>], pieces: impl Iterator<Item = &'d [u8]>) 
     pairs.map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
 }
 
+/// Checks the length of a part of a frame.
 fn checked_len(len: usize, most: usize) -> Result<u32> {
     let checked = u32::try_from(len).ok().filter(|len| *len as usize <= most);
     checked.ok_or_else(|| {

@@ -65,6 +65,7 @@ impl Spare {
         }
     }
 
+    /// A buffer of at least `len` bytes from the stock, or a new one.
     fn take(&self, len: usize) -> Vec<u8> {
         if len < LEAST {
             return Vec::with_capacity(len);

@@ -107,6 +107,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { cipher_suites, ..default_provider() })
 }
 
+/// Makes a new key of TLS, without a certificate: peers authenticate by the pool's secret.
 fn drawn_key() -> Result<CertifiedKey> {
     let failed = |_| Error::new(ErrorKind::Io, "the system gave no random bytes for a key of TLS");
     let drawn = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(failed)?;

@@ -102,6 +102,7 @@ fn aborted_error() -> Error {
 }
 
 impl PoolState {
+    /// Prepares a node's share of a commit. Repeating it returns the same epoch.
     pub(super) fn prepare(
         &mut self,
         container: ContainerId,
@@ -130,6 +131,7 @@ impl PoolState {
         Ok(epoch)
     }
 
+    /// Commits a prepared share at `epoch`. The coordinator records the decision.
     pub(super) fn commit(&mut self, commit: Commit, epoch: Epoch) -> Result<()> {
         commit.check(self.commits.part)?;
         let decides = commit.coordinator == self.commits.part.node;
@@ -158,6 +160,7 @@ impl PoolState {
         }
     }
 
+    /// Aborts a prepared share, if it is still there.
     pub(super) fn abort(&mut self, commit: Commit) -> Result<()> {
         commit.check(self.commits.part)?;
         self.commits.take(commit);
@@ -179,12 +182,14 @@ impl PoolState {
         })
     }
 
+    /// Removes the decision about a commit, which no node needs any more.
     pub(super) fn forget(&mut self, commit: Commit) -> Result<()> {
         commit.check(self.commits.part)?;
         self.commits.decisions.remove(&commit.id);
         Ok(())
     }
 
+    /// The oldest decisions that this node has recorded, at most `most`.
     pub(super) fn decisions(&mut self, most: usize) -> Decisions {
         self.pass(self.commits.swept);
         let decided = |(id, epoch): (&CommitId, &Option<Epoch>)| Decided {
@@ -195,6 +200,7 @@ impl PoolState {
         Decisions { clock: self.tick(), is_full: self.commits.is_full(), oldest }
     }
 
+    /// Removes decisions, and records how far they were removed: older commits are unknown from then on.
     pub(super) fn sweep(&mut self, ids: &[CommitId]) {
         for id in ids {
             if self.commits.decisions.remove(id).is_some() {

@@ -45,6 +45,8 @@ impl Replies {
         }
     }
 
+    /// Records the epoch of a change, for the case that it is sent again. If there are too many, the oldest one is
+    /// dropped.
     fn remember(&mut self, id: ChangeId, epoch: Epoch) {
         let slot = (id.session, id.slot);
         if !self.0.contains_key(&slot) && self.0.len() >= CHANGE_IDS_MAX {
@@ -151,6 +153,7 @@ impl PoolState {
         })
     }
 
+    /// Makes a change, unless the same change was made before: then its epoch is returned.
     pub(super) fn write(&mut self, id: ContainerId, change: &Change<'_>) -> Result<Epoch> {
         if let Some(epoch) = self.replies.find(change.id)? {
             return Ok(epoch);
@@ -175,6 +178,7 @@ impl PoolState {
         Ok(Edits { epoch, values: overlay.finish(), written })
     }
 
+    /// Stores prepared values, and records the conflicts that they cause.
     pub(super) fn apply(&mut self, id: ContainerId, edits: Edits) -> Result<()> {
         let container = self.container(id)?;
         for (path, value) in edits.values {

@@ -79,6 +79,7 @@ impl Conflicts {
         }
     }
 
+    /// True if a token shows the current version of its slot: nothing that was read has changed.
     fn holds(&self, token: &[u8]) -> bool {
         let Some((slot, version)) = token.split_first_chunk::<4>() else { return false };
         let known = self.versions.get(u32::from_le_bytes(*slot) as usize);

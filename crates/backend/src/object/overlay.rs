@@ -40,6 +40,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         }
     }
 
+    /// The value of an akey with the changes made so far.
     fn current(&self, path: &AkeyPath) -> Option<&Stored<P>> {
         match self.changed.get(path) {
             Some(value) => value.as_ref(),
@@ -63,6 +64,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         all
     }
 
+    /// Applies updates of a dkey, after checking their conditions.
     fn update(
         &mut self,
         oid: ObjectId,
@@ -85,6 +87,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         updates.iter().zip(paths).try_for_each(|(update, path)| self.set(path, &update.value))
     }
 
+    /// Sets the value of an akey. Extents replace the records that they overlap.
     fn set(&mut self, path: AkeyPath, value: &Value<'_>) -> Result<()> {
         let new = match *value {
             Value::Single(data) => Some(self.single(&path, data)?),
@@ -109,6 +112,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         Ok(())
     }
 
+    /// A single value for an akey, which must not hold an array.
     fn single(&self, path: &AkeyPath, data: Source<'_>) -> Result<Stored<P>> {
         match self.current(path) {
             Some(Stored::Array(_)) => Err(mixed()),
@@ -134,6 +138,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
         }
     }
 
+    /// Removes akeys. With `Cond::PUNCH`, there must be one.
     fn punch(&mut self, paths: Vec<AkeyPath>, cond: Cond) -> Result<()> {
         if paths.is_empty() && cond.has(Cond::PUNCH) {
             return Err(missing_key_error("key to be punched"));
@@ -168,6 +173,7 @@ fn some_records<P: Payload>(records: Records<P>) -> Option<Stored<P>> {
     (!records.is_empty()).then_some(Stored::Array(records))
 }
 
+/// Checks the conditions that a key is new or exists. `exists` is called only if one of them is set.
 fn check(
     cond: Cond,
     insert: Cond,

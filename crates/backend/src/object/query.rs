@@ -49,6 +49,7 @@ impl<P: Payload> Reader<'_, P> {
         Ok((dkey, akey))
     }
 
+    /// Decodes the keys that a query has found.
     fn answer(&self, candidate: Candidate, query: &KeyQuery<'_>) -> Result<KeyFound> {
         let damaged = || Error::new(ErrorKind::Corrupt, "a key that cannot be decoded");
         let dkey = decode_key(self.oid.dkey_kind(), &candidate.dkey).ok_or_else(damaged)?;

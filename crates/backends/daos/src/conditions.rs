@@ -59,6 +59,7 @@ impl Reader<'_> {
         check_existence("akey", exists, update.cond.has(insert), update.cond.has(change))
     }
 
+    /// True if the object exists after the writes before this one in the same change.
     async fn exists_after(&self, before: Before<'_>) -> Result<bool> {
         let Some(object) = before else { return self.exists().await };
         let mut dkeys: BTreeSet<Vec<u8>> = object.dkeys.keys().map(|dkey| dkey.to_vec()).collect();

@@ -31,6 +31,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Opens a container.
     pub(super) async fn open(pool: &Arc<Shared>, name: &str, mode: OpenMode) -> Result<Self> {
         if names::shown_label(name).is_empty() {
             let message = format!("{name:?} is the label of a container that has none");

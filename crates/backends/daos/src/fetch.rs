@@ -118,6 +118,7 @@ fn pieces(extents: impl Iterator<Item = Extent>, fetched: &Fetched) -> Vec<Piece
 }
 
 impl Got {
+    /// The reply to the fetch of a single value.
     fn single(fetched: Fetched) -> Self {
         let (size, data) = (fetched.size, fetched.data);
         let pieces = vec![(0, 0..data.len().min(size as usize))];

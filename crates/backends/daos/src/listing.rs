@@ -126,6 +126,7 @@ impl Reader<'_> {
         Ok(page)
     }
 
+    /// Lists keys from the anchor on.
     pub(super) async fn page_of_keys(
         &self,
         dkey: Option<&[u8]>,
@@ -237,6 +238,7 @@ impl Reader<'_> {
         Ok(if exists { Survivors::None } else { Survivors::Absent })
     }
 
+    /// Lists extents from the anchor on.
     pub(super) async fn page_of_extents(
         &self,
         key: AkeyRef<'_>,

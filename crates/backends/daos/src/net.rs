@@ -57,6 +57,7 @@ impl<'a> Net<'a> {
 }
 
 impl<'a> NetObject<'a> {
+    /// Adds a write to the net effect of a change on an object.
     fn add(&mut self, oid: ObjectId, op: &WriteOp<'a>) {
         match *op {
             WriteOp::PunchObject { .. } => *self = Self { is_removed: true, ..Self::default() },
@@ -115,6 +116,7 @@ impl<'a> NetAkey<'a> {
         self.single.is_some() || !self.written.is_empty()
     }
 
+    /// Adds an update of an akey: it replaces what it covers of the earlier ones.
     fn set(&mut self, update: &'a Update<'a>) {
         match update.value {
             Value::Single(_) => self.single = Some(update),

@@ -100,6 +100,7 @@ impl Daos {
     }
 }
 
+/// Label or UUID as DAOS takes it.
 fn text_of(name: ContainerRef<'_>) -> String {
     match name {
         ContainerRef::Label(label) => label.to_owned(),
@@ -136,6 +137,7 @@ async fn create(pool: &Arc<Shared>, new: &NewContainer<'_>) -> Result<ContainerI
     }
 }
 
+/// Stores the metadata of a new container, and describes it. Its label is set last.
 async fn describe(pool: &Arc<Shared>, uuid: Uuid, new: &NewContainer<'_>) -> Result<ContainerInfo> {
     let mode = ContainerMode::Use(OpenMode::ReadWrite);
     let container = pool.connection.open(&uuid.to_string(), mode).await?;

@@ -66,6 +66,7 @@ fn foreign() -> Error {
 }
 
 impl Digest {
+    /// Hash of the bytes that `parts` writes.
     fn hash(parts: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut bytes = Vec::new();
         parts(&mut bytes);
@@ -94,6 +95,7 @@ impl Digest {
         })
     }
 
+    /// Digest of a page of keys.
     pub(super) fn of_keys(keys: &KeyBatch, anchor: &Anchor) -> Self {
         Self::hash(|out| {
             keys.iter().for_each(|key| put_bytes(out, key));
@@ -101,6 +103,7 @@ impl Digest {
         })
     }
 
+    /// Digest of a page of extents.
     pub(super) fn of_extents(extents: &[StoredExtent], anchor: &Anchor) -> Self {
         Self::hash(|out| {
             for stored in extents {
@@ -112,6 +115,7 @@ impl Digest {
         })
     }
 
+    /// Digest of the reply to a query.
     pub(super) fn of_found(found: Option<&KeyFound>) -> Self {
         Self::hash(|out| {
             if let Some(found) = found {
@@ -124,6 +128,7 @@ impl Digest {
 }
 
 impl Read {
+    /// Describes a query, so that it can be repeated at the commit.
     pub(super) fn query(query: KeyQuery<'_>) -> Self {
         let owned = |key: Option<&[u8]>| key.map(<[u8]>::to_vec);
         Self::Query(Asked {
@@ -199,6 +204,7 @@ impl Read {
         finish(out)
     }
 
+    /// Decodes a read and the digest of its reply.
     fn of_token(token: &[u8]) -> Option<(ObjectId, Self, Digest)> {
         let mut parts = Parts::open(MAGIC, token)?;
         let oid = ObjectId::from_bytes(parts.take(16)?.try_into().ok()?);
@@ -230,6 +236,7 @@ impl Read {
 }
 
 impl Asked {
+    /// The query in borrowed form.
     fn query(&self) -> KeyQuery<'_> {
         KeyQuery {
             edge: self.edge,
@@ -241,6 +248,7 @@ impl Asked {
         }
     }
 
+    /// Encodes the query.
     fn put(&self, out: &mut Vec<u8>) {
         put_u32(out, u32::from(self.edge == Edge::Max));
         for key in [&self.dkey, &self.after, &self.akey] {
@@ -250,6 +258,7 @@ impl Asked {
         put_u32(out, self.want_extent.into());
     }
 
+    /// Decodes a query.
     fn parse(parts: &mut Parts<'_>) -> Option<Self> {
         let edge = if parts.u32()? == 0 { Edge::Min } else { Edge::Max };
         let (dkey, after, akey) = (key(parts)?, key(parts)?, key(parts)?);
@@ -290,6 +299,7 @@ fn put_anchor(out: &mut Vec<u8>, anchor: &Anchor) {
     put_bytes(out, position);
 }
 
+/// Decodes an anchor.
 fn anchor(parts: &mut Parts<'_>) -> Option<Anchor> {
     let (kind, position) = (parts.u32()?, parts.bytes()?.to_vec());
     Some(match kind {
@@ -310,6 +320,7 @@ fn put_want(out: &mut Vec<u8>, want: &Want) {
     put_u64(out, want.cond.bits());
 }
 
+/// Decodes one fetch.
 fn want(parts: &mut Parts<'_>) -> Option<Want> {
     let akey = parts.bytes()?.to_vec();
     let (is_array, extents) = (parts.u32()? != 0, extents(parts)?);

@@ -20,6 +20,7 @@ impl Reader<'_> {
         Ok(found)
     }
 
+    /// Finds the smallest or largest key or extent.
     pub(super) async fn find(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         if query.want_extent && query.akey.is_none() && !query.want_akey {
             return Err(Error::new(ErrorKind::Invalid, "a query for extents needs an akey"));
@@ -85,6 +86,7 @@ impl Reader<'_> {
         Ok(None)
     }
 
+    /// First or last extent of an akey.
     async fn edge_of(&self, dkey: &[u8], akey: &[u8], edge: Edge) -> Result<Option<Extent>> {
         let key = (dkey, akey);
         let all = self.object.extents(self.tx(), key, false, DAOS_LISTING_BYTES_MAX).await;
@@ -93,6 +95,7 @@ impl Reader<'_> {
         Ok(found.map(|listed| listed.extent))
     }
 
+    /// Decodes keys as DAOS stores them.
     fn decoded(&self, kind: KeyKind, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let damaged = || {
             let message = format!("object {} has a key that cannot be decoded", self.oid);

@@ -51,6 +51,7 @@ const LISTING: &str = "esker: listing of objects";
 /// Age from which on such a snapshot is considered a leftover of a killed process.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
+/// Creates a snapshot. Its name is kept in an attribute.
 pub(super) async fn create(container: &Container, name: &str) -> Result<Epoch> {
     let epoch = Epoch(container.create_snapshot().await?);
     if !name.is_empty() {
@@ -75,6 +76,7 @@ fn is_left(snapshot: &SnapshotInfo, now: Epoch) -> bool {
     snapshot.name == LISTING && age > LEFT
 }
 
+/// Lists the snapshots with their names.
 pub(super) async fn list(container: &Container) -> Result<Vec<SnapshotInfo>> {
     let epochs = container.snapshots().await?;
     let names = match epochs.is_empty() {
@@ -93,6 +95,7 @@ pub(super) async fn list(container: &Container) -> Result<Vec<SnapshotInfo>> {
     Ok(all)
 }
 
+/// Removes a snapshot. Fails if there is none at `epoch`.
 pub(super) async fn destroy(opened: &Opened, epoch: Epoch) -> Result<()> {
     opened.snapshots.forget();
     opened.snapshots.expect(&opened.container, epoch).await?;

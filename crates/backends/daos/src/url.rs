@@ -29,6 +29,7 @@ impl DaosUrl {
         Ok(Some(parsed))
     }
 
+    /// Sets an option of the URL.
     fn set(&mut self, option: &str) -> Result<()> {
         match option.split_once('=').unwrap_or((option, "")) {
             (_, "") => return Err(invalid_url_error(&format!("`{option}` has no value"))),

@@ -77,6 +77,7 @@ impl Writer<'_> {
         tx.commit().await.map(Some)
     }
 
+    /// A reader of the object as it is before the change.
     fn reader(&self, oid: ObjectId, tx: Option<&Tx>) -> Result<Reader<'_>> {
         let (opened, tx) = (self.opened, tx.cloned());
         let object = opened.container.object(oid, true)?;
@@ -121,6 +122,7 @@ fn is_checked_here(write: &Write<'_>) -> bool {
 
 /// The net effect of a change on an object, sent in its transaction.
 impl Reader<'_> {
+    /// Sends the net effect of a change on an object.
     async fn send(&self, net: &NetObject<'_>) -> Result<()> {
         if net.is_removed && !net.writes() {
             return self.object.punch(self.tx(), 0).await;

@@ -109,6 +109,7 @@ impl Opened {
         self.container.id()
     }
 
+    /// Runs `work` on the open pool, unless the container was destroyed: then the reply is an error.
     fn within<'a, T>(&self, work: impl FnOnce(&OpenPool) -> Result<T>) -> Reply<'a, T> {
         self.shared.with(|open| {
             self.container.check_alive(open)?;
@@ -219,6 +220,7 @@ impl Opened {
         open.take(&self.container, shard, take)
     }
 
+    /// The target that stores a dkey. An error if the dkey belongs to another node.
     fn target<'o>(
         &self,
         open: &'o OpenPool,

@@ -236,6 +236,7 @@ mod hex {
         to.serialize_str(&secret_text(secret))
     }
 
+    /// Parses the secret of a pool map, 64 hexadecimal digits.
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
         let digits = String::deserialize(from)?;
         parse_secret(&digits)

@@ -22,6 +22,7 @@ impl Drop for Running {
     }
 }
 
+/// Starts tokio with the threads that serve connections. They block all signals.
 fn start() -> Result<Running> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(THREADS).thread_name("esker-nodes").enable_io().enable_time();

@@ -64,6 +64,7 @@ impl ArrayFiles<'_> {
         PathBuf::from(name)
     }
 
+    /// Path of the file of a chunk. The attributes are in the file of the first chunk.
     pub(super) fn path_of(&self, dkey: u64) -> PathBuf {
         match dkey {
             ATTRIBUTES | FIRST => self.0.path.clone(),
@@ -84,6 +85,7 @@ impl ArrayFiles<'_> {
         })
     }
 
+    /// Makes an update of one chunk or of the attributes, after checking its conditions.
     fn update(&self, dkey: u64, cond: Cond, updates: &[Update<'_>]) -> Result<()> {
         let update = self.only_update(updates)?;
         let cond = update.map_or(cond, |update| cond.union(update.cond));
@@ -181,6 +183,7 @@ impl ArrayFiles<'_> {
         }
     }
 
+    /// Adds the extents of a chunk, as far as they are stored, to a digest: a transaction compares it at its commit.
     fn digest_chunk(&self, dkey: u64, extents: &[Extent], digest: &mut Digest) -> Result<()> {
         let Some(chunk) = self.open(dkey, false)? else { return Ok(()) };
         if dkey == ATTRIBUTES {
@@ -311,6 +314,7 @@ impl ArrayFiles<'_> {
         }
     }
 
+    /// Removes the array. With `Cond::PUNCH`, there must be one.
     fn punch(&self, cond: Cond, removal: Removal<'_>) -> Result<()> {
         let (mut any, directory) = (false, self.directory());
         let mut further = files::names_in(&directory)?;
@@ -356,6 +360,7 @@ impl ArrayFiles<'_> {
         Ok((records > 0).then_some(Extent::new(0, records)))
     }
 
+    /// The reply to a query for one chunk; `None` if the chunk does not have what the query looks for.
     fn answer(&self, query: &KeyQuery<'_>, dkey: u64) -> Result<Option<KeyFound>> {
         let extent = self.extent(dkey)?;
         let fits = match query.want_extent {

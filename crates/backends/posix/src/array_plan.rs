@@ -123,6 +123,7 @@ impl ArrayPlan {
         }
     }
 
+    /// State of a chunk within the commit. It is read from the file at first.
     fn state(&mut self, array: &ArrayFiles<'_>, dkey: u64) -> Result<&mut ChunkState> {
         Ok(match self.chunks.entry((array.0.oid, dkey)) {
             Entry::Occupied(known) => known.into_mut(),
@@ -144,6 +145,7 @@ impl ArrayPlan {
         }
     }
 
+    /// Plans an update of a chunk, after checking its conditions.
     fn update(
         &mut self,
         array: &ArrayFiles<'_>,
@@ -211,6 +213,7 @@ impl ArrayPlan {
         Ok(())
     }
 
+    /// Plans the removal of all chunks of an array.
     fn punch(&mut self, array: &ArrayFiles<'_>, cond: Cond) -> Result<()> {
         let oid = array.0.oid;
         for dkey in array.dkeys()? {

@@ -58,6 +58,7 @@ pub(super) fn read(bytes: &[u8], oid: ObjectId, path: &Path) -> Result<Bundle> {
     parse(bytes, oid).ok_or_else(|| files::damaged(path, "the file of a dkey is damaged"))
 }
 
+/// Parses a file with all akeys of a dkey; `None` if it is damaged.
 fn parse(bytes: &[u8], oid: ObjectId) -> Option<Bundle> {
     let mut parts = Parts::open(MAGIC, bytes)?;
     let dkey = parts.bytes()?.to_vec();

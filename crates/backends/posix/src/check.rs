@@ -48,6 +48,7 @@ impl PosixCheck {
         outcome.map_err(|error| self.problems.push(error.to_string())).ok()
     }
 
+    /// Counts a file and its bytes.
     fn count(&mut self, path: &Path) -> Result<()> {
         if let Some(info) = files::info(path)? {
             self.files += 1;
@@ -56,6 +57,7 @@ impl PosixCheck {
         Ok(())
     }
 
+    /// Checks that a label refers to a container.
     fn label(&mut self, pool: &Path, path: &Path) -> Result<()> {
         self.count(path)?;
         let text = files::read(path)?.unwrap_or_default();
@@ -70,6 +72,7 @@ impl PosixCheck {
         Ok(())
     }
 
+    /// Checks the metadata and the journal of a container, then its objects.
     fn container(&mut self, path: &Path) -> Result<()> {
         let meta = Meta::read(&path.join(META));
         if self.note(meta).flatten().is_none() {
@@ -92,6 +95,7 @@ impl PosixCheck {
         Ok(())
     }
 
+    /// Checks the files of an object that is a directory.
     fn directory(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
         for name in files::names_in(path)? {
             self.file(oid, &path.join(name))?;
@@ -117,6 +121,7 @@ impl PosixCheck {
     }
 }
 
+/// Bytes of all files below a directory.
 fn bytes_under(path: &Path) -> Result<u64> {
     let mut bytes = 0;
     for name in files::names_in(path)? {

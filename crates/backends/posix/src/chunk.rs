@@ -102,6 +102,7 @@ impl Chunk {
         Ok(bytes.checked_div(self.header.record_size).unwrap_or(0))
     }
 
+    /// Epoch of the last change: the time of the file.
     pub(super) fn epoch(&self) -> Result<esker_types::Epoch> {
         let info =
             self.file.metadata().map_err(|error| io_error("looking at", &self.path, &error))?;

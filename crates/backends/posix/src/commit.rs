@@ -191,6 +191,7 @@ impl Opened {
         Ok(epoch)
     }
 
+    /// Locks objects for a commit. An error if the container was destroyed.
     pub(super) fn lock(&self, oids: &BTreeSet<ObjectId>) -> Result<Locks<'_>> {
         let directory = &self.pool.directory;
         let paths: BTreeSet<PathBuf> = oids.iter().map(|oid| self.container.object(*oid)).collect();

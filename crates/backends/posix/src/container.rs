@@ -97,6 +97,7 @@ impl PoolDirectory {
         self.root.join(CONTAINERS).join(uuid.to_string())
     }
 
+    /// Path of the file of a label.
     fn label(&self, label: &str) -> PathBuf {
         // `.` and `..` are not usable as file names; `%` is not valid in labels.
         let name = match label.strip_prefix('.') {
@@ -182,6 +183,7 @@ impl PoolDirectory {
         Meta::read(&self.container(uuid).join(META))
     }
 
+    /// Reads the metadata of a container by its label or UUID.
     pub(super) fn find(&self, name: ContainerRef<'_>) -> Result<Meta> {
         let found = match name {
             ContainerRef::Label("") => None,
@@ -252,6 +254,7 @@ impl PoolDirectory {
         lock.replace(&self.files, &path, &bytes, || Self::check_directory(directory))
     }
 
+    /// Changes the label of a container. The new one is claimed first, and the old one released at the end.
     pub(super) fn rename(&self, directory: &Path, label: Option<&str>) -> Result<()> {
         let label = label.unwrap_or_default();
         let mut old = None;

@@ -308,6 +308,7 @@ pub(super) fn read_at(file: &File, path: &Path, buffer: &mut [u8], at: u64) -> i
     noting_stale(path, file.read_exact_at(buffer, at))
 }
 
+/// Makes the client look up a path again after an error `ESTALE`: its cached handle is of a file that was replaced.
 fn noting_stale<T>(path: &Path, outcome: io::Result<T>) -> io::Result<T> {
     outcome.inspect_err(|error| {
         if is_stale_handle(error) {

@@ -74,12 +74,14 @@ impl General<'_> {
         Ok(all)
     }
 
+    /// Dkey in the file `name`, for keys that are too long for the name of a file.
     fn long_dkey(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.0.path.join(name);
         let Some(bytes) = files::read(&path)? else { return Ok(None) };
         Ok(Some(bundle::read(&bytes, self.0.oid, &path)?.dkey))
     }
 
+    /// Decodes the key in the name of a file.
     fn decoded(&self, dkey: &[u8]) -> Result<Vec<u8>> {
         let key = decode_key(self.0.oid.dkey_kind(), dkey);
         key.ok_or_else(|| {

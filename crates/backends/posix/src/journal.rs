@@ -85,6 +85,7 @@ impl Record {
 }
 
 impl Entry {
+    /// Encodes a step.
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Place(path) => {
@@ -103,6 +104,7 @@ impl Entry {
         }
     }
 
+    /// Decodes a step; `None` if it is damaged, or leads out of the container.
     fn take(parts: &mut Parts<'_>) -> Option<Self> {
         Some(match parts.u32()? {
             PLACE => Self::Place(inner_path(parts.bytes()?)?),
@@ -309,6 +311,7 @@ impl Journal<'_> {
         Err(files::directory_removed_error(path))
     }
 
+    /// Moves the marks that a commit has staged to their place.
     fn place_marks(&self, entered: &Path, record: &Record) -> Result<()> {
         let names: BTreeSet<_> = record.oids.iter().map(|oid| mark_name(*oid)).collect();
         let marks = self.container.dir.join(MARKS);

@@ -66,6 +66,7 @@ impl KvDirectory<'_> {
         Ok(skip.map(|skip| Stored { file: Some((file, path)), skip, len: len - skip }))
     }
 
+    /// Puts the value of a key, after checking the conditions.
     fn update(&self, dkey: &[u8], cond: Cond, updates: &[Update<'_>]) -> Result<()> {
         let data = self.only_value(updates)?;
         let cond = updates.iter().fold(cond, |cond, update| cond.union(update.cond));
@@ -97,6 +98,7 @@ impl KvDirectory<'_> {
         }
     }
 
+    /// Writes a value to a temporary file, and renames it to `path`. With `inserts`, a present file makes this fail.
     fn put(&self, path: &Path, head: Option<&[u8]>, data: Source<'_>, inserts: bool) -> Result<()> {
         let files = &self.0.directory.files;
         let file = files.temporary(|file| write_value(file, head, data))?;
@@ -113,6 +115,7 @@ impl KvDirectory<'_> {
         Err(files::directory_removed_error(path))
     }
 
+    /// Removes a key. The conditions may demand that it exists.
     fn remove(&self, dkey: &[u8], cond: Cond) -> Result<()> {
         let (path, name) = self.file_of(dkey)?;
         if name.hashed && self.stored(dkey, false)?.is_none() {
@@ -121,6 +124,7 @@ impl KvDirectory<'_> {
         demand(cond, self.0.directory.files.remove(&path)?)
     }
 
+    /// Removes all keys. The conditions may demand that there is one.
     fn punch(&self, cond: Cond) -> Result<()> {
         let mut any = false;
         for name in files::names_in(&self.0.path)? {
@@ -152,6 +156,7 @@ impl KvDirectory<'_> {
         Ok(keys)
     }
 
+    /// Key in the file `name`, for keys that are too long for the name of a file.
     fn long_key(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.0.path.join(name);
         let file = none_if_missing(retry(&path, || open_plain(&path, false)));
@@ -325,6 +330,7 @@ impl KvDirectory<'_> {
         }
     }
 
+    /// Adds the value of a key to a digest: a transaction compares it at its commit.
     fn digest_key(&self, dkey: &[u8], digest: &mut Digest) -> Result<()> {
         let path = self.file_of(dkey)?.0;
         // A value that was replaced by an equal one has another file.

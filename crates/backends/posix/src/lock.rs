@@ -46,12 +46,14 @@ impl ThreadLocks {
         Self(std::array::from_fn(|_| ForkLock::new()))
     }
 
+    /// Number of the lock between threads for a path. Several paths may share one.
     fn number_of(path: &Path) -> usize {
         let mut hasher = esker_types::StableHash.build_hasher();
         hasher.write(path.as_os_str().as_encoded_bytes());
         (hasher.finish() % THREAD_LOCKS as u64) as usize
     }
 
+    /// Locks one of the locks between threads, waiting with growing pauses.
     fn lock(&self, number: usize) -> ForkGuard<'_, ()> {
         let (mut attempts, mut pause) = (0, PAUSES.0);
         loop {
@@ -311,6 +313,8 @@ impl LockDirectory {
         fs::metadata(&path).map_err(|error| io_error("looking at", &path, &error))
     }
 
+    /// Sets the time of the lock anew if a quarter of [`LEASE`] has passed, so that other nodes do not take it for
+    /// abandoned.
     fn renew(&self) {
         let now = uptime();
         if now.saturating_sub(self.since.get()) > LEASE / 4 {
@@ -320,6 +324,7 @@ impl LockDirectory {
         }
     }
 
+    /// Fails if another process has taken over the lock.
     fn check(&self) -> Result<()> {
         match info(&self.entry_path())? {
             Some(_) => Ok(()),
@@ -400,6 +405,7 @@ fn remove_left(files: &Files, lock: &Path, fresh: &Metadata, seen: &mut Seen) ->
     remove_left_file(lock, fresh)
 }
 
+/// Entries of a lock's directory, with their times.
 fn entries_of(lock: &Path) -> Result<Entries> {
     let mut entries = Entries::new();
     for name in files::names_in(lock).unwrap_or_default() {

@@ -57,6 +57,7 @@ fn is_hashed(name: &str) -> bool {
     digits.is_some_and(|sum| sum.len() == 32 && sum.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
+/// Name of the file of a key: letters, digits and some signs as they are, other bytes as `%XX`.
 fn escape(key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len());
     for (at, &byte) in key.iter().enumerate() {
@@ -70,6 +71,7 @@ fn escape(key: &[u8]) -> String {
     text
 }
 
+/// The key in a name that [`escape`] made.
 fn unescape(name: &str) -> Option<Vec<u8>> {
     let mut key = Vec::with_capacity(name.len());
     let mut bytes = name.bytes();

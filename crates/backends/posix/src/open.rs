@@ -59,6 +59,7 @@ impl Posix {
 }
 
 impl Shared {
+    /// Describes the pool. The file system's space is divided among the targets.
     pub(super) fn info(&self) -> Result<PoolInfo> {
         let (free, total) = esker_os::space_of(&self.directory.root)?;
         let share = |bytes: u64| bytes / u64::from(TARGETS);
@@ -77,6 +78,7 @@ impl Shared {
         })
     }
 
+    /// Lists the containers by label.
     pub(super) fn list(&self) -> Result<Vec<ContainerInfo>> {
         let all = self.directory.all()?;
         let mut infos: Vec<_> = all.iter().map(|meta| self.note(meta).info(meta)).collect();

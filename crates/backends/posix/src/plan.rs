@@ -102,6 +102,7 @@ impl Plan {
     }
 }
 
+/// The steps of a commit: files are replaced first, then chunks of arrays are changed.
 fn steps(files: NewFiles, arrays: ArrayPlan) -> Vec<Step> {
     let files = files.0.into_iter().map(|(path, content)| match content {
         Some(content) => Step::Place { path, content },

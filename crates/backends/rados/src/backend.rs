@@ -64,6 +64,7 @@ impl KnownChunks {
         self.0.lock().contains(&(oid, chunk))
     }
 
+    /// Remembers that a chunk exists.
     pub(super) fn add(&self, oid: ObjectId, chunk: u64) {
         let mut known = self.0.lock();
         if known.len() >= HINTS_MAX {

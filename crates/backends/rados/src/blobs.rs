@@ -123,6 +123,7 @@ impl<'a> BlobChanges<'a> {
         join_all(writes).await.into_iter().collect()
     }
 
+    /// Writes bytes to a new object of their own.
     async fn write(&mut self, bytes: &[u8]) -> Result<Piece> {
         let id = random_id()?;
         self.new.insert(id);
@@ -155,6 +156,7 @@ impl<'a> BlobChanges<'a> {
         self.remove(self.new.iter()).await
     }
 
+    /// Removes objects of single values.
     async fn remove(&self, ids: impl Iterator<Item = &[u8; 16]>) -> Result<()> {
         let remove = |id: &[u8; 16]| {
             let (space, object) = (self.space, names::blob(*id));

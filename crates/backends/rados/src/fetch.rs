@@ -232,6 +232,7 @@ pub(super) fn version_proof(object: &str, version: Option<u64>) -> Proof {
     Proof { object: object.to_owned(), key: Vec::new(), value: seen }
 }
 
+/// Checks the limits and keys of a fetch.
 fn check(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {
     check_count("akeys", fetches.len(), AKEYS_PER_OP_MAX)?;
     check_keys(oid, dkey, None)?;
@@ -244,6 +245,7 @@ fn check(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {
     })
 }
 
+/// Value of a key among sorted entries.
 fn value_of<'a>(found: &'a Found, key: &[u8]) -> Option<&'a [u8]> {
     let entries = &found.entries;
     let index = entries.binary_search_by(|entry| entry.key.as_slice().cmp(key)).ok()?;

@@ -90,6 +90,7 @@ impl Opened {
         Ok(Listing { space: self.space()?, oid, targets: TARGETS, tokens: at.tokens })
     }
 
+    /// Lists objects from the anchor on. The list is read at the start, and kept for the following pages.
     async fn objects(&self, anchor: &mut Anchor, entries: usize) -> Result<Vec<ObjectId>> {
         let container = &self.container;
         container.check_alive()?;

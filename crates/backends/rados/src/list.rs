@@ -209,6 +209,7 @@ impl Listing<'_> {
         self.reading(&loaded, |reader| reader.list_extents(key, anchor, entries))
     }
 
+    /// Finds the smallest or largest key.
     pub(super) async fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         if let Some(dkey) = query.dkey {
             check_keys(self.oid, dkey, query.akey)?;
@@ -250,6 +251,7 @@ impl Listing<'_> {
         Ok(found)
     }
 
+    /// Epoch of the last change of the object or of a dkey.
     pub(super) async fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
         let loaded = match dkey {
             Some(dkey) => self.dkey(dkey).await?,
@@ -269,6 +271,7 @@ impl Listing<'_> {
         Ok(loaded)
     }
 
+    /// Reads all records of the object.
     async fn whole(&self) -> Result<Loaded> {
         let mut loaded = Loaded::default();
         loaded.read_object(&self.space, self.oid, self.targets).await?;

@@ -66,6 +66,7 @@ impl Loaded {
         Ok(())
     }
 
+    /// Adds a page of entries that was read from a RADOS object, and notes what is known of the object by it.
     fn add(&mut self, oid: ObjectId, object: String, page: Page, want: &Want) -> Result<()> {
         let table = self.tables.entry(object).or_default();
         let keyed = matches!(want, Want::Keys(_));

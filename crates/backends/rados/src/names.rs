@@ -83,6 +83,7 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// The bytes that an escaped key stands for; `None` if it is damaged.
 fn unescape(escaped: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(escaped.len());
     let mut rest = escaped.iter();

@@ -82,6 +82,8 @@ impl<'a> Patch<'a> {
         Ok(op)
     }
 
+    /// Starts the operation: it fails unless the object has the base version, no lock of another transaction, and the
+    /// values that were read.
     fn guarded(&self, lock: &[u8]) -> Result<WriteOp> {
         let mut op = WriteOp::new()?;
         match self.base {
@@ -97,6 +99,7 @@ impl<'a> Patch<'a> {
         Ok(op)
     }
 
+    /// Adds the changes to an operation.
     fn change(&self, op: &mut WriteOp) {
         if self.remove {
             op.remove();
@@ -140,6 +143,7 @@ impl<'a> Patch<'a> {
         self.unsets.iter().for_each(|key| put_bytes(out, key));
     }
 
+    /// Decodes a patch of a recorded transaction.
     pub(super) fn take(parts: &mut Parts<'_>) -> Option<Patch<'static>> {
         let mut patch = Patch::for_object(String::from_utf8(parts.bytes()?.to_vec()).ok()?);
         patch.remove = parts.u32()? != 0;

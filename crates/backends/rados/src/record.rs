@@ -104,6 +104,7 @@ fn bodies(runs: &[(Extent, Epoch, Piece)]) -> Vec<&Piece> {
     bodies
 }
 
+/// True if both pieces refer to the same stored bytes.
 fn same(a: &Piece, b: &Piece) -> bool {
     let here = a.bytes().is_some();
     match here {

@@ -41,6 +41,7 @@ pub(super) struct Listed {
 }
 
 impl Registry {
+    /// Opens the registry of containers. In a pool that was never used, it is created.
     pub(super) fn open(session: &Arc<Session>, mode: OpenMode) -> Result<Self> {
         let namespace = Namespace::new(session, session.url.namespace.clone());
         let mut registry = Self { uuid: Uuid::default(), session: Arc::clone(session), namespace };
@@ -123,6 +124,7 @@ impl Registry {
         space.apply(&patch).await.map(drop)
     }
 
+    /// Finds a container.
     pub(super) async fn find(&self, name: ContainerRef<'_>) -> Result<Listed> {
         let space = self.space()?;
         let uuid = match name {
@@ -141,6 +143,7 @@ impl Registry {
         decode(&record.ok_or_else(missing)?).ok_or_else(incompatible)
     }
 
+    /// Lists all containers by label.
     pub(super) async fn all(&self) -> Result<Vec<Listed>> {
         let page = self.space()?.all(POOL, &[BY_UUID]).await?;
         let decoded =
@@ -150,6 +153,7 @@ impl Registry {
         Ok(all)
     }
 
+    /// Changes the label of a container. Conflicts with other clients are retried.
     pub(super) async fn rename(&self, uuid: Uuid, label: Option<&str>) -> Result<()> {
         for _ in 0..RADOS_TRIES_MAX {
             let listed = self.find(ContainerRef::Uuid(uuid)).await.map_err(|_| gone())?;
@@ -221,6 +225,7 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
+    /// Value of a metadata name. One byte was added to it, because Ceph has no empty values.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let value = self.space.value(self.object, &metadata_key(name)).await?;
         Ok(value.map(|mut value| {
@@ -229,6 +234,7 @@ impl Metadata {
         }))
     }
 
+    /// Sets and removes metadata names in one operation.
     pub(super) async fn set(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         let mut patch = Patch::for_object(self.object);
         for (name, value) in changes {
@@ -243,6 +249,7 @@ impl Metadata {
         self.space.apply(&patch).await.map(drop)
     }
 
+    /// Lists the metadata names that begin with `prefix`.
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<String>> {
         let page = self.space.all(self.object, &metadata_key(prefix)).await?;
         let names =
@@ -289,6 +296,7 @@ fn filled(value: &[u8]) -> Vec<u8> {
     [value, &[1]].concat()
 }
 
+/// Encodes the record of a container.
 fn encode(listed: &Listed) -> Vec<u8> {
     let mut out = begin(CONTAINER_MAGIC);
     out.extend_from_slice(&listed.info.uuid.0);
@@ -299,6 +307,7 @@ fn encode(listed: &Listed) -> Vec<u8> {
     finish(out)
 }
 
+/// Decodes the record of a container; `None` if it is damaged.
 fn decode(record: &[u8]) -> Option<Listed> {
     let mut parts = Parts::open(CONTAINER_MAGIC, record)?;
     let info = ContainerInfo {

@@ -177,6 +177,7 @@ impl Space {
         }
     }
 
+    /// Resolves the transaction that has locked an object, if there is one.
     async fn unlock(&self, object: &str) -> Result<()> {
         match self.lock_of(object).await? {
             Some(id) => self.resolve_for_writing(object, &id).await,

@@ -64,6 +64,7 @@ impl Space {
         }
     }
 
+    /// Writes the record of a transaction before it locks anything, so that other clients can resolve it.
     async fn begin(&self, id: &[u8], patches: &[Patch<'_>]) -> Result<()> {
         let bytes: usize = patches.iter().map(Patch::bytes).sum();
         if bytes > RADOS_TX_BYTES_MAX {
@@ -89,6 +90,7 @@ impl Space {
         Ok(Outcome::Done)
     }
 
+    /// Locks an object for the transaction, and resolves other transactions that have locked it.
     async fn lock(&self, id: &[u8], patch: &Patch<'_>) -> Result<Outcome> {
         for _ in 0..RADOS_TRIES_MAX {
             match self.io.write(&patch.object, patch.lock(id)?).await {
@@ -187,6 +189,7 @@ impl Space {
         }
     }
 
+    /// Finishes the transaction if it was committed, else removes its locks.
     async fn resolve(
         &self,
         object: &str,

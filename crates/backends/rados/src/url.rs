@@ -36,6 +36,7 @@ impl RadosUrl {
         Ok(Some(parsed))
     }
 
+    /// Sets an option of the URL.
     fn set(&mut self, option: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let settings = &mut self.settings;

@@ -179,6 +179,7 @@ impl Writer<'_> {
         Ok((outcome == Outcome::Done).then_some(epoch))
     }
 
+    /// Reads the records that a write needs.
     async fn load(&self, loaded: &mut Loaded, write: &Write<'_>) -> Result<()> {
         let oid = write.oid;
         let (dkey, akeys, whole): (&[u8], Vec<&[u8]>, Option<bool>) = match write.op {
@@ -259,6 +260,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Writes the changes: in one operation if they concern one RADOS object, else in a transaction.
     async fn carry_out(mut self, epoch: Epoch) -> Result<Outcome> {
         let changed = std::mem::take(&mut self.changed);
         self.record_new_chunks(&changed).await?;

@@ -113,6 +113,7 @@ impl Flow {
         Ok(true)
     }
 
+    /// Checks the header of a message that has arrived, and takes the credits in it.
     fn arrive(&mut self, Done { slot, len }: Done) -> Result<()> {
         let bytes = self.endpoint.bytes(slot).unwrap_or_default();
         let header = Header::decode(&bytes[..len.min(bytes.len())], self.incoming.own.key)?;

@@ -30,6 +30,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Encodes the header; its last four bytes are its checksum.
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..8].copy_from_slice(&self.key.to_le_bytes());

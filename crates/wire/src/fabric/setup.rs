@@ -144,6 +144,7 @@ pub async fn accept(
     }
 }
 
+/// Answers a client that wants to use the fabric: opens an endpoint with the client's provider, and connects it.
 async fn welcome(message: &[u8], local: Option<IpAddr>) -> Result<(Arc<Shared>, Offer)> {
     let peer: Offer = decode(message)?;
     let provider = Some(peer.provider.clone());

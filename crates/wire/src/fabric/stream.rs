@@ -65,6 +65,7 @@ pub struct Reading(pub(crate) Arc<Shared>);
 pub struct Writing(pub(crate) Arc<Shared>);
 
 impl Reading {
+    /// Reads what has arrived, and returns credits for the slots that it has freed.
     fn poll(&self, context: &Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let state = &mut *self.0.state();
         let mut put = |bytes: &[u8]| {
@@ -114,6 +115,7 @@ impl Drop for Reading {
 }
 
 impl Writing {
+    /// Writes as far as there are credits and free slots.
     fn poll(&self, context: &Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let state = &mut *self.0.state();
         if let Some(over) = state.flow.over() {

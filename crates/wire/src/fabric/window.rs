@@ -57,6 +57,7 @@ pub(crate) mod slots {
     const SHORT: usize = SHORT_COUNT as usize;
     const EACH: usize = SHORT + LONG_COUNT as usize;
 
+    /// Slots that receive messages of this size.
     pub(crate) fn receiving(size: Size) -> Range<usize> {
         match size {
             Size::Short => 0..SHORT,
@@ -73,6 +74,7 @@ pub(crate) mod slots {
         slot < EACH
     }
 
+    /// Size of the messages in a slot.
     pub(crate) fn size(slot: usize) -> Size {
         match slot % EACH < SHORT {
             true => Size::Short,

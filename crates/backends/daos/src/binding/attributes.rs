@@ -36,6 +36,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// The functions for attributes of a pool.
     pub(crate) fn of_pool(functions: &Functions) -> Self {
         Self {
             list: functions.daos_pool_list_attr,
@@ -46,6 +47,7 @@ impl Table {
         }
     }
 
+    /// The functions for attributes of a container.
     pub(crate) fn of_container(functions: &Functions) -> Self {
         Self {
             list: functions.daos_cont_list_attr,

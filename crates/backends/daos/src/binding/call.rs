@@ -176,6 +176,7 @@ impl Calls {
         Some((code, operation.into_owned()))
     }
 
+    /// The error of a call that was not answered in time.
     #[cold]
     fn late(self, Doing { text, .. }: Doing<'_>) -> Error {
         let message = format!(

@@ -100,6 +100,7 @@ struct Snapshots {
 type Number = (u64, Arc<ContainerHandle>);
 
 impl Container {
+    /// Opens a container.
     pub(crate) async fn open(
         pool: &Arc<Connection>,
         name: &str,
@@ -195,6 +196,7 @@ impl Container {
         self.set(Setting::layout(layout, roots), "setting the layout of a container").await
     }
 
+    /// Sets a property.
     async fn set(&self, setting: Setting, doing: &str) -> Result<()> {
         let (calls, handle) = (self.0.calls, self.0.handle);
         let owned = (setting, Arc::clone(&self.0));

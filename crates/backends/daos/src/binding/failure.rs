@@ -82,6 +82,7 @@ pub(crate) fn error(code: c_int, doing: Doing<'_>) -> Error {
     }
 }
 
+/// Finds the entry for a DAOS error code that a request returned.
 fn find(code: c_int, request: Request) -> Option<(&'static Row, &'static Cause)> {
     let rows = TABLE.iter().filter(|row| row.code == code);
     let mut causes = rows.flat_map(|row| row.causes.iter().map(move |cause| (row, cause)));

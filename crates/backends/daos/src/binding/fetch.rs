@@ -112,6 +112,7 @@ impl Fetching {
     }
 }
 
+/// The C form of a fetch. It refers to `recxs`.
 fn iod(akey: &AkeyFetch, recxs: &mut Vec<RawRecx>) -> RawIod {
     let single = akey.extents.is_none();
     RawIod {
@@ -124,6 +125,7 @@ fn iod(akey: &AkeyFetch, recxs: &mut Vec<RawRecx>) -> RawIod {
     }
 }
 
+/// The C form in which DAOS reports the extents that it found. It refers to `found`.
 fn iom(iod: &RawIod, found: &mut Vec<RawRecx>) -> RawIom {
     RawIom {
         kind: iod.kind,

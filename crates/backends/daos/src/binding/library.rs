@@ -133,6 +133,7 @@ macro_rules! functions {
         pub const SYMBOLS: &[&str] = &[$(stringify!($name)),*];
 
         impl Functions {
+            /// Looks up all functions.
             fn load(library: &Library) -> std::result::Result<Self, libloading::Error> {
                 // SAFETY: the names are those of the public API of libdaos, whose headers give these types; they are
                 // the same in all releases 2.x that have them.

@@ -144,6 +144,7 @@ impl Object {
         Ok(all)
     }
 
+    /// Lists a page of dkeys or akeys. DAOS's code is returned, because one of them asks for more room.
     async fn key_page(
         &self,
         tx: Option<&Tx>,
@@ -238,6 +239,7 @@ impl Object {
         Ok(false)
     }
 
+    /// Lists a page of the extents of an akey.
     async fn extent_page(
         &self,
         tx: Option<&Tx>,
@@ -296,6 +298,7 @@ impl Container {
         Ok(all)
     }
 
+    /// Opens the table of the objects of a snapshot, and creates it if it is missing.
     async fn object_table(&self, epoch: u64) -> Result<Table> {
         let (calls, handle) = (self.0.calls, self.0.handle);
         // SAFETY: the arguments are passed by value.
@@ -322,6 +325,7 @@ impl Container {
         Ok(Table { calls, handle, _container })
     }
 
+    /// Lists a page of the objects of a snapshot.
     async fn object_page(&self, table: &Arc<Table>, anchor: RawAnchor) -> Result<OidPage> {
         let (oids, count) = (vec![RawOid::default(); PAGE], PAGE as u32);
         let (handle, _table) = (table.handle, Arc::clone(table));

@@ -83,6 +83,7 @@ pub struct AkeyUpdate {
 }
 
 impl AkeyUpdate {
+    /// Extents of the update.
     fn extents(&self) -> &[Extent] {
         match &self.content {
             Content::Single(_) => &[],
@@ -90,6 +91,7 @@ impl AkeyUpdate {
         }
     }
 
+    /// Data of the update.
     fn data(&self) -> &[u8] {
         match &self.content {
             Content::Single(data) | Content::Array { data, .. } => data,
@@ -97,6 +99,7 @@ impl AkeyUpdate {
         }
     }
 
+    /// DAOS's type of the value, and the size of its records.
     fn kind_and_size(&self) -> (i32, u64) {
         match &self.content {
             Content::Single(data) => (SINGLE, data.len() as u64),
@@ -164,6 +167,7 @@ impl Updating {
     }
 }
 
+/// The C form of an update. It refers to `recxs`.
 fn iod(update: &AkeyUpdate, recxs: &mut Vec<RawRecx>) -> RawIod {
     let (kind, size) = update.kind_and_size();
     let single = kind == SINGLE;

@@ -254,6 +254,7 @@ impl Pool {
     }
 }
 
+/// Converts a listed container.
 fn listed(named: &RawNamed, about: Option<&RawListed>) -> Listed {
     let RawContainerInfo { handles, changed, .. } = about.map(|it| it.info).unwrap_or_default();
     let len = named.label.iter().position(|byte| *byte == 0).unwrap_or(named.label.len());

@@ -131,6 +131,7 @@ impl Asked {
         Self::new(functions, &[LABEL, CHECKSUM, LAYOUT_TYPE, ROOTS, ALLOCATED])
     }
 
+    /// Value of an entry of a list of properties.
     fn value(&self, kind: u32) -> Option<RawValue> {
         // SAFETY: the list is valid, and its entries are as many as it says.
         let entries = unsafe {

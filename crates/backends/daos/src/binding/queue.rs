@@ -90,6 +90,7 @@ impl<T> Answer<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Stores the outcome of a call, and wakes its task.
     pub(crate) fn complete(&self, code: c_int, owned: T) {
         let waker = {
             let mut state = self.state();
@@ -136,6 +137,7 @@ impl Alarm {
         *self.waker() = Some(waker.clone());
     }
 
+    /// Marks the timeout as passed, and wakes its task.
     pub(crate) fn go_off(&self) {
         self.is_over.store(true, Ordering::Release);
         let waker = self.waker().take();

@@ -79,6 +79,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Initialisation {
+    /// Starts a thread that initialises libdaos, because that may take very long.
     fn begin() -> Result<Arc<Self>> {
         let functions = load()?;
         // SAFETY: the function may run at any time, and does not unwind.
@@ -113,6 +114,7 @@ impl Initialisation {
         locked(&self.outcome).as_ref().is_some_and(Result::is_err)
     }
 
+    /// Waits until libdaos is initialised, at most for `time`.
     fn wait(&self, time: Duration) -> Result<&'static System> {
         let runs = |outcome: &mut Option<_>| outcome.is_none();
         let waited = self.is_over.wait_timeout_while(locked(&self.outcome), time, runs);
@@ -121,6 +123,7 @@ impl Initialisation {
     }
 }
 
+/// Initialises libdaos.
 fn start(functions: &'static Functions) -> Result<&'static System> {
     // SAFETY: initialisation takes no argument and may be repeated.
     let code = unsafe { (functions.daos_init)() };

@@ -137,6 +137,7 @@ impl Map {
     }
 }
 
+/// Asks a node for its containers.
 fn list(connection: Connection) -> Answer<Vec<ContainerInfo>> {
     ask_once(connection, PoolRequest::List, |reply| match reply {
         Reply::Containers(containers) => Some(containers),

@@ -336,6 +336,7 @@ impl Endpoint<'_> {
         opened.unwrap_or_else(|_| Err(timeout_error(self.name, CONNECT_TIMEOUT)))
     }
 
+    /// Authenticates both peers. Both sides of the connection then share `spare`.
     async fn shake<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         self,
         from: R,

@@ -77,6 +77,7 @@ fn is_sent(polled: Poll<Result<()>>) -> bool {
     matches!(polled, Poll::Ready(Ok(())))
 }
 
+/// Copies data into memory that returns to `spare` once it was sent.
 fn copied(data: &Borrowed<'_>, spare: &Spare) -> Bytes {
     let mut copy = spare.empty(data.len());
     data.pieces().for_each(|piece| copy.extend_from_slice(piece));

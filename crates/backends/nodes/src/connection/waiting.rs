@@ -49,6 +49,7 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds a call, and returns the receiver of its reply. Fails if the connection has ended.
     pub(super) fn add(
         &self,
         number: u64,

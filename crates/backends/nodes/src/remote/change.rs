@@ -31,6 +31,7 @@ enum Place<'d> {
 }
 
 impl<'d> Values<'d> {
+    /// Adds the buffers of a value to the data of the request. Returns the length of the value.
     fn add(&mut self, data: &Source<'d>) -> u64 {
         match *data {
             Source::One(buffer) => self.add_buffer(buffer),

@@ -20,6 +20,8 @@ pub(crate) struct RemoteContainer {
 }
 
 impl RemoteContainer {
+    /// Sends a request about this container. `read` takes the value out of the reply, or rejects a reply of another
+    /// kind.
     fn ask<'a, T: 'a>(
         &'a self,
         request: ContainerRequest<'a>,
@@ -94,6 +96,7 @@ fn at_of(at: ReadAt<'_>) -> At {
     At { view: at.view, tokens: at.tokens.is_some() }
 }
 
+/// The epoch in a reply.
 fn epoch(reply: message::Reply) -> Option<Epoch> {
     match reply {
         message::Reply::Epoch(epoch) => Some(epoch),
@@ -101,6 +104,7 @@ fn epoch(reply: message::Reply) -> Option<Epoch> {
     }
 }
 
+/// The number in a reply.
 fn number(reply: message::Reply) -> Option<u64> {
     match reply {
         message::Reply::Number(number) => Some(number),
@@ -108,6 +112,7 @@ fn number(reply: message::Reply) -> Option<u64> {
     }
 }
 
+/// The boolean in a reply.
 fn flag(reply: message::Reply) -> Option<bool> {
     match reply {
         message::Reply::Flag(flag) => Some(flag),

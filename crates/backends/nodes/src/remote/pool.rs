@@ -37,6 +37,7 @@ impl RemotePool {
         self.connection.is_over()
     }
 
+    /// Sends a request about the pool. `read` takes the value out of the reply, or rejects a reply of another kind.
     fn ask<'a, T: 'a>(
         &'a self,
         request: PoolRequest<'a>,
@@ -99,6 +100,7 @@ pub(crate) fn done_reply(reply: message::Reply) -> Option<()> {
     matches!(reply, message::Reply::Done).then_some(())
 }
 
+/// The value in a reply; the inner `None` means that there is none.
 pub(crate) fn value(reply: message::Reply) -> Option<Option<Vec<u8>>> {
     match reply {
         message::Reply::Value(value) => Some(value),
@@ -106,6 +108,7 @@ pub(crate) fn value(reply: message::Reply) -> Option<Option<Vec<u8>>> {
     }
 }
 
+/// The names in a reply.
 pub(crate) fn names(reply: message::Reply) -> Option<Vec<String>> {
     match reply {
         message::Reply::Names(names) => Some(names),

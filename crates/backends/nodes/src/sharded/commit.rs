@@ -41,6 +41,7 @@ pub(crate) enum Work<'a> {
 }
 
 impl Work<'_> {
+    /// The message that asks a node to prepare its share of the commit.
     fn preparation(&self) -> Preparation<'_> {
         match self {
             Self::Change { writes, tokens } => Preparation::Change(Change {
@@ -53,6 +54,7 @@ impl Work<'_> {
 }
 
 impl Share<'_> {
+    /// Asks the node of this share to prepare it.
     fn prepare<'a>(
         &'a self,
         parts: &'a [Box<dyn OpenContainer>],

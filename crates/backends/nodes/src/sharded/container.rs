@@ -222,6 +222,7 @@ impl ShardedContainer {
         Err(Error::new(ErrorKind::NotFound, "the object to be punched does not exist"))
     }
 
+    /// True if any node has a dkey of the object. Adds proofs of what was read to `tokens`.
     async fn exists(
         &self,
         oid: ObjectId,
@@ -280,6 +281,7 @@ impl ShardedContainer {
         Ok(epochs.into_iter().max().unwrap_or_else(Epoch::now))
     }
 
+    /// Writes one node's share of a change on that node, without a commit over several nodes.
     async fn do_share(&self, share: &Share<'_>) -> Result<Epoch> {
         let Work::Change { writes, tokens } = &share.work else { return Ok(Epoch::now()) };
         let part = &self.parts[share.node];
@@ -378,6 +380,7 @@ impl ShardedContainer {
         oids.iter().zip(found).map(merge).collect()
     }
 
+    /// Sends queries about several objects to one node.
     fn queries_at<'a>(
         &'a self,
         node: usize,
@@ -481,6 +484,7 @@ impl ShardedContainer {
         one_node!(self, node, part => part.lease_reads(reads))
     }
 
+    /// Asks one node for the last epoch of an object or dkey.
     fn epoch_at<'a>(
         &'a self,
         node: usize,
@@ -560,6 +564,8 @@ impl ShardedContainer {
         Ok(merge_objects(found, anchor, entries))
     }
 
+    /// Returns the first of `count` new object ids. They come from a block that the node of the catalog has reserved
+    /// for this process.
     async fn allocate(&self, count: u64) -> Result<u64> {
         if let Some(first) = self.oids.lock().take(count) {
             return Ok(first);

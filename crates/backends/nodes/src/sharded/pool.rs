@@ -68,6 +68,7 @@ pub(crate) enum MemberAccess {
 }
 
 impl Member {
+    /// The pool of this node: opened here, or reached over a connection.
     pub(crate) fn pool(&self) -> &dyn Pool {
         match &self.access {
             MemberAccess::Own(pool) => &**pool,
@@ -269,6 +270,7 @@ impl Shared {
         }
     }
 
+    /// Finds a container in the catalog, which is on the first node.
     async fn find(&self, name: ContainerRef<'_>) -> Result<ContainerInfo> {
         let all = resolved!(self, 0, self.catalog().list_containers().await)?;
         let found = all.into_iter().find(|info| match name {
@@ -305,6 +307,7 @@ impl Shared {
         resolved!(self, 0, self.catalog().create_container(new).await)
     }
 
+    /// Destroys a container: first in the catalog, so that nobody can open it any more, then on the other nodes.
     async fn destroy(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
         let uuid = self.find(name).await?.uuid;
         let name = ContainerRef::Uuid(uuid);

@@ -47,6 +47,8 @@ pub(crate) async fn renew(shared: &Shared, coordinator: usize) -> Result<()> {
     Ok(())
 }
 
+/// Removes old commit decisions of one node that no other node needs any more. A node that cannot be asked may need all
+/// commits that were decided as committed.
 async fn sweep(shared: &Shared, coordinator: usize) -> Result<()> {
     let member = &shared.members[coordinator];
     let oldest = member.pool().decisions(DECISIONS_SWEPT_MAX).await?.oldest;
@@ -83,6 +85,7 @@ async fn prepared_elsewhere(
     (needed, lost)
 }
 
+/// The commits that are prepared on a node and cannot be resolved now.
 async fn prepared_on(shared: &Shared, node: usize) -> Result<Vec<CommitId>> {
     Doubt::default().resolve(shared, node, false).await?;
     let prepared = shared.members[node].pool().prepared().await?;

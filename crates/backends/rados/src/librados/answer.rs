@@ -30,6 +30,7 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Stores the outcome of an operation, and wakes its task.
     fn complete(&self, code: c_int, version: u64) {
         let waker = {
             let mut state = self.state();
@@ -69,6 +70,7 @@ struct BlockingOperation<T> {
 unsafe impl<T: Send> Send for BlockingOperation<T> {}
 
 impl<T> BlockingOperation<T> {
+    /// Waits for the operation, and returns its code and version.
     fn wait(&mut self) -> (c_int, u64) {
         let Self { functions, completion, .. } = *self;
         // SAFETY: the completion is valid until `drop`.

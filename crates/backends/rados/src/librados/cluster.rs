@@ -138,6 +138,7 @@ impl Cluster {
 }
 
 impl Connection {
+    /// Configures the connection as Ceph's tools do: file, `CEPH_ARGS`, then the settings of the URL.
     fn configure(&self, settings: &Settings) -> Result<()> {
         self.read_file(settings)?;
         // SAFETY: the connection was made; a null name means CEPH_ARGS.
@@ -172,6 +173,7 @@ impl Connection {
         self.set("client_mount_timeout", &seconds)
     }
 
+    /// Sets an option of Ceph.
     fn set(&self, name: &str, value: &str) -> Result<()> {
         let (key, text) = (c_string(name)?, c_string(value)?);
         // SAFETY: the connection was made, and the texts live during the call.
@@ -180,6 +182,7 @@ impl Connection {
         check(code, format_args!("setting {name} of Ceph to {value}"))
     }
 
+    /// Value of an option of Ceph.
     fn get(&self, name: &str) -> Option<String> {
         let key: CString = c_string(name).ok()?;
         let mut text = [0; SETTING_MAX];
@@ -207,6 +210,7 @@ fn incomplete_configuration_error(settings: &Settings) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
+/// Settings of the connection, for messages.
 fn described(settings: &Settings) -> String {
     let conf = settings.conf.as_ref().map_or_else(
         || " (ceph.conf, where Ceph's tools look for it, or name one with conf=)".to_owned(),

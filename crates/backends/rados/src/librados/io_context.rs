@@ -135,6 +135,7 @@ pub struct Objects {
 unsafe impl Send for Objects {}
 
 impl Objects {
+    /// Starts a listing of the objects of a pool.
     pub(crate) fn open(context: Arc<Context>) -> Result<Self> {
         let mut raw = ptr::null_mut();
         // SAFETY: the context is valid; the call sets `raw`.

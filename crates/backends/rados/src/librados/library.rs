@@ -25,6 +25,7 @@ pub fn check_library() -> Result<()> {
     functions().map(drop)
 }
 
+/// Loads librados. It is never unloaded.
 fn load() -> Result<Functions> {
     let file = std::env::var_os(VARIABLE).unwrap_or_else(|| OsString::from(FILE));
     // SAFETY: loading runs code of the library, which the user or the system named as librados.

@@ -141,6 +141,7 @@ impl ReadOp {
         Found { version, entries: self.entries(filled.entries), more: filled.more != 0, data }
     }
 
+    /// All entries that an operation has found.
     fn entries(&self, raw: *mut RawEntries) -> Vec<Entry> {
         let mut entries = Vec::new();
         while let Some(entry) = self.next(raw) {
@@ -149,6 +150,7 @@ impl ReadOp {
         entries
     }
 
+    /// The next entry; `None` at the end.
     fn next(&self, raw: *mut RawEntries) -> Option<Entry> {
         if raw.is_null() {
             return None;

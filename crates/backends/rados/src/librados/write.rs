@@ -86,6 +86,7 @@ impl WriteOp {
         self.make(1)
     }
 
+    /// Adds the creation of the object; with `exclusive`, a present object makes the operation fail.
     fn make(&mut self, exclusive: c_int) -> &mut Self {
         // SAFETY: the operation is valid; librados does not use the last argument.
         unsafe { (self.functions.rados_write_op_create)(self.raw, exclusive, ptr::null()) };

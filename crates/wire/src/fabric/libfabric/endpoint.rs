@@ -76,6 +76,7 @@ impl Endpoint {
         Ok(made)
     }
 
+    /// Opens an endpoint: chooses a provider, registers the memory, and posts nothing yet.
     fn make(functions: &'static Functions, settings: &Settings) -> Result<Self> {
         let _entered = enter()?;
         let chosen = choose(functions, settings.provider.as_deref(), settings.local)?;
@@ -277,6 +278,7 @@ impl Endpoint {
         found.ok_or_else(wrong_slot)
     }
 
+    /// Records whether an operation on a slot was started. False if the provider cannot take it now.
     fn begun(&mut self, slot: usize, code: isize, doing: &str) -> Result<bool> {
         match code {
             0 => self.busy[slot] = true,
@@ -306,6 +308,7 @@ impl Endpoint {
         }
     }
 
+    /// Releases the slot of an operation that has ended, and returns the slot and the length of its message.
     fn ended(&mut self, context: *mut c_void, len: usize) -> Result<Done> {
         let slot = self.memory.slot_of(context).filter(|slot| self.busy[*slot]);
         let slot = slot.ok_or_else(|| {

@@ -131,6 +131,7 @@ pub(crate) fn choose(
     offered(functions, name.as_deref(), local).map_err(none)
 }
 
+/// Checks the name of a provider: a peer sends it.
 fn checked_name(name: &str) -> Result<CString> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b";_-+.".contains(&byte);
     let invalid =

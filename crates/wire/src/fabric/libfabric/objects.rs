@@ -48,12 +48,14 @@ impl Object {
         unsafe { &*self.0.as_ref().ops }
     }
 
+    /// Binds this object to another one.
     pub(crate) fn bind(&self, functions: &Functions, other: &Self, flags: u64) -> Result<()> {
         // SAFETY: both objects live.
         let code = unsafe { (self.ops().bind)(self.raw(), other.raw(), flags) };
         check(functions, code, "binding the parts of an endpoint")
     }
 
+    /// Enables an endpoint, after which it can send and receive.
     pub(crate) fn enable(&self, functions: &Functions) -> Result<()> {
         // SAFETY: the object lives; this command has no argument.
         let code = unsafe { (self.ops().control)(self.raw(), FI_ENABLE, null_mut()) };
