@@ -137,6 +137,7 @@ pub(crate) fn content(fs: &Mounted, inode: &Inode) -> Result<Array> {
     Ok(if fs.rules.has_stripe_marks { content.with_reliable_marks() } else { content })
 }
 
+/// Chunk size of a file.
 fn chunk_size(fs: &Mounted, inode: &Inode) -> u64 {
     match inode.chunk_size {
         0 => fs.superblock().chunk_size,

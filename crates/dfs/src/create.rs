@@ -101,6 +101,7 @@ impl Node {
         self.insert(name, Kind::File, new, &[], proof)
     }
 
+    /// Creates an entry and its object in one transaction. With a proof, the path to the directory is validated by it.
     fn insert(
         &self,
         name: &[u8],
@@ -164,6 +165,7 @@ impl Node {
         self.fs().check_writable()
     }
 
+    /// Object class of a new entry: its own, that of the directory, or that of the file system.
     fn class_of_new(&self, kind: Kind, new: &Create) -> Option<ObjectClass> {
         let (own, superblock) = (self.inode(), self.fs().superblock());
         match (new.class, kind) {
@@ -180,6 +182,7 @@ impl Node {
         self.fs().mounted().oids.next(self.fs().container(), object_type(kind), class)
     }
 
+    /// Inode of a new entry.
     fn new_inode(&self, (kind, oid): (Kind, ObjectId), new: &Create, target: &[u8]) -> Inode {
         let (own, superblock) = (self.inode(), self.fs().superblock());
         let (uid, gid) = new.owner.unwrap_or_else(process_owner);

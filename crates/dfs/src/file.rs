@@ -369,6 +369,7 @@ impl File {
         self.end()
     }
 
+    /// Closes the file, once: stores what is due, and releases the lease if no other handle is open.
     fn end(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());

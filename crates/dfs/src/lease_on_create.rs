@@ -61,6 +61,7 @@ impl NewFileLeases {
     }
 }
 
+/// Generates object ids of new files, and takes a lease on each.
 fn lease_new_objects(
     container: &Container,
     oids: &Oids,

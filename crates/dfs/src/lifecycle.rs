@@ -147,6 +147,7 @@ impl Drop for Mounted {
     }
 }
 
+/// Explains the error of a pool that has no transactions.
 fn explain_no_transactions(error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotSupported => Error::new(

@@ -140,6 +140,7 @@ struct First<'a> {
 }
 
 impl First<'_> {
+    /// Adds names, and keeps the first ones in order.
     fn add(&mut self, found: &KeyBatch) {
         let later = found.iter().filter(|name| *name > self.after);
         self.names.extend(later.map(<[u8]>::to_vec));

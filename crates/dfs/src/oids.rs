@@ -29,6 +29,7 @@ impl Oids {
         container.generate_oid(u64::from(hi), lo, otype, class, 0)
     }
 
+    /// The next number of a new object in this process's series.
     fn number(&self, container: &Container) -> Result<(u32, u64)> {
         let mut series = self.0.lock();
         let current = match series.filter(|series| series.next < u32::MAX) {

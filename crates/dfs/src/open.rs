@@ -157,6 +157,7 @@ impl OpenFiles {
         self.change(oid, |file| file.location = location.cloned());
     }
 
+    /// Changes what is known of an open file.
     fn change(&self, oid: ObjectId, work: impl FnOnce(&mut OpenFile)) {
         if let Some(file) = self.0.lock().get_mut(&oid) {
             work(file);
@@ -164,6 +165,7 @@ impl OpenFiles {
     }
 }
 
+/// Stores the time of a file, if that is due.
 async fn store(
     container: &Container,
     oid: ObjectId,

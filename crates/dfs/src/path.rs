@@ -85,6 +85,7 @@ impl Dfs {
         }
     }
 
+    /// Walks along a path, and calls `end` for the last name in it.
     fn walk<T>(
         &self,
         mut walk: Walk<'_>,
@@ -262,6 +263,7 @@ impl<'a> Walk<'a> {
         (self.node, self.was_found) = (node, false);
     }
 
+    /// Follows a symbolic link. Returns the path to continue with.
     fn follow(&mut self, link: &Node) -> Result<Option<Vec<u8>>> {
         self.links += 1;
         if self.links > LINKS_MAX {

@@ -71,6 +71,7 @@ fn read_in_lease(
     Ok(read)
 }
 
+/// Reads the inodes of several entries of a directory, with the sizes of files if they are wanted.
 fn entries(
     dir: &Node,
     names: &[&[u8]],
@@ -108,6 +109,7 @@ fn path_locations(dir: &Node) -> Vec<EntryLocation> {
         .collect()
 }
 
+/// Reads the inodes of all directories on the path to `dir`, at the same time.
 fn path_entries(dir: &Node, access: Access<'_>) -> Result<ReadEntries> {
     let fs = dir.fs();
     let locations = path_locations(dir);

@@ -175,6 +175,7 @@ impl Node {
         Ok(removed)
     }
 
+    /// Removes an entry that passes `check`, and its object unless the file is open somewhere.
     fn remove(&self, name: &[u8], check: impl Fn(&Inode, Access<'_>) -> Result<()>) -> Result<()> {
         let dir = self.directory()?;
         if self.fs().is_read_only() {

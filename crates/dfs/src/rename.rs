@@ -127,6 +127,7 @@ impl Rename<'_> {
         self.from.fs().check_writable()
     }
 
+    /// Moves the entry within a transaction. `None` if both names refer to the same object.
     fn attempt(&self, access: Access<'_>, with: Option<Conditions<'_>>) -> Result<Option<Moved>> {
         let (from, to) = (self.from.directory()?, self.to.directory()?);
         let source = FullEntry::read(&from, self.name, access)?;
@@ -219,6 +220,7 @@ impl Rename<'_> {
         }
     }
 
+    /// Removes the entry that the move replaces.
     fn replace(&self, source: &Inode, target: &Inode, access: Access<'_>) -> Result<()> {
         let refuse = |kind, why| Err(self.to.refusal(self.new_name, kind, why));
         match (source.kind, target.kind) {

@@ -19,6 +19,7 @@ impl File {
         self.resize(size)
     }
 
+    /// Changes the size of a file. A long file is cut in several steps.
     pub(crate) fn resize(&self, size: u64) -> Result<()> {
         self.check_end(size, 0)?;
         let current = self.array().size(Access::Latest).wait()?;

@@ -15,6 +15,7 @@ impl Attempts {
         }
     }
 
+    /// Counts an attempt. Fails if there were too many.
     fn again(&mut self) -> Result<()> {
         self.0 += 1;
         if self.0 < RETRIES_MAX {

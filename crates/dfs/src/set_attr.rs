@@ -69,6 +69,7 @@ pub(crate) fn store(
 }
 
 impl SetAttr {
+    /// The inode with the changes.
     fn applied(&self, fs: &Dfs, mut inode: Inode) -> Inode {
         fs.mounted().stamp(&mut inode);
         inode.mode = self.mode.map_or(inode.mode, |mode| mode & MODE_MASK);

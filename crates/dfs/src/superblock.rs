@@ -107,6 +107,7 @@ impl Roots {
         Self::generate(superblock, oid)
     }
 
+    /// Generates the object ids of the superblock and of the root directory.
     fn generate(
         superblock: &Superblock,
         oid: impl Fn(u64, Option<ObjectClass>) -> Result<ObjectId>,
@@ -166,6 +167,7 @@ pub(crate) fn properties(roots: Roots) -> [(&'static str, Vec<u8>); 2] {
 }
 
 impl NewDfs {
+    /// The superblock of a new file system.
     pub(crate) fn superblock(&self) -> Result<Superblock> {
         if !CHUNK_BYTES.contains(&self.chunk_size) || self.hints.len() > HINTS_MAX {
             return Err(invalid_sizes_error(self));
@@ -181,6 +183,7 @@ impl NewDfs {
         })
     }
 
+    /// Inode of the root directory.
     fn root(&self, oid: ObjectId) -> Inode {
         let now = Time::now();
         let (uid, gid) = self.root_owner.unwrap_or_else(process_owner);
@@ -233,6 +236,7 @@ fn single<'a>(akey: &'a str, value: &'a [u8]) -> Update<'a> {
 }
 
 impl Superblock {
+    /// The values of the superblock by name, as DAOS stores them.
     fn values(&self) -> [(&'static str, Vec<u8>); 9] {
         [
             ("DFS_MAGIC", MAGIC.to_le_bytes().to_vec()),
@@ -282,6 +286,7 @@ impl Superblock {
         })
     }
 
+    /// A superblock without values, to be filled.
     fn empty() -> Self {
         Self {
             chunk_size: 0,

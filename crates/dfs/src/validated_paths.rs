@@ -29,6 +29,7 @@ impl ValidatedPaths {
         self.0.lock().get(path).cloned()
     }
 
+    /// Adds a directory whose path was validated. If there are too many, all others are dropped.
     pub(crate) fn put(&self, path: PathKey, dir: Arc<ValidatedDirectory>) {
         let mut paths = self.0.lock();
         if paths.len() >= VALIDATED_PATHS_MAX {

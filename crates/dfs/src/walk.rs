@@ -55,6 +55,7 @@ impl Walk {
         self.levels.truncate(visit.depth);
     }
 
+    /// Continues in a directory, down to the greatest depth.
     fn enter(&mut self, visit: Visit) -> Result<Visit> {
         if visit.node.kind() == Kind::Directory && visit.depth < self.depth_max {
             self.levels.push(visit.node.entries()?);

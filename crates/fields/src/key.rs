@@ -244,6 +244,7 @@ impl FromStr for Key {
     }
 }
 
+/// Splits `name=value`.
 fn pair_of<'a>(pair: &'a str, text: &str) -> Result<(&'a str, &'a str)> {
     pair.split_once('=').ok_or_else(|| {
         invalid(format!("{pair:?} in the key {text:?} has no '='; write name=value,name=value"))

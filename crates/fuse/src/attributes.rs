@@ -131,6 +131,7 @@ pub(crate) fn shown(number: u64, attr: &Attr) -> FileAttr {
     }
 }
 
+/// Kind of a file for the kernel.
 pub(crate) const fn file_type(kind: Kind) -> FileType {
     match kind {
         Kind::File => FileType::RegularFile,
@@ -147,6 +148,7 @@ pub(crate) fn wanted_time(time: TimeOrNow) -> Time {
     }
 }
 
+/// Converts a time for the kernel.
 fn system_time(time: Time) -> SystemTime {
     let seconds = Duration::from_secs(time.seconds.unsigned_abs());
     let whole = match time.seconds {
@@ -156,6 +158,7 @@ fn system_time(time: Time) -> SystemTime {
     whole.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nanos))
 }
 
+/// Converts a time of the kernel.
 fn time_of(time: SystemTime) -> Time {
     let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {

@@ -42,6 +42,7 @@ impl Written<'_> {
         })
     }
 
+    /// Writes without the kernel's pages. `None` if the write must go through them.
     fn past_pages(&self, inode: &Arc<Inode>, file: &File) -> Answer<Option<Passage>> {
         let len = self.data.len() as u64;
         if has(self.flags, OFlags::APPEND) {
@@ -134,6 +135,7 @@ impl Served {
         i64::try_from(found).map_err(|_| Errno::EOVERFLOW.into())
     }
 
+    /// Serves `fallocate`: allocates, punches or zeroes a range.
     pub(crate) fn allocate(&self, number: u64, offset: u64, len: u64, mode: i32) -> Answer<()> {
         let file = self.open_file(number)?;
         let mode = FallocateFlags::from_bits_retain(mode as u32);

@@ -45,6 +45,7 @@ impl Listings {
         self.lock().remove(&handle);
     }
 
+    /// Adds a listing, and returns its handle.
     fn add(&self, listing: Listing) -> u64 {
         let handle = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(handle, Arc::new(listing));
@@ -89,6 +90,7 @@ impl Listing {
         }
     }
 
+    /// The entries `.` and `..`.
     fn dots(&self) -> [Item; DOTS as usize] {
         let above = self.dir.parent().map_or(ROOT, |parent| parent.inode().number());
         let dots = |name, number| Item::Dots { name, number };
@@ -97,6 +99,7 @@ impl Listing {
 }
 
 impl Served {
+    /// Serves `readdir`.
     pub(crate) fn list(
         &self,
         handle: u64,

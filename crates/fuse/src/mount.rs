@@ -94,6 +94,7 @@ fn read_ahead(device: u64) {
     let _ = std::fs::write(setting, (READ_AHEAD_BYTES / 1024).to_string());
 }
 
+/// Checks the options and the directory to mount on.
 fn check(dir: &Path, options: &Options) -> Result<()> {
     if !(1..=THREADS_MAX).contains(&options.threads) {
         let message =
@@ -140,6 +141,7 @@ fn no_device_error() -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
+/// Options of the mount.
 fn config(options: &Options, read_only: bool) -> Config {
     // A comma would end the option.
     let source = options.source.replace(',', "_");

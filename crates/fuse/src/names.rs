@@ -21,6 +21,7 @@ impl New {
         Self { mode, uid: request.uid(), gid: request.gid() }
     }
 
+    /// Options of a new entry. It inherits the group of a directory with the set-group-ID bit, as on Linux.
     fn within(self, dir: &Node, kind: Kind) -> Create {
         let inode = dir.inode();
         let inherits = inode.mode & SET_GROUP != 0;
@@ -109,6 +110,7 @@ impl Served {
         Ok(self.inode(parent)?.node().rmdir(name)?)
     }
 
+    /// Serves `rename`.
     pub(crate) fn rename(
         &self,
         (parent, name): (u64, &[u8]),

@@ -97,6 +97,7 @@ impl Served {
         }
     }
 
+    /// Replies with an entry.
     pub(crate) fn entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
         match answer {
             Ok(attr) => reply.entry(&self.fresh, &attr, GENERATION),
@@ -104,6 +105,7 @@ impl Served {
         }
     }
 
+    /// Replies with attributes.
     pub(crate) fn attr(&self, reply: ReplyAttr, answer: Answer<FileAttr>) {
         match answer {
             Ok(attr) => reply.attr(&self.fresh, &attr),
@@ -123,6 +125,7 @@ pub(crate) fn reply_empty(reply: ReplyEmpty, answer: Answer<()>) {
     }
 }
 
+/// Replies with the number of bytes written.
 pub(crate) fn written(reply: ReplyWrite, answer: Answer<u32>) {
     match answer {
         Ok(len) => reply.written(len),

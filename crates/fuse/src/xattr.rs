@@ -15,6 +15,7 @@ const CREATE: i32 = 1;
 const REPLACE: i32 = 2;
 
 impl Served {
+    /// Value of an extended attribute. The root also has the process id of the server.
     pub(crate) fn attribute(&self, number: u64, name: &[u8]) -> Answer<Vec<u8>> {
         if number == ROOT && name == SERVER_ATTRIBUTE.as_bytes() {
             return Ok(std::process::id().to_string().into_bytes());

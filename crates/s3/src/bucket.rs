@@ -93,6 +93,7 @@ impl Buckets {
         }
     }
 
+    /// Opens a container: as a file system, or its objects if it holds no files.
     fn mount(&self, name: &str) -> Outcome<Opened> {
         let mode = self.pool.mode();
         let read_only = mode == OpenMode::ReadOnly;
@@ -175,6 +176,7 @@ impl Buckets {
     }
 }
 
+/// The S3 error for a container that cannot be opened.
 fn bucket_error(name: &str, error: esker::types::Error) -> Fault {
     match error.kind() {
         ErrorKind::NotFound => Fault::new(S3ErrorCode::NoSuchBucket, error.message()),

@@ -128,6 +128,7 @@ impl Body for Verified {
     }
 }
 
+/// Refuses the body: stores the fault, which the reply then gives.
 fn fail(state: &mut State, fault: Fault) -> StdError {
     state.sums = None;
     state.fault = Some(fault.into());

@@ -53,6 +53,7 @@ impl<L: FnMut(&mut Anchor, usize) -> Result<Vec<ObjectId>>> Runs<L> {
         }
     }
 
+    /// Lists object ids from `from` on, and keeps them. Windows grow with the number of listings.
     fn read(&mut self, from: ObjectId) -> Result<()> {
         let entries = LIST_WINDOW_MIN << (self.lists / 8).min(5);
         self.lists += 1;
@@ -169,6 +170,7 @@ where
         }
     }
 
+    /// The next object of the present group of ids; `None` at its end.
     fn next_of_group(&mut self) -> Result<Option<ObjectId>> {
         let Some((hi, numbers)) = &mut self.group else { return Ok(None) };
         let (hi, runs) = (*hi, &mut self.runs);

@@ -61,6 +61,7 @@ impl Keys {
         Self::parse(&text).map_err(|why| Error::new(ErrorKind::Invalid, format!("{shown}: {why}")))
     }
 
+    /// Parses a file of access keys.
     fn parse(text: &str) -> std::result::Result<Self, String> {
         let mut keys = HashMap::new();
         for (line, number) in text.lines().zip(1..) {
@@ -130,6 +131,7 @@ impl Keys {
     }
 }
 
+/// Random bytes.
 fn drawn<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let failed = |_| Error::new(ErrorKind::Io, "the system gave no random bytes for a key");

@@ -79,6 +79,7 @@ impl From {
         order
     }
 
+    /// True if a name is in the rest of the listing.
     fn takes(&self, order: &str) -> bool {
         match self {
             Self::After(bound) => order.as_bytes() > &bound[..],
@@ -124,6 +125,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Lists an entry: an object, a directory or a link.
     fn entry(&mut self, dir: &Node, path: &str, entry: Entry) -> Outcome<()> {
         match entry.inode.kind {
             Kind::Directory => self.subdirectory(dir, &format!("{path}{}/", entry.name), &entry),
@@ -144,6 +146,7 @@ impl Walk<'_> {
         self.lines.object(key, |key| listed(self.bucket, key, target.inode(), record.as_deref()))
     }
 
+    /// Lists a directory: as one common prefix, or the keys below it.
     fn subdirectory(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
         let node = match dir.lookup(entry.name.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

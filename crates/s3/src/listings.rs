@@ -56,6 +56,7 @@ fn token(name: &str) -> String {
     crate::sums::hex(name.as_bytes())
 }
 
+/// The name in a continuation token, which has hexadecimal digits.
 fn name_of(token: &str) -> Outcome<String> {
     let digits: Vec<_> = token.as_bytes().chunks(2).collect();
     let byte = |two: &[u8]| {
@@ -73,6 +74,7 @@ fn owner() -> Owner {
     Owner { display_name: None, id: Some("esker".to_owned()) }
 }
 
+/// The objects and common prefixes of a page, encoded as the client asked.
 fn shown(page: Page, encoding: Encoding) -> (Vec<Object>, Vec<CommonPrefix>) {
     let (mut objects, mut prefixes) = (Vec::new(), Vec::new());
     for shown in page.shown {
@@ -86,6 +88,7 @@ fn shown(page: Page, encoding: Encoding) -> (Vec<Object>, Vec<CommonPrefix>) {
     (objects, prefixes)
 }
 
+/// An object of a listing.
 fn object(listed: Listed, encoding: Encoding) -> Object {
     Object {
         key: Some(encoding.encode(&listed.key)),
@@ -98,6 +101,7 @@ fn object(listed: Listed, encoding: Encoding) -> Object {
 }
 
 impl Service {
+    /// Lists a page, and returns the name after which the next one begins.
     fn page(&self, bucket: &str, wanted: Wanted) -> Outcome<(Page, Option<String>)> {
         let page = match self.opened(bucket)? {
             Opened::Files(bucket) => list(&bucket, &wanted)?,

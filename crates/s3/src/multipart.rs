@@ -176,6 +176,7 @@ impl Service {
         })
     }
 
+    /// Aborts an upload, and removes its parts.
     pub(crate) fn abort_upload(
         &self,
         input: AbortMultipartUploadInput,
@@ -276,12 +277,14 @@ fn is_after(begun: &Begun, (key, id): &(String, Option<String>)) -> bool {
     }
 }
 
+/// The common prefix that stands for a key in a listing.
 fn common_prefix<'k>(key: &'k str, prefix: &str, delimiter: Option<&str>) -> Option<&'k str> {
     let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty())?;
     let at = key.get(prefix.len()..)?.find(delimiter)?;
     key.get(..prefix.len() + at + delimiter.len())
 }
 
+/// An upload in a listing.
 fn upload(begun: &Begun, encoding: Encoding) -> MultipartUpload {
     MultipartUpload {
         key: Some(encoding.encode(&begun.upload.key)),

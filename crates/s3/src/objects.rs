@@ -289,6 +289,7 @@ impl Service {
         Ok((head?, file.map(Content::File)))
     }
 
+    /// Serves `PutObject`.
     pub(crate) async fn put(&self, req: S3Request<PutObjectInput>) -> Outcome<PutObjectOutput> {
         let input = req.input;
         refuse_unknown!(input)?;
@@ -337,6 +338,7 @@ impl Service {
         })
     }
 
+    /// Serves `GetObject`.
     pub(crate) fn get(
         &self,
         req: S3Request<GetObjectInput>,
@@ -362,6 +364,7 @@ impl Service {
         Ok(S3Response::new(output))
     }
 
+    /// Serves `HeadObject`.
     pub(crate) fn head(&self, input: HeadObjectInput) -> Outcome<S3Response<HeadObjectOutput>> {
         refuse_version(input.version_id.as_deref())?;
         let part = asked_part(input.part_number, input.range.as_ref())?;
@@ -381,6 +384,7 @@ impl Service {
         Ok(answer)
     }
 
+    /// Serves `GetObjectAttributes`.
     pub(crate) fn attributes(
         &self,
         input: GetObjectAttributesInput,
@@ -417,6 +421,7 @@ impl Service {
         })
     }
 
+    /// Serves `DeleteObject`.
     pub(crate) fn delete(&self, input: DeleteObjectInput) -> Outcome<DeleteObjectOutput> {
         refuse_version(input.version_id.as_deref())?;
         if input.if_match_last_modified_time.is_some() || input.if_match_size.is_some() {
@@ -467,6 +472,7 @@ impl Service {
         })
     }
 
+    /// Serves `CopyObject`.
     pub(crate) fn copy(&self, req: S3Request<CopyObjectInput>) -> Outcome<CopyObjectOutput> {
         let on_target = Condition::of_target(&req.headers)?;
         let input = req.input;
@@ -520,6 +526,7 @@ impl Service {
         })
     }
 
+    /// Serves `GetObjectTagging`.
     pub(crate) fn tags(&self, input: GetObjectTaggingInput) -> Outcome<GetObjectTaggingOutput> {
         refuse_version(input.version_id.as_deref())?;
         let tags = tags(&find(&self.bucket(&input.bucket)?, &input.key)?)?;

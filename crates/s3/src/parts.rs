@@ -130,6 +130,7 @@ impl Parts {
     }
 }
 
+/// A part in a reply.
 fn shown(((number, size), sums): ((i32, u64), Option<Stored>)) -> ObjectPart {
     let sums = sums.unwrap_or_default();
     ObjectPart {

@@ -182,6 +182,7 @@ impl Plain {
         Ok(size?.map(|size| head(changed, size)))
     }
 
+    /// Size and content of what a key names; `None` if it does not exist.
     fn content(&self, named: &Named<'_>) -> Result<Option<(u64, Content)>> {
         match *named {
             Named::Array(oid) => {
@@ -194,6 +195,7 @@ impl Plain {
         }
     }
 
+    /// The cells of an array; `None` if it does not exist.
     fn cells(&self, oid: ObjectId) -> Result<Option<Cells>> {
         match self.0.open_array(oid, Access::Latest).wait() {
             // `NoPermission` if the object was not created as an Array.
@@ -252,6 +254,7 @@ struct First {
 }
 
 impl First {
+    /// Adds a name, and keeps the first ones in order.
     fn add(&mut self, name: String) {
         if name > self.after {
             self.found.insert(name);
@@ -268,6 +271,7 @@ impl First {
 }
 
 impl Walk<'_> {
+    /// Lists the objects of the container.
     fn objects(&mut self) -> Outcome<()> {
         if let Some((id, _)) = self.wanted.prefix.split_once('/') {
             return self.only(id);
@@ -296,6 +300,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Lists an object: an array is one key, other objects have a key for each value.
     fn object(&mut self, oid: ObjectId, beginning: &str) -> Outcome<()> {
         let (plain, Wanted { prefix, delimiter, after, .. }) = (self.plain, self.wanted);
         if oid.object_type() == Some(ObjectType::Array) {
@@ -311,6 +316,7 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Lists the values of a Key-Value.
     fn values(&mut self, kv: &Kv, beginning: &str) -> Outcome<()> {
         let mut after = Some(String::new());
         while let Some(name) = after.filter(|_| !self.lines.is_full()) {
@@ -321,6 +327,7 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// The next names of a Key-Value in order. Its keys are not sorted, so all of them are read.
     fn next_values(&self, kv: &Kv, beginning: &str, after: String) -> Outcome<First> {
         let mut first = First { after, most: self.lines.window(), found: BTreeSet::new() };
         let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(LIST_WINDOW));

@@ -79,6 +79,7 @@ impl Put {
         ))
     }
 
+    /// The extended attributes of the new file.
     fn xattrs(&self, record: Vec<u8>) -> Xattrs {
         let mut xattrs = vec![(RECORD.into(), record)];
         if !self.tags.is_empty() {

@@ -68,6 +68,7 @@ fn piece(at: u64, end: u64) -> u64 {
     (whole - at % whole).min(end - at)
 }
 
+/// Reads a range of a file.
 fn copied(file: &File, at: u64, len: u64) -> Outcome<Bytes> {
     let mut bytes = vec![0; len as usize];
     match file.read_at(at, &mut bytes)? as u64 == len {
@@ -89,6 +90,7 @@ impl Reading {
         Ok(reading)
     }
 
+    /// Reads the next piece.
     fn read(&mut self) -> Outcome<()> {
         self.ready = read(&self.content, &self.rest)?;
         self.rest.start += len(&self.ready);

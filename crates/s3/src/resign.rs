@@ -123,6 +123,7 @@ impl Scope<'_> {
         format!("{}/{}/{SERVICE}/{SCOPE_END}", self.day(), self.region)
     }
 
+    /// The key to sign with, which depends on the day, the region and the service.
     fn key(&self) -> hmac::Key {
         let first = format!("AWS4{}", self.secret).into_bytes();
         let steps = [self.day(), self.region, SERVICE, SCOPE_END];
@@ -153,6 +154,7 @@ impl Scope<'_> {
         hex(hmac::sign(&self.key(), self.to_sign(request).as_bytes()).as_ref())
     }
 
+    /// True if the signature is right.
     fn verifies(&self, request: &str, signature: &str) -> bool {
         let given = bytes_of(signature);
         given.is_some_and(|given| {

@@ -259,6 +259,7 @@ impl Server {
         })
     }
 
+    /// Begins TLS, if the server has it, and serves the connection.
     async fn shake_hands(&self, stream: TcpStream, watcher: Watcher, place: &Admission) {
         let _ = stream.set_nodelay(true);
         let Some(Tls(tls)) = &self.0.options.tls else {
@@ -270,6 +271,7 @@ impl Server {
         }
     }
 
+    /// Serves a connection until it is closed, or idle for too long.
     async fn connection(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -191,6 +191,7 @@ impl Expected {
     }
 }
 
+/// Fails if a checksum differs.
 fn same(name: &str, is_same: bool) -> Outcome<()> {
     match is_same {
         true => Ok(()),
@@ -216,6 +217,7 @@ impl Sums {
         Self { md5: None, xxh3: None, others }
     }
 
+    /// Adds data to all sums.
     pub(crate) fn update(&mut self, data: &[u8]) {
         if let Some(md5) = &mut self.md5 {
             md5.update(data);
@@ -226,6 +228,7 @@ impl Sums {
         self.others.update(data);
     }
 
+    /// The sums of all data.
     pub(crate) fn finish(self) -> Summed {
         Summed {
             md5: self.md5.map(Md5::finalize),

@@ -110,6 +110,7 @@ impl Begun {
         found.filter(|found| found.upload.key == key).ok_or_else(|| no_upload_fault(id))
     }
 
+    /// Reads an upload; `None` if it does not exist.
     fn read(uploads: &Node, id: &str) -> Outcome<Option<Self>> {
         let (dir, text) = match uploads.lookup_with_xattr(id.as_bytes(), UPLOAD.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -178,6 +179,7 @@ impl Begun {
         Ok(parts)
     }
 
+    /// A part that was uploaded; `None` for another file.
     fn part(&self, name: &[u8], inode: &Inode, record: Option<&[u8]>) -> Outcome<Option<Part>> {
         let number = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
         let (Some(number), Kind::File) = (number, inode.kind) else { return Ok(None) };

@@ -89,6 +89,7 @@ impl Audit {
         }
     }
 
+    /// Records parts that overlap.
     fn overlap(&mut self, covering: usize, inside: &[usize], regions: &[Region]) {
         for other in inside.iter().filter(|other| **other != covering).take(NAMED_MAX) {
             let pair = (covering.min(*other), covering.max(*other));
@@ -100,6 +101,7 @@ impl Audit {
         }
     }
 
+    /// Records a part that is not within the tensor.
     fn outside(&mut self, part: &Part) {
         let text = match part.offset.len() == part.shape.len() {
             true => {
@@ -112,6 +114,7 @@ impl Audit {
         self.faults.insert(format!("part {text} does not fit"));
     }
 
+    /// All faults in one text; `None` if there are none.
     fn text(self) -> Option<String> {
         let mut text = String::new();
         for fault in self.faults.iter().take(NAMED_MAX) {

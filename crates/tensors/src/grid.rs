@@ -50,6 +50,7 @@ impl Grid {
         Ok(grid)
     }
 
+    /// Checks the number and the lengths of dimensions.
     fn check(&self) -> Result<()> {
         let (shape, chunks) = (&self.shape, &self.chunks);
         let refuse = |text: String| Err(Error::new(ErrorKind::Invalid, text));
@@ -179,6 +180,7 @@ impl Grid {
     }
 }
 
+/// Divides a slab of one dimension at the boundaries of chunks.
 fn cuts(slab: Slab, chunk: u64) -> Vec<Cut> {
     let (mut found, mut before) = (Vec::new(), 0);
     while before < slab.count {

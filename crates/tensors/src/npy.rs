@@ -59,6 +59,7 @@ impl Header {
         Self::parse(&text)
     }
 
+    /// Parses the header, which is a dictionary in Python's syntax.
     fn parse(text: &str) -> Result<Self> {
         let Some(Literal::Dictionary(pairs)) = Literal::parse(text) else {
             return Err(invalid("the header is not a dictionary"));
@@ -105,6 +106,7 @@ impl Header {
     }
 }
 
+/// Fills the buffer. An error if the file ends.
 fn fill(from: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
     from.read_exact(bytes).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => invalid("it ends within its header"),
@@ -151,6 +153,7 @@ pub fn descr(of: &DataType) -> Result<String> {
     Ok(text)
 }
 
+/// Adds unnamed bytes between two members, in numpy's form.
 fn pad(text: &mut String, bytes: u64) {
     if bytes > 0 {
         let _ = write!(text, "('', '|V{bytes}'), ");
@@ -170,6 +173,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
+/// Python's spelling of a tuple of numbers.
 fn tuple(lengths: &[u64]) -> String {
     match lengths {
         [one] => format!("({one},)"),
@@ -180,6 +184,7 @@ fn tuple(lengths: &[u64]) -> String {
     }
 }
 
+/// Type of the elements, from the header.
 fn data_type(of: &Literal, level: usize) -> Result<DataType> {
     match of {
         Literal::Text(code) => DataType::parse(code),
@@ -188,6 +193,7 @@ fn data_type(of: &Literal, level: usize) -> Result<DataType> {
     }
 }
 
+/// Type with members, from the header. Unnamed bytes between members are left out.
 fn structured(members: &[Literal], level: usize) -> Result<DataType> {
     let (mut fields, mut offset) = (Vec::new(), 0u64);
     for member in members {
@@ -201,6 +207,7 @@ fn structured(members: &[Literal], level: usize) -> Result<DataType> {
     DataType::structured(offset, fields)
 }
 
+/// Parses a member: name, type, and perhaps shape.
 fn field(member: &Literal, offset: u64, level: usize) -> Result<Field> {
     let wrong = || invalid("a member is not a tuple of name, type and shape");
     let Literal::Tuple(parts) = member else { return Err(wrong()) };
@@ -240,6 +247,7 @@ impl Literal {
         rest.trim().is_empty().then_some(literal)
     }
 
+    /// The numbers of a tuple, or one number.
     fn lengths(&self) -> Option<Vec<u64>> {
         let all = match self {
             Self::Tuple(all) => all,
@@ -250,6 +258,7 @@ impl Literal {
         all.iter().map(number).collect()
     }
 
+    /// Parses a literal, and advances behind it.
     fn take(rest: &mut &str, level: usize) -> Option<Self> {
         *rest = rest.trim_start();
         match rest.chars().next()? {
@@ -292,6 +301,7 @@ fn sequence<T>(
     }
 }
 
+/// Parses a string.
 fn string(rest: &mut &str, quote: char) -> Option<Literal> {
     let (mut text, mut chars) = (String::new(), rest.chars());
     chars.next();
@@ -322,6 +332,7 @@ fn escaped(chars: &mut std::str::Chars<'_>) -> Option<char> {
     char::from_u32(u32::from_str_radix(&code?, 16).ok()?)
 }
 
+/// Parses a number.
 fn number(rest: &mut &str) -> Option<Literal> {
     let end = rest.find(|one: char| !one.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);
@@ -330,6 +341,7 @@ fn number(rest: &mut &str) -> Option<Literal> {
     digits.parse().ok().map(Literal::Number)
 }
 
+/// Parses `True` or `False`.
 fn word(rest: &mut &str) -> Option<Literal> {
     for (word, flag) in [("True", true), ("False", false)] {
         if let Some(after) = rest.strip_prefix(word) {

@@ -129,6 +129,7 @@ impl Sides {
         merged.copy(to, from, 1, 0);
     }
 
+    /// Copies elements one row after the other. Rows of the usual element sizes are copied without a call.
     fn copy(mut self, to: &mut [u8], from: &[u8], side: usize, other: usize) {
         let count = self.counts.pop().unwrap_or(1);
         let mut step = |side: usize| self.strides[side].pop().unwrap_or(0);
@@ -155,6 +156,7 @@ struct Row {
 }
 
 impl Row {
+    /// Copies the elements of a row.
     fn copy<const N: usize>(&self, to: &mut [u8], from: &[u8], [mut own, mut other]: [i64; 2]) {
         for _ in 0..self.count {
             let (own_at, other_at) = (own as usize, other as usize);

@@ -38,6 +38,7 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Checks the entries of a directory. Directories in it are added to `waiting`.
     fn list(
         &mut self,
         oid: ObjectId,
@@ -85,6 +86,7 @@ impl Check<'_> {
         Ok(Some(inode))
     }
 
+    /// Checks that the extended attributes of an entry can be read. A repair removes damaged ones.
     fn xattrs(&mut self, dir: &Object, name: &[u8], path: &[u8]) -> Result<()> {
         for akey in entry::akeys(dir, name, Access::Latest)? {
             if !akey.starts_with(XATTR_PREFIX) {
@@ -103,6 +105,7 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Records a damaged entry, and repairs it as `damage` says.
     fn record(&mut self, dir: &Object, name: &[u8], path: &[u8], damage: Damage) -> Result<()> {
         match damage {
             Damage::Remove(trouble) => self.found(path, trouble, |_| {
@@ -113,6 +116,7 @@ impl Check<'_> {
         }
     }
 
+    /// Records a directory without its mark. A repair sets the mark.
     fn unmarked(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
         self.found(path, Trouble::Unmarked, |check| {
             entry::mark(&check.object(oid), Access::Latest).map(|()| true)
@@ -204,6 +208,7 @@ impl Check<'_> {
         self.container.open_array_with_attributes(oid, attributes)
     }
 
+    /// Checks that the data of a file can be read.
     pub(super) fn data(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
         let content = self.content(inode.oid, inode.chunk_size)?;
         match read_stored(&content) {

@@ -133,6 +133,7 @@ impl Check<'_> {
         self.walk(self.roots.root, b"/")
     }
 
+    /// Stores a new entry of the root directory.
     fn mend_root(&mut self) -> Result<bool> {
         let above = self.object(self.roots.superblock);
         let now = crate::Time::now();

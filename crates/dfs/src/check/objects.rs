@@ -160,6 +160,7 @@ impl Check<'_> {
         Ok(())
     }
 
+    /// Kind of an object that no entry refers to.
     pub(super) fn kind_of(&self, oid: ObjectId) -> Result<Stray> {
         match oid.object_type() {
             Some(ObjectType::ArrayByte) => {
@@ -184,6 +185,7 @@ impl Check<'_> {
         Ok(keys.is_empty())
     }
 
+    /// Kind of such an object with keys: a directory, an empty one, or another object.
     fn kind_of_keys(&self, oid: ObjectId) -> Result<Stray> {
         let object = self.object(oid);
         let names =

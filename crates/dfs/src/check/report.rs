@@ -25,6 +25,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
+    /// Counts a finding, and keeps the first [`FINDINGS_MAX`].
     pub(super) fn add(&mut self, finding: Finding) {
         self.damaged += 1;
         self.repaired += u64::from(finding.repaired);

@@ -117,6 +117,7 @@ impl Check<'_> {
         }
     }
 
+    /// Removes an object that no entry refers to.
     fn remove(&mut self, oid: ObjectId) -> Result<()> {
         self.object(oid).punch(Cond::NONE, Access::Latest).wait()?;
         orphans::remove_entries(self.container, oid)?;

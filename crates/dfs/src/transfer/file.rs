@@ -106,6 +106,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         copying.has_failed.load(Ordering::Relaxed) || self.progress.is_stopped()
     }
 
+    /// Reports the first failure of a file.
     fn fail(&self, copying: &Copying<S, D>, error: Error) {
         if !copying.has_failed.swap(true, Ordering::Relaxed) {
             self.progress.fail(self.from.path(&copying.node), error);
@@ -123,6 +124,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
+    /// Copies a range of a file, unless another range has failed. The last range finishes the file.
     pub(super) fn part(&self, part: Part<S, D>, buffers: &mut Buffers) {
         let Part { copying, range } = part;
         if !copying.has_failed.load(Ordering::Relaxed)
@@ -203,6 +205,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(true)
     }
 
+    /// Finishes the file if this was its last range: completes it, or removes what was made.
     fn release(&self, copying: Arc<Copying<S, D>>) {
         let Some(copying) = Arc::into_inner(copying) else { return };
         let Copying { node, meta, source, made, target, into, name, has_failed } = copying;

@@ -39,6 +39,7 @@ enum Opened {
 }
 
 impl HostFile {
+    /// The open file.
     fn file(&self) -> &File {
         match &self.opened {
             Opened::Old(file) => file,
@@ -249,6 +250,7 @@ fn within(dir: &Path, name: &[u8]) -> Arc<Path> {
     dir.join(OsStr::from_bytes(name)).into()
 }
 
+/// Opens a file for reading, but not through a symbolic link.
 fn open(path: &Arc<Path>) -> rustix::io::Result<HostFile> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = fs::open(&**path, flags, Mode::empty())?;
@@ -277,6 +279,7 @@ fn times(mtime: Time) -> Timestamps {
     Timestamps { last_access: time, last_modification: time }
 }
 
+/// Metadata of a file of the host.
 fn meta_of(stat: &fs::Stat) -> Meta {
     Meta {
         kind: Kind::from_mode(stat.st_mode),
@@ -290,6 +293,7 @@ fn meta_of(stat: &fs::Stat) -> Meta {
     }
 }
 
+/// Kind of a file of the host; `None` for a device, pipe or socket.
 fn kind_of(kind: std::fs::FileType) -> Option<Kind> {
     match () {
         () if kind.is_dir() => Some(Kind::Directory),

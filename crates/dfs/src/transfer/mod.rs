@@ -97,6 +97,7 @@ pub fn copy<S: Tree, D: Tree>(
     })
 }
 
+/// Number of threads that copy.
 fn workers(wanted: usize) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     let count = if wanted == 0 { all() } else { wanted };

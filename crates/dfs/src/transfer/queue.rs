@@ -64,6 +64,7 @@ impl<J> Queue<J> {
         }
     }
 
+    /// Takes a job, and waits for one if necessary. `None` once the queue is closed and no job can be added.
     fn pop(&self) -> Option<J> {
         let may_come =
             |state: &mut QueueState<J>| state.jobs.is_empty() && (state.is_open || state.busy > 0);

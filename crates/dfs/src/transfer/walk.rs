@@ -55,6 +55,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(())
     }
 
+    /// Lists a directory and all directories below it, and adds their entries to the queue.
     fn descend(&self, source: &S::Node, top: &Arc<OpenDir<D>>) {
         let mut waiting = Vec::new();
         self.list(source, Arc::clone(top), &mut waiting);

@@ -48,6 +48,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         });
     }
 
+    /// Copies an entry that is not a directory, and reports a failure.
     fn entry(&self, into: Arc<OpenDir<D>>, child: &Child<S::Node>, buffers: &mut Buffers) {
         let copied = match child.kind {
             _ if self.progress.is_stopped() => Ok(()),
@@ -61,6 +62,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.leave(into);
     }
 
+    /// Copies a symbolic link.
     fn link(&self, into: &OpenDir<D>, child: &Child<S::Node>) -> Result<()> {
         let meta = self.from.meta(&child.node)?;
         let target = self.from.target(&child.node)?;

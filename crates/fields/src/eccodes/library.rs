@@ -40,6 +40,7 @@ impl Library {
         Self::first_of(&[file.as_os_str().to_owned()])
     }
 
+    /// Opens the first library that can be loaded.
     fn first_of(candidates: &[OsString]) -> Result<Self> {
         let mut tried = Vec::new();
         for candidate in candidates {
@@ -51,6 +52,7 @@ impl Library {
         Err(load_error(&tried))
     }
 
+    /// Opens the library, after those that it needs.
     fn open(file: &OsStr) -> std::result::Result<Self, libloading::Error> {
         for companion in search::companions(Path::new(file)) {
             // If a companion cannot be loaded, loading the library that needs it fails with an error that names the
@@ -216,6 +218,7 @@ fn context(functions: &Functions) -> *mut Context {
     unsafe { (functions.codes_context_get_default)() }
 }
 
+/// The text with a zero byte at its end.
 pub(crate) fn c_string(text: &str) -> Result<CString> {
     let invalid =
         |_| Error::new(ErrorKind::Invalid, format!("{text:?} has a zero byte; leave it out"));

@@ -134,6 +134,7 @@ pub(super) fn sections(message: &[u8]) -> Option<Sections> {
 /// The sections of a message. Nearly all messages have at most 8.
 pub(super) type Sections = smallvec::SmallVec<[Section; 8]>;
 
+/// The sections of a GRIB 2 message; `None` if they are damaged.
 fn sections_2(message: &[u8]) -> Option<Sections> {
     let end = message.len().checked_sub(END.len())?;
     let (mut at, mut sections) = (INDICATOR_2, Sections::new());

@@ -220,6 +220,7 @@ struct IdentityCache {
 }
 
 impl IdentityCache {
+    /// Looks for what is known of messages of this kind.
     fn find(&mut self, header: &Header<'_>) -> Lookup {
         header.write_kind(&mut self.kind);
         let otherwise = match self.get() {
@@ -254,6 +255,7 @@ impl IdentityCache {
         self.insert(kind, learnt);
     }
 
+    /// Stores what was learned. The older half is dropped when there is too much.
     fn insert(&mut self, kind: Box<[u8]>, learnt: LearnedRule) {
         let bytes = kind.len() + learnt.bytes();
         if self.bytes + bytes > GRIB_KINDS_BYTES_MAX / 2 {

@@ -233,6 +233,7 @@ impl Tally {
         at + rest
     }
 
+    /// Counts bytes between messages.
     fn skip(&mut self, bytes: &[u8]) {
         let zeros = bytes.iter().filter(|byte| **byte == 0).count() as u64;
         let others = bytes.len() as u64 - zeros;
@@ -248,6 +249,7 @@ impl Tally {
         Message { number: self.number, offset: self.found, bytes }
     }
 
+    /// Error of a damaged message.
     fn error(&self, what: &str) -> Error {
         let (number, offset) = (self.number, self.found);
         let message = format!("damaged GRIB message {number} at byte {offset}: {what}");

@@ -50,6 +50,7 @@ pub(super) fn climate_daily(value: &str) -> Option<Cow<'_, str>> {
     Some(borrow_if_equal(value, format!("{month:02}{day:02}")))
 }
 
+/// Month and day in one of the forms of MARS.
 fn day_of_any_year(value: &str) -> Option<(u8, u8)> {
     if let Some(day) = yyyy_mm_dd(value) {
         return Some((day.month(), day.day()));
@@ -72,6 +73,7 @@ pub(super) fn month_of_date(value: &str) -> Option<Cow<'_, str>> {
     Some(borrow_if_equal(value, format!("{:02}", month_number(value)?)))
 }
 
+/// Number of the month in one of the forms of MARS.
 fn month_number(value: &str) -> Option<u8> {
     if let Some(day) = yyyy_mm_dd(value) {
         return Some(day.month());

@@ -30,6 +30,7 @@ pub(crate) fn short_names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
 }
 
+/// Number of a parameter in a table of GRIB 1.
 fn in_table(number: u32, table: u32) -> Option<u32> {
     if number > 255 || table > 255 {
         return None;

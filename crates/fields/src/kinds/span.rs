@@ -16,6 +16,7 @@ pub(super) fn time(value: &str) -> Option<Cow<'_, str>> {
     Some(if done { Cow::Borrowed(value) } else { Cow::Owned(format!("{hour:02}{minute:02}")) })
 }
 
+/// Hour and minute in one of the forms of MARS.
 fn hour_and_minute(value: &str) -> Option<(u32, u32)> {
     if value.contains(':') {
         let mut parts = value.split(':');
@@ -132,6 +133,7 @@ pub(crate) fn duration(text: &str) -> Option<u32> {
     (number.is_none() && last != u32::MAX).then_some(seconds)
 }
 
+/// Seconds of a unit.
 fn unit_seconds(letter: u8) -> Option<u32> {
     match letter.to_ascii_lowercase() {
         b'd' => Some(DAY),

@@ -25,6 +25,7 @@ pub(super) fn double(value: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(shortest(number)))
 }
 
+/// Shortest spelling of a number.
 fn shortest(number: f64) -> String {
     let size = number.abs();
     match size {

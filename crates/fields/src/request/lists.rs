@@ -60,6 +60,7 @@ impl List<'_> {
         self.optional && is(raw, ABSENT)
     }
 
+    /// Adds a value that is not in a range.
     fn single(&mut self, raw: &str) -> Result<()> {
         if self.is_absent(raw) {
             return self.push(ABSENT.to_owned());
@@ -75,12 +76,14 @@ impl List<'_> {
         self.add(raw)
     }
 
+    /// Adds a value in its canonical form.
     fn add(&mut self, raw: &str) -> Result<()> {
         let (_, value) = self.canonical(raw)?;
         checked_value(self.name, &value)?;
         self.push(value)
     }
 
+    /// Adds a value, unless the list has it.
     fn push(&mut self, value: String) -> Result<()> {
         if self.seen.contains(&value) {
             return Ok(());
@@ -101,6 +104,7 @@ impl List<'_> {
         found.map_or_else(|| Err(self.value_error(raw)), Ok)
     }
 
+    /// Error of a value that no type of the name takes.
     fn value_error(&self, raw: &str) -> Error {
         let kind = self.kinds.first().copied().unwrap_or_default();
         match kind.canonical(raw, Some(self.today)) {
@@ -135,6 +139,7 @@ impl List<'_> {
         Ok(rest)
     }
 
+    /// Adds the values of a range.
     fn walk(&mut self, kind: KeyType, from: i64, to: i64, distance: i64) -> Result<()> {
         let count = (i128::from(to) - i128::from(from)) / i128::from(distance) + 1;
         let count = usize::try_from(count).ok().filter(|count| *count <= REQUEST_VALUES_MAX);

@@ -172,6 +172,7 @@ const PROCESSING: [&str; 13] = [
     "truncation",
 ];
 
+/// Expands a request: each name with its values in canonical form.
 pub(super) fn expand(request: &Request, schema: &Schema, today: Date) -> Result<Selection> {
     let (mut wanted, mut any) = (Vec::new(), false);
     for (name, raw) in request.iter() {

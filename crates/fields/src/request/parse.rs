@@ -88,6 +88,7 @@ impl Parser<'_> {
         }
     }
 
+    /// The verb of a request.
     fn verb(&self, word: &str) -> Result<String> {
         let plain =
             word.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_'));
@@ -97,6 +98,7 @@ impl Parser<'_> {
         Err(self.error(format!("{word:?} is neither a verb such as retrieve nor name=value")))
     }
 
+    /// The values of a name, which are separated by `/`.
     fn values(&mut self, request: &mut Request, name: &str) -> Result<()> {
         let mut values = Vec::new();
         loop {
@@ -128,6 +130,7 @@ impl Parser<'_> {
         Ok(word.to_owned())
     }
 
+    /// A text in quotes.
     fn text_in_quotes(&mut self, quote: char) -> Result<String> {
         self.cursor.skip(1);
         let inside = self.cursor.rest().split_once(quote).map(|(inside, _)| inside);

@@ -74,6 +74,7 @@ impl ValueIndexes {
         }
     }
 
+    /// Index of a value.
     fn get(&self, value: &str) -> Option<u32> {
         match self {
             Self::Few(indexes) => {
@@ -370,6 +371,7 @@ pub struct Keys<'a> {
 }
 
 impl Keys<'_> {
+    /// Key of a field of the selection by its number.
     fn key(&self, number: u64) -> Key {
         let mut key = Key::with_capacity(self.bytes);
         let mut weight = self.count;

@@ -122,6 +122,7 @@ fn mismatches(
     found
 }
 
+/// Why a part of a rule does not take a value.
 fn refused(part: &Part, value: &str) -> String {
     if let Err(error) = canonical(part, value) {
         return error.to_string();

@@ -243,6 +243,7 @@ impl Schema {
         Ok((values, present))
     }
 
+    /// Number of a name in the schema.
     fn slot(&self, name: &str) -> Option<usize> {
         let (names, sorted) = (&self.inner.names, &self.inner.sorted);
         let begins = beginning(name);

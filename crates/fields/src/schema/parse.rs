@@ -143,6 +143,7 @@ impl Parser<'_> {
         Ok(part)
     }
 
+    /// Parses the default of a name, which may be empty.
     fn default_of(&mut self, part: &Part) -> Result<Presence> {
         match self.tokens.value() {
             "" => Ok(Presence::Optional),
@@ -150,6 +151,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses the values of a name: listed ones, or excluded ones after `!`.
     fn values(&mut self, part: &Part) -> Result<Values> {
         let mut value = self.tokens.value();
         let excluded = value.strip_prefix('!');
@@ -168,6 +170,7 @@ impl Parser<'_> {
         Ok(if excluded.is_some() { Values::NoneOf(listed) } else { Values::OneOf(listed) })
     }
 
+    /// A value in canonical form.
     fn canonical(&self, part: &Part, value: &str) -> Result<String> {
         if value.len() > VALUE_BYTES_MAX || value.contains(|c: char| c == ',' || c.is_control()) {
             return Err(self
@@ -179,6 +182,7 @@ impl Parser<'_> {
             .map_err(|error| self.tokens.error(format!("{}={error}", part.name)))
     }
 
+    /// Parses a name.
     fn name(&mut self) -> Result<String> {
         let name = self.tokens.name("a name")?.to_ascii_lowercase();
         if name.len() <= NAME_BYTES_MAX && is_name(&name) {
@@ -193,6 +197,7 @@ impl Parser<'_> {
         KeyType::by_name(name).map_err(|error| self.tokens.error(error.to_string()))
     }
 
+    /// Number of a name, which is added if it is new.
     fn slot(&mut self, name: &str) -> Result<usize> {
         let names = &mut self.parsed.names;
         if let Some(slot) = names.iter().position(|known| known == name) {
@@ -207,6 +212,7 @@ impl Parser<'_> {
         Ok(names.len() - 1)
     }
 
+    /// Adds a rule, if it has three levels.
     fn finish(&mut self, levels: Vec<Vec<Part>>, line: usize) -> Result<()> {
         let Ok(levels) = <[Vec<Part>; 3]>::try_from(levels) else { return Ok(()) };
         if self.parsed.rules.len() == SCHEMA_RULES_MAX {

@@ -59,6 +59,7 @@ impl Version {
         }
     }
 
+    /// Type of the objects of an index.
     fn otype(self) -> ObjectType {
         match self {
             Self::One => ObjectType::KvHashed,
@@ -142,6 +143,7 @@ pub(crate) fn masked(index: &str) -> Vec<u8> {
     prefixed(MASKED, index)
 }
 
+/// Dkey of an index.
 fn prefixed(prefix: u8, index: &str) -> Vec<u8> {
     let mut dkey = Vec::with_capacity(1 + index.len());
     dkey.push(prefix);

@@ -224,6 +224,7 @@ impl Level {
         Ok(more)
     }
 
+    /// The datum in an akey; `None` if it is damaged.
     fn datum<'a>(&self, akey: &'a [u8]) -> Option<&'a str> {
         match self.masked {
             true => layout::masked_datum(akey),

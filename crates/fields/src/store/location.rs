@@ -54,6 +54,7 @@ impl FieldLocation {
         }
     }
 
+    /// Encodes the location of a field.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let kind = if self.array().is_some() { IN_ARRAY } else { IN_FILE };
         let archived = self.archived.duration_since(UNIX_EPOCH).unwrap_or_default();

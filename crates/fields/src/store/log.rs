@@ -72,6 +72,7 @@ pub(super) fn marks(index: &Index, access: Access<'_>) -> Result<Marks> {
     Ok(marks.into_iter().flatten().collect())
 }
 
+/// The number of flushes that each log of a stripe has recorded.
 async fn marks_of(stripe: u8, object: &Object, access: Access<'_>) -> Result<Vec<((u8, u8), u64)>> {
     let logs = list_akeys(object, layout::FLUSHES, access).await?;
     let akeys: Vec<&[u8]> = logs.iter().map(Vec::as_slice).collect();
@@ -175,6 +176,7 @@ fn groups(text: &str) -> Option<Vec<(&str, Vec<String>)>> {
     groups.collect()
 }
 
+/// Data of a log entry: each shares its beginning with the one before.
 fn data<'a>(parts: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
     let mut before = String::new();
     let whole = parts.map(|part| {

@@ -150,6 +150,7 @@ impl FieldStore {
         self.index_at(database, Access::Latest)
     }
 
+    /// Index of a database; `None` if there is no such database.
     fn index_at(&self, database: &str, access: Access<'_>) -> Result<Option<Index>> {
         let known = self.lock_databases().get(database).cloned();
         if known.is_some() {
@@ -190,6 +191,7 @@ impl FieldStore {
         self.databases_at(Access::Latest)
     }
 
+    /// Names of all databases.
     fn databases_at(&self, access: Access<'_>) -> Result<Vec<String>> {
         let names = list_akeys(self.catalogue(), layout::DATABASES, access).wait()?;
         names

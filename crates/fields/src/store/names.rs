@@ -19,6 +19,7 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// Adds the names that data of an index have.
     fn add<'a>(&mut self, index: &str, data: impl Iterator<Item = &'a str>) {
         for datum in data {
             let names = crate::key::pairs(datum).map(|(name, _)| name);

@@ -85,6 +85,7 @@ impl FieldStore {
         })
     }
 
+    /// Records the removal, so that another process can finish it.
     fn enter(&self, removal: &Removal, access: Access<'_>) -> Result<()> {
         let Some(akey) = removal.akey() else { return Ok(()) };
         let value = removal.encode();

@@ -84,6 +84,7 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The first failure, by the order of the work.
     fn outcome(self) -> Result<()> {
         match self.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             None => Ok(()),

@@ -106,6 +106,7 @@ impl Watch {
         Ok(())
     }
 
+    /// State of a database that was not watched before.
     fn new_database(&self, name: &str) -> Result<Database> {
         let key = database_key(name)?;
         let wanted = self.selection.may_match(&key);
@@ -159,6 +160,7 @@ impl Watch {
         Ok(())
     }
 
+    /// Queues a field for the caller, unless the caller has seen it.
     fn enqueue(&mut self, listed: Listed) {
         let known = self.seen.insert(listed.key.clone(), listed.location.clone());
         if known.as_ref() != Some(&listed.location) {

@@ -128,6 +128,7 @@ impl FieldWriter {
         Err(Error::new(ErrorKind::Overflow, text))
     }
 
+    /// Adds a field to those that the next flush makes visible.
     fn enter(&mut self, split: Split, location: FieldLocation) {
         self.fields += 1;
         self.bytes += location.bytes;
@@ -232,6 +233,7 @@ impl FieldWriter {
         Ok(())
     }
 
+    /// Writes the entries of all pending fields within the transaction of the flush.
     fn stage(&self, staging: &Staging<'_>) -> Result<()> {
         if !self.store.has_batches(&self.batches, Access::Tx(staging.transaction))? {
             return Err(purged_error());
@@ -307,6 +309,7 @@ impl<'t> Staging<'t> {
         self.mask(stripes, index, &masked)
     }
 
+    /// Stores the locations of replaced fields, so that a purge finds them.
     fn mask(&self, stripes: &Index, index: &str, masked: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
         let dkey = layout::masked(index);
         masked.chunks(AKEYS_PER_OP_MAX).try_for_each(|part| {
@@ -323,6 +326,7 @@ fn masked_akey(datum: &str, location: &[u8]) -> Vec<u8> {
     layout::masked_akey(datum, Checksum::Crc64.sum(location))
 }
 
+/// Checks the length of a field.
 fn check(key: &Key, bytes: u64) -> Result<()> {
     if bytes == 0 {
         return Err(Error::new(ErrorKind::Invalid, format!("{key}: a field of no bytes")));

@@ -39,6 +39,7 @@ impl ShownContainer {
         }
     }
 
+    /// Lists names from the anchor on.
     fn list(&self, directory: &str, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
         let after = match &*anchor {
             Anchor::Start => Vec::new(),

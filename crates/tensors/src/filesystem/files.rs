@@ -93,6 +93,7 @@ impl Files {
         Ok(())
     }
 
+    /// Ends one use of an open tensor. The last use releases its lease.
     pub(crate) fn release(&self, oid: ObjectId) {
         let mut all = self.open.lock();
         let Some(open) = all.get_mut(&oid) else { return };
@@ -120,6 +121,7 @@ impl Files {
         }
     }
 
+    /// Path of a directory by its object id, which is a hash of the path. All names are searched.
     fn search(&self, oid: ObjectId) -> Result<Option<String>> {
         let mut name = self.store.next_name(b"")?;
         while let Some(at) = name {
@@ -132,6 +134,7 @@ impl Files {
         Ok(None)
     }
 
+    /// Finds a tensor by its name; `None` if there is none.
     fn locate(&self, name: &str) -> Result<Option<Located>> {
         match self.store.locate(name) {
             Ok(found) => Ok(Some(found)),
@@ -164,6 +167,7 @@ impl Files {
         Ok(first.is_some_and(|first| first.starts_with(path)))
     }
 
+    /// Inode of a tensor or of a directory of names.
     fn new_inode(&self, kind: Kind, oid: ObjectId, time: Time) -> Inode {
         let mode = if kind == Kind::File { FILE_MODE } else { DIRECTORY_MODE };
         let ((uid, gid), class) = (self.owner, 0);

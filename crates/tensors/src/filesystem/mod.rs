@@ -75,6 +75,7 @@ pub fn show(store: TensorStore) -> Result<Dfs> {
     Dfs::mount(container, MountOptions { read_only: true, snapshot: None })
 }
 
+/// Mode in which the container is opened.
 fn mode(options: MountOptions) -> OpenMode {
     match options.read_only || options.snapshot.is_some() {
         true => OpenMode::ReadOnly,

@@ -42,6 +42,7 @@ impl Places {
         place.filter(Place::is_valid)
     }
 
+    /// Remembers the path of an object. The older half is dropped when there are too many.
     pub(crate) fn put(&self, oid: ObjectId, place: Place) {
         let [younger, older] = &mut *self.halves();
         if younger.len() >= PLACES_MAX / 2 {

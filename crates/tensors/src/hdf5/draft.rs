@@ -39,6 +39,7 @@ impl Draft {
         Ok(Self { path, data_type: types::encode(of)?, space: dataspace(shape), attributes, heap })
     }
 
+    /// Encodes the object header of a dataset.
     fn header(&self, layout: &[u8]) -> Result<Vec<u8>> {
         let mut header = ObjectHeader::default();
         header.push(message::DATASPACE, &self.space, "the shape")?;

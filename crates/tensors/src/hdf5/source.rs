@@ -102,6 +102,7 @@ impl Source {
         })
     }
 
+    /// Copies the elements into the tensor, by the way in which the file stores them.
     fn copy(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<()> {
         if put.grid().bytes() == 0 {
             return Ok(());
@@ -227,6 +228,7 @@ fn layout(file: &Hdf5File, dataset: &Dataset) -> Result<DataLayout> {
     layout.ok_or_else(|| invalid(format!("{name} has no layout: the file is damaged")))
 }
 
+/// Type of the elements. An error if numpy has no such type.
 fn data_type(dataset: &Dataset) -> Result<DataType> {
     let name = dataset.name();
     let data_type = source_types::decode(dataset.dtype())

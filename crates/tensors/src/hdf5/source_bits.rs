@@ -40,6 +40,7 @@ fn all_usual(cursor: &mut Cursor<'_>) -> Result<bool> {
     }
 }
 
+/// True if all members of a compound type are usual.
 fn members(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Result<bool> {
     let mut usual = true;
     for _ in 0..count {
@@ -55,6 +56,7 @@ fn members(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Resul
     Ok(usual)
 }
 
+/// True if the base type of an enumeration is usual.
 fn enumeration(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Result<bool> {
     let usual = all_usual(cursor)?;
     (0..count).try_for_each(|_| name(cursor, version))?;
@@ -62,6 +64,7 @@ fn enumeration(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> R
     Ok(usual)
 }
 
+/// True if the base type of an array is usual.
 fn array(cursor: &mut Cursor<'_>, version: u8) -> Result<bool> {
     let dimensions = usize::from(cursor.read_u8()?);
     cursor.skip(if version < 3 { 3 + 8 * dimensions } else { 4 * dimensions })?;

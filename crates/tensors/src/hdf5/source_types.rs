@@ -31,6 +31,7 @@ pub(super) fn decode(of: &Datatype) -> Result<DataType> {
     }
 }
 
+/// Name of values that cannot be stored, for messages.
 fn plural(of: &Datatype) -> &'static str {
     match of {
         Datatype::String { .. } | Datatype::VarLen { kind: VarLenKind::String, .. } => {
@@ -43,6 +44,7 @@ fn plural(of: &Datatype) -> &'static str {
     }
 }
 
+/// Type of numbers.
 fn number(kind: char, size: u8, order: ByteOrder) -> Result<DataType> {
     let order = match (order, size) {
         (_, 1) => '|',
@@ -52,6 +54,7 @@ fn number(kind: char, size: u8, order: ByteOrder) -> Result<DataType> {
     DataType::parse(&format!("{order}{kind}{size}"))
 }
 
+/// Type of bytes without a meaning, or the numpy type that the tag names.
 fn opaque(size: u32, tag: &str) -> Result<DataType> {
     let named = tag.strip_prefix("NUMPY:").and_then(|code| DataType::parse(code).ok());
     match named.filter(|of| of.size() == Ok(size.into())) {
@@ -75,6 +78,7 @@ pub(super) fn is_complex(size: u32, fields: &[CompoundField]) -> bool {
         && (real.byte_offset, imaginary.byte_offset, size) == (0, half.into(), 2 * u32::from(half))
 }
 
+/// Type of a compound: a complex number, or members.
 fn compound(size: u32, fields: &[CompoundField]) -> Result<DataType> {
     if let [CompoundField { datatype: Datatype::FloatingPoint { size: half, byte_order }, .. }, _] =
         fields
@@ -86,6 +90,7 @@ fn compound(size: u32, fields: &[CompoundField]) -> Result<DataType> {
     DataType::structured(size.into(), fields.iter().map(member).collect::<Result<_>>()?)
 }
 
+/// Converts a member of a compound.
 fn member(of: &CompoundField) -> Result<Field> {
     let (inner, shape) = match &of.datatype {
         Datatype::Array { base, dims } => (&**base, dims.clone()),

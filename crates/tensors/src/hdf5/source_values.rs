@@ -69,6 +69,7 @@ pub(super) fn attributes(dataset: &Dataset) -> (BTreeMap<String, Attribute>, Vec
     (kept, remarks)
 }
 
+/// Value of an attribute, or why it is left out.
 fn value(of: &Of, raw: Option<&RawAttribute>, changes: &mut Changes) -> Result<Attribute, Refusal> {
     if OWN.contains(&of.name.as_str()) {
         return Err("netCDF uses it internally");
@@ -89,6 +90,7 @@ fn value(of: &Of, raw: Option<&RawAttribute>, changes: &mut Changes) -> Result<A
     nested(&mut values.into_iter(), &of.shape).ok_or("the file is damaged where its values are")
 }
 
+/// Arranges values as nested lists of the given shape.
 fn nested(values: &mut impl Iterator<Item = Attribute>, shape: &[u64]) -> Option<Attribute> {
     let Some((length, rest)) = shape.split_first() else {
         return values.next();
@@ -99,6 +101,7 @@ fn nested(values: &mut impl Iterator<Item = Attribute>, shape: &[u64]) -> Option
     Some(Value::List(AttributeList { items }).into())
 }
 
+/// Values of an attribute.
 fn values(of: &Of, count: usize, changes: &mut Changes) -> Result<Vec<Attribute>, Refusal> {
     if is_text(&of.datatype) {
         return texts(of, count);
@@ -113,6 +116,7 @@ fn is_text(of: &Datatype) -> bool {
     matches!(of, Datatype::String { .. } | Datatype::VarLen { .. })
 }
 
+/// Texts of an attribute.
 fn texts(of: &Of, count: usize) -> Result<Vec<Attribute>, Refusal> {
     match (of.read_strings(), count) {
         (Ok(texts), _) => Ok(texts.into_iter().map(|text| Value::Text(text).into()).collect()),
@@ -133,6 +137,7 @@ fn unknown(of: &Datatype) -> Refusal {
     }
 }
 
+/// Converts one element.
 fn element(of: &Datatype, bytes: &[u8], changes: &mut Changes) -> Result<Attribute, Refusal> {
     let value = match of {
         Datatype::FixedPoint { signed, byte_order, .. } => integer(bytes, *byte_order, *signed),
@@ -200,6 +205,7 @@ fn members(
     Ok(format!("{{{}}}", pairs.join(", ")))
 }
 
+/// Converts an element that is an array.
 fn array(
     base: &Datatype,
     dims: &[u64],

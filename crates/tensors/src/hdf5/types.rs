@@ -101,6 +101,7 @@ pub(super) fn float(size: u32, is_big: bool) -> Vec<u8> {
     bytes
 }
 
+/// Bit layout of a float.
 fn bits(size: u32) -> Bits {
     let ieee = |precision: u16, exponent: u8| {
         let mantissa = precision as u8 - 1 - exponent;
@@ -127,6 +128,7 @@ pub(super) fn boolean() -> Vec<u8> {
     bytes
 }
 
+/// A complex number: a compound of `r` and `i`, as h5py writes it.
 fn complex(size: u32, is_big: bool) -> Vec<u8> {
     let mut bytes = head(COMPOUND, 2, size);
     for (name, offset) in [("r", 0), ("i", size / 2)] {
@@ -166,6 +168,7 @@ pub(super) fn offset_width(size: u32) -> usize {
     4 - size.leading_zeros() as usize / 8
 }
 
+/// Encodes a type with members.
 fn compound(of: &DataType, size: u32) -> Result<Vec<u8>> {
     let mut bytes = head(COMPOUND, of.fields.len() as u32, size);
     let mut end = 0;
@@ -184,6 +187,7 @@ fn compound(of: &DataType, size: u32) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Encodes the type of a member, which may be an array.
 fn member_type(field: &Field) -> Result<Vec<u8>> {
     let inner = encode(field.data_type()?)?;
     if field.shape.is_empty() {

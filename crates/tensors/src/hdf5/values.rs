@@ -47,6 +47,7 @@ pub(super) fn encode(name: &str, attribute: &Attribute, heap: &mut Heap) -> Resu
     Ok(message)
 }
 
+/// Encodes the type of an attribute.
 fn data_type(kind: Kind) -> Vec<u8> {
     match kind {
         Kind::Flag => types::boolean(),
@@ -112,6 +113,7 @@ pub(super) fn json(attribute: &Attribute) -> String {
     }
 }
 
+/// Text in quotes, as in JSON.
 fn quoted(text: &str) -> String {
     let escaped = |one: char| match one {
         '"' | '\\' => format!("\\{one}"),

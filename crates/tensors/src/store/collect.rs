@@ -69,6 +69,7 @@ impl TensorStore {
         Ok(collected)
     }
 
+    /// Decides what to do about a tensor: keep it, or remove it as abandoned.
     fn decide(
         &self,
         uuid: Uuid,

@@ -45,6 +45,7 @@ impl<'a> Selection<'a> {
         Self::strided(grid, slabs, strides, 0)
     }
 
+    /// Pieces of the slabs, for memory with the given strides.
     pub(super) fn strided(grid: &'a Grid, slabs: &[Slab], strides: Vec<i64>, first: i64) -> Self {
         let cuts = grid.cuts(slabs);
         // Bands divide the dimensions in which chunks have one index, and the next one: the rest of a chunk is

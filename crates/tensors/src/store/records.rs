@@ -22,6 +22,7 @@ impl TensorRecord {
         Grid::new(&self.shape, Some(&self.chunks), item)
     }
 
+    /// Type of the elements. An error if the record has none.
     pub(super) fn data_type(&self) -> Result<&crate::DataType> {
         self.data_type.as_ref().ok_or_else(|| {
             Error::new(ErrorKind::Corrupt, "a tensor has no type: run `esker tensor check`")

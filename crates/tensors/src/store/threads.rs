@@ -40,6 +40,7 @@ pub(super) fn share<J: Send>(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
+/// The next job; `None` at the end, or if a job has failed.
 fn next<J>(left: &Mutex<std::vec::IntoIter<J>>, failed: &Mutex<Option<Error>>) -> Option<J> {
     let has_failed = failed.lock().unwrap_or_else(PoisonError::into_inner).is_some();
     let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);

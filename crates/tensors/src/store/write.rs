@@ -72,6 +72,7 @@ impl<'a> Draft<'a> {
         Ok(Self { extents: vec![Extent::new(piece.start, length)], slices: Vec::new(), buffer })
     }
 
+    /// Writes the collected extents: from the caller's memory, or from the buffer in several operations.
     async fn write(&self, array: &Array) -> Result<()> {
         if !self.slices.is_empty() {
             return array.write(&self.extents, Source::Many(&self.slices), Access::Latest).await;
