@@ -84,6 +84,7 @@ impl Container {
         self.apply(Change { one_by_one: true, ..Change::from_writes(writes) }, access).await
     }
 
+    /// Makes a change at once, or buffers it in a transaction.
     async fn apply(&self, change: Change<'_>, access: Access<'_>) -> Result<()> {
         let opened = self.writable()?;
         match access {

@@ -47,6 +47,7 @@ impl Attributes {
         Self { owner: Owner::Container(of.clone()), prefix, writable }
     }
 
+    /// The pool or container that has the attributes.
     fn metadata(&self) -> &dyn Metadata {
         match &self.owner {
             Owner::Pool(pool) => &**pool,
@@ -110,6 +111,7 @@ impl Attributes {
         Ok(names.into_iter().filter_map(bare).collect())
     }
 
+    /// Checks a name, and adds the prefix under which attributes are stored.
     fn full_name(&self, name: &str) -> Result<String> {
         if name.is_empty() || name.len() > ATTR_NAME_MAX {
             return Err(Error::new(

@@ -61,6 +61,7 @@ impl Config {
         paths.filter_map(expand_home).collect()
     }
 
+    /// Reads the file that the variable names; without the variable, that of the system and then that of the user.
     fn read() -> Result<Self> {
         let mut config = Self::default();
         if let Some(named) = env::var_os(CONFIG_VARIABLE) {
@@ -105,6 +106,7 @@ fn exists(file: &Path) -> bool {
     file.symlink_metadata().map_or_else(|error| !kinds.contains(&error.kind()), |_| true)
 }
 
+/// Parses a line `KEY = VALUE`.
 fn parse(line: &str) -> std::result::Result<(String, String), String> {
     let (key, value) = line
         .split_once('=')
@@ -143,6 +145,7 @@ fn expand_home(path: &str) -> Option<PathBuf> {
     }
 }
 
+/// Path of the user's configuration.
 fn user_file() -> Option<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
     let folder =

@@ -18,6 +18,7 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Takes a lease on an object.
     pub(crate) async fn take(container: Container, oid: ObjectId) -> Result<Self> {
         let generation = esker_os::generation();
         container.opened_or_closed().lease(oid).await?;
@@ -76,6 +77,7 @@ impl Lease {
         !std::mem::replace(&mut self.ended, true) && self.counts()
     }
 
+    /// Ends the lease. True if this was the last one and the object is to be removed: the caller removes it.
     async fn end(&mut self) -> Result<bool> {
         if !self.is_to_end() {
             return Ok(false);

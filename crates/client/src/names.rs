@@ -137,6 +137,7 @@ impl Named {
         }
     }
 
+    /// Kind of the pool at a path: a map of nodes, a posix pool, or a native pool.
     fn at(path: PathBuf) -> Self {
         #[cfg(feature = "nodes")]
         if path.to_string_lossy().ends_with(esker_nodes::MAP_SUFFIX) && path.is_file() {
@@ -217,6 +218,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
     }
 }
 
+/// Finds a pool by its UUID.
 fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
     let native = list().into_iter().find(|(_, pool)| pool.uuid == uuid).map(|(path, _)| path);
     #[cfg(feature = "nodes")]
@@ -232,6 +234,7 @@ fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
     native
 }
 
+/// Finds a pool by its name in the directories of pools.
 fn by_label(name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
     let in_directory = |directory: PathBuf| {

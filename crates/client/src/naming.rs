@@ -40,6 +40,7 @@ impl Container {
         self.oid_of(name, otype, class)
     }
 
+    /// Object id of a name: the id that the name spells, or a hash of the name.
     fn oid_of(
         &self,
         name: &str,
@@ -170,6 +171,7 @@ fn check_name(name: &str) -> Result<()> {
     }
 }
 
+/// The bits of an object id that a name determines.
 pub(crate) fn user_bits(name: &str) -> ObjectId {
     let digest = Sha256::digest(name);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));

@@ -99,6 +99,7 @@ impl Container {
         Ok(Transaction::new(self.clone(), View::Snapshot(epoch), false))
     }
 
+    /// Begins a transaction, if the pool has them.
     fn new_transaction(&self, view: View, writable: bool) -> Result<Transaction> {
         self.opened()?;
         if !self.capabilities().transactions {

@@ -90,6 +90,7 @@ fn without_budget<F: Future>(future: F) -> F {
     future
 }
 
+/// Polls a future until it is ready. Between two polls the thread sends what was deferred, spins, and sleeps.
 #[cold]
 fn park_until_ready<F: Future>(future: Pin<&mut F>) -> F::Output {
     let mut future = pin!(without_budget(future));

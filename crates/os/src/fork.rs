@@ -192,6 +192,7 @@ impl<T: Default> ForkLock<T> {
         self.try_take(mine).then(|| self.guard(mine))
     }
 
+    /// Makes the guard. In a child made by fork, the content of the parent is replaced by a new one.
     fn guard(&self, mine: u64) -> ForkGuard<'_, T> {
         // SAFETY: this thread is the holder, so no other thread accesses the content.
         let (stamp, content) = unsafe { &mut *self.content.get() };

@@ -27,6 +27,7 @@ pub fn later(work: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// Starts the thread that does deferred work.
 fn start() -> Result<Sender<Work>> {
     let (queue, received) = channel();
     let named = Builder::new().name("esker-later".to_owned());
@@ -35,6 +36,7 @@ fn start() -> Result<Sender<Work>> {
         .map_err(|error| Error::io("starting a thread", &error))
 }
 
+/// Does the work of the queue, each time after a pause in which more may arrive.
 fn serve(queue: &Receiver<Work>) {
     while let Ok(first) = queue.recv() {
         std::thread::sleep(LATER);

@@ -166,6 +166,7 @@ pub(crate) fn wait(sleeper: &impl Sleeper) -> bool {
     woken
 }
 
+/// Polls all connections until the thread is woken, or for at most [`SPIN_TIME`].
 fn spin(all: &[Arc<dyn Polled>], sleeper: &impl Sleeper) -> Spun {
     let (began, mut crowded) = (Instant::now(), false);
     while !sleeper.take() {

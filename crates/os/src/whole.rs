@@ -51,6 +51,8 @@ impl Draft {
         }
     }
 
+    /// Begins a file that replaces another one: without a name where the file system can do that, else with a temporary
+    /// name.
     fn replacing(path: &Path, mode: u32, there: Option<&Metadata>) -> io::Result<Self> {
         if there.is_some_and(|there| there.nlink() > 1) {
             return Err(Errno::MLINK.into());
@@ -78,6 +80,7 @@ impl Draft {
         self.file.set_permissions(Permissions::from_mode(there.mode() & 0o7777))
     }
 
+    /// Opens a file to be overwritten in place, for files that cannot be replaced.
     fn in_place(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).truncate(true).custom_flags(libc::O_NOFOLLOW);
@@ -183,6 +186,7 @@ impl WholeFile {
         Self::begin(path).map_err(|error| io_error(path, &error))
     }
 
+    /// Begins to write: to a draft that replaces the file, or to the file itself if that cannot be replaced.
     fn begin(path: &Path) -> io::Result<Self> {
         let (path, draft) = (path.to_owned(), draft_of(path)?);
         let file = match &draft {
@@ -208,6 +212,7 @@ impl WholeFile {
         self.publish().map_err(|error| io_error(&self.path, &error))
     }
 
+    /// Writes out the buffer, and moves the draft to the name of the file. A draft is durable before that.
     fn publish(&mut self) -> io::Result<()> {
         self.file.flush()?;
         match self.draft.take() {

@@ -67,6 +67,7 @@ impl Checksum {
         Summing { checksum: self, digest: self.digest(), filled: 0, table }
     }
 
+    /// The algorithm of a checksum; `None` if there is none.
     fn digest(self) -> Option<Digest> {
         match self {
             Self::Off => None,
@@ -138,6 +139,7 @@ impl<T: Extend<u8>> Summing<'_, T> {
         }
     }
 
+    /// Ends a chunk: adds its checksum to the table.
     fn push(&mut self) {
         if let Some(digest) = &mut self.digest {
             let sum = digest.finalize_reset().to_le_bytes();

@@ -201,6 +201,7 @@ fn without_number(cause: &std::io::Error) -> String {
     text
 }
 
+/// Kind of an error of the system.
 fn kind_of_io(cause: &std::io::Error) -> ErrorKind {
     use std::io::ErrorKind as K;
     match cause.kind() {

@@ -81,6 +81,8 @@ pub fn encoded_len(kind: KeyKind, encoded: &[u8]) -> Option<usize> {
     }
 }
 
+/// Length of the encoded byte string at the start of `encoded`. It ends with two zeros; a zero in it is followed by
+/// another byte.
 fn bytes_len(encoded: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {

@@ -31,6 +31,7 @@ pub fn resize(bytes: &mut Vec<u8>, len: usize) -> Result<()> {
     Ok(())
 }
 
+/// Reserves memory for `len` bytes in all. An error if there is none.
 fn reserve(bytes: &mut Vec<u8>, len: usize) -> Result<()> {
     bytes.try_reserve_exact(len.saturating_sub(bytes.len())).map_err(|_| {
         let text = format!(

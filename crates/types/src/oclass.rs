@@ -45,6 +45,7 @@ impl Redundancy {
         }
     }
 
+    /// Name of a class in DAOS's form, such as `S1`, `RP_2G1` or `EC_4P2GX`.
     fn class_name(self, groups: u32) -> String {
         let groups = match groups {
             GROUPS_X => "X".to_owned(),

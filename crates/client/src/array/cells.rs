@@ -163,6 +163,7 @@ impl<'a> Part<'a> {
         }
     }
 
+    /// The data, as a backend takes it.
     pub(super) fn source(&self) -> Source<'_> {
         match self {
             Self::One(buffer) => Source::One(buffer),
@@ -176,6 +177,7 @@ fn slice(buffer: &[u8], offset: u64, len: u64) -> &[u8] {
     buffer.get(offset as usize..end).unwrap_or_default()
 }
 
+/// The parts of `buffers` that hold the bytes from `offset` to `offset + len`.
 fn slices<'a>(buffers: &[&'a [u8]], offset: u64, len: u64) -> Vec<&'a [u8]> {
     let mut at = 0;
     let mut parts = Vec::new();

@@ -190,6 +190,7 @@ impl Array {
 }
 
 impl Read<'_> {
+    /// Reads ranges. If they are in one chunk, the data goes straight to the caller's memory.
     async fn ranges(&mut self, ranges: &[Extent], mut sink: Sink<'_>) -> Result<()> {
         let layout = self.array.layout;
         layout.check(ranges, sink.len())?;
@@ -238,6 +239,7 @@ impl Read<'_> {
         Ok(())
     }
 
+    /// Reads extents of one chunk, and fills holes with zeros.
     async fn chunk(&mut self, dkey: &[u8; 8], extents: &[Extent], sink: Sink<'_>) -> Result<()> {
         let mut fetch = self.fetch_of(extents, sink);
         fetch.reply.filled = SPARE.try_with(Cell::take).unwrap_or_default();
@@ -290,6 +292,7 @@ impl Read<'_> {
         Ok(self.size().await?.saturating_sub(first).min(hole.count))
     }
 
+    /// Size of the array. It is asked for once.
     async fn size(&mut self) -> Result<u64> {
         if self.size.is_none() {
             self.size = Some(self.array.size(self.access).await?);

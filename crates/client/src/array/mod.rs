@@ -97,6 +97,7 @@ impl Container {
 }
 
 impl Array {
+    /// Creates an array: stores its attributes. Fails if there are other ones.
     pub(crate) async fn create(
         object: Object,
         attributes: ArrayAttributes,
@@ -111,6 +112,7 @@ impl Array {
         Ok(Self::new(object, attributes))
     }
 
+    /// Opens an array: reads its attributes.
     pub(crate) async fn open(object: Object, access: Access<'_>) -> Result<Self> {
         check_type(&object, |otype| otype == ObjectType::Array)?;
         let mut stored = [0; ArrayAttributes::STORED_BYTES];

@@ -69,6 +69,7 @@ impl Array {
         self.object.update(&ATTRIBUTES_DKEY, Cond::NONE, &updates, access).await
     }
 
+    /// The write that removes all records of a chunk.
     fn empty_chunk<'a>(&self, dkey: &'a [u8]) -> Write<'a> {
         match self.has_mark() && dkey == FIRST_CHUNK {
             true => self.empty_first_chunk(),

@@ -94,6 +94,7 @@ impl Array {
         Ok(record)
     }
 
+    /// Lists the stored extents of a chunk.
     async fn extents(
         &self,
         dkey: u64,

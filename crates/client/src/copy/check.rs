@@ -54,6 +54,7 @@ pub(super) fn object(
     Survey { object, access, able, zeros: options.zeros }.check()
 }
 
+/// Calls `visit` for each object. Returns their number.
 fn each_object(
     from: &Container,
     access: Access<'_>,
@@ -69,6 +70,7 @@ fn each_object(
     Ok(count)
 }
 
+/// Calls `visit` for each dkey. Returns their number.
 fn each_dkey(
     object: &Object,
     access: Access<'_>,
@@ -93,6 +95,7 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
+    /// Checks that the target can store the object: its class, its akeys, and its holes.
     fn check(&self) -> Result<()> {
         self.check_class()?;
         let source = self.object.container().capabilities();

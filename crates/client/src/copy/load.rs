@@ -174,6 +174,7 @@ impl Loader<'_> {
         Ok(any)
     }
 
+    /// Adds records of an akey to the batch.
     fn records(
         &self,
         dkey: &[u8],

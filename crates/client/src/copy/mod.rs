@@ -80,6 +80,7 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Number of threads that copy.
     fn threads(&self) -> usize {
         let all = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = if self.workers == 0 { all().max(WORKERS_MIN) } else { self.workers };

@@ -116,6 +116,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
+    /// Takes a value that was found. A value of another object first writes the batch of the last one.
     fn take(&mut self, found: &Salvaged<'_>) -> Result<()> {
         let current = Some((found.container, found.oid));
         if self.current != current || self.batch.is_full() {
@@ -152,6 +153,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Writes the batch to the new pool.
     fn flush(&mut self) -> Result<()> {
         let Some((id, oid)) = self.current else { return Ok(()) };
         let Some(rescued) = self.containers.get(&id) else { return Ok(()) };

@@ -130,6 +130,7 @@ impl CopyState {
         Ok(state)
     }
 
+    /// Continues a copy that was interrupted, or begins one. Fails if the container is the result of another copy.
     fn resume(to: &Container, from: &Container, options: &Options) -> Result<Self> {
         let Some(recorded) = to.properties().get(PROPERTY).wait()? else {
             return Self::begin(to, from, options);
@@ -188,6 +189,7 @@ impl CopyState {
         format!("1 {} {epoch} {own} {position}", self.source)
     }
 
+    /// Parses recorded progress.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let version = words.next()?;
@@ -236,6 +238,7 @@ impl DrainState {
         to.properties().set(DRAINED, text.as_bytes()).wait()
     }
 
+    /// Parses the recorded state.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let version = words.next()?;

@@ -106,6 +106,7 @@ impl Storer<'_> {
     }
 }
 
+/// The update that stores a piece.
 fn update<'a>(piece: &'a Piece, bytes: &'a [u8]) -> Update<'a> {
     let data = Source::One(&bytes[piece.range.clone()]);
     let value = match &piece.kind {
@@ -117,6 +118,7 @@ fn update<'a>(piece: &'a Piece, bytes: &'a [u8]) -> Update<'a> {
     Update { akey: &piece.akey, value, cond: Cond::NONE }
 }
 
+/// The fetch that reads a piece back.
 fn fetch<'a>(piece: &'a Piece, sink: &'a mut [u8]) -> Fetch<'a> {
     match &piece.kind {
         Kind::Single => {
@@ -130,6 +132,7 @@ fn fetch<'a>(piece: &'a Piece, sink: &'a mut [u8]) -> Fetch<'a> {
     }
 }
 
+/// Size that a piece must have when it is read back.
 fn size(piece: &Piece) -> u64 {
     match piece.kind {
         Kind::Single => piece.range.len() as u64,

@@ -60,6 +60,7 @@ impl Page {
         self.0
     }
 
+    /// Writes a histogram of latencies: the cumulated buckets, the sum in seconds, and the count.
     fn latency(&mut self, name: &str, of: &str, latency: &Latency) {
         let bounds = BUCKETS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
         let mut count = 0;
