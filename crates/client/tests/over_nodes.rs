@@ -366,7 +366,7 @@ fn containers_of_a_node_are_reached_despite_an_abandoned_commit() {
     die_in_a_commit(&map, uuid, &kvs, b"3", false);
     pool.destroy_container("d", false).wait().expect("destroyed");
     die_in_a_commit(&map, uuid, &kvs, b"4", false);
-    let settled = RUNTIME.block_on(backend.settle());
+    let settled = RUNTIME.block_on(backend.resolve_commits());
     assert!(settled.iter().all(Result::is_ok), "{settled:?}");
     let survey = RUNTIME.block_on(map.survey()).expect("a survey");
     assert!(survey.nodes_without(uuid).is_empty());

@@ -183,7 +183,7 @@ impl Engine {
     async fn accept(&self, listener: &TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => self.welcome(stream).await,
+                Ok((stream, _)) => self.spawn_connection(stream).await,
                 // The client has gone again, or too many files are open: later clients may still be served.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");
@@ -194,7 +194,7 @@ impl Engine {
     }
 
     /// Serves a new connection on one of the engine's threads, once a slot for its handshake is free.
-    async fn welcome(&self, stream: TcpStream) {
+    async fn spawn_connection(&self, stream: TcpStream) {
         let slot = self.0.handshakes.enter().await;
         let engine = self.clone();
         match self.0.threads.get() {

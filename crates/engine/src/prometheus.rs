@@ -17,8 +17,8 @@ pub(crate) struct Gauges {
 /// The metrics of an engine as text.
 pub(crate) fn render(metrics: &Metrics, gauges: &Gauges) -> String {
     let mut page = Page::default();
-    connections(&mut page, metrics, gauges);
-    requests(&mut page, metrics);
+    write_connections(&mut page, metrics, gauges);
+    write_requests(&mut page, metrics);
     page.gauge(
         "esker_engine_memory_bytes",
         "Memory that requests and their replies take.",
@@ -38,7 +38,7 @@ pub(crate) fn render(metrics: &Metrics, gauges: &Gauges) -> String {
 }
 
 /// Writes the metrics of connections.
-fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
+fn write_connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
     page.gauge(
         "esker_engine_connections",
         "Authenticated clients that are connected.",
@@ -73,7 +73,7 @@ fn connections(page: &mut Page, metrics: &Metrics, gauges: &Gauges) {
 }
 
 /// Writes the latency of each kind of request, and the number of each kind of error.
-fn requests(page: &mut Page, metrics: &Metrics) {
+fn write_requests(page: &mut Page, metrics: &Metrics) {
     let name = "esker_engine_request_seconds";
     let latencies = RequestKind::ALL.iter().map(|(_, kind)| *kind).zip(&metrics.requests);
     page.latencies(

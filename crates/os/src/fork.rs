@@ -76,26 +76,27 @@ pub fn undisturbed<T, E>(mut make: impl FnMut() -> Result<T, E>) -> Result<T, E>
 /// A value that each process creates for itself. A forked child starts without one; it neither uses nor drops its
 /// parent's value.
 pub struct PerProcess<T> {
-    newest: AtomicPtr<Made<T>>,
+    newest: AtomicPtr<Owned<T>>,
     _values: PhantomData<T>,
 }
 
-struct Made<T> {
+/// A value, and the process that created it.
+struct Owned<T> {
     generation: u64,
     value: T,
     /// The value of the parent. It is kept until `self` is dropped, because references to it may exist.
-    older: *mut Made<T>,
+    older: *mut Owned<T>,
 }
 
 impl<T: Send + Sync> PerProcess<T> {
-    /// Starts with a value created by this process.
+    /// A cell that holds `value` for this process.
     pub fn new(value: T) -> Self {
-        let made = Made { generation: generation(), value, older: null_mut() };
+        let made = Owned { generation: generation(), value, older: null_mut() };
         let newest = AtomicPtr::new(Box::into_raw(Box::new(made)));
         Self { newest, _values: PhantomData }
     }
 
-    /// Starts without a value.
+    /// A cell without a value.
     #[must_use]
     pub const fn empty() -> Self {
         Self { newest: AtomicPtr::new(null_mut()), _values: PhantomData }
@@ -121,14 +122,14 @@ impl<T: Send + Sync> PerProcess<T> {
         }
     }
 
-    /// Several threads of a child may get here: the first value is kept.
+    /// Sets the value of this process. If another thread has set one meanwhile, that one is kept.
     #[cold]
     fn set(&self, value: T) -> &T {
         let older = self.newest.load(Ordering::Acquire);
         if let Some(value) = self.get() {
             return value;
         }
-        let mine = Box::into_raw(Box::new(Made { generation: generation(), value, older }));
+        let mine = Box::into_raw(Box::new(Owned { generation: generation(), value, older }));
         let (won, lost) = (Ordering::AcqRel, Ordering::Acquire);
         match self.newest.compare_exchange(older, mine, won, lost) {
             // SAFETY: just created; from now on it lives as long as `self`.

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub(crate) fn list(bucket: &Bucket, wanted: &Wanted) -> Outcome<Page> {
     let mut walk = Walk { bucket, wanted, lines: Lines::new(wanted) };
     if wanted.count > 0 {
-        walk.directory(&bucket.fs().root(), "")?;
+        walk.list_directory(&bucket.fs().root(), "")?;
     }
     Ok(walk.lines.page())
 }
@@ -52,17 +52,17 @@ impl Entry {
     }
 }
 
-/// Start of a listing of a directory.
+/// Bound from which the entries of a directory are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum From {
-    /// After this order.
+enum Bound {
+    /// Entries whose order is greater.
     After(Vec<u8>),
-    /// From this order on.
+    /// Entries whose order is the same or greater.
     At(Vec<u8>),
 }
 
-impl From {
-    /// The entries of the directory `path` that may have keys after `after`; `None` if there are none.
+impl Bound {
+    /// Bound of the entries of the directory `path` that may have keys after `after`; `None` if no entry can.
     fn new(path: &str, after: &str) -> Option<Self> {
         match after.strip_prefix(path) {
             None if after < path => Some(Self::At(Vec::new())),
@@ -79,8 +79,8 @@ impl From {
         order
     }
 
-    /// True if a name is in the rest of the listing.
-    fn takes(&self, order: &str) -> bool {
+    /// True if an entry of this order is listed.
+    fn includes(&self, order: &str) -> bool {
         match self {
             Self::After(bound) => order.as_bytes() > &bound[..],
             Self::At(bound) => order.as_bytes() >= &bound[..],
@@ -89,55 +89,57 @@ impl From {
 }
 
 impl Walk<'_> {
-    /// Lists the keys below a directory, which begin with `path`.
-    fn directory(&mut self, dir: &Node, path: &str) -> Outcome<()> {
-        let Some(mut from) = From::new(path, &self.wanted.after) else { return Ok(()) };
+    /// Lists the keys below a directory, which begin with `path`: window by window, until the page is full.
+    fn list_directory(&mut self, dir: &Node, path: &str) -> Outcome<()> {
+        let Some(mut from) = Bound::new(path, &self.wanted.after) else { return Ok(()) };
         let below = self.wanted.prefix.strip_prefix(path).unwrap_or_default().to_owned();
         if let Some((name, _)) = below.split_once('/') {
-            return self.only(dir, path, name);
+            return self.list_only(dir, path, name);
         }
         loop {
-            let (entries, more) = window(dir, path, &from, &below, self.lines.window())?;
+            let (entries, more) = read_window(dir, path, &from, &below, self.lines.window())?;
             for entry in entries {
-                self.entry(dir, path, entry)?;
+                self.list_entry(dir, path, entry)?;
                 if self.lines.is_full() {
                     return Ok(());
                 }
             }
             match more {
-                Some(last) => from = From::After(last),
+                Some(last) => from = Bound::After(last),
                 None => return Ok(()),
             }
         }
     }
 
-    /// Shows what is below one directory in a directory: the prefix leads there.
-    fn only(&mut self, dir: &Node, path: &str, name: &str) -> Outcome<()> {
+    /// Lists only one entry of a directory: the prefix of the request leads through it.
+    fn list_only(&mut self, dir: &Node, path: &str, name: &str) -> Outcome<()> {
         let mut found = match is_shown(path, name) && is_name(name) {
             true => dir.entries_with_xattr(&[name.as_bytes()], RECORD.as_bytes())?,
             false => Vec::new(),
         };
         match found.pop().flatten() {
             Some((inode, record)) if inode.kind == Kind::Directory => {
-                self.entry(dir, path, Entry { name: name.to_owned(), inode, record })
+                self.list_entry(dir, path, Entry { name: name.to_owned(), inode, record })
             }
             _ => Ok(()),
         }
     }
 
     /// Lists an entry: an object, a directory or a link.
-    fn entry(&mut self, dir: &Node, path: &str, entry: Entry) -> Outcome<()> {
+    fn list_entry(&mut self, dir: &Node, path: &str, entry: Entry) -> Outcome<()> {
         match entry.inode.kind {
-            Kind::Directory => self.subdirectory(dir, &format!("{path}{}/", entry.name), &entry),
+            Kind::Directory => {
+                self.list_subdirectory(dir, &format!("{path}{}/", entry.name), &entry)
+            }
             Kind::File => self.lines.object(&format!("{path}{}", entry.name), |key| {
                 listed(self.bucket, key, &entry.inode, entry.record.as_deref())
             }),
-            Kind::Symlink => self.link(dir, &format!("{path}{}", entry.name), &entry),
+            Kind::Symlink => self.list_link(dir, &format!("{path}{}", entry.name), &entry),
         }
     }
 
     /// Shows a link to a file as the file. One to a directory is not followed: it could lead round in circles.
-    fn link(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
+    fn list_link(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
         let target = match self.bucket.fs().resolve(dir, entry.name.as_bytes(), Follow::All) {
             Ok(target) if target.kind() == Kind::File => target,
             _ => return Ok(()),
@@ -147,7 +149,7 @@ impl Walk<'_> {
     }
 
     /// Lists a directory: as one common prefix, or the keys below it.
-    fn subdirectory(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
+    fn list_subdirectory(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
         let node = match dir.lookup(entry.name.as_bytes()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             found => found?,
@@ -174,7 +176,7 @@ impl Walk<'_> {
             let listed = |key: &str| Listed { key: key.to_owned(), size: 0, mtime, etag };
             self.lines.object(key, |key| Ok(Some(listed(key))))?;
         }
-        if self.lines.is_full() { Ok(()) } else { self.directory(&node, key) }
+        if self.lines.is_full() { Ok(()) } else { self.list_directory(&node, key) }
     }
 }
 
@@ -199,12 +201,12 @@ fn is_shown(path: &str, name: &str) -> bool {
     !path.is_empty() || name != HIDDEN
 }
 
-/// The first `count` entries of a directory from a place on, sorted, whose names begin with `below`; and the order of
-/// the last if there may be more.
-fn window(
+/// Reads at most `count` entries of a directory from a bound on whose names begin with `below`, and sorts them. Also returns
+/// the last name that was read, if there may be more.
+fn read_window(
     dir: &Node,
     path: &str,
-    from: &From,
+    from: &Bound,
     below: &str,
     count: usize,
 ) -> Outcome<(Vec<Entry>, Option<Vec<u8>>)> {
@@ -223,7 +225,7 @@ fn window(
     let is_last = |order: &str| last.as_deref().is_none_or(|last| order.as_bytes() <= last);
     entries.retain(|entry| {
         let order = entry.order();
-        from.takes(&order) && is_last(&order)
+        from.includes(&order) && is_last(&order)
     });
     entries.sort_by_cached_key(Entry::order);
     Ok((entries, last))

@@ -224,7 +224,7 @@ impl Plain {
     pub(crate) fn list(&self, wanted: &Wanted) -> Outcome<Page> {
         let mut walk = Walk { plain: self, wanted, lines: Lines::new(wanted) };
         if wanted.count > 0 {
-            walk.objects()?;
+            walk.list_objects()?;
         }
         Ok(walk.lines.page())
     }
@@ -272,9 +272,9 @@ impl First {
 
 impl Walk<'_> {
     /// Lists the objects of the container.
-    fn objects(&mut self) -> Outcome<()> {
+    fn list_objects(&mut self) -> Outcome<()> {
         if let Some((id, _)) = self.wanted.prefix.split_once('/') {
-            return self.only(id);
+            return self.list_only(id);
         }
         let container = &self.plain.0;
         let list = |anchor: &mut Anchor, entries| {
@@ -284,24 +284,24 @@ impl Walk<'_> {
         let mut ids = Ids::new(list, |beginning| wanted.side(beginning));
         while !self.lines.is_full() {
             let Some((oid, beginning)) = ids.next(beginning)? else { break };
-            self.object(oid, &beginning)?;
+            self.list_object(oid, &beginning)?;
         }
         Ok(())
     }
 
     /// Shows the values of one Key-Value: the prefix leads there.
-    fn only(&mut self, id: &str) -> Outcome<()> {
+    fn list_only(&mut self, id: &str) -> Outcome<()> {
         let Some(oid) = ObjectId::parse(id) else { return Ok(()) };
         match beginning(oid) {
             Some(keys) if keys.strip_suffix('/') == Some(id) => {
-                self.values(&self.plain.0.kv(oid)?, &keys)
+                self.list_values(&self.plain.0.kv(oid)?, &keys)
             }
             _ => Ok(()),
         }
     }
 
     /// Lists an object: an array is one key, other objects have a key for each value.
-    fn object(&mut self, oid: ObjectId, beginning: &str) -> Outcome<()> {
+    fn list_object(&mut self, oid: ObjectId, beginning: &str) -> Outcome<()> {
         let (plain, Wanted { prefix, delimiter, after, .. }) = (self.plain, self.wanted);
         if oid.object_type() == Some(ObjectType::Array) {
             return self.show(beginning);
@@ -311,13 +311,13 @@ impl Walk<'_> {
             && beginning > after.as_str();
         match is_one {
             true => self.lines.show(Shown::Prefix(beginning.to_owned())),
-            false => self.values(&plain.0.kv(oid)?, beginning)?,
+            false => self.list_values(&plain.0.kv(oid)?, beginning)?,
         }
         Ok(())
     }
 
     /// Lists the values of a Key-Value.
-    fn values(&mut self, kv: &Kv, beginning: &str) -> Outcome<()> {
+    fn list_values(&mut self, kv: &Kv, beginning: &str) -> Outcome<()> {
         let mut after = Some(String::new());
         while let Some(name) = after.filter(|_| !self.lines.is_full()) {
             let first = self.next_values(kv, beginning, name)?;

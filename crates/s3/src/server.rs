@@ -263,16 +263,16 @@ impl Server {
     async fn shake_hands(&self, stream: TcpStream, watcher: Watcher, place: &Admission) {
         let _ = stream.set_nodelay(true);
         let Some(Tls(tls)) = &self.0.options.tls else {
-            return self.connection(stream, watcher, place).await;
+            return self.serve_connection(stream, watcher, place).await;
         };
         let begun = tokio::time::timeout(self.0.options.idle, tls.accept(stream)).await;
         if let Ok(Ok(stream)) = begun {
-            self.connection(stream, watcher, place).await;
+            self.serve_connection(stream, watcher, place).await;
         }
     }
 
     /// Serves a connection until it is closed, or idle for too long.
-    async fn connection(
+    async fn serve_connection(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         watcher: Watcher,

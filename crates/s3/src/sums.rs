@@ -175,11 +175,11 @@ impl Expected {
                     "Content-MD5 is not an MD5 in base64",
                 ));
             }
-            same("md5", summed.md5.is_some_and(|md5| given == md5))?;
+            check_sum("md5", summed.md5.is_some_and(|md5| given == md5))?;
         }
         for known in KNOWN {
             match self.value(known) {
-                Some(given) => same(known, summed.checksum.get(known) == Some(&given))?,
+                Some(given) => check_sum(known, summed.checksum.get(known) == Some(&given))?,
                 None if self.announces(known) => {
                     let why = format!("the trailer {CHECKSUM}{known} was announced, but not sent");
                     return Err(Fault::new(S3ErrorCode::InvalidRequest, why));
@@ -192,7 +192,7 @@ impl Expected {
 }
 
 /// Fails if a checksum differs.
-fn same(name: &str, is_same: bool) -> Outcome<()> {
+fn check_sum(name: &str, is_same: bool) -> Outcome<()> {
     match is_same {
         true => Ok(()),
         false => {

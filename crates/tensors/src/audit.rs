@@ -23,7 +23,7 @@ pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
         match Region::from_part(part, shape) {
             Some(region) if !region.is_empty() => regions.push(region),
             Some(_) => {}
-            None => audit.outside(part),
+            None => audit.report_outside(part),
         }
     }
     inside.extend(0..regions.len());
@@ -83,14 +83,14 @@ impl Audit {
             match (&inside[..], covering) {
                 ([], _) => drop(self.faults.insert(format!("{} is missing", region.shown()))),
                 ([_], Some(_)) => {}
-                (_, Some(covering)) => self.overlap(*covering, &inside, regions),
+                (_, Some(covering)) => self.report_overlap(*covering, &inside, regions),
                 (_, None) => left.extend(divided(&region, &inside, regions)),
             }
         }
     }
 
     /// Records parts that overlap.
-    fn overlap(&mut self, covering: usize, inside: &[usize], regions: &[Region]) {
+    fn report_overlap(&mut self, covering: usize, inside: &[usize], regions: &[Region]) {
         for other in inside.iter().filter(|other| **other != covering).take(NAMED_MAX) {
             let pair = (covering.min(*other), covering.max(*other));
             if self.pairs.insert(pair) {
@@ -102,7 +102,7 @@ impl Audit {
     }
 
     /// Records a part that is not within the tensor.
-    fn outside(&mut self, part: &Part) {
+    fn report_outside(&mut self, part: &Part) {
         let text = match part.offset.len() == part.shape.len() {
             true => {
                 let slabs = part.offset.iter().zip(&part.shape);

@@ -130,7 +130,7 @@ pub fn descr(of: &DataType) -> Result<String> {
     let (mut text, mut at) = (String::from("["), 0);
     for field in &of.fields {
         let gap = field.offset.checked_sub(at).ok_or_else(|| overlapping_members_error(field))?;
-        pad(&mut text, gap);
+        push_padding(&mut text, gap);
         at = field.offset + field.bytes()?;
         let name = match field.title.as_str() {
             "" => quoted(&field.name),
@@ -144,7 +144,7 @@ pub fn descr(of: &DataType) -> Result<String> {
         };
         let _ = write!(text, "({name}, {inner}{shape}), ");
     }
-    pad(
+    push_padding(
         &mut text,
         of.size()?.checked_sub(at).ok_or_else(|| overlapping_members_error(&of.fields[0]))?,
     );
@@ -154,7 +154,7 @@ pub fn descr(of: &DataType) -> Result<String> {
 }
 
 /// Adds unnamed bytes between two members, in numpy's form.
-fn pad(text: &mut String, bytes: u64) {
+fn push_padding(text: &mut String, bytes: u64) {
     if bytes > 0 {
         let _ = write!(text, "('', '|V{bytes}'), ");
     }

@@ -184,7 +184,12 @@ impl ArrayFiles<'_> {
     }
 
     /// Adds the extents of a chunk, as far as they are stored, to a digest: a transaction compares it at its commit.
-    fn digest_chunk(&self, dkey: u64, extents: &[Extent], digest: &mut Digest) -> Result<()> {
+    fn add_chunk_to_digest(
+        &self,
+        dkey: u64,
+        extents: &[Extent],
+        digest: &mut Digest,
+    ) -> Result<()> {
         let Some(chunk) = self.open(dkey, false)? else { return Ok(()) };
         if dkey == ATTRIBUTES {
             chunk.header.value.iter().for_each(|value| digest.add(value));
@@ -197,7 +202,7 @@ impl ArrayFiles<'_> {
         digest.add_number(chunk.header.record_size);
         digest.add_number(all.count);
         let mut parts = extents.iter().filter_map(|extent| extent.intersect(all));
-        parts.try_for_each(|part| digest_records(&chunk, part, digest))
+        parts.try_for_each(|part| add_records_to_digest(&chunk, part, digest))
     }
 
     /// Sets the value of dkey 0. The attributes determine the record size.
@@ -388,7 +393,7 @@ pub(super) fn value_at_zero(array: &ArrayFiles<'_>, data: Source<'_>) -> Result<
 }
 
 /// Adds the content of records to a digest.
-fn digest_records(chunk: &Chunk, part: Extent, digest: &mut Digest) -> Result<()> {
+fn add_records_to_digest(chunk: &Chunk, part: Extent, digest: &mut Digest) -> Result<()> {
     let len = part.count.saturating_mul(chunk.header.record_size);
     let mut buffer = vec![0; len.min(DIGEST_BYTES) as usize];
     let mut done = 0;
@@ -477,13 +482,13 @@ impl Form for ArrayFiles<'_> {
     fn digest(&self, watched: &Watched) -> Result<Digest> {
         let mut digest = Digest::default();
         if let Watched::Dkey { dkey, extents } = watched {
-            self.digest_chunk(key_to_u64(dkey)?, extents, &mut digest)?;
+            self.add_chunk_to_digest(key_to_u64(dkey)?, extents, &mut digest)?;
             return Ok(digest);
         }
         for dkey in self.dkeys()? {
             digest.add_number(dkey);
             if *watched == Watched::Object {
-                self.digest_chunk(dkey, &[], &mut digest)?;
+                self.add_chunk_to_digest(dkey, &[], &mut digest)?;
                 let info = files::info(&self.path_of(dkey))?;
                 digest.add_number(info.map_or(0, |info| epoch_of(&info).0));
             }

@@ -33,10 +33,10 @@ impl PosixPool {
         Self::read(path)?;
         let mut check = PosixCheck::default();
         for name in files::names_in(&path.join(CONTAINERS))? {
-            check.container(&path.join(CONTAINERS).join(name))?;
+            check.check_container(&path.join(CONTAINERS).join(name))?;
         }
         for name in files::names_in(&path.join(LABELS))? {
-            check.label(path, &path.join(LABELS).join(name))?;
+            check.check_label(path, &path.join(LABELS).join(name))?;
         }
         check.temporary_bytes = bytes_under(&path.join(TMP))?;
         Ok(check)
@@ -58,7 +58,7 @@ impl PosixCheck {
     }
 
     /// Checks that a label refers to a container.
-    fn label(&mut self, pool: &Path, path: &Path) -> Result<()> {
+    fn check_label(&mut self, pool: &Path, path: &Path) -> Result<()> {
         self.count(path)?;
         let text = files::read(path)?.unwrap_or_default();
         let uuid = std::str::from_utf8(&text).ok().and_then(Uuid::parse);
@@ -73,7 +73,7 @@ impl PosixCheck {
     }
 
     /// Checks the metadata and the journal of a container, then its objects.
-    fn container(&mut self, path: &Path) -> Result<()> {
+    fn check_container(&mut self, path: &Path) -> Result<()> {
         let meta = Meta::read(&path.join(META));
         if self.note(meta).flatten().is_none() {
             self.problems.push(format!(
@@ -86,8 +86,8 @@ impl PosixCheck {
         for name in files::names_in(path)? {
             let path = path.join(&name);
             match (object_of(&name), path.is_dir()) {
-                (Some(oid), true) => self.directory(oid, &path)?,
-                (Some(oid), false) => self.file(oid, &path)?,
+                (Some(oid), true) => self.check_directory(oid, &path)?,
+                (Some(oid), false) => self.check_file(oid, &path)?,
                 (None, true) => {}
                 (None, false) => self.count(&path)?,
             }
@@ -96,15 +96,15 @@ impl PosixCheck {
     }
 
     /// Checks the files of an object that is a directory.
-    fn directory(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
+    fn check_directory(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
         for name in files::names_in(path)? {
-            self.file(oid, &path.join(name))?;
+            self.check_file(oid, &path.join(name))?;
         }
         Ok(())
     }
 
     /// Checks a file of an object according to the object's type. Lock files have no content.
-    fn file(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
+    fn check_file(&mut self, oid: ObjectId, path: &Path) -> Result<()> {
         self.count(path)?;
         let lock = path.to_string_lossy().ends_with("%lock");
         match oid.object_type() {

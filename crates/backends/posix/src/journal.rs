@@ -225,10 +225,12 @@ impl Journal<'_> {
     fn reserve(&self, plan: &Plan, staged: &Path) -> Result<()> {
         let mut reservations = Reservations::new(self.files());
         plan.steps.iter().enumerate().try_for_each(|(number, step)| match step {
-            Step::Place { path, .. } | Step::Remove { path } => reservations.names_beside(path),
+            Step::Place { path, .. } | Step::Remove { path } => {
+                reservations.ensure_directory_writable(path)
+            }
             Step::Array { oid, step } => {
                 let file = staged.join(number.to_string());
-                reservations.array(&self.array(*oid), step, file)
+                reservations.reserve_for_array(&self.array(*oid), step, file)
             }
         })
     }

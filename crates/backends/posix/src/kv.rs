@@ -331,7 +331,7 @@ impl KvDirectory<'_> {
     }
 
     /// Adds the value of a key to a digest: a transaction compares it at its commit.
-    fn digest_key(&self, dkey: &[u8], digest: &mut Digest) -> Result<()> {
+    fn add_key_to_digest(&self, dkey: &[u8], digest: &mut Digest) -> Result<()> {
         let path = self.file_of(dkey)?.0;
         // A value that was replaced by an equal one has another file.
         if let Some(info) = files::info(&path)? {
@@ -347,12 +347,12 @@ impl Form for KvDirectory<'_> {
     fn digest(&self, watched: &Watched) -> Result<Digest> {
         let mut digest = Digest::default();
         match watched {
-            Watched::Dkey { dkey, .. } => self.digest_key(dkey, &mut digest)?,
+            Watched::Dkey { dkey, .. } => self.add_key_to_digest(dkey, &mut digest)?,
             Watched::Dkeys | Watched::Object => {
                 for (_, key) in sorted(self.kind(), self.keys()?)? {
                     digest.add(&key);
                     let key = decode_key(self.kind(), &key).filter(|_| *watched == Watched::Object);
-                    key.map_or(Ok(()), |key| self.digest_key(&key, &mut digest))?;
+                    key.map_or(Ok(()), |key| self.add_key_to_digest(&key, &mut digest))?;
                 }
             }
         }

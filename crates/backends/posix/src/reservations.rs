@@ -27,7 +27,7 @@ impl<'a> Reservations<'a> {
     }
 
     /// Makes sure that names in the directory of `path` can be changed, and that it exists.
-    pub(super) fn names_beside(&mut self, path: &Path) -> Result<()> {
+    pub(super) fn ensure_directory_writable(&mut self, path: &Path) -> Result<()> {
         let directory = path.parent().unwrap_or(path);
         if !self.directories.contains(directory) {
             self.check_directory(directory)?;
@@ -46,7 +46,7 @@ impl<'a> Reservations<'a> {
     }
 
     /// Reserves what a step on an Array needs. If its file does not exist, that begins as the file `staged`.
-    pub(super) fn array(
+    pub(super) fn reserve_for_array(
         &mut self,
         array: &ArrayFiles<'_>,
         step: &ArrayStep,
@@ -56,25 +56,25 @@ impl<'a> Reservations<'a> {
             ArrayStep::Value(Some(value)) => {
                 let size = ArrayAttributes::in_bytes(value).map_or(0, |shape| shape.cell_size);
                 let header = Header { record_size: size, value: Some(value.clone()) };
-                self.chunk(array, ATTRIBUTES, &header, &[], staged)
+                self.reserve_for_chunk(array, ATTRIBUTES, &header, &[], staged)
             }
             ArrayStep::Write { dkey, record_size, extents, .. } => {
                 let header = Header { record_size: *record_size, value: None };
-                self.chunk(array, *dkey, &header, extents, staged)
+                self.reserve_for_chunk(array, *dkey, &header, extents, staged)
             }
-            ArrayStep::Zero { dkey, extent } => self.existing(array, *dkey, &[*extent]),
+            ArrayStep::Zero { dkey, extent } => self.check_writable(array, *dkey, &[*extent]),
             ArrayStep::Cut { dkey, .. } => {
-                self.existing(array, *dkey, &[])?;
+                self.check_writable(array, *dkey, &[])?;
                 self.clear(array, *dkey)
             }
             ArrayStep::Value(None) => {
-                self.existing(array, ATTRIBUTES, &[])?;
+                self.check_writable(array, ATTRIBUTES, &[])?;
                 self.clear(array, ATTRIBUTES)
             }
             ArrayStep::Punch => {
                 let further = array.directory();
                 if files::info(&further)?.is_some() {
-                    self.names_beside(&further.join("chunk"))?;
+                    self.ensure_directory_writable(&further.join("chunk"))?;
                 }
                 self.clear(array, ATTRIBUTES)
             }
@@ -82,7 +82,7 @@ impl<'a> Reservations<'a> {
     }
 
     /// Reserves space for records of a chunk, which is created if it is missing.
-    fn chunk(
+    fn reserve_for_chunk(
         &mut self,
         array: &ArrayFiles<'_>,
         dkey: u64,
@@ -100,14 +100,14 @@ impl<'a> Reservations<'a> {
                 outcome => return outcome,
             }
         }
-        self.names_beside(&path)?;
+        self.ensure_directory_writable(&path)?;
         Chunk::create_reserved(self.files, &staged, header, extents)?;
         self.staged.insert(path, staged);
         Ok(())
     }
 
     /// Makes sure that the file of a chunk can be written, if it exists.
-    fn existing(&self, array: &ArrayFiles<'_>, dkey: u64, extents: &[Extent]) -> Result<()> {
+    fn check_writable(&self, array: &ArrayFiles<'_>, dkey: u64, extents: &[Extent]) -> Result<()> {
         let size = match dkey {
             FIRST.. => array.state(dkey)?.record_size,
             ATTRIBUTES => 0,
@@ -120,9 +120,9 @@ impl<'a> Reservations<'a> {
 
     /// Notes that a step may remove the files of an Array.
     fn clear(&mut self, array: &ArrayFiles<'_>, dkey: u64) -> Result<()> {
-        self.names_beside(&array.0.path)?;
+        self.ensure_directory_writable(&array.0.path)?;
         if dkey > FIRST && files::info(&array.directory())?.is_some() {
-            self.names_beside(&array.path_of(dkey))?;
+            self.ensure_directory_writable(&array.path_of(dkey))?;
         }
         let (own, further) = (array.0.path.clone(), array.directory());
         self.staged.retain(|path, _| *path != own && path.parent() != Some(&further));

@@ -74,7 +74,7 @@ impl<'a> Patch<'a> {
     /// Applies the changes of the transaction that has locked the object, and unlocks it.
     pub(super) fn finish(&self, id: &[u8]) -> Result<WriteOp> {
         let mut op = WriteOp::new()?;
-        op.guard(LOCK, Compare::Equal, id);
+        op.add_comparison(LOCK, Compare::Equal, id);
         self.change(&mut op);
         if !self.remove {
             op.unset(&[LOCK]);
@@ -90,11 +90,11 @@ impl<'a> Patch<'a> {
             Base::Any if self.remove => {}
             Base::Any => drop(op.create()),
             Base::Absent => drop(op.create_new()),
-            Base::Version(version) => drop(op.guard_version(version)),
+            Base::Version(version) => drop(op.assert_version(version)),
         }
-        op.guard(LOCK, Compare::Equal, lock);
+        op.add_comparison(LOCK, Compare::Equal, lock);
         for guard in &self.guards {
-            op.guard(&guard.key, guard.compare, &guard.value);
+            op.add_comparison(&guard.key, guard.compare, &guard.value);
         }
         Ok(op)
     }

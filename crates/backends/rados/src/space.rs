@@ -83,7 +83,11 @@ impl Space {
     ) -> Result<Page> {
         for _ in 0..RADOS_TRIES_MAX {
             let mut op = ReadOp::new()?;
-            op.guard(LOCK, Compare::Equal, b"").list(after, prefix, most.clamp(1, RADOS_PAGE));
+            op.add_comparison(LOCK, Compare::Equal, b"").list(
+                after,
+                prefix,
+                most.clamp(1, RADOS_PAGE),
+            );
             match self.io.read(object, op).await {
                 Ok(found) => {
                     let (version, entries) = (Some(found.version), found.entries);
@@ -124,7 +128,7 @@ impl Space {
         (offset, len): (u64, u64),
     ) -> Result<Option<Vec<u8>>> {
         let mut op = ReadOp::new()?;
-        op.guard(key, Compare::Equal, record).data(offset, len as usize);
+        op.add_comparison(key, Compare::Equal, record).data(offset, len as usize);
         match self.io.read(object, op).await {
             Ok(found) => Ok(Some(found.data)),
             Err(ABSENT | GUARDED) => Ok(None),

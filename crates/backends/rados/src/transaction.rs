@@ -109,7 +109,7 @@ impl Space {
     async fn set_state(&self, id: &[u8], state: &[u8]) -> Result<bool> {
         let object = names::transaction(id);
         let mut op = WriteOp::new()?;
-        op.guard(STATE, Compare::Equal, PENDING).set([(STATE, state)]);
+        op.add_comparison(STATE, Compare::Equal, PENDING).set([(STATE, state)]);
         match self.io.write(&object, op).await {
             Ok(_) => Ok(true),
             Err(code) if is_conflict(code) => Ok(false),
@@ -208,7 +208,7 @@ impl Space {
 /// Unlocks an object if the transaction has locked it.
 fn unlock_op(id: &[u8]) -> Result<WriteOp> {
     let mut op = WriteOp::new()?;
-    op.guard(LOCK, Compare::Equal, id).unset(&[LOCK]);
+    op.add_comparison(LOCK, Compare::Equal, id).unset(&[LOCK]);
     Ok(op)
 }
 

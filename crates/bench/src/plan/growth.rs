@@ -257,7 +257,7 @@ impl Work for Worker {
         measure(Until::ops(ops), self.job.size_bytes, |op| match &step {
             GrowthStep::Append(entries) => self.append(entries.start + op),
             GrowthStep::Put(entries) => self.put(entries.start + op),
-            GrowthStep::Pread(entries, _) => self.pread(*entries),
+            GrowthStep::Pread(entries, _) => self.read_value(*entries),
             GrowthStep::Open(entries) | GrowthStep::Get(entries, _) => self.get(*entries),
         })
     }
@@ -295,7 +295,7 @@ impl Worker {
     }
 
     /// Reads any of the values.
-    fn pread(&mut self, entries: u64) -> Result<()> {
+    fn read_value(&mut self, entries: u64) -> Result<()> {
         let entry = self.random.u64(..entries.max(1));
         let read = self.file.read_exact_at(&mut self.value, entry * self.job.size_bytes);
         read.doing(|| "pread of the file that measures the medium's limit")

@@ -206,7 +206,7 @@ impl Worker {
         let mut moved = measure(
             Until::limits(step.end.saturating_sub(step.first), step.seconds),
             self.options.transfer_bytes,
-            |index| self.one(&*file, step, path, step.first + index),
+            |index| self.transfer_one(&*file, step, path, step.first + index),
         )?;
         if step.close && step.access == Access::Write && self.options.sync {
             moved.end_s += measure(Until::ops(1), 0, |_| file.sync())?.seconds();
@@ -216,7 +216,13 @@ impl Worker {
     }
 
     /// Writes or reads one transfer, and checks what was read.
-    fn one(&mut self, file: &dyn OpenFile, step: &IorStep, path: &str, index: u64) -> Result<()> {
+    fn transfer_one(
+        &mut self,
+        file: &dyn OpenFile,
+        step: &IorStep,
+        path: &str,
+        index: u64,
+    ) -> Result<()> {
         let transfer = self.order.get(index as usize).copied().unwrap_or(index);
         let owner = self.owner(step.access);
         let offset = self.options.offset(owner, self.process.member.procs, transfer);

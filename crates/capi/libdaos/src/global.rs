@@ -86,7 +86,8 @@ impl Default for ProcessId {
 static PROCESS: PerProcess<ProcessId> = PerProcess::new();
 
 impl Origin {
-    fn bytes(handle: Handle) -> [u8; 16] {
+    /// Encodes the handle and the number of this process.
+    fn encode(handle: Handle) -> [u8; 16] {
         let (process, cookie) = (u128::from(PROCESS.get().0), u128::from(handle.cookie));
         (cookie << 64 | process).to_le_bytes()
     }
@@ -123,7 +124,7 @@ pub extern "C" fn daos_pool_local2global(poh: Handle, glob: Ptr<Iov>) -> c_int {
     boundary::now(|| {
         let pool = handles::pool(poh)?;
         let mut blob = header(POOL_MAGIC, convert::mode_bit(pool.pool.mode()));
-        blob.extend_from_slice(&Origin::bytes(poh));
+        blob.extend_from_slice(&Origin::encode(poh));
         blob.extend_from_slice(pool.url()?.as_bytes());
         put(glob, &blob)
     })
@@ -147,14 +148,15 @@ pub extern "C" fn daos_pool_global2local(glob: Iov, poh: Ptr<Handle>) -> c_int {
     })
 }
 
-/// Converts an open container to a form that other processes can open.
+/// Describes an open container in a blob, with which other processes can open it: its mode, its handle in this process,
+/// and its UUID.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_local2global(coh: Handle, glob: Ptr<Iov>) -> c_int {
     boundary::now(|| {
         let container = handles::any_container(coh)?;
         let container = &container.container;
         let mut blob = header(CONTAINER_MAGIC, convert::mode_bit(container.mode()));
-        blob.extend_from_slice(&Origin::bytes(coh));
+        blob.extend_from_slice(&Origin::encode(coh));
         blob.extend_from_slice(&container.info().uuid.0);
         put(glob, &blob)
     })

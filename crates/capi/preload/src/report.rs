@@ -118,7 +118,7 @@ pub(crate) fn report_error(error: &Error) {
 
 /// Resets the counts in a forked child: the parent reports its own.
 pub(crate) fn forget() {
-    each(|counter| counter.count.store(0, Ordering::Relaxed));
+    for_each_counter(|counter| counter.count.store(0, Ordering::Relaxed));
     if let Ok(mut notes) = NOTES.try_lock() {
         notes.clear();
     }
@@ -128,7 +128,7 @@ pub(crate) fn forget() {
 pub(crate) fn write() {
     let Some(path) = config::get().report.as_deref() else { return };
     let mut lines = String::new();
-    each(|counter| match counter.count.swap(0, Ordering::Relaxed) {
+    for_each_counter(|counter| match counter.count.swap(0, Ordering::Relaxed) {
         0 => {}
         count => lines.push_str(&format!("served {} {count}\n", counter.name())),
     });
@@ -147,7 +147,7 @@ pub(crate) fn write() {
 }
 
 /// Calls `work` for each counter.
-fn each(mut work: impl FnMut(&'static Counter)) {
+fn for_each_counter(mut work: impl FnMut(&'static Counter)) {
     let mut next = FIRST.load(Ordering::Acquire);
     // SAFETY: the list consists of counters, which are all static.
     while let Some(counter) = unsafe { next.as_ref() } {

@@ -44,7 +44,7 @@ impl NodesPool {
         let timeouts = Timeouts { reconnect: Duration::ZERO, ..Timeouts::default() };
         let pool = ShardedPool::open_with(&self.map, &self.path, Vec::new(), timeouts)?;
         // The survey reports a node that does not answer.
-        drop(talk(pool.settle())?);
+        drop(talk(pool.resolve_commits())?);
         talk(self.map.survey())?
     }
 

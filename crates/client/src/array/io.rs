@@ -170,7 +170,7 @@ impl Array {
         let bytes = sink.len();
         let holes = if self.bytes { Holes::ZeroBelowSize } else { Holes::Left };
         let mut read = Read { array: self, access, holes, size: None };
-        read.ranges(ranges, sink).await?;
+        read.read_ranges(ranges, sink).await?;
         Ok(read.answer(ranges, bytes))
     }
 
@@ -185,19 +185,19 @@ impl Array {
         access: Access<'_>,
     ) -> Result<()> {
         let mut read = Read { array: self, access, holes: Holes::Zero, size: None };
-        read.ranges(ranges, sink).await
+        read.read_ranges(ranges, sink).await
     }
 }
 
 impl Read<'_> {
     /// Reads ranges. If they are in one chunk, the data goes straight to the caller's memory.
-    async fn ranges(&mut self, ranges: &[Extent], mut sink: Sink<'_>) -> Result<()> {
+    async fn read_ranges(&mut self, ranges: &[Extent], mut sink: Sink<'_>) -> Result<()> {
         let layout = self.array.layout;
         layout.check(ranges, sink.len())?;
         self.want_pages(ranges, &mut sink).await;
         match layout.only_piece(ranges) {
-            Some(piece) => self.chunk(&piece.dkey.to_ne_bytes(), &[piece.extent], sink).await,
-            None => self.pieces(&layout.pieces(ranges)?, sink).await,
+            Some(piece) => self.read_chunk(&piece.dkey.to_ne_bytes(), &[piece.extent], sink).await,
+            None => self.read_pieces(&layout.pieces(ranges)?, sink).await,
         }
     }
 
@@ -219,7 +219,7 @@ impl Read<'_> {
     }
 
     /// Reads several chunks by one fetch, so that the backend can read them in parallel.
-    async fn pieces(&mut self, pieces: &[Piece], sink: Sink<'_>) -> Result<()> {
+    async fn read_pieces(&mut self, pieces: &[Piece], sink: Sink<'_>) -> Result<()> {
         let mut rest = Rest::new(sink);
         let cell = self.array.layout.cell_size();
         let chunks: Vec<_> = chunks(pieces).map(Chunk::new).collect();
@@ -240,7 +240,12 @@ impl Read<'_> {
     }
 
     /// Reads extents of one chunk, and fills holes with zeros.
-    async fn chunk(&mut self, dkey: &[u8; 8], extents: &[Extent], sink: Sink<'_>) -> Result<()> {
+    async fn read_chunk(
+        &mut self,
+        dkey: &[u8; 8],
+        extents: &[Extent],
+        sink: Sink<'_>,
+    ) -> Result<()> {
         let mut fetch = self.fetch_of(extents, sink);
         fetch.reply.filled = SPARE.try_with(Cell::take).unwrap_or_default();
         let mut dkeys = [of_dkey(dkey, std::slice::from_mut(&mut fetch))];

@@ -35,7 +35,8 @@ pub fn survey(from: &Container, pool: &Pool, options: &Options) -> Result<Summar
 /// ids are checked.
 pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Result<()> {
     let (able, access) = (pool.capabilities(), super::access(options.snapshot));
-    let checked = each_object(from, access, |oid| object(&from.object(oid), able, access, options));
+    let checked =
+        each_object(from, access, |oid| check_object(&from.object(oid), able, access, options));
     checked.map(drop).map_err(|error| match error.kind() {
         ErrorKind::NotSupported => {
             Error::new(error.kind(), format!("{}; nothing was copied", error.message()))
@@ -45,7 +46,7 @@ pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Resu
 }
 
 /// Rejects an object that the target cannot hold.
-pub(super) fn object(
+pub(super) fn check_object(
     object: &Object,
     able: Capabilities,
     access: Access<'_>,

@@ -101,7 +101,7 @@ impl<'a> Drain<'a> {
         while !anchor.is_end() {
             for oid in from.list_objects(&mut anchor, super::stride::OBJECTS, access).wait()? {
                 if from.object(oid).epoch(access).wait()? > self.state.until {
-                    check::object(&from.object(oid), able, access, &zeros)?;
+                    check::check_object(&from.object(oid), able, access, &zeros)?;
                     walk.add(oid, &mut stride)?;
                     round.copied += 1;
                 } else if !self.keep {

@@ -26,19 +26,19 @@ pub(super) type Flush<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
 
 impl Loader<'_> {
     /// Reads all akeys of a dkey.
-    pub(super) fn dkey(&self, dkey: &[u8], batch: &mut Batch, flush: Flush<'_>) -> Result<()> {
+    pub(super) fn load_dkey(&self, dkey: &[u8], batch: &mut Batch, flush: Flush<'_>) -> Result<()> {
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {
             let limit = ListLimit::entries(ENTRIES);
             let akeys = self.object.list_akeys(dkey, &mut anchor, limit, self.access).wait()?;
             let akeys = self.marks.copied(self.object.oid(), dkey, akeys);
-            self.akeys(dkey, &akeys, batch, flush)?;
+            self.load_akeys(dkey, &akeys, batch, flush)?;
         }
         Ok(())
     }
 
     /// Akeys with a length are single values.
-    fn akeys(
+    fn load_akeys(
         &self,
         dkey: &[u8],
         akeys: &KeyBatch,
@@ -50,12 +50,12 @@ impl Loader<'_> {
         for (akey, size) in akeys.iter().zip(sizes) {
             if size > 0 {
                 singles.push((akey, size as usize));
-            } else if !self.array(dkey, akey, batch, flush)? {
-                self.empty(dkey, akey, batch)?;
+            } else if !self.load_array(dkey, akey, batch, flush)? {
+                self.load_empty_value(dkey, akey, batch)?;
             }
         }
         for group in groups(&singles) {
-            self.singles(dkey, group, batch)?;
+            self.load_singles(dkey, group, batch)?;
             if batch.is_full() {
                 flush(batch)?;
             }
@@ -72,7 +72,7 @@ impl Loader<'_> {
     }
 
     /// Values of the latest state may change between asking for their lengths and reading them.
-    fn singles(&self, dkey: &[u8], akeys: &[(&[u8], usize)], batch: &mut Batch) -> Result<()> {
+    fn load_singles(&self, dkey: &[u8], akeys: &[(&[u8], usize)], batch: &mut Batch) -> Result<()> {
         let start = batch.bytes.len();
         let mut sizes: Vec<usize> = akeys.iter().map(|(_, size)| *size).collect();
         for _ in 0..TRIES {
@@ -132,7 +132,7 @@ impl Loader<'_> {
             let range = at..at + size;
             at = range.end;
             match size {
-                0 => self.empty(dkey, akey, batch)?,
+                0 => self.load_empty_value(dkey, akey, batch)?,
                 _ => {
                     batch.add(dkey, Piece { akey: akey.to_vec(), kind: Kind::Single, range });
                 }
@@ -142,7 +142,7 @@ impl Loader<'_> {
     }
 
     /// An empty value, if the akey exists.
-    fn empty(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch) -> Result<()> {
+    fn load_empty_value(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch) -> Result<()> {
         let mut fetch = Fetch::single(akey, Sink::None);
         fetch.request.cond = Cond::AKEY_FETCH;
         let fetches = std::slice::from_mut(&mut fetch);
@@ -158,14 +158,20 @@ impl Loader<'_> {
     }
 
     /// Reads an array as it is stored, without its holes. False if the akey is not an array.
-    fn array(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch, flush: Flush<'_>) -> Result<bool> {
+    fn load_array(
+        &self,
+        dkey: &[u8],
+        akey: &[u8],
+        batch: &mut Batch,
+        flush: Flush<'_>,
+    ) -> Result<bool> {
         let (mut anchor, mut any) = (Anchor::Start, false);
         while !anchor.is_end() {
             let key = AkeyRef { dkey, akey };
             let found = self.object.list_extents(key, &mut anchor, ENTRIES, self.access).wait()?;
             any |= !found.is_empty();
             for (record_size, extents) in reads(&found) {
-                self.records(dkey, akey, record_size, extents, batch)?;
+                self.add_records(dkey, akey, record_size, extents, batch)?;
                 if batch.is_full() {
                     flush(batch)?;
                 }
@@ -175,7 +181,7 @@ impl Loader<'_> {
     }
 
     /// Adds records of an akey to the batch.
-    fn records(
+    fn add_records(
         &self,
         dkey: &[u8],
         akey: &[u8],

@@ -118,7 +118,7 @@ impl Walk<'_> {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                if let Err(error) = self.part(part, &mut buffers) {
+                if let Err(error) = self.copy_part(part, &mut buffers) {
                     stop.store(true, Ordering::Relaxed);
                     let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
                     failure.get_or_insert(with_object(part.oid, &error));
@@ -138,14 +138,14 @@ impl Walk<'_> {
     }
 
     /// Copies some dkeys of an object.
-    fn part(&self, part: &Part, (batch, scratch): &mut (Batch, Vec<u8>)) -> Result<()> {
+    fn copy_part(&self, part: &Part, (batch, scratch): &mut (Batch, Vec<u8>)) -> Result<()> {
         let (oid, verify, progress) = (part.oid, self.options.verify, self.progress);
         let storer = Storer { to: self.to, oid, verify, progress, marks: self.marks };
         let object = self.from.object(oid);
         let loader = Loader { object: &object, access: self.access, marks: self.marks };
         batch.clear();
         for dkey in part.dkeys.iter() {
-            loader.dkey(dkey, batch, &mut |batch| storer.store(batch, scratch))?;
+            loader.load_dkey(dkey, batch, &mut |batch| storer.store(batch, scratch))?;
             add(&progress.keys, 1);
         }
         storer.store(batch, scratch)

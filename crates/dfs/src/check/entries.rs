@@ -26,9 +26,9 @@ impl Check<'_> {
     /// Checks a directory and everything below it.
     pub(super) fn walk(&mut self, top: ObjectId, path: &[u8]) -> Result<()> {
         let mut waiting = vec![(top, path.to_vec())];
-        self.directory(top, path)?;
+        self.check_directory(top, path)?;
         while let Some((dir, path)) = waiting.pop() {
-            if let Err(error) = self.list(dir, &path, &mut waiting) {
+            if let Err(error) = self.check_entries(dir, &path, &mut waiting) {
                 if !is_damage(&error) {
                     return Err(error);
                 }
@@ -39,7 +39,7 @@ impl Check<'_> {
     }
 
     /// Checks the entries of a directory. Directories in it are added to `waiting`.
-    fn list(
+    fn check_entries(
         &mut self,
         oid: ObjectId,
         path: &[u8],
@@ -72,7 +72,7 @@ impl Check<'_> {
         }
         let (inode, damage) = looked;
         if let Some(damage) = damage {
-            self.record(dir, name, path, damage)?;
+            self.report_damage(dir, name, path, damage)?;
         }
         let Some(inode) = inode else { return Ok(None) };
         if inode.kind != Kind::Symlink && !self.named.insert(inode.oid) {
@@ -81,13 +81,13 @@ impl Check<'_> {
         }
         self.count(&inode, path)?;
         if self.options.data {
-            self.xattrs(dir, name, path)?;
+            self.check_xattrs(dir, name, path)?;
         }
         Ok(Some(inode))
     }
 
     /// Checks that the extended attributes of an entry can be read. A repair removes damaged ones.
-    fn xattrs(&mut self, dir: &Object, name: &[u8], path: &[u8]) -> Result<()> {
+    fn check_xattrs(&mut self, dir: &Object, name: &[u8], path: &[u8]) -> Result<()> {
         for akey in entry::akeys(dir, name, Access::Latest)? {
             if !akey.starts_with(XATTR_PREFIX) {
                 continue;
@@ -106,29 +106,35 @@ impl Check<'_> {
     }
 
     /// Records a damaged entry, and repairs it as `damage` says.
-    fn record(&mut self, dir: &Object, name: &[u8], path: &[u8], damage: Damage) -> Result<()> {
+    fn report_damage(
+        &mut self,
+        dir: &Object,
+        name: &[u8],
+        path: &[u8],
+        damage: Damage,
+    ) -> Result<()> {
         match damage {
             Damage::Remove(trouble) => self.found(path, trouble, |_| {
                 dir.punch_dkey(name, Cond::NONE, Access::Latest).wait().map(|()| true)
             }),
-            Damage::Mark(oid) => self.unmarked(oid, path),
+            Damage::Mark(oid) => self.report_unmarked(oid, path),
             Damage::Keep(trouble) => self.found(path, trouble, |_| Ok(false)),
         }
     }
 
     /// Records a directory without its mark. A repair sets the mark.
-    fn unmarked(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
+    fn report_unmarked(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
         self.found(path, Trouble::Unmarked, |check| {
             entry::mark(&check.object(oid), Access::Latest).map(|()| true)
         })
     }
 
     /// Checks the mark of the first directory.
-    fn directory(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
+    fn check_directory(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
         self.report.directories += 1;
         match self.directory_trouble(oid)? {
             Some(Damage::Keep(trouble)) => self.found(path, trouble, |_| Ok(false)),
-            Some(_) => self.unmarked(oid, path),
+            Some(_) => self.report_unmarked(oid, path),
             None => Ok(()),
         }
     }
@@ -194,7 +200,7 @@ impl Check<'_> {
                     Err(error) => return Err(error),
                 }
                 if self.options.data {
-                    return self.data(inode, path);
+                    return self.check_data(inode, path);
                 }
             }
         }
@@ -209,7 +215,7 @@ impl Check<'_> {
     }
 
     /// Checks that the data of a file can be read.
-    pub(super) fn data(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
+    pub(super) fn check_data(&mut self, inode: &Inode, path: &[u8]) -> Result<()> {
         let content = self.content(inode.oid, inode.chunk_size)?;
         match read_stored(&content) {
             Err(error) if is_damage(&error) => self.bad_data(path, &error),

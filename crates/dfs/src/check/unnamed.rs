@@ -105,7 +105,7 @@ impl Check<'_> {
         found(oid);
         self.report.leftovers.count_one(kind);
         if let (true, Stray::File(_)) = (self.options.data, kind) {
-            self.data(&Inode::new(Kind::File, oid, Time::now()), &lost_path(oid))?;
+            self.check_data(&Inode::new(Kind::File, oid, Time::now()), &lost_path(oid))?;
         }
         match (unnamed, dir, kind) {
             (Unnamed::Remove, ..) => self.remove(oid),

@@ -30,7 +30,7 @@ pub(super) struct Part<S: Tree, D: Tree> {
 
 impl<S: Tree, D: Tree> Copier<'_, S, D> {
     /// Copies a file, or skips it if the copy exists already.
-    pub(super) fn file(
+    pub(super) fn copy_file(
         &self,
         into: &Arc<OpenDir<D>>,
         child: &Child<S::Node>,
@@ -59,7 +59,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         {
             self.fail(&whole, error);
         }
-        self.parts(Arc::new(whole), buffers);
+        self.queue_parts(Arc::new(whole), buffers);
         Ok(())
     }
 
@@ -83,7 +83,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
 
     /// Queues the parts of a large file for other workers, and copies those that do not fit the queue. Skips parts
     /// without data: a file may hold far less than its size.
-    fn parts(&self, copying: Arc<Copying<S, D>>, buffers: &mut Buffers) {
+    fn queue_parts(&self, copying: Arc<Copying<S, D>>, buffers: &mut Buffers) {
         let (size, mut at) = (copying.meta.size, 0);
         while at < size && !self.has_ended(&copying) {
             match self.next_data(&copying, at, size) {
@@ -92,7 +92,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
                     at = data.start.saturating_add(PART_BYTES).min(size);
                     let part = Part { copying: Arc::clone(&copying), range: data.start..at };
                     if let Some(part) = self.hand_over(part) {
-                        self.part(part, buffers);
+                        self.copy_part(part, buffers);
                     }
                 }
                 Err(error) => self.fail(&copying, error),
@@ -125,10 +125,10 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     }
 
     /// Copies a range of a file, unless another range has failed. The last range finishes the file.
-    pub(super) fn part(&self, part: Part<S, D>, buffers: &mut Buffers) {
+    pub(super) fn copy_part(&self, part: Part<S, D>, buffers: &mut Buffers) {
         let Part { copying, range } = part;
         if !copying.has_failed.load(Ordering::Relaxed)
-            && let Err(error) = self.range(&copying, range, buffers)
+            && let Err(error) = self.copy_range(&copying, range, buffers)
         {
             self.fail(&copying, error);
         }
@@ -136,7 +136,12 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     }
 
     /// Copies the data in a range, and verifies the copy if asked to.
-    fn range(&self, file: &Copying<S, D>, range: Range<u64>, buffers: &mut Buffers) -> Result<()> {
+    fn copy_range(
+        &self,
+        file: &Copying<S, D>,
+        range: Range<u64>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
         let mut at = range.start;
         while at < range.end && !self.progress.is_stopped() {
             let data = self.next_data(file, at, range.end)?;

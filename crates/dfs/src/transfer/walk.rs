@@ -50,13 +50,13 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
                 self.enter(&Waiting { into, name, node })?
             }
         };
-        self.descend(source, &top);
+        self.copy_directories(source, &top);
         self.leave(top);
         Ok(())
     }
 
     /// Lists a directory and all directories below it, and adds their entries to the queue.
-    fn descend(&self, source: &S::Node, top: &Arc<OpenDir<D>>) {
+    fn copy_directories(&self, source: &S::Node, top: &Arc<OpenDir<D>>) {
         let mut waiting = Vec::new();
         self.list(source, Arc::clone(top), &mut waiting);
         while let Some(next) = waiting.pop() {

@@ -43,17 +43,17 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         let other = if self.options.verify { vec![0; BUFFER_BYTES] } else { Vec::new() };
         let mut buffers = Buffers { data: vec![0; BUFFER_BYTES], other };
         self.queue.drain(|job| match job {
-            Job::Entry { into, child } => self.entry(into, &child, &mut buffers),
-            Job::Part(part) => self.part(part, &mut buffers),
+            Job::Entry { into, child } => self.copy_entry(into, &child, &mut buffers),
+            Job::Part(part) => self.copy_part(part, &mut buffers),
         });
     }
 
     /// Copies an entry that is not a directory, and reports a failure.
-    fn entry(&self, into: Arc<OpenDir<D>>, child: &Child<S::Node>, buffers: &mut Buffers) {
+    fn copy_entry(&self, into: Arc<OpenDir<D>>, child: &Child<S::Node>, buffers: &mut Buffers) {
         let copied = match child.kind {
             _ if self.progress.is_stopped() => Ok(()),
-            Some(Kind::File) => self.file(&into, child, buffers),
-            Some(Kind::Symlink) => self.link(&into, child),
+            Some(Kind::File) => self.copy_file(&into, child, buffers),
+            Some(Kind::Symlink) => self.copy_link(&into, child),
             Some(Kind::Directory) | None => Err(unsupported_kind_error()),
         };
         if let Err(error) = copied {
@@ -63,7 +63,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
     }
 
     /// Copies a symbolic link.
-    fn link(&self, into: &OpenDir<D>, child: &Child<S::Node>) -> Result<()> {
+    fn copy_link(&self, into: &OpenDir<D>, child: &Child<S::Node>) -> Result<()> {
         let meta = self.from.meta(&child.node)?;
         let target = self.from.target(&child.node)?;
         if let Some((there, found)) = self.present(into, &child.name)? {

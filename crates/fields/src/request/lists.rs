@@ -40,7 +40,7 @@ pub(super) fn values(
     while let Some((first, others)) = rest.split_first() {
         rest = match others {
             [word, to, others @ ..] if is(word, "to") => list.range(first, to, others)?,
-            _ => list.single(first).map(|()| others)?,
+            _ => list.add_single(first).map(|()| others)?,
         };
     }
     Ok(Some(list.values))
@@ -61,7 +61,7 @@ impl List<'_> {
     }
 
     /// Adds a value that is not in a range.
-    fn single(&mut self, raw: &str) -> Result<()> {
+    fn add_single(&mut self, raw: &str) -> Result<()> {
         if self.is_absent(raw) {
             return self.push(ABSENT.to_owned());
         }

@@ -66,9 +66,9 @@ impl Parser<'_> {
         let mut request = Request::default();
         let first = self.word("a verb or a name")?;
         if self.takes('=') {
-            self.values(&mut request, &first)?;
+            self.parse_values(&mut request, &first)?;
         } else {
-            request.verb = self.verb(&first)?;
+            request.verb = self.parse_verb(&first)?;
         }
         while self.takes(',') {
             if self.cursor.peek(true).is_none() {
@@ -78,7 +78,7 @@ impl Parser<'_> {
             if !self.takes('=') {
                 return Err(self.error(format!("{name} lacks a value; write {name}=value")));
             }
-            self.values(&mut request, &name)?;
+            self.parse_values(&mut request, &name)?;
         }
         match self.cursor.peek(false) {
             None | Some('\n') => Ok(request),
@@ -89,7 +89,7 @@ impl Parser<'_> {
     }
 
     /// The verb of a request.
-    fn verb(&self, word: &str) -> Result<String> {
+    fn parse_verb(&self, word: &str) -> Result<String> {
         let plain =
             word.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_'));
         if plain {
@@ -99,7 +99,7 @@ impl Parser<'_> {
     }
 
     /// The values of a name, which are separated by `/`.
-    fn values(&mut self, request: &mut Request, name: &str) -> Result<()> {
+    fn parse_values(&mut self, request: &mut Request, name: &str) -> Result<()> {
         let mut values = Vec::new();
         loop {
             self.cursor.peek(true);
@@ -118,7 +118,7 @@ impl Parser<'_> {
     /// A word or a quoted text.
     fn word(&mut self, what: &str) -> Result<String> {
         if let Some(quote @ ('"' | '\'')) = self.cursor.peek(false) {
-            return self.text_in_quotes(quote);
+            return self.parse_quoted(quote);
         }
         let word = self.cursor.word(|c| ENDS.contains(c));
         if word.is_empty() {
@@ -131,7 +131,7 @@ impl Parser<'_> {
     }
 
     /// A text in quotes.
-    fn text_in_quotes(&mut self, quote: char) -> Result<String> {
+    fn parse_quoted(&mut self, quote: char) -> Result<String> {
         self.cursor.skip(1);
         let inside = self.cursor.rest().split_once(quote).map(|(inside, _)| inside);
         let Some(inside) = inside.filter(|inside| !inside.contains('\n')) else {

@@ -22,7 +22,7 @@ pub(super) struct Parsed {
 /// Reads a text that errors call `source`.
 pub(super) fn parse(text: &str, source: &str) -> Result<Parsed> {
     let mut parser = Parser { tokens: Tokens::new(text, source), parsed: Parsed::default() };
-    parser.types()?;
+    parser.parse_types()?;
     while parser.tokens.peek().is_some() {
         parser.rule()?;
     }
@@ -46,9 +46,9 @@ struct Around {
 
 impl Parser<'_> {
     /// `name: Type;`, any number of times.
-    fn types(&mut self) -> Result<()> {
+    fn parse_types(&mut self) -> Result<()> {
         while self.tokens.peek().is_some_and(|next| next != '[') {
-            let name = self.name()?;
+            let name = self.parse_name()?;
             self.tokens.demand(':', "a declaration (name: Type;)")?;
             let kind = self.kind()?;
             self.tokens.demand(';', "a declaration (name: Type;)")?;
@@ -62,11 +62,11 @@ impl Parser<'_> {
     /// `[ database [ index [ datum ] ] ]`, with any number of indexes and of data in each.
     fn rule(&mut self) -> Result<()> {
         let around = Around { types: self.parsed.types.clone(), levels: Vec::new() };
-        self.level(&around)
+        self.parse_level(&around)
     }
 
     /// One level and everything inside it.
-    fn level(&mut self, around: &Around) -> Result<()> {
+    fn parse_level(&mut self, around: &Around) -> Result<()> {
         self.tokens.demand('[', "a level of a rule")?;
         let line = self.tokens.line();
         let (depth, before) = (around.levels.len(), self.parsed.rules.len());
@@ -74,9 +74,9 @@ impl Parser<'_> {
         here.levels.push(Vec::new());
         while !self.tokens.takes(']') {
             match self.tokens.peek() {
-                Some('[') if depth < 2 => self.level(&here)?,
+                Some('[') if depth < 2 => self.parse_level(&here)?,
                 Some('[') => return Err(self.tokens.error("a rule has three levels".to_owned())),
-                _ => self.parts(&mut here, before)?,
+                _ => self.parse_parts(&mut here, before)?,
             }
         }
         if depth == 2 {
@@ -92,7 +92,7 @@ impl Parser<'_> {
     }
 
     /// Parts separated by commas; a trailing one is allowed.
-    fn parts(&mut self, here: &mut Around, rules_before: usize) -> Result<()> {
+    fn parse_parts(&mut self, here: &mut Around, rules_before: usize) -> Result<()> {
         loop {
             let part = self.part(&mut here.types)?;
             if self.parsed.rules.len() > rules_before {
@@ -124,7 +124,7 @@ impl Parser<'_> {
 
     /// `name`, `name: Type`, then `?`, `?default`, `-` or `=a/b`, `=!a/b`.
     fn part(&mut self, types: &mut Types) -> Result<Part> {
-        let name = self.name()?;
+        let name = self.parse_name()?;
         if self.tokens.takes(':') {
             let kind = self.kind()?;
             types.insert(name.clone(), kind);
@@ -133,18 +133,18 @@ impl Parser<'_> {
         let slot = self.slot(&name)?;
         let mut part = Part { name, kind, presence: Presence::Required, values: Values::Any, slot };
         if self.tokens.takes('?') {
-            part.presence = self.default_of(&part)?;
+            part.presence = self.parse_default(&part)?;
         } else if self.tokens.takes('-') {
             self.tokens.value();
             part.presence = Presence::Hidden;
         } else if self.tokens.takes('=') {
-            part.values = self.values(&part)?;
+            part.values = self.parse_part_values(&part)?;
         }
         Ok(part)
     }
 
     /// Parses the default of a name, which may be empty.
-    fn default_of(&mut self, part: &Part) -> Result<Presence> {
+    fn parse_default(&mut self, part: &Part) -> Result<Presence> {
         match self.tokens.value() {
             "" => Ok(Presence::Optional),
             value => Ok(Presence::Default(self.canonical(part, value)?)),
@@ -152,7 +152,7 @@ impl Parser<'_> {
     }
 
     /// Parses the values of a name: listed ones, or excluded ones after `!`.
-    fn values(&mut self, part: &Part) -> Result<Values> {
+    fn parse_part_values(&mut self, part: &Part) -> Result<Values> {
         let mut value = self.tokens.value();
         let excluded = value.strip_prefix('!');
         value = excluded.unwrap_or(value);
@@ -183,7 +183,7 @@ impl Parser<'_> {
     }
 
     /// Parses a name.
-    fn name(&mut self) -> Result<String> {
+    fn parse_name(&mut self) -> Result<String> {
         let name = self.tokens.name("a name")?.to_ascii_lowercase();
         if name.len() <= NAME_BYTES_MAX && is_name(&name) {
             return Ok(name);

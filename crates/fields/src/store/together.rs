@@ -37,7 +37,7 @@ pub fn read_together(fields: &[Field], buffer: &mut [u8]) -> Result<()> {
         }
         work.take_part();
     });
-    work.outcome()
+    work.into_result()
 }
 
 /// A field, its number, and its part of the buffer.
@@ -85,7 +85,7 @@ impl<'a> Work<'a> {
     }
 
     /// The first failure, by the order of the work.
-    fn outcome(self) -> Result<()> {
+    fn into_result(self) -> Result<()> {
         match self.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             None => Ok(()),
             Some((_, error)) => Err(error),

@@ -44,7 +44,7 @@ impl Door {
         let watcher = GracefulShutdown::new();
         self.runtime.block_on(async {
             let place = self.server.0.places.next().await.unwrap();
-            let served = self.server.connection(theirs, watcher.watcher(), &place);
+            let served = self.server.serve_connection(theirs, watcher.watcher(), &place);
             let (mut from, mut to) = tokio::io::split(ours);
             let client = async {
                 // A server that has answered may take no more.

@@ -44,7 +44,7 @@ fn all_usual(cursor: &mut Cursor<'_>) -> Result<bool> {
 fn members(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Result<bool> {
     let mut usual = true;
     for _ in 0..count {
-        name(cursor, version)?;
+        skip_name(cursor, version)?;
         cursor.skip(if version < 3 { 4 } else { types::offset_width(size) })?;
         // The first version has arrays here, which the reader interprets as single elements.
         if version == 1 {
@@ -59,7 +59,7 @@ fn members(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Resul
 /// True if the base type of an enumeration is usual.
 fn enumeration(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Result<bool> {
     let usual = all_usual(cursor)?;
-    (0..count).try_for_each(|_| name(cursor, version))?;
+    (0..count).try_for_each(|_| skip_name(cursor, version))?;
     cursor.skip(count as usize * size as usize)?;
     Ok(usual)
 }
@@ -72,7 +72,7 @@ fn array(cursor: &mut Cursor<'_>, version: u8) -> Result<bool> {
 }
 
 /// Skips a name. Before the third version, names are padded.
-fn name(cursor: &mut Cursor<'_>, version: u8) -> Result<()> {
+fn skip_name(cursor: &mut Cursor<'_>, version: u8) -> Result<()> {
     let start = cursor.position();
     cursor.read_null_terminated_string()?;
     let length = (cursor.position() - start) as usize;

@@ -132,7 +132,7 @@ pub(super) fn boolean() -> Vec<u8> {
 fn complex(size: u32, is_big: bool) -> Vec<u8> {
     let mut bytes = head(COMPOUND, 2, size);
     for (name, offset) in [("r", 0), ("i", size / 2)] {
-        member(&mut bytes, name, offset, size);
+        push_member(&mut bytes, name, offset, size);
         bytes.extend(float(size / 2, is_big));
     }
     bytes
@@ -157,7 +157,7 @@ pub(super) fn text() -> Vec<u8> {
 }
 
 /// Name and offset of a member; its type follows.
-fn member(bytes: &mut Vec<u8>, name: &str, offset: u32, size: u32) {
+fn push_member(bytes: &mut Vec<u8>, name: &str, offset: u32, size: u32) {
     bytes.extend(name.as_bytes());
     bytes.push(0);
     bytes.extend(&offset.to_le_bytes()[..offset_width(size)]);
@@ -181,7 +181,7 @@ fn compound(of: &DataType, size: u32) -> Result<Vec<u8>> {
             )));
         }
         end = field.offset + field.bytes()?;
-        member(&mut bytes, &field.name, field.offset as u32, size);
+        push_member(&mut bytes, &field.name, field.offset as u32, size);
         bytes.extend(member_type(field)?);
     }
     Ok(bytes)

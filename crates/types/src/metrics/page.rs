@@ -50,7 +50,7 @@ impl Page {
     ) {
         self.family(name, "histogram", help);
         for (value, latency) in latencies {
-            self.latency(name, &format!("{label}=\"{value}\""), latency);
+            self.write_histogram(name, &format!("{label}=\"{value}\""), latency);
         }
     }
 
@@ -61,7 +61,7 @@ impl Page {
     }
 
     /// Writes a histogram of latencies: the cumulated buckets, the sum in seconds, and the count.
-    fn latency(&mut self, name: &str, of: &str, latency: &Latency) {
+    fn write_histogram(&mut self, name: &str, of: &str, latency: &Latency) {
         let bounds = BUCKETS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
         let mut count = 0;
         for (bound, bucket) in bounds.zip(&latency.buckets) {

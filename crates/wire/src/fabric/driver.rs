@@ -89,7 +89,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         let mut ready: Option<AsyncFdReadyGuard<'_, OwnedFd>> = None;
         let mut rings = [0; 64];
         loop {
-            let next = self.step(descriptor.is_some());
+            let next = self.make_progress(descriptor.is_some());
             self.ring().await?;
             let is_told = matches!(next, Next::Network | Next::Soon);
             if let Some(mut ready) = ready.take().filter(|_| is_told) {
@@ -110,7 +110,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
     }
 
     /// Makes progress, and returns the event to wait for next.
-    fn step(&mut self, has_descriptor: bool) -> Next {
+    fn make_progress(&mut self, has_descriptor: bool) -> Next {
         let mut state = self.shared.state();
         let has_worked = state.progress();
         let (is_over, is_left) = (state.flow.over().is_some(), state.flow.is_left());

@@ -107,14 +107,14 @@ impl Flow {
     fn poll_once(&mut self) -> Result<bool> {
         let Some(done) = self.endpoint.poll()? else { return Ok(false) };
         match slots::is_receiving(done.slot) {
-            true => self.arrive(done)?,
+            true => self.accept_piece(done)?,
             false => self.outgoing.free[slots::size(done.slot) as usize].push(done.slot),
         }
         Ok(true)
     }
 
     /// Checks the header of a message that has arrived, and takes the credits in it.
-    fn arrive(&mut self, Done { slot, len }: Done) -> Result<()> {
+    fn accept_piece(&mut self, Done { slot, len }: Done) -> Result<()> {
         let bytes = self.endpoint.bytes(slot).unwrap_or_default();
         let header = Header::decode(&bytes[..len.min(bytes.len())], self.incoming.own.key)?;
         self.incoming.count += 1;

@@ -66,13 +66,13 @@ impl Calls {
         check_process()?;
         let alarm = self.system.alarm(self.time);
         let operations = acquire(&self.system.operations, 1, &alarm);
-        let operations = operations.await.ok_or_else(|| self.late(doing))?;
+        let operations = operations.await.ok_or_else(|| self.timeout_error(doing))?;
         let bytes = acquire(&self.system.bytes, System::units(bytes), &alarm);
-        let bytes = bytes.await.ok_or_else(|| self.late(doing))?;
+        let bytes = bytes.await.ok_or_else(|| self.timeout_error(doing))?;
         let answer = Arc::new(Answer::default());
         match self.start(owned, &answer, [operations, bytes], launch) {
             Some(refused) => Ok(refused),
-            None => answer.wait(&alarm).await.ok_or_else(|| self.late(doing)),
+            None => answer.wait(&alarm).await.ok_or_else(|| self.timeout_error(doing)),
         }
     }
 
@@ -120,7 +120,9 @@ impl Calls {
         spawned.map_err(|cause| Error::io("starting a thread for a call of libdaos", &cause))?;
         match answer.wait(&alarm).await {
             Some((_, outcome)) => outcome,
-            None if is_launched.load(Ordering::Acquire) => Err(self.late(request.doing(text))),
+            None if is_launched.load(Ordering::Acquire) => {
+                Err(self.timeout_error(request.doing(text)))
+            }
             None => Err(silent_agent_error(text, self.time)),
         }
     }
@@ -178,7 +180,7 @@ impl Calls {
 
     /// The error of a call that was not answered in time.
     #[cold]
-    fn late(self, Doing { text, .. }: Doing<'_>) -> Error {
+    fn timeout_error(self, Doing { text, .. }: Doing<'_>) -> Error {
         let message = format!(
             "{text}: the DAOS system did not answer within {} s: `dmg system query` shows engines that are down; \
              timeout= in the URL allows more time",

@@ -113,7 +113,7 @@ impl Connection {
         to.in_time(async {
             let (reading, writing) = crate::connection::socket::split(stream)?;
             let socket = reading.socket();
-            let shaken = to.shake(reading, writing, to.secret).await?;
+            let shaken = to.authenticate(reading, writing, to.secret).await?;
             match fabric {
                 None => Ok(Self::begin(to.name, shaken, Some(socket))),
                 Some(options) => {
@@ -139,7 +139,7 @@ impl Connection {
             let secured = tls::connect(join(reading, writing)).await;
             let (stream, binding) = secured.map_err(|error| of_node(to.name, &error))?;
             let (from, sender) = tokio::io::split(stream);
-            let shaken = to.shake(from, sender, &to.secret.bound_to(&binding)?).await?;
+            let shaken = to.authenticate(from, sender, &to.secret.bound_to(&binding)?).await?;
             Ok(Self::begin(to.name, shaken, Some(socket)))
         })
         .await
@@ -154,7 +154,7 @@ impl Connection {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        Ok(Self::begin(to.name, to.shake(reading, writing, to.secret).await?, None))
+        Ok(Self::begin(to.name, to.authenticate(reading, writing, to.secret).await?, None))
     }
 
     /// Serves callers over a connection to an authenticated engine. If it has a `socket` that can be read without
@@ -337,7 +337,7 @@ impl Endpoint<'_> {
     }
 
     /// Authenticates both peers. Both sides of the connection then share `spare`.
-    async fn shake<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    async fn authenticate<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         self,
         from: R,
         to: W,

@@ -196,9 +196,9 @@ impl ShardedPool {
     ///
     /// # Errors
     /// For each node, the error for which its commits stay undecided, such as that of a lost node.
-    pub async fn settle(&self) -> Vec<Result<()>> {
+    pub async fn resolve_commits(&self) -> Vec<Result<()>> {
         let nodes = 0..self.0.members.len();
-        let tasks = nodes.map(|node| task(self.0.settle(node))).collect();
+        let tasks = nodes.map(|node| task(self.0.resolve_commits(node))).collect();
         side_by_side(tasks, SIDE_BY_SIDE).await
     }
 }
@@ -229,7 +229,7 @@ impl Shared {
     }
 
     /// Waits for the commits that are prepared on a node now, and decides those that dead clients have left.
-    async fn settle(&self, node: usize) -> Result<()> {
+    async fn resolve_commits(&self, node: usize) -> Result<()> {
         let member = &self.members[node];
         let first = member.pool().prepared().await?;
         let (mut doubt, mut left) = (Doubt::default(), first.clone());

@@ -57,7 +57,8 @@ impl Listing {
         ended
     }
 
-    /// The anchor for a later continuation.
+    /// Converts the position to an anchor, from which a later call continues. Its shard is the node in the upper bits, and
+    /// the target on the node in the lower [`TARGET_BITS`]. The bit [`NOT_BEGUN`] is set if nothing was listed on the node.
     pub(crate) fn into_anchor(self) -> Anchor {
         let Some(node) = self.node() else { return Anchor::End };
         let node = (node as u32) << TARGET_BITS;

@@ -485,7 +485,7 @@ fn commit_that_fails_after_the_decision_is_completed_later() {
     let journal = opened.journal();
     let locks = opened.lock(&BTreeSet::from(oids())).unwrap();
     let failed = journal.apply_all(&entered, &record, || ());
-    assert_eq!(uncertain(&failed.unwrap_err()).kind(), ErrorKind::TxUncertain);
+    assert_eq!(not_applied_error(&failed.unwrap_err()).kind(), ErrorKind::TxUncertain);
     drop(locks);
     fs::remove_file(&path).unwrap();
     fs::rename(path.with_extension("hidden"), &path).unwrap();

@@ -96,7 +96,7 @@ pub(crate) type Bytes = *const c_char;
 
 /// Adds a comparison with an entry of an object's map to an operation: key, comparison, value, lengths of key and
 /// value, output of the result.
-pub(crate) type Guard<Op> =
+pub(crate) type CompareFunction<Op> =
     unsafe extern "C" fn(*mut Op, Bytes, c_uchar, Bytes, usize, usize, *mut c_int);
 
 /// Declares the functions once, as a table of pointers and as their look-up by name.

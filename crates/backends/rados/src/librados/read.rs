@@ -1,7 +1,7 @@
 //! Read operations: all parts see one state of the object.
 use crate::librados::library::functions;
 use crate::librados::library::{Functions, RawEntries, RawRead};
-use crate::librados::write::{Compare, guard, starts};
+use crate::librados::write::{Compare, add_comparison, starts};
 use esker_types::Result;
 use std::ffi::{CString, c_char, c_int, c_uchar};
 use std::ptr;
@@ -85,9 +85,11 @@ impl ReadOp {
     }
 
     /// Guards the operation: the value under `key` of the object's map must compare as given.
-    pub fn guard(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
+    pub fn add_comparison(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
         // SAFETY: the operation is valid.
-        unsafe { guard(self.functions.rados_read_op_omap_cmp2, self.raw, key, compare, value) };
+        unsafe {
+            add_comparison(self.functions.rados_read_op_omap_cmp2, self.raw, key, compare, value)
+        };
         self
     }
 

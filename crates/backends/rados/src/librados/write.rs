@@ -1,6 +1,6 @@
 //! Write operations: all parts are applied, or none.
 use crate::librados::library::functions;
-use crate::librados::library::{Bytes, Functions, Guard, RawWrite};
+use crate::librados::library::{Bytes, CompareFunction, Functions, RawWrite};
 use esker_types::Result;
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -42,12 +42,13 @@ pub(crate) fn starts(bytes: &[&[u8]]) -> (Vec<Bytes>, Vec<usize>) {
     bytes.iter().map(|bytes| (start(bytes), bytes.len())).unzip()
 }
 
-/// Adds a comparison to an operation.
+/// Adds a comparison to an operation. The operation changes nothing, and fails with `-ECANCELED`, if the value of `key` in
+/// the object's map does not compare as given.
 ///
 /// # Safety
-/// `op` is a valid operation of the kind that `add` takes.
-pub(crate) unsafe fn guard<Op>(
-    add: Guard<Op>,
+/// `op` is a valid operation of the kind that `function` takes.
+pub(crate) unsafe fn add_comparison<Op>(
+    function: CompareFunction<Op>,
     op: *mut Op,
     key: &[u8],
     compare: Compare,
@@ -57,7 +58,7 @@ pub(crate) unsafe fn guard<Op>(
     let compare = compare as u8;
     // SAFETY: the caller guarantees it; librados copies key and value.
     unsafe {
-        add(op, key_start, compare, value_start, key.len(), value.len(), ptr::null_mut());
+        function(op, key_start, compare, value_start, key.len(), value.len(), ptr::null_mut());
     }
 }
 
@@ -95,14 +96,16 @@ impl WriteOp {
 
     /// Guards the operation: the value under `key` of the object's map must compare as given.
     /// The object must exist, if only by [`WriteOp::create`].
-    pub fn guard(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
+    pub fn add_comparison(&mut self, key: &[u8], compare: Compare, value: &[u8]) -> &mut Self {
         // SAFETY: the operation is valid.
-        unsafe { guard(self.functions.rados_write_op_omap_cmp2, self.raw, key, compare, value) };
+        unsafe {
+            add_comparison(self.functions.rados_write_op_omap_cmp2, self.raw, key, compare, value)
+        };
         self
     }
 
     /// Guards the operation: the object must have this version.
-    pub fn guard_version(&mut self, version: u64) -> &mut Self {
+    pub fn assert_version(&mut self, version: u64) -> &mut Self {
         // SAFETY: the operation is valid.
         unsafe { (self.functions.rados_write_op_assert_version)(self.raw, version) };
         self

@@ -187,7 +187,7 @@ impl EnginePlan {
         }
         for round in 1..=self.rounds {
             note(&format!("{name}: round {round} of {}", self.rounds));
-            self.round(&mut clients, case, round, &mut found)?;
+            self.measure_round(&mut clients, case, round, &mut found)?;
             if let Some(clients) = &mut secured {
                 self.round_with_tls(clients, round, &mut found)?;
             }
@@ -196,7 +196,7 @@ impl EnginePlan {
     }
 
     /// Measures a round of a case: limits, then writes and reads, with TLS and without.
-    fn round(
+    fn measure_round(
         &self,
         clients: &mut Clients,
         case: Case,

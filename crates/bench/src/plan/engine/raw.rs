@@ -128,13 +128,13 @@ pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Mea
     let mut meter = Meter::start();
     match order.flow {
         Flow::Echo => exchange(&mut stream, &mut block, order, &mut meter)?,
-        _ => one_way(&mut stream, &mut block[..order.block_bytes as usize], order, &mut meter)?,
+        _ => move_blocks(&mut stream, &mut block[..order.block_bytes as usize], order, &mut meter)?,
     }
     Ok(meter.finish())
 }
 
 /// Moves blocks in one direction.
-fn one_way(
+fn move_blocks(
     stream: &mut TcpStream,
     block: &mut [u8],
     order: Order,

@@ -291,15 +291,15 @@ impl Run<'_> {
     fn round(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         self.within(round, |run| match round {
             WARM_UP => run.warm_up(note),
-            _ => run.phases(round, note),
+            _ => run.measure_phases(round, note),
         })?;
         if round != WARM_UP && !self.setup.plan.no_watch {
             self.report_progress(round, "archiving while others read", note);
-            self.within(WATCHED + round, |run| run.watched(round))?;
+            self.within(WATCHED + round, |run| run.measure_watching(round))?;
         }
         if round != WARM_UP && self.setup.grib.is_some() {
             self.report_progress(round, &Phase::ArchiveGrib.name(), note);
-            self.within(GRIB + round, |run| run.gribs(round))?;
+            self.within(GRIB + round, |run| run.measure_gribs(round))?;
         }
         Ok(())
     }
@@ -346,7 +346,7 @@ impl Run<'_> {
     }
 
     /// Measures all phases of a round.
-    fn phases(&mut self, round: u32, note: Note<'_>) -> Result<()> {
+    fn measure_phases(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         let write = match write_limit(self.setup.location.durable) {
             LoadStep::PwriteSync => Phase::PwriteSync,
             _ => Phase::Pwrite,
@@ -386,7 +386,7 @@ impl Run<'_> {
     }
 
     /// Measures the phases on GRIB messages of a round.
-    fn gribs(&mut self, round: u32) -> Result<()> {
+    fn measure_gribs(&mut self, round: u32) -> Result<()> {
         let phases =
             [(FILES, Phase::GribFiles), (ESKER, Phase::ArchiveGrib), (PEER, Phase::ArchiveGrib)];
         phases
@@ -399,7 +399,7 @@ impl Run<'_> {
     }
 
     /// A latency is the time from the start of a flush until a watcher sees one of its fields.
-    fn watched(&mut self, round: u32) -> Result<()> {
+    fn measure_watching(&mut self, round: u32) -> Result<()> {
         let procs = self.job.member.procs as usize;
         let step = |phase| vec![FieldsStep { phase, round: WATCHED + round }; procs];
         let steps = [step(Phase::ArchiveWatched), step(Phase::Watch)].concat();

@@ -115,7 +115,7 @@ impl IorPlan {
         let all = vec![self.options.transfers(); setting.procs as usize];
         let mut run = Run { plan: self, setting, workers, lines, written: vec![all; count] };
         let warm_up = self.writes() && !self.keep;
-        setting.iterate(warm_up, |iteration| run.iteration(iteration, note))?;
+        setting.iterate(warm_up, |iteration| run.measure_iteration(iteration, note))?;
         let work = ("ior", self.options.transfer_bytes);
         Ok(setting.outcome(work, systems, run.lines, &self.told(setting)))
     }
@@ -155,7 +155,7 @@ impl IorPlan {
 
 impl Run<'_> {
     /// The systems alternate in each phase.
-    fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
+    fn measure_iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let plan = self.plan;
         let phases = [
             (plan.writes() && !plan.existing, Access::Remove, "removing old files"),
@@ -168,14 +168,14 @@ impl Run<'_> {
         for (_, access, what) in phases.into_iter().filter(|(wanted, ..)| *wanted) {
             self.setting.report_progress(iteration, what, note);
             for system in 0..self.written.len() {
-                self.phase(system, iteration, access)?;
+                self.measure_phase(system, iteration, access)?;
             }
         }
         Ok(())
     }
 
     /// Measures one phase on one system.
-    fn phase(&mut self, system: usize, iteration: u32, access: Access) -> Result<()> {
+    fn measure_phase(&mut self, system: usize, iteration: u32, access: Access) -> Result<()> {
         let seconds = self.setting.stonewall();
         let seconds = seconds.filter(|_| matches!(access, Access::Write | Access::Read));
         let round = self.plan.round(iteration);

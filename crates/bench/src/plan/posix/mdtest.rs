@@ -116,7 +116,7 @@ impl MdtestPlan {
         let lines = self.titles(systems.all.len());
         let mut run = Run { plan: self, setting, workers, lines, files, systems, index: None };
         let warm_up = self.clears();
-        setting.iterate(warm_up, |iteration| run.iteration(iteration, note))?;
+        setting.iterate(warm_up, |iteration| run.measure_iteration(iteration, note))?;
         let Run { workers, lines, index, .. } = run;
         let work = ("mdtest", self.options.write_bytes.max(self.options.read_bytes));
         let outcome = setting.outcome(work, systems, lines, &self.told(setting));
@@ -224,27 +224,35 @@ fn walled_title(phase: Phase) -> String {
 
 impl Run<'_> {
     /// The systems alternate in each phase.
-    fn iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
+    fn measure_iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let systems = self.files.len();
-        self.top(iteration, Phase::TopCreate, self.plan.measures(self.plan.create))?;
+        self.change_top_directories(
+            iteration,
+            Phase::TopCreate,
+            self.plan.measures(self.plan.create),
+        )?;
         for phase in self.plan.phases() {
             self.setting.report_progress(iteration, phase.title(), note);
             for system in 0..systems {
-                self.phase(system, iteration, phase)?;
+                self.measure_phase(system, iteration, phase)?;
             }
         }
-        self.top(iteration, Phase::TopRemove, self.plan.measures(self.plan.remove))
+        self.change_top_directories(
+            iteration,
+            Phase::TopRemove,
+            self.plan.measures(self.plan.remove),
+        )
     }
 
     /// Creates or removes the top directories on all systems.
-    fn top(&mut self, iteration: u32, phase: Phase, wanted: bool) -> Result<()> {
+    fn change_top_directories(&mut self, iteration: u32, phase: Phase, wanted: bool) -> Result<()> {
         let step = MdtestStep { phase, iteration, first: 0, end: 0, seconds: None };
         let mut systems = 0..if wanted { self.files.len() } else { 0 };
         systems.try_for_each(|system| self.workers.all(system, step).map(drop))
     }
 
     /// Measures one phase on one system.
-    fn phase(&mut self, system: usize, iteration: u32, phase: Phase) -> Result<()> {
+    fn measure_phase(&mut self, system: usize, iteration: u32, phase: Phase) -> Result<()> {
         let is_walled = phase == Phase::Create(Kind::File);
         let seconds = self.setting.stonewall().filter(|_| is_walled);
         let end = if phase.kind() == Kind::File && !is_walled {

@@ -70,10 +70,10 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.head(f)?;
+        self.print_head(f)?;
         match self.is_transfer() {
-            true => self.transfers(f)?,
-            false => self.operations(f)?,
+            true => self.print_transfers(f)?,
+            false => self.print_operations(f)?,
         }
         self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Outcome {
 
 impl Outcome {
     /// The machine and the systems.
-    pub(super) fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn print_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.host)?;
         for system in &self.systems {
             writeln!(f, "{:<8}{}", system.name, system.about)?;
@@ -99,7 +99,7 @@ impl Outcome {
     }
 
     /// Prints the results as mdtest does.
-    fn operations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn print_operations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ops = self.lines.iter().flat_map(|line| line.samples.first()?.first());
         let ops = ops.map(|sample| sample.tally.ops).max().unwrap_or(0);
         writeln!(f, "{} processes, {ops} files/directories\n", self.procs)?;
@@ -109,7 +109,7 @@ impl Outcome {
     }
 
     /// Prints the results as ior does.
-    fn transfers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn print_transfers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} processes\n", self.procs)?;
         writeln!(f, "{}\n", self.results().text())?;
         writeln!(f, "Summary (MiB/s): {} ({} iterations)", self.subject(), self.iterations())?;

@@ -186,7 +186,7 @@ const ABOUT_ENGINE: &str = "\nThe pool is reached through one engine over TCP on
 impl fmt::Display for TableResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.outcomes.first() else { return Ok(()) };
-        first.head(f)?;
+        first.print_head(f)?;
         writeln!(f, "{} processes\n", first.procs)?;
         let (headings, rows) = cells(&self.rows, &self.systems());
         let mut table = new_table(&headings.join("|"));

@@ -162,7 +162,7 @@ impl S3Plan {
         for round in 1..=self.rounds {
             note(&format!("{procs} clients: round {round} of {}", self.rounds));
             for (number, subject) in subjects.iter_mut().enumerate() {
-                self.round(&mut clients, round, (number, subject))?;
+                self.measure_round(&mut clients, round, (number, subject))?;
             }
         }
         for (number, _) in subjects.iter().enumerate().filter(|(_, subject)| subject.has_bucket()) {
@@ -173,7 +173,7 @@ impl S3Plan {
     }
 
     /// Measures a round on one server, and verifies the objects afterwards.
-    fn round(
+    fn measure_round(
         &self,
         clients: &mut Clients,
         round: u32,

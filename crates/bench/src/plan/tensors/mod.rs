@@ -168,7 +168,7 @@ impl TensorsPlan {
         peer.start(job, &cpus)?;
         let mut run = Run { plan: self, part, workers, peer, lines: Lines::default() };
         let mut rounds = [WARM_UP; WARM_UPS].into_iter().chain(1..=self.iterations);
-        rounds.try_for_each(|round| run.iteration(round, note))?;
+        rounds.try_for_each(|round| run.measure_iteration(round, note))?;
         run.peer.stop();
         Ok(run.lines)
     }
@@ -195,7 +195,7 @@ fn needs(cases: &[(Scaling, Part)]) -> (u64, u64) {
 
 impl Run<'_> {
     /// All alternate, so that other load on the machine affects each of them.
-    fn iteration(&mut self, round: u32, note: Note<'_>) -> Result<()> {
+    fn measure_iteration(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         let Part { procs, .. } = self.part;
         let each = Bytes(self.part.bytes());
         let of = self.plan.iterations;
@@ -204,10 +204,10 @@ impl Run<'_> {
             _ => note(&format!("{procs} x {each}: iteration {round} of {of}")),
         }
         self.all(Phase::Fill, round)?;
-        self.medium(round)?;
-        self.file(round)?;
-        self.tensor(round)?;
-        (0..LAYOUTS).try_for_each(|layout| self.hdf5(round, layout))
+        self.measure_medium(round)?;
+        self.measure_file(round)?;
+        self.measure_tensor(round)?;
+        (0..LAYOUTS).try_for_each(|layout| self.measure_hdf5(round, layout))
     }
 
     /// Makes all processes take a step at the same time.
@@ -231,14 +231,14 @@ impl Run<'_> {
     }
 
     /// Measures the medium: pwrite and pread.
-    fn medium(&mut self, round: u32) -> Result<()> {
+    fn measure_medium(&mut self, round: u32) -> Result<()> {
         let put = self.all(Phase::Pwrite, round)?;
         let get = self.all(Phase::Pread, round)?;
         self.lines.add(MEDIUM, round, self.part, [put, get])
     }
 
     /// Measures a file that all processes share.
-    fn file(&mut self, round: u32) -> Result<()> {
+    fn measure_file(&mut self, round: u32) -> Result<()> {
         let put = self.all(Phase::FilePut, round)?;
         let get = self.all(Phase::FileGet, round)?;
         self.all(Phase::Verify, round)?;
@@ -247,7 +247,7 @@ impl Run<'_> {
     }
 
     /// Measures a tensor.
-    fn tensor(&mut self, round: u32) -> Result<()> {
+    fn measure_tensor(&mut self, round: u32) -> Result<()> {
         let put = self.put(round)?;
         let get = self.all(Phase::Get, round)?;
         self.all(Phase::Verify, round)?;
@@ -256,7 +256,7 @@ impl Run<'_> {
     }
 
     /// Measures an HDF5 file with the given layout.
-    fn hdf5(&mut self, round: u32, layout: u32) -> Result<()> {
+    fn measure_hdf5(&mut self, round: u32, layout: u32) -> Result<()> {
         let Some(put) = self.peer.take(PeerPhase::Put, round, layout)? else { return Ok(()) };
         let Some(get) = self.peer.take(PeerPhase::Get, round, layout)? else { return Ok(()) };
         self.peer.take(PeerPhase::Verify, round, layout)?;

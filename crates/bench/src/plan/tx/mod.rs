@@ -128,13 +128,18 @@ impl TxPlan {
             if self.plan.fresh {
                 processes = start(job)?;
             }
-            self.round(&mut processes, round, &mut mixture)?;
+            self.measure_round(&mut processes, round, &mut mixture)?;
         }
         Ok(mixture)
     }
 
     /// Measures a round, then verifies the values and the sum of all counters.
-    fn round(&self, processes: &mut TxProcesses, round: u32, mixture: &mut Mixture) -> Result<()> {
+    fn measure_round(
+        &self,
+        processes: &mut TxProcesses,
+        round: u32,
+        mixture: &mut Mixture,
+    ) -> Result<()> {
         processes.all(TxStep::Reset)?;
         let done = processes.all(TxStep::Mix(round))?;
         mixture.add(&done);

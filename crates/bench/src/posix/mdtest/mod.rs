@@ -222,7 +222,7 @@ impl Work for Worker {
             Phase::TopCreate | Phase::TopRemove => self.top(&step),
             Phase::TreeCreate | Phase::TreeRemove => self.tree(&step, &paths),
             Phase::List(_) => self.list(&paths),
-            _ => self.items(&step, &paths),
+            _ => self.process_items(&step, &paths),
         };
         self.paths = Some((step.iteration, paths));
         Ok(Done::new(vec![measured?]))
@@ -271,7 +271,7 @@ impl Worker {
     }
 
     /// Runs a phase on all items of this process.
-    fn items(&mut self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
+    fn process_items(&mut self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
         let owner = self.owner(step.phase);
         let bytes = match step.phase {
             Phase::Create(Kind::File) => self.options.write_bytes,
@@ -286,7 +286,7 @@ impl Worker {
                 let item = self.order.get(index as usize).copied().unwrap_or(step.first + index);
                 let slot = Slot { rank: owner, round: step.iteration, op: item };
                 paths.item(&mut path, step.phase.kind(), owner, item);
-                self.item(step.phase, &path, slot)
+                self.process_item(step.phase, &path, slot)
             },
         );
         self.path = path;
@@ -305,7 +305,7 @@ impl Worker {
     }
 
     /// Runs a phase on one item.
-    fn item(&mut self, phase: Phase, path: &str, slot: Slot) -> Result<()> {
+    fn process_item(&mut self, phase: Phase, path: &str, slot: Slot) -> Result<()> {
         match phase {
             Phase::Create(Kind::Directory) => self.process.files.make_dir(path),
             Phase::Create(Kind::File) => self.create(path, slot),

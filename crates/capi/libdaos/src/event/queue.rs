@@ -160,7 +160,7 @@ impl Queue {
                 EventStatus::Ready => return Ok(true),
                 EventStatus::Completed => {
                     events.completed.retain(|known| *known != ev);
-                    rest(&events, ev);
+                    make_ready(&events, ev);
                     return Ok(true);
                 }
             }
@@ -185,7 +185,7 @@ impl Queue {
         }
         let count = most.min(events.completed.len());
         let taken: Vec<_> = events.completed.drain(..count).collect();
-        taken.iter().for_each(|ev| rest(&events, *ev));
+        taken.iter().for_each(|ev| make_ready(&events, *ev));
         taken
     }
 
@@ -253,7 +253,7 @@ impl Queue {
             }
         }
         let completed = std::mem::take(&mut events.completed);
-        completed.into_iter().for_each(|ev| rest(&events, ev));
+        completed.into_iter().for_each(|ev| make_ready(&events, ev));
     }
 }
 
@@ -263,7 +263,7 @@ fn has_failed(held: &Events, child: Ev) -> bool {
 }
 
 /// Makes an event and its children ready.
-fn rest(held: &Events, ev: Ev) {
+fn make_ready(held: &Events, ev: Ev) {
     for ev in ev.children(held).chain([ev]) {
         ev.change(held, |ev| ev.status = EventStatus::Ready);
     }

@@ -112,7 +112,11 @@ fn note(task: Ptr<Task>, code: c_int) {
 }
 
 /// Runs a task again that is running or has completed.
-pub(super) fn again(held: &mut Held, task: Ptr<Task>, not_before: Option<Instant>) -> Result<()> {
+pub(super) fn run_again(
+    held: &mut Held,
+    task: Ptr<Task>,
+    not_before: Option<Instant>,
+) -> Result<()> {
     let cancelled = held.sched_of(task)?.cancelled;
     let inner = held.task(task)?;
     if matches!(inner.work, Work::Body(None)) {

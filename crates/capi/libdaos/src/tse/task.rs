@@ -181,7 +181,7 @@ pub extern "C" fn tse_task_reinit(task: Ptr<Task>) -> c_int {
 /// Runs a task again after a delay in microseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_reinit_with_delay(task: Ptr<Task>, delay: u64) -> c_int {
-    pure(|| run::again(&mut lock(), task, after(delay)))
+    pure(|| run::run_again(&mut lock(), task, after(delay)))
 }
 
 /// Registers a callback and runs the task again: both or neither.
@@ -199,7 +199,7 @@ pub extern "C" fn tse_task_register_comp_cb_and_reinit(
         if held.task(task)?.status == TaskStatus::Completed {
             return Err(Code::NO_PERM);
         }
-        run::again(&mut held, task, after(delay))?;
+        run::run_again(&mut held, task, after(delay))?;
         held.task(task)?.after.push(callback);
         Ok(())
     })

@@ -51,8 +51,12 @@ impl Cp {
         let Some((dest, sources)) = self.paths.split_last() else { return Ok(run.quiet_answer()) };
         for source in sources {
             match dest {
-                Either::Inside(dest) => self.inside(&run, &mut mounts, source, dest)?,
-                Either::Host(dest) => self.outside(&run, &mut mounts, source, dest)?,
+                Either::Inside(dest) => {
+                    self.copy_into_container(&run, &mut mounts, source, dest)?
+                }
+                Either::Host(dest) => {
+                    self.copy_out_of_container(&run, &mut mounts, source, dest)?
+                }
             }
         }
         mounts.flush()?;
@@ -64,7 +68,7 @@ impl Cp {
     }
 
     /// Copies into a container.
-    fn inside(
+    fn copy_into_container(
         &self,
         run: &CopyRun,
         mounts: &mut Mounts,
@@ -77,7 +81,9 @@ impl Cp {
             None => mounts.parent(dest).map(|(dir, name)| (dir, Some(name)))?,
         };
         match source {
-            Either::Host(path) if path == Path::new("-") => self.standard_input(run, &dir, name),
+            Either::Host(path) if path == Path::new("-") => {
+                self.store_standard_input(run, &dir, name)
+            }
             Either::Host(path) => {
                 let node = followed(path, self.is_recursive());
                 self.check(Host.meta(&node)?.kind, path)?;
@@ -96,7 +102,7 @@ impl Cp {
     }
 
     /// Copies out of a container.
-    fn outside(
+    fn copy_out_of_container(
         &self,
         run: &CopyRun,
         mounts: &mut Mounts,
@@ -142,7 +148,7 @@ impl Cp {
     }
 
     /// Stores standard input as a file.
-    fn standard_input(&self, run: &CopyRun, dir: &Node, name: Option<Vec<u8>>) -> Result<()> {
+    fn store_standard_input(&self, run: &CopyRun, dir: &Node, name: Option<Vec<u8>>) -> Result<()> {
         let Some(name) = name else {
             let message = "standard input has no name: give the name of a file as DEST";
             return Err(Error::new(ErrorKind::IsDirectory, message));

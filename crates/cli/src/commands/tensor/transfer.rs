@@ -117,7 +117,7 @@ fn write(writing: &Writing, header: &Header, source: &mut files::Source) -> Resu
     let (bar, total) = (Bar::bytes("storing"), writing.grid().bytes());
     if shape.is_empty() || total == 0 {
         let mut element = vec![0; total as usize];
-        exactly(source, &mut element)?;
+        read_exactly(source, &mut element)?;
         return writing
             .write(&vec![0; shape.len()], &Strided::new(&element, 0, shape, &strides, item)?);
     }
@@ -126,7 +126,7 @@ fn write(writing: &Writing, header: &Header, source: &mut files::Source) -> Resu
     while at < shape[slow] {
         let count = step.min(shape[slow] - at);
         buffer.resize((count * row) as usize, 0);
-        exactly(source, &mut buffer)?;
+        read_exactly(source, &mut buffer)?;
         let (mut offset, mut part) = (vec![0; shape.len()], shape.clone());
         (offset[slow], part[slow]) = (at, count);
         if !header.fortran_order {
@@ -159,7 +159,7 @@ fn rows(row: u64, chunk: u64) -> u64 {
 }
 
 /// Fills the buffer from a file. An error if the file is too short.
-fn exactly(source: &mut files::Source, buffer: &mut [u8]) -> Result<()> {
+fn read_exactly(source: &mut files::Source, buffer: &mut [u8]) -> Result<()> {
     match source.fill(buffer)? {
         filled if filled == buffer.len() => Ok(()),
         _ => {

@@ -16,8 +16,8 @@ pub(crate) struct Object(NonNull<Fid>);
 unsafe impl Send for Object {}
 
 impl Object {
-    /// Returns the object that `call` made, or the error with which it failed.
-    pub(crate) fn made(
+    /// Returns the object that `make` created through its argument, or the error of its code. `doing` names the call.
+    pub(crate) fn create(
         functions: &Functions,
         doing: &str,
         make: impl FnOnce(*mut *mut Fid) -> c_int,
@@ -152,7 +152,7 @@ impl Objects {
 /// Opens the network that was chosen.
 fn open_fabric(functions: &Functions, chosen: &InfoList) -> Result<Object> {
     let attributes = chosen.info().fabric_attr;
-    Object::made(functions, "opening the network", |made| {
+    Object::create(functions, "opening the network", |made| {
         // SAFETY: the attributes come from `fi_getinfo`; the call sets `made`.
         unsafe { (functions.fi_fabric)(attributes, made, null_mut()) }
     })
@@ -160,7 +160,7 @@ fn open_fabric(functions: &Functions, chosen: &InfoList) -> Result<Object> {
 
 /// Opens the network interface that was chosen.
 fn open_domain(functions: &Functions, chosen: &InfoList, fabric: &Object) -> Result<Object> {
-    Object::made(functions, "opening the network interface", |made| {
+    Object::create(functions, "opening the network interface", |made| {
         // SAFETY: the object is a fabric, and `info` is one that it offers.
         unsafe {
             let ops = &*fabric.cast::<Fabric>().ops;
@@ -181,7 +181,7 @@ fn open_addresses(functions: &Functions, chosen: &InfoList, domain: &Object) -> 
         map_addr: null_mut(),
         flags: 0,
     };
-    Object::made(functions, "opening a table of addresses", |made| {
+    Object::create(functions, "opening a table of addresses", |made| {
         // SAFETY: the object is a domain; the attributes live during the call.
         unsafe {
             let ops = &*domain.cast::<Domain>().ops;
@@ -202,7 +202,7 @@ fn open_queue(functions: &Functions, domain: &Object, size: usize) -> Result<Obj
             wait_cond: 0,
             wait_set: null_mut(),
         };
-        Object::made(functions, "opening a queue of completions", |made| {
+        Object::create(functions, "opening a queue of completions", |made| {
             // SAFETY: the object is a domain; the attributes live during the call.
             unsafe {
                 let ops = &*domain.cast::<Domain>().ops;
@@ -215,7 +215,7 @@ fn open_queue(functions: &Functions, domain: &Object, size: usize) -> Result<Obj
 
 /// Makes an endpoint.
 fn open_endpoint(functions: &Functions, chosen: &InfoList, domain: &Object) -> Result<Object> {
-    Object::made(functions, "making an endpoint", |made| {
+    Object::create(functions, "making an endpoint", |made| {
         // SAFETY: the object is a domain, and `info` is one that it was opened with.
         unsafe {
             let ops = &*domain.cast::<Domain>().ops;
@@ -230,7 +230,7 @@ fn register(
     domain: &Object,
     (start, len): (*const c_void, usize),
 ) -> Result<Object> {
-    Object::made(functions, "registering memory", |made| {
+    Object::create(functions, "registering memory", |made| {
         // SAFETY: the object is a domain; the endpoint ensures that the memory outlives the registration.
         unsafe {
             let reg = (*domain.cast::<Domain>().memory).reg;
