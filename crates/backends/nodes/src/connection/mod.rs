@@ -1,4 +1,5 @@
 //! A connection to an engine: many requests in progress at a time, each with a deadline.
+mod awaited;
 mod receiving;
 mod replies;
 mod sending;
@@ -7,28 +8,26 @@ mod waiting;
 
 pub(crate) use sending::Data;
 
+use awaited::AwaitedReply;
 use bytes::Bytes;
-use esker_os::executor::is_waiting_here;
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use esker_wire::fabric::EndpointOptions;
-use esker_wire::frame::{BULK_MAX, Bulk, Destination, Frame, Kind, Receiver, SHORT_PART, Sender};
+use esker_wire::frame::{BULK_MAX, Bulk, Destination, Frame, Kind, Receiver, Sender};
 use esker_wire::handshake::{self, Secret};
 use esker_wire::message::{Failure, Request, Response, decode};
 use esker_wire::spare::Spare;
 use esker_wire::tls;
 use receiving::Receiving;
 use replies::Replies;
-use sending::{AT_ONCE, Sending};
-use std::future::{Future, poll_fn};
+use sending::Sending;
+use std::future::Future;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, join};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
-use tokio::time::Instant;
+use tokio::sync::Semaphore;
 use waiting::Waiting;
 
 /// Requests in progress on one connection; others wait.
@@ -41,7 +40,7 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause between checks of deadlines.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connection to an engine.
 pub struct Connection {
@@ -55,7 +54,7 @@ pub struct Connection {
     last_call: AtomicU64,
 }
 
-/// A reply, and the number of first bytes of its data that lie in the memory of the caller.
+/// A reply, and the number of first bytes of its data that are in the memory of the caller. The frame has the others.
 struct Received {
     frame: Frame,
     in_place: usize,
@@ -63,19 +62,10 @@ struct Received {
 
 /// Data of a reply.
 pub(crate) struct Found {
-    /// Number of first bytes that lie in the destination.
+    /// Number of first bytes that are in the destination.
     pub(crate) in_place: usize,
     /// The other bytes.
     pub(crate) rest: Bytes,
-}
-
-/// Removes a call whose caller is dropped.
-struct Under<'l>(&'l Waiting, u64);
-
-impl Drop for Under<'_> {
-    fn drop(&mut self) {
-        self.0.take(self.1);
-    }
 }
 
 /// An engine to connect to, and the identity of the client.
@@ -113,14 +103,14 @@ impl Connection {
         to.in_time(async {
             let (reading, writing) = crate::connection::socket::split(stream)?;
             let socket = reading.socket();
-            let shaken = to.authenticate(reading, writing, to.secret).await?;
+            let authenticated = to.authenticate(reading, writing, to.secret).await?;
             match fabric {
-                None => Ok(Self::begin(to.name, shaken, Some(socket))),
+                None => Ok(Self::begin(to.name, authenticated, Some(socket))),
                 Some(options) => {
-                    let Shaken { from, to: sender, spare } = shaken;
+                    let Authenticated { from, to: sender, spare } = authenticated;
                     let options = EndpointOptions { local, ..options };
                     let (from, sender) = esker_wire::fabric::connect(from, sender, options).await?;
-                    Ok(Self::begin(to.name, Shaken { from, to: sender, spare }, None))
+                    Ok(Self::begin(to.name, Authenticated { from, to: sender, spare }, None))
                 }
             }
         })
@@ -137,10 +127,11 @@ impl Connection {
             let (reading, writing) = crate::connection::socket::split(stream)?;
             let socket = reading.socket();
             let secured = tls::connect(join(reading, writing)).await;
-            let (stream, binding) = secured.map_err(|error| of_node(to.name, &error))?;
+            let (stream, binding) = secured.map_err(|error| with_node_name(to.name, &error))?;
             let (from, sender) = tokio::io::split(stream);
-            let shaken = to.authenticate(from, sender, &to.secret.bound_to(&binding)?).await?;
-            Ok(Self::begin(to.name, shaken, Some(socket)))
+            let authenticated =
+                to.authenticate(from, sender, &to.secret.bound_to(&binding)?).await?;
+            Ok(Self::begin(to.name, authenticated, Some(socket)))
         })
         .await
     }
@@ -161,7 +152,7 @@ impl Connection {
     /// blocking, threads may poll for their own replies.
     fn begin<R, W>(
         name: &str,
-        Shaken { from, to, spare }: Shaken<R, W>,
+        Authenticated { from, to, spare }: Authenticated<R, W>,
         socket: Option<Arc<OwnedFd>>,
     ) -> Self
     where
@@ -219,43 +210,13 @@ impl Connection {
         room: u64,
         into: &mut Destination<'_>,
     ) -> Result<(Response, Found)> {
-        let Ok(_turn) = self.turns.acquire().await else { return Err(self.gone()) };
-        let number = self.last_call.fetch_add(1, Ordering::Relaxed);
-        let reply = self.waiting.add(number, Instant::now() + REQUEST_TIMEOUT)?;
-        let _under = Under(&self.waiting, number);
+        let Ok(_turn) = self.turns.acquire().await else { return Err(self.lost_error()) };
         let room = checked_room(room)?;
+        let number = self.last_call.fetch_add(1, Ordering::Relaxed);
+        let reply = AwaitedReply::new((number, room), &self.waiting, &self.receiving, into)?;
         self.sending.send((Kind::Request, number, room), request, data, &self.spare)?;
-        let Received { frame, in_place } =
-            self.replied(number, reply, u64::from(room), into).await?;
+        let Received { frame, in_place } = reply.await.map_err(|_| self.lost_error())??;
         Ok((decode(&frame.message)?, Found { in_place, rest: frame.bulk }))
-    }
-
-    async fn replied(
-        &self,
-        number: u64,
-        mut reply: oneshot::Receiver<Result<Received>>,
-        room: u64,
-        into: &mut Destination<'_>,
-    ) -> Result<Received> {
-        // For long replies, the task receives the rest while the caller copies the beginning.
-        let is_short = room <= AT_ONCE as u64 || self.waiting.count() == 1;
-        let may_take = into.len() > SHORT_PART && self.receiving.is_pollable();
-        let replied = poll_fn(|context| {
-            let mut polled = Pin::new(&mut reply).poll(context);
-            let takes = may_take && polled.is_pending() && is_waiting_here();
-            if may_take && polled.is_pending() {
-                let waker = takes.then(|| context.waker());
-                if self.waiting.expect_data(number, waker) && takes {
-                    self.receiving.poll_for((number, into));
-                    polled = Pin::new(&mut reply).poll(context);
-                }
-            }
-            if polled.is_pending() {
-                self.receiving.expect(is_short || takes);
-            }
-            polled
-        });
-        replied.await.map_err(|_| self.gone())?
     }
 
     /// True if no reply will come any more.
@@ -286,7 +247,7 @@ impl Connection {
 
     /// The error of a reply that does not fit its request.
     #[cold]
-    pub(crate) fn unexpected(&self) -> Error {
+    pub(crate) fn unexpected_reply_error(&self) -> Error {
         let message = format!("node {} sent a reply that does not fit its request", self.name);
         Error::new(ErrorKind::Corrupt, message)
     }
@@ -296,19 +257,22 @@ impl Connection {
     pub(crate) fn request_error(&self, failure: Failure) -> Error {
         let error = Error::from(failure);
         match error.kind() {
-            ErrorKind::Io => of_node(&self.name, &error),
+            ErrorKind::Io => with_node_name(&self.name, &error),
             _ => error,
         }
     }
 
     #[cold]
-    fn gone(&self) -> Error {
-        self.waiting.over().unwrap_or_else(|| gone(&self.name, &"the connection was closed"))
+    /// The error for calls after the end of the connection.
+    fn lost_error(&self) -> Error {
+        self.waiting
+            .over()
+            .unwrap_or_else(|| unreachable_error(&self.name, &"the connection was closed"))
     }
 }
 
 /// A connection to an authenticated engine, and memory for received data.
-struct Shaken<R, W> {
+struct Authenticated<R, W> {
     from: Receiver<R>,
     to: Sender<W>,
     spare: Spare,
@@ -320,8 +284,9 @@ impl Endpoint<'_> {
         let connecting = TcpStream::connect(self.address);
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
         let connected = connected.map_err(|_| timeout_error(self.name, CONNECT_TIMEOUT))?;
-        let stream = connected
-            .map_err(|error| gone(self.name, &Error::io(self.address, &error).message()))?;
+        let stream = connected.map_err(|error| {
+            unreachable_error(self.name, &Error::io(self.address, &error).message())
+        })?;
         // Requests leave at once: the outbox has collected those that belong together.
         let _ = stream.set_nodelay(true);
         Ok(stream)
@@ -342,12 +307,12 @@ impl Endpoint<'_> {
         from: R,
         to: W,
         secret: &Secret,
-    ) -> Result<Shaken<R, W>> {
+    ) -> Result<Authenticated<R, W>> {
         let spare = Spare::default();
         let (mut from, mut to) = (Receiver::with_spare(from, spare.clone()), Sender::new(to));
         let nonce = esker_os::random_bytes()?;
         handshake::connect(&mut from, &mut to, secret, self.pool, self.session, nonce).await?;
-        Ok(Shaken { from, to, spare })
+        Ok(Authenticated { from, to, spare })
     }
 }
 
@@ -377,26 +342,28 @@ fn timeout_error(name: &str, timeout: Duration) -> Error {
     Error::new(ErrorKind::TimedOut, message)
 }
 
+/// Adds the name of the node to an error.
 #[cold]
-fn of_node(name: &str, error: &Error) -> Error {
+fn with_node_name(name: &str, error: &Error) -> Error {
     Error::new(error.kind(), format!("node {name}: {}", error.message()))
 }
 
 #[cold]
-fn gone(name: &str, why: &dyn std::fmt::Display) -> Error {
+fn unreachable_error(name: &str, why: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("node {name} cannot be reached: {why}"))
 }
 
 async fn send_requests(sending: Arc<Sending>, waiting: Arc<Waiting>, name: String) {
     if let Err(error) = sending.run().await {
-        waiting.end(&gone(&name, &error));
+        waiting.end(&unreachable_error(&name, &error));
     }
 }
 
-/// Checks deadlines, and lets the task notice if the engine closes an idle connection.
+/// Checks deadlines at intervals, and lets the task notice if the engine closes an idle connection. Ends with the
+/// connection.
 async fn watch_over(receiving: Weak<Receiving>, waiting: Weak<Waiting>, name: String) {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         let (Some(receiving), Some(waiting)) = (receiving.upgrade(), waiting.upgrade()) else {
             return;
         };

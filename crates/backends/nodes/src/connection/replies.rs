@@ -2,7 +2,7 @@
 use crate::connection::receiving::{Caller, Receive};
 use crate::connection::socket::POLLING;
 use crate::connection::waiting::Waiting;
-use crate::connection::{Received, gone};
+use crate::connection::{Received, unreachable_error};
 use esker_types::Result;
 use esker_wire::frame::{Announced, Destination, Frame, Kind, Limits, Receiver, SHORT_PART};
 use std::sync::Arc;
@@ -47,9 +47,12 @@ impl<R: AsyncRead + Unpin> Replies<R> {
             None => match ready!(self.from.poll_announced(context, Limits::AUTHENTICATED)) {
                 Ok(Some(announced)) => announced,
                 Ok(None) => {
-                    return Poll::Ready(Err(gone(&self.name, &"its engine closed the connection")));
+                    return Poll::Ready(Err(unreachable_error(
+                        &self.name,
+                        &"its engine closed the connection",
+                    )));
                 }
-                Err(error) => return Poll::Ready(Err(gone(&self.name, &error))),
+                Err(error) => return Poll::Ready(Err(unreachable_error(&self.name, &error))),
             },
         };
         let polled = self.poll_rest(context, &announced, caller);
@@ -74,7 +77,7 @@ impl<R: AsyncRead + Unpin> Replies<R> {
             }
         };
         let received = ready!(self.from.poll_rest(context, announced, into));
-        let (frame, in_place) = received.map_err(|error| gone(&self.name, &error))?;
+        let (frame, in_place) = received.map_err(|error| unreachable_error(&self.name, &error))?;
         Poll::Ready(self.pass_on(frame, in_place))
     }
 
@@ -86,13 +89,15 @@ impl<R: AsyncRead + Unpin> Replies<R> {
         announced: &Announced,
     ) -> Poll<Result<()>> {
         let is_task = !context.waker().will_wake(&POLLING);
-        if is_task || announced.bulk_len() <= SHORT_PART || !self.waiting.is_taker(announced.call())
+        if is_task
+            || announced.bulk_len() <= SHORT_PART
+            || !self.waiting.receives_data(announced.call())
         {
             return Poll::Ready(Ok(()));
         }
         let arrived = ready!(self.from.poll_arrived(context));
-        arrived.map_err(|error| gone(&self.name, &error))?;
-        if self.waiting.call_taker(announced.call()) {
+        arrived.map_err(|error| unreachable_error(&self.name, &error))?;
+        if self.waiting.wake_for_data(announced.call()) {
             self.has_rest.store(true, Ordering::Release);
             return Poll::Pending;
         }
@@ -108,8 +113,13 @@ impl<R: AsyncRead + Unpin> Replies<R> {
                 }
                 Ok(())
             }
-            Kind::Goodbye => Err(gone(&self.name, &String::from_utf8_lossy(&frame.message))),
-            kind => Err(gone(&self.name, &format_args!("it sent a frame of kind {kind:?}"))),
+            Kind::Goodbye => {
+                Err(unreachable_error(&self.name, &String::from_utf8_lossy(&frame.message)))
+            }
+            kind => Err(unreachable_error(
+                &self.name,
+                &format_args!("it sent a frame of kind {kind:?}"),
+            )),
         }
     }
 }

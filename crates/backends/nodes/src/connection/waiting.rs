@@ -26,15 +26,15 @@ struct Calls {
 pub(super) struct Call {
     deadline: Instant,
     reply: oneshot::Sender<Result<Received>>,
-    /// The caller receives long data itself.
-    taker: Option<Taker>,
+    /// Set if the caller receives long data itself.
+    data_waker: Option<DataWaker>,
 }
 
-/// A caller that receives the data of its reply itself.
-struct Taker {
+/// Waker of a caller that receives the data of its reply itself.
+struct DataWaker {
     waker: Waker,
-    /// It was woken because data has arrived, and did not poll since.
-    is_called: bool,
+    /// The caller was woken because data has arrived, and has not polled since.
+    is_woken: bool,
 }
 
 impl Call {
@@ -60,7 +60,7 @@ impl Waiting {
         if let Some(why) = &calls.over {
             return Err(why.clone());
         }
-        calls.by_number.insert(number, Call { deadline, reply, taker: None });
+        calls.by_number.insert(number, Call { deadline, reply, data_waker: None });
         Ok(receiver)
     }
 
@@ -78,24 +78,25 @@ impl Waiting {
     pub(super) fn expect_data(&self, number: u64, waker: Option<&Waker>) -> bool {
         let mut calls = self.calls();
         let Some(call) = calls.by_number.get_mut(&number) else { return false };
-        let is_called = call.taker.as_ref().is_some_and(|taker| taker.is_called);
-        call.taker = waker.map(|waker| Taker { waker: waker.clone(), is_called: false });
-        is_called
+        let is_woken = call.data_waker.as_ref().is_some_and(|data| data.is_woken);
+        call.data_waker = waker.map(|waker| DataWaker { waker: waker.clone(), is_woken: false });
+        is_woken
     }
 
     /// True if the caller receives long data itself.
-    pub(super) fn is_taker(&self, number: u64) -> bool {
-        self.calls().by_number.get(&number).is_some_and(|call| call.taker.is_some())
+    pub(super) fn receives_data(&self, number: u64) -> bool {
+        self.calls().by_number.get(&number).is_some_and(|call| call.data_waker.is_some())
     }
 
     /// Wakes a caller that receives long data itself. False if it was woken already and has not polled since.
-    pub(super) fn call_taker(&self, number: u64) -> bool {
+    pub(super) fn wake_for_data(&self, number: u64) -> bool {
         let waker = {
             let mut calls = self.calls();
-            let taker = calls.by_number.get_mut(&number).and_then(|call| call.taker.as_mut());
-            let Some(taker) = taker.filter(|taker| !taker.is_called) else { return false };
-            taker.is_called = true;
-            taker.waker.clone()
+            let call = calls.by_number.get_mut(&number);
+            let data = call.and_then(|call| call.data_waker.as_mut());
+            let Some(data) = data.filter(|data| !data.is_woken) else { return false };
+            data.is_woken = true;
+            data.waker.clone()
         };
         waker.wake();
         true

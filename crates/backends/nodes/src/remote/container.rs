@@ -66,7 +66,7 @@ impl RemoteContainer {
                 fetch::note(dkeys, replies);
                 Err(failure.into())
             }
-            _ => Err(self.connection.unexpected()),
+            _ => Err(self.connection.unexpected_reply_error()),
         }
     }
 

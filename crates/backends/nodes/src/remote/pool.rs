@@ -77,7 +77,7 @@ pub(crate) async fn exchange<T>(
     read: impl FnOnce(message::Reply) -> Option<T>,
 ) -> Result<T> {
     let (reply, _) = exchange_data(connection, call, &mut Destination::default()).await?;
-    read(reply).ok_or_else(|| connection.unexpected())
+    read(reply).ok_or_else(|| connection.unexpected_reply_error())
 }
 
 /// Sends a request. The data of its reply may be received `into` the caller's memory, if it fills that.
