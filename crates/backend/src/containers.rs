@@ -182,7 +182,7 @@ impl<C> Entry<C> {
         Self { info, is_exclusive: false, next_oid: new.first_oid, metadata, content }
     }
 
-    /// Its description.
+    /// The description of the container.
     #[must_use]
     pub fn info(&self) -> &ContainerInfo {
         &self.info

@@ -79,7 +79,7 @@ pub fn gone() -> Error {
 
 /// A container of a backend that counts handles.
 pub trait Handled {
-    /// Its handles in this process.
+    /// The handles of the container in this process.
     fn handles(&self) -> &Handles;
 
     /// Fails if the container was destroyed through this process.

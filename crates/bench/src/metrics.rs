@@ -45,7 +45,7 @@ impl Phase {
         Self { ios, spans }
     }
 
-    /// Its operations.
+    /// The operations of the phase.
     pub fn ios(&self) -> &[Io] {
         &self.ios
     }

@@ -128,13 +128,13 @@ impl Attributes {
 
 /// Attributes and properties of a container.
 impl Container {
-    /// Its user attributes.
+    /// The user attributes of the container.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
         self.metadata(USER)
     }
 
-    /// Its properties.
+    /// The properties of the container.
     #[must_use]
     pub fn properties(&self) -> Attributes {
         self.metadata(PROPERTY)

@@ -49,13 +49,13 @@ impl Container {
         Self(Arc::new(Handle { pool, opened, capabilities, mode, closed }))
     }
 
-    /// Its description at the time it was opened.
+    /// The description of the container at the time it was opened.
     #[must_use]
     pub fn info(&self) -> &ContainerInfo {
         self.0.opened.info()
     }
 
-    /// Its current description.
+    /// The current description of the container.
     ///
     /// # Errors
     /// [`ErrorKind::NoHandle`] if it is closed or destroyed; errors of the backend.
@@ -199,7 +199,7 @@ impl Container {
         self.writable()?.create_snapshot(name).await
     }
 
-    /// Its snapshots, oldest first.
+    /// The snapshots of the container, oldest first.
     ///
     /// # Errors
     /// Errors of the backend.

@@ -55,7 +55,7 @@ impl Kv {
         Self(self.0.read_only())
     }
 
-    /// Its object id.
+    /// The object id of the Key-Value.
     #[must_use]
     pub fn oid(&self) -> ObjectId {
         self.0.oid()

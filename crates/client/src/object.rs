@@ -41,7 +41,7 @@ impl Object {
         Self { writable: false, ..self }
     }
 
-    /// Its id.
+    /// The id of the object.
     #[must_use]
     pub fn oid(&self) -> ObjectId {
         self.oid

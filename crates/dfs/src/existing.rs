@@ -13,7 +13,7 @@ impl<'a> Existing<'a> {
         Self(entry)
     }
 
-    /// Its inode.
+    /// The inode of the entry.
     #[must_use]
     pub fn inode(&self) -> &'a Inode {
         &self.0.inode

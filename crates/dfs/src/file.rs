@@ -273,7 +273,7 @@ impl File {
         })
     }
 
-    /// Its size in bytes.
+    /// The size of the file in bytes.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -296,8 +296,8 @@ impl File {
         self.node.fs().container().is_unchanged(&since.0) == Some(true)
     }
 
-    /// Its attributes (POSIX: `fstat`). A removed file has link count 0. If its entry is not found, because directories
-    /// above it were moved, returns the attributes at the time of opening.
+    /// The attributes of the file (POSIX: `fstat`). A removed file has link count 0. If its entry is not found, because
+    /// directories above it were moved, returns the attributes at the time of opening.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -408,7 +408,7 @@ impl File {
         self.location().and_then(cached).is_some_and(|inode| inode.oid == self.node.oid())
     }
 
-    /// Its inode and the location of its entry, even if another process moved or removed it.
+    /// The inode of the file and the location of its entry, even if another process moved or removed it.
     fn stored(&self) -> Result<Option<(EntryLocation, Inode)>> {
         let fs = self.node.fs();
         if let Some(location) = self.location()

@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its bits in a mode (POSIX: `S_IFREG`, `S_IFDIR`, `S_IFLNK`).
+    /// The bits of the kind in a mode (POSIX: `S_IFREG`, `S_IFDIR`, `S_IFLNK`).
     #[must_use]
     pub const fn bits(self) -> u32 {
         match self {
@@ -94,7 +94,7 @@ impl Inode {
         self.kind.bits() | self.mode
     }
 
-    /// Its inode number, unique in the container (POSIX: `st_ino`).
+    /// The inode number, unique in the container (POSIX: `st_ino`).
     #[must_use]
     pub const fn number(&self) -> u64 {
         number_of(self.oid)

@@ -24,7 +24,7 @@ impl DirEntry {
         self.inode.kind
     }
 
-    /// Its number (POSIX: `d_ino`).
+    /// The number of the entry (POSIX: `d_ino`).
     #[must_use]
     pub fn number(&self) -> u64 {
         self.inode.number()

@@ -19,8 +19,8 @@ impl Node {
         }
     }
 
-    /// Its current attributes (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup with the
-    /// current size, and link count 0 if it was removed.
+    /// The current attributes of the node (DAOS: `dfs_ostat`). If the entry was moved or removed, those of the lookup
+    /// with the current size, and link count 0 if it was removed.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -35,7 +35,8 @@ impl Node {
         }
     }
 
-    /// Its attributes at the lookup with the current size: one read less than [`Node::attr`], right after a lookup.
+    /// The attributes of the node at the lookup with the current size: one read less than [`Node::attr`], right after a
+    /// lookup.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -43,7 +44,7 @@ impl Node {
         self.fs().attr_of(self.inode())
     }
 
-    /// Its inode as currently stored.
+    /// The inode of the node as currently stored.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the entry is gone or names something else.

@@ -84,7 +84,7 @@ impl Dfs {
         &self.0.superblock
     }
 
-    /// Its container.
+    /// The container of the file system.
     #[must_use]
     pub fn container(&self) -> &Container {
         &self.0.container

@@ -84,7 +84,7 @@ impl Node {
         &self.0.fs
     }
 
-    /// Its inode at the lookup.
+    /// The inode of the node at the lookup.
     #[must_use]
     pub fn inode(&self) -> &Inode {
         &self.0.inode
@@ -203,7 +203,7 @@ impl Node {
         Ok(Self::root(fs, inode))
     }
 
-    /// Its record among the open files, with a lease on it.
+    /// The record of the node among the open files, with a lease on it.
     pub(crate) async fn new_open_file(&self) -> Result<OpenFile> {
         let deferred = || self.fs().mounted().deferred_closes.take(self.oid());
         let lease = match self.take_lease().or_else(deferred) {

@@ -50,7 +50,7 @@ impl RequestKind {
         (Self::Malformed, "malformed"),
     ];
 
-    /// Its name in metrics and messages.
+    /// The name of the kind in metrics and messages.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }

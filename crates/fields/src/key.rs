@@ -115,7 +115,7 @@ impl Key {
         self.text.is_empty()
     }
 
-    /// Its spelling, `class=od,expver=0001`, as [`fmt::Display`] shows it.
+    /// The spelling of the key, `class=od,expver=0001`, as [`fmt::Display`] shows it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

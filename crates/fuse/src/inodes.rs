@@ -117,7 +117,7 @@ impl Inode {
         self.number
     }
 
-    /// Its entry, as last seen.
+    /// The entry of the inode, as last seen.
     pub(crate) fn node(&self) -> Node {
         self.state().node.clone()
     }

@@ -189,7 +189,7 @@ fn bucket_error(name: &str, error: esker::types::Error) -> Fault {
 }
 
 impl Bucket {
-    /// Its files.
+    /// The files of the bucket.
     pub(crate) fn fs(&self) -> &Dfs {
         &self.0
     }

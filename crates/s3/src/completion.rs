@@ -66,7 +66,7 @@ impl RequestedChecksum {
         }
     }
 
-    /// Its type, in the words of S3.
+    /// The type of the checksum, as S3 names it.
     pub(crate) fn kind(&self) -> ChecksumType {
         ChecksumType::from_static(match self.is_composite {
             true => ChecksumType::COMPOSITE,

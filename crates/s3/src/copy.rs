@@ -29,7 +29,7 @@ impl Source {
         Ok(Self { found: found.0, file: found.1 })
     }
 
-    /// Its tags.
+    /// The tags of the source.
     pub(crate) fn tags(&self) -> Outcome<Tags> {
         tags(&self.found)
     }

@@ -32,13 +32,13 @@ pub(crate) struct Head {
 }
 
 impl Found {
-    /// Its metadata and its parts.
+    /// The metadata and the parts of the object.
     pub(crate) fn head_with_parts(self) -> Outcome<Head> {
         let parts = Parts::read(&self)?;
         Ok(Head { parts, ..self.head()? })
     }
 
-    /// Its metadata.
+    /// The metadata of the object.
     pub(crate) fn head(self) -> Outcome<Head> {
         Ok(Head {
             etag: self.etag(),
@@ -51,7 +51,7 @@ impl Found {
         })
     }
 
-    /// Its ETag.
+    /// The ETag of the object.
     pub(crate) fn etag(&self) -> String {
         match self.attr.kind {
             Kind::Directory => directory_etag(),
@@ -59,7 +59,7 @@ impl Found {
         }
     }
 
-    /// Its size in bytes.
+    /// The size of the object in bytes.
     pub(crate) fn size(&self) -> u64 {
         if self.attr.kind == Kind::Directory { 0 } else { self.attr.size }
     }

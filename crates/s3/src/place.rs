@@ -65,7 +65,7 @@ impl Place {
         names
     }
 
-    /// Its own name.
+    /// The name of the file in its directory.
     pub(crate) fn name(&self) -> &[u8] {
         self.path().rsplit('/').next().unwrap_or_default().as_bytes()
     }

@@ -97,7 +97,7 @@ impl From<Value> for Attribute {
 }
 
 impl TensorRecord {
-    /// Its bytes.
+    /// The bytes of the record.
     ///
     /// # Errors
     /// [`ErrorKind::RecordTooBig`] if there are more than [`RECORD_BYTES_MAX`].

@@ -80,7 +80,7 @@ impl Header {
         Ok(Self { data_type, shape, fortran_order })
     }
 
-    /// Its bytes.
+    /// The bytes of the header.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] if the members of the type overlap or are out of order: the format cannot express

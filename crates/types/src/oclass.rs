@@ -146,7 +146,7 @@ impl ObjectClass {
         Self(code)
     }
 
-    /// Its DAOS id.
+    /// The DAOS id of the class.
     #[must_use]
     pub const fn code(self) -> u32 {
         self.0
@@ -183,7 +183,7 @@ impl ObjectClass {
         single.chain(legacy).chain(protected)
     }
 
-    /// Its name without `OC_`; a fitted class is named after its groups. `None` if unknown.
+    /// The name of the class without `OC_`; a fitted class is named after its groups. `None` if unknown.
     #[must_use]
     pub fn name(self) -> Option<String> {
         if let Some((name, ..)) = LEGACY.iter().find(|(_, id, ..)| *id == self.0) {

@@ -34,7 +34,7 @@ impl Secret {
         Self(random)
     }
 
-    /// Its bytes, for the file that stores it.
+    /// The bytes of the secret, for the file that stores it.
     #[must_use]
     pub fn bytes(&self) -> &[u8; LEN] {
         &self.0

@@ -53,7 +53,7 @@ impl Native {
         Ok(Self(Arc::new(Shared { pool, placement })))
     }
 
-    /// Its position in a pool over nodes.
+    /// The position of the pool in a pool over nodes.
     #[must_use]
     pub fn part(&self) -> Part {
         self.0.placement.part()

@@ -89,7 +89,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Its engine, for a client of this `session`.
+    /// The engine of the node, for a client of this `session`.
     #[must_use]
     pub fn endpoint<'e>(&'e self, secret: &'e Secret, session: u64) -> Endpoint<'e> {
         let Self { name, address, uuid: pool, .. } = self;

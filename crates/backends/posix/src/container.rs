@@ -60,7 +60,7 @@ impl Container {
         }
     }
 
-    /// Its current description, including this process's handles.
+    /// The current description of the container, including this process's handles.
     pub(super) fn info(&self, meta: &Meta) -> ContainerInfo {
         ContainerInfo {
             id: self.id,

@@ -44,7 +44,7 @@ pub fn memory_or_temporary() -> PathBuf {
 }
 
 impl OwnPool {
-    /// Its specification, with space as in [`spec`].
+    /// The specification of the pool, with space as in [`spec`].
     pub(super) fn spec(&self, data_bytes: u64, entries: u64) -> PoolSpec {
         PoolSpec {
             durability: self.durability,

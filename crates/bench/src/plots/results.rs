@@ -111,7 +111,7 @@ impl Run {
         synchronous.or(timed).unwrap_or(self.bandwidth_mib_s)
     }
 
-    /// Its spread over repeats, if there were several.
+    /// The spread of the run over repeats, if there were several.
     pub fn spread(&self) -> Option<Statistics> {
         let repeat = &self.parallel.as_ref().filter(|parallel| parallel.repeat.count > 0)?.repeat;
         let synchronous =

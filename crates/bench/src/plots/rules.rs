@@ -259,7 +259,7 @@ impl Pick {
         self.runs(steps).filter(|run| run.phase == "write").filter_map(sum).reduce(f64::max)
     }
 
-    /// Its members, and the best bandwidths.
+    /// The members of the selection, and the best bandwidths.
     fn words(&self, steps: &[PaperStep]) -> String {
         let sizes: Vec<_> =
             self.sizes_mib.iter().map(|size| Bytes(size << 20).to_string()).collect();

@@ -292,7 +292,7 @@ impl Node {
         &self.handle
     }
 
-    /// Its inode at the lookup.
+    /// The inode of the node at the lookup.
     #[must_use]
     pub fn inode(&self) -> &Inode {
         &self.inode

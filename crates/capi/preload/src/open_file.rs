@@ -109,7 +109,7 @@ impl OpenFile {
         self.content.store(None);
     }
 
-    /// Its content, if this process has a lease on it.
+    /// The content of the file, if this process has a lease on it.
     pub(crate) fn leased(&self) -> Option<Arc<Content>> {
         let is_used = self.used_in.load(Ordering::Relaxed) == threads::generation();
         self.content.load_full().filter(|_| is_used)

@@ -269,7 +269,7 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// Its last part.
+    /// The last part of the path.
     ///
     /// # Errors
     /// The errors of [`MountPath::node`].

@@ -10,13 +10,14 @@ use std::sync::OnceLock;
 
 static TABLE: OnceLock<&'static Table> = OnceLock::new();
 
-/// Its functions, if it is loaded.
+/// The functions of the library with the store, if it is loaded.
 pub(crate) fn if_loaded() -> Option<&'static Table> {
     TABLE.get().copied()
 }
 
-/// Its functions. Takes no lock of this library while the loader works: the loader runs constructors of other
-/// libraries under a lock of its own, and they may access the mount point.
+/// The functions of the library with the store, which is loaded if necessary. Takes no lock of this library while the
+/// loader works: the loader runs constructors of other libraries under a lock of its own, and they may access the mount
+/// point.
 ///
 /// # Errors
 /// A text that says why it cannot be loaded.

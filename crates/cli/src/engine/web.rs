@@ -20,7 +20,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// A server whose metrics and health are served.
 pub(crate) trait Watched: Clone + Send + Sync + 'static {
-    /// Its metrics, in the text format of Prometheus.
+    /// The metrics of the engine, in the text format of Prometheus.
     fn metrics(&self) -> String;
     /// False once it is ending.
     fn is_ready(&self) -> bool;

@@ -39,7 +39,7 @@ pub(crate) enum Launcher {
 }
 
 impl Launcher {
-    /// Its name in options.
+    /// The name of the launcher, as options spell it.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Ssh(_) => "ssh",

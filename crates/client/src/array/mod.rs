@@ -149,7 +149,7 @@ impl Array {
         Self { object: self.object.read_only(), ..self }
     }
 
-    /// Its object id.
+    /// The object id of the array.
     #[must_use]
     pub fn oid(&self) -> ObjectId {
         self.object.oid()
@@ -161,13 +161,13 @@ impl Array {
         &self.object
     }
 
-    /// Its cell and chunk size.
+    /// The cell and chunk size of the array.
     #[must_use]
     pub fn attributes(&self) -> ArrayAttributes {
         self.layout.0
     }
 
-    /// Its size in cells: one more than the index of the last existing cell, 0 if no cell exists.
+    /// The size of the array in cells: one more than the index of the last existing cell, 0 if no cell exists.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -218,7 +218,7 @@ impl Array {
         last.map_or(Ok(0), |last| self.layout.size_from(last))
     }
 
-    /// Its size and the time of its last modification.
+    /// The size of the array, and the time of its last modification.
     ///
     /// # Errors
     /// Errors of the backend.

@@ -53,10 +53,10 @@ pub trait Tree: Sync {
     /// An open file.
     type File: Send + Sync;
 
-    /// Its path, for messages.
+    /// The path of the node, for messages.
     fn path(&self, node: &Self::Node) -> Vec<u8>;
 
-    /// Its metadata; a symbolic link is not followed.
+    /// The metadata of the node; a symbolic link is not followed.
     ///
     /// # Errors
     /// Errors of the file system, here and below.

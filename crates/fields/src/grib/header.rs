@@ -36,7 +36,7 @@ enum Form {
 }
 
 impl Form {
-    /// Its number of octets.
+    /// The number of octets that a value of this form takes.
     fn octets(self) -> usize {
         match self {
             Self::ShortDate => 3,
@@ -119,7 +119,7 @@ impl Slot {
         }
     }
 
-    /// Its octets in the message.
+    /// The octets of the value in the message.
     fn octets(&self) -> Range<usize> {
         self.at..self.at + self.form.octets()
     }

@@ -89,7 +89,7 @@ impl KeyType {
         TYPES.iter().map(|(kind, _, _)| *kind)
     }
 
-    /// Its name in a schema.
+    /// The name of the type in a schema.
     #[must_use]
     pub fn name(self) -> &'static str {
         TYPES[self as usize].1

@@ -101,7 +101,7 @@ impl Request {
         Ok(())
     }
 
-    /// Its verb, in lower case; `retrieve` if it gives none.
+    /// The verb of the request, in lower case; `retrieve` if it gives none.
     #[must_use]
     pub fn verb(&self) -> &str {
         &self.verb
@@ -114,7 +114,7 @@ impl Request {
         found.map(|(_, values)| values.as_slice())
     }
 
-    /// Its names with their values in the order in which they were written.
+    /// The names of the request with their values in the order in which they were written.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.pairs.iter().map(|(name, values)| (name.as_str(), values.as_slice()))
     }

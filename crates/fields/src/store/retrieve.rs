@@ -369,7 +369,7 @@ fn unmatched_error(values: &[Key], count: u64) -> Error {
 }
 
 impl Field {
-    /// Its complete key.
+    /// The complete key of the field.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -385,7 +385,7 @@ impl Field {
         &self.store
     }
 
-    /// Its length in bytes.
+    /// The length of the field in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.location.bytes

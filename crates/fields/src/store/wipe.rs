@@ -96,7 +96,7 @@ impl FieldStore {
 }
 
 impl Listed {
-    /// Its bytes in the store; zero for an adopted field.
+    /// The bytes of the field in the store; zero for an adopted field.
     pub(super) fn stored_bytes(&self) -> u64 {
         self.location.array().map_or(0, |_| self.location.bytes)
     }

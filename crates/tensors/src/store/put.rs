@@ -134,7 +134,7 @@ impl Put {
         self.uuid.to_string()
     }
 
-    /// Its shape and chunks.
+    /// The shape and chunks of the tensor.
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.grid
@@ -148,7 +148,7 @@ impl Put {
         self.record.data_type()
     }
 
-    /// Its store.
+    /// The store of the tensor.
     #[must_use]
     pub fn store(&self) -> &TensorStore {
         &self.store

@@ -98,7 +98,7 @@ impl Tensor {
         Ok(Some(Self(Arc::new(inner))))
     }
 
-    /// Its UUID.
+    /// The UUID of the tensor.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         self.0.uuid
@@ -116,13 +116,13 @@ impl Tensor {
         &self.0.data_type
     }
 
-    /// Its shape and chunks.
+    /// The shape and chunks of the tensor.
     #[must_use]
     pub fn grid(&self) -> &Grid {
         &self.0.grid
     }
 
-    /// Its attributes, by name.
+    /// The attributes of the tensor, by name.
     #[must_use]
     pub fn attributes(&self) -> &BTreeMap<String, Attribute> {
         &self.0.record.attributes
@@ -140,7 +140,7 @@ impl Tensor {
         &self.0.array
     }
 
-    /// Its store.
+    /// The store of the tensor.
     #[must_use]
     pub fn store(&self) -> &TensorStore {
         &self.0.store

@@ -145,7 +145,7 @@ impl Container {
         }
     }
 
-    /// Its properties.
+    /// The properties of the container.
     ///
     /// # Errors
     /// Errors of DAOS.
@@ -172,7 +172,7 @@ impl Container {
         })
     }
 
-    /// Its attributes.
+    /// The attributes of the container.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
         let (calls, owner) = (self.0.calls, Arc::clone(&self.0));

@@ -132,7 +132,7 @@ impl Pool {
         Ok(Self(Arc::new(Connection { calls, handle: connected.handle })))
     }
 
-    /// Its state.
+    /// The state of the pool.
     ///
     /// # Errors
     /// Errors of DAOS.
@@ -159,7 +159,7 @@ impl Pool {
         })
     }
 
-    /// Its attributes.
+    /// The attributes of the pool.
     #[must_use]
     pub fn attributes(&self) -> Attributes {
         let (calls, owner) = (self.0.calls, Arc::clone(&self.0));

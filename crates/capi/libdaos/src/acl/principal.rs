@@ -32,7 +32,7 @@ impl Kind {
         matches!(self, Self::OwnerGroup | Self::Group)
     }
 
-    /// Its name in text, if it is not a named user or group.
+    /// The name of the principal in text, if it is not a named user or group.
     pub(crate) fn special(self) -> Option<&'static str> {
         match self {
             Self::Owner => Some("OWNER@"),

@@ -34,12 +34,12 @@ impl OpenFile {
         Ok(Self { node: RwLock::new(node), flags, file, array, positions })
     }
 
-    /// Its node.
+    /// The node of the file.
     pub(crate) fn node(&self) -> Node {
         self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Its node, if it is a directory.
+    /// The node of the file, if it is a directory.
     pub(crate) fn directory(&self) -> Result<Node> {
         let node = self.node();
         if node.kind() == Kind::Directory { Ok(node) } else { Err(Errno::NOTDIR) }

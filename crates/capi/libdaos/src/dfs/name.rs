@@ -36,7 +36,7 @@ pub(crate) fn parent_of(obj: Ptr<DfsObj>) -> Result<Parent> {
 }
 
 impl Parent {
-    /// Its node.
+    /// The node of the directory.
     pub(crate) fn node(&self, fs: &Dfs) -> Node {
         self.0.as_ref().map_or_else(|| fs.root(), |open| open.node())
     }

@@ -182,7 +182,7 @@ impl Ptr<Task> {
         Ok(unsafe { (&raw const (*task).inner).read_unaligned() })
     }
 
-    /// Its result, which is its first word.
+    /// The result of the task, which is its first word.
     pub(super) fn result(self) -> c_int {
         self.cast::<c_int>().get().unwrap_or(Code::INVAL.0)
     }
@@ -196,7 +196,7 @@ impl Ptr<Task> {
         self.cast::<u8>().at(std::mem::offset_of!(Task, args)).cast()
     }
 
-    /// Its link in lists of tasks.
+    /// The link of the task in lists of tasks.
     pub(super) fn link(self) -> Ptr<Link> {
         self.cast::<u8>().at(std::mem::offset_of!(Task, link)).cast()
     }
