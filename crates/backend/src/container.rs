@@ -119,7 +119,7 @@ pub trait OpenContainer: Metadata {
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>>;
 
-    /// The smallest or largest key or extent, `None` if there is none. The default implementation lists the keys; a
+    /// The smallest or largest key or extent; `None` if there is none. The default implementation lists the keys; a
     /// backend that stores them in order answers sooner.
     fn query_key<'a>(
         &'a self,

@@ -80,7 +80,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The first operation begins now.
+    /// Starts to measure: the first operation begins now.
     pub fn start() -> Self {
         let now = Instant::now();
         let measured = Measured { start_s: wall_clock_s(), ..Measured::default() };
@@ -161,7 +161,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One round.
+    /// The tally of one round.
     pub fn of_round(round: &[Measured]) -> Self {
         let mut tally = Self::default();
         tally.add_round(round);

@@ -76,7 +76,7 @@ fn number_or_dash(number: Option<u64>) -> String {
     or_dash(number.map(|number| number.to_string()))
 }
 
-/// Without what is stored.
+/// A row of the table of runs, without the columns that describe the workload.
 fn row(run: &Run) -> [String; 11] {
     let latency = run.latency_us;
     [

@@ -54,7 +54,7 @@ fn candidates(words: &[OsString]) -> Vec<String> {
     found
 }
 
-/// The place of the next word, after these words.
+/// Kind of the word that comes after `before` on the command line, as far as pools and containers can complete it.
 fn place<'a>(before: &[&'a str], last: &str) -> Option<Place<'a>> {
     if last.starts_with('-') {
         return None;

@@ -325,7 +325,8 @@ pub fn with_spinner<T>(work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
     work(&mut |what| bar.say(what))
 }
 
-/// Does `work`. On a terminal, `show` is called now and then meanwhile, with the bar that `make` makes.
+/// Runs `work` and returns its result. On a terminal, another thread meanwhile calls `show` at intervals, with the
+/// progress bar that `make` creates.
 pub fn watched<T>(
     make: impl FnOnce() -> Bar + Send,
     show: impl Fn(&Bar) + Sync,

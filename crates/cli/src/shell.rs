@@ -29,7 +29,7 @@ pub struct Man {
 }
 
 impl Completions {
-    /// Prints the script that completes the commands of `whole`.
+    /// Prints the script that completes the command `whole` and its subcommands.
     #[must_use]
     pub fn print(&self, mut whole: Command) -> Answer {
         let mut script = Vec::new();
@@ -109,7 +109,7 @@ impl Man {
     }
 }
 
-/// Commands and arguments below `whole` that have no help, for tests.
+/// Subcommands and arguments of the command `whole` that have no help text, for tests.
 #[must_use]
 pub fn unexplained(whole: &Command) -> Vec<String> {
     let own = whole.get_about().is_none().then(|| whole.get_name().to_owned());

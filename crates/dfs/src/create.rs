@@ -203,7 +203,7 @@ impl Node {
         }
     }
 
-    /// One transaction: adds the entry if the name is free and the directory exists.
+    /// Adds an entry in one transaction, if the name is free and the directory exists.
     fn write_entry(
         &self,
         name: &[u8],

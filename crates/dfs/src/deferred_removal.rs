@@ -36,7 +36,7 @@ impl Default for DeferredRemovals {
 }
 
 impl DeferredRemovals {
-    /// Adds a removed file.
+    /// Adds a file whose entry was removed: its content is removed later.
     pub(crate) fn add(&self, entry: FullEntry) -> Added {
         let mut files = self.files.lock();
         files.entries.push(entry);

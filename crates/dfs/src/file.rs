@@ -480,7 +480,8 @@ impl File {
     }
 }
 
-/// Truncates a single buffer at [`FILE_SIZE_MAX`]; fails for several buffers that end behind it.
+/// Limits a read at `offset` to the largest size of a file: shortens a single buffer, and reads nothing into several
+/// buffers that end after it.
 fn up_to_the_largest_size(offset: u64, sink: Sink<'_>) -> Sink<'_> {
     let most = FILE_SIZE_MAX.saturating_sub(offset);
     match sink {

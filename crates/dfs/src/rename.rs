@@ -188,7 +188,7 @@ impl Rename<'_> {
         Ok(moved)
     }
 
-    /// Refuses to move into a removed directory.
+    /// Fails if the target directory was removed.
     fn check_target(&self, access: Access<'_>) -> Result<()> {
         if !entry::has_marks(self.to.fs().container()) {
             return self.to.check_exists(access);

@@ -264,7 +264,8 @@ fn draft_of(path: &Path) -> io::Result<Option<Draft>> {
     Ok(Some(Draft::begin(&path, 0o666)?))
 }
 
-/// Follows the symbolic links of a path. `None` if one is in `/proc`: it refers to an open file, not to a name.
+/// Follows the symbolic links of a path, and returns the path of the file. `None` if one of the links is in `/proc`:
+/// such a link refers to an open file, not to a name.
 fn target_of(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {

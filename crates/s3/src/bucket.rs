@@ -294,7 +294,7 @@ impl Hidden {
         Ok(Self { dir: bucket.puts()?, name: drawn_name()?, is_published: false })
     }
 
-    /// Publishes it.
+    /// Moves the new directory to its place, with its extended attributes, if the conditions hold.
     pub(crate) fn publish(&mut self, target: &Target<'_>) -> esker::types::Result<()> {
         let rename = Rename {
             from: &self.dir,

@@ -112,7 +112,7 @@ fn is_strongly(condition: &ETagCondition, etag: &str) -> bool {
     !matches!(condition, ETagCondition::ETag(ETag::Weak(_))) && is(condition, etag)
 }
 
-/// The weak comparison, for `If-None-Match`.
+/// True if the ETags are equal by the weak comparison of HTTP, which `If-None-Match` uses.
 fn is(condition: &ETagCondition, etag: &str) -> bool {
     match condition {
         ETagCondition::Any => true,

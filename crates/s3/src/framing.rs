@@ -81,7 +81,7 @@ impl Framing {
     }
 }
 
-/// Framing behind a line such as `400;chunk-signature=...`.
+/// The part of the body that follows a line such as `400;chunk-signature=...`. An error if the size is invalid.
 fn after_line(line: &[u8]) -> Result<Framing, String> {
     let digits = line.split(|byte| b";\r".contains(byte)).next().unwrap_or_default();
     let is_size =

@@ -58,7 +58,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    /// Follows the next bytes.
+    /// Checks the next bytes of the body: memory, framing and content. At the end, also the whole body.
     fn pass(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, StdError> {
         let bytes = frame.data_ref().map_or(&[][..], |bytes| bytes);
         self.held.add(bytes.len())?;

@@ -111,7 +111,7 @@ impl Cells {
         Ok(all.slice(start..start + len as usize))
     }
 
-    /// For a process that has too many views.
+    /// Reads cells by a copy, for a process that has too many views.
     fn copy(&self, cells: Extent) -> Result<Bytes> {
         let mut bytes = vec![0; self.0.bytes_of(cells.count)?];
         let sink = Sink::One(&mut bytes);

@@ -9,7 +9,7 @@ pub struct Borrowed<'d> {
 }
 
 impl<'d> Borrowed<'d> {
-    /// Creates it from `pieces`.
+    /// Borrows data that consists of `pieces`.
     #[must_use]
     pub fn new(mut pieces: Vec<&'d [u8]>) -> Self {
         pieces.retain(|piece| !piece.is_empty());

@@ -8,7 +8,7 @@ pub struct Destination<'d> {
 }
 
 impl<'d> Destination<'d> {
-    /// Creates it from `pieces`.
+    /// The memory that consists of `pieces`.
     #[must_use]
     pub fn new(pieces: Vec<&'d mut [u8]>) -> Self {
         let len = pieces.iter().map(|piece| piece.len()).sum();
@@ -27,7 +27,7 @@ impl<'d> Destination<'d> {
         self.len == 0
     }
 
-    /// The memory from byte `at` to the end of its buffer. Empty at the end of the last one.
+    /// The buffer that holds byte `at`, from that byte on; empty if no buffer holds it.
     pub(crate) fn room(&mut self, mut at: usize) -> &mut [u8] {
         for piece in &mut self.pieces {
             if at < piece.len() {

@@ -222,7 +222,7 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     }
 }
 
-/// Lets a client of `pool` in. Returns its session.
+/// Performs the handshake of an engine with a client of `pool`. Returns the session of the client.
 ///
 /// # Errors
 /// The errors of [`connect`]; the client was sent the reason.
@@ -254,7 +254,7 @@ pub async fn accept<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     Ok(hello.session)
 }
 
-/// The newest version that both speak.
+/// The newest version of the protocol that both sides support.
 fn chosen(hello: &Hello, pool: Uuid) -> std::result::Result<u16, Refusal> {
     let version = hello.newest.min(VERSION);
     if version < hello.oldest.max(OLDEST_VERSION) {

@@ -408,7 +408,7 @@ pub struct Check {
 }
 
 impl Reply {
-    /// The kind of the error, if it is one.
+    /// The kind of the error, if the reply is a failure.
     #[must_use]
     pub fn failure(&self) -> Option<ErrorKind> {
         match self {

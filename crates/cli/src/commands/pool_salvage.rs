@@ -111,7 +111,7 @@ fn not_removed_error(new: &str, error: &Error, left: &Error) -> Error {
     Error::new(error.kind(), text)
 }
 
-/// The answer.
+/// The answer of the command.
 fn answer(from: &Remains, path: &Path, made: &Superblock, summary: Summary) -> Answer {
     let losses = from.losses();
     let snapshots: u64 = from.containers().iter().map(|found| found.snapshots).sum();

@@ -51,7 +51,7 @@ fn judge_devices(devices: &[String], has_library: bool) -> Finding {
     }
 }
 
-/// A network of its own locks the memory that its connections register.
+/// Judges the limit of locked memory: on machines with a fast network, connections lock the memory that they register.
 fn judge_locked(devices: &[String], limits: &str) -> Finding {
     let wanted = CONNECTIONS * CONNECTION_BYTES;
     match machine::limit_below(limits, "Max locked memory", Some(wanted)) {

@@ -26,7 +26,8 @@ fn installed() -> Option<PathBuf> {
     first(&["lib", "lib64"].map(|folder| prefix.join(folder)))
 }
 
-/// `listed` is the first libdaos in LD_LIBRARY_PATH, `default` the one that the loader finds without that variable.
+/// Judges which libdaos programs get: `listed` is the first one in `LD_LIBRARY_PATH`, `default` the one that the loader
+/// finds without that variable, `installed` the one of this installation.
 fn judge(listed: Option<PathBuf>, default: Option<PathBuf>, installed: Option<PathBuf>) -> Finding {
     let place =
         if listed.is_some() { "is first in LD_LIBRARY_PATH" } else { "is found by the loader" };

@@ -280,7 +280,7 @@ impl Nodes {
         self.tree.leave();
     }
 
-    /// Leaves everything running.
+    /// Ends the starters and leaves the engines running.
     fn leave(self, launcher: &Launcher) {
         match launcher {
             Launcher::Ssh(_) | Launcher::Mpirun(_) | Launcher::Local => self.tree.end(),

@@ -113,7 +113,7 @@ impl Check<'_> {
         self.container.object(oid)
     }
 
-    /// Starts at the root.
+    /// Checks the tree from the root. If the entry of the root is missing or damaged, a repair restores it first.
     fn tree(&mut self) -> Result<()> {
         let above = self.object(self.roots.superblock);
         let root = match entry::fetch(&above, ROOT_NAME, Access::Latest).wait() {

@@ -62,7 +62,7 @@ impl Tree for Host {
         Ok(meta_of(&stat))
     }
 
-    /// Only mounts of Esker have an identity.
+    /// Identity of a file as a mount of Esker reports it; `None` on other file systems.
     fn identity(&self, node: &Arc<Path>) -> Option<String> {
         let mut text = [0; IDENTITY_BYTES_MAX];
         let len = fs::lgetxattr(&**node, IDENTITY_ATTRIBUTE, &mut text[..]).ok()?;

@@ -56,7 +56,7 @@ impl Request {
         parse::parse_all(text)
     }
 
-    /// Reads exactly one request.
+    /// Parses a text that has exactly one request.
     ///
     /// # Errors
     /// The errors of [`Request::parse_all`]; an error unless the text has exactly one request.

@@ -64,7 +64,7 @@ impl ValueIndexes {
         }
     }
 
-    /// Adds new forms.
+    /// The indexes with further spellings of values.
     fn with(&self, more: impl Iterator<Item = (Box<str>, u32)>) -> Self {
         match self {
             Self::Few(indexes) => Self::from_forms(indexes.iter().cloned().chain(more)),

@@ -65,7 +65,7 @@ impl Parser<'_> {
         self.parse_level(&around)
     }
 
-    /// One level and everything inside it.
+    /// Parses one level of a schema and the levels inside it.
     fn parse_level(&mut self, around: &Around) -> Result<()> {
         self.tokens.demand('[', "a level of a rule")?;
         let line = self.tokens.line();

@@ -36,7 +36,7 @@ impl<'a> Tokens<'a> {
         found
     }
 
-    /// Reads `mark`.
+    /// Reads the character `mark`. An error if another one is there; `doing` names what needs the mark.
     pub(super) fn demand(&mut self, mark: char, doing: &str) -> Result<()> {
         if self.takes(mark) {
             return Ok(());

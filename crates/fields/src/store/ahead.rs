@@ -93,7 +93,8 @@ impl<'a> Run<'a> {
         Self { fields, bytes, error: None }
     }
 
-    /// Returns the buffer.
+    /// Calls `visit` for each field with its bytes. Returns the buffer, so that the next run can use it. Fails if the
+    /// read has failed, after the fields before the failure.
     fn visit(self, visit: &mut impl FnMut(&Field, &[u8]) -> Result<()>) -> Result<Vec<u8>> {
         let mut rest = &self.bytes[..];
         for field in self.fields {

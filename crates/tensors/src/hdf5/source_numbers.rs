@@ -11,7 +11,7 @@ pub(super) enum Real {
 }
 
 impl Real {
-    /// The number.
+    /// The number, exact or rounded.
     pub(super) fn number(self) -> f64 {
         match self {
             Self::Exact(number) | Self::Rounded(number) => number,

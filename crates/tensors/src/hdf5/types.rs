@@ -81,7 +81,7 @@ fn head(class: u8, bits: u32, size: u32) -> Vec<u8> {
     bytes
 }
 
-/// An integer.
+/// Encodes the type of an integer.
 pub(super) fn integer(size: u32, is_big: bool, is_signed: bool) -> Vec<u8> {
     let mut bytes = head(INTEGER, u32::from(is_big) | u32::from(is_signed) << 3, size);
     bytes.extend(0u16.to_le_bytes());

@@ -50,7 +50,7 @@ struct KeyPage {
 unsafe impl Send for KeyPage {}
 
 impl KeyPage {
-    /// The keys of a page.
+    /// Splits the buffer of a page into its keys.
     fn keys(&self) -> impl Iterator<Item = &[u8]> {
         let mut at = 0;
         self.descriptions.iter().take(self.count as usize).map_while(move |key| {

@@ -43,7 +43,7 @@ pub(crate) fn destination<'s>(dkeys: &'s mut [DkeyFetch<'_, '_>]) -> Destination
     Destination::new(long.collect::<Option<_>>().unwrap_or_default())
 }
 
-/// All buffers of a destination.
+/// All buffers of a sink.
 fn buffers<'s>(sink: &'s mut Sink<'_>) -> impl Iterator<Item = &'s mut [u8]> {
     let (one, several) = match sink {
         Sink::None => (None, None),

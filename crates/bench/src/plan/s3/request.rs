@@ -17,7 +17,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// None.
+    /// A request without content.
     pub(super) fn none() -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT, HeaderValue::from_static("UNSIGNED-PAYLOAD"));

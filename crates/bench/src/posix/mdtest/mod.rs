@@ -254,7 +254,7 @@ impl Worker {
         })
     }
 
-    /// Counts names, not calls.
+    /// Measures listing directories. An operation is a name, not a call.
     fn list(&self, paths: &Paths) -> Result<Measured> {
         let all = paths.directories(self.process.member.rank);
         let Member { rank, procs, .. } = self.process.member;
