@@ -141,7 +141,7 @@ impl File {
     /// node was interrupted.
     pub async fn read_into(&self, offset: u64, sink: Sink<'_>) -> Result<usize> {
         self.check_readable()?;
-        let sink = up_to_the_largest_size(offset, sink);
+        let sink = end_at_largest_size(offset, sink);
         match sink.len() {
             0 => Ok(0),
             len => {
@@ -480,17 +480,22 @@ impl File {
     }
 }
 
-/// Limits a read at `offset` to the largest size of a file: shortens a single buffer, and reads nothing into several
-/// buffers that end after it.
-fn up_to_the_largest_size(offset: u64, sink: Sink<'_>) -> Sink<'_> {
-    let most = FILE_SIZE_MAX.saturating_sub(offset);
+/// Shortens the buffers of a read at `offset`, so that it ends at the largest size of a file.
+fn end_at_largest_size(offset: u64, sink: Sink<'_>) -> Sink<'_> {
+    let mut room = FILE_SIZE_MAX.saturating_sub(offset);
+    if sink.len() <= room {
+        return sink;
+    }
+    let mut shortened = |buffer| {
+        let buffer: &mut [u8] = buffer;
+        let len = room.min(buffer.len() as u64);
+        room -= len;
+        &mut buffer[..len as usize]
+    };
     match sink {
-        Sink::One(buffer) => {
-            let len = most.min(buffer.len() as u64) as usize;
-            Sink::One(&mut buffer[..len])
-        }
-        Sink::Many(_) if sink.len() > most => Sink::None,
-        other => other,
+        Sink::None => Sink::None,
+        Sink::One(buffer) => Sink::One(shortened(buffer)),
+        Sink::Many(buffers) => Sink::Many(buffers.into_iter().map(shortened).collect()),
     }
 }
 

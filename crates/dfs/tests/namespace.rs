@@ -1,6 +1,7 @@
 //! Tests of the calls of the file system, on a pool in memory or on the pool over nodes that the environment names.
 #![forbid(unsafe_code)]
 
+use dfs::limits::FILE_SIZE_MAX;
 use dfs::{
     Create, Dfs, Follow, Kind, MountOptions, NewDfs, Node, Open, Rename, RenameMode, SetAttr, Time,
     XattrMode, rename_all,
@@ -638,4 +639,17 @@ fn entries_are_found_with_an_extended_attribute() {
     let (node, value) = root.lookup_with_xattr(b"long", b"user.x").unwrap();
     assert_eq!((node.oid(), value), (root.lookup(b"long").unwrap().oid(), Some(long)));
     assert_eq!(kind(root.lookup_with_xattr(b"none", b"user.x")), ErrorKind::NotFound);
+}
+
+#[test]
+fn read_into_several_buffers_at_the_largest_size_is_short() {
+    let fs = mount_new("namespace-largest-size");
+    let node = fs.root().create(b"file", &FILE).unwrap();
+    let file = node.open(Open::BOTH).unwrap();
+    let at = FILE_SIZE_MAX - 6;
+    file.write_at(at, b"island").unwrap();
+    let (mut first, mut second) = ([0; 4], [0; 4]);
+    let read = file.read_vectored_at(at, vec![&mut first, &mut second]).unwrap();
+    assert_eq!((read, &first, &second[..2]), (6, b"isla", &b"nd"[..]));
+    assert_eq!(file.read_vectored_at(FILE_SIZE_MAX, vec![&mut first, &mut second]).unwrap(), 0);
 }
