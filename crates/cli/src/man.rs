@@ -17,6 +17,7 @@ pub(crate) fn write_pages(whole: Command, folder: &Path) -> io::Result<()> {
     write_page(&whole, folder)
 }
 
+/// Writes the manual page of `command` into `folder`, and those of its subcommands first.
 fn write_page(command: &Command, folder: &Path) -> io::Result<()> {
     let below = command.get_subcommands().filter(|command| !command.is_hide_set());
     below.into_iter().try_for_each(|command| write_page(command, folder))?;

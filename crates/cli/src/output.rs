@@ -45,6 +45,7 @@ pub fn configure(quiet: bool, progress: bool, color: ColorArg) {
     COLORED.store(has_colors(color, std::io::stdout().is_terminal(), plain), Ordering::Relaxed);
 }
 
+/// Whether output has colours: by default only on a terminal that is not plain.
 fn has_colors(color: ColorArg, is_terminal: bool, plain: bool) -> bool {
     match color {
         ColorArg::Auto => is_terminal && !plain,

@@ -173,6 +173,7 @@ impl Container {
     }
 }
 
+/// Fails with `Overflow` if the value is longer than `ATTR_VALUE_MAX`. `None` removes the attribute.
 fn check_value(name: &str, value: Option<&[u8]>) -> Result<()> {
     match value.map_or(0, <[u8]>::len) {
         len if len > ATTR_VALUE_MAX => Err(Error::new(

@@ -75,6 +75,7 @@ impl Config {
         Ok(config)
     }
 
+    /// Adds the settings of `file`. It fails if the file is not readable, or is missing and must not be.
     fn add_file(&mut self, file: &Path, may_be_missing: bool) -> Result<()> {
         match std::fs::read_to_string(file) {
             Ok(text) => self.add(&text).map_err(|(line, message)| {
@@ -122,6 +123,7 @@ fn parse(line: &str) -> std::result::Result<(String, String), String> {
     }
 }
 
+/// Whether `value` has the form that the setting `key` requires.
 fn is_valid(key: &str, value: &str) -> bool {
     match key {
         "color" => ["auto", "always", "never"].contains(&value),

@@ -36,6 +36,7 @@ impl Kv {
     /// A key to be removed must exist (DAOS: `DAOS_COND_KEY_REMOVE`).
     pub const REMOVE: Cond = Cond::PUNCH;
 
+    /// Fails with `Invalid` if the object is not of a type for Key-Values.
     pub(crate) fn new(object: Object) -> Result<Self> {
         match object.oid().object_type() {
             Some(otype) if otype.is_kv() => Ok(Self(object)),

@@ -25,6 +25,7 @@ impl Lease {
         Ok(Self { container, oid, generation, ended: false })
     }
 
+    /// Takes a lease on each object with one call, or on none if that fails.
     pub(crate) async fn take_each(container: &Container, oids: &[ObjectId]) -> Result<Vec<Self>> {
         let generation = esker_os::generation();
         container.opened_or_closed().lease_each(oids).await?;

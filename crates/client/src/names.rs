@@ -323,6 +323,11 @@ pub fn read_map(path: &Path) -> Result<(PathBuf, Map)> {
     Ok((path, map))
 }
 
+/// Opens a pool over nodes by its map, which is at `path`. The pools of nodes that are on this machine are opened
+/// directly, without the network; the variable in `NODE_VARIABLE` limits this to one node.
+///
+/// # Errors
+/// `NotSupported` for `OpenMode::Exclusive`, because the engines have the pool open.
 #[cfg(feature = "nodes")]
 fn open_nodes(path: &Path, mode: OpenMode) -> Result<ShardedPool> {
     if mode == OpenMode::Exclusive {

@@ -173,6 +173,7 @@ impl Object {
         self.list_keys(KeyScope::Akeys(dkey), anchor, limit, access).await
     }
 
+    /// Lists one batch of the keys in `scope`, and moves `anchor` past it.
     async fn list_keys(
         &self,
         scope: KeyScope<'_>,
@@ -284,6 +285,7 @@ impl Object {
         self.container.write(&[Write { oid: self.oid, op }], access).await
     }
 
+    /// Fails with `NoPermission` if the object is open read-only.
     pub(crate) fn check_writable(&self) -> Result<()> {
         match self.writable {
             true => Ok(()),

@@ -162,6 +162,7 @@ impl Pool {
         Attributes::of_pool(&self.backend, prefix, self.mode != OpenMode::ReadOnly)
     }
 
+    /// Fails with `NoPermission` if the pool is open read-only. `doing` names the action in the message.
     fn check_writable(&self, doing: &str) -> Result<()> {
         match self.mode {
             OpenMode::ReadOnly => Err(Error::new(

@@ -115,6 +115,7 @@ impl Container {
 }
 
 impl Transaction {
+    /// A transaction on `view` of the container that is open. Its epoch is set by the first read, or is the snapshot's.
     pub(crate) fn new(container: Container, view: View, writable: bool) -> Self {
         let epoch = match view {
             View::Latest => None,
@@ -164,6 +165,7 @@ impl Transaction {
         Ok(())
     }
 
+    /// Begins the commit, so that nothing can join the transaction any more. It fails if the transaction is not open.
     fn begin_commit(&self) -> Result<Arc<Attempt>> {
         let mut state = self.state();
         match state.phase {
@@ -259,6 +261,10 @@ impl Transaction {
         Ok(writes.updated_dkeys(oid).map(<[u8]>::to_vec).collect())
     }
 
+    /// The attempt that an operation on `container` joins.
+    ///
+    /// # Errors
+    /// `Invalid` if the transaction belongs to another container or is no longer open.
     fn open_attempt(&self, container: &Container) -> Result<Arc<Attempt>> {
         if !self.container.is_same(container) {
             return Err(Error::new(

@@ -151,6 +151,8 @@ impl Node {
         }
     }
 
+    /// Checks before a creation: the name, the size of the chunks, and that the file system may be changed. In a
+    /// read-only file system a name that exists is reported first, as Linux does.
     fn check_new(&self, name: &[u8], kind: Kind, new: &Create) -> Result<()> {
         if entry::is_special(name) {
             let file = kind == Kind::File;

@@ -54,6 +54,7 @@ impl DirectoryCache {
         }
     }
 
+    /// Reads the inode at `location` and caches it, if it is a directory; `None` otherwise.
     #[cold]
     fn read_and_cache(
         &self,

@@ -87,6 +87,7 @@ impl Node {
         Ok(file)
     }
 
+    /// Opens the file to change its size. A symbolic link has none to set, so it is refused.
     pub(crate) fn open_for_writing(&self) -> Result<File> {
         match self.kind() {
             Kind::Symlink => {
@@ -263,6 +264,8 @@ impl File {
         begin.map_or_else(|| self.size(), Ok)
     }
 
+    /// Writes `piece` at the end of the file, in a transaction: two processes that append never overwrite each other.
+    /// Returns the offset.
     fn append_piece(&self, piece: &[u8]) -> Result<u64> {
         self.node.fs().transact(|access| {
             let end = self.content.size(access).wait()?;
@@ -455,6 +458,7 @@ impl File {
         Error::new(ErrorKind::NotFound, text)
     }
 
+    /// Fails with `NoHandle` if the file is not open for reading.
     fn check_readable(&self) -> Result<()> {
         match self.open.read {
             true => Ok(()),
@@ -462,6 +466,7 @@ impl File {
         }
     }
 
+    /// Fails with `NoHandle` if the file is not open for writing.
     pub(crate) fn check_writable(&self) -> Result<()> {
         match self.open.write {
             true => Ok(()),
@@ -469,6 +474,7 @@ impl File {
         }
     }
 
+    /// Fails with `FileTooBig` if the `len` bytes at `offset` end after `FILE_SIZE_MAX`.
     pub(crate) fn check_end(&self, offset: u64, len: u64) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= FILE_SIZE_MAX => Ok(()),

@@ -39,6 +39,7 @@ pub(crate) async fn store(
     }
 }
 
+/// Stores `time` as the time of the last change, if the entry still refers to object `oid` and its time is older.
 async fn store_in(
     container: &Container,
     location: &EntryLocation,

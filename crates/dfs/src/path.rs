@@ -159,6 +159,7 @@ pub(crate) fn split_last(path: &[u8]) -> Result<(&[u8], &[u8])> {
     Ok((above, name))
 }
 
+/// Refuses the empty path and one that is too long.
 fn check_path(path: &[u8]) -> Result<()> {
     match path.len() {
         0 => Err(Error::new(ErrorKind::NotFound, "an empty path names nothing")),
@@ -195,6 +196,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    /// A walk from the root if `path` is absolute, otherwise from `base`. The walk has not begun: no name of it has
+    /// been looked up.
     fn new(fs: &'a Dfs, base: &Node, path: &'a [u8]) -> Self {
         let node = if path.starts_with(b"/") { fs.root() } else { base.clone() };
         let (names, prefetch) = (Vec::new(), Prefetch::default());

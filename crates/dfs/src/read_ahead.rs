@@ -26,6 +26,8 @@ pub(crate) fn record_lookup(node: &Node) {
     }
 }
 
+/// Reads the entries of `dir` that are due into the cache, and notes whether the read was in vain, so that it is not
+/// repeated.
 fn read_ahead(dir: &Node, due: ReadAhead) -> Result<()> {
     let ReadAhead { again, mut next, entries } = due;
     let names = dir.read_names(&mut next, entries)?;

@@ -110,6 +110,7 @@ impl Node {
         })
     }
 
+    /// Fails with `IsDirectory` if the inode is a directory.
     fn check_not_directory(&self, name: &[u8], inode: &Inode) -> Result<()> {
         match inode.kind {
             Kind::Directory => Err(self.refusal(name, ErrorKind::IsDirectory, "is a directory")),
@@ -160,6 +161,8 @@ impl Node {
         }
     }
 
+    /// Removes all entries of this directory, which is being removed with all below it. Returns how many entries were
+    /// removed.
     fn remove_entries(&self) -> Result<u64> {
         let (dir, mut anchor, mut removed) = (self.directory()?, Anchor::Start, 0);
         while !anchor.is_end() {

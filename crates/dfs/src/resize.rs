@@ -57,6 +57,7 @@ impl File {
         self.note_write().wait()
     }
 
+    /// Punches the part of the range that lies in the file, and keeps the size of the file.
     fn punch_in(&self, offset: u64, len: u64, access: Access<'_>) -> Result<()> {
         let size = self.array().size(access).wait()?;
         let end = size.min(offset + len);
@@ -106,6 +107,7 @@ impl File {
         self.note_write().wait()
     }
 
+    /// Fails if the file is not open for writing, or the range is empty or ends after the largest size.
     fn check_range(&self, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
         match len {

@@ -106,12 +106,14 @@ impl Engine {
         tokio::time::timeout(HANDSHAKE_TIMEOUT, met).await.map_err(|_| fabric_timeout_error())?
     }
 
+    /// Counts and logs the refusal of a connection, and hands its error back.
     fn count_refusal(&self, address: &str, error: Error) -> Error {
         self.0.metrics.refuse(error.kind());
         tracing::warn!(address, %error, "refused a connection");
         error
     }
 
+    /// Logs the end of a connection. A peer that sent what is not the protocol is counted.
     fn note_end(&self, address: &str, client: u64, served: &Result<()>) {
         match served {
             Ok(()) => tracing::info!(address, client, "a client disconnected"),

@@ -89,6 +89,7 @@ impl<W: AsyncWrite + Unpin> State<W> {
 }
 
 impl<'e, W: AsyncWrite + Unpin> Connection<'e, W> {
+    /// The connection of a client whose handshake is done: no requests, and no reply that waits.
     async fn new(engine: &'e Shared, to: Sender<W>) -> Self {
         let session = Arc::new(Session::new(engine));
         let slow = Slow::of_pool(&*engine.pool).await;
@@ -253,6 +254,7 @@ impl Slow {
         }
     }
 
+    /// Whether the request may wait for a disk, so that it must not be served on the thread of the network.
     fn is_slow(self, request: &Frame) -> bool {
         match self {
             Self::None => false,
@@ -262,6 +264,7 @@ impl Slow {
     }
 }
 
+/// Whether the request only reads.
 fn is_read(request: &Frame) -> bool {
     let decoded = decode(&request.message);
     decoded.is_ok_and(|request: Request<'_>| {

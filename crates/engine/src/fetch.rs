@@ -81,6 +81,7 @@ async fn view(
     Some((Reply::Fetched(vec![AkeyReply { size, filled_bytes: len, filled }]), found))
 }
 
+/// The fetch of the requested akey into `buffer`, or of its size only if there is none.
 fn fetch_of<'f>(akey: &'f AkeyRequest<'f>, buffer: &'f mut Option<Vec<u8>>) -> Fetch<'f> {
     let sink = buffer.as_mut().map_or(Sink::None, |buffer| Sink::One(buffer));
     let mut fetch = match &akey.extents {
@@ -133,6 +134,7 @@ pub(crate) async fn fetch(
     Ok((Reply::Fetched(found), spare.keep(bulk)))
 }
 
+/// Takes the reply for the client out of the completed fetch.
 fn reply_of(fetch: &mut Fetch<'_>) -> AkeyReply {
     let reply = &mut fetch.reply;
     let filled = std::mem::take(&mut reply.filled);

@@ -96,6 +96,7 @@ impl Handshakes {
         oldest.unwrap_or_else(Instant::now) + HANDSHAKE_GRACE
     }
 
+    /// Ends the handshake that has lasted longest, to make room for another.
     fn evict_oldest(&self) {
         if let Some((_, oldest)) = self.present.pending().by_number.pop_first() {
             oldest.leave.notify_one();

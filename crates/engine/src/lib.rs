@@ -203,6 +203,7 @@ impl Engine {
         }
     }
 
+    /// Serves one connection over TCP to its end. It holds `slot` so long.
     async fn serve_stream(self, slot: Slot, stream: TcpStream) {
         // Replies leave at once: the outbox has collected those that belong together.
         let _ = stream.set_nodelay(true);

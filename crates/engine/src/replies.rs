@@ -35,6 +35,7 @@ pub(crate) struct Replies<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Replies<W> {
+    /// No reply waits; those that are added go to `to`.
     pub(crate) fn new(to: Sender<W>) -> Self {
         let (to, outbox) = to.into_parts();
         let unsent = VecDeque::new();

@@ -38,6 +38,7 @@ struct Leased {
 }
 
 impl Session {
+    /// The session of a new connection, which has opened nothing.
     pub(crate) fn new(engine: &Shared) -> Self {
         let Shared { pool, spare, host, metrics, .. } = engine;
         let (pool, metrics) = (Arc::clone(pool), Arc::clone(metrics));
@@ -99,6 +100,8 @@ impl Session {
         counted
     }
 
+    /// Counts a lease of the client on the object, so that it is released when the connection ends. Fails if the client
+    /// has `LEASES_MAX` already.
     fn count_lease(
         &self,
         handle: Handle,
@@ -140,6 +143,8 @@ impl Session {
         Ok(())
     }
 
+    /// Releases the leases that this call took before another of its leases failed. An object that was removed
+    /// meanwhile, and that nobody else has open, is then removed.
     async fn release_taken(
         &self,
         handle: Handle,

@@ -121,6 +121,7 @@ async fn poll_for_requests() {
     }
 }
 
+/// Waits until the number of requests is no longer `seen`.
 async fn sleep_until_requests(seen: u64) {
     poll_fn(|context| {
         if REQUESTS.get() != seen {

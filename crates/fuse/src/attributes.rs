@@ -38,6 +38,8 @@ impl Served {
         Ok(if attr.nlink == 0 { inode.with_kept(attr) } else { attr })
     }
 
+    /// Sets the attributes that the kernel wants to change. A change of owner, or of the size by a user, clears the
+    /// bits set-user-ID and set-group-ID, as POSIX requires.
     pub(crate) fn set_attributes(&self, number: u64, wanted: Wanted) -> Answer<FileAttr> {
         let inode = self.inode(number)?;
         let Wanted { mut set, by_user, sets_atime } = wanted;

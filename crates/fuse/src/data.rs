@@ -183,6 +183,7 @@ pub(crate) fn has(flags: i32, wanted: OFlags) -> bool {
     OFlags::from_bits_retain(flags as u32).contains(wanted)
 }
 
+/// Gives `work` a buffer of `len` bytes, which the thread keeps for the next call.
 fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < len {

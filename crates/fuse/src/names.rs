@@ -87,6 +87,7 @@ impl Served {
         self.told(dir.mkdir(name, &new.within(&dir, Kind::Directory))?)
     }
 
+    /// Makes a symbolic link to `target`, and returns its attributes.
     pub(crate) fn make_link(
         &self,
         parent: u64,
@@ -136,6 +137,7 @@ impl Served {
         Ok(())
     }
 
+    /// Gives the inode that the kernel knows the new name of its node.
     fn note_move(&self, dir: &Node, name: &[u8]) -> Answer<()> {
         match dir.lookup(name) {
             Ok(node) => self.inodes.moved(node),

@@ -38,6 +38,8 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// Serves the file system `dfs`. With `still`, which is for a snapshot, nothing changes: the kernel may cache for
+    /// longer.
     pub(crate) fn new(dfs: Dfs, cache: Cache, still: bool, dropper: Dropper) -> Self {
         let inodes = Inodes::new(dfs.root());
         let fresh = if still { FRESH_SNAPSHOT } else { FRESH };
@@ -118,6 +120,7 @@ fn may_write(flags: i32) -> bool {
     OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE != OFlags::RDONLY
 }
 
+/// Sends the kernel a reply that has only a result.
 pub(crate) fn reply_empty(reply: ReplyEmpty, answer: Answer<()>) {
     match answer {
         Ok(()) => reply.ok(),

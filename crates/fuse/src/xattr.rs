@@ -28,6 +28,7 @@ impl Served {
         of_number(self.inode(number)?.node().get_xattr(name))
     }
 
+    /// Sets an extended attribute. `flags` states whether it must be new or must exist.
     pub(crate) fn set_attribute(
         &self,
         number: u64,
@@ -63,6 +64,7 @@ impl Served {
     }
 }
 
+/// Refuses a name outside the namespaces that are kept.
 fn check_name(name: &[u8]) -> Answer<()> {
     match KEPT.iter().any(|prefix| name.starts_with(prefix)) {
         true => Ok(()),

@@ -205,6 +205,7 @@ impl<T: Default> ForkLock<T> {
         ForkGuard { lock: self, generation: mine, _content: PhantomData }
     }
 
+    /// Takes the lock for the holder `mine` if no other has it. One that has it already gets false.
     fn try_take(&self, mine: u64) -> bool {
         let held = self.holder.load(Ordering::Relaxed);
         held != mine

@@ -56,6 +56,7 @@ fn components(path: &Path) -> Vec<OsString> {
     path.components().filter(named).map(|part| part.as_os_str().to_owned()).rev().collect()
 }
 
+/// Refuses a symbolic link that another user has put into a directory that all may write to, such as `/tmp`.
 fn refuse_foreign(link: &Path, info: &Metadata, directory: &Metadata) -> Result<()> {
     let is_shared = directory.mode() & SHARED == SHARED;
     if !is_shared || info.uid() == geteuid().as_raw() || info.uid() == directory.uid() {

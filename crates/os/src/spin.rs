@@ -179,6 +179,8 @@ fn spin(all: &[Arc<dyn Polled>], sleeper: &impl Sleeper) -> Spun {
     Spun { in_time: true, crowded }
 }
 
+/// Sleeps until `sleeper` is woken, and polls `connection` whenever that has something to read. Returns false if the
+/// connection cannot wake a thread.
 fn sleep_at(connection: &dyn Polled, sleeper: &impl Sleeper) -> bool {
     while !sleeper.take() {
         if sleeper.sleep_with(|wake_up| connection.sleep(wake_up)) != Some(true) {

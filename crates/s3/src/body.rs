@@ -148,12 +148,14 @@ pub(crate) fn verification_fault(error: &str) -> Option<Fault> {
     is_wrong.then(|| Fault::new(S3ErrorCode::SignatureDoesNotMatch, why))
 }
 
+/// Whether the client sent nothing for too long: a timeout is among the causes of `error`.
 fn has_stopped(error: &(dyn std::error::Error + 'static)) -> bool {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut io = causes.filter_map(|error| error.downcast_ref::<std::io::Error>());
     io.any(|error| error.kind() == std::io::ErrorKind::TimedOut)
 }
 
+/// Refuses a body larger than a PUT may be.
 fn check_size(bytes: u64) -> Outcome<()> {
     match bytes <= PUT_BYTES_MAX {
         true => Ok(()),

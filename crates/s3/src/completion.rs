@@ -17,6 +17,7 @@ enum Kind {
 }
 
 impl Kind {
+    /// Parses the header that states the type of the checksum.
     fn new(name: Option<&ChecksumType>) -> Outcome<Option<Self>> {
         match name.map(ChecksumType::as_str) {
             None => Ok(None),

@@ -94,6 +94,7 @@ impl Condition {
     }
 }
 
+/// Parses a header with ETags. The header may be absent, but not be there twice.
 fn parse_header(headers: &HeaderMap, name: HeaderName) -> Outcome<Option<ETagCondition>> {
     let mut values = headers.get_all(&name).iter();
     let parsed = values.next().map(|value| ETagCondition::parse_http_header(value.as_bytes()));

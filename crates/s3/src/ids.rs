@@ -98,6 +98,7 @@ impl Numbers {
 }
 
 impl Range {
+    /// The numbers of `digits` digits that are on the wanted side. `None` if there are none.
     fn new(digits: u32, side: impl Fn(u64) -> Ordering) -> Option<Self> {
         let first = if digits == 1 { 0 } else { 10_u64.pow(digits - 1) };
         let end = 10_u128.pow(digits).min(1 << 64);

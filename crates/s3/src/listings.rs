@@ -25,6 +25,7 @@ pub(crate) fn count_of(asked: Option<i32>, most: usize) -> Outcome<usize> {
 pub(crate) struct Encoding(bool);
 
 impl Encoding {
+    /// The encoding that the client asks for.
     pub(crate) fn new(asked: Option<&EncodingType>) -> Outcome<Self> {
         match asked.map(EncodingType::as_str) {
             None => Ok(Self(false)),

@@ -34,6 +34,7 @@ fn range_of(header: Option<&str>, size: u64) -> Outcome<std::ops::Range<u64>> {
 }
 
 impl Service {
+    /// Begins an upload in parts, and returns its ID.
     pub(crate) fn begin_upload(
         &self,
         req: S3Request<CreateMultipartUploadInput>,
@@ -60,6 +61,7 @@ impl Service {
         })
     }
 
+    /// Stores one part of an upload. A part with the same number is replaced.
     pub(crate) async fn add_part(
         &self,
         req: S3Request<UploadPartInput>,
@@ -87,6 +89,7 @@ impl Service {
         })
     }
 
+    /// Stores a part of an upload from a range of another object.
     pub(crate) fn copy_part(
         &self,
         req: S3Request<UploadPartCopyInput>,
@@ -118,6 +121,7 @@ impl Service {
         })
     }
 
+    /// Makes the object out of the parts that the client names.
     pub(crate) fn complete_upload(
         &self,
         input: CompleteMultipartUploadInput,
@@ -270,6 +274,7 @@ impl Service {
     }
 }
 
+/// Whether an upload comes after the place where the last listing ended.
 fn is_after(begun: &Begun, (key, id): &(String, Option<String>)) -> bool {
     match begun.upload.key.cmp(key) {
         std::cmp::Ordering::Equal => id.as_ref().is_some_and(|id| begun.id > *id),

@@ -200,6 +200,8 @@ struct Seen {
 }
 
 impl Seen {
+    /// Checks the conditions of a read, and finds the range of bytes to send: the one the client asks for, that of a
+    /// part, or all.
     fn new(
         head: Head,
         condition: &Condition,
@@ -432,6 +434,7 @@ impl Service {
         Ok(DeleteObjectOutput::default())
     }
 
+    /// Deletes several objects. Each has its own result, so one failure does not stop the others.
     pub(crate) fn delete_many(&self, input: DeleteObjectsInput) -> Outcome<DeleteObjectsOutput> {
         let (objects, quiet) = (input.delete.objects, input.delete.quiet == Some(true));
         if objects.len() > DELETE_KEYS_MAX {

@@ -120,6 +120,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OFFERED.iter().map(|(name, _, _)| *name)
 }
 
+/// Refuses a parameter that the operation does not know, so that the server never ignores what a client asks for.
 fn check_query((operation, parameters, _): &Offered, query: &Query) -> S3Result<()> {
     if !query.is_text() {
         let why = "a parameter contains a control character, which no key has";
@@ -138,6 +139,7 @@ fn check_query((operation, parameters, _): &Offered, query: &Query) -> S3Result<
     Ok(())
 }
 
+/// Refuses a condition that the operation does not know, so that the server never ignores what a client asks for.
 fn check_header(offered: &Offered, name: &str, headers: &HeaderMap) -> S3Result<()> {
     let (operation, _, conditions) = offered;
     let is_known = if CONDITIONS.contains(&name) {

@@ -28,6 +28,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Sums up `parts`: runs of parts of the same size take one entry.
     pub(crate) fn new(parts: &[Part]) -> Self {
         let mut sizes: Vec<(i32, i32, u64)> = Vec::new();
         for part in parts {

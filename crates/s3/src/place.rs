@@ -93,6 +93,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     check_name(name).is_ok()
 }
 
+/// Why `name` cannot be the name of a file, or of a directory, if it cannot.
 fn check_name(name: &str) -> Result<(), String> {
     match name {
         "" => Err("it has an empty name between slashes".to_owned()),

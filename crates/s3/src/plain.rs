@@ -32,6 +32,8 @@ enum Named<'a> {
 }
 
 impl<'a> Named<'a> {
+    /// What `key` names in a container without a file system: an array by its ID, or a value by an ID and a key. `None`
+    /// if neither.
     fn parse(key: &'a str) -> Option<Self> {
         let (id, name) = key.split_once('/').map_or((key, ""), |(id, name)| (id, name));
         let oid = ObjectId::parse(id)?;
@@ -44,6 +46,7 @@ impl<'a> Named<'a> {
         (named.key() == key).then_some(named)
     }
 
+    /// The key of the object for S3.
     fn key(&self) -> String {
         match self {
             Self::Array(oid) => oid.to_string(),
@@ -171,6 +174,7 @@ impl Plain {
         }
     }
 
+    /// The object of S3 that `named` names, or `None` if there is none.
     fn find(&self, named: &Named<'_>) -> Result<Option<Head>> {
         let changed = self.changed(named)?;
         let size = match *named {

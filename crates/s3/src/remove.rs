@@ -16,6 +16,7 @@ pub(crate) fn remove(bucket: &Bucket, key: &str, condition: &Condition) -> Outco
     }
 }
 
+/// Removes the object of `key`. One that does not exist fails only if `condition` requires it.
 fn remove_existing(bucket: &Bucket, key: &str, condition: &Condition) -> Outcome<()> {
     let Ok(place) = Place::parse(key) else { return condition.check_change(None) };
     let above = bucket.directory(place.above()).map_err(path_error)?;

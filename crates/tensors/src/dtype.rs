@@ -78,6 +78,7 @@ impl DataType {
         self.check_level(0)
     }
 
+    /// Checks a type that is nested `level` deep in others: its depth, its size and its members.
     fn check_level(&self, level: usize) -> Result<()> {
         let size = self.size()?;
         if level > DEPTH_MAX || size > ITEM_BYTES_MAX {
@@ -103,6 +104,7 @@ impl DataType {
 }
 
 impl Field {
+    /// Checks a member of a type of `size` bytes: its own type, its dimensions, and that it fits.
     fn check_in(&self, size: u64, level: usize) -> Result<()> {
         self.data_type()?.check_level(level + 1)?;
         if self.shape.len() > DIMENSIONS_MAX {

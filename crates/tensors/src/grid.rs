@@ -79,6 +79,7 @@ impl Grid {
         Ok(())
     }
 
+    /// Fails if a chunk is larger than `CHUNK_BYTES_MAX`.
     fn check_chunks(&self) -> Result<()> {
         let chunks = &self.chunks;
         if self.product(chunks).is_some_and(|bytes| bytes <= CHUNK_BYTES_MAX) {

@@ -48,6 +48,7 @@ impl Slab {
         Ok(slabs)
     }
 
+    /// Parses one index or slice, as in Python: negative numbers count from the end. `None` if it is neither.
     fn parse_one(text: &str, len: u64) -> Option<Self> {
         let len = i64::try_from(len).ok()?;
         let parts: Vec<&str> = text.split(':').map(str::trim).collect();

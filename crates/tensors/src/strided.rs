@@ -166,6 +166,7 @@ impl Row {
         }
     }
 
+    /// Copies runs of any length, one after another.
     fn copy_long(&self, to: &mut [u8], from: &[u8], [mut own, mut other]: [i64; 2]) {
         for _ in 0..self.count {
             let (own_at, other_at) = (own as usize, other as usize);

@@ -29,6 +29,7 @@ impl ArrayAttributes {
         bytes
     }
 
+    /// Reads the attributes as they are stored, or `None` if the bytes are not attributes of an array.
     fn from_bytes(bytes: [u8; Self::STORED_BYTES]) -> Option<Self> {
         let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map(u64::from_le_bytes));
         let mut word = || words.next()?.ok();

@@ -40,6 +40,7 @@ pub fn encode_key(kind: KeyKind, key: &[u8], out: &mut impl KeyBuffer) -> Result
     Ok(())
 }
 
+/// Writes a key of bytes so that encoded keys sort as the keys do: each zero byte is escaped, and an end mark follows.
 fn encode_bytes(key: &[u8], out: &mut impl KeyBuffer) -> Result<()> {
     check_key_length(key)?;
     if key.contains(&0) {
@@ -106,6 +107,7 @@ pub fn decode_key(kind: KeyKind, encoded: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
+/// The key that `encode_bytes` wrote, or `None` if the bytes are no such key.
 fn decode_bytes(encoded: &[u8]) -> Option<Vec<u8>> {
     let body = encoded.strip_suffix(&END)?;
     let mut key = Vec::with_capacity(body.len());

@@ -259,6 +259,7 @@ impl ObjectClass {
         is_known && self.fit(targets, domains) == Ok(self)
     }
 
+    /// The same class with another number of groups. Classes of the old style have none to change.
     fn with_groups(self, groups: u32) -> Self {
         if self.0 < FIRST_NEW_STYLE {
             return self;

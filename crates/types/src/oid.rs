@@ -88,6 +88,7 @@ impl ObjectId {
     }
 }
 
+/// Parses half of an object ID, in decimal or in hexadecimal after `0x`.
 fn parse_word(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),

@@ -406,6 +406,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         Poll::Ready(Ok(true))
     }
 
+    /// Receives a part of the frame, of `len` bytes, and compares its checksum with `expected`.
     fn poll_part(
         &mut self,
         context: &mut Context<'_>,
@@ -423,6 +424,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         })
     }
 
+    /// Receives a short part, by way of the buffer that collects small reads.
     fn poll_short(&mut self, context: &mut Context<'_>, len: usize) -> Poll<Result<Arrived>> {
         if !ready!(self.poll_gather(context, len))? {
             return Poll::Ready(Err(cut_off_error()));
@@ -431,6 +433,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         Poll::Ready(Ok(Arrived { in_place: 0, sum: sum(&bytes), bytes }))
     }
 
+    /// Receives a long part: into `into` if that has the same length, otherwise into new memory.
     fn poll_long(
         &mut self,
         context: &mut Context<'_>,

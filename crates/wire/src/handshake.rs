@@ -100,6 +100,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The error that the client reports for this refusal.
     fn into_error(self) -> Error {
         match self {
             Self::Version { newest } => Error::new(
@@ -135,6 +136,7 @@ const CLIENT: &[u8] = b"esker client";
 const ENGINE: &[u8] = b"esker engine";
 const TLS: &[u8] = b"esker tls";
 
+/// Sends one message of the handshake, and returns its bytes, which the proof covers.
 async fn send_message<W: AsyncWrite + Unpin>(
     to: &mut Sender<W>,
     content: &impl Serialize,
@@ -152,6 +154,7 @@ async fn send_message<W: AsyncWrite + Unpin>(
     Ok(message)
 }
 
+/// Receives one message of the handshake. Any other frame, and the end of the stream, is an error.
 async fn receive_message<R: AsyncRead + Unpin>(from: &mut Receiver<R>) -> Result<Bytes> {
     match from.receive(Limits::UNAUTHENTICATED).await? {
         Some(frame) if frame.kind == Kind::Handshake => Ok(frame.message),

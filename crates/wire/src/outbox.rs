@@ -96,6 +96,7 @@ impl Outbox {
         self.add_bulk(data);
     }
 
+    /// Adds a frame whose message `encode` writes. Returns the length of the frame.
     fn add_with(
         &mut self,
         head: (Kind, u64, u32),
@@ -138,6 +139,7 @@ impl Outbox {
         Ok(PREFIX_LEN + message_len as usize + bulk_len as usize)
     }
 
+    /// Adds the bulk of a frame: a short one is copied to the other short parts, a long one is sent from where it is.
     fn add_bulk(&mut self, bulk: Bytes) {
         match bulk.len() {
             ..=SHORT_BULK => self.packed.extend_from_slice(&bulk),

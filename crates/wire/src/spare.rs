@@ -77,6 +77,7 @@ impl Spare {
         buffer
     }
 
+    /// Keeps the buffer for later use, unless enough are kept.
     fn give_back(&self, buffer: Vec<u8>) {
         let mut stock = self.stock();
         if stock.bytes + buffer.capacity() <= SPARE_MAX {

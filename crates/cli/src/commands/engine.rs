@@ -221,6 +221,7 @@ fn only<'m>(mut nodes: impl Iterator<Item = &'m Node>, label: &str) -> Result<&'
     }
 }
 
+/// Fails if the pool of `node` is not where the map says, with what to do: an engine does not make a pool unasked.
 fn check_node_pool(node: &Node) -> Result<()> {
     if node.directory.symlink_metadata().is_ok() {
         return Ok(());

@@ -174,6 +174,7 @@ impl Remove {
     }
 }
 
+/// The number of dkeys of `object`, found by listing them.
 fn count_dkeys(object: &Object, access: Access<'_>) -> Result<usize> {
     let (mut count, mut anchor) = (0, Anchor::Start);
     while !anchor.is_end() {

@@ -67,6 +67,7 @@ impl Check {
     }
 }
 
+/// The answer of the command for `report`: each problem and each loss on a line, then the totals.
 fn check_answer(report: &CheckReport) -> Answer {
     let response = json!({
         "problems": report.problems,

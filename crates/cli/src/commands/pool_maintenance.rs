@@ -31,6 +31,7 @@ struct Lost<'s> {
 }
 
 impl Found {
+    /// Takes the reply of an engine to a request for a repair. Any other kind of reply is an error of that node.
     fn from_repair(maintained: Result<Maintained>) -> Self {
         match maintained {
             Ok(Maintained::Repaired(check, repaired)) => Self { checked: Ok(check), repaired },

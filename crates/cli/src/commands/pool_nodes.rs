@@ -270,6 +270,7 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
+/// Fails if there is already a file at the path of the map.
 fn refuse_taken(map: &Path) -> Result<()> {
     if map.symlink_metadata().is_err() {
         return Ok(());

@@ -89,6 +89,7 @@ fn fill(from: &mut Remains, path: &Path) -> Result<Summary> {
     copy::salvage(from, &to, &Progress::default(), &mut |done, all| bar.update(done, all))
 }
 
+/// Adds to an error for lack of space that the new pool was too small, and has been removed.
 fn with_size_hint(new: &str, error: Error) -> Error {
     match error.kind() {
         ErrorKind::NoSpace => {

@@ -149,6 +149,7 @@ impl S3 {
         runtime.block_on(self.serve_pool(pool, keys))
     }
 
+    /// Serves the containers of `pool` over S3, and the metrics if they are wanted, until a signal ends the command.
     async fn serve_pool(&self, pool: Pool, keys: Keys) -> Result<()> {
         let mut signals = Signals::new()?;
         let listener = self.listen.listen().await?;

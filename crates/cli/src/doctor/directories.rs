@@ -58,6 +58,8 @@ fn cannot_write(directory: &Path) -> Finding {
     Finding::wrong(CHECK, what, remedy)
 }
 
+/// Judges a directory of pools by its file system: one over the network is a problem, because pools of this machine
+/// need a local one.
 fn check_mount(directory: &Path, mount: &Mount) -> Finding {
     let shown = format!("{} on {} ({})", directory.display(), mount.sort, mount.media().name());
     if mount.media() == Media::Network {

@@ -36,6 +36,8 @@ fn devices(folders: &[&Path]) -> Vec<String> {
     names
 }
 
+/// Judges the devices of a fast network with the presence of libfabric: devices without the library are reported, with
+/// the remedy.
 fn judge_devices(devices: &[String], has_library: bool) -> Finding {
     let named = devices.join(", ");
     match (devices.is_empty(), has_library) {

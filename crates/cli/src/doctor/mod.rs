@@ -94,6 +94,7 @@ impl Finding {
         }
     }
 
+    /// The finding in the JSON document of the command.
     fn to_json(&self) -> Value {
         json!({
             "check": self.check,

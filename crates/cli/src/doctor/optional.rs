@@ -61,6 +61,8 @@ fn check_library(library: &Library) -> Finding {
     judge_library(library, named.map(PathBuf::from).as_deref(), (library.load)())
 }
 
+/// Judges the result of loading an optional library. A file that the user named must load; one that is nowhere is only
+/// absent.
 fn judge_library(library: &Library, named: Option<&Path>, loaded: Result<()>) -> Finding {
     let Library { check, users, variable, packages, .. } = library;
     match (loaded, named) {
@@ -85,6 +87,7 @@ fn unmounting_helper() -> Option<PathBuf> {
     found.next().or_else(|| is_root.then(PathBuf::new))
 }
 
+/// Whether `esker mount` can work: it needs access to the device of FUSE, and the helper to mount without being root.
 fn check_mounting(device: &Path, helper: Option<&Path>) -> Finding {
     const CHECK: &str = "FUSE";
     if access(device, Access::READ_OK | Access::WRITE_OK).is_err() {

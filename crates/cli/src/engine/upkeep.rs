@@ -32,6 +32,7 @@ enum State {
 }
 
 impl State {
+    /// Whether the work has ended, so that another may begin.
     fn is_finished(&self) -> bool {
         match self {
             Self::Working(thread) => thread.is_finished(),

@@ -27,6 +27,7 @@ fn not_a_list(word: &str) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
+/// Splits a list of hosts at its commas, except those within brackets, as in `node[1,3]`.
 fn split_outside_brackets(text: &str) -> Vec<&str> {
     let mut depth = 0;
     text.split(|letter| {

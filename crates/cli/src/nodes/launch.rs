@@ -169,6 +169,7 @@ fn make_directory_of(map: &Path) -> Option<&Path> {
     std::fs::create_dir(directory).ok().map(|()| directory)
 }
 
+/// Writes the map to `path` on this machine, and makes its directory if that is missing.
 fn write_here(map: &Map, path: &Path) -> Result<()> {
     if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory)

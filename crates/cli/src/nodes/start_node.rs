@@ -91,6 +91,7 @@ impl ForwardedSignals {
     }
 }
 
+/// Fails if there is already something at the path of the new pool.
 fn refuse_existing(directory: &Path) -> Result<()> {
     if directory.symlink_metadata().is_err() {
         return Ok(());

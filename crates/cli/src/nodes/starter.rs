@@ -41,6 +41,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
+/// Passes the reports of the nodes, one a line, to the starter above this one, by standard output.
 fn write_reports(reported: &Receiver<Up>) {
     let mut out = std::io::stdout();
     for up in reported {

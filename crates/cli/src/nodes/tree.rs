@@ -137,6 +137,7 @@ pub fn bounds(count: usize, parts: usize) -> impl Iterator<Item = Range<usize>> 
     (0..parts).map(move |part| count * part / parts..count * (part + 1) / parts)
 }
 
+/// Writes each line to the standard input of a starter below, until there are no more or that starter has ended.
 fn write_lines(input: Option<impl Write>, lines: &Receiver<String>) {
     let Some(mut input) = input else { return };
     for line in lines {
@@ -168,6 +169,7 @@ fn relay(mut child: Child, mut pending: Pending) {
     pending.fail(why.unwrap_or(&format!("its starter ended: {status}")));
 }
 
+/// What a starter wrote to standard error, up to a limit.
 fn read_stderr(errors: impl Read) -> String {
     let mut text = Vec::new();
     let _ = errors.take(STDERR_BYTES_MAX).read_to_end(&mut text);

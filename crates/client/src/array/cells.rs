@@ -34,6 +34,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
+    /// The cells of `pieces`, which are all of the same dkey. An empty list gives no cells.
     pub(super) fn new(pieces: &[Piece]) -> Self {
         let extents: Vec<_> = pieces.iter().map(|piece| piece.extent).collect();
         Self {

@@ -72,6 +72,7 @@ impl Array {
         }
     }
 
+    /// Writes all bytes of `source` to the one dkey of `piece`, without a copy of them.
     async fn write_piece(
         &self,
         piece: Piece,
@@ -83,6 +84,8 @@ impl Array {
         self.object.container().write(&[self.write_op(&dkey, &updates)], access).await
     }
 
+    /// Writes `ranges` that lie in several dkeys: splits `source` at the same places, then writes all dkeys with one
+    /// call.
     async fn write_pieces(
         &self,
         ranges: &[Extent],
@@ -253,6 +256,7 @@ impl Read<'_> {
         self.zero_holes(dkey, extents, fetch.reply).await
     }
 
+    /// The fetch of `extents` into `sink`. It asks which cells are filled unless holes are to be left as they are.
     fn fetch_of<'b>(&self, extents: &'b [Extent], sink: Sink<'b>) -> Fetch<'b> {
         let mut fetch = Fetch::array(FLAT_AKEY, self.array.layout.cell_size(), extents, sink);
         fetch.request.want_filled = self.holes != Holes::Left;
@@ -377,6 +381,7 @@ fn split<'a>(buffer: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
     head
 }
 
+/// Takes the first `len` bytes off `buffers`. The rest of a buffer that is split stays in front.
 fn take_many<'a>(
     buffers: &mut std::collections::VecDeque<&'a mut [u8]>,
     mut len: usize,

@@ -130,6 +130,10 @@ impl Array {
         Ok(Self::new(object, attributes))
     }
 
+    /// The array in `object` with `attributes`, which the caller supplies or which were just read.
+    ///
+    /// # Errors
+    /// `Invalid` if the object is not of a type for arrays, or the attributes are not allowed.
     pub(crate) fn with_attributes(object: Object, attributes: ArrayAttributes) -> Result<Self> {
         let allowed = [ObjectType::ArrayAttr, ObjectType::ArrayByte];
         check_type(&object, |otype| allowed.contains(&otype))?;
@@ -137,6 +141,7 @@ impl Array {
         Ok(Self::new(object, attributes))
     }
 
+    /// Neither checks the type of the object nor the attributes: the callers do.
     fn new(object: Object, attributes: ArrayAttributes) -> Self {
         let bytes = object.oid().object_type() == Some(ObjectType::ArrayByte);
         let mark = StripeMark::of_array(object.container(), object.oid());
@@ -261,6 +266,7 @@ async fn query_each<T>(
     Ok(found)
 }
 
+/// Fails with `Invalid` if the type in the object ID is not `allowed`.
 fn check_type(object: &Object, allowed: impl Fn(ObjectType) -> bool) -> Result<()> {
     match object.oid().object_type() {
         Some(otype) if allowed(otype) => Ok(()),

@@ -62,6 +62,7 @@ impl Array {
         if stored.reply.size == 0 { Ok(()) } else { self.put_attributes(access).await }
     }
 
+    /// Stores the attributes of the array in its object.
     async fn put_attributes(&self, access: Access<'_>) -> Result<()> {
         let stored = self.attributes().to_bytes();
         let value = Value::Single(Source::One(&stored));
@@ -93,6 +94,7 @@ impl Array {
         self.object.container().write(&writes[..count], access).await
     }
 
+    /// Whether the record at index `record` under `dkey` has been written.
     async fn has_record(&self, dkey: &[u8], record: u64, access: Access<'_>) -> Result<bool> {
         let extents = [Extent::new(record, 1)];
         let mut cell = vec![0; self.layout.cell_size() as usize];

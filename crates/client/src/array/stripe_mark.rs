@@ -226,6 +226,8 @@ impl Array {
         Ok(is_alone && self.object.container().opened()?.is_empty_without_dkeys())
     }
 
+    /// Removes the array, or, if a process has it open, leaves that to the last close. Returns whether it was removed
+    /// now.
     async fn remove_striped(&self) -> Result<bool> {
         if self.object.unlink_on_last_close().await? {
             return Ok(false);

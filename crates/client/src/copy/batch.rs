@@ -36,6 +36,7 @@ impl Batch {
         self.pieces == 0
     }
 
+    /// Empties the batch after its write. Its memory is used again.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.dkeys.clear();

@@ -117,6 +117,7 @@ impl Survey<'_> {
         each_dkey(self.object, self.access, look).map(drop)
     }
 
+    /// Refuses an object whose class is not possible on the targets of the pool that is copied to.
     fn check_class(&self) -> Result<()> {
         let class = self.object.oid().class();
         let (targets, domains) = (self.able.targets, self.able.domains);
@@ -135,6 +136,7 @@ impl Survey<'_> {
         }
     }
 
+    /// Refuses an Array or flat Key-Value that has an akey besides the one of its type.
     fn check_akeys(&self, dkey: &[u8]) -> Result<()> {
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {

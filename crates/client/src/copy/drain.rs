@@ -89,6 +89,7 @@ impl<'a> Drain<'a> {
         destroyed.map(|()| round)
     }
 
+    /// Copies what has changed between the last round and `snapshot`.
     fn round_at(&mut self, snapshot: Epoch) -> Result<Round> {
         let access = Access::Snapshot(snapshot);
         let (from, to, options, progress) = (self.from, &self.to, self.options, self.progress);

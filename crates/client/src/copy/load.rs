@@ -119,6 +119,8 @@ impl Loader<'_> {
         }
     }
 
+    /// Adds the single values of `akeys`, which were read one after another into the buffer of `batch` from `start`, to
+    /// the batch.
     fn add_singles(
         &self,
         dkey: &[u8],

@@ -115,6 +115,7 @@ pub fn copy(
     Ok(Summary { epoch: state.epoch, resumed: state.resumed, ..progress.summary() })
 }
 
+/// Refuses a label that is not valid, or becomes too long with the suffix of an unfinished copy.
 fn check_labels(label: &str) -> Result<()> {
     check_label(label)?;
     match label.len() + UNFINISHED.len() > LABEL_MAX {

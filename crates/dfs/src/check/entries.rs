@@ -249,6 +249,7 @@ fn unreadable(error: &Error) -> Damage {
     Damage::Remove(Trouble::Entry(error.message().into()))
 }
 
+/// Whether the entry has the target of a symbolic link, with the length that the inode states.
 fn has_target(dir: &Object, name: &[u8], inode: &Inode) -> Result<bool> {
     match entry::value(dir, name, LINK_AKEY, Access::Latest) {
         Ok(target) => Ok(target.is_some_and(|target| target.len() as u64 == inode.link_len)),

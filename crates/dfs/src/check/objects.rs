@@ -179,6 +179,7 @@ impl Check<'_> {
         }
     }
 
+    /// Whether the object has no dkeys, which means that it was never written to or is lost.
     fn has_no_keys(&self, oid: ObjectId) -> Result<bool> {
         let (object, limit) = (self.object(oid), ListLimit::entries(1));
         let keys = object.list_dkeys(&mut Anchor::Start, limit, Access::Latest).wait()?;
@@ -236,6 +237,7 @@ impl Check<'_> {
 }
 
 impl Leftovers {
+    /// Adds one object without a name to the totals of its kind.
     pub(super) fn count_one(&mut self, kind: Stray) {
         match kind {
             Stray::Gone => {}

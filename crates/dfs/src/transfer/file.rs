@@ -165,6 +165,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(start.clamp(at, end)..stop.clamp(at, end))
     }
 
+    /// Copies one range of the file with `buffer`. A source that ends within the range has changed, which is an error.
     fn copy_range(&self, file: &Copying<S, D>, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
         let mut at = range.start;
         while at < range.end {

@@ -307,6 +307,7 @@ fn describe(action: &str, path: &Path) -> impl Display {
     format!("{action} {}", path.display())
 }
 
+/// The error of a system call, with a text of its own if the file system does not support what was asked.
 #[cold]
 fn io_error(action: &str, path: &Path, cause: Errno) -> Error {
     match cause {

@@ -136,6 +136,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
+    /// Sets the mode of a copied directory, and its owner and times if they are kept.
     fn finish_dir(&self, node: &D::Node, meta: &Meta) -> Result<()> {
         match self.options.keep {
             true => self.to.set_meta(node, meta),

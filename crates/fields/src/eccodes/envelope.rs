@@ -28,6 +28,7 @@ pub(crate) fn check(message: &[u8]) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, format!("{bytes} bytes are not a GRIB message: {wrong}")))
 }
 
+/// Whether the message has the length that its header states. Large messages of edition 1 state none that counts.
 fn has_length(message: &[u8]) -> bool {
     let number = |range| message.get::<std::ops::Range<usize>>(range).map(big_endian);
     let bytes = Some(message.len() as u64);

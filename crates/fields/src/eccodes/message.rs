@@ -190,6 +190,7 @@ struct KeyIterator<'a> {
 }
 
 impl<'a> KeyIterator<'a> {
+    /// An iterator over the keys of `field` in the namespace `space`.
     fn new(field: &'a Field<'a>, space: &str) -> Result<Self> {
         let name = c_string(space)?;
         // SAFETY: the handle outlives the iterator; ecCodes copies the name.

@@ -115,6 +115,8 @@ struct Example {
 }
 
 impl Example {
+    /// Remembers the words of `message` at the slots of its header, and that they mean `key`. `None` if a slot cannot
+    /// be spelt.
     fn new(message: &[u8], header: &Header<'_>, key: Key) -> Option<Self> {
         let spell = |slot: &Slot| {
             let mut text = String::new();

@@ -11,6 +11,7 @@ const COMMENTS: &str = "#!";
 /// Other characters that end an unquoted word.
 const ENDS: &str = ",/=\"'";
 
+/// Parses all requests of `text`, which has at most `REQUEST_BYTES_MAX` bytes.
 pub(super) fn parse_all(text: &str) -> Result<Vec<Request>> {
     if text.len() > REQUEST_BYTES_MAX {
         let message = format!("requests have at most {REQUEST_BYTES_MAX} bytes in one text");

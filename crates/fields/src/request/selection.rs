@@ -128,6 +128,7 @@ impl Wanted {
 
 /// Fields over a range of steps from the start of the forecast, such as `0-24`: a request for step 24 may mean them.
 impl Wanted {
+    /// The same values, which also match the ranges of steps that end at one of them.
     fn with_ranges(&self) -> Self {
         let values = (0..).zip(self.values.iter().flatten());
         let ranges =

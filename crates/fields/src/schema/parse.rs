@@ -114,6 +114,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Fails unless the list of parts ends here, at a bracket.
     fn end_of_parts(&mut self) -> Result<()> {
         if matches!(self.tokens.peek(), Some('[' | ']')) {
             return Ok(());

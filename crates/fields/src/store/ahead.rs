@@ -143,6 +143,7 @@ impl Reader {
         Some(self.spare.pop().unwrap_or_default())
     }
 
+    /// Takes the buffer of a run that has been read through, to use it for another.
     fn take_back(&mut self, used: Vec<u8>) {
         self.runs -= 1;
         self.bytes -= used.len() as u64;

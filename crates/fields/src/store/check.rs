@@ -61,6 +61,8 @@ impl FieldStore {
         Ok(checked)
     }
 
+    /// Checks the fields of one database. A stripe of the index that is lost is noted, and the others are checked
+    /// first.
     fn check_database(
         &self,
         name: &str,
@@ -96,6 +98,7 @@ impl FieldStore {
         lost
     }
 
+    /// Checks that the data of one field is there, and with `data` reads it to its end. A field that is lost is noted.
     fn check_field(&self, listed: Listed, data: bool, checked: &mut Checked) -> Result<()> {
         let field = self.listed(listed);
         let looked =

@@ -214,6 +214,7 @@ fn stripe_of(akey: &[u8], stripes: usize) -> u8 {
     ((hash * stripes as u128) >> 64) as u8
 }
 
+/// All dkeys of `object`.
 async fn list_dkeys(object: &Object) -> Result<Vec<Vec<u8>>> {
     let (mut anchor, mut found) = (Anchor::Start, Vec::new());
     while !anchor.is_end() {

@@ -82,6 +82,7 @@ impl FieldStore {
         Ok(axes)
     }
 
+    /// Adds the values of `key`, and the empty value for each optional part that it lacks.
     fn add_with_empty(&self, axes: &mut Axes, key: &Key) -> Result<()> {
         axes.add(key);
         let split = self.schema().split(key)?;

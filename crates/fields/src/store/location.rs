@@ -87,6 +87,7 @@ impl FieldLocation {
         }
     }
 
+    /// Decodes a location, or `None` if `bytes` is not one.
     fn try_decode(bytes: &[u8]) -> Option<Self> {
         let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let archived = UNIX_EPOCH + Duration::from_nanos(number(10)?);
@@ -103,6 +104,7 @@ impl FieldLocation {
     }
 }
 
+/// Refuses the path of a file that cannot be stored in a location: one that is not UTF-8, or is too long.
 pub(super) fn check_path(path: &Path) -> Result<()> {
     let refused = |kind, text: String| Err(Error::new(kind, format!("{}: {text}", path.display())));
     match path.to_str() {

@@ -106,6 +106,7 @@ impl FieldStore {
         Self::from_container(container, version, stripes, schema)
     }
 
+    /// The store in `container`, whose version, stripes and schema have been read.
     fn from_container(
         container: Container,
         version: Version,
@@ -248,6 +249,7 @@ fn fetch(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<Option<Vec<u8>>> {
     fetch_long(object, dkey, akey, Access::Latest)
 }
 
+/// Reads a value of at most the size of a location. `None` if there is none.
 fn fetch_long(
     object: &Object,
     dkey: &[u8],
@@ -257,6 +259,7 @@ fn fetch_long(
     fetch_up_to(location::LOCATION_BYTES_MAX, object, dkey, akey, access)
 }
 
+/// Reads a value of at most `bytes` bytes. `None` if there is none.
 fn fetch_up_to(
     bytes: usize,
     object: &Object,
@@ -296,6 +299,8 @@ fn fetch_many(
     read_many(object, dkey, akeys, access).wait()
 }
 
+/// Reads the values of `akeys` under one dkey with one call, and with a second call those that are longer than
+/// expected.
 async fn read_many(
     object: &Object,
     dkey: &[u8],

@@ -92,6 +92,7 @@ impl FieldStore {
         })
     }
 
+    /// Fails if `to` is this store.
     fn refuse_own_store(&self, to: &Self) -> Result<()> {
         if self.container().info().uuid != to.container().info().uuid {
             return Ok(());
@@ -101,6 +102,7 @@ impl FieldStore {
         Err(Error::new(ErrorKind::Invalid, text))
     }
 
+    /// Moves the fields of `part`, which are in one index, to the store `to`. `visit` is called for each.
     fn move_part(
         &self,
         level: &Level,

@@ -33,6 +33,7 @@ impl Names {
         }
     }
 
+    /// Adds the names of all indexes and data that a flush has written.
     fn add_flushed(&mut self, flushed: &Flushed) {
         for (index, data) in flushed {
             self.add(index, data.iter().map(String::as_str));

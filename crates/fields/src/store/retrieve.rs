@@ -244,6 +244,7 @@ impl FieldStore {
         Ok(data.len() <= AT_ONCE && used.all(|stripe| Some(stripe) == first))
     }
 
+    /// Looks up the wanted data of one index, in one access, and notes their locations in `slots`.
     fn look_up(
         &self,
         selection: &Selection,
@@ -450,6 +451,7 @@ impl Field {
         }
     }
 
+    /// Reads a part of the array that holds a field. An array that ends too early is an error.
     fn read_array(&self, oid: ObjectId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let range = [Extent::new(offset, buffer.len() as u64)];
         let array = layout::field(self.store.container(), oid)?;

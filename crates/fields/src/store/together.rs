@@ -50,6 +50,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
+    /// Divides `buffer` among `fields`, in their order.
     fn new(fields: &'a [Field], buffer: &'a mut [u8]) -> Self {
         let mut rest = buffer;
         let mut left = Vec::with_capacity(fields.len());
@@ -67,6 +68,7 @@ impl<'a> Work<'a> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
+    /// Reads one field after another, until none is left that another thread has not begun.
     fn take_part(&self) {
         while let Some((number, field, location)) = self.next() {
             if let Err(error) = field.read_at(0, location) {

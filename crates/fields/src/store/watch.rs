@@ -136,6 +136,7 @@ impl Watch {
         self.ready.make_contiguous().sort_by_key(|listed| listed.location.archived);
     }
 
+    /// Looks whether a flush has added fields to the database since the last look, and notes those that are wanted.
     fn poll_database(&mut self, name: &str, database: &mut Database) -> Result<()> {
         let Some(index) = self.index_of(name, database)? else { return Ok(()) };
         // Read before the fields, so that a flush in between is noticed.

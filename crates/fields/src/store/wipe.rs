@@ -58,6 +58,8 @@ impl FieldStore {
         Ok(wiped)
     }
 
+    /// Fails if the request does not give the whole key of a database in which it removes fields, so that a short
+    /// request cannot remove more than was meant.
     fn check_wipe(&self, selection: &Selection, levels: &[Found]) -> Result<()> {
         levels.iter().try_for_each(|level| {
             match self.missing_database_names(&level.database, selection) {

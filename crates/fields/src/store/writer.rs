@@ -119,6 +119,7 @@ impl FieldWriter {
         Ok(())
     }
 
+    /// Fails with `Overflow` if too many fields wait to be flushed.
     fn check_room(&self) -> Result<()> {
         if self.fields < PENDING_MAX {
             return Ok(());
@@ -202,6 +203,7 @@ impl FieldWriter {
             && matches!(self.store.has_batches(&self.batches, Access::Latest), Ok(false))
     }
 
+    /// Drops all fields that wait to be flushed.
     fn forget_pending(&mut self) {
         self.pending.clear();
         self.batches.clear();

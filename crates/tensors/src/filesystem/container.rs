@@ -25,6 +25,7 @@ impl ShownContainer {
         Self { inner, files }
     }
 
+    /// Reads from the image of a tensor, which is a file that exists nowhere else.
     fn read_file(&self, oid: ObjectId, dkeys: &mut [DkeyFetch<'_, '_>]) -> Result<()> {
         match self.files.image(oid)? {
             Some(image) => fetch::chunks(&image, dkeys),
@@ -32,6 +33,7 @@ impl ShownContainer {
         }
     }
 
+    /// Answers a query about the image of a tensor, as a container would for a file.
     fn query_file(&self, oid: ObjectId, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         match self.files.image(oid)? {
             Some(image) => fetch::query(&image, query),

@@ -93,6 +93,7 @@ fn copy(
     Ok(())
 }
 
+/// Fails for a key that is not there, if the fetch requires it.
 fn check_absent(fetch: &Fetch<'_>) -> Result<()> {
     match fetch.request.cond.has(Cond::AKEY_FETCH) {
         true => Err(missing_key_error("akey")),

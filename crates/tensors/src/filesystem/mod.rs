@@ -83,6 +83,7 @@ fn mode(options: MountOptions) -> OpenMode {
     }
 }
 
+/// Adds to the error for a container without a file system how tensors are stored.
 fn with_tensor_hint(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Invalid => {

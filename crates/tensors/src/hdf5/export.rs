@@ -37,6 +37,7 @@ pub fn write(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Result<()>
     file.finish()
 }
 
+/// Writes the image of an HDF5 file to `to`, piece by piece.
 fn write_image(
     image: &Image,
     to: &mut dyn Write,

@@ -45,6 +45,7 @@ impl Source {
         Self::from_file(file.map_err(|error| hdf5_error(&name, error))?, &name, dataset)
     }
 
+    /// The data set of `file` to import: the one named, or the only one that is there.
     fn from_file(file: Hdf5File, name: &str, dataset: Option<&str>) -> Result<Self> {
         let dataset = match dataset {
             Some(dataset) => file.dataset(dataset).map_err(|error| hdf5_error(name, error))?,
@@ -119,6 +120,7 @@ impl Source {
         }
     }
 
+    /// Copies a data set whose elements are in one run, from byte `address` of the file.
     fn copy_contiguous(
         &self,
         put: &Put,
@@ -139,6 +141,7 @@ impl Source {
         })
     }
 
+    /// Copies a data set that is stored in chunks. Chunks that the file lacks keep the fill value.
     fn copy_chunks(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let (shape, item) = (&self.new.shape, put.grid().item());
         let dims = self.dataset.chunks().unwrap_or_default();

@@ -103,6 +103,7 @@ impl TensorStore {
         }
     }
 
+    /// Frees the data of a tensor that was removed, once nobody can be reading it.
     fn free_removed(
         &self,
         uuid: Uuid,

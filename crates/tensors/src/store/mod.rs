@@ -169,6 +169,7 @@ impl TensorStore {
         self.container.transact(RESTARTS_MAX, |transaction| work(Access::Tx(transaction)))
     }
 
+    /// Fails with `NoPermission` on a snapshot.
     fn check_writable(&self) -> Result<()> {
         match self.snapshot {
             None => Ok(()),

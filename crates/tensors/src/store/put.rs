@@ -171,6 +171,7 @@ impl Put {
         parts.put(key.as_bytes(), &part, Cond::NONE, Access::Latest).wait()
     }
 
+    /// Writes all elements of the tensor. The data must have its shape.
     fn write_whole(&self, data: &Strided<'_>) -> Result<()> {
         if data.shape != self.grid.shape() {
             let shape = self.grid.shape();

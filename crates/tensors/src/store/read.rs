@@ -35,6 +35,7 @@ pub(super) fn read(
     share(jobs, bytes, |(band, target)| read_band(array, selection, &band, target, access))
 }
 
+/// Reads one band of the selection into `target`, several pieces side by side.
 fn read_band(
     array: &Array,
     selection: &Selection<'_>,
@@ -69,6 +70,7 @@ struct Load {
 }
 
 impl Load {
+    /// Chooses how the piece is read: directly into its place, or through a buffer if its runs are short and many.
     fn new(piece: Piece) -> Result<Self> {
         let merged = piece.sides.merged(true);
         if merged.run < LONG_RUN && merged.runs() > FEW_RUNS {

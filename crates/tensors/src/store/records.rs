@@ -38,6 +38,7 @@ impl TensorStore {
         bytes.map(|bytes| TensorRecord::parse(&key, &bytes)).transpose()
     }
 
+    /// Stores the record of a tensor.
     pub(super) fn put_record(
         &self,
         uuid: Uuid,

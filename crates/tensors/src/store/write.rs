@@ -17,6 +17,7 @@ pub(super) fn write(array: &Array, selection: &Selection<'_>, bytes: &[u8]) -> R
     share(bands, total, |band| write_band(array, selection, &band, bytes))
 }
 
+/// Writes one band of the selection, several pieces side by side.
 fn write_band(array: &Array, selection: &Selection<'_>, band: &Band, bytes: &[u8]) -> Result<()> {
     let mut drafts = selection.pieces(band, false).map(|piece| Draft::new(piece, bytes)).peekable();
     while drafts.peek().is_some() {
@@ -41,6 +42,8 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
+    /// Chooses how the piece is written: directly from its place, or through a buffer if its runs are scattered at both
+    /// ends.
     fn new(piece: Piece, bytes: &'a [u8]) -> Result<Self> {
         let (own, both) = (piece.sides.merged(false), piece.sides.merged(true));
         if both.runs() > 1 && own.runs() > 1 && piece.whole {

@@ -75,6 +75,7 @@ impl<'a> Fetch<'a> {
         Self::new(akey, Wanted::Array(extents), record_size, sink)
     }
 
+    /// A fetch of `akey` without a condition, which does not ask what is filled.
     fn new(akey: &'a [u8], wanted: Wanted<'a>, record_size: u64, sink: Sink<'a>) -> Self {
         let cond = Cond::NONE;
         let request = FetchRequest { akey, wanted, record_size, want_filled: false, cond };

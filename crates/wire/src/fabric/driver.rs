@@ -72,6 +72,7 @@ pub(crate) fn start(
 }
 
 impl<W: AsyncWrite + Unpin> Driver<W> {
+    /// Moves the pieces of one connection until it ends. Then it hands out what has arrived, and wakes all that wait.
     async fn run(mut self, mut from: impl AsyncRead + Unpin) {
         let why = self.drive(&mut from).await.err();
         let mut state = self.shared.state();

@@ -89,6 +89,7 @@ impl Flow {
         })
     }
 
+    /// Takes what has arrived, and sends what waits. Returns whether anything had happened on the fabric.
     fn try_progress(&mut self) -> Result<bool> {
         let mut polls = 0;
         while polls < POLLS_MAX && self.poll_once()? {
@@ -104,6 +105,7 @@ impl Flow {
         Ok(polls > 0)
     }
 
+    /// Handles one completed operation of the fabric. Returns false if there is none.
     fn poll_once(&mut self) -> Result<bool> {
         let Some(done) = self.endpoint.poll()? else { return Ok(false) };
         match slots::is_receiving(done.slot) {
@@ -189,6 +191,7 @@ impl Flow {
         Ok(len)
     }
 
+    /// Sends the queued pieces until the fabric takes no more.
     fn send_queued(&mut self) -> Result<()> {
         while let Some((slot, len)) = self.outgoing.queue.front().copied() {
             let tag = self.outgoing.peer.tag(slots::size(slot));

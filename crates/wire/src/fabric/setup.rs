@@ -80,6 +80,7 @@ async fn prepare(options: EndpointOptions) -> Result<Ready> {
 }
 
 impl Ready {
+    /// Opens an endpoint of the fabric, at the address `local` if one is given.
     fn new(EndpointOptions { provider, local }: EndpointOptions) -> Result<Self> {
         // A socket of both families has `::ffff:10.0.0.1` for 10.0.0.1, and both ends must have the same family.
         let local = local.map(|local| local.to_canonical());
@@ -170,6 +171,7 @@ fn switch(
     Ok((from, to))
 }
 
+/// Sends one message of the set-up, and waits until it has left.
 async fn send_message<W: AsyncWrite + Unpin>(
     to: &mut Sender<W>,
     said: &impl Serialize,

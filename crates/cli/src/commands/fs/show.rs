@@ -40,6 +40,8 @@ impl Lines {
         self.check_written(flushed).map(drop)
     }
 
+    /// Whether to write on: false when the reader of standard output has closed it. Any other error of the write is
+    /// returned.
     fn check_written(&mut self, written: std::io::Result<()>) -> Result<bool> {
         match written {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => self.gone = true,

@@ -158,6 +158,8 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Whether `address` has the form of the provider's addresses. A peer sends it, so it is checked before libfabric
+    /// reads it.
     fn is_address(&self, address: &[u8]) -> bool {
         let family = address.first_chunk().map(|family| i32::from(u16::from_ne_bytes(*family)));
         let has_own_length = address.len() == self.name.len();
@@ -350,6 +352,7 @@ impl Drop for Endpoint {
     }
 }
 
+/// Fails if the provider cannot send messages as long as those of `lens`.
 fn check_lens(chosen: &InfoList, lens: &[usize]) -> Result<()> {
     let (longest, most) = (lens.iter().copied().max().unwrap_or(0), chosen.message_max());
     match longest <= most {
