@@ -77,7 +77,7 @@ fn check_record(what: &str, bytes: u64, most: u64) -> Result<()> {
     }
 }
 
-/// Rejects more than `most` of something.
+/// Fails with `Overflow` if one operation has more than `most` of `what`.
 ///
 /// # Errors
 /// [`ErrorKind::Overflow`].

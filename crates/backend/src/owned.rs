@@ -216,7 +216,7 @@ impl OwnedUpdate {
         Ok(Self { akey: update.akey.to_vec(), cond: update.cond, value })
     }
 
-    /// This update in borrowed form.
+    /// The same update, which borrows its data, as the functions that write take it.
     fn update(&self) -> Update<'_> {
         let value = match &self.value {
             OwnedValue::Single(data) => Value::Single(Source::One(data)),

@@ -235,7 +235,8 @@ fn gather_announcements(
     Ok(session)
 }
 
-/// Polls until `poll` returns a value.
+/// Calls `poll` again and again until it returns a value. Fails if the benchmark failed on another node, is
+/// interrupted, or takes too long.
 fn wait<T>(whom: &str, session: Option<&Path>, mut poll: impl FnMut() -> Option<T>) -> Result<T> {
     let start = monotonic_ns();
     loop {

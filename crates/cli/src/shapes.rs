@@ -76,7 +76,7 @@ pub(crate) fn huge_pages(pages: &HugePages, rest: &str) -> String {
     if pages.bytes < pages.total { format!("{text}: {rest}") } else { text }
 }
 
-/// A pool of this machine.
+/// A pool of this machine as JSON, described by its superblock: it need not be opened.
 pub(crate) fn superblock(path: &std::path::Path, pool: &Superblock) -> Value {
     json!({
         "uuid": pool.uuid.to_string(),

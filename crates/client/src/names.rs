@@ -218,7 +218,7 @@ pub fn find(name: &str) -> Result<PathBuf> {
     }
 }
 
-/// Finds a pool by its UUID.
+/// The path of the pool with this UUID, of any kind that is found in the directories of pools.
 fn by_uuid(uuid: Uuid) -> Option<PathBuf> {
     let native = list().into_iter().find(|(_, pool)| pool.uuid == uuid).map(|(path, _)| path);
     #[cfg(feature = "nodes")]

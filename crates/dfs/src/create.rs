@@ -184,7 +184,8 @@ impl Node {
         self.fs().mounted().oids.next(self.fs().container(), object_type(kind), class)
     }
 
-    /// Inode of a new entry.
+    /// The inode of a new entry. What the caller does not choose comes from the process, the directory or the file
+    /// system.
     fn new_inode(&self, (kind, oid): (Kind, ObjectId), new: &Create, target: &[u8]) -> Inode {
         let (own, superblock) = (self.inode(), self.fs().superblock());
         let (uid, gid) = new.owner.unwrap_or_else(process_owner);

@@ -165,7 +165,7 @@ pub(crate) fn fetch_all_with(
     }
 }
 
-/// [`fetch_all_with`] in one request.
+/// Fetches as [`fetch_all_with`] in one request, which has room only for short attributes.
 ///
 /// # Errors
 /// [`ErrorKind::RecordTooBig`] if a value is longer than [`INLINE_MAX`].

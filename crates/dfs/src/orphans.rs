@@ -29,7 +29,7 @@ const MOVED: &[u8] = b".moved";
 /// Akey of its new location: the object id of the directory, and the name. It stays valid if directories above move.
 const LOCATION_AKEY: &[u8] = b"DFS_LOCATION";
 
-/// The object of the orphans.
+/// The object that contains the entries of removed files that are still open.
 pub(crate) fn object(container: &Container) -> Result<Object> {
     let class = Some(ObjectClass::S1);
     Ok(container.object(container.generate_oid(
@@ -296,7 +296,8 @@ fn find_by_new_name(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
     }
 }
 
-/// Frees the orphans of killed processes.
+/// Frees the files that were removed while a process had them open, and that no process has open any more: it was
+/// killed.
 pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
     let (orphans, mut anchor) = (object(fs.container())?, Anchor::Start);
     while !anchor.is_end() {

@@ -293,8 +293,9 @@ impl<'a> Walk<'a> {
         Ok(self.go_outside(&target))
     }
 
-    /// Continues at an absolute path of the system, from where the names may lead back to the mount point. Returns the
-    /// path with the remaining names if they do not.
+    /// Continues at an absolute path, which a symbolic link gave. If it leads to or below the mount point, the walk
+    /// goes on from the root, and the result is `None`; otherwise the walk leaves the file system, and the result is
+    /// the path with the names that were left.
     fn go_outside(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         self.push(path);
         let is_name = |name: &&[u8]| !name.is_empty();

@@ -274,7 +274,7 @@ async fn answer_any(
     })
 }
 
-/// Listings and queries.
+/// Serves listings and queries, and collects the tokens of what they read.
 async fn answer_read(
     container: &dyn OpenContainer,
     request: ContainerRequest<'_>,

@@ -220,7 +220,7 @@ pub(crate) enum Way {
     Prepare(Commit),
 }
 
-/// Applies a client's change.
+/// Applies a change of a client, in the way that `way` says: at once, or prepared for a commit over several nodes.
 pub(crate) async fn write(
     container: &dyn OpenContainer,
     request: &ChangeRequest<'_>,

@@ -54,7 +54,7 @@ pub(crate) fn check_change(change: &ChangeRequest<'_>) -> Result<()> {
     check("writes in one change", change.writes.len(), TX_OPS_MAX)
 }
 
-/// Refuses more than `most` of something.
+/// Fails with `Overflow` if a client asks for more than `most` of `what`.
 pub(crate) fn check(what: &str, count: usize, most: usize) -> Result<()> {
     match count <= most {
         true => Ok(()),

@@ -79,7 +79,7 @@ impl Served {
         Ok(file)
     }
 
-    /// Passes the bytes read to `send`.
+    /// Reads `len` bytes of an open file at `offset`, and passes them to `send`.
     pub(crate) fn read(
         &self,
         (number, handle): (u64, u64),

@@ -149,7 +149,7 @@ impl Inode {
         work(&mut self.state().pages)
     }
 
-    /// Counts an open by any program.
+    /// Opens the file, or uses the one that another open of this mount has. Each open is counted.
     pub(crate) fn open(&self) -> Answer<Arc<File>> {
         let mut state = self.state();
         let file = match &state.file {

@@ -43,7 +43,7 @@ pub fn unmount(dir: &Path, when: When) -> Result<Mounted> {
     Ok(mounted)
 }
 
-/// Detaches a mount.
+/// Unmounts `dir`. Users other than root may not, so `fusermount3` does it for them.
 ///
 /// # Errors
 /// The errors of [`unmount`].

@@ -85,7 +85,7 @@ impl WakeUp {
     }
 }
 
-/// The eventfd of this thread.
+/// The eventfd of this thread. A thread that is ending has none.
 fn own() -> Option<Arc<Event>> {
     let made = MADE.try_with(|made| {
         let mut made = made.borrow_mut();

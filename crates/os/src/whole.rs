@@ -118,7 +118,8 @@ impl Drop for Draft {
     }
 }
 
-/// The regular file of this name.
+/// The metadata of the regular file at `path`, or `None` if there is nothing. Anything else there is an error: it must
+/// not be replaced.
 fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     match path.symlink_metadata() {
         Ok(there) if there.is_file() => Ok(Some(there)),

@@ -64,7 +64,8 @@ impl Buckets {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bucket of this name.
+    /// The bucket of this name, which is mounted when it is first used. If many are mounted, those that nobody uses are
+    /// dropped.
     ///
     /// # Errors
     /// `NoSuchBucket`; errors of the store.

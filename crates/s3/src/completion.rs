@@ -36,8 +36,7 @@ pub(crate) struct RequestedChecksum {
 }
 
 impl RequestedChecksum {
-    /// Parses the headers of a request. All checksums but CRC64NVME are of the checksums of parts, unless it says
-    /// otherwise (S3).
+    /// What a request to complete an upload claims about the whole object: its checksum and its size.
     ///
     /// # Errors
     /// `InvalidRequest` for a type that the checksum does not have.
@@ -116,7 +115,7 @@ impl Claims {
         Ok(Self { size, checksum, kind })
     }
 
-    /// Checks the size.
+    /// Fails if the client claims another size of the whole object.
     ///
     /// # Errors
     /// `InvalidRequest`.

@@ -65,7 +65,7 @@ impl Found {
     }
 }
 
-/// The object of a key.
+/// Looks up the object of a key. Anything in its path that is not a directory means that there is none.
 ///
 /// # Errors
 /// `NoSuchKey`; errors of the store.

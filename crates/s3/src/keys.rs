@@ -61,7 +61,7 @@ impl Keys {
         Self::parse(&text).map_err(|why| Error::new(ErrorKind::Invalid, format!("{shown}: {why}")))
     }
 
-    /// Parses a file of access keys.
+    /// Parses a file of access keys: on each line the name of a key, its secret and, if it may not write, `read-only`.
     fn parse(text: &str) -> std::result::Result<Self, String> {
         let mut keys = HashMap::new();
         for (line, number) in text.lines().zip(1..) {

@@ -24,7 +24,7 @@ impl Held {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Adds bytes that go in.
+    /// Counts bytes of a chunk that arrive. Fails if the chunk gets longer than `CHUNK_BYTES_MAX`.
     fn add(&self, bytes: usize) -> Result<(), StdError> {
         match self.0.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) {
             0..=CHUNK_BYTES_MAX => Ok(()),

@@ -16,7 +16,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The location of a key.
+    /// The place of the object of `key` in the file system of its bucket: each part of the key between slashes is a
+    /// name. The error says why there is no such place.
     ///
     /// # Errors
     /// A reason if no file can have this key.

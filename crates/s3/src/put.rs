@@ -133,7 +133,7 @@ pub(crate) fn check(
     condition.check_change(etag.transpose()?.as_deref())
 }
 
-/// Removes a file on a condition.
+/// Removes a file if the condition holds for it. Nothing can change it between the check and the removal.
 pub(crate) fn remove_if(
     bucket: &Bucket,
     dir: &Node,

@@ -264,7 +264,7 @@ pub(crate) fn written_tags(tags: &Tags) -> Vec<u8> {
     serde_json::to_vec(tags).unwrap_or_default()
 }
 
-/// Tags as a request gives them.
+/// Checks the tags that a request gives: their number, their lengths, and that no name occurs twice.
 ///
 /// # Errors
 /// `InvalidTag` for too many, too long, or one name twice.

@@ -93,7 +93,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl Expected {
-    /// The checksums that a request announces.
+    /// The checksums that a request announces, in its headers or for the trailer of its body.
     pub(crate) fn new(
         etags: Etags,
         md5: Option<String>,
@@ -162,7 +162,7 @@ impl Expected {
         Sums { md5, xxh3, others }
     }
 
-    /// Compares, after all has passed.
+    /// Compares all announced checksums with those of the body. Called when the whole body has arrived.
     ///
     /// # Errors
     /// `BadDigest` if a sum differs, `InvalidDigest` for a value that is not an MD5.

@@ -219,7 +219,8 @@ impl Begun {
         Ok((etag, checksum))
     }
 
-    /// The parts that the client names.
+    /// The stored parts that the client names to make the object of. They must be in order, exist, and have the ETags
+    /// that it states.
     fn chosen(&self, chosen: &[Chosen]) -> Outcome<Vec<Part>> {
         let there = self.parts()?;
         if chosen.is_empty() {

@@ -89,7 +89,7 @@ impl Audit {
         }
     }
 
-    /// Records parts that overlap.
+    /// Records each pair of parts that overlap, once.
     fn report_overlap(&mut self, covering: usize, inside: &[usize], regions: &[Region]) {
         for other in inside.iter().filter(|other| **other != covering).take(NAMED_MAX) {
             let pair = (covering.min(*other), covering.max(*other));

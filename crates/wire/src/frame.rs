@@ -321,7 +321,7 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         received.map(|(frame, _)| frame)
     }
 
-    /// One poll of [`Receiver::announced`].
+    /// Receives the start of a frame, which announces its parts, and checks it. `None` at the end of the stream.
     pub fn poll_announced(
         &mut self,
         context: &mut Context<'_>,

@@ -50,7 +50,8 @@ const SEND_BUFFER: usize = 256 << 10;
 pub struct Acceptor(TlsAcceptor);
 
 impl Acceptor {
-    /// Draws the key of an engine.
+    /// Draws a key for an engine. It lasts as long as the engine: clients authenticate by the secret of the pool, not
+    /// by this key.
     ///
     /// # Errors
     /// `Io` if the system has no random bytes.

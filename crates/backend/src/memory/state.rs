@@ -133,7 +133,8 @@ impl PoolState {
         Ok(epoch)
     }
 
-    /// A reader of one object.
+    /// A reader of one object at a view. It collects tokens only for reads of the latest state: a snapshot cannot
+    /// change. Fails if the outcome of an earlier commit is unknown, or the container does not exist.
     pub(super) fn reader<'a>(
         &'a mut self,
         id: ContainerId,

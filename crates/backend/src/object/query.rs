@@ -79,7 +79,7 @@ impl Candidate {
     }
 }
 
-/// `None` for a single value.
+/// The first or last extent that a value has, for a query. A single value has none.
 fn edge_of<P: Payload>(value: &Stored<P>, edge: Edge) -> Option<Extent> {
     let Stored::Array(records) = value else { return None };
     let mut stored = records.stored();

@@ -61,7 +61,8 @@ fn last<'a, P: 'a>(seen: impl Iterator<Item = Seen<'a, P>>) -> Epoch {
 }
 
 impl Reader<'_> {
-    /// Reads akeys of a dkey.
+    /// Reads akeys of a dkey into their sinks, and notes the dkey as read. Wrong keys and too many akeys are refused
+    /// before anything is read.
     ///
     /// # Errors
     /// The errors of [`crate::OpenContainer::fetch`].

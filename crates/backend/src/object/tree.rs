@@ -80,7 +80,8 @@ impl<P> Tree<P> {
         self.from(start, at).take_while(is_inside)
     }
 
-    /// Adds a version of an akey.
+    /// Adds a version of an akey, or with `None` the note that it was punched. Versions that no snapshot can see any
+    /// more are dropped.
     pub fn put(
         &mut self,
         path: AkeyPath,

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 type Before<'a> = Option<&'a NetObject<'a>>;
 
 impl Reader<'_> {
-    /// Checks the conditions of a write.
+    /// Checks the conditions of a write against what is stored and what the writes `before` it in the same change do.
+    /// Fails if one is not fulfilled.
     ///
     /// # Errors
     /// `Exists` or `NotFound` for a condition that does not hold; errors of DAOS.

@@ -31,7 +31,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Opens a container.
+    /// Opens the container `name`, and reads what does not change while it is open, such as its checksum.
     pub(super) async fn open(pool: &Arc<Shared>, name: &str, mode: OpenMode) -> Result<Self> {
         if names::shown_label(name).is_empty() {
             let message = format!("{name:?} is the label of a container that has none");

@@ -70,7 +70,7 @@ impl Want {
         fits && are_apart(self.extents().collect())
     }
 
-    /// The request to DAOS.
+    /// The fetch as DAOS takes it, with room for all that may be returned.
     fn ask(&self) -> AkeyFetch {
         let extents = self.extents.as_ref().map(|_| self.extents().collect::<Vec<_>>());
         let room = match &extents {
@@ -151,7 +151,7 @@ impl Got {
         self.pieces.iter().map(move |(at, bytes)| (*at, piece(bytes)))
     }
 
-    /// Copies the result to the sink.
+    /// Copies what DAOS returned to the sink of the caller, also if it returned an error beside it.
     fn fill(self, request_filled: bool, reply: &mut FetchReply<'_>) -> Result<()> {
         reply.size = self.size;
         for (at, bytes) in self.pieces() {

@@ -84,7 +84,8 @@ async fn existing(
     side_by_side(oids.iter().map(ask).collect(), JOIN_MAX).await
 }
 
-/// The objects of a state, sorted.
+/// The objects of a view, sorted. DAOS lists the objects of snapshots only, so the latest state is listed by a snapshot
+/// that is made for the listing and removed afterwards.
 async fn find(opened: &Opened, view: View) -> Result<Vec<ObjectId>> {
     let container = writable(opened).await?;
     let mut all = match view {

@@ -12,7 +12,8 @@ const COUNT_MAX: u64 = 1 << 48;
 pub(super) struct Numbers(ForkLock<Block>);
 
 impl Numbers {
-    /// Reserves consecutive numbers. Returns the first.
+    /// Reserves `count` consecutive object numbers for this process and returns the first. They are taken from a range
+    /// that was claimed from DAOS, which costs a call only when the range is used up.
     pub(super) async fn allocate(&self, container: &Container, count: u64) -> Result<u64> {
         if let Some(first) = self.0.lock().take(count) {
             return Ok(first);

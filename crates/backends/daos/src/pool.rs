@@ -85,7 +85,7 @@ impl Pool for Daos {
 }
 
 impl Daos {
-    /// The id of a container.
+    /// The UUID of the container `name`. A label is looked up in the list of the containers.
     async fn find(&self, name: ContainerRef<'_>) -> Result<Uuid> {
         let label = match name {
             ContainerRef::Uuid(uuid) => return Ok(uuid),

@@ -141,7 +141,8 @@ impl Read {
         })
     }
 
-    /// Repeats the read.
+    /// Repeats the read, to find out whether its result would now be another. An error of the read counts as a result
+    /// only if something is not found.
     async fn again(&self, reader: &Reader<'_>) -> Result<Digest> {
         match self {
             Self::Fetch { dkey, cond, wants } => {
@@ -320,7 +321,7 @@ fn put_want(out: &mut Vec<u8>, want: &Want) {
     put_u64(out, want.cond.bits());
 }
 
-/// Decodes one fetch.
+/// Decodes one fetch of a proof, or `None` if the bytes are no such fetch.
 fn want(parts: &mut Parts<'_>) -> Option<Want> {
     let akey = parts.bytes()?.to_vec();
     let (is_array, extents) = (parts.u32()? != 0, extents(parts)?);

@@ -14,7 +14,8 @@ pub(super) fn is_foreign(oid: ObjectId, akey: &[u8]) -> bool {
     is_flat(oid) && akey != FLAT_AKEY
 }
 
-/// Checks a change.
+/// Refuses an update that DAOS would not take: of a second akey in an object that has only one for each dkey, or with a
+/// key that is too long to be sorted.
 ///
 /// # Errors
 /// `NotSupported` for an akey that a flat object cannot hold, `KeyTooBig` for a long key of a lexical type.

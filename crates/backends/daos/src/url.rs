@@ -29,7 +29,7 @@ impl DaosUrl {
         Ok(Some(parsed))
     }
 
-    /// Sets an option of the URL.
+    /// Takes one `NAME=VALUE` of the URL. An unknown name, and a name without a value, are errors.
     fn set(&mut self, option: &str) -> Result<()> {
         match option.split_once('=').unwrap_or((option, "")) {
             (_, "") => return Err(invalid_url_error(&format!("`{option}` has no value"))),

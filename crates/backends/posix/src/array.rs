@@ -131,7 +131,7 @@ impl ArrayFiles<'_> {
         self.refused("single values other than that of dkey 0, nor records there,")
     }
 
-    /// The state of a dkey.
+    /// What is stored under a dkey: whether a value, and how many records.
     pub(super) fn state(&self, dkey: u64) -> Result<ChunkState> {
         let Some(chunk) = self.open(dkey, false)? else { return Ok(ChunkState::default()) };
         Ok(match dkey {
@@ -406,7 +406,7 @@ fn add_records_to_digest(chunk: &Chunk, part: Extent, digest: &mut Digest) -> Re
     Ok(())
 }
 
-/// Performs a fetch of an array.
+/// Copies the records of `chunk` that lie in `extents` to the sink of a fetch, and notes what was found.
 fn fill_records(fetch: &mut Fetch<'_>, extents: &[Extent], chunk: &Chunk) -> Result<()> {
     extents.iter().try_for_each(|extent| extent.check())?;
     let (size, all) = (chunk.header.record_size, Extent::new(0, chunk.records()?));

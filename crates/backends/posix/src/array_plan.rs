@@ -24,7 +24,7 @@ pub(super) enum ArrayStep {
 }
 
 impl ArrayStep {
-    /// Appends the step to a journal.
+    /// Appends the step to a journal, from where another process can carry it out.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Value(value) => {
@@ -97,7 +97,7 @@ pub(super) struct ArrayPlan {
 }
 
 impl ArrayPlan {
-    /// Adds the steps of a write.
+    /// Adds the steps that carry out one write. Its conditions are checked here, before any step.
     ///
     /// # Errors
     /// The errors of the write.

@@ -128,7 +128,7 @@ impl Opened {
         Ok(settled.then_some(result))
     }
 
-    /// Applies a change.
+    /// Applies a change: a plain one, which changes one file, without a commit; any other with the journal.
     pub(super) fn write_all(&self, change: &Change<'_>) -> Result<Epoch> {
         if change.id.is_some() {
             let message = "a posix pool does not support change ids: use a native pool";

@@ -149,7 +149,8 @@ impl PoolDirectory {
         }
     }
 
-    /// Makes `label` refer to a container.
+    /// Makes `label` refer to a container, by a file that can be created only once. A label that refers to no container
+    /// is left by a process that died, and is replaced.
     ///
     /// # Errors
     /// `Exists`.

@@ -91,7 +91,7 @@ pub(super) fn form<'a>(
     }
 }
 
-/// Keys in the order of listings.
+/// Sorts keys in the order in which listings return them.
 pub(super) fn sorted(
     kind: KeyKind,
     keys: impl IntoIterator<Item = Vec<u8>>,

@@ -57,7 +57,7 @@ fn last(claims: &Path) -> Result<u64> {
     Ok(numbers.max().unwrap_or(0))
 }
 
-/// The first number after claim `index`.
+/// The number that follows the last one of claim `index`; for 0 the first number of the container.
 fn end_of(container: &Container, claims: &Path, index: u64) -> Result<u64> {
     if index == 0 {
         return Ok(container.first_oid);

@@ -209,7 +209,8 @@ impl Listing<'_> {
         self.reading(&loaded, |reader| reader.list_extents(key, anchor, entries))
     }
 
-    /// Finds the smallest or largest key.
+    /// Finds the smallest or largest key. Only an Array has its dkeys in objects of their own; for other objects all is
+    /// read.
     pub(super) async fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         if let Some(dkey) = query.dkey {
             check_keys(self.oid, dkey, query.akey)?;
@@ -260,7 +261,7 @@ impl Listing<'_> {
         self.reading(&loaded, |reader| reader.epoch(dkey))
     }
 
-    /// Loads everything under a dkey.
+    /// Loads everything under a dkey, with a proof of what was read.
     async fn dkey(&self, dkey: &[u8]) -> Result<Loaded> {
         let dkey = encode_dkey(self.oid, dkey)?;
         let object = names::table(self.oid, &dkey, self.targets);

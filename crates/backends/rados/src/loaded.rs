@@ -87,7 +87,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Reads everything of an object.
+    /// Reads everything of an object; an Array has a further object of Ceph for each chunk.
     pub(super) async fn read_object(
         &mut self,
         space: &Space,

@@ -99,7 +99,7 @@ impl<'a> Patch<'a> {
         Ok(op)
     }
 
-    /// Adds the changes to an operation.
+    /// Adds the changes of the patch to an operation of librados on its object.
     fn change(&self, op: &mut WriteOp) {
         if self.remove {
             op.remove();

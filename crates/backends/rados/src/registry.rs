@@ -124,7 +124,7 @@ impl Registry {
         space.apply(&patch).await.map(drop)
     }
 
-    /// Finds a container.
+    /// Finds a container by its UUID or label, for which the registry has an entry each.
     pub(super) async fn find(&self, name: ContainerRef<'_>) -> Result<Listed> {
         let space = self.space()?;
         let uuid = match name {

@@ -22,7 +22,7 @@ impl Session {
         session.cluster(0).map(|_| session)
     }
 
-    /// A connection of this process.
+    /// The connection number `index` of this process, which is made when it is first needed.
     fn cluster(&self, index: usize) -> Result<Cluster> {
         let mut known = self.connections[index].lock();
         match &*known {

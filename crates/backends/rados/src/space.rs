@@ -152,7 +152,7 @@ impl Space {
         }
     }
 
-    /// Changes one object.
+    /// Changes one object. If a transaction has it locked, that is resolved first, and the change is tried again.
     pub(super) async fn apply(&self, patch: &Patch<'_>) -> Result<Outcome> {
         for _ in 0..RADOS_TRIES_MAX {
             match self.io.write(&patch.object, patch.alone()?).await {

@@ -39,7 +39,8 @@ struct TransactionRecord {
 }
 
 impl Space {
-    /// Applies all changes or none.
+    /// Applies all patches or none. One patch is atomic by itself; several are locked, decided by a record, and then
+    /// applied.
     pub(super) async fn commit(&self, mut patches: Vec<Patch<'_>>) -> Result<Outcome> {
         if patches.len() < 2 {
             return match patches.pop() {

@@ -100,7 +100,8 @@ impl Writer<'_> {
         Ok(self.apply(&patch).await?.then_some(epoch))
     }
 
-    /// The first records of a chunk.
+    /// Writes the first records of a chunk without reading the chunk before. `None` if the chunk may have records
+    /// already, or the object is no Array: then the caller must read.
     async fn append(
         &self,
         oid: ObjectId,

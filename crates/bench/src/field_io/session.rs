@@ -71,7 +71,7 @@ impl Session {
         Self::within(pool, layout, chunk_bytes)
     }
 
-    /// The same in an open pool.
+    /// Opens the session of a process in a pool that is already open.
     pub fn within(pool: Pool, layout: Layout, chunk_bytes: u64) -> Result<Self> {
         let container = pool.open_container(&layout.container, OpenMode::ReadWrite).wait()?;
         let uuid = container.info().uuid;

@@ -38,7 +38,8 @@ impl Message {
         Ok(Self { bytes, key_bytes: Vec::new() })
     }
 
-    /// The field of a key.
+    /// The bytes of the field that belongs to `key`: a hash of the key is put into them at regular distances, so that a
+    /// reader can tell whether it got the right field.
     pub fn field_for_key(&mut self, key: &Key) -> &[u8] {
         let sum = key_sum(&mut self.key_bytes, key);
         for stamp in stamps(&mut self.bytes) {

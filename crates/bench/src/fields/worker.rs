@@ -151,7 +151,7 @@ impl Work for Worker {
 }
 
 impl Worker {
-    /// Opens the store of a round.
+    /// Opens the field store of a round, unless it is open. What was open before is closed first.
     fn enter(&mut self, round: u32) -> Result<()> {
         if self.open.as_ref().is_some_and(|(known, ..)| *known == round) {
             return Ok(());

@@ -165,7 +165,7 @@ impl Comparison {
         self.ops.unwrap_or((DEFAULT_BYTES / size.max(1)).clamp(DEFAULT_OPS_MIN, DEFAULT_OPS_MAX))
     }
 
-    /// The native pool.
+    /// The size of the native pool that has room for all cases.
     fn spec(&self) -> PoolSpec {
         let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
         let most =

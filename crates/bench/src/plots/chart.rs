@@ -95,7 +95,7 @@ impl Chart {
         self.add_styled(panel, label, style, point);
     }
 
-    /// The same with a style.
+    /// Adds a point to the series `label` of a panel. A new series is drawn in `style`.
     pub(crate) fn add_styled(&mut self, panel: &str, label: &str, style: Style, point: Point) {
         if self.axis != Axis::Categories {
             self.tick(point.x, &short(point.x));

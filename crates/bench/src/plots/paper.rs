@@ -198,7 +198,8 @@ impl Item {
         Results { runs: runs.cloned().collect(), ..file.clone() }
     }
 
-    /// The charts of a kind.
+    /// Draws the charts of one kind from the results. Pools over nodes have charts of their own, because their figures
+    /// cannot be compared with those of one node.
     fn charts(
         &self,
         kind: &Charts,

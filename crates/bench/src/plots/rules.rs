@@ -229,7 +229,7 @@ impl Pick {
         runs.filter(|run| !run.is_limit() && self.takes(run))
     }
 
-    /// True if this run is selected.
+    /// True if the rule selects this run: every property that the rule states must be equal.
     fn takes(&self, run: &Run) -> bool {
         let is = |wanted: &Option<String>, found| wanted.is_none() || wanted.as_deref() == found;
         is(&self.mode, run.mode())

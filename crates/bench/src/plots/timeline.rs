@@ -208,7 +208,7 @@ fn sentence(trace: &Trace, offsets: &[Offset]) -> String {
     text
 }
 
-/// Draws the legend of the colours.
+/// Draws the legend, which says which boxes write and which read.
 fn draw_keys(keys: &Area<'_>) -> Drawn {
     for (kind, x) in [(Kind::Write, 12), (Kind::Read, 110)] {
         let half = if kind == Kind::Write { 7 } else { 4 };

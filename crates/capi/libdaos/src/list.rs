@@ -169,7 +169,7 @@ pub extern "C" fn daos_obj_list_recx(
 }
 
 impl RecordPage {
-    /// Lists extents into the caller's buffers.
+    /// Lists one page of extents into the buffers of the caller.
     async fn fill(self, entry: &Entry, key: AkeyRef<'_>, access: Access<'_>) -> Result<()> {
         let (object, positions) = object::listed(entry)?;
         let entries = self.nr.get()? as usize;

@@ -376,7 +376,7 @@ impl FetchArguments {
         Ok(!self.sgls.is_null() && self.sgls.at(index).get()?.nr > 0)
     }
 
-    /// The fetch of one akey.
+    /// The fetch of akey number `index`, into the buffers that the caller gave for it.
     fn fetch<'a>(&self, part: &'a FetchPart, index: usize) -> Result<Fetch<'a>> {
         let sink = self.sink(index)?;
         let akey = convert::key_in(&part.iod.name)?;

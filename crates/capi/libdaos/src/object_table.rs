@@ -65,7 +65,7 @@ pub(crate) async fn create(container: &Container) -> Result<Epoch> {
     Ok(epoch)
 }
 
-/// The next ids of a table.
+/// The next object IDs of the table of a snapshot, and moves `at` past them.
 pub(crate) async fn list(
     container: &Container,
     epoch: Epoch,

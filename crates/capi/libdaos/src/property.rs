@@ -14,7 +14,7 @@ pub use text::daos_prop_from_str;
 /// `DAOS_PROP_ENTRIES_MAX_NR`.
 const ENTRIES_MAX: u32 = 128;
 
-/// The entries of a list.
+/// Pointers to the entries of a list of properties, whose length is checked.
 pub(crate) fn entries(prop: Ptr<Prop>) -> Result<Vec<Ptr<PropEntry>>> {
     let list = prop.get()?;
     match list.nr {

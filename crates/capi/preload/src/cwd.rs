@@ -56,7 +56,8 @@ pub(crate) fn path() -> Option<Vec<u8>> {
     Some(shown(&current.path))
 }
 
-/// Restores the working directory after exec.
+/// Restores the working directory after exec: the kernel's directory then is a stand-in, whose path contains the path
+/// in the container.
 pub(crate) fn inherit() {
     let mut room = [0; crate::limits::PATH_MAX];
     let Ok(found) = raw::read_link(c"/proc/self/cwd", &mut room) else { return };

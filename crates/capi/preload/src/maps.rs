@@ -274,7 +274,7 @@ fn map(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> Answer<
     finish(real(request.memory()), request, |start| fill(start, request, file))
 }
 
-/// Maps the memory that processes share.
+/// Maps the memory that all processes of this file share, after it was filled with the content of the file.
 fn map_pages(
     request: MapRequest,
     file: Arc<OpenFile>,

@@ -269,7 +269,8 @@ impl<'a> MountPath<'a> {
         }
     }
 
-    /// The last part of the path.
+    /// The directory of the path's last part, and its name. A path that ends in `..` has no name of its own, so it gets
+    /// that one.
     ///
     /// # Errors
     /// The errors of [`MountPath::node`].

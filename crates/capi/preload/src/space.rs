@@ -47,7 +47,7 @@ fn write_space<T>(out: Out<T>, form: fn(&FsSpace) -> T) -> Answer<c_int> {
     Ok(0)
 }
 
-/// Limits that `pathconf` returns.
+/// The limits that `pathconf` returns for files of a container.
 fn limit(name: c_int) -> Answer<c_long> {
     match name {
         libc::_PC_NAME_MAX => Ok(NAME_MAX as c_long),

@@ -122,7 +122,7 @@ impl ArrayCommand {
     }
 }
 
-/// Opens an Array that must exist.
+/// Opens an Array. If there is none, the error names it as the user did.
 fn existing(
     name: &ObjectArg,
     container: &Container,
@@ -220,7 +220,7 @@ fn piece_bytes(cell_size: u64) -> usize {
     ((PIECE_BYTES / cell_size).max(1) * cell_size) as usize
 }
 
-/// Length of a file in cells.
+/// The length of a file in cells. Fails if it is not a whole number of them.
 fn whole_cells(bytes: usize, cell_size: u64) -> Result<u64> {
     let bytes = bytes as u64;
     match bytes.is_multiple_of(cell_size) {
@@ -316,7 +316,7 @@ impl Stat {
     }
 }
 
-/// Text of the answer.
+/// The answer of the command as text.
 fn describe(response: &Value) -> String {
     let number = |name: &str| response[name].as_u64().unwrap_or_default();
     let text = |name: &str| response[name].as_str().unwrap_or_default().to_owned();

@@ -211,7 +211,7 @@ impl Query {
     }
 }
 
-/// Text of the answer.
+/// The answer of the command as text.
 fn describe(info: &ContainerInfo, snapshots: usize) -> String {
     format!(
         "label      {}\nuuid       {}\nchecksum   {}\ncreated    {}\nhandles    {}\nsnapshots  {snapshots}",

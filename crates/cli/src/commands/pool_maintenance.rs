@@ -85,7 +85,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     Ok(answer(pool, &found, &lost))
 }
 
-/// Losses of each container.
+/// What a failed node means for each container: the objects of which a part was on that node.
 fn losses<'s>(pool: &NodesPool, survey: &'s Survey) -> Result<Vec<Lost<'s>>> {
     let mut lost = Vec::new();
     for container in &survey.catalog {
@@ -300,7 +300,8 @@ fn maintain(pool: &NodesPool, what: Maintenance, doing: &str) -> Result<Vec<Resu
     talk(pool.map.maintain(what))
 }
 
-/// The cells of a node that has failed.
+/// The cells in the row of a node that has failed. Sets its problem in the JSON document, and keeps the error for the
+/// status of the command, unless there is an earlier one.
 fn absent(
     shape: &mut Value,
     trouble: &mut Option<Error>,

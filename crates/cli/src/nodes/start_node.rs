@@ -50,7 +50,7 @@ impl StartedNode {
         let _ = self.engine.wait();
     }
 
-    /// Ends the engine, and removes everything.
+    /// Ends the engine, and removes the pool, the log and the map of this node, since another node failed.
     pub(crate) fn abandon(mut self) -> Result<()> {
         // No client has used the pool yet, so the engine can be killed.
         let _ = self.engine.kill();

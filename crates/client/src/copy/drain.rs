@@ -125,7 +125,8 @@ impl<'a> Drain<'a> {
         Ok(round)
     }
 
-    /// A concurrent write comes before or after the transaction, and the object stays.
+    /// Removes from the source an object that has been copied, in a transaction of its own. If it was written to since,
+    /// or is written to meanwhile, it stays and counts as left.
     fn remove(&self, oid: ObjectId, round: &mut Round) -> Result<()> {
         let transaction = self.from.transaction()?;
         let (object, access) = (self.from.object(oid), Access::Tx(&transaction));

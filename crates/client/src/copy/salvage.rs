@@ -139,7 +139,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Continues with another object.
+    /// Continues with another object, and creates its container in the new pool when it is the first one.
     fn enter(&mut self, id: ContainerId, oid: ObjectId) -> Result<()> {
         self.current = Some((id, oid));
         add(&self.progress.objects, 1);

@@ -63,7 +63,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(())
     }
 
-    /// True if the copy exists already.
+    /// True if an earlier run has copied this file: size and times are equal and, with `verify`, all bytes too.
     fn is_done(
         &self,
         node: &S::Node,

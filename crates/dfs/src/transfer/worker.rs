@@ -62,7 +62,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.leave(into);
     }
 
-    /// Copies a symbolic link.
+    /// Copies a symbolic link. What is in its place is removed, unless it is the same link and the copy is resumed.
     fn copy_link(&self, into: &OpenDir<D>, child: &Child<S::Node>) -> Result<()> {
         let meta = self.from.meta(&child.node)?;
         let target = self.from.target(&child.node)?;

@@ -251,7 +251,8 @@ thread_local! {
     static FORKING: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
 }
 
-/// Locks the library for a call.
+/// Locks ecCodes for a call, because it is not safe for threads. A fork waits for the lock, so that a child never
+/// inherits it locked.
 fn lock_calls() -> MutexGuard<'static, ()> {
     static FORKS: Once = Once::new();
     FORKS.call_once(|| {

@@ -282,7 +282,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Sets a key by `set`.
+    /// Calls `set`, a function of ecCodes, for a key. `value` is only for the error.
     fn set(
         &self,
         key: &str,

@@ -38,7 +38,7 @@ pub(super) enum Frame {
     Damaged(String),
 }
 
-/// Examines bytes that begin with GRIB.
+/// Examines bytes that begin with GRIB: a complete message, one of which more bytes are needed, or damage.
 pub(super) fn frame(bytes: &[u8]) -> Frame {
     let bytes_of = match bytes.get(7) {
         None => return Frame::More(INDICATOR_1),

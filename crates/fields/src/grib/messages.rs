@@ -233,7 +233,8 @@ impl Tally {
         at + rest
     }
 
-    /// Counts bytes between messages.
+    /// Counts bytes between messages: padding, if they are zeros, or junk; after a damaged message they count as
+    /// damaged.
     fn skip(&mut self, bytes: &[u8]) {
         let zeros = bytes.iter().filter(|byte| **byte == 0).count() as u64;
         let others = bytes.len() as u64 - zeros;

@@ -10,7 +10,7 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// The rank of a canonical value.
+    /// The rank of a canonical value, by which values are sorted: numbers by size, and all else as text.
     pub(crate) fn new(kind: KeyType, value: &str) -> Self {
         if kind == KeyType::Step
             && let Some(span) = Span::parse(value)

@@ -113,7 +113,7 @@ impl List<'_> {
         }
     }
 
-    /// `first/to/last`, optionally `by/distance`; returns the rest.
+    /// Adds the values of `first/to/last`, and of `by/distance` if that follows. Returns the words behind it.
     fn range<'r>(&mut self, first: &str, last: &str, rest: &'r [String]) -> Result<&'r [String]> {
         let (kind, first_value) = self.canonical(first)?;
         let (_, last_value) = self.canonical(last)?;

@@ -116,7 +116,7 @@ impl Parser<'_> {
         request.add(name, values).map_err(|error| self.error(error.to_string()))
     }
 
-    /// A word or a quoted text.
+    /// Parses a word or a quoted text. `what` says in the error what is missing.
     fn word(&mut self, what: &str) -> Result<String> {
         if let Some(quote @ ('"' | '\'')) = self.cursor.peek(false) {
             return self.parse_quoted(quote);

@@ -45,7 +45,7 @@ struct Around {
 }
 
 impl Parser<'_> {
-    /// `name: Type;`, any number of times.
+    /// Parses declarations `name: Type;`, as many as there are before the first rule.
     fn parse_types(&mut self) -> Result<()> {
         while self.tokens.peek().is_some_and(|next| next != '[') {
             let name = self.parse_name()?;

@@ -89,7 +89,7 @@ impl FieldStore {
         Ok(())
     }
 
-    /// Batches of writers that are dead.
+    /// The batches whose writers are dead, so that their fields can never be flushed.
     fn dead_batches(&self, doit: bool) -> Result<Vec<Batch>> {
         let mut dead = Vec::new();
         for akey in all_akeys(self.catalogue(), layout::WRITERS)? {

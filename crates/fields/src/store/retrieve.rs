@@ -109,7 +109,7 @@ impl FieldStore {
         }
     }
 
-    /// The field of one key.
+    /// Looks up the field of one key. Its bytes are not read yet.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] if it does not fit the schema, [`ErrorKind::NotFound`].

@@ -6,7 +6,7 @@ use esker::types::ops::{Cond, DkeyFetch, Edge, Fetch, KeyFound, KeyQuery, Sink, 
 use esker::types::{Error, ErrorKind, Extent, Result, key_to_u64};
 use esker_backend::object::read::note_found;
 
-/// Reads the entries of a directory.
+/// Answers fetches of the entries of a directory with the inodes that they would have.
 pub(crate) fn entries(
     files: &Files,
     directory: &str,
@@ -67,7 +67,7 @@ fn fill(
     Ok(())
 }
 
-/// Fills the sink of a fetch with the stored bytes of its extents.
+/// Fills the sink of a fetch from bytes that `read` gives: those of its extents that lie below `length`.
 fn copy(
     fetch: &mut Fetch<'_>,
     extents: &[Extent],

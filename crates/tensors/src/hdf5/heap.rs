@@ -32,7 +32,8 @@ impl Heap {
         Self { start, finished: Vec::new(), current: Vec::new(), count: 0 }
     }
 
-    /// Adds an object.
+    /// Adds an object to the heap, and begins a new collection if the current one has no number left. Returns the
+    /// reference to the object.
     pub(super) fn push(&mut self, bytes: &[u8]) -> ObjectReference {
         if self.count == OBJECTS_MAX {
             self.close();

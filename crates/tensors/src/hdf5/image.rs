@@ -18,7 +18,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// The file of a tensor.
+    /// The HDF5 file that shows a tensor. Only its head is made now; its data is read from the tensor.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] if HDF5 cannot represent its type or an attribute, which the message names.

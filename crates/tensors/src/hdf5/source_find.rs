@@ -9,7 +9,7 @@ use std::collections::HashSet;
 const LEVELS_MAX: usize = 32;
 const NAMED_MAX: usize = 10;
 
-/// The only dataset of a file.
+/// The only dataset of a file. If there are several, the error names some of them.
 pub(super) fn only(file: &Hdf5File, path: &str) -> Result<Dataset> {
     let failed = |error| hdf5_error(path, error);
     let mut found = Found::default();

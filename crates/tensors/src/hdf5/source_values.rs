@@ -101,7 +101,7 @@ fn nested(values: &mut impl Iterator<Item = Attribute>, shape: &[u64]) -> Option
     Some(Value::List(AttributeList { items }).into())
 }
 
-/// Values of an attribute.
+/// The values of an attribute. What cannot be kept exactly is noted in `changes`.
 fn values(of: &Of, count: usize, changes: &mut Changes) -> Result<Vec<Attribute>, Refusal> {
     if is_text(&of.datatype) {
         return texts(of, count);

@@ -163,7 +163,8 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         Ok(())
     }
 
-    /// Counts the rings of the peer.
+    /// Counts the bytes that the peer sent on the stream to announce messages on the fabric. Fails if the peer
+    /// announced far more than it sent.
     fn count_rings(&mut self, rings: &[u8]) -> Result<()> {
         self.rung += rings.iter().copied().map(u64::from).sum::<u64>();
         match self.rung.saturating_sub(self.shared.state().flow.pieces()) <= RUNG_MAX {

@@ -48,7 +48,7 @@ impl Flow {
         Ok(flow)
     }
 
-    /// Sets the peer of the endpoint.
+    /// Tells the endpoint the address of the peer, and takes the credits that the peer's window gives.
     ///
     /// # Errors
     /// `Invalid` if `address` is not an address of the provider.

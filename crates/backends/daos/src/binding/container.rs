@@ -100,7 +100,7 @@ struct Snapshots {
 type Number = (u64, Arc<ContainerHandle>);
 
 impl Container {
-    /// Opens a container.
+    /// Opens a container of DAOS. A container that is only looked at is opened read-only, and its times do not change.
     pub(crate) async fn open(
         pool: &Arc<Connection>,
         name: &str,

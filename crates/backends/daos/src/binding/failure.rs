@@ -67,7 +67,8 @@ pub(crate) fn kind_of(code: c_int, request: Request) -> ErrorKind {
     find(code, request).map_or(ErrorKind::Io, |(row, _)| row.kind)
 }
 
-/// The error for a negative code.
+/// The error for a negative code of DAOS. Its text says what was tried, what to do about it, and the name of the code
+/// in DAOS.
 #[cold]
 pub(crate) fn error(code: c_int, doing: Doing<'_>) -> Error {
     let Doing { request, text } = doing;

@@ -49,7 +49,7 @@ impl Setting {
         Ok(setting)
     }
 
-    /// A label, if there is one.
+    /// The list of properties with a label, if there is one, and no others yet.
     pub(crate) fn label(label: Option<&str>) -> Result<Self> {
         let text = label.map(c_string).transpose()?;
         let head = RawProperties { count: 0, reserved: 0, entries: ptr::null_mut() };

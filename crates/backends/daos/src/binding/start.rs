@@ -123,7 +123,7 @@ impl Initialisation {
     }
 }
 
-/// Initialises libdaos.
+/// Initialises libdaos. Fails if the process has begun to end meanwhile.
 fn start(functions: &'static Functions) -> Result<&'static System> {
     // SAFETY: initialisation takes no argument and may be repeated.
     let code = unsafe { (functions.daos_init)() };

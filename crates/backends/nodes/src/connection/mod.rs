@@ -279,7 +279,7 @@ struct Authenticated<R, W> {
 }
 
 impl Endpoint<'_> {
-    /// A TCP connection to the engine.
+    /// Connects to the engine over TCP, without waiting longer than `CONNECT_TIMEOUT`.
     async fn reach(self) -> Result<TcpStream> {
         let connecting = TcpStream::connect(self.address);
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;

@@ -240,7 +240,7 @@ impl Sending {
         .await
     }
 
-    /// Sends all queued requests.
+    /// Sends requests until the queue and all buffers are empty, or the connection takes no more.
     fn poll(&self, writer: &mut Writer, context: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
             if writer.outbox.is_empty() {

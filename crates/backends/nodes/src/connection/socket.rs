@@ -46,7 +46,8 @@ pub(crate) struct Writing {
     socket: Arc<OwnedFd>,
 }
 
-/// Splits a connection.
+/// Splits a connection into its two directions. Both are closed in children made by fork, which would otherwise keep
+/// the connection open.
 ///
 /// # Errors
 /// `Io` if there are too many open files.

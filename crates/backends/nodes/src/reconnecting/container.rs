@@ -93,7 +93,8 @@ impl Inner {
         self.opened.get_or_make(|| Ok(Opened::default()))
     }
 
-    /// The container, open on this connection.
+    /// The container as it is open on the connection `remote`. After a reconnection it is opened there once more,
+    /// because the engine forgot the old connection's handles.
     async fn on(self: &Arc<Self>, remote: &Arc<RemotePool>) -> Result<Arc<dyn OpenContainer>> {
         let opened = self.opened()?;
         let mut current = opened.current.lock().await;

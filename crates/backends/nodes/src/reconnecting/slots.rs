@@ -46,7 +46,8 @@ impl Slots {
         self.session
     }
 
-    /// Waits for the lowest free slot.
+    /// Waits until fewer changes are in flight than there are slots, and takes the lowest free one, so that few are
+    /// ever used.
     pub(crate) async fn take(&self) -> Slot<'_> {
         // The semaphore is never closed.
         let turn = self.turns.acquire().await.ok();

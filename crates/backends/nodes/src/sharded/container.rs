@@ -88,7 +88,8 @@ macro_rules! read_one {
 }
 
 impl ShardedContainer {
-    /// Opens a container of the catalog.
+    /// Opens a container on all nodes. The first node, which has the list of containers, is asked first; it alone
+    /// grants exclusive use.
     pub(crate) async fn open(
         shared: &Arc<Shared>,
         name: ContainerRef<'_>,
@@ -260,7 +261,7 @@ impl ShardedContainer {
         self.write_together(change).await
     }
 
-    /// Applies all writes, or none.
+    /// Applies all writes, or none: as they are if they concern only one node, otherwise as a commit in two phases.
     async fn write_together(&self, change: Change<'_>) -> Result<Epoch> {
         let tokens = change.tokens.map(|tokens| by_node(tokens, self.parts.len()));
         let tokens = tokens.transpose()?.unwrap_or_default();
@@ -307,7 +308,7 @@ impl ShardedContainer {
         Ok(epochs.into_iter().max().unwrap_or_else(Epoch::now))
     }
 
-    /// Fetches from several nodes concurrently.
+    /// Fetches dkeys of several nodes, from all nodes at the same time.
     async fn fetch_spread(
         &self,
         oid: ObjectId,

@@ -83,7 +83,7 @@ fn batch_len(mut sizes: impl Iterator<Item = u64>) -> usize {
     1 + sizes.take_while(fits).count()
 }
 
-/// Cuts a list into requests.
+/// Cuts a list into batches of which each fits into one request, by the size of the items.
 pub(crate) fn batches<T>(mut items: &[T], size: impl Fn(&T) -> u64) -> Vec<&[T]> {
     let mut batches = Vec::new();
     while !items.is_empty() {

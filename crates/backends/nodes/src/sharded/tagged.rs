@@ -36,7 +36,8 @@ pub(crate) fn add_tagged(node: u16, from_node: &ReadTokens, all: &ReadTokens) {
     from_node.map(|token| all.add(&[&node, token].concat()));
 }
 
-/// The tokens of each node.
+/// Sorts tokens by the node that made them, whose number is in front of each. A number that the pool has not is an
+/// error.
 ///
 /// # Errors
 /// `Invalid` for tokens that none of `nodes` nodes gave.

@@ -111,7 +111,7 @@ impl WriteOp {
         self
     }
 
-    /// Sets entries of the object's map.
+    /// Adds to the operation that these entries of the object's map are set.
     pub fn set<'a>(
         &mut self,
         entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,

@@ -126,7 +126,7 @@ impl EnginePlan {
         check_rounds(self.rounds, self.ops)
     }
 
-    /// The combinations that are measured.
+    /// All combinations of the options that are measured, each a case.
     fn cases(&self) -> Vec<Case> {
         let fabrics: &[bool] = if self.fabric { &[false, true] } else { &[false] };
         let mut cases = Vec::new();
@@ -246,7 +246,7 @@ fn workload(case: Case) -> String {
     format!("{} x{}{over}", case.kind.name(), case.in_flight)
 }
 
-/// Runs of the report.
+/// The lines of the report for one case: the limits of the network and the medium, and what was measured.
 fn runs_of(case: Case, found: &Found) -> Vec<Run> {
     let (workload, Case { procs, size_bytes, .. }) = (workload(case), case);
     let name = RunName { store: "esker", workload: &workload, phase: "", procs, size_bytes };
@@ -345,7 +345,7 @@ impl Work for Server {
     type Step = ();
     type Done = Addresses;
 
-    /// Serves the pool `shared` on loopback.
+    /// Serves the pool `shared` on loopback, once plainly and once with TLS.
     fn begin(shared: Shared) -> Result<Self> {
         let pool = Pool::connect(&shared.pool, OpenMode::ReadWrite)?;
         let engine = || Engine::new(Arc::clone(pool.backend()), shared.uuid, secret(&shared));

@@ -133,7 +133,8 @@ pub(super) fn measure(address: &str, order: Order, in_flight: u32) -> Result<Mea
     Ok(meter.finish())
 }
 
-/// Moves blocks in one direction.
+/// Sends or receives the blocks of an order. A sender finally waits for one byte of the receiver, so that all have
+/// arrived.
 fn move_blocks(
     stream: &mut TcpStream,
     block: &mut [u8],

@@ -140,7 +140,7 @@ struct OnePool<'p> {
 }
 
 impl OnePool<'_> {
-    /// A row without its figures.
+    /// A row that says what was measured, whose figures are added later.
     fn row(&self, engines: &Engines, system: &'static str, phase: &str) -> Row {
         Row {
             pool: self.name.to_owned(),

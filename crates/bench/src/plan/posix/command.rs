@@ -158,7 +158,7 @@ impl Common {
 }
 
 impl DfsArgs {
-    /// The DFS container that is measured.
+    /// The container, and the directory in it, that is measured by way of DFS.
     fn subject(&self, work: &Work) -> Result<DfsSubject> {
         let class = |name: &Option<String>| name.as_deref().map(class_of).transpose();
         let new = NewDfs {

@@ -74,7 +74,7 @@ pub struct FileSystems {
 }
 
 impl FileSystems {
-    /// Creates the directories, pool and container.
+    /// Creates all that is measured: the directories, the pool and the container, and beside them those for comparison.
     pub fn new(subject: &Subject, beside: &Baselines, note: Note<'_>) -> Result<Self> {
         note("getting ready");
         let mut systems = match subject {

@@ -134,7 +134,7 @@ impl IorPlan {
         self.wear_out.last() == Some(&true)
     }
 
-    /// All options, for the report.
+    /// All options, in the JSON report.
     fn told(&self, setting: &Setting) -> Value {
         let work = &self.options;
         json!({
@@ -154,7 +154,8 @@ impl IorPlan {
 }
 
 impl Run<'_> {
-    /// The systems alternate in each phase.
+    /// Measures one iteration. Within each phase all systems have their turn, so that a change of the machine's speed
+    /// affects all.
     fn measure_iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let plan = self.plan;
         let phases = [

@@ -223,7 +223,8 @@ fn walled_title(phase: Phase) -> String {
 }
 
 impl Run<'_> {
-    /// The systems alternate in each phase.
+    /// Measures one iteration. Within each phase all systems have their turn, so that a change of the machine's speed
+    /// affects all.
     fn measure_iteration(&mut self, iteration: u32, note: Note<'_>) -> Result<()> {
         let systems = self.files.len();
         self.change_top_directories(
@@ -294,7 +295,7 @@ impl Run<'_> {
         Ok(done)
     }
 
-    /// The warm-up is not recorded.
+    /// Records a sample. Those of the warm-up are dropped.
     fn note(&mut self, system: usize, title: &str, sample: Sample) {
         let line = self.lines.iter_mut().find(|line| line.title == title);
         if let Some(line) = line.filter(|_| sample.iteration != WARM_UP) {

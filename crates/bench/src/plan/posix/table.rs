@@ -117,7 +117,7 @@ impl TablePlan {
         Ok(TableResults { outcomes, rows, settings, engine: self.engine })
     }
 
-    /// The container that is measured.
+    /// The container that is measured by way of DFS.
     fn subject(&self) -> Subject {
         let each = self.small_bytes.max(self.large_bytes);
         let through = if self.only_dfs { 1 } else { 3 };
@@ -147,7 +147,7 @@ impl TablePlan {
         MdtestPlan { options, files_only: true, create, stat, remove, ..MdtestPlan::default() }
     }
 
-    /// Plan of reads and writes.
+    /// The plan that writes and reads a file in transfers of this size.
     fn transfers(&self, transfer_bytes: u64, file_per_process: bool) -> IorPlan {
         let bytes = if transfer_bytes == SMALL { self.small_bytes } else { self.large_bytes };
         let options = IorOptions {

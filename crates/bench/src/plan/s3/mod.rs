@@ -132,7 +132,8 @@ impl S3Plan {
         (ops.saturating_mul(self.size_bytes).saturating_mul(2), ops.saturating_mul(16))
     }
 
-    /// Memory, which is the limit, first.
+    /// The servers that are measured: first one that stores nothing, which is the limit, then Esker's, then the one for
+    /// comparison.
     fn subjects(&self, addresses: &Addresses, key: &Key, peer: Option<&Store>) -> Vec<Subject> {
         let at = |address: &str, name: &str, key: Option<&Key>| Store {
             address: address.to_owned(),

@@ -46,7 +46,7 @@ impl Ptr<Link> {
         }
     }
 
-    /// Removes it from its list.
+    /// Removes the link from the list that it is in, and makes its neighbours neighbours of each other.
     pub fn remove(self) {
         let Ok(link) = self.get() else { return };
         if let Ok(before) = link.prev.get() {

@@ -57,7 +57,7 @@ fn mounted(poh: Handle, cont: Str) -> Result<Dfs> {
     Ok(Dfs::mount(container, MountOptions { read_only: true, snapshot: None })?)
 }
 
-/// Prints the counts.
+/// Counts the files, directories, links and bytes below a path, and prints them.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_cont_scan(poh: Handle, cont: Str, _flags: u64, name: Str) -> c_int {
     errno::now(|| {

@@ -35,7 +35,7 @@ struct Hinted {
 }
 
 impl Hinted {
-    /// Reads `file:max,dir:single` and the like.
+    /// Reads hints such as `file:max,dir:single`, which choose a class for files and one for directories.
     fn read(hints: &str) -> Result<Self> {
         let mut hinted = Self::default();
         for hint in hints.split(',').filter(|hint| !hint.is_empty()) {

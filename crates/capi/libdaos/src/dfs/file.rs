@@ -23,7 +23,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens a node.
+    /// Opens a node for C. Directories and symbolic links have no content to open.
     pub(crate) fn new(node: Node, flags: c_int) -> Result<Self> {
         let file = match node.kind() {
             Kind::File => Some(node.open(how(&node, flags))?),
@@ -110,7 +110,8 @@ pub(crate) fn give(node: Node, flags: c_int, obj: Ptr<Ptr<DfsObj>>) -> Result<()
     Ok(())
 }
 
-/// Finds a node and opens it for C.
+/// Finds a node and hands it out as an open object. If the node was moved or removed between the two, it is looked for
+/// once more.
 pub(crate) fn find_and_give(
     find: impl Fn() -> Result<Node>,
     flags: c_int,

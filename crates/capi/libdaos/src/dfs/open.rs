@@ -96,7 +96,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Options of a new entry.
+    /// The options for a new entry, taken from the arguments of the call.
     fn create(&self) -> Create {
         Create {
             mode: self.mode & MODE_MASK,
@@ -121,7 +121,7 @@ impl Wanted<'_> {
         of_kind(node, kind)
     }
 
-    /// Creates an entry of this kind.
+    /// Creates an entry of this kind. Without `O_EXCL`, an entry that exists already is opened.
     fn made(&self, dir: &Node, name: &[u8], kind: Kind) -> Result<Node> {
         let new = self.create();
         let made = match kind {

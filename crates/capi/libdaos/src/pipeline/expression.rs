@@ -193,7 +193,7 @@ impl Aggregate {
         }
     }
 
-    /// Adds a value to the result.
+    /// Adds a value to the result of the aggregate so far.
     pub(super) fn add(self, result: f64, value: f64) -> f64 {
         match self {
             Self::Sum | Self::Average => result + value,

@@ -166,7 +166,7 @@ impl Arithmetic {
         }
     }
 
-    /// Result for signed numbers.
+    /// Applies the operator to two signed numbers. They wrap on overflow.
     fn signed(self, left: i64, right: i64) -> Result<i64> {
         match self {
             Self::Add => Ok(left.wrapping_add(right)),

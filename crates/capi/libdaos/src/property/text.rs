@@ -69,7 +69,7 @@ fn to_list(values: &[(u32, Value)]) -> Result<Ptr<Prop>> {
     Ok(made)
 }
 
-/// Parses properties in the form `NAME:VALUE;NAME:VALUE`.
+/// Parses properties in the form `NAME:VALUE;NAME:VALUE`, in which commas may stand for the semicolons.
 fn parse(text: &str) -> Result<Vec<(u32, Value)>> {
     let parts = text.split([';', ',']).map(str::trim).filter(|part| !part.is_empty());
     let values = parts.map(one).collect::<Result<Vec<_>>>()?;

@@ -60,7 +60,8 @@ pub(super) fn optional_text<'a>(it: Str, name: &str) -> Result<Option<&'a str>> 
     if it.is_null() { Ok(None) } else { text(it, name).map(Some) }
 }
 
-/// Bytes to read.
+/// The `size` bytes at a pointer of the caller, which the function only reads. `name` is the argument's name, for the
+/// error.
 pub(super) fn bytes<'a>(bytes: Bytes, size: u64, name: &str) -> Result<&'a [u8]> {
     bytes.read(size).map_err(|_| {
         let text =

@@ -32,7 +32,7 @@ where
     texts::report_code(launched)
 }
 
-/// Runs work on the calling thread.
+/// Runs work on the calling thread, and records the text of its error for `esker_error`.
 pub(super) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     match init::is_ready() {
         true => texts::report(guard(Err(Code::MISC.into()), work)),
@@ -104,7 +104,8 @@ pub(super) fn open<T: Openable>(it: T, handle: Ptr<Handle>) -> Result<()> {
     Ok(())
 }
 
-/// The thing behind an open handle.
+/// The store, or part of one, behind an open handle. A handle of another kind is an error, which names the function
+/// that returns the right ones.
 pub(super) fn opened<T: Openable>(handle: Handle) -> Result<Held<T>> {
     let found = handles::held(handle, |entry| match entry {
         Entry::Store(store) => T::pick(store),

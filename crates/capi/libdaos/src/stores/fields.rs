@@ -184,7 +184,7 @@ pub extern "C" fn esker_field_adopt(
     })
 }
 
-/// Checks that a file has bytes.
+/// Fails if the file has not `size` bytes from `offset` on.
 fn check_file(path: &Path, offset: u64, size: u64) -> Result<()> {
     let shown = path.display();
     let metadata = std::fs::metadata(path)
@@ -294,7 +294,7 @@ fn find(
 }
 
 impl Selected {
-    /// Fields `first` to `first + count`.
+    /// The selected fields from number `first` on, `count` of them. Fails if there are not so many.
     fn range(&self, first: u64, count: u64) -> Result<&[Field]> {
         let range = first
             .checked_add(count)

@@ -31,7 +31,8 @@ impl Callback {
         Ok(Self { function, arg, copy: bytes.chunks(8).map(word).collect() })
     }
 
-    /// Calls the function.
+    /// Calls the function with the task, and with its argument: the pointer that was registered, or the copy that was
+    /// made then.
     pub(super) fn call(mut self, task: Ptr<Task>) -> c_int {
         let arg = match self.copy.is_empty() {
             true => self.arg,

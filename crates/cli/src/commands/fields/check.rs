@@ -67,7 +67,7 @@ fn shape(lost: &Lost) -> Value {
     json!({"key": key(&lost.key), "database": lost.is_database, "what": lost.why})
 }
 
-/// Text of the answer.
+/// The answer of the command as text: what is lost, then the totals.
 fn text(checked: &Checked, data: bool) -> String {
     let line = |Lost { key, is_database, why }: &Lost| match is_database {
         true => format!("{key}: the list of its fields: {why}"),

@@ -114,7 +114,7 @@ fn shape(report: &CheckReport, data: bool) -> Value {
     })
 }
 
-/// Text of the answer.
+/// The answer of the command as text: each finding, then the totals.
 fn text(report: &CheckReport, data: bool) -> String {
     let line = |finding: &Finding| {
         let path = String::from_utf8_lossy(&finding.path).escape_debug().to_string();

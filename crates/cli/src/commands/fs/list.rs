@@ -229,7 +229,7 @@ fn xattrs(node: &Node) -> Result<Vec<Value>> {
     node.list_xattrs()?.into_iter().map(shown).collect()
 }
 
-/// A line for each attribute.
+/// The attributes of a node as text, one a line.
 fn described(value: &Value) -> String {
     let members = value.as_object().into_iter().flatten();
     let plain = |value: &Value| match value.get("text").or(value.get("hex")).unwrap_or(value) {

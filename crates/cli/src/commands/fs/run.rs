@@ -42,7 +42,7 @@ impl CopyRun {
         }
     }
 
-    /// Copies `source` to `target`.
+    /// Copies `source` to `target`, and shows the progress on a terminal.
     pub(super) fn copy<S: Tree, D: Tree>(
         &self,
         from: &S,

@@ -61,7 +61,7 @@ pub(super) fn escaped(name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// `drwxr-xr-x`.
+/// The kind and mode in the form `drwxr-xr-x`, as `ls -l` shows them.
 pub(super) fn mode(kind: Kind, mode: u32) -> String {
     let kind = match kind {
         Kind::File => '-',

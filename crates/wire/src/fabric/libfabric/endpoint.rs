@@ -61,7 +61,8 @@ fn own_names() -> MutexGuard<'static, Vec<Vec<u8>>> {
 }
 
 impl Endpoint {
-    /// Makes an endpoint.
+    /// Makes an endpoint, and notes its address among those of this process, which must not connect to itself over
+    /// shared memory. Fails in a child made by fork, because libfabric does not survive one.
     ///
     /// # Errors
     /// `NotSupported` if libfabric is not installed, must not be used in this process, or has no such provider; errors
@@ -256,7 +257,8 @@ impl Endpoint {
         self.begun(slot, code, "receiving")
     }
 
-    /// Sends the first `len` bytes of a slot with `tag`. False as for [`Endpoint::receive`].
+    /// Sends the first `len` bytes of a slot with `tag`. Returns false if libfabric takes no more now: it must be
+    /// polled first.
     ///
     /// # Errors
     /// `Invalid` for a slot that is in use or too short, or without a peer; errors of libfabric.

@@ -42,7 +42,7 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// Checks an attribute of the caller.
+    /// Checks an attribute that the caller gives, and returns its name and value.
     fn parse(self) -> Result<(String, Attribute)> {
         let name = arguments::text(self.name, "the name of an attribute")?;
         let what = format!("the value of attribute {name}");
