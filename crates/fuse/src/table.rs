@@ -54,7 +54,7 @@ fn find(table: &str, dir: &Path) -> Option<Mounted> {
     (sort == "fuse" || sort.starts_with("fuse.")).then(|| Mounted { dir: dir.to_owned(), source })
 }
 
-/// The table escapes spaces, tabs, newlines and backslashes as `\ooo`.
+/// Undoes the escapes in a field of the table of mounts: it has spaces, tabs, newlines and backslashes as `\ooo`.
 fn unescaped(field: &str) -> PathBuf {
     let (mut bytes, mut rest) = (Vec::new(), field.as_bytes());
     while let Some((&byte, tail)) = rest.split_first() {

@@ -102,7 +102,7 @@ fn fill_all(fetches: &mut [Fetch<'_>], stored: &[Option<&Stored>]) -> Result<()>
     results.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// A value of the other kind counts as missing.
+/// Copies what is stored to the sink of a fetch, and notes its size. A value of the other kind counts as missing.
 fn fill(
     request: &FetchRequest<'_>,
     reply: &mut FetchReply<'_>,

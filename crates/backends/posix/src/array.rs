@@ -529,7 +529,7 @@ impl Form for ArrayFiles<'_> {
         page_of_keys(kind, sorted(kind, keys)?, anchor, limit)
     }
 
-    /// All records of a chunk form one extent.
+    /// Lists the extents of a chunk from `anchor` on: all records of a chunk are one extent.
     fn list_extents(
         &self,
         key: AkeyRef<'_>,

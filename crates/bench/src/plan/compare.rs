@@ -176,7 +176,8 @@ impl Comparison {
         PoolSpec { durability, ..scratch::spec(bytes, entries, None) }
     }
 
-    /// On plain files every workload is one file per object.
+    /// The arguments of the command that measures one store. On plain files, every workload is one file for each
+    /// object.
     fn words(&self, store: &Store, url: &str, size: u64, procs: u32) -> Vec<String> {
         let field_io = self.workload == Workload::FieldIo && !store.is_files();
         let (workload, sized, rounds) = match self.workload {

@@ -123,7 +123,7 @@ impl Parser<'_> {
         Err(self.tokens.error(format!("a name is followed by ',', '[' or ']', not by {found}")))
     }
 
-    /// `name`, `name: Type`, then `?`, `?default`, `-` or `=a/b`, `=!a/b`.
+    /// Parses one part of a rule: `name` or `name: Type`, then `?`, `?default`, `-` or `=a/b`, `=!a/b`.
     fn part(&mut self, types: &mut Types) -> Result<Part> {
         let name = self.parse_name()?;
         if self.tokens.takes(':') {

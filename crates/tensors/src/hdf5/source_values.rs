@@ -184,7 +184,7 @@ fn part<'b>(field: &CompoundField, bytes: &'b [u8]) -> Result<&'b [u8], Refusal>
     inner.ok_or("the file is damaged where its type is")
 }
 
-/// A compound in JSON, since attributes have no members.
+/// A compound value as text in JSON, because attributes of tensors have no members.
 fn members(
     fields: &[CompoundField],
     bytes: &[u8],
