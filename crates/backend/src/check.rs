@@ -41,6 +41,7 @@ pub fn check_keys(oid: ObjectId, dkey: &[u8], akey: Option<&[u8]>) -> Result<()>
     akey.map_or(Ok(()), |akey| check_key(oid.akey_kind(), akey))
 }
 
+/// Fails if a key has not the length that keys of its kind have.
 fn check_key(kind: KeyKind, key: &[u8]) -> Result<()> {
     match kind {
         KeyKind::Integer => key_to_u64(key).map(drop),
@@ -48,6 +49,7 @@ fn check_key(kind: KeyKind, key: &[u8]) -> Result<()> {
     }
 }
 
+/// Fails if the value of an update is too long, or its records have no size.
 fn check_value(update: &Update<'_>) -> Result<()> {
     match update.value {
         Value::Single(data) => check_record("single value", data.len(), SINGLE_VALUE_MAX),
@@ -66,6 +68,7 @@ fn check_value(update: &Update<'_>) -> Result<()> {
     }
 }
 
+/// Fails with `RecordTooBig` if `what` has more than `most` bytes.
 fn check_record(what: &str, bytes: u64, most: u64) -> Result<()> {
     match bytes <= most {
         true => Ok(()),

@@ -80,6 +80,7 @@ impl<C> Containers<C> {
         Ok(info)
     }
 
+    /// Fails with `Exists` if a container has this name.
     fn check_free(&self, name: ContainerRef<'_>) -> Result<()> {
         match self.living.values().any(|entry| entry.is(name)) {
             true => Err(Error::new(ErrorKind::Exists, format!("container {name:?} exists"))),

@@ -115,6 +115,7 @@ impl OwnedWrites {
     }
 }
 
+/// Fails with `Overflow` if a transaction gets too many operations or bytes.
 fn check_limits(ops: usize, bytes: usize) -> Result<()> {
     if ops > TX_OPS_MAX {
         return Err(Error::new(
@@ -145,6 +146,7 @@ fn cost(write: &Write<'_>) -> usize {
         }
 }
 
+/// The bytes of memory that a copy of an update takes, approximately.
 fn update_cost(update: &Update<'_>) -> usize {
     let (data, extents) = match update.value {
         Value::Single(data) => (data.len(), 0),
@@ -156,6 +158,7 @@ fn update_cost(update: &Update<'_>) -> usize {
 }
 
 impl Owned {
+    /// Copies a write, with its keys and data, so that a transaction can keep it until its commit.
     fn new(write: &Write<'_>) -> Result<Self> {
         let (cond, op) = match write.op {
             WriteOp::Update { dkey, cond, updates } => {
@@ -205,6 +208,7 @@ impl Owned {
 }
 
 impl OwnedUpdate {
+    /// Copies an update with its data.
     fn new(update: &Update<'_>) -> Result<Self> {
         let value = match update.value {
             Value::Single(data) => OwnedValue::Single(copy(data)?),

@@ -244,6 +244,7 @@ impl Process {
         send(self.input.as_mut().ok_or_else(ended_error)?, message).map_err(|_| ended_error())
     }
 
+    /// Waits for the answer of a process. Fails if the process has ended or reports an error.
     fn receive_answer<A: DeserializeOwned>(&mut self) -> Result<A> {
         let mut line = String::new();
         match self.output.read_line(&mut line).doing(|| "reading its answer")? {

@@ -48,6 +48,7 @@ impl Rank {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
+    /// The rank of this process from the variables of MPI or of the batch system.
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let found = VARIABLES.iter().find_map(|(rank, ranks)| {
             Some((rank, variable(rank)?, variable(ranks).unwrap_or_else(|| "1".to_owned())))

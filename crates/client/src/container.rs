@@ -216,6 +216,7 @@ impl Container {
         self.writable()?.destroy_snapshot(epoch).await
     }
 
+    /// Fails if the container has no snapshot of this epoch.
     pub(crate) async fn check_snapshot(&self, epoch: Epoch) -> Result<()> {
         match self.snapshots().await?.iter().any(|snapshot| snapshot.epoch == epoch) {
             true => Ok(()),

@@ -85,6 +85,7 @@ pub(crate) struct ToDrop {
 }
 
 impl Dropper {
+    /// The queue of inodes that the kernel is to forget, and its other end.
     pub(crate) fn new() -> (Self, ToDrop) {
         let ((sender, receiver), notifier) = (channel(), Arc::default());
         let to_drop = ToDrop { passages: receiver, notifier: Arc::clone(&notifier) };

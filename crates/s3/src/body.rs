@@ -34,6 +34,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
+    /// The body of a request, whose size is checked before any of it arrives.
     pub(crate) fn new(
         body: Option<StreamingBlob>,
         expected: Expected,

@@ -113,6 +113,7 @@ impl Service {
         Ok((page, next))
     }
 
+    /// Serves `ListObjectsV2`, which continues after a token.
     pub(crate) fn list_v2(&self, input: ListObjectsV2Input) -> Outcome<ListObjectsV2Output> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_keys, LIST_KEYS_MAX)?;
@@ -175,6 +176,7 @@ impl Service {
         })
     }
 
+    /// Serves `ListObjects`, which continues after a key.
     pub(crate) fn list_v1(&self, input: ListObjectsInput) -> Outcome<ListObjectsOutput> {
         let encoding = Encoding::new(input.encoding_type.as_ref())?;
         let count = count_of(input.max_keys, LIST_KEYS_MAX)?;

@@ -189,6 +189,7 @@ impl Service {
         Ok(AbortMultipartUploadOutput::default())
     }
 
+    /// Serves `ListParts`.
     pub(crate) fn list_parts_of(&self, input: ListPartsInput) -> Outcome<ListPartsOutput> {
         let count = count_of(input.max_parts, LIST_KEYS_MAX)?;
         let after = input.part_number_marker.unwrap_or(0);
@@ -223,6 +224,7 @@ impl Service {
         })
     }
 
+    /// Serves `ListMultipartUploads`.
     pub(crate) fn list_uploads(
         &self,
         input: ListMultipartUploadsInput,

@@ -536,6 +536,7 @@ impl Service {
         Ok(GetObjectTaggingOutput { tag_set: tag_set(tags), version_id: None })
     }
 
+    /// Serves `PutObjectTagging`.
     pub(crate) fn set_tags(&self, input: PutObjectTaggingInput) -> Outcome<PutObjectTaggingOutput> {
         refuse_version(input.version_id.as_deref())?;
         let pairs = input.tagging.tag_set.into_iter();
@@ -547,6 +548,7 @@ impl Service {
         Ok(PutObjectTaggingOutput::default())
     }
 
+    /// Serves `DeleteObjectTagging`. An object without tags is no error.
     pub(crate) fn remove_tags(
         &self,
         input: DeleteObjectTaggingInput,

@@ -37,6 +37,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind of a frame with this code, or `None` if there is no such kind.
     fn from_code(code: u8) -> Option<Self> {
         [Self::Handshake, Self::Request, Self::Reply, Self::Goodbye, Self::Fabric]
             .into_iter()

@@ -31,6 +31,7 @@ enum Work {
 }
 
 impl Commits {
+    /// No commit is known yet to this part of a pool.
     pub(super) fn new(part: Part) -> Self {
         Self {
             part,

@@ -46,6 +46,7 @@ impl Content {
         snapshots.map(|(epoch, name)| SnapshotInfo { epoch: *epoch, name: name.clone() }).collect()
     }
 
+    /// Destroys a snapshot, and drops the versions that only it could see.
     pub(super) fn destroy_snapshot(&mut self, epoch: Epoch) -> Result<()> {
         self.snapshots.remove(&epoch).ok_or_else(|| no_snapshot(epoch))?;
         self.tree.prune(&self.snapshots);

@@ -55,6 +55,7 @@ impl Replies {
         self.0.insert(slot, (id.sequence, epoch));
     }
 
+    /// Forgets the replies to the oldest quarter of the changes, so that the table does not grow for ever.
     fn forget_oldest(&mut self) {
         let mut epochs: Vec<Epoch> = self.0.values().map(|(_, epoch)| *epoch).collect();
         epochs.sort_unstable();

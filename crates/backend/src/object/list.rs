@@ -28,6 +28,7 @@ impl<P: Payload> Reader<'_, P> {
         }
     }
 
+    /// Lists a page of the dkeys of the object, and notes the object as read.
     fn list_dkeys(&mut self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
         self.note(Watched::Object(self.oid));
         let dkeys = self.tree.object(self.oid, self.at).map(|seen| &seen.path.dkey);
@@ -35,6 +36,7 @@ impl<P: Payload> Reader<'_, P> {
         page_of_keys(self.oid.dkey_kind(), entries, anchor, limit)
     }
 
+    /// Lists a page of the akeys of a dkey, and notes the dkey as read.
     fn list_akeys(
         &mut self,
         dkey: &[u8],

@@ -135,6 +135,7 @@ pub fn fill_single(reply: &mut FetchReply<'_>, value: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Copies the records within `extents` to the sink of a fetch. Those that are not stored are left as they are.
 fn fill_array(
     request: &FetchRequest<'_>,
     reply: &mut FetchReply<'_>,

@@ -42,6 +42,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Checks the condition of an update on its dkey.
     async fn check_dkey(&self, before: Before<'_>, dkey: &[u8], cond: Cond) -> Result<()> {
         let (insert, change) = (Cond::DKEY_INSERT, Cond::DKEY_UPDATE);
         if !cond.intersects(insert.union(change)) {
@@ -51,6 +52,7 @@ impl Reader<'_> {
         check_existence("dkey", exists, cond.has(insert), cond.has(change))
     }
 
+    /// Checks the condition of an update on its akey.
     async fn check_akey(&self, before: Before<'_>, dkey: &[u8], update: &Update<'_>) -> Result<()> {
         let (insert, change) = (Cond::AKEY_INSERT, Cond::AKEY_UPDATE);
         if !update.cond.intersects(insert.union(change)) {
@@ -75,6 +77,7 @@ impl Reader<'_> {
         Ok(false)
     }
 
+    /// Whether the dkey exists after the earlier writes of the same change.
     async fn has_dkey_after(&self, before: Before<'_>, dkey: &[u8]) -> Result<bool> {
         let Some(object) = before else { return self.has_akeys(dkey).await };
         match object.dkeys.get(dkey) {
@@ -102,6 +105,7 @@ impl Reader<'_> {
         Ok(false)
     }
 
+    /// Whether the akey exists after the earlier writes of the same change.
     async fn has_akey_after(&self, before: Before<'_>, dkey: &[u8], akey: &[u8]) -> Result<bool> {
         let Some(object) = before else { return self.has_akey(dkey, akey).await };
         let Some(net) = object.dkeys.get(dkey) else {

@@ -37,6 +37,7 @@ pub(super) struct Got {
 }
 
 impl Want {
+    /// What the caller of a fetch wants, without its buffers: a proof keeps it.
     fn from_fetch(fetch: &Fetch<'_>) -> Self {
         let request = &fetch.request;
         let extents = match request.wanted {
@@ -262,6 +263,7 @@ impl Reader<'_> {
         Ok(left)
     }
 
+    /// Asks for the sizes of values that DAOS does not return with the data.
     async fn read_sizes(
         &self,
         dkey: &[u8],

@@ -170,6 +170,7 @@ impl Read {
         }
     }
 
+    /// The proof of this read of object `oid` as a token: how to repeat the read, and the digest of its result.
     pub(super) fn to_token(&self, oid: ObjectId, digest: Digest) -> Vec<u8> {
         let mut out = begin(MAGIC);
         out.extend_from_slice(&oid.to_bytes());

@@ -44,6 +44,7 @@ impl Reader<'_> {
         }))
     }
 
+    /// Finds the smallest or largest key by listing the keys.
     async fn find_listed(&self, query: &KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let bound = query.bound(self.oid.dkey_kind())?;
         let dkeys = match query.dkey {

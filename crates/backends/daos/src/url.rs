@@ -61,6 +61,7 @@ fn seconds(value: &str) -> Result<u32> {
     seconds.ok_or_else(|| invalid_url_error(&format!("`timeout={value}`: give 1 to 86400 seconds")))
 }
 
+/// Fails if the name has characters that a URL must not have, or is too long.
 fn check_name(what: &str, name: &str) -> Result<()> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
     match (1..=LABEL_MAX).contains(&name.len()) && name.bytes().all(allowed) {

@@ -140,6 +140,7 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Sends the effect of a change on one dkey: what it removes, then what it writes.
     async fn send_dkey(&self, dkey: &[u8], net: &NetDkey<'_>) -> Result<()> {
         if net.is_removed && !net.writes() {
             return self.object.punch_dkey(self.tx(), dkey, 0).await;

@@ -131,6 +131,7 @@ impl Opened {
         })
     }
 
+    /// Fails if the snapshot of the view does not exist.
     #[inline]
     fn check_view(&self, open: &OpenPool, at: ReadAt<'_>) -> Result<()> {
         match at.view {

@@ -222,6 +222,7 @@ impl ArrayFiles<'_> {
         }
     }
 
+    /// Writes records to a chunk, which is created if it is missing. Another process may create it at the same time.
     fn write_records(
         &self,
         dkey: u64,
@@ -285,6 +286,7 @@ impl ArrayFiles<'_> {
         Ok(false)
     }
 
+    /// Removes records of a chunk, and its file if nothing is left in it.
     fn punch_records(&self, dkey: u64, extents: &[Extent], removal: Removal<'_>) -> Result<()> {
         let Some(chunk) = self.open(dkey, true)? else { return Ok(()) };
         extents.iter().try_for_each(|extent| chunk.remove(*extent))?;
@@ -296,6 +298,7 @@ impl ArrayFiles<'_> {
         }
     }
 
+    /// Removes what a dkey has. Dkeys 0 and 1 share a file, so only the part of the one is removed.
     fn punch_dkey(&self, dkey: u64, cond: Cond, removal: Removal<'_>) -> Result<()> {
         if cond.has(Cond::PUNCH) && !self.has(dkey)? {
             return Err(missing_key_error("key to be punched"));
@@ -310,6 +313,7 @@ impl ArrayFiles<'_> {
         }
     }
 
+    /// Removes akeys of a dkey, which has only one.
     fn punch_akeys(&self, dkey: u64, akeys: &[&[u8]], cond: Cond) -> Result<()> {
         let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);
         match akeys.contains(&FLAT_AKEY) {

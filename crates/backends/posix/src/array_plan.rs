@@ -196,6 +196,7 @@ impl ArrayPlan {
         self.steps.push((oid, step));
     }
 
+    /// Plans the removal of what a dkey has.
     fn punch_dkey(&mut self, array: &ArrayFiles<'_>, dkey: u64, cond: Cond) -> Result<()> {
         let state = self.state(array, dkey)?;
         if !state.exists() {

@@ -254,6 +254,7 @@ fn offset_too_large_error(extent: Extent) -> Error {
     Error::new(ErrorKind::Overflow, message)
 }
 
+/// Writes `data` to ranges of a file, one range after another.
 fn write_at(file: &File, byte_ranges: &[(u64, u64)], data: Source<'_>) -> io::Result<()> {
     let mut offset = 0;
     for &(start, len) in byte_ranges {
@@ -270,6 +271,7 @@ fn write_at(file: &File, byte_ranges: &[(u64, u64)], data: Source<'_>) -> io::Re
     Ok(())
 }
 
+/// Writes `len` zeros from byte `from` on.
 fn write_zeros(file: &File, mut from: u64, mut len: u64) -> io::Result<()> {
     while len > 0 {
         let step = len.min(ZEROS.len() as u64);

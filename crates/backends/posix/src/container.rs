@@ -130,6 +130,7 @@ impl PoolDirectory {
         Ok(meta)
     }
 
+    /// Creates the directory of a container with its metadata in it. It is complete when it gets its name.
     fn create_directory(&self, meta: &Meta) -> Result<()> {
         let bytes = meta.to_bytes();
         let file = self.files.temporary(|file| files::write_parts(file, &[&bytes]))?;

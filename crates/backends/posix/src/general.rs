@@ -142,6 +142,7 @@ impl Dkeys {
         }
     }
 
+    /// Reads the file of a dkey, unless it was read before in this change.
     fn load_dkey(&mut self, general: &General<'_>, dkey: &[u8]) -> Result<()> {
         let key = (general.0.oid, encode_dkey(general.0.oid, dkey)?);
         if !self.paths.contains_key(&key) {

@@ -174,6 +174,7 @@ impl Journal<'_> {
         self.files().make_directory(parent).map_err(destroyed)
     }
 
+    /// The record of a commit: what its steps do, without the content of files, which is staged beside it.
     fn record_of(&self, plan: &Plan) -> Result<Record> {
         let inner = |path: &Path| {
             let inner = path.strip_prefix(&self.container.dir).ok().and_then(Path::to_str);

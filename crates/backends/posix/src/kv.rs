@@ -134,6 +134,7 @@ impl KvDirectory<'_> {
         demand(cond, any)
     }
 
+    /// Removes akeys of a dkey, which has only one.
     fn punch_akeys(&self, dkey: &[u8], akeys: &[&[u8]], cond: Cond) -> Result<()> {
         let others = akeys.iter().any(|akey| *akey != FLAT_AKEY);
         match akeys.contains(&FLAT_AKEY) {
@@ -179,6 +180,7 @@ fn demand(cond: Cond, was_there: bool) -> Result<()> {
     }
 }
 
+/// Writes the file of a key: the key in front, if its name does not contain it, then the value.
 fn write_value(mut file: &File, head: Option<&[u8]>, data: Source<'_>) -> io::Result<()> {
     if let Some(key) = head {
         file.write_all(&(key.len() as u32).to_le_bytes())?;
@@ -275,6 +277,7 @@ impl KvDirectory<'_> {
         }
     }
 
+    /// Plans to replace the file of a key, if the conditions hold.
     fn plan_update(
         &self,
         dkey: &[u8],
@@ -302,6 +305,7 @@ impl KvDirectory<'_> {
         Ok(())
     }
 
+    /// Plans to remove the file of a key, if the condition holds.
     fn plan_removal(&self, dkey: &[u8], cond: Cond, files: &mut NewFiles) -> Result<()> {
         let there = self.will_exist(dkey, files)?;
         if there {

@@ -55,6 +55,7 @@ use proof::Watched;
 use std::sync::Arc;
 
 impl Opened {
+    /// Fetches akeys of one dkey, after checking the request.
     fn fetch_dkey(
         &self,
         oid: ObjectId,
@@ -78,6 +79,7 @@ fn check_view(at: ReadAt<'_>) -> Result<()> {
     check_latest(at, "posix")
 }
 
+/// Fails if a fetch has wrong keys, or too many akeys or extents.
 fn check_fetches(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {
     check_count("akeys", fetches.len(), AKEYS_PER_OP_MAX)?;
     check_keys(oid, dkey, None)?;

@@ -21,6 +21,7 @@ pub(super) struct Meta {
 }
 
 impl Meta {
+    /// The metadata of a new container without a label, or of the pool.
     pub(super) fn new(uuid: Uuid) -> Self {
         let (checksum, created) = (Checksum::default(), Epoch::now());
         let (label, entries) = (String::new(), BTreeMap::new());

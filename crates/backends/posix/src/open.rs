@@ -157,6 +157,7 @@ impl Opened {
         Ok(page)
     }
 
+    /// Whether the object has any key.
     fn has_keys(&self, oid: ObjectId) -> Result<bool> {
         let object = form(&self.pool.directory, &self.container, oid);
         let (mut first, scope) = (Anchor::Start, esker_types::ops::KeyScope::Dkeys);

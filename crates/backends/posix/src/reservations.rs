@@ -36,6 +36,7 @@ impl<'a> Reservations<'a> {
         Ok(())
     }
 
+    /// Fails if names in the directory cannot be changed. A missing directory is made.
     fn check_directory(&self, directory: &Path) -> Result<()> {
         match esker_os::check_may_change(directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -68,6 +68,7 @@ impl<'a> BlobChanges<'a> {
         Ok(stored_value)
     }
 
+    /// Stores a long value apart, as a blob. A short one stays in the record.
     async fn store_single(&mut self, piece: Piece) -> Result<Piece> {
         match piece.bytes() {
             Some(bytes) if bytes.len() > RADOS_INLINE_MAX => self.write(bytes).await,
@@ -75,6 +76,8 @@ impl<'a> BlobChanges<'a> {
         }
     }
 
+    /// Stores long pieces of an array apart from its record. Runs that are many or waste space are read and joined
+    /// before; `None` if their data was gone by then.
     async fn store_array(
         &mut self,
         records: Records<Piece>,
@@ -109,6 +112,7 @@ impl<'a> BlobChanges<'a> {
         (!bytes.is_empty()).then_some(((end > 0).then_some(end), bytes))
     }
 
+    /// Stores each long run as a blob of its own.
     async fn store_as_blobs(&mut self, runs: &mut [Run]) -> Result<()> {
         let long_ones = runs.iter_mut().filter(|(_, _, piece)| long(piece).is_some());
         let mut writes = Vec::new();
@@ -199,6 +203,7 @@ fn random_id() -> Result<[u8; 16]> {
     esker_os::random_bytes()
 }
 
+/// Writes a new blob, which is an object of Ceph.
 async fn write_blob(space: &Space, id: [u8; 16], bytes: &[u8]) -> Result<()> {
     let object = names::blob(id);
     let mut op = WriteOp::new()?;

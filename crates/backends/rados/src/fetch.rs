@@ -124,6 +124,7 @@ impl Fetcher<'_> {
         }
     }
 
+    /// Adds the version of an object of Ceph to the tokens, as the proof of what was read there.
     fn prove_version(&self, object: &str, version: Option<u64>) {
         if let Some(tokens) = self.tokens {
             version_proof(object, version).add_to(tokens);
@@ -298,6 +299,8 @@ fn answer(
     }
 }
 
+/// Plans the read of a value into the sink of fetch number `index`: bytes in the record are copied now, others are
+/// added to `pending`.
 fn read_single(
     reply: &mut FetchReply<'_>,
     index: usize,
@@ -317,6 +320,7 @@ fn read_single(
     Ok(())
 }
 
+/// Plans the read of records into the sink of a fetch: they are added to `pending`.
 fn read_records(
     reply: &mut FetchReply<'_>,
     part: PendingRead,

@@ -70,6 +70,7 @@ impl Listing<'_> {
         Ok(keys)
     }
 
+    /// Lists a page of the dkeys, one shard after another.
     async fn list_dkeys(&self, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
         let (mut shard, mut position) = match anchor.clone() {
             Anchor::After { shard, position } => (shard, position),
@@ -154,6 +155,7 @@ impl Listing<'_> {
         Ok(builder.batch)
     }
 
+    /// Whether a chunk has anything stored.
     async fn has_entries(&self, chunk: u64) -> Result<bool> {
         let object = names::chunk(self.oid, chunk);
         let page = self.space.page(&object, b"", ENTRY, 1).await?;
@@ -198,6 +200,7 @@ impl Listing<'_> {
         }
     }
 
+    /// Lists a page of the extents of an akey.
     pub(super) async fn list_extents(
         &self,
         key: AkeyRef<'_>,
@@ -226,7 +229,8 @@ impl Listing<'_> {
         }
     }
 
-    /// Goes through the chunks, starting from the end that the query requests.
+    /// Finds the smallest or largest key of an Array. The first object, which `head` is, has the keys before all
+    /// chunks, so the chunks are asked from the wanted end on, and `head` comes first or last.
     async fn query_array(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         let mut head = Loaded::default();
         head.read(&self.space, [(self.oid, names::shard(self.oid, 0), Want::Whole)]).await?;
@@ -297,6 +301,7 @@ impl Listing<'_> {
         })
     }
 
+    /// Adds the versions of all objects of Ceph that were loaded to the tokens.
     fn add_proofs(&self, loaded: &Loaded) {
         loaded
             .tables
@@ -304,6 +309,7 @@ impl Listing<'_> {
             .for_each(|(object, table)| self.add_version_proof(object, table.version));
     }
 
+    /// Adds the version of one object of Ceph to the tokens.
     fn add_version_proof(&self, object: &str, version: Option<u64>) {
         if let Some(tokens) = self.tokens {
             version_proof(object, version).add_to(tokens);

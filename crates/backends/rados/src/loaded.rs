@@ -123,6 +123,7 @@ impl Loaded {
     }
 }
 
+/// Reads what is wanted of one object of Ceph.
 async fn read_one(space: &Space, object: &str, want: &Want) -> Result<Page> {
     match want {
         Want::Keys(keys) => {

@@ -213,6 +213,7 @@ fn unlock_op(id: &[u8]) -> Result<WriteOp> {
     Ok(op)
 }
 
+/// Decodes the patches of a transaction, or `None` if the record is damaged.
 fn read_patches(record: &[u8]) -> Option<Vec<Patch<'static>>> {
     let mut parts = Parts::open(MAGIC, record)?;
     let count = parts.u32()?;

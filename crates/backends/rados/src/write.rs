@@ -218,6 +218,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
+    /// The patches that store what has changed in the loaded objects of Ceph.
     fn from_changes(
         writing: &'a Writer<'a>,
         loaded: &'a Loaded,

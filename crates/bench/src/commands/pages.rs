@@ -139,6 +139,7 @@ pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<An
     ))
 }
 
+/// Writes the figures of a page into `folder`, a file for each. Returns the names.
 fn write_plots(page: &Page, folder: &Path) -> Result<Vec<String>> {
     let made = std::fs::create_dir_all(folder);
     made.map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;

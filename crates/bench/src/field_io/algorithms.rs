@@ -162,6 +162,7 @@ fn entry(store: Uuid, oid: ObjectId, bytes: u64) -> [u8; ENTRY_BYTES] {
     entry
 }
 
+/// Finds the array of a field in the index.
 fn look_up(index: &Kv, key: &Key) -> Result<(Uuid, ObjectId, u64)> {
     let mut entry = [0; ENTRY_BYTES];
     let least = key.least_significant.as_bytes();

@@ -184,6 +184,7 @@ pub fn remove(pool: &Pool, layout: &Layout, procs: u32) -> Result<()> {
     remove_container(pool, &layout.container)
 }
 
+/// Removes a container, if there is one of this name.
 fn remove_container(pool: &Pool, name: &str) -> Result<()> {
     match pool.destroy_container(name, true).wait() {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),

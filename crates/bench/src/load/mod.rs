@@ -191,6 +191,7 @@ fn entry(oid: ObjectId, len: u64) -> [u8; ENTRY_BYTES] {
     entry
 }
 
+/// Finds the array of a block in the index.
 fn look_up(index: &Kv, slot: Slot) -> Result<(ObjectId, u64)> {
     let mut entry = [0; ENTRY_BYTES];
     match index.read(&slot.key(), Sink::One(&mut entry), Access::Latest).wait()? {

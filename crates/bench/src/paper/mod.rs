@@ -39,6 +39,7 @@ pub struct PaperPlan {
     pub quick: bool,
 }
 
+/// Parses the space that the benchmarks may use.
 fn parse_space(text: &str) -> std::result::Result<u64, String> {
     let bytes = parse_size(text)?;
     match bytes >= SPACE_MIN_BYTES {

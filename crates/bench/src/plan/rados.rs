@@ -236,6 +236,7 @@ impl Work<'_> {
         self.in_flight(|number| task(async move { fields.write(first + number, data).await }))
     }
 
+    /// Reads many fields with several reads in flight.
     fn read_many(&self, first: u64) -> Result<Measured> {
         let (fields, size) = (&self.fields, self.plan.size as usize);
         let (sender, receiver) = std::sync::mpsc::channel();

@@ -175,6 +175,7 @@ fn foreign_file_error(name: &str, why: &str) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
+/// Reads a file up to a limit: a wrong file may be of any size.
 fn read_bounded(path: &Path) -> Result<Vec<u8>> {
     let failed = |error| Error::io(format!("reading {}", path.display()), &error);
     let file = std::fs::File::open(path).map_err(failed)?;

@@ -251,6 +251,7 @@ struct Puts<'r> {
 }
 
 impl<'r> Puts<'r> {
+    /// Selects the runs of PUTs whose work grows with the processes.
     fn from_runs(runs: &'r [Run]) -> Self {
         let is_put = |run: &&Run| run.workload == WEAK && run.phase == "put";
         let runs: Vec<_> = runs.iter().filter(is_put).collect();

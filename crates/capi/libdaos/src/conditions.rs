@@ -62,6 +62,7 @@ async fn has_dkey(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<bo
     found(object.fetch(dkey, Cond::DKEY_FETCH, &mut [], access).await)
 }
 
+/// Whether the akey exists.
 async fn has_akey(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>) -> Result<bool> {
     let mut fetch = Fetch::single(akey, Sink::None);
     fetch.request.cond = Cond::AKEY_FETCH;

@@ -87,6 +87,7 @@ pub(crate) enum Extents {
 }
 
 impl Extents {
+    /// Reads the ranges of the caller. A single one, the usual case, takes no memory.
     pub(crate) fn new<T: Copy + Into<Extent>>(list: Ptr<T>, count: u64) -> Result<Self> {
         if count == 1 {
             return Ok(Self::One([list.get()?.into()]));

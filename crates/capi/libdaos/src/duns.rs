@@ -117,6 +117,7 @@ fn with_entry<T>(path: &Path, layout: u16, then: impl FnOnce() -> Result<T>) -> 
     })
 }
 
+/// Removes the file or empty directory that stands for a container.
 fn remove_entry(path: &Path) -> Result<()> {
     match path.symlink_metadata()?.is_dir() {
         true => Ok(fs::remove_dir(path)?),
@@ -147,6 +148,7 @@ pub extern "C" fn duns_create_path(poh: Handle, at: Str, attr: Ptr<DunsAttr>) ->
     })
 }
 
+/// Creates the container for a path, with a file system if its layout is POSIX.
 fn create_container(pool: &Pool, wanted: &DunsAttr) -> Result<ContainerInfo> {
     if wanted.layout == POSIX {
         let mut attr = DfsAttr {

@@ -351,6 +351,7 @@ impl Drop for Pinned {
 }
 
 impl OpenArray {
+    /// An open array. Later openings of the same one, in transactions, are kept beside the first.
     pub(crate) fn new(array: Array, mode: u32) -> Self {
         Self {
             first: array,
@@ -382,6 +383,7 @@ pub(crate) struct Opened<T> {
 }
 
 impl<T> Opened<T> {
+    /// A pool that this process has opened itself, so that closing it closes the pool.
     pub(crate) fn new(it: T) -> Self {
         Self { it, positions: StoredPositions::default() }
     }

@@ -76,6 +76,7 @@ fn mutex_of(at: Ptr<Table>) -> *mut libc::pthread_mutex_t {
 }
 
 impl OpenTable {
+    /// Reads the table of the caller, and checks that it has buckets.
     fn new(at: Ptr<Table>) -> Result<Self> {
         let table = at.get()?;
         let ops = table.ops.get()?;
@@ -127,6 +128,7 @@ fn init(feats: u32, bits: u32, private: Bytes, ops: Ptr<Ops>, at: Ptr<Table>) ->
     Ok(())
 }
 
+/// Initialises the lock of the table, which its own thread may take again.
 fn make_mutex(at: Ptr<Table>) {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
     let attributes = attributes.as_mut_ptr();
@@ -235,6 +237,7 @@ impl OpenTable {
         Ok(bucket.links().find(is_it))
     }
 
+    /// Tells the caller's function that one more refers to the record.
     fn add_reference(&self, link: Ptr<Link>) {
         if let Some(add) = self.ops.rec_addref {
             // SAFETY: the caller's own function and record.

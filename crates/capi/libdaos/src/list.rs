@@ -281,6 +281,7 @@ pub extern "C" fn daos_obj_key2anchor(
     })
 }
 
+/// Sets the anchor to a key, so that a listing continues after it.
 async fn set_at_key(
     entry: &Entry,
     access: Access<'_>,

@@ -124,6 +124,7 @@ struct UpdatePart<'a> {
 }
 
 impl<'a> UpdatePart<'a> {
+    /// Reads part `index` of an update: an akey and where its data is.
     fn new(iods: Ptr<Iod>, sgls: Ptr<Sgl>, index: usize) -> Result<Self> {
         let iod = iods.needed()?.at(index).get()?;
         let akey = convert::key_in(&iod.name)?;
@@ -550,6 +551,7 @@ fn has_room(key: Ptr<Iov>) -> bool {
     key.get().is_ok_and(|iov| !iov.buf.is_null() && iov.buf_len >= 8)
 }
 
+/// Copies a key to the buffer of the caller.
 fn put_key(at: Ptr<Iov>, key: &[u8]) -> Result<()> {
     let mut iov = at.get()?;
     iov.buf.write(key.len() as u64)?.copy_from_slice(key);

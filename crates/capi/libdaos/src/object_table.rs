@@ -91,6 +91,7 @@ async fn put(object: &Object, dkey: &[u8], cond: Cond) -> Result<()> {
     Ok(object.update(dkey, cond, &updates, Access::Latest).await?)
 }
 
+/// Whether the table has this object.
 async fn has_dkey(object: &Object, dkey: &[u8]) -> Result<bool> {
     let mut fetch = Fetch::single(AKEY, Sink::None);
     object.fetch(dkey, Cond::NONE, std::slice::from_mut(&mut fetch), Access::Latest).await?;

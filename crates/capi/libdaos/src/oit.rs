@@ -147,6 +147,7 @@ impl Oit {
         Ok(self.container.list_objects(at, count, Access::Snapshot(self.epoch)).await?)
     }
 
+    /// Whether the listing is to return this object.
     async fn is_selected(&self, oid: ObjectId, selection: Selection) -> Result<bool> {
         match selection {
             Selection::All => Ok(true),

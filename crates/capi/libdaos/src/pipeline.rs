@@ -94,6 +94,7 @@ pub extern "C" fn daos_pipeline_free(pipeline: Ptr<Pipeline>) -> c_int {
     })
 }
 
+/// Frees the parts of each filter, and the filters.
 fn free_filters(list: Ptr<Ptr<PipelineFilter>>, count: u32) -> Result<()> {
     for index in 0..count as usize {
         let at = list.needed()?.at(index).get()?;

@@ -117,6 +117,7 @@ fn put<T>(at: Ptr<PropEntry>, pointer: Ptr<T>) -> Result<()> {
     Ok(())
 }
 
+/// Copies bytes of the caller to memory that C frees.
 fn copy_of(bytes: Bytes, len: u64) -> Result<Ptr<u8>> {
     match len {
         0 => Err(Code::INVAL),

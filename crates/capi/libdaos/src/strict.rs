@@ -127,6 +127,7 @@ pub(crate) async fn update(
     akeys::finish(object, dkey, &changes, access).await
 }
 
+/// Refuses what programs of DAOS could not read: keys that are too long, and a second akey in a flat object.
 async fn check_update(
     object: &Object,
     dkey: &[u8],
@@ -168,6 +169,7 @@ fn is_name(dkey: &[u8]) -> bool {
     !is_special && dkey.len() <= NAME_MAX && dkey.iter().all(|byte| !matches!(byte, b'/' | 0))
 }
 
+/// Fails if the dkey has another akey than this one.
 async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>) -> Result<()> {
     let latest = if let Access::Tx(_) = access { Access::Latest } else { access };
     let limit = ListLimit::entries(2);

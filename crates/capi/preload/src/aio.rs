@@ -120,6 +120,7 @@ impl Notice {
     }
 }
 
+/// Calls the function that the program wants to be called when its request is done.
 extern "C" fn notify(notice: *mut c_void) -> *mut c_void {
     // SAFETY: `start_thread` made it for this thread alone.
     let notice = *unsafe { Box::from_raw(notice.cast::<Notice>()) };

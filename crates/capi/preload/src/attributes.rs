@@ -90,6 +90,7 @@ fn from_micros(times: In<libc::timeval>) -> Answer<Option<[libc::timespec; 2]>> 
     Ok(Some([time(access)?, time(change)?]))
 }
 
+/// Sets the times of a node that are given in microseconds.
 fn set_micros(node: &impl Target, wanted: In<libc::timeval>) -> Answer<c_int> {
     match from_micros(wanted)? {
         Some(times) => set_times(node, In::from_slice(&times)),
@@ -97,6 +98,7 @@ fn set_micros(node: &impl Target, wanted: In<libc::timeval>) -> Answer<c_int> {
     }
 }
 
+/// Sets the times of a node that are given in seconds.
 fn set_seconds(node: &impl Target, wanted: In<libc::utimbuf>) -> Answer<c_int> {
     match wanted.get() {
         Some(times) => {
@@ -111,12 +113,14 @@ fn size(length: i64) -> Answer<u64> {
     u64::try_from(length).or_else(|_| refuse(libc::EINVAL))
 }
 
+/// Sets the size of the file at a path, and cuts the shared mappings of it.
 fn truncate_path(path: &MountPath<'_>, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let change = SetAttr { size: Some(length), ..SetAttr::default() };
     path.with_node(Follow::All, |node| maps::cut(node.oid(), length, || node.set(&change)))
 }
 
+/// Sets the size of an open file, and cuts the shared mappings of it.
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let file = file.open()?;

@@ -35,6 +35,7 @@ pub(crate) fn close_ours(fd: c_int) -> c_int {
     0
 }
 
+/// Closes any descriptor: of a file of ours, of this library, or of the program.
 fn close_any(fd: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
     match (descriptors::is_ours(fd), threads::is_inside()) {
         (true, _) => close_ours(fd),

@@ -185,6 +185,7 @@ fn open_stream(path: &MountPath<'_>) -> Answer<Dir> {
     Dir::new(fd)
 }
 
+/// Frees the stream and closes its descriptor.
 fn close_stream(dir: Dir, fd: c_int) -> c_int {
     let _ = serve(|| {
         dir.free();

@@ -265,6 +265,7 @@ fn in_folder(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() }
 }
 
+/// Whether the user may execute the file at `path`.
 fn may_run(path: &[u8]) -> bool {
     // SAFETY: the path ends with a zero byte.
     c_string(path.to_vec())
@@ -426,6 +427,7 @@ listed! {
 
 type ArgumentWords = *const *const c_char;
 
+/// Runs the program of a call such as `execl`, whose arguments are in registers and on the stack.
 extern "C" fn run_listed(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, _) = unsafe { gather(registers, stack) };
@@ -435,12 +437,14 @@ extern "C" fn run_listed(path: Text, registers: ArgumentWords, stack: ArgumentWo
     }
 }
 
+/// As `run_listed`, and searches `PATH` for the program.
 extern "C" fn search_listed(file: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, _) = unsafe { gather(registers, stack) };
     search(file, Texts::from_pointers(&arguments), environment())
 }
 
+/// As `run_listed`, with an environment after the arguments.
 extern "C" fn run_listed_with(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, environment) = unsafe { gather(registers, stack) };

@@ -49,6 +49,7 @@ struct Begin {
     argument: *mut c_void,
 }
 
+/// The start of a thread that this library makes: its calls are never intercepted.
 extern "C" fn begin(begin: *mut c_void) -> *mut c_void {
     threads::always_inside();
     // SAFETY: `pthread_create` below made it for this thread alone.

@@ -25,6 +25,7 @@ fn write_at(file: &OpenFile, fd: c_int, data: In<u8>, length: usize, offset: i64
     file.write_at(fd, &[data.values(length.min(TRANSFER_MAX))], offset)
 }
 
+/// Reads at the position into several buffers (`readv`).
 fn read_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
     match buffers(vector, count) {
         Some(buffers) => file.read_vector(fd, buffers),
@@ -32,6 +33,7 @@ fn read_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answ
     }
 }
 
+/// Writes at the position from several buffers (`writev`).
 fn write_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Answer<isize> {
     match buffers(vector, count) {
         Some(parts) => file.write(fd, &shared(&parts)),
@@ -39,6 +41,7 @@ fn write_vector(file: &OpenFile, fd: c_int, vector: Vector, count: c_int) -> Ans
     }
 }
 
+/// Reads at `offset` into several buffers (`preadv`).
 fn read_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) -> Answer<isize> {
     match buffers(vector, count) {
         Some(buffers) => file.read_vector_at(buffers, offset),
@@ -46,6 +49,7 @@ fn read_vector_at(file: &OpenFile, vector: Vector, count: c_int, offset: i64) ->
     }
 }
 
+/// Writes at `offset` from several buffers (`pwritev`).
 fn write_vector_at(
     file: &OpenFile,
     fd: c_int,
@@ -69,6 +73,7 @@ fn check_flags(flags: c_int) -> Answer<()> {
     if flags & !KNOWN == 0 { Ok(()) } else { refuse(libc::EOPNOTSUPP) }
 }
 
+/// Serves `preadv2`, in which an offset of -1 means the position.
 pub(crate) fn read_vector2(
     (file, fd): (&OpenFile, c_int),
     vector: Vector,
@@ -83,6 +88,7 @@ pub(crate) fn read_vector2(
     }
 }
 
+/// Serves `pwritev2`, in which an offset of -1 means the position.
 pub(crate) fn write_vector2(
     (file, fd): (&OpenFile, c_int),
     vector: Vector,

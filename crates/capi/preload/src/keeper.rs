@@ -42,6 +42,7 @@ pub(crate) fn start_for(files: Vec<LeftOpen>) {
     });
 }
 
+/// Whether the file has no name any more, so that only this process keeps it.
 fn is_removed(content: &Content) -> bool {
     match content {
         Content::File(file) => file.attr().is_ok_and(|attr| attr.nlink == 0),

@@ -63,6 +63,7 @@ fn open_file(oid: ObjectId) -> Answer<c_int> {
     }
 }
 
+/// Opens the file that stands for the locks of an object, and creates it if it is missing.
 fn find_or_make(oid: ObjectId) -> Answer<c_int> {
     let name = name(oid)?;
     raw::open(&name, FLAGS, 0).or_else(|_| {
@@ -343,6 +344,7 @@ pub(crate) fn has_records(oid: ObjectId) -> bool {
         && RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner).contains(&oid)
 }
 
+/// Notes that this process has record locks on the object.
 fn note_records(oid: ObjectId) {
     let mut held = RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     if !held.contains(&oid) {

@@ -59,6 +59,7 @@ impl Region {
         self.pages.clone().alone(|| self.write_changes())
     }
 
+    /// Writes the pages of the mapping that the program has changed to the file.
     fn write_changes(&mut self) -> Answer<()> {
         let Some(copy) = &mut self.copy else { return Ok(()) };
         let file = self.file.stored_file()?;

@@ -54,6 +54,7 @@ fn remove_directory(path: &MountPath<'_>) -> Answer<c_int> {
     }
 }
 
+/// Removes a file or an empty directory.
 fn remove_any(path: &MountPath<'_>) -> Answer<c_int> {
     match unlink_file(path) {
         Err(Fail::Errno(libc::EISDIR)) => remove_directory(path),
@@ -69,6 +70,7 @@ fn unlink_by(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
     }
 }
 
+/// Makes a symbolic link.
 fn make_link(path: &MountPath<'_>, target: Text) -> Answer<c_int> {
     let Some(target) = target.bytes() else { return refuse(libc::EFAULT) };
     let last = path.last()?;
@@ -99,6 +101,7 @@ fn read_link(path: &MountPath<'_>, buffer: Out<u8>, size: usize) -> Answer<isize
     copy_out(&node.read_link()?, buffer, size)
 }
 
+/// Copies the target of a link to the program's buffer, cut off as POSIX requires.
 fn copy_out(text: &[u8], buffer: Out<u8>, size: usize) -> Answer<isize> {
     if size == 0 {
         return refuse(libc::EINVAL);
@@ -108,6 +111,7 @@ fn copy_out(text: &[u8], buffer: Out<u8>, size: usize) -> Answer<isize> {
     Ok(length as isize)
 }
 
+/// Serves `readlinkat`, also for the links in `/proc/self/fd` to open files of ours.
 fn read_link_at(
     dir: c_int,
     path: Text,
@@ -121,6 +125,7 @@ fn read_link_at(
     }
 }
 
+/// Renames an entry, with the flags of `renameat2`.
 fn move_entry(from: &Last, to: &Last, flags: c_uint) -> Answer<c_int> {
     let mode = match flags {
         0 => RenameMode::Replace,

@@ -30,6 +30,8 @@ impl Next {
         if known.is_null() { self.look_up(name) } else { known }
     }
 
+    /// Looks up the C library's function of this name, which an intercepted call goes on to. A missing one fails with
+    /// `ENOSYS`.
     #[cold]
     fn look_up(&self, name: &CStr) -> *mut c_void {
         libraries::keep_message(name);

@@ -62,6 +62,7 @@ impl Pages {
         Self::open_counted(oid, name).inspect_err(|_| mapped::remove(oid))
     }
 
+    /// Opens the shared pages of a file, and counts this process among those that have them.
     fn open_counted(oid: ObjectId, name: CString) -> Answer<Self> {
         loop {
             let fd = locks::open_or_make(&name).or_else(|_| refuse(libc::ENODEV))?;

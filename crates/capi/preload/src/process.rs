@@ -21,6 +21,7 @@ static START: extern "C" fn() = start;
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = end;
 
+/// Prepares the library when it is loaded, before the program's `main`.
 extern "C" fn start() {
     libraries::look_up();
     if !config::load() {

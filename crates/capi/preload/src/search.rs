@@ -63,6 +63,7 @@ impl Plan {
         Ok(copy)
     }
 
+    /// Adds a library that was found to those to load first, with the ones that it needs.
     fn add_found(&mut self, name: &[u8], found: &Found, above: &[Folder]) {
         let Ok(copy) = self.add_needed_by(&found.path, above) else { return };
         if !found.has_copies && !next::is_loaded(name) {

@@ -95,6 +95,7 @@ fn keep_for(list: usize, fd: c_int, file: Option<Arc<OpenFile>>) -> c_int {
     fd
 }
 
+/// Closes the descriptors that were opened for a list of actions.
 fn forget_list(list: usize) {
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     opened.retain(|opened| {

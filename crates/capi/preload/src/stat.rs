@@ -87,6 +87,7 @@ fn descriptor_of(dir: c_int, path: Text, flags: c_int) -> Option<c_int> {
     if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { open::descriptor(path) } else { None }
 }
 
+/// Serves `fstatat`, also for descriptors and their links in `/proc/self/fd`.
 fn stat_at(
     dir: c_int,
     path: Text,

@@ -109,6 +109,7 @@ fn is_ours(stream: *mut FILE) -> Option<c_int> {
     Some(number(stream)).filter(|fd| descriptors::is_ours(*fd))
 }
 
+/// Reads for a stream of C. Streams of other files go to the function that was there before.
 extern "C" fn slot_read(stream: *mut FILE, buffer: Out<u8>, length: isize) -> isize {
     match is_ours(stream) {
         Some(fd) => to_c(serve(|| {
@@ -140,6 +141,7 @@ extern "C" fn slot_write(stream: *mut FILE, bytes: In<u8>, length: isize) -> isi
     done
 }
 
+/// Seeks for a stream of C. Streams of other files go to the function that was there before.
 extern "C" fn slot_seek(stream: *mut FILE, offset: i64, whence: c_int) -> i64 {
     match is_ours(stream) {
         Some(fd) => to_c(serve(|| descriptors::get(fd)?.seek(fd, offset, whence))),
@@ -147,6 +149,7 @@ extern "C" fn slot_seek(stream: *mut FILE, offset: i64, whence: c_int) -> i64 {
     }
 }
 
+/// Closes the file of a stream of C. Streams of other files go to the function that was there before.
 extern "C" fn slot_close(stream: *mut FILE) -> c_int {
     match is_ours(stream) {
         Some(fd) => close::close_ours(fd),
@@ -154,6 +157,7 @@ extern "C" fn slot_close(stream: *mut FILE) -> c_int {
     }
 }
 
+/// Serves `fstat` for a stream of C. Streams of other files go to the function that was there before.
 extern "C" fn slot_stat(stream: *mut FILE, out: Out<libc::stat>) -> c_int {
     match is_ours(stream) {
         Some(fd) => to_c(serve(|| {
@@ -222,6 +226,7 @@ fn mount_table(path: &[u8], mode: Text) -> Option<*mut FILE> {
     Some(stream)
 }
 
+/// Opens the file for a stream, by the mode of `fopen`.
 fn open_descriptor(named: Option<c_int>, path: &[u8], mode: &[u8]) -> Answer<c_int> {
     let flags = flags(mode)?;
     let fd = match named {

@@ -140,6 +140,7 @@ const WITH_DESCRIPTOR: [c_long; 13] = [
     libc::SYS_open_by_handle_at,
 ];
 
+/// Whether a system call by number concerns a descriptor of this library.
 fn is_ours(number: c_long, a: [usize; 6]) -> bool {
     let is_known = |fd: usize| {
         let fd = fd as c_int;
@@ -161,6 +162,7 @@ fn is_ours(number: c_long, a: [usize; 6]) -> bool {
     }
 }
 
+/// Refuses `io_uring`, whose requests would bypass this library.
 fn refuse_ring() -> Answer<c_long> {
     report::note(
         "io_uring was refused, because it bypasses this library; programs fall back to other calls",

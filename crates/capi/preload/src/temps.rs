@@ -53,12 +53,14 @@ fn is_ours(template: Out<u8>) -> bool {
     !template.is_null() && paths::is_ours(libc::AT_FDCWD, template.values(template.text_length()))
 }
 
+/// Makes the directory of a temporary name.
 fn make_directory(path: &MountPath<'_>) -> Answer<()> {
     let last = path.last()?;
     last.dir.mkdir(&last.name, &new_entry(&last.dir, 0o700, true))?;
     Ok(())
 }
 
+/// Fails with `EEXIST` if there is an entry of a temporary name.
 fn find_free(path: &MountPath<'_>) -> Answer<()> {
     match path.node(dfs::Follow::AllButLast) {
         Ok(_) => refuse(libc::EEXIST),

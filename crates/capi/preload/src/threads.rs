@@ -162,6 +162,7 @@ fn stop_others() {
     }
 }
 
+/// Prepares for a fork: other threads wait, and open files become shareable.
 extern "C" fn prepare() {
     process::before_fork();
     stop_others();
@@ -182,6 +183,7 @@ extern "C" fn in_parent() {
     resume();
 }
 
+/// Continues in the child of a fork with a generation of its own, which makes state of the parent invalid.
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     INSIDE.store(u64::from(is_inside()), Ordering::SeqCst);

@@ -79,6 +79,7 @@ impl End {
         self.offset.get().map_or_else(own, Ok)
     }
 
+    /// Moves the offset of the caller on, if the call has one.
     fn move_on(self, by: i64) {
         if let Some(at) = self.offset.get() {
             self.offset.set(at + by);
@@ -93,6 +94,7 @@ impl End {
         }
     }
 
+    /// Moves the position back by bytes that were read but not written.
     fn seek_back(self, by: i64) -> Answer<i64> {
         match self.is_ours() {
             true => {

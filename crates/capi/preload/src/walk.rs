@@ -64,6 +64,7 @@ fn scan(
     kept.len() as c_int
 }
 
+/// Serves `scandirat`.
 fn scan_at(
     dir: c_int,
     path: Text,

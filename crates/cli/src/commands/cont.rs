@@ -235,6 +235,7 @@ impl Destroy {
         Ok(Answer::confirmation(json!({"container": name}), format!("destroyed container {name}")))
     }
 
+    /// Whether the container has objects besides the one with the names of objects.
     fn has_objects(&self, pool: &Pool) -> Result<bool> {
         let container =
             pool.open_container(&self.container.container, OpenMode::ReadOnly).wait()?;

@@ -131,6 +131,7 @@ fn stop_by_signal() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Refuses a container with a layout for which another command must be used.
 fn refuse_layouts(from: &Container) -> Result<()> {
     let properties = from.properties().list().wait()?;
     let held = MOVED_BY.iter().find(|(name, _)| properties.iter().any(|held| held == name));

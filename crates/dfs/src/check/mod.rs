@@ -87,6 +87,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
+    /// A check that has found nothing yet. It calls `watch` with the number of objects that it has looked at.
     fn new(
         container: &'a Container,
         superblock: Superblock,

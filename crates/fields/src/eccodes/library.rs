@@ -263,6 +263,7 @@ fn lock_calls() -> MutexGuard<'static, ()> {
     CALLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Takes the lock of ecCodes before a fork, and keeps it until the fork is done.
 extern "C" fn before_fork() {
     let calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     let _ =

@@ -323,6 +323,7 @@ pub(super) fn aborted_put_error(uuid: Uuid) -> Error {
 }
 
 impl Listed {
+    /// The tensor as a listing shows it.
     fn new(uuid: Uuid, name: Option<String>, record: &TensorRecord) -> Result<Self> {
         let committed = UNIX_EPOCH + Duration::from_millis(record.committed_ms);
         let (bytes, shape) = (record.grid()?.bytes(), record.shape.clone());

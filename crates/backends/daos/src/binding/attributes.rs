@@ -81,6 +81,7 @@ struct Arguments {
 unsafe impl Send for Arguments {}
 
 impl Arguments {
+    /// The C form of these attributes. It refers to the names and values, which live as long as it.
     fn new(owner: &Arc<dyn Owner>, names: &[&str], values: Vec<Vec<u8>>) -> Result<Self> {
         let names = names.iter().map(|name| c_string(name)).collect::<Result<Vec<_>>>()?;
         let mut arguments = Self { names, values, ..Self::default() };

@@ -56,6 +56,7 @@ struct Fetching {
 unsafe impl Send for Fetching {}
 
 impl Fetching {
+    /// The C form of a fetch, with room for the data and for `found` extents of each array.
     fn new(
         object: &Object,
         tx: Option<&Tx>,
@@ -101,6 +102,7 @@ impl Fetching {
         self.ioms.iter().any(|iom| iom.kind == ARRAY && iom.count > iom.capacity)
     }
 
+    /// What the fetch returned, for each akey.
     fn into_fetched(self) -> Vec<Fetched> {
         let arrays = self.iods.iter().zip(&self.ioms).zip(self.found).zip(self.data);
         let fetched = arrays.map(|(((iod, iom), mut found), data)| {
@@ -163,6 +165,8 @@ impl Object {
         }
     }
 
+    /// Makes the fetch with room for `found` extents of each array. Returns the code too, because the caller repeats it
+    /// with more room.
     async fn fetch_once(
         &self,
         tx: Option<&Tx>,

@@ -74,6 +74,7 @@ fn make_strict(library: &Library) {
     }
 }
 
+/// Refuses Esker's own libdaos: it would call itself.
 fn refuse_own(library: &Library, named: Option<&OsString>) -> Result<()> {
     let is_allowed = std::env::var_os(OWN_VARIABLE).is_some_and(|value| value == "allow");
     if is_allowed || !is_own(library) {

@@ -69,6 +69,7 @@ impl Setting {
         setting
     }
 
+    /// Adds the layout of a container: its kind, and the objects of its roots.
     fn add_layout(&mut self, kind: u64, roots: &[u8; ROOTS_BYTES]) {
         let words = roots.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
         self.roots = words.collect();

@@ -21,6 +21,8 @@ pub(crate) struct Operation<T> {
 }
 
 impl<T> Operation<T> {
+    /// A call that libdaos has not begun. It keeps what its arguments point to, and its place among the calls, until it
+    /// is done.
     pub(crate) fn new(
         owned: T,
         answer: &Arc<Answer<T>>,

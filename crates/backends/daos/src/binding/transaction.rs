@@ -51,6 +51,7 @@ impl Container {
         })
     }
 
+    /// Opens a transaction by `open`, a function of libdaos.
     fn open_tx(
         &self,
         doing: &str,

@@ -109,6 +109,7 @@ impl Map {
         Tcp { tls: self.tls }
     }
 
+    /// Asks all nodes at the same time, each on a connection of its own. The results are in the order of the nodes.
     async fn ask_all<T: Send + 'static>(
         &self,
         timeout: Duration,
@@ -184,6 +185,7 @@ fn is_away(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut | ErrorKind::Canceled)
 }
 
+/// Connects to one node and asks it. Fails if there is no answer within `timeout`.
 pub(crate) async fn ask_node<T>(
     node: &Node,
     tcp: Tcp,

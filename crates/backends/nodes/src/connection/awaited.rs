@@ -46,6 +46,7 @@ impl<'c, 'd> AwaitedReply<'c, 'd> {
         Ok(Self { number, reply, waiting, receiving, into, has_long_data, is_short })
     }
 
+    /// Polls for the reply; the outer error means that the connection is over without one.
     fn poll_reply(
         &mut self,
         context: &mut Context<'_>,

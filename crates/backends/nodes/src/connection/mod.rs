@@ -353,6 +353,7 @@ fn unreachable_error(name: &str, why: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("node {name} cannot be reached: {why}"))
 }
 
+/// Sends requests until the connection ends. Then all calls that wait get the error.
 async fn send_requests(sending: Arc<Sending>, waiting: Arc<Waiting>, name: String) {
     if let Err(error) = sending.run().await {
         waiting.end(&unreachable_error(&name, &error));

@@ -50,6 +50,7 @@ pub(crate) struct Receiving {
 }
 
 impl Receiving {
+    /// Receives by `work`, whose thread may be any that waits for a reply.
     pub(crate) fn new(
         work: impl Receive + 'static,
         socket: Option<Arc<OwnedFd>>,
@@ -126,6 +127,7 @@ impl Receiving {
         }
     }
 
+    /// Does what there is to receive, unless another thread does it now.
     fn poll_work(&self, context: &mut Context<'_>, caller: Option<Caller<'_, '_>>) -> Poll<()> {
         // The thread that polls now wakes the task if needed.
         let Ok(mut work) = self.work.try_lock() else { return Poll::Pending };

@@ -27,6 +27,7 @@ pub(super) struct Replies<R> {
 }
 
 impl<R: AsyncRead + Unpin> Replies<R> {
+    /// Replies that arrive from `from` for the calls in `waiting`.
     pub(super) fn new(
         from: Receiver<R>,
         waiting: Arc<Waiting>,
@@ -62,6 +63,8 @@ impl<R: AsyncRead + Unpin> Replies<R> {
         polled
     }
 
+    /// Receives the rest of a frame whose start has announced it. If the calling thread waits for this very reply, the
+    /// data goes directly to its buffers.
     fn poll_rest(
         &mut self,
         context: &mut Context<'_>,
@@ -104,6 +107,7 @@ impl<R: AsyncRead + Unpin> Replies<R> {
         Poll::Ready(Ok(()))
     }
 
+    /// Gives a frame to the call that waits for it. A frame of another kind than a reply ends the connection.
     fn pass_on(&self, frame: Frame, in_place: usize) -> Result<()> {
         match frame.kind {
             Kind::Reply => {

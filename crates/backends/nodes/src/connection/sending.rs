@@ -227,6 +227,7 @@ impl Sending {
         Ok(())
     }
 
+    /// Sends what is queued. Returns earlier if a long request is queued: a task sends that.
     async fn send_all(&self) -> Result<()> {
         poll_fn(|context| {
             if self.has_long.load(Ordering::Acquire) {

@@ -215,6 +215,7 @@ macro_rules! within {
 }
 
 impl ReconnectingContainer {
+    /// Takes leases on the objects on the present connection, and again on the next one if that breaks meanwhile.
     async fn take_leases(&self, oids: &[ObjectId]) -> Result<()> {
         loop {
             let taken = resent!(self.peer, remote => match self.0.on(&remote).await {

@@ -40,6 +40,7 @@ impl<'d> Values<'d> {
         data.len()
     }
 
+    /// Adds a buffer to the data of the request: it is copied if the data is short, otherwise borrowed.
     fn add_buffer(&mut self, buffer: &'d [u8]) {
         match &mut self.place {
             Place::Borrowed(buffers) => {
@@ -56,6 +57,7 @@ impl<'d> Values<'d> {
         }
     }
 
+    /// The data of the request with its checksum.
     fn into_data(self, spare: &Spare) -> Data<'d> {
         match self.place {
             Place::Copied(bytes) => {
@@ -102,6 +104,7 @@ pub(crate) fn encode<'a>(
     (ChangeRequest { id: change.id, tokens, writes }, values.into_data(spare))
 }
 
+/// The write as a request. Its data goes to `values`.
 fn encode_write<'a>(op: &WriteOp<'a>, values: &mut Values<'a>) -> WriteRequest<'a> {
     match *op {
         WriteOp::Update { dkey, cond, updates } => {
@@ -118,6 +121,7 @@ fn encode_write<'a>(op: &WriteOp<'a>, values: &mut Values<'a>) -> WriteRequest<'
     }
 }
 
+/// The value as a request. Its data goes to `values`.
 fn encode_value<'a>(value: &Value<'a>, values: &mut Values<'a>) -> ValueRequest {
     match value {
         Value::Single(data) => ValueRequest::Single(values.add(data)),

@@ -49,6 +49,7 @@ impl RemoteContainer {
         exchange(&self.connection, call, epoch).await
     }
 
+    /// Fetches the dkeys by one request, and puts the data of the reply into the caller's buffers.
     async fn fetch_data(
         &self,
         oid: ObjectId,
@@ -70,6 +71,7 @@ impl RemoteContainer {
         }
     }
 
+    /// Asks the engine for a lease on what was read. `None` if it grants none.
     async fn ask_lease(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
         let (tokens, leased) = (reads.map(<[u8]>::to_vec), ReadTokens::default());
         let tokens = tokens.iter().map(Vec::as_slice).collect();

@@ -21,6 +21,7 @@ pub(crate) fn room(dkeys: &[DkeyFetch<'_, '_>]) -> u64 {
     akeys.map(|fetch| fetch.reply.sink.len()).fold(0, u64::saturating_add)
 }
 
+/// The fetch of one akey as a request.
 fn encode_akey<'b>(fetch: &Fetch<'b>) -> AkeyRequest<'b> {
     let FetchRequest { akey, wanted, record_size, cond, .. } = fetch.request;
     let extents = match wanted {
@@ -105,6 +106,7 @@ pub(crate) fn note(dkeys: &mut [DkeyFetch<'_, '_>], replies: Vec<AkeyReply>) {
     akeys.zip(replies).for_each(|(fetch, found)| fetch.reply.size = found.size);
 }
 
+/// Puts the reply for one akey, and its part of the data, into the buffers of the caller.
 fn fill_akey(
     request: &FetchRequest<'_>,
     into: &mut FetchReply<'_>,

@@ -243,6 +243,7 @@ impl ShardedContainer {
         Ok(exists)
     }
 
+    /// Applies a change whose writes may be on several nodes.
     async fn write_spread(&self, change: Change<'_>) -> Result<Epoch> {
         if change.id.is_some() {
             let message = "a pool over nodes gives its changes ids itself";
@@ -345,6 +346,7 @@ impl ShardedContainer {
         side_by_side(tasks.collect(), SIDE_BY_SIDE).await.into_iter().collect()
     }
 
+    /// Sends the query to one node.
     fn query_at<'a>(
         &'a self,
         node: usize,
@@ -405,6 +407,8 @@ impl ShardedContainer {
         taken.into_iter().collect()
     }
 
+    /// Ends leases on the nodes of the objects. True for each that was the last lease of an object that is to be
+    /// removed.
     async fn end_leases(&self, oids: &[ObjectId]) -> Result<Vec<bool>> {
         let of_nodes = by_nodes(oids, |oid| [self.home_of(oid)]);
         let ends = of_nodes.iter().map(|(node, (_, oids))| task(self.ends_at(*node, oids)));
@@ -464,7 +468,8 @@ impl ShardedContainer {
         one_node!(self, node, part => part.remove_unused_each(oids))
     }
 
-    /// Takes a lease on all nodes. It ends when the first of the nodes' leases does.
+    /// Takes a lease on what was read, on each node that was read from, so that a cache may use it without asking. The
+    /// lease ends when the first of the nodes' leases does. `None` if nothing was read, or a node grants no lease.
     async fn lease_everywhere(&self, reads: &ReadTokens) -> Result<Option<ReadLease>> {
         let of_nodes = by_node(reads, self.parts.len())?;
         if of_nodes.is_empty() {
@@ -496,6 +501,7 @@ impl ShardedContainer {
         read_one!(self, node, part, at => part.last_epoch(oid, dkey, at))
     }
 
+    /// Lists keys of one node.
     fn list_at<'a>(
         &'a self,
         node: usize,

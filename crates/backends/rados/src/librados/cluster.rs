@@ -152,6 +152,7 @@ impl Connection {
         self.set_timeouts(settings.timeout)
     }
 
+    /// Reads the configuration file of Ceph: the one in the settings, or the usual one.
     fn read_file(&self, settings: &Settings) -> Result<()> {
         let file = settings.conf.as_ref().map(|file| c_string(&file.display().to_string()));
         let file = file.transpose()?;

@@ -217,6 +217,7 @@ impl EnginePlan {
         self.finish_round(clients, round)
     }
 
+    /// Measures the same round over a connection with TLS.
     fn round_with_tls(&self, clients: &mut Clients, round: u32, found: &mut Found) -> Result<()> {
         let (write, read) = found.tls.get_or_insert_default();
         write.add_round(&clients.all(Step::Write(round))?);

@@ -88,6 +88,7 @@ fn serve(mut stream: TcpStream) -> Result<()> {
     done.doing(connection)
 }
 
+/// Receives all bytes of an order, in pieces of any length.
 fn receive_blocks(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std::io::Result<()> {
     let mut left = order.total();
     while left > 0 {
@@ -99,6 +100,7 @@ fn receive_blocks(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std
     Ok(())
 }
 
+/// Sends all bytes of an order.
 fn send_blocks(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::Result<()> {
     let mut left = order.total();
     while left > 0 {

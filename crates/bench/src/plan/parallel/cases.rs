@@ -114,6 +114,7 @@ impl ParallelPlan {
     }
 }
 
+/// Adds a case for each combination of the options for fields.
 fn add_fields(cases: &mut Vec<Case>, fields: &Fields, case: &Case) {
     for class_kv in &fields.classes_kv {
         for &pattern in &fields.patterns {

@@ -180,6 +180,8 @@ impl ParallelPlan {
         Ok(all)
     }
 
+    /// Measures together with the processes of the other ranks, which `meeting` brings together. Only rank 0 returns a
+    /// report.
     fn run_with(&self, meeting: &mut Rendezvous, note: Note<'_>) -> Result<Option<Report>> {
         let location = self.options.pool.open_or_create(|| self.needs(meeting.who()), note)?;
         location.pool()?;

@@ -233,6 +233,7 @@ impl FileSystems {
         }
     }
 
+    /// Adds the container as `esker run` shows it to programs.
     fn add_run(&mut self, source: &str, launcher: &Launcher) -> Result<()> {
         let run = ["run", source, "--mount", INTERCEPTED_PATH, "--"];
         let runner = Runner::new(PathBuf::new(), launcher.variables.clone())?;
@@ -250,6 +251,7 @@ impl FileSystems {
         Ok(())
     }
 
+    /// Adds the container as `esker mount` mounts it.
     fn add_mount(&mut self, source: &str, launcher: Launcher) -> Result<()> {
         let dir = std::env::temp_dir().join(format!("esker-bench-mount-{}", std::process::id()));
         std::fs::create_dir(&dir).doing(|| format!("creating {}", dir.display()))?;

@@ -181,6 +181,7 @@ impl Worker {
         Ok(Done::default())
     }
 
+    /// Begins the PUT that all processes write to.
     fn begin_put(&mut self) -> Result<Done> {
         let watch = Watch::start();
         let part = self.job.part;

@@ -65,6 +65,7 @@ struct Mixture {
 }
 
 impl TxPlan {
+    /// Measures all cases one after another.
     fn measure_all(&self, note: Note<'_>) -> Result<Report> {
         self.check()?;
         let location = self.plan.pool.open_or_create(|| self.needs(), note)?;
@@ -153,6 +154,7 @@ impl TxPlan {
     }
 }
 
+/// Fails if the pool has no transactions.
 fn check_transactions(location: &Location) -> Result<()> {
     let has = location.pool()?.capabilities().transactions;
     ensure(has, ErrorKind::NotSupported, || {

@@ -231,6 +231,7 @@ pub extern "C" fn daos_cont_set_owner_no_check(
     set_owner(coh, user, group, false, ev)
 }
 
+/// Changes the user or group that owns a container. If they must be `known`, the machine must have such accounts.
 fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) -> c_int {
     boundary::drive(ev, || {
         let container = handles::any_container(coh)?;
@@ -249,6 +250,7 @@ fn set_owner(coh: Handle, user: Str, group: Str, known: bool, ev: Ptr<Event>) ->
     })
 }
 
+/// Fails if the machine has no such user or group.
 fn check_known(user: Str, group: Str) -> Result<()> {
     if !user.is_null() {
         acl::accounts::uid_of(acl::principal::local(user)?)?;
@@ -259,6 +261,7 @@ fn check_known(user: Str, group: Str) -> Result<()> {
     Ok(())
 }
 
+/// Changes one of the two owners; a null pointer leaves it as it is.
 async fn change_owner(container: &OpenContainer, id: u32, name: Str) -> Result<()> {
     if name.is_null() {
         return Ok(());

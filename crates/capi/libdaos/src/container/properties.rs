@@ -218,6 +218,7 @@ pub(crate) fn requested(
     property::entries(prop)?.into_iter().map(property).collect()
 }
 
+/// Makes an empty list of properties one that asks for all that are `known`.
 fn request_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
     let ids: Vec<_> = known
         .iter()

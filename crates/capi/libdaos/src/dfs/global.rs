@@ -31,6 +31,7 @@ impl Fields {
         Self { flags: mount.flags(), container, snapshot: mount.snapshot }
     }
 
+    /// The mount in the form in which a process passes it to another.
     fn to_bytes(&self, magic: u32) -> Vec<u8> {
         let mut blob = header(magic, self.flags as u32);
         blob.extend_from_slice(&self.container);

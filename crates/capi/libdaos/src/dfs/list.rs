@@ -21,6 +21,7 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
+    /// Continues the listing of a directory at the anchor of the caller.
     pub(super) fn new(obj: Ptr<DfsObj>, anchor: Ptr<Anchor>) -> Result<Self> {
         let open = handles::file(obj)?;
         let node = open.directory()?;

@@ -57,6 +57,7 @@ impl Parent {
         self.find_by(fs, name, root, Node::lookup_with_attr)
     }
 
+    /// Looks up `name` in this directory by `entry`, or the root of the file system by `root` if there is no name.
     fn find_by<T>(
         &self,
         fs: &Dfs,

@@ -21,6 +21,7 @@ impl LookupOutputs {
         find_and(find, |node| self.report_node(node, flags), Errno::is_missing)
     }
 
+    /// Sets what the caller wants to know of the node, and hands the node out.
     fn report_node(self, node: Node, flags: c_int) -> Result<()> {
         if !self.stat.is_null() {
             self.stat.set(attr::stat_of(&node.attr_as_found()?));

@@ -23,6 +23,7 @@ pub(crate) struct EntryFilter {
 }
 
 impl EntryFilter {
+    /// Checks the predicate of the caller.
     fn new(predicate: &Predicate, flags: u64) -> Result<Self> {
         if flags & !(NAME | NEWER | INCLUDE_DIRS) != 0 || flags & (NAME | NEWER) == 0 {
             return Err(Errno::INVAL);

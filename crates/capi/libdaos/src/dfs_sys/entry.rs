@@ -131,6 +131,7 @@ pub extern "C" fn dfs_sys_remove_type(
     })
 }
 
+/// Fails if the node is not of the kind that `mode` asks for.
 fn check_kind(node: &Node, mode: libc::mode_t) -> Result<()> {
     let wanted = Kind::from_mode(mode & KIND_MASK).ok_or(Errno::INVAL)?;
     match (wanted, node.kind()) {

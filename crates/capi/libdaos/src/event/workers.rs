@@ -53,6 +53,7 @@ impl Wake for Job {
 }
 
 impl Job {
+    /// An operation that is ready to be polled by a worker.
     fn new(operation: impl Future<Output = ()> + Send + 'static, workers: &Arc<Workers>) -> Self {
         Self {
             state: AtomicU8::new(READY),
@@ -171,6 +172,7 @@ impl Workers {
         }
     }
 
+    /// Counts an operation as done, and wakes the thread that waits for the end of all.
     fn end_one(&self) {
         let mut jobs = self.jobs();
         jobs.under_way -= 1;

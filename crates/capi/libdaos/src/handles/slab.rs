@@ -51,6 +51,7 @@ unsafe impl<E: Send + Sync> Sync for Slot<E> {}
 unsafe impl<E: Send + Sync> Sync for Table<E> {}
 
 impl<E> Slot<E> {
+    /// A slot without an entry. Generations begin at 1, so that no handle is 0.
     fn new(index: usize) -> Self {
         Self {
             state: AtomicU64::new(1 << GENERATION_SHIFT),
@@ -90,6 +91,7 @@ impl<E> Slot<E> {
         is_last
     }
 
+    /// Begins the next generation of the slot, without references, so that handles of the entry before no longer fit.
     fn begin_generation(&self) {
         let generation = (self.state.load(Ordering::Relaxed) >> GENERATION_SHIFT) + 1;
         let generation = (generation & u64::from(u32::MAX)).max(1);
@@ -102,6 +104,7 @@ fn tagged(head: u64, first: u32) -> u64 {
 }
 
 impl<E> Table<E> {
+    /// A table without slots; they are made in chunks when they are needed.
     #[cfg(not(all(loom, test)))]
     pub(super) const fn new() -> Self {
         Self {
@@ -127,6 +130,7 @@ impl<E> Table<E> {
         (0..made).filter_map(|index| self.slot(index))
     }
 
+    /// Makes chunk `number` of the slots, unless another thread has. `None` if the table is full.
     fn make_chunk(&self, number: usize) -> Option<()> {
         let chunk = self.chunks.get(number)?;
         if !chunk.load(Ordering::Acquire).is_null() {
@@ -153,6 +157,8 @@ impl<E> Table<E> {
         self.slot(index)
     }
 
+    /// Puts a slot on the list of free ones. The head has a tag that changes each time, so that a thread notices
+    /// changes in between.
     fn push_free(&self, slot: &Slot<E>) {
         let mut head = self.free.load(Ordering::Acquire);
         loop {
@@ -165,6 +171,7 @@ impl<E> Table<E> {
         }
     }
 
+    /// Takes a slot off the list of free ones.
     fn pop_free(&self) -> Option<&Slot<E>> {
         let mut head = self.free.load(Ordering::Acquire);
         loop {
@@ -256,6 +263,7 @@ pub(crate) struct Held<'t, E, T> {
 unsafe impl<E: Send + Sync, T: Sync> Send for Held<'_, E, T> {}
 
 impl<'t, E> Held<'t, E, E> {
+    /// Takes a reference to the entry of a slot, if the slot is still of this generation.
     fn new(
         table: &'t Table<E>,
         slot: &'t Slot<E>,

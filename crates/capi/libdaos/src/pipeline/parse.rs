@@ -77,6 +77,7 @@ impl PartType {
         }
     }
 
+    /// Whether a part may be in an aggregation, or otherwise in a condition.
     fn is_for(self, aggregation: bool) -> bool {
         match self {
             Self::Arithmetic(_) | Self::Dkey | Self::Akey | Self::Constant => true,

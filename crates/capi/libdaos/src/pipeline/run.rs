@@ -58,6 +58,7 @@ pub(super) struct Run {
 }
 
 impl Akey {
+    /// Reads which records of an akey the pipeline needs.
     fn new(iod: &Iod) -> Result<Self> {
         let extents = match (iod.kind, iod.nr) {
             (IOD_SINGLE, 1) => Extents::Many(Vec::new()),
@@ -78,6 +79,7 @@ impl Akey {
 }
 
 impl Run {
+    /// Checks the arguments of a run against the pipeline.
     pub(super) fn new(pipeline: Parsed, arguments: Arguments) -> Result<Self> {
         let (count, room) = (arguments.nr_iods.get()?, arguments.nr_kds.get()? as usize);
         let is_reduced = !pipeline.aggregates.is_empty();
@@ -198,6 +200,7 @@ impl Run {
         if self.results.is_empty() { Ok(()) } else { self.write_aggregates() }
     }
 
+    /// Writes the results of the aggregates to the buffers of the caller.
     fn write_aggregates(&self) -> Result<()> {
         let mut sgl = self.arguments.aggregates.get()?;
         let results = self.pipeline.aggregates.iter().zip(&self.results);

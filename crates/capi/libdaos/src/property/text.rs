@@ -60,6 +60,7 @@ pub extern "C" fn daos_prop_from_str(text: Str, len: u64, out: Ptr<Ptr<Prop>>) -
     })
 }
 
+/// The values as a list of properties in memory that C frees.
 fn to_list(values: &[(u32, Value)]) -> Result<Ptr<Prop>> {
     let made = super::alloc(values.len() as u32)?;
     for (at, (kind, value)) in super::entries(made)?.into_iter().zip(values) {

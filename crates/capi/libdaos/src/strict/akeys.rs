@@ -158,6 +158,7 @@ pub(crate) async fn finish(
     Ok(())
 }
 
+/// Records the kind of value that an akey has now.
 fn note_kind(name: &Name, content: Content) {
     let mut kinds = locked(&KINDS);
     let kind = Kind::after(kinds.get(name).copied(), content);
@@ -169,6 +170,7 @@ fn is_buffered(name: &Name, access: Access<'_>) -> bool {
     locked(&BUFFERED).get(&address(tx)).is_some_and(|buffered| buffered.written.contains(name))
 }
 
+/// Whether the transaction has already removed the akey.
 fn is_removed(name: &Name, access: Access<'_>) -> bool {
     let Access::Tx(tx) = access else { return false };
     let covers = |buffered: &Buffered| buffered.removed.iter().any(|removal| removal.covers(name));

@@ -18,6 +18,7 @@ pub(super) struct Callback {
 }
 
 impl Callback {
+    /// A callback with a copy of its argument, if a size is given.
     pub(super) fn new(function: Function, arg: Bytes, size: usize) -> Result<Self> {
         if size > ARG_MAX {
             return Err(Code::INVAL);

@@ -67,6 +67,7 @@ pub extern "C" fn daos_progress(sched: Ptr<Sched>, timeout: i64, is_empty: Ptr<u
     pure(|| run_tasks(sched, timeout, is_empty))
 }
 
+/// Runs the tasks of a scheduler until none is left or the time is over. Sets whether none is left.
 fn run_tasks(sched: Ptr<Sched>, timeout: i64, is_empty: Ptr<u8>) -> Result<()> {
     sched.needed()?;
     let timeout = u64::try_from(timeout).ok().map(Duration::from_micros);

@@ -176,6 +176,7 @@ impl Held {
 }
 
 impl Ptr<Task> {
+    /// The pointer to the part of the task that C does not see.
     fn get_inner(self) -> Result<*mut Inner> {
         let task = self.needed()?.raw();
         // SAFETY: the caller vouches for the task; only one field is read.

@@ -51,6 +51,7 @@ pub extern "C" fn tse_sched_decref(sched: Ptr<Sched>) {
     guard((), || drop_reference(sched));
 }
 
+/// Drops a reference to the scheduler, and frees it if that was the last.
 fn drop_reference(sched: Ptr<Sched>) {
     let mut held = lock();
     let Ok(inner) = held.sched(sched) else { return };

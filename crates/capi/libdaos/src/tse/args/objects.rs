@@ -58,6 +58,7 @@ impl Listing {
     }
 }
 
+/// Opens an array, by the one of the two functions of DAOS that fits the arguments.
 fn open_array(
     coh: Handle,
     oid: ObjId,
