@@ -1,5 +1,5 @@
 //! Check of a store: finds fields that cannot be read, for example because a node of the pool was lost.
-use super::list::{Listed, database_key, levels_of};
+use super::list::{Listed, database_key, matching_indexes_of};
 use super::location::Holder;
 use super::retrieve::Field;
 use super::{FieldStore, all_akeys, layout};
@@ -90,8 +90,8 @@ impl FieldStore {
                 other => other.map(drop)?,
             }
         }
-        for level in levels_of(&index, key, selection, false)? {
-            level.visit_all(selection, &mut |listed| {
+        for matched in matching_indexes_of(&index, key, selection, false)? {
+            matched.visit_all(selection, &mut |listed| {
                 self.check_field(listed, data, checked).map(|()| true)
             })?;
         }

@@ -15,9 +15,9 @@ use twox_hash::XxHash3_64;
 /// Ids among which those of the stripes are chosen, for each stripe.
 const CANDIDATES: u64 = 8;
 
-/// The index of a database. Clones are cheap.
+/// The names of all fields of a database, in one or more objects. Clones are cheap.
 #[derive(Clone)]
-pub(super) struct Index {
+pub(super) struct DatabaseIndex {
     stripes: Arc<[Object]>,
     /// One bit for each stripe that listings omit.
     omitted: u64,
@@ -51,7 +51,7 @@ pub(super) fn encode(stripes: &[ObjectId]) -> Vec<u8> {
     stripes.iter().flat_map(|oid| oid.to_bytes()).collect()
 }
 
-impl Index {
+impl DatabaseIndex {
     /// Parses the value of the catalogue.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Listing fields.
 use super::FieldStore;
-use super::index::Index;
+use super::index::DatabaseIndex;
 use super::layout::{self, Dkey};
 use super::location::FieldLocation;
 use crate::request::Selection;
@@ -18,10 +18,12 @@ pub struct Listed {
     pub location: FieldLocation,
 }
 
-/// The current or the masked fields of one index.
-pub(super) struct Level {
+/// An index that a selection matches: the fields of a database whose keys share the part of the index, either the current
+/// or the masked ones.
+pub(super) struct MatchedIndex {
     schema: Schema,
-    pub(super) stripes: Index,
+    /// Where the names of all fields of the database are stored.
+    pub(super) database_index: DatabaseIndex,
     /// Key of the database, and of database and index together.
     pub(super) database: Key,
     key: Key,
@@ -44,8 +46,8 @@ impl FieldStore {
         masked: bool,
         mut visit: impl FnMut(Listed) -> Result<bool>,
     ) -> Result<()> {
-        for level in self.levels(selection, masked)? {
-            if !level.visit_all(selection, &mut visit)? {
+        for matched in self.matching_indexes(selection, masked)? {
+            if !matched.visit_all(selection, &mut visit)? {
                 break;
             }
         }
@@ -58,8 +60,8 @@ impl FieldStore {
     /// Errors of the backend.
     pub fn axes(&self, selection: &Selection) -> Result<Axes> {
         let mut axes = Axes::new(self.schema());
-        for level in self.levels(selection, false)? {
-            level.each(selection, |found| {
+        for matched in self.matching_indexes(selection, false)? {
+            matched.each(selection, |found| {
                 found.iter().for_each(|(key, _)| axes.add(key));
                 Ok(())
             })?;
@@ -74,8 +76,8 @@ impl FieldStore {
     /// Errors of the backend and of [`Schema::split`].
     pub fn axes_with_empty(&self, selection: &Selection) -> Result<Axes> {
         let mut axes = Axes::new(self.schema());
-        for level in self.levels(selection, false)? {
-            level.each(selection, |found| {
+        for matched in self.matching_indexes(selection, false)? {
+            matched.each(selection, |found| {
                 found.iter().try_for_each(|(key, _)| self.add_with_empty(&mut axes, key))
             })?;
         }
@@ -94,16 +96,21 @@ impl FieldStore {
         Ok(())
     }
 
-    /// The indexes that a selection matches, sorted.
-    pub(super) fn levels(&self, selection: &Selection, masked: bool) -> Result<Vec<Level>> {
+    /// The indexes of all databases that a selection matches, sorted: with their current fields or, if `masked`, with
+    /// their masked ones.
+    pub(super) fn matching_indexes(
+        &self,
+        selection: &Selection,
+        masked: bool,
+    ) -> Result<Vec<MatchedIndex>> {
         let mut found = Vec::new();
         for database in self.databases()? {
             let key = database_key(&database)?;
             if !selection.may_match(&key) {
                 continue;
             }
-            if let Some(object) = self.index_of(&database)? {
-                found.extend(levels_of(&object, &key, selection, masked)?);
+            if let Some(database_index) = self.index_of(&database)? {
+                found.extend(matching_indexes_of(&database_index, &key, selection, masked)?);
             }
         }
         found.sort_by(|a, b| (&a.database, &a.key).cmp(&(&b.database, &b.key)));
@@ -111,15 +118,15 @@ impl FieldStore {
     }
 }
 
-/// The indexes of a database that a selection matches.
-pub(super) fn levels_of(
-    stripes: &Index,
+/// The indexes of one database that a selection matches. Fails if an entry of the database is not readable.
+pub(super) fn matching_indexes_of(
+    database_index: &DatabaseIndex,
     database: &Key,
     selection: &Selection,
     masked: bool,
-) -> Result<Vec<Level>> {
+) -> Result<Vec<MatchedIndex>> {
     let mut found = Vec::new();
-    for dkey in stripes.dkeys()? {
+    for dkey in database_index.dkeys()? {
         let index = match Dkey::parse(&dkey) {
             Some(Dkey::Current(index)) if !masked => index,
             Some(Dkey::Masked(index)) if masked => index,
@@ -130,8 +137,8 @@ pub(super) fn levels_of(
         let key = joined(&schema, database, index)
             .map_err(|_| unreadable_entry_error(database, &dkey))?;
         if selection.may_match(&key) {
-            let (stripes, database) = (stripes.clone(), database.clone());
-            found.push(Level { schema, stripes, database, key, dkey, masked });
+            let (database_index, database) = (database_index.clone(), database.clone());
+            found.push(MatchedIndex { schema, database_index, database, key, dkey, masked });
         }
     }
     Ok(found)
@@ -166,14 +173,14 @@ fn unreadable_entry_error(database: &Key, entry: &[u8]) -> Error {
     Error::new(ErrorKind::Corrupt, format!("{text}: {REMEDY}"))
 }
 
-impl Level {
+impl MatchedIndex {
     /// Calls `visit` with batches of complete keys that a selection matches, each with its akey.
     pub(super) fn each(
         &self,
         selection: &Selection,
         mut visit: impl FnMut(&[(Key, &[u8])]) -> Result<()>,
     ) -> Result<()> {
-        self.stripes.each_akey(&self.dkey, |batch| {
+        self.database_index.each_akey(&self.dkey, |batch| {
             let mut found = Vec::new();
             for &akey in batch {
                 let key =
@@ -192,7 +199,7 @@ impl Level {
         mut visit: impl FnMut(&str, &mut dyn Iterator<Item = &str>) -> Result<()>,
     ) -> Result<()> {
         let index = std::str::from_utf8(&self.dkey[1..]).unwrap_or_default();
-        self.stripes.each_akey(&self.dkey, |batch| {
+        self.database_index.each_akey(&self.dkey, |batch| {
             let data = batch.iter().map(|akey| {
                 self.datum(akey).ok_or_else(|| unreadable_entry_error(&self.key, akey))
             });
@@ -240,7 +247,7 @@ impl Level {
         visit: &mut impl FnMut(Listed) -> Result<bool>,
     ) -> Result<bool> {
         let names: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
-        let locations = self.stripes.fetch_many(&self.dkey, &names, Access::Latest)?;
+        let locations = self.database_index.fetch_many(&self.dkey, &names, Access::Latest)?;
         for ((key, _), location) in found.iter().zip(locations) {
             // Removed since it was listed.
             let Some(location) = location else { continue };

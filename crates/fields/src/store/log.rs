@@ -2,7 +2,7 @@
 //!
 //! A log is a ring of entries with sequence numbers. A reader that knows the number of the last entry it read finds
 //! the later ones directly, and notices if some of them are overwritten.
-use super::index::Index;
+use super::index::DatabaseIndex;
 use super::layout::{self, LOG_ENTRIES, LOG_ENTRY_BYTES, LOGS};
 use super::{damaged, fetch_many, fetch_up_to, list_akeys, put, read_many};
 use esker::{Access, Object, Transaction, Wait, side_by_side, task};
@@ -36,7 +36,7 @@ pub(super) fn of_writer() -> u8 {
 /// Logs the fields that a flush makes visible in one database, in a stripe that the flush changes. Writers of the same
 /// log conflict: one restarts.
 pub(super) fn enter(
-    index: &Index,
+    index: &DatabaseIndex,
     log: u8,
     flushed: Entered<'_>,
     transaction: &Transaction,
@@ -65,7 +65,7 @@ pub(super) fn enter(
 }
 
 /// Sequence numbers of the last entries of an index.
-pub(super) fn marks(index: &Index, access: Access<'_>) -> Result<Marks> {
+pub(super) fn marks(index: &DatabaseIndex, access: Access<'_>) -> Result<Marks> {
     let marks = index.stripes().map(|(stripe, object)| task(marks_of(stripe, object, access)));
     let marks: Vec<_> = side_by_side(marks.collect(), index.count()).wait();
     let marks = marks.into_iter().collect::<Result<Vec<_>>>()?;
@@ -88,7 +88,7 @@ fn mark(value: &[u8]) -> Result<u64> {
 }
 
 /// The fields that became visible since `before`: by index, their data. `None` if the logs no longer have all entries.
-pub(super) fn since(index: &Index, before: &Marks, now: &Marks) -> Result<Option<Flushed>> {
+pub(super) fn since(index: &DatabaseIndex, before: &Marks, now: &Marks) -> Result<Option<Flushed>> {
     let mut found = Flushed::new();
     for ((stripe, log), last) in now {
         let object = index.stripe(*stripe)?;

@@ -42,7 +42,7 @@ use esker::{Access, Container, Object, Pool, Transaction, Wait};
 use esker_types::info::OpenMode;
 use esker_types::ops::{Anchor, Cond, Fetch, ListLimit, Sink, Source, Update, Value};
 use esker_types::{Error, ErrorKind, KeyBatch, Result};
-use index::Index;
+use index::DatabaseIndex;
 use layout::Version;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,7 +65,7 @@ struct Inner {
     stripes: u32,
     catalogue: Object,
     /// Known databases. An index is never reused for another database.
-    known: Mutex<HashMap<String, Index>>,
+    known: Mutex<HashMap<String, DatabaseIndex>>,
     /// The names of fields of known databases.
     names: Mutex<HashMap<String, names::Names>>,
 }
@@ -147,25 +147,25 @@ impl FieldStore {
     }
 
     /// The index of a database, if it has one.
-    fn index_of(&self, database: &str) -> Result<Option<Index>> {
+    fn index_of(&self, database: &str) -> Result<Option<DatabaseIndex>> {
         self.index_at(database, Access::Latest)
     }
 
     /// Index of a database; `None` if there is no such database.
-    fn index_at(&self, database: &str, access: Access<'_>) -> Result<Option<Index>> {
+    fn index_at(&self, database: &str, access: Access<'_>) -> Result<Option<DatabaseIndex>> {
         let known = self.lock_databases().get(database).cloned();
         if known.is_some() {
             return Ok(known);
         }
         let found = fetch_long(self.catalogue(), layout::DATABASES, database.as_bytes(), access)?;
         let Some(found) = found else { return Ok(None) };
-        let index = Index::decode(&self.0.container, &found)?;
+        let index = DatabaseIndex::decode(&self.0.container, &found)?;
         self.lock_databases().insert(database.to_owned(), index.clone());
         Ok(Some(index))
     }
 
     /// The index of a database, created if it has none.
-    fn index_for(&self, database: &str) -> Result<Index> {
+    fn index_for(&self, database: &str) -> Result<DatabaseIndex> {
         if let Some(index) = self.index_of(database)? {
             return Ok(index);
         }
@@ -179,7 +179,7 @@ impl FieldStore {
         self.index_of(database)?.ok_or_else(damaged_catalogue_error)
     }
 
-    fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, Index>> {
+    fn lock_databases(&self) -> std::sync::MutexGuard<'_, HashMap<String, DatabaseIndex>> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! Consistent reads over several indexes. The logs name the fields that were flushed during a read; these are read
 //! again.
-use super::index::Index;
-use super::list::{Listed, database_key, joined, levels_of};
+use super::index::DatabaseIndex;
+use super::list::{Listed, database_key, joined, matching_indexes_of};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
 use super::{BATCH, FieldStore, layout};
@@ -36,7 +36,7 @@ impl FieldStore {
         &self,
         mut logs: Logs,
         wanted: impl Fn(&str) -> bool,
-        mut again: impl FnMut(&str, &Index, Option<Flushed>) -> Result<()>,
+        mut again: impl FnMut(&str, &DatabaseIndex, Option<Flushed>) -> Result<()>,
     ) -> Result<()> {
         let none = Marks::new();
         for _ in 0..RESTARTS_MAX {
@@ -88,15 +88,15 @@ impl FieldStore {
 
 /// The fields of a database that a selection matches: those in `flushed`, or all if that is `None`.
 pub(super) fn read(
-    stripes: &Index,
+    database_index: &DatabaseIndex,
     database: &Key,
     selection: &Selection,
     flushed: Option<Flushed>,
 ) -> Result<Vec<Listed>> {
     let mut found = Vec::new();
     let Some(flushed) = flushed else {
-        for level in levels_of(stripes, database, selection, false)? {
-            level.visit_all(selection, &mut |listed| {
+        for matched in matching_indexes_of(database_index, database, selection, false)? {
+            matched.visit_all(selection, &mut |listed| {
                 found.push(listed);
                 Ok(true)
             })?;
@@ -105,13 +105,13 @@ pub(super) fn read(
     };
     for (index, data) in flushed {
         let (schema, dkey) = (selection.schema(), layout::current(&index));
-        let level = joined(schema, database, &index)?;
-        let keys = data.iter().map(|datum| Ok((joined(schema, &level, datum)?, datum.as_bytes())));
+        let above = joined(schema, database, &index)?;
+        let keys = data.iter().map(|datum| Ok((joined(schema, &above, datum)?, datum.as_bytes())));
         let mut keys = keys.collect::<Result<Vec<_>>>()?;
         keys.retain(|(key, _)| selection.matches(key));
         for part in keys.chunks(BATCH) {
             let akeys: Vec<&[u8]> = part.iter().map(|(_, akey)| *akey).collect();
-            let locations = stripes.fetch_many(&dkey, &akeys, Access::Latest)?;
+            let locations = database_index.fetch_many(&dkey, &akeys, Access::Latest)?;
             for ((key, _), location) in part.iter().zip(locations) {
                 // Removed meanwhile.
                 let Some(location) = location else { continue };

@@ -1,5 +1,5 @@
 //! Moving fields from one store to another, on the same or different media.
-use super::list::{Level, Listed};
+use super::list::{Listed, MatchedIndex};
 use super::{Field, FieldStore};
 use crate::Key;
 use crate::request::Selection;
@@ -57,16 +57,16 @@ impl FieldStore {
         if !how.keep {
             self.check_move(selection)?;
         }
-        for level in self.levels(selection, false)? {
-            level.each(selection, |found| {
+        for matched in self.matching_indexes(selection, false)? {
+            matched.each(selection, |found| {
                 found.chunks(PART).try_for_each(|part| {
-                    self.move_part(&level, part, to, how, &mut moved, &mut visit)
+                    self.move_part(&matched, part, to, how, &mut moved, &mut visit)
                 })
             })?;
         }
         if !how.keep {
-            for level in self.levels(selection, true)? {
-                level.each(selection, |found| self.remove(&level, found))?;
+            for matched in self.matching_indexes(selection, true)? {
+                matched.each(selection, |found| self.remove(&matched, found))?;
             }
         }
         Ok(moved)
@@ -78,14 +78,14 @@ impl FieldStore {
     /// # Errors
     /// [`ErrorKind::Invalid`] like [`FieldStore::wipe`]; errors of the backend.
     pub fn check_move(&self, selection: &Selection) -> Result<()> {
-        let levels = self.levels(selection, false)?;
-        levels.iter().try_for_each(|level| match self.missing_database_names(&level.database, selection) {
+        let indexes = self.matching_indexes(selection, false)?;
+        indexes.iter().try_for_each(|matched| match self.missing_database_names(&matched.database, selection) {
             None => Ok(()),
             Some(open) => {
                 let text = format!(
                     "to move fields of {}, name the whole database in the request, because a move removes them \
                      here: add {open}, or copy the fields (--keep)",
-                    level.database
+                    matched.database
                 );
                 Err(Error::new(ErrorKind::Invalid, text))
             }
@@ -105,7 +105,7 @@ impl FieldStore {
     /// Moves the fields of `part`, which are in one index, to the store `to`. `visit` is called for each.
     fn move_part(
         &self,
-        level: &Level,
+        matched: &MatchedIndex,
         part: &[(Key, &[u8])],
         to: &Self,
         how: Moving,
@@ -113,7 +113,7 @@ impl FieldStore {
         visit: &mut impl FnMut(&Listed) -> Result<()>,
     ) -> Result<()> {
         let mut listed = Vec::with_capacity(part.len());
-        level.visit(part, &mut |field| {
+        matched.visit(part, &mut |field| {
             listed.push(field);
             Ok(true)
         })?;
@@ -129,7 +129,7 @@ impl FieldStore {
             listed.iter().map(|field| (&field.key, field.location.encode())).collect();
         let same =
             |key: &Key, location: &[u8]| copied.get(key).is_some_and(|copied| copied == location);
-        moved.left += self.remove_if(level, part, same)?;
+        moved.left += self.remove_if(matched, part, same)?;
         Ok(())
     }
 

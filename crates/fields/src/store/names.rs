@@ -1,6 +1,6 @@
 //! Names that the fields of an index have. They decide whether look-ups by key find all fields that a request selects.
-use super::index::Index;
-use super::list::{database_key, joined, levels_of};
+use super::index::DatabaseIndex;
+use super::list::{database_key, joined, matching_indexes_of};
 use super::log::{self, Flushed, Marks};
 use super::{FieldStore, retrieve::ByIndex};
 use crate::Key;
@@ -50,8 +50,8 @@ impl FieldStore {
             if !selection.may_match(&database) {
                 continue;
             }
-            let Some(object) = self.index_of(&name)? else { continue };
-            let names = self.names_of(&name, &database, &object)?;
+            let Some(database_index) = self.index_of(&name)? else { continue };
+            let names = self.names_of(&name, &database, &database_index)?;
             for (index, sets) in names.indexes.iter() {
                 let here = wanted.contains_key(&(name.clone(), index.clone()));
                 let listed = |name: &String| selection.values(name).is_some();
@@ -65,20 +65,27 @@ impl FieldStore {
     }
 
     /// The names of a database. They are listed once, then updated from its logs.
-    fn names_of(&self, name: &str, database: &Key, object: &Index) -> Result<Names> {
+    fn names_of(
+        &self,
+        name: &str,
+        database: &Key,
+        database_index: &DatabaseIndex,
+    ) -> Result<Names> {
         // Read before the fields, so that a flush in between is noticed.
-        let marks = log::marks(object, Access::Latest)?;
+        let marks = log::marks(database_index, Access::Latest)?;
         let known = self.names().get(name).cloned();
         let mut names = match known {
             Some(known) if known.marks == marks => return Ok(known),
             known => known.unwrap_or_default(),
         };
         let none = names.marks.is_empty();
-        match log::since(object, &names.marks, &marks)?.filter(|_| !none) {
+        match log::since(database_index, &names.marks, &marks)?.filter(|_| !none) {
             Some(flushed) => names.add_flushed(&flushed),
             None => {
-                for level in levels_of(object, database, &self.everything(), false)? {
-                    level.each_datum(|index, data| {
+                for matched in
+                    matching_indexes_of(database_index, database, &self.everything(), false)?
+                {
+                    matched.each_datum(|index, data| {
                         names.add(index, data);
                         Ok(())
                     })?;

@@ -39,15 +39,15 @@ impl FieldStore {
         mut visit: impl FnMut(&Listed) -> Result<()>,
     ) -> Result<Purged> {
         let mut purged = Purged::default();
-        for level in self.levels(selection, true)? {
-            level.each(selection, |found| {
-                level.visit(found, &mut |listed| {
+        for matched in self.matching_indexes(selection, true)? {
+            matched.each(selection, |found| {
+                matched.visit(found, &mut |listed| {
                     visit(&listed)?;
                     purged.masked += 1;
                     purged.bytes += listed.stored_bytes();
                     Ok(true)
                 })?;
-                if doit { self.remove(&level, found) } else { Ok(()) }
+                if doit { self.remove(&matched, found) } else { Ok(()) }
             })?;
         }
         let counted = self.finish_removals(doit, &mut purged)?;

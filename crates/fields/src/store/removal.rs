@@ -36,21 +36,21 @@ impl Removal {
 
 impl FieldStore {
     /// Removes fields of an index, with their bytes.
-    pub(super) fn remove(&self, level: &Level, found: &[(Key, &[u8])]) -> Result<()> {
-        self.remove_if(level, found, |_, _| true).map(drop)
+    pub(super) fn remove(&self, matched: &MatchedIndex, found: &[(Key, &[u8])]) -> Result<()> {
+        self.remove_if(matched, found, |_, _| true).map(drop)
     }
 
     /// Removes fields whose location passes `may_go` at the moment of removal; returns how many stay.
     pub(super) fn remove_if(
         &self,
-        level: &Level,
+        matched: &MatchedIndex,
         found: &[(Key, &[u8])],
         may_go: impl Fn(&Key, &[u8]) -> bool,
     ) -> Result<u64> {
         if found.is_empty() {
             return Ok(0);
         }
-        let (removal, stay) = self.remove_names(level, found, may_go)?;
+        let (removal, stay) = self.remove_names(matched, found, may_go)?;
         self.finish(&removal)?;
         Ok(stay)
     }
@@ -58,14 +58,14 @@ impl FieldStore {
     /// Removes the names and enters the numbers of their arrays in the catalogue, in one transaction.
     fn remove_names(
         &self,
-        level: &Level,
+        matched: &MatchedIndex,
         found: &[(Key, &[u8])],
         may_go: impl Fn(&Key, &[u8]) -> bool,
     ) -> Result<(Removal, u64)> {
         let akeys: Vec<&[u8]> = found.iter().map(|(_, akey)| *akey).collect();
         self.atomically(|transaction| {
             let access = Access::Tx(transaction);
-            let locations = level.stripes.fetch_many(&level.dkey, &akeys, access)?;
+            let locations = matched.database_index.fetch_many(&matched.dkey, &akeys, access)?;
             let there = found.iter().zip(locations);
             let there = there.filter_map(|((key, akey), location)| Some((key, *akey, location?)));
             let (gone, stay): (Vec<_>, Vec<_>) =
@@ -78,7 +78,7 @@ impl FieldStore {
             let removal = Removal(arrays.into_iter().flatten().map(|oid| oid.lo).collect());
             let akeys: Vec<&[u8]> = gone.iter().map(|(_, akey, _)| *akey).collect();
             if !akeys.is_empty() {
-                level.stripes.punch(&level.dkey, &akeys, access)?;
+                matched.database_index.punch(&matched.dkey, &akeys, access)?;
             }
             self.enter(&removal, access)?;
             Ok((removal, stay.len() as u64))
@@ -162,11 +162,11 @@ mod tests {
         drop(writer);
         assert_eq!(purge(store).unwrap(), Purged::default());
         let selection = store.everything();
-        let level = &store.levels(&selection, false).unwrap()[0];
+        let matched = &store.matching_indexes(&selection, false).unwrap()[0];
         let mut removals = Vec::new();
-        level
+        matched
             .each(&selection, |found| {
-                removals.push(store.remove_names(level, found, |_, _| true)?.0);
+                removals.push(store.remove_names(matched, found, |_, _| true)?.0);
                 Ok(())
             })
             .unwrap();

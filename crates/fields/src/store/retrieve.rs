@@ -117,7 +117,7 @@ impl FieldStore {
         let split = self.schema().split(key)?;
         let (index, datum) = (layout::current(split.index.as_str()), split.datum.as_str());
         let location = match self.index_of(split.database.as_str())? {
-            Some(stripes) => stripes.fetch(&index, datum, Access::Latest)?,
+            Some(database_index) => database_index.fetch(&index, datum, Access::Latest)?,
             None => None,
         };
         let location = location.ok_or_else(|| missing_error(std::slice::from_ref(key), 1, 0))?;
@@ -141,10 +141,10 @@ impl FieldStore {
         let mut wanted = ByIndex::new();
         for (position, key) in selection.keys()?.enumerate() {
             let Ok(split) = self.schema().split(&key) else { return Ok(None) };
-            let level = (split.database.to_string(), split.index.to_string());
+            let place = (split.database.to_string(), split.index.to_string());
             let range = selection.range_of(&split.datum).map(|datum| datum.to_string());
             let (key, datum) = (split.whole, split.datum.to_string());
-            wanted.entry(level).or_default().push(Wanted { position, key, datum, range });
+            wanted.entry(place).or_default().push(Wanted { position, key, datum, range });
         }
         // For each combination: the field itself, and the field of the range up to its step.
         let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
@@ -193,19 +193,19 @@ impl FieldStore {
             return Ok(());
         }
         let mut look = |(database, index): &(String, String), data: &[Wanted]| {
-            let level = (database.as_str(), index.as_str());
-            self.look_up(selection, level, data, Access::Latest, slots)
+            let place = (database.as_str(), index.as_str());
+            self.look_up(selection, place, data, Access::Latest, slots)
         };
         let databases: HashSet<&str> = wanted.keys().map(|(name, _)| name.as_str()).collect();
         let concerned = |name: &str| databases.contains(name);
         let logs = self.logs(concerned)?;
-        wanted.iter().try_for_each(|(level, data)| look(level, data))?;
+        wanted.iter().try_for_each(|(place, data)| look(place, data))?;
         self.reread_until_consistent(logs, concerned, |name, _, flushed| {
             let mut here = wanted.iter().filter(|((database, index), data)| {
                 let of = |flushed: &Flushed| any_of(data, flushed.get(index));
                 database == name && flushed.as_ref().is_none_or(of)
             });
-            here.try_for_each(|(level, data)| look(level, data))
+            here.try_for_each(|(place, data)| look(place, data))
         })
     }
 
@@ -238,8 +238,9 @@ impl FieldStore {
         let (Some(((database, _), data)), None) = (all.next(), all.next()) else {
             return Ok(wanted.is_empty());
         };
-        let Some(stripes) = self.index_of(database)? else { return Ok(false) };
-        let mut used = data.iter().flat_map(Wanted::data).map(|datum| stripes.stripe_of(datum));
+        let Some(database_index) = self.index_of(database)? else { return Ok(false) };
+        let mut used =
+            data.iter().flat_map(Wanted::data).map(|datum| database_index.stripe_of(datum));
         let first = used.next();
         Ok(data.len() <= AT_ONCE && used.all(|stripe| Some(stripe) == first))
     }
@@ -253,11 +254,11 @@ impl FieldStore {
         access: Access<'_>,
         slots: &mut [[Slot; 2]],
     ) -> Result<()> {
-        let Some(stripes) = self.index_at(database, access)? else { return Ok(()) };
+        let Some(database_index) = self.index_at(database, access)? else { return Ok(()) };
         let dkey = layout::current(index);
         for part in data.chunks(AT_ONCE) {
             let akeys: Vec<&[u8]> = part.iter().flat_map(Wanted::data).collect();
-            let mut locations = stripes.fetch_many(&dkey, &akeys, access)?.into_iter();
+            let mut locations = database_index.fetch_many(&dkey, &akeys, access)?.into_iter();
             let mut decoded = || {
                 let location = locations.next().flatten();
                 location.map(|location| FieldLocation::decode(&location)).transpose()

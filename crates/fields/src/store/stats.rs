@@ -60,15 +60,15 @@ impl FieldStore {
     /// Errors of the backend.
     pub fn by_index(&self, selection: &Selection) -> Result<Vec<Counted>> {
         let mut rows = Vec::new();
-        for level in self.levels(selection, false)? {
+        for matched in self.matching_indexes(selection, false)? {
             let (mut fields, mut bytes) = (0, 0);
-            level.visit_all(selection, &mut |listed| {
+            matched.visit_all(selection, &mut |listed| {
                 (fields, bytes) = (fields + 1, bytes + listed.location.bytes);
                 Ok(true)
             })?;
             if fields > 0 {
-                let index = level.index()?;
-                rows.push(Counted { database: level.database, index, fields, bytes });
+                let index = matched.index()?;
+                rows.push(Counted { database: matched.database, index, fields, bytes });
             }
         }
         Ok(rows)
@@ -81,9 +81,9 @@ impl FieldStore {
     pub fn stats(&self, selection: &Selection) -> Result<Stats> {
         let mut stats = Stats::default();
         let mut last = None;
-        for level in self.levels(selection, false)? {
+        for matched in self.matching_indexes(selection, false)? {
             let before = stats.fields;
-            level.visit_all(selection, &mut |listed| {
+            matched.visit_all(selection, &mut |listed| {
                 stats.fields += 1;
                 stats.bytes += listed.stored_bytes();
                 if listed.location.array().is_none() {
@@ -94,8 +94,8 @@ impl FieldStore {
             })?;
             if stats.fields > before {
                 stats.indexes += 1;
-                stats.databases += u64::from(last.as_ref() != Some(&level.database));
-                last = Some(level.database);
+                stats.databases += u64::from(last.as_ref() != Some(&matched.database));
+                last = Some(matched.database);
             }
         }
         self.visit(selection, true, |listed| {

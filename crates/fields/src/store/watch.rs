@@ -1,5 +1,5 @@
 //! Watches: they yield fields as they are flushed.
-use super::index::Index;
+use super::index::DatabaseIndex;
 use super::list::{Listed, database_key};
 use super::location::FieldLocation;
 use super::log::{self, Flushed, Marks};
@@ -113,7 +113,7 @@ impl Watch {
         Ok(Database { key, wanted, marks: Marks::new() })
     }
 
-    fn index_of(&self, name: &str, database: &Database) -> Result<Option<Index>> {
+    fn index_of(&self, name: &str, database: &Database) -> Result<Option<DatabaseIndex>> {
         if database.wanted { self.store.index_of(name) } else { Ok(None) }
     }
 
@@ -151,7 +151,12 @@ impl Watch {
     }
 
     /// Reads the fields in `flushed`, or all if that is `None`.
-    fn read(&mut self, index: &Index, database: &Key, flushed: Option<Flushed>) -> Result<()> {
+    fn read(
+        &mut self,
+        index: &DatabaseIndex,
+        database: &Key,
+        flushed: Option<Flushed>,
+    ) -> Result<()> {
         #[cfg(test)]
         {
             self.listings += u32::from(flushed.is_none());

@@ -1,6 +1,6 @@
 //! Wipe: removes fields and their bytes.
 use super::FieldStore;
-use super::list::{Level as Found, Listed};
+use super::list::{Listed, MatchedIndex};
 use crate::Key;
 use crate::request::Selection;
 use crate::schema::{Level, Presence};
@@ -34,24 +34,24 @@ impl FieldStore {
     ) -> Result<Wiped> {
         let mut wiped = Wiped::default();
         for masked in [false, true] {
-            let levels = self.levels(selection, masked)?;
-            self.check_wipe(selection, &levels)?;
-            for level in levels {
+            let indexes = self.matching_indexes(selection, masked)?;
+            self.check_wipe(selection, &indexes)?;
+            for matched in indexes {
                 let before = wiped.bytes;
                 let count = if masked { &mut wiped.masked } else { &mut wiped.fields };
                 let bytes = &mut wiped.bytes;
                 let seen = *count;
-                level.each(selection, |found| {
-                    level.visit(found, &mut |listed| {
+                matched.each(selection, |found| {
+                    matched.visit(found, &mut |listed| {
                         visit(&listed)?;
                         (*count, *bytes) = (*count + 1, *bytes + listed.stored_bytes());
                         Ok(true)
                     })?;
-                    if doit { self.remove(&level, found) } else { Ok(()) }
+                    if doit { self.remove(&matched, found) } else { Ok(()) }
                 })?;
                 let any = *count > seen || wiped.bytes > before;
-                if any && !wiped.databases.contains(&level.database) {
-                    wiped.databases.push(level.database);
+                if any && !wiped.databases.contains(&matched.database) {
+                    wiped.databases.push(matched.database);
                 }
             }
         }
@@ -60,14 +60,14 @@ impl FieldStore {
 
     /// Fails if the request does not give the whole key of a database in which it removes fields, so that a short
     /// request cannot remove more than was meant.
-    fn check_wipe(&self, selection: &Selection, levels: &[Found]) -> Result<()> {
-        levels.iter().try_for_each(|level| {
-            match self.missing_database_names(&level.database, selection) {
+    fn check_wipe(&self, selection: &Selection, indexes: &[MatchedIndex]) -> Result<()> {
+        indexes.iter().try_for_each(|matched| {
+            match self.missing_database_names(&matched.database, selection) {
                 None => Ok(()),
                 Some(open) => {
                     let text = format!(
                         "to wipe fields of {}, name the whole database in the request: add {open}",
-                        level.database
+                        matched.database
                     );
                     Err(Error::new(ErrorKind::Invalid, text))
                 }

@@ -1,6 +1,6 @@
 //! Archiving: the bytes of a field are stored at once, and added to the index at the flush.
 use super::batch::{Batches, now_seconds, purged_error};
-use super::index::Index;
+use super::index::DatabaseIndex;
 use super::layout::NUMBERS;
 use super::location::{FieldLocation, Holder, check_path};
 use super::{FieldStore, layout, log, put};
@@ -241,16 +241,16 @@ impl FieldWriter {
             return Err(purged_error());
         }
         for (database, indexes) in &self.pending {
-            let stripes = self.store.index_for(database)?;
+            let database_index = self.store.index_for(database)?;
             for (index, data) in indexes {
                 let data: Vec<_> = data.iter().collect();
                 for part in data.chunks(AKEYS_PER_OP_MAX / 2) {
-                    staging.put(&stripes, index, part)?;
+                    staging.put(&database_index, index, part)?;
                 }
             }
             let flushed: Vec<(&str, Vec<&str>)> =
                 indexes.iter().map(|(index, data)| (index.as_str(), names(data))).collect();
-            log::enter(&stripes, self.log, &flushed, staging.transaction)?;
+            log::enter(&database_index, self.log, &flushed, staging.transaction)?;
         }
         Ok(())
     }
@@ -280,14 +280,14 @@ impl<'t> Staging<'t> {
     /// Writes fields to one index, and moves fields that they mask.
     fn put(
         &self,
-        stripes: &Index,
+        database_index: &DatabaseIndex,
         index: &str,
         part: &[(&String, &Vec<FieldLocation>)],
     ) -> Result<()> {
         let dkey = layout::current(index);
         let akeys: Vec<&[u8]> = part.iter().map(|(datum, _)| datum.as_bytes()).collect();
         let before = match self.found {
-            Some(_) => stripes.fetch_many(&dkey, &akeys, self.access())?,
+            Some(_) => database_index.fetch_many(&dkey, &akeys, self.access())?,
             None => vec![None; akeys.len()],
         };
         let cond = if self.found.is_some() { Cond::NONE } else { Cond::AKEY_INSERT };
@@ -296,7 +296,7 @@ impl<'t> Staging<'t> {
         let new = akeys.iter().zip(&locations);
         let current: Vec<Update<'_>> =
             new.map(|(akey, location)| Update { cond, ..put(akey, location) }).collect();
-        stripes.update(&dkey, &current, self.access())?;
+        database_index.update(&dkey, &current, self.access())?;
         let mut masked = Vec::new();
         for (((datum, all), before), location) in part.iter().zip(before).zip(&locations) {
             let earlier = all.iter().rev().skip(1).map(FieldLocation::encode);
@@ -308,16 +308,21 @@ impl<'t> Staging<'t> {
             let masks = before.into_iter().chain(earlier);
             masked.extend(masks.map(|location| (masked_akey(datum, &location), location)));
         }
-        self.mask(stripes, index, &masked)
+        self.mask(database_index, index, &masked)
     }
 
     /// Stores the locations of replaced fields, so that a purge finds them.
-    fn mask(&self, stripes: &Index, index: &str, masked: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+    fn mask(
+        &self,
+        database_index: &DatabaseIndex,
+        index: &str,
+        masked: &[(Vec<u8>, Vec<u8>)],
+    ) -> Result<()> {
         let dkey = layout::masked(index);
         masked.chunks(AKEYS_PER_OP_MAX).try_for_each(|part| {
             let part: Vec<Update<'_>> =
                 part.iter().map(|(akey, location)| put(akey, location)).collect();
-            stripes.update(&dkey, &part, self.access())
+            database_index.update(&dkey, &part, self.access())
         })
     }
 }
