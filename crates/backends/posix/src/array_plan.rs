@@ -72,6 +72,17 @@ impl ArrayStep {
             _ => return None,
         })
     }
+
+    /// The dkey that the step changes; `None` if it removes the whole Array.
+    fn dkey(&self) -> Option<u64> {
+        match self {
+            Self::Value(_) => Some(ATTRIBUTES),
+            Self::Write { dkey, .. } | Self::Cut { dkey, .. } | Self::Zero { dkey, .. } => {
+                Some(*dkey)
+            }
+            Self::Punch => None,
+        }
+    }
 }
 
 /// The state of a dkey of an Array after the steps so far.
@@ -186,14 +197,21 @@ impl ArrayPlan {
     fn cut(&mut self, oid: ObjectId, dkey: u64, extent: Extent) {
         let state = self.chunks.entry((oid, dkey)).or_default();
         let Some(part) = extent.intersect(Extent::new(0, state.records)) else { return };
-        let step = match part.end() == state.records {
-            true => {
-                state.records = part.start;
-                ArrayStep::Cut { dkey, records: part.start }
-            }
-            false => ArrayStep::Zero { dkey, extent: part },
-        };
-        self.steps.push((oid, step));
+        if part.end() < state.records {
+            self.steps.push((oid, ArrayStep::Zero { dkey, extent: part }));
+            return;
+        }
+        state.records = part.start;
+        if part.start == 0 {
+            self.drop_steps_of(oid, dkey);
+        }
+        self.steps.push((oid, ArrayStep::Cut { dkey, records: part.start }));
+    }
+
+    /// Drops the steps that change a dkey, because the next step empties it. If a later one wrote records of another size and
+    /// a process then died, their repetition would fail.
+    fn drop_steps_of(&mut self, oid: ObjectId, dkey: u64) {
+        self.steps.retain(|(of, step)| *of != oid || step.dkey() != Some(dkey));
     }
 
     /// Plans the removal of what a dkey has.
@@ -206,6 +224,7 @@ impl ArrayPlan {
             };
         }
         *state = ChunkState::default();
+        self.drop_steps_of(array.0.oid, dkey);
         let step = match dkey {
             ATTRIBUTES => ArrayStep::Value(None),
             _ => ArrayStep::Cut { dkey, records: 0 },
@@ -228,6 +247,8 @@ impl ArrayPlan {
         if !any && cond.has(Cond::PUNCH) {
             return Err(missing_key_error("key to be punched"));
         }
+        // Their repetition could fail, as in `drop_steps_of`.
+        self.steps.retain(|(of, _)| *of != oid);
         self.steps.push((oid, ArrayStep::Punch));
         Ok(())
     }

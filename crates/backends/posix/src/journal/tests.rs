@@ -282,6 +282,43 @@ fn stopped_process_does_not_interrupt_another_that_completes_its_commit() {
     assert!(site.is_clean());
 }
 
+/// Writes of a commit that fills a chunk of the Array, empties it, and fills it with larger records.
+fn with_larger_records<T>(punch: &WriteOp<'_>, work: impl FnOnce(&[Write<'_>]) -> T) -> T {
+    let (array, extents) = (oids()[2], [esker_types::Extent::new(0, 1)]);
+    let [short, long] = [&[1][..], &[1, 2]].map(|text| {
+        let (record_size, data) = (text.len() as u64, Source::One(text));
+        let value = Value::Array { record_size, extents: &extents, data };
+        [Update { akey: FLAT_AKEY, value, cond: Cond::NONE }]
+    });
+    let (dkey, cond) = (&1u64.to_ne_bytes()[..], Cond::NONE);
+    let update = |updates| Write { oid: array, op: WriteOp::Update { dkey, cond, updates } };
+    work(&[update(&short), Write { oid: array, op: *punch }, update(&long)])
+}
+
+/// A process dies at each step of a commit that changes the size of an Array's records after it wrote some. Another one can
+/// repeat the steps.
+#[test]
+fn steps_can_be_repeated_after_the_record_size_changed() {
+    let (dkey, cond) = (1u64.to_ne_bytes(), Cond::NONE);
+    let punches = [WriteOp::PunchDkey { dkey: &dkey, cond }, WriteOp::PunchObject { cond }];
+    for (number, punch) in punches.iter().enumerate() {
+        for applied in 0..=3 {
+            let site = Site::new(&format!("size-{number}-{applied}"));
+            write(&site.opened(), 0);
+            let opened = site.opened();
+            let (staged, record) = with_larger_records(punch, |writes| stage(&opened, writes));
+            let (journal, entered) = (opened.journal(), enter(&opened, &staged));
+            let applied = applied.min(record.steps.len());
+            (0..applied).for_each(|step| journal.apply(&entered, &record, step).unwrap());
+            let (extents, mut bytes) = ([esker_types::Extent::new(0, 1)], [0; 2]);
+            let records = Fetch::array(FLAT_AKEY, 2, &extents, Sink::One(&mut bytes));
+            assert_eq!(fetch(&site.opened(), oids()[2], &dkey, records), 2, "{applied} steps");
+            assert_eq!(bytes, [1, 2]);
+            assert!(site.is_clean());
+        }
+    }
+}
+
 /// A process dies after it has placed the marks of its commit. A reader that begins then notices that another process repeats the
 /// steps.
 #[test]
