@@ -100,26 +100,35 @@ pub struct Worker {
 }
 
 /// Records the times of a step.
-struct Watch([f64; 4]);
+struct Watch {
+    started_s: f64,
+    opened_s: f64,
+    /// The end of the transfer, if the step has one.
+    moved_s: Option<f64>,
+}
 
 impl Watch {
+    /// Starts a step. Without an [`Self::opened`] it counts as open at once.
     fn start() -> Self {
-        Self([now_s(); 4])
+        let now_s = now_s();
+        Self { started_s: now_s, opened_s: now_s, moved_s: None }
     }
 
+    /// Records that the file or tensor is open.
     fn opened(&mut self) {
-        self.0[1] = now_s();
+        self.opened_s = now_s();
     }
 
+    /// Records the end of the transfer.
     fn moved(&mut self) {
-        self.0[2] = now_s();
+        self.moved_s = Some(now_s());
     }
 
     /// Ends the step. If the transfer has no recorded end, it ends with the step.
-    fn finish(mut self) -> Done {
-        self.0[3] = now_s();
-        self.0[2] = if self.0[2] <= self.0[1] { self.0[3] } else { self.0[2] };
-        Done { times_s: self.0, ..Done::default() }
+    fn finish(self) -> Done {
+        let end_s = now_s();
+        let moved_s = self.moved_s.unwrap_or(end_s);
+        Done { times_s: [self.started_s, self.opened_s, moved_s, end_s], ..Done::default() }
     }
 }
 
