@@ -7,7 +7,7 @@ use crate::record::{
     About, DIRECTORY, IS_KEY, RECORD, Record, Stored, TAGS, Tags, directory_etag, read_tags,
 };
 use dfs::{Attr, Follow, Kind, Node, Time};
-use esker::types::{Error, ErrorKind};
+use esker::types::{Error, ErrorKind, Result};
 use s3s::S3ErrorCode;
 
 /// An existing object.
@@ -80,7 +80,7 @@ pub(crate) fn find(bucket: &Bucket, key: &str) -> Outcome<Found> {
         above.lookup_with_xattr(place.name(), RECORD.as_bytes()).map_err(missing)?;
     if node.kind() == Kind::Symlink {
         node = bucket.fs().resolve(&above, place.name(), Follow::All).map_err(missing)?;
-        value = node.get_xattr(RECORD.as_bytes()).ok();
+        value = optional_xattr(&node, RECORD)?;
     }
     if place.is_directory != (node.kind() == Kind::Directory)
         || place.is_directory && !is_object(&node)?
@@ -89,6 +89,17 @@ pub(crate) fn find(bucket: &Bucket, key: &str) -> Outcome<Found> {
     }
     let attr = node.attr_as_found().map_err(missing)?;
     Ok(Found { attr, record: Record::read(value.as_deref()), node })
+}
+
+/// The value of an extended attribute that a node may lack. `None` too if the node was removed meanwhile.
+pub(crate) fn optional_xattr(node: &Node, name: &str) -> Result<Option<Vec<u8>>> {
+    match node.get_xattr(name.as_bytes()) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if matches!(error.kind(), ErrorKind::NoAttribute | ErrorKind::NotFound) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// True for a directory that a client put, and for an empty one of another program, which no listing would show

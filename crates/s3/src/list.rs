@@ -5,6 +5,7 @@
 //! neither on the number of entries nor on its position. A directory sorts as its name with a slash.
 use crate::bucket::Bucket;
 use crate::fault::Outcome;
+use crate::find::optional_xattr;
 use crate::page::{Lines, Listed, Page, Shown, Wanted};
 use crate::place::{HIDDEN, is_name};
 use crate::record::{DIRECTORY, IS_KEY, IS_WAY, RECORD, Record, directory_etag};
@@ -138,13 +139,19 @@ impl Walk<'_> {
         }
     }
 
-    /// Shows a link to a file as the file. One to a directory is not followed: it could lead round in circles.
+    /// Shows a link to a file as the file. One to a directory is not followed: it could lead round in circles. One that
+    /// leads nowhere is not shown.
     fn list_link(&mut self, dir: &Node, key: &str, entry: &Entry) -> Outcome<()> {
+        use ErrorKind::{Loop, NameTooLong, NotDirectory, NotFound};
         let target = match self.bucket.fs().resolve(dir, entry.name.as_bytes(), Follow::All) {
             Ok(target) if target.kind() == Kind::File => target,
-            _ => return Ok(()),
+            Ok(_) => return Ok(()),
+            Err(error) => match error.kind() {
+                NotFound | NotDirectory | Loop | NameTooLong => return Ok(()),
+                _ => return Err(error.into()),
+            },
         };
-        let record = target.get_xattr(RECORD.as_bytes()).ok();
+        let record = optional_xattr(&target, RECORD)?;
         self.lines.object(key, |key| listed(self.bucket, key, target.inode(), record.as_deref()))
     }
 
@@ -154,7 +161,7 @@ impl Walk<'_> {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             found => found?,
         };
-        let mark = node.get_xattr(DIRECTORY.as_bytes()).ok();
+        let mark = optional_xattr(&node, DIRECTORY)?;
         let (prefix, after) = (&self.wanted.prefix, &self.wanted.after);
         let is_one = self.wanted.delimiter.as_deref() == Some("/")
             && key.len() > prefix.len()
@@ -262,8 +269,10 @@ mod tests {
     use crate::limits::LIST_WINDOW;
     use crate::page;
     use dfs::Create;
-    use esker::Pool;
+    use esker::types::Extent;
     use esker::types::info::OpenMode;
+    use esker::types::ops::{Cond, Source, Update, Value};
+    use esker::{Access, Pool, Wait};
 
     fn bucket(name: &str, paths: &[&str]) -> Bucket {
         let buckets =
@@ -341,5 +350,23 @@ mod tests {
         assert_eq!(pages(&bucket, "", None, 10), ["d/.esker-s3", "f", "link"]);
         assert_eq!(pages(&bucket, ".esker-s3/", None, 10), [""; 0]);
         assert_eq!(pages(&bucket, ".e", Some("/"), 10), [""; 0]);
+    }
+
+    /// A listing without the object would look complete.
+    #[test]
+    fn link_to_a_damaged_file_fails_the_listing() {
+        let bucket = bucket("s3-list-damaged", &["files/f", "links/g"]);
+        let links = bucket.fs().root().lookup(b"links").unwrap();
+        links.symlink(b"link", b"../files/f", &Create::with_mode(0o777)).unwrap();
+        assert_eq!(pages(&bucket, "links/", None, 10), ["links/g", "links/link"]);
+        let files = bucket.fs().root().lookup(b"files").unwrap();
+        let (extents, zeros) = ([Extent::new(0, 4)], [0; 4]);
+        let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(&zeros) };
+        let updates = [Update { akey: b"DFS_INODE", value, cond: Cond::NONE }];
+        let directory = bucket.fs().container().object(files.oid());
+        directory.update(b"f", Cond::NONE, &updates, Access::Latest).wait().unwrap();
+        let (prefix, after) = ("links/".to_owned(), String::new());
+        let wanted = Wanted { prefix, delimiter: None, after, count: 10 };
+        assert!(list(&bucket, &wanted).is_err());
     }
 }
