@@ -239,6 +239,32 @@ fn a_container_is_destroyed_while_what_it_has_is_leased() {
     assert_eq!(kv.get(b"k", Access::Latest).wait().unwrap_err().kind(), ErrorKind::NoHandle);
 }
 
+/// Without the first node, nobody knows whether the container exists.
+#[test]
+fn creating_a_container_again_without_the_first_node_destroys_nothing() {
+    let folder = Folder::new();
+    let mut map = map(&folder.0);
+    let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[0]);
+    map.nodes[0].address = address.clone();
+    let (pool, container) = open_new(&map, NO_TIMEOUTS);
+    let kvs = one_on_each(&container);
+    for kv in &kvs {
+        kv.put(b"key", b"1", Cond::NONE, Access::Latest).wait().expect("a put");
+    }
+    engine.stop();
+    let new = NewContainer::named("c").with_uuid(container.info().uuid);
+    let error = pool.backend().create_container(&new).wait().expect_err("the node is lost");
+    assert!(error.message().contains("node n0"), "{error:?}");
+    let (engine, _) = Stoppable::start(&address, &map.nodes[0]);
+    let get = |kv: &Kv| kv.get(b"key", Access::Latest).wait();
+    esker_testing::wait_for("node n0 is back", || get(&kvs[0]).is_ok());
+    for kv in &kvs {
+        assert_eq!(get(kv).expect("a get").as_deref(), Some(&b"1"[..]));
+    }
+    drop((kvs, container, pool));
+    engine.stop();
+}
+
 #[test]
 fn operations_wait_for_a_restarting_node() {
     let folder = Folder::new();

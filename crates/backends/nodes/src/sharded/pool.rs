@@ -283,7 +283,7 @@ impl Shared {
     /// Creates a container on all nodes, on the catalog last: then it exists.
     async fn create(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
         let uuid = new.uuid.map_or_else(esker_os::random_uuid, Ok)?;
-        if new.uuid.is_some() && self.find(ContainerRef::Uuid(uuid)).await.is_ok() {
+        if new.uuid.is_some() && self.has_container(uuid).await? {
             let message = format!("the pool has a container {uuid} already");
             return Err(Error::new(ErrorKind::Exists, message));
         }
@@ -296,11 +296,19 @@ impl Shared {
             None => self.create_in_catalog(&new.clone().with_uuid(uuid)).await,
             Some(error) => Err(error),
         };
-        if created.is_err() && self.find(ContainerRef::Uuid(uuid)).await.is_err() {
+        // If the first node does not answer, it may have created the container, or have had it before.
+        if created.is_err() && matches!(self.has_container(uuid).await, Ok(false)) {
             // The first error says why.
             let _ = self.destroy_elsewhere(uuid).await;
         }
         created
+    }
+
+    /// Whether the catalog has a container with this UUID. Fails if the first node, which has the catalog, does not
+    /// answer.
+    async fn has_container(&self, uuid: Uuid) -> Result<bool> {
+        let all = resolved!(self, 0, self.catalog().list_containers().await)?;
+        Ok(all.iter().any(|info| info.uuid == uuid))
     }
 
     async fn create_in_catalog(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
