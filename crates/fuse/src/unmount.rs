@@ -100,7 +100,7 @@ fn write_back(dir: &Path) -> Result<()> {
     synced.map_err(|error| Error::io(format!("writing cached data of {}", dir.display()), &error))
 }
 
-/// Waits until the server has ended, up to a limit. A server that is already gone is no error.
+/// Waits until the server has ended, up to a limit. It is not an error if the server is already gone.
 fn wait_for_end(server: Pid) -> Result<()> {
     let Ok(server) = pidfd_open(server, PidfdFlags::empty()) else { return Ok(()) };
     let longest = Timespec { tv_sec: ENDING_MAX.as_secs() as i64, tv_nsec: 0 };

@@ -36,7 +36,7 @@ pub(crate) struct RequestedChecksum {
 }
 
 impl RequestedChecksum {
-    /// What a request to complete an upload claims about the whole object: its checksum and its size.
+    /// The claims of a request to complete an upload about the whole object: its checksum and its size.
     ///
     /// # Errors
     /// `InvalidRequest` for a type that the checksum does not have.

@@ -548,7 +548,7 @@ impl Service {
         Ok(PutObjectTaggingOutput::default())
     }
 
-    /// Serves `DeleteObjectTagging`. An object without tags is no error.
+    /// Serves `DeleteObjectTagging`. It is not an error if the object has none.
     pub(crate) fn remove_tags(
         &self,
         input: DeleteObjectTaggingInput,

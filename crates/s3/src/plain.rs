@@ -32,7 +32,7 @@ enum Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// What `key` names in a container without a file system: an array by its ID, or a value by an ID and a key. `None`
+    /// The value that `key` names in a container without a file system: an array by its ID, or a value by an ID and a key. `None`
     /// if neither.
     fn parse(key: &'a str) -> Option<Self> {
         let (id, name) = key.split_once('/').map_or((key, ""), |(id, name)| (id, name));

@@ -69,7 +69,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// What a query found at one akey; `None` if the query looks for an extent, and the akey has none.
+    /// The result of a query at one akey; `None` if the query looks for an extent, and the akey has none.
     fn new<P: Payload>(seen: &Seen<'_, P>, query: &KeyQuery<'_>) -> Option<Self> {
         let extent = match query.want_extent {
             true => Some(edge_of(seen.value, query.edge)?),

@@ -37,7 +37,7 @@ pub(super) struct Got {
 }
 
 impl Want {
-    /// What the caller of a fetch wants, without its buffers: a proof keeps it.
+    /// The request of a fetch without the buffers of the caller: a proof keeps it.
     fn from_fetch(fetch: &Fetch<'_>) -> Self {
         let request = &fetch.request;
         let extents = match request.wanted {

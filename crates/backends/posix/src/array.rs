@@ -131,7 +131,7 @@ impl ArrayFiles<'_> {
         self.refused("single values other than that of dkey 0, nor records there,")
     }
 
-    /// What is stored under a dkey: whether a value, and how many records.
+    /// The state of what is stored under a dkey: whether it has a value, and how many records.
     pub(super) fn state(&self, dkey: u64) -> Result<ChunkState> {
         let Some(chunk) = self.open(dkey, false)? else { return Ok(ChunkState::default()) };
         Ok(match dkey {

@@ -247,7 +247,7 @@ impl ArrayPlan {
         if !any && cond.has(Cond::PUNCH) {
             return Err(missing_key_error("key to be punched"));
         }
-        // Their repetition could fail, as in `drop_steps_of`.
+        // Repeated, these steps could fail, as in `drop_steps_of`.
         self.steps.retain(|(of, _)| *of != oid);
         self.steps.push((oid, ArrayStep::Punch));
         Ok(())

@@ -101,7 +101,7 @@ impl Writer<'_> {
     }
 
     /// Writes the first records of a chunk without reading the chunk before. `None` if the chunk may have records
-    /// already, or the object is no Array: then the caller must read.
+    /// already, or the object is not an Array: then the caller must read.
     async fn append(
         &self,
         oid: ObjectId,

@@ -437,14 +437,14 @@ extern "C" fn run_listed(path: Text, registers: ArgumentWords, stack: ArgumentWo
     }
 }
 
-/// As `run_listed`, and searches `PATH` for the program.
+/// Does the same as `run_listed`, and searches `PATH` for the program.
 extern "C" fn search_listed(file: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, _) = unsafe { gather(registers, stack) };
     search(file, Texts::from_pointers(&arguments), environment())
 }
 
-/// As `run_listed`, with an environment after the arguments.
+/// Does the same as `run_listed`, with an environment after the arguments.
 extern "C" fn run_listed_with(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, environment) = unsafe { gather(registers, stack) };

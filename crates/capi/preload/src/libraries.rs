@@ -108,7 +108,7 @@ fn in_mount(wanted: &[u8], caller: *const c_void) -> Option<Vec<u8>> {
     }
 }
 
-/// What `dlopen` gets if the copy of a library failed: a path on the host, or a name that does not exist.
+/// The path that `dlopen` gets if the copy of a library failed: a path on the host, or a name that does not exist.
 fn copy_failed(path: &[u8], error: Fail) -> Option<Text> {
     match error {
         Fail::Outside(host) => keep(CString::new(host).ok()?).ok().map(Text::from_c_str),

@@ -85,7 +85,7 @@ pub(super) fn check(pool: &NodesPool, repair: bool) -> Result<Answer> {
     Ok(answer(pool, &found, &lost))
 }
 
-/// What a failed node means for each container: the objects of which a part was on that node.
+/// The losses of each container by failed nodes: the objects of which a part was on such a node.
 fn losses<'s>(pool: &NodesPool, survey: &'s Survey) -> Result<Vec<Lost<'s>>> {
     let mut lost = Vec::new();
     for container in &survey.catalog {

@@ -169,7 +169,7 @@ fn relay(mut child: Child, mut pending: Pending) {
     pending.fail(why.unwrap_or(&format!("its starter ended: {status}")));
 }
 
-/// What a starter wrote to standard error, up to a limit.
+/// The text that a starter wrote to standard error, up to a limit.
 fn read_stderr(errors: impl Read) -> String {
     let mut text = Vec::new();
     let _ = errors.take(STDERR_BYTES_MAX).read_to_end(&mut text);

@@ -42,7 +42,7 @@ struct Description {
 }
 
 impl Description {
-    /// What an empty store begins with: its version, its schema and, if they are not the usual number, its stripes.
+    /// The metadata of an empty store: its version, its schema and, if they are not the usual number, its stripes.
     fn new(schema: &[u8], stripes: u32) -> Self {
         let version = Version::for_stripes(stripes);
         let mut values = vec![

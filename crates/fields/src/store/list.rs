@@ -22,7 +22,7 @@ pub struct Listed {
 /// or the masked ones.
 pub(super) struct MatchedIndex {
     schema: Schema,
-    /// Where the names of all fields of the database are stored.
+    /// The objects with the names of all fields of the database.
     pub(super) database_index: DatabaseIndex,
     /// Key of the database, and of database and index together.
     pub(super) database: Key,

@@ -48,7 +48,7 @@ impl TensorStore {
         Ok(checked)
     }
 
-    /// Checks one record, and with `data` the elements. What is wrong is noted, and is no error.
+    /// Checks one record, and with `data` the elements. What is wrong is noted, and is not an error.
     fn check_one(&self, key: &str, data: bool, checked: &mut Checked) -> Result<()> {
         let Some(uuid) = Uuid::parse(key) else {
             checked.problems.push(format!("{key:?} is not the UUID of a tensor"));

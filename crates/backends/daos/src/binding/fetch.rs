@@ -102,7 +102,7 @@ impl Fetching {
         self.ioms.iter().any(|iom| iom.kind == ARRAY && iom.count > iom.capacity)
     }
 
-    /// What the fetch returned, for each akey.
+    /// The result of the fetch for each akey.
     fn into_fetched(self) -> Vec<Fetched> {
         let arrays = self.iods.iter().zip(&self.ioms).zip(self.found).zip(self.data);
         let fetched = arrays.map(|(((iod, iom), mut found), data)| {

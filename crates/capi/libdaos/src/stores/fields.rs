@@ -294,7 +294,7 @@ fn find(
 }
 
 impl Selected {
-    /// The selected fields from number `first` on, `count` of them. Fails if there are not so many.
+    /// The selected fields from number `first` on, `count` of them. Fails if there are fewer.
     fn range(&self, first: u64, count: u64) -> Result<&[Field]> {
         let range = first
             .checked_add(count)

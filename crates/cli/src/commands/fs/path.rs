@@ -87,7 +87,7 @@ impl FsPath {
         Self::from_names(&bytes[..colon], if path.is_empty() { b"/" } else { path })
     }
 
-    /// The path of a name `POOL/CONT`, or `None` if `names` is no such name.
+    /// The path of a name `POOL/CONT`, or `None` if `names` is not one.
     fn from_names(names: &[u8], path: &[u8]) -> Option<Self> {
         let names = std::str::from_utf8(names).ok()?;
         let (pool, container) = open::split(names).ok()?;

@@ -37,7 +37,7 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// What there is to say about an open tensor.
+    /// The description of an open tensor for C.
     pub(super) fn from_tensor(tensor: &Tensor) -> Result<Self> {
         let (grid, uuid) = (tensor.grid(), tensor.uuid());
         let mut info = Self::new(uuid, tensor.name(), tensor.data_type(), grid.shape())?;
@@ -48,7 +48,7 @@ impl TensorInfo {
         Ok(info)
     }
 
-    /// What there is to say about a tensor that is being written.
+    /// The description of a tensor that is being written.
     pub(super) fn from_put(put: &Put) -> Result<Self> {
         let grid = put.grid();
         let mut info = Self::new(put.uuid(), None, put.data_type()?, grid.shape())?;
@@ -57,7 +57,7 @@ impl TensorInfo {
         Ok(info)
     }
 
-    /// What there is to say about a tensor of a list.
+    /// The description of a tensor of a list.
     pub(super) fn from_listed(listed: &Listed) -> Result<Self> {
         let name = listed.name.as_deref();
         let mut info = Self::new(listed.uuid, name, &listed.data_type, &listed.shape)?;
