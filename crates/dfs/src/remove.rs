@@ -27,9 +27,9 @@ impl Node {
         self.remove(name, |inode, _| self.check_not_directory(name, inode))
     }
 
-    /// Removes a file or symbolic link over nodes in one request if one node has entry and content, else in two, if this
-    /// process knows which object the name leads to. False if nothing was changed. With a proof, only a file that this
-    /// process has seen is removed, on condition that the proof is valid.
+    /// Removes a file or symbolic link over nodes without a transaction, if this process knows which object the name
+    /// leads to: in one request if one node has entry and content, else in two. Returns false if it changed nothing.
+    /// With a proof, only a file that this process has seen is removed, on condition that the proof is valid.
     ///
     /// # Errors
     /// `TxRestart` if the proof is not valid.

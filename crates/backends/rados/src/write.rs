@@ -262,7 +262,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Writes the changes: in one operation if they concern one RADOS object, else in a transaction.
+    /// Stores the changes: in one operation if they concern one RADOS object, else in a transaction. New blobs are
+    /// removed again on a conflict, and replaced ones afterwards.
     async fn carry_out(mut self, epoch: Epoch) -> Result<Outcome> {
         let changed = std::mem::take(&mut self.changed);
         self.record_new_chunks(&changed).await?;

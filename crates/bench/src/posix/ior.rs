@@ -198,7 +198,7 @@ impl Worker {
         })
     }
 
-    /// The time of the transfers includes a sync at the end.
+    /// Makes the transfers of a step on the open file. If the options demand a sync, the time includes it.
     fn transfer(&mut self, step: &IorStep, path: &str) -> Result<Measured> {
         let Some(file) = self.file.take() else {
             return Err(Error::new(ErrorKind::Invalid, "the file is not open"));
