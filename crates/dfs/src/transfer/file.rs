@@ -135,7 +135,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.release(copying);
     }
 
-    /// Copies the data in a range, and verifies the copy if asked to.
+    /// Copies the data in a range without its holes, and verifies the copy if asked to.
     fn copy_range(
         &self,
         file: &Copying<S, D>,
@@ -146,7 +146,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         while at < range.end && !self.progress.is_stopped() {
             let data = self.next_data(file, at, range.end)?;
             add(&self.progress.bytes_passed, data.start - at);
-            self.copy_range(file, data.clone(), &mut buffers.data)?;
+            self.copy_data(file, data.clone(), &mut buffers.data)?;
             at = data.end;
         }
         let files = (&file.source, &file.target);
@@ -165,8 +165,9 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(start.clamp(at, end)..stop.clamp(at, end))
     }
 
-    /// Copies one range of the file with `buffer`. A source that ends within the range has changed, which is an error.
-    fn copy_range(&self, file: &Copying<S, D>, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
+    /// Copies a range that has data, by way of `buffer`. A source that ends within the range has changed, which is an
+    /// error.
+    fn copy_data(&self, file: &Copying<S, D>, range: Range<u64>, buffer: &mut [u8]) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
             let wanted = piece(at, range.end);
