@@ -5,7 +5,7 @@
 //! leases end with a connection. There the marker also stores when the batch was reserved. A purge removes that record
 //! before it looks for unflushed fields. A flush reads it in its transaction, unless its lease is certain, so that it fails
 //! if a purge may have removed its fields.
-use super::{FieldStore, damaged, fetch_many, layout, put, read_short};
+use super::{FieldStore, damaged_catalogue_error, fetch_many, layout, put, read_short};
 use crate::limits::{MARKERS_MAX, UNFLUSHED_SECONDS};
 use esker::{Access, Object, Wait, side_by_side, task};
 use esker_types::ops::Cond;
@@ -99,7 +99,7 @@ impl FieldStore {
         let times = fetch_many(&marker, TIMES, &[RESERVED, FOUND], Access::Latest)?;
         match times.into_iter().flatten().next() {
             Some(time) => {
-                let time = time.try_into().map_err(|_| damaged())?;
+                let time = time.try_into().map_err(|_| damaged_catalogue_error())?;
                 Ok(now_seconds().saturating_sub(u64::from_le_bytes(time)) >= UNFLUSHED_SECONDS)
             }
             None if doit => self.record_time(&marker, FOUND).map(|()| false),

@@ -1,6 +1,6 @@
 //! Creating a store: in a new container, or in an empty one.
 use super::layout::{self, Version};
-use super::{FieldStore, damaged};
+use super::{FieldStore, damaged_catalogue_error};
 use crate::limits::{INDEX_STRIPES_DEFAULT_MAX, INDEX_STRIPES_MAX};
 use crate::schema::Schema;
 use esker::backend::{Capabilities, NewContainer};
@@ -33,7 +33,7 @@ impl NewFields {
 /// The number of stripes in the metadata of a store.
 pub(super) fn parse_stripes(text: &str) -> Result<u32> {
     let stripes = text.parse().ok().filter(|stripes| (1..=INDEX_STRIPES_MAX).contains(stripes));
-    stripes.ok_or_else(damaged)
+    stripes.ok_or_else(damaged_catalogue_error)
 }
 
 /// Metadata of a store, by name.
@@ -162,7 +162,7 @@ fn begin_in(container: Container, schema: &Schema, new: NewFields) -> Result<Opt
     begin(&beginning, layout::BEGUN_STRIPES, stripes.as_bytes())?;
     let Some(text) = begun(layout::BEGUN)? else { return Ok(None) };
     let stripes = begun(layout::BEGUN_STRIPES)?.and_then(|text| String::from_utf8(text).ok());
-    let stripes = parse_stripes(&stripes.ok_or_else(damaged)?)?;
+    let stripes = parse_stripes(&stripes.ok_or_else(damaged_catalogue_error)?)?;
     Description::new(&text, stripes).set(&container)?;
     FieldStore::open_in(container).map(Some)
 }

@@ -3,7 +3,7 @@
 //! A stripe is an object on one target. The first pair of a datum determines its stripe. So the fields of a step are in
 //! one stripe, and a flush of them is one commit of one target.
 use super::layout::{self, Version};
-use super::{BATCH, damaged, read_many};
+use super::{BATCH, damaged_catalogue_error, read_many};
 use crate::limits::INDEX_STRIPES_MAX;
 use esker::{Access, Container, Object, Wait, side_by_side, task};
 use esker_types::ops::{Anchor, Cond, ListLimit, Update};
@@ -59,7 +59,7 @@ impl DatabaseIndex {
     pub(super) fn decode(container: &Container, value: &[u8]) -> Result<Self> {
         let (oids, rest) = value.as_chunks();
         if !rest.is_empty() || !(1..=INDEX_STRIPES_MAX as usize).contains(&oids.len()) {
-            return Err(damaged());
+            return Err(damaged_catalogue_error());
         }
         let stripes = oids.iter().map(|oid| container.object(ObjectId::from_bytes(*oid)));
         Ok(Self { stripes: stripes.collect(), omitted: 0 })
@@ -84,7 +84,7 @@ impl DatabaseIndex {
 
     /// The stripe with a number.
     pub(super) fn stripe(&self, number: u8) -> Result<&Object> {
-        self.stripes.get(usize::from(number)).ok_or_else(damaged)
+        self.stripes.get(usize::from(number)).ok_or_else(damaged_catalogue_error)
     }
 
     /// The stripe of a datum, or of the akey of a masked field of this datum.

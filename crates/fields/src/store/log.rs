@@ -4,7 +4,7 @@
 //! the later ones directly, and notices if some of them are overwritten.
 use super::index::DatabaseIndex;
 use super::layout::{self, LOG_ENTRIES, LOG_ENTRY_BYTES, LOGS};
-use super::{damaged, fetch_many, fetch_up_to, list_akeys, put, read_many};
+use super::{damaged_catalogue_error, fetch_many, fetch_up_to, list_akeys, put, read_many};
 use esker::{Access, Object, Transaction, Wait, side_by_side, task};
 use esker_types::Result;
 use esker_types::ops::{Cond, Update};
@@ -84,7 +84,7 @@ async fn marks_of(stripe: u8, object: &Object, access: Access<'_>) -> Result<Vec
 
 /// The sequence number of the last entry of a log.
 fn mark(value: &[u8]) -> Result<u64> {
-    number_of(value).ok_or_else(damaged)
+    number_of(value).ok_or_else(damaged_catalogue_error)
 }
 
 /// The fields that became visible since `before`: by index, their data. `None` if the logs no longer have all entries.

@@ -1,7 +1,7 @@
 //! Purge: frees fields that no reader can see.
 use super::batch::Batch;
 use super::list::Listed;
-use super::{FieldLocation, FieldStore, all_akeys, damaged, layout};
+use super::{FieldLocation, FieldStore, all_akeys, damaged_catalogue_error, layout};
 #[cfg(doc)]
 use crate::limits::UNFLUSHED_SECONDS;
 use crate::request::Selection;
@@ -96,7 +96,7 @@ impl FieldStore {
             // If the entry is gone since it was listed, another purge removed it.
             let count = super::fetch(self.catalogue(), layout::WRITERS, &akey)?;
             let Some(count) = count else { continue };
-            let batch = Batch::parse(akey, &count).ok_or_else(damaged)?;
+            let batch = Batch::parse(akey, &count).ok_or_else(damaged_catalogue_error)?;
             if self.is_dead(&batch, doit)? {
                 dead.push(batch);
             }

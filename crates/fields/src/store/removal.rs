@@ -1,9 +1,9 @@
 //! Removal of fields: first their names, then their bytes, which no reader can find any more. In between, the catalogue
 //! lists the fields, so that a purge finishes the removals of dead processes.
-use super::list::Level;
+use super::list::MatchedIndex;
 use super::location::FieldLocation;
 use super::purge::Purged;
-use super::{FieldStore, all_akeys, damaged, fetch_up_to, layout, put};
+use super::{FieldStore, all_akeys, damaged_catalogue_error, fetch_up_to, layout, put};
 use crate::Key;
 use esker::{Access, Object, Wait, side_by_side, task};
 use esker_types::limits::AKEYS_PER_OP_MAX;
@@ -143,7 +143,7 @@ fn fetch_removal(catalogue: &Object, akey: &[u8]) -> Result<Option<Removal>> {
     let Some(value) = value else { return Ok(None) };
     let removal = Removal::decode(&value)
         .filter(|removal| removal.akey().as_ref().map(|own| &own[..]) == Some(akey));
-    removal.map(Some).ok_or_else(damaged)
+    removal.map(Some).ok_or_else(damaged_catalogue_error)
 }
 
 #[cfg(test)]
