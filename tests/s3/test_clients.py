@@ -1,11 +1,13 @@
-"""Other clients: awscli, s3fs, pandas, pyarrow and DuckDB."""
+"""Other clients: awscli, s3fs, pandas, pyarrow, DuckDB and obstore."""
 
 import pathlib
 import random
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
+import obstore.exceptions
 import pandas
 import pyarrow
 import pyarrow.dataset
@@ -13,6 +15,7 @@ import pyarrow.fs
 import pyarrow.parquet
 import pytest
 import s3fs
+from obstore.store import S3Store
 
 MIB = 1 << 20
 
@@ -149,3 +152,67 @@ def test_duckdb(door, bucket, arrow, frame):
     assert database.execute(f"SELECT count(*), max(step) FROM {where}").fetchone() == (3000, 999)
     database.execute(f"COPY (SELECT * FROM {where}) TO 's3://{bucket}/copied.parquet'")
     assert database.execute(f"SELECT count(*) FROM 's3://{bucket}/copied.parquet'").fetchone() == (3000,)
+
+
+@pytest.fixture
+def store(door, bucket):
+    """Return obstore's store, whose client delta-rs, polars and Lance use, too."""
+    return S3Store(
+        bucket,
+        endpoint=door.url,
+        access_key_id="WRITER",
+        secret_access_key="secret",
+        region="us-east-1",
+        copy_if_not_exists="multipart",
+        client_options={"allow_http": True},
+    )
+
+
+def test_obstore(store):
+    """obstore puts in parts, reads ranges, lists from an offset, copies and renames without overwriting."""
+    data = random.Random(1).randbytes(12 * MIB)
+    store.put("a/big", data, chunk_size=5 * MIB)
+    assert bytes(store.get("a/big").bytes()) == data
+    assert [bytes(part) for part in store.get_ranges("a/big", starts=[0, 9 * MIB], lengths=[5, 7])] == [data[:5], data[9 * MIB : 9 * MIB + 7]]
+    store.copy("a/big", "a/copy", overwrite=False)
+    with pytest.raises(obstore.exceptions.AlreadyExistsError):
+        store.copy("a/big", "a/copy", overwrite=False)
+    store.rename("a/copy", "b/moved", overwrite=False)
+    assert bytes(store.get("b/moved").bytes()) == data
+    names = [f"c/{name}" for name in ["plain", "blank in", "plus+", "percent%20", "umläut", "q?m", "hash#"]]
+    for name in names:
+        store.put(name, name.encode())
+        assert bytes(store.get(name).bytes()) == name.encode()
+    listed = [found["path"] for page in store.list("c", offset="c/percent%20") for found in page]
+    assert listed == sorted(name for name in names if name > "c/percent%20")
+    store.delete(names)
+    assert store.list_with_delimiter()["common_prefixes"] == ["a", "b"]
+
+
+def test_conditional_puts_of_obstore(store):
+    """Of several writers that create an object, one succeeds. No change on a condition is lost."""
+
+    def create(number):
+        try:
+            store.put("once", str(number).encode(), mode="create")
+        except obstore.exceptions.AlreadyExistsError:
+            return []
+        return [number]
+
+    def count(_):
+        done = 0
+        while done < 5:
+            found = store.get("count")
+            following = str(int(bytes(found.bytes())) + 1).encode()
+            try:
+                store.put("count", following, mode={"e_tag": found.meta["e_tag"]})
+                done += 1
+            except obstore.exceptions.PreconditionError:
+                pass
+
+    with ThreadPoolExecutor(8) as pool:
+        winners = sum(pool.map(create, range(32)), [])
+        assert len(winners) == 1 and bytes(store.get("once").bytes()) == str(winners[0]).encode()
+        store.put("count", b"0")
+        list(pool.map(count, range(8)))
+    assert bytes(store.get("count").bytes()) == b"40"

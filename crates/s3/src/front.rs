@@ -3,12 +3,10 @@
 //! operation.
 use crate::admission::Admission;
 use crate::document::{Document, Verified};
-use crate::query::Query;
-use crate::signature::PRESIGNED_PARAMETERS;
+use crate::presigned::take_parameters;
 use esker::types::check_label;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RANGE};
 use hyper::http::Extensions;
-use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Uri};
 use s3s::dto::CopySource;
 use s3s::route::S3Route;
@@ -72,8 +70,8 @@ fn rewrite(req: S3Request<Body>) -> S3Result<HttpRequest> {
         _ => req.input,
     };
     let mut request = HttpRequest::new(body);
-    *request.uri_mut() = without_signature(&req.uri);
     *request.headers_mut() = req.headers;
+    *request.uri_mut() = take_parameters(&req.uri, request.headers_mut());
     *request.extensions_mut() = req.extensions;
     if let Some(found) = req.credentials {
         request.extensions_mut().insert(Signer(found.access_key));
@@ -92,26 +90,6 @@ fn rewrite(req: S3Request<Body>) -> S3Result<HttpRequest> {
     }
     *request.method_mut() = req.method;
     Ok(request)
-}
-
-/// The URI without what makes it a presigned URL.
-fn without_signature(uri: &Uri) -> Uri {
-    let Some(query) = uri.query() else { return uri.clone() };
-    if !Query::new(uri).has("X-Amz-Signature") {
-        return uri.clone();
-    }
-    let is_kept = |pair: &&str| {
-        let mut parsed = form_urlencoded::parse(pair.as_bytes());
-        parsed.next().is_some_and(|(name, _)| !PRESIGNED_PARAMETERS.contains(&&*name))
-    };
-    let kept: Vec<_> = query.split('&').filter(is_kept).collect();
-    let text = match kept.is_empty() {
-        true => uri.path().to_owned(),
-        false => format!("{}?{}", uri.path(), kept.join("&")),
-    };
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = PathAndQuery::try_from(text).ok();
-    Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
 }
 
 /// Removes a header `Range` that must be ignored (RFC 9110), and limits numbers that are beyond the end of any object.
@@ -235,17 +213,5 @@ mod tests {
             assert!(of(wrong).is_err(), "{wrong}");
         }
         assert_eq!(copy_source(&HeaderMap::new()).unwrap(), None);
-    }
-
-    #[test]
-    fn presigned_parameters_are_removed() {
-        for (uri, wanted) in [
-            ("/b/k?X-Amz-Signature=0&X%2DAmz-Date=1&partNumber=1&a%20b", "/b/k?partNumber=1&a%20b"),
-            ("/b/k?X-Amz-Signature=0", "/b/k"),
-            ("/b/k?X-Amz-Date=1", "/b/k?X-Amz-Date=1"),
-            ("/b/k", "/b/k"),
-        ] {
-            assert_eq!(without_signature(&Uri::from_static(uri)).to_string(), wanted);
-        }
     }
 }

@@ -1,5 +1,5 @@
 //! Headers that each operation takes, with their values.
-use crate::sums::{CHECKSUM, is_checksum};
+use crate::sums::{CHECKSUM, is_checksum, is_of_empty_body};
 use hyper::header::HeaderMap;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
@@ -10,7 +10,7 @@ const METADATA: &str = "x-amz-meta-";
 /// The header with the MD5 of a body.
 const MD5: &str = "content-md5";
 /// The header that names the checksum which the client computes of a body.
-const SDK_ALGORITHM: &str = "x-amz-sdk-checksum-algorithm";
+pub(crate) const SDK_ALGORITHM: &str = "x-amz-sdk-checksum-algorithm";
 /// The header that names trailing headers.
 const TRAILER: &str = "x-amz-trailer";
 /// The version of S3.
@@ -28,17 +28,16 @@ const ALL: &[&str] = &[
     "x-amz-request-payer",
     "x-amz-user-agent",
 ];
-/// Headers of operations that have a body.
-const BODY: &[&str] = &[
-    MD5,
+/// Checksums of a body.
+const CHECKSUMS: &[&str] = &[
     "x-amz-checksum-crc32",
     "x-amz-checksum-crc32c",
     "x-amz-checksum-crc64nvme",
     "x-amz-checksum-sha1",
     "x-amz-checksum-sha256",
-    "x-amz-decoded-content-length",
-    TRAILER,
 ];
+/// Headers of operations that have a body, besides [`CHECKSUMS`].
+const BODY: &[&str] = &[MD5, "x-amz-decoded-content-length", TRAILER];
 /// Headers of operations that create an object.
 const OBJECT: &[&str] = &["x-amz-acl", METADATA, "x-amz-storage-class", "x-amz-tagging"];
 /// Headers of operations that copy.
@@ -56,21 +55,31 @@ const ALGORITHMS: [&str; 2] = ["x-amz-checksum-algorithm", SDK_ALGORITHM];
 /// nothing here depends on it.
 fn taken(operation: &str) -> &'static [&'static [&'static str]] {
     match operation {
-        "CompleteMultipartUpload" => &[BODY, &["x-amz-checksum-type", "x-amz-mp-object-size"]],
+        "CompleteMultipartUpload" => {
+            &[CHECKSUMS, BODY, &["x-amz-checksum-type", "x-amz-mp-object-size"]]
+        }
         "CopyObject" => &[
             COPY,
             OBJECT,
             &["x-amz-checksum-algorithm", "x-amz-metadata-directive", "x-amz-tagging-directive"],
         ],
-        "CreateBucket" => &[BODY, &["x-amz-acl", "x-amz-bucket-object-lock-enabled"]],
-        "CreateMultipartUpload" => &[OBJECT, &["x-amz-checksum-algorithm", "x-amz-checksum-type"]],
+        "CreateBucket" => &[CHECKSUMS, BODY, &["x-amz-acl", "x-amz-bucket-object-lock-enabled"]],
+        "CreateMultipartUpload" => &[
+            OBJECT,
+            &["x-amz-checksum-algorithm", "x-amz-checksum-type"],
+            // s3fs-fuse sends it to begin a copy by parts.
+            &["x-amz-metadata-directive"],
+        ],
         "DeleteObject" => &[&[
             "x-amz-bypass-governance-retention",
             "x-amz-if-match-last-modified-time",
             "x-amz-if-match-size",
         ]],
-        "DeleteObjects" => &[BODY, &["x-amz-bypass-governance-retention", SDK_ALGORITHM]],
-        "GetObject" => &[&["x-amz-checksum-mode", "x-amz-te"]],
+        "DeleteObjects" => {
+            &[CHECKSUMS, BODY, &["x-amz-bypass-governance-retention", SDK_ALGORITHM]]
+        }
+        // The SDK for Java sends the checksum of the empty body of a get.
+        "GetObject" => &[CHECKSUMS, &["x-amz-checksum-mode", "x-amz-te"]],
         "GetObjectAttributes" => {
             &[&["x-amz-max-parts", "x-amz-object-attributes", "x-amz-part-number-marker"]]
         }
@@ -79,13 +88,14 @@ fn taken(operation: &str) -> &'static [&'static [&'static str]] {
             &[&["x-amz-optional-object-attributes"]]
         }
         "PutObject" => &[
+            CHECKSUMS,
             BODY,
             OBJECT,
             &["x-amz-checksum-algorithm", "x-amz-checksum-type", SDK_ALGORITHM],
             &["x-amz-write-offset-bytes"],
         ],
-        "PutObjectTagging" => &[BODY, &[SDK_ALGORITHM]],
-        "UploadPart" => &[BODY, &["x-amz-checksum-algorithm", SDK_ALGORITHM]],
+        "PutObjectTagging" => &[CHECKSUMS, BODY, &[SDK_ALGORITHM]],
+        "UploadPart" => &[CHECKSUMS, BODY, &["x-amz-checksum-algorithm", SDK_ALGORITHM]],
         "UploadPartCopy" => &[COPY, &["x-amz-copy-source-range"]],
         _ => &[],
     }
@@ -109,6 +119,7 @@ pub(crate) fn check_value(operation: &str, name: &str, value: &str) -> S3Result<
         "x-amz-storage-class" => S3ErrorCode::InvalidStorageClass,
         "x-amz-acl" | "x-amz-api-version" | TRAILER => S3ErrorCode::NotImplemented,
         _ if ALGORITHMS.contains(&name) => S3ErrorCode::NotImplemented,
+        _ if CHECKSUMS.contains(&name) => S3ErrorCode::BadDigest,
         _ => S3ErrorCode::InvalidArgument,
     };
     match is_value(operation, name, value) {
@@ -130,6 +141,8 @@ fn is_value(operation: &str, name: &str, value: &str) -> bool {
         "x-amz-checksum-mode" => ["ENABLED", "DISABLED"].contains(&&*value.to_ascii_uppercase()),
         // The other operations with this header take both types.
         "x-amz-checksum-type" if operation == "PutObject" => value == "FULL_OBJECT",
+        // An upload begins without a source whose metadata could be copied.
+        "x-amz-metadata-directive" if operation == "CreateMultipartUpload" => value == "REPLACE",
         "x-amz-metadata-directive" | "x-amz-tagging-directive" => {
             ["COPY", "REPLACE"].contains(&value)
         }
@@ -141,6 +154,9 @@ fn is_value(operation: &str, name: &str, value: &str) -> bool {
             each(|name| name.to_ascii_lowercase().strip_prefix(CHECKSUM).is_some_and(is_checksum))
         }
         _ if ALGORITHMS.contains(&name) => is_checksum(&value.to_ascii_lowercase()),
+        _ if operation == "GetObject" && CHECKSUMS.contains(&name) => {
+            is_of_empty_body(name, value.as_bytes())
+        }
         _ => true,
     }
 }
@@ -178,11 +194,11 @@ mod tests {
             ("x-amz-if-match-size", "DeleteObject"),
             ("x-amz-max-parts", "GetObjectAttributes"),
             ("x-amz-meta-any", "CopyObject CreateMultipartUpload PutObject"),
-            ("x-amz-metadata-directive", "CopyObject"),
+            ("x-amz-metadata-directive", "CopyObject CreateMultipartUpload"),
             ("x-amz-sdk-checksum-algorithm", "DeleteObjects PutObject PutObjectTagging UploadPart"),
             (
                 "x-amz-checksum-crc32",
-                "CompleteMultipartUpload CreateBucket DeleteObjects PutObject PutObjectTagging UploadPart",
+                "CompleteMultipartUpload CreateBucket DeleteObjects GetObject PutObject PutObjectTagging UploadPart",
             ),
             (
                 "content-md5",
@@ -214,7 +230,10 @@ mod tests {
             let error = check_value("PutObject", name, wrong).unwrap_err();
             assert_eq!(error.code().as_str(), code, "{name}");
         }
-        assert!(check_value("CreateMultipartUpload", "x-amz-checksum-type", "COMPOSITE").is_ok());
+        let begin = |name, value| check_value("CreateMultipartUpload", name, value).is_ok();
+        assert!(begin("x-amz-checksum-type", "COMPOSITE"));
+        assert!(begin("x-amz-metadata-directive", "REPLACE"));
+        assert!(!begin("x-amz-metadata-directive", "COPY"));
     }
 
     #[test]

@@ -41,6 +41,7 @@ mod page;
 mod parts;
 mod place;
 mod plain;
+mod presigned;
 mod put;
 mod query;
 mod read;

@@ -87,6 +87,15 @@ pub(crate) fn is_checksum(name: &str) -> bool {
     KNOWN.contains(&name)
 }
 
+/// True for a header with a checksum, if the value is that of an empty body.
+pub(crate) fn is_of_empty_body(header: &str, value: &[u8]) -> bool {
+    let Some(name) = header.strip_prefix(CHECKSUM) else { return false };
+    let mut wanted = Stored::default();
+    wanted.set(name, "");
+    let empty = Sums::for_checksums(&wanted).finish().checksum;
+    empty.get(name).is_some_and(|sum| sum.as_bytes() == value)
+}
+
 /// Lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -287,6 +296,22 @@ mod tests {
         assert!(vouched.check(&summed(&vouched, b"123456789")).is_ok());
         assert!(vouched.check(&summed(&vouched, b"123456780")).is_err());
         assert!("sha1".parse::<Etags>().is_err());
+    }
+
+    #[test]
+    fn checksums_of_empty_body_are_recognized() {
+        for (header, value, wanted) in [
+            ("x-amz-checksum-crc32", "AAAAAA==", true),
+            ("x-amz-checksum-crc32c", "AAAAAA==", true),
+            ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=", true),
+            ("x-amz-checksum-sha256", "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", true),
+            ("x-amz-checksum-crc32", "AAAAAQ==", false),
+            ("x-amz-checksum-crc32", "", false),
+            ("x-amz-checksum-mode", "ENABLED", false),
+            ("content-md5", "AAAAAA==", false),
+        ] {
+            assert_eq!(is_of_empty_body(header, value.as_bytes()), wanted, "{header} {value}");
+        }
     }
 
     #[test]
