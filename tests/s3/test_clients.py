@@ -179,7 +179,7 @@ def test_obstore(store):
         store.copy("a/big", "a/copy", overwrite=False)
     store.rename("a/copy", "b/moved", overwrite=False)
     assert bytes(store.get("b/moved").bytes()) == data
-    names = [f"c/{name}" for name in ["plain", "blank in", "plus+", "percent%20", "umläut", "q?m", "hash#"]]
+    names = [f"c/{name}" for name in ["plain", "blank in", "plus+", "percent%20", "uml\u00e4ut", "q?m", "hash#"]]
     for name in names:
         store.put(name, name.encode())
         assert bytes(store.get(name).bytes()) == name.encode()
@@ -190,7 +190,7 @@ def test_obstore(store):
 
 
 def test_conditional_puts_of_obstore(store):
-    """Of several writers that create an object, one succeeds. No change on a condition is lost."""
+    """One of several writers creates an object, and no change on a condition is lost."""
 
     def create(number):
         try:
