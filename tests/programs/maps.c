@@ -93,6 +93,17 @@ refused(void)
 	OK(close(fd));
 }
 
+/** Persistent memory: databases call no msync if they get such a mapping, as MariaDB for its log. */
+static void
+persistent_memory(void)
+{
+	int   fd = new_file("file", SIZE, 5);
+	void *map = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0);
+
+	CHECK(map == MAP_FAILED && errno == EOPNOTSUPP);
+	OK(close(fd));
+}
+
 /* Works as specified, or is rejected: writes are never discarded. */
 static void
 shared_writing(void)
@@ -370,7 +381,8 @@ main(int argc, char **argv)
 {
 	static const struct test tests[] = {
 		TEST(private_reading), TEST(private_writing), TEST(shared_reading), TEST(parts),
-		TEST(refused), TEST(shared_writing), TEST(shared_between_processes), TEST(in_a_child),
+		TEST(refused), TEST(persistent_memory), TEST(shared_writing),
+		TEST(shared_between_processes), TEST(in_a_child),
 		TEST(untouched), TEST(written_by_another_process),
 		TEST(mixed_with_writes_of_another_process), TEST(child_outlives_the_mapping_of_its_parent),
 	};

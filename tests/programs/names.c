@@ -310,6 +310,37 @@ made_by_mknod(void)
 	holds("regular", "text");
 }
 
+/** Programs make calls by their numbers that an older C library does not have. */
+static void
+calls_by_number(void)
+{
+	const struct timespec times[2] = {{1000, 5}, {2000, 6}};
+	uint64_t              how[3] = {O_RDWR | O_CREAT, 0640, 0};
+	struct stat           info;
+	char                  target[8];
+	int                   dir, fd;
+
+	OK(mkdir("dir", 0755));
+	CHECK((dir = open("dir", O_RDONLY)) >= 0);
+	CHECK((fd = syscall(SYS_openat2, dir, "file", how, sizeof(how))) >= 0);
+	GIVES(4, write(fd, "text", 4));
+	OK(close(fd));
+	holds("dir/file", "text");
+	OK(symlinkat("file", dir, "link"));
+	GIVES(4, syscall(SYS_readlinkat, dir, "link", target, sizeof(target)));
+	CHECK(memcmp(target, "file", 4) == 0);
+	OK(syscall(SYS_utimensat, dir, "link", times, 0));
+	OK(syscall(SYS_fchmodat, dir, "file", 0604));
+	OK(syscall(SYS_fchownat, dir, "file", getuid(), -1, 0));
+	OK(stat("dir/file", &info));
+	CHECK(info.st_mtim.tv_sec == 2000 && info.st_mtim.tv_nsec == 6);
+	GIVES(S_IFREG | 0604, info.st_mode);
+	how[2] = 8; /* RESOLVE_BENEATH: programs walk the path themselves if it is not offered */
+	fd = syscall(SYS_openat2, dir, "file", how, sizeof(how));
+	CHECK(fd >= 0 || errno == ENOSYS);
+	FAILS(EINVAL, syscall(SYS_openat2, dir, "file", how, 8));
+}
+
 struct any_handle {
 	struct file_handle handle;
 	char               bytes[MAX_HANDLE_SZ];
@@ -445,7 +476,7 @@ main(int argc, char **argv)
 	static const struct test tests[] = {
 		TEST(renamed_files), TEST(renamed_directories), TEST(rename_flags), TEST(symbolic_links),
 		TEST(hard_links), TEST(working_directories), TEST(relative_to_descriptors), TEST(refused),
-		TEST(made_by_mknod), TEST(handles), TEST(keys_and_temporary_names),
+		TEST(made_by_mknod), TEST(calls_by_number), TEST(handles), TEST(keys_and_temporary_names),
 		TEST(word_expansion),
 	};
 

@@ -226,6 +226,11 @@ impl MapRequest {
         self.flags & libc::MAP_TYPE != libc::MAP_PRIVATE
     }
 
+    /// True if the program stores to persistent memory and will not call `msync`.
+    fn bypasses_sync(&self) -> bool {
+        self.flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE && self.flags & libc::MAP_SYNC != 0
+    }
+
     fn is_written(&self) -> bool {
         self.is_shared() && self.protection & libc::PROT_WRITE != 0
     }
@@ -260,6 +265,9 @@ impl MapRequest {
         }
         if self.length == 0 || self.offset < 0 || !(self.offset as usize).is_multiple_of(PAGE) {
             return refuse(libc::EINVAL);
+        }
+        if self.bypasses_sync() {
+            return refuse(libc::EOPNOTSUPP);
         }
         if file.is_directory() { refuse(libc::ENODEV) } else { Ok(()) }
     }

@@ -38,6 +38,21 @@ mod named {
             flags: c_uint,
         ) -> c_int;
         pub(super) safe fn unlinkat(dir: c_int, path: Text, flags: c_int) -> c_int;
+        pub(super) safe fn readlinkat(dir: c_int, path: Text, out: Out<u8>, size: usize) -> isize;
+        pub(super) safe fn utimensat(
+            dir: c_int,
+            path: Text,
+            times: In<libc::timespec>,
+            flags: c_int,
+        ) -> c_int;
+        pub(super) safe fn fchmodat(dir: c_int, path: Text, mode: u32, flags: c_int) -> c_int;
+        pub(super) safe fn fchownat(
+            dir: c_int,
+            path: Text,
+            user: u32,
+            group: u32,
+            flags: c_int,
+        ) -> c_int;
         pub(super) safe fn mkdirat(dir: c_int, path: Text, mode: u32) -> c_int;
         pub(super) safe fn mknodat(dir: c_int, path: Text, mode: u32, device: u64) -> c_int;
         pub(super) safe fn name_to_handle_at(
@@ -86,6 +101,11 @@ fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
         libc::SYS_statx => named::statx(int(0), text(1), int(2), uint(3), Out::at(a[4])).into(),
         libc::SYS_renameat2 => named::renameat2(int(0), text(1), int(2), text(3), uint(4)).into(),
         libc::SYS_unlinkat => named::unlinkat(int(0), text(1), int(2)).into(),
+        libc::SYS_readlinkat => named::readlinkat(int(0), text(1), Out::at(a[2]), a[3]) as c_long,
+        libc::SYS_utimensat => named::utimensat(int(0), text(1), In::at(a[2]), int(3)).into(),
+        libc::SYS_fchmodat => named::fchmodat(int(0), text(1), uint(2), 0).into(),
+        libc::SYS_fchownat => named::fchownat(int(0), text(1), uint(2), uint(3), int(4)).into(),
+        libc::SYS_openat2 => openat2(int(0), text(1), In::at(a[2]), a[3]),
         libc::SYS_mkdirat => named::mkdirat(int(0), text(1), uint(2)).into(),
         libc::SYS_mknodat => named::mknodat(int(0), text(1), uint(2), a[3] as u64).into(),
         libc::SYS_name_to_handle_at => {
@@ -109,8 +129,20 @@ fn by_name(number: c_long, a: [usize; 6]) -> Option<c_long> {
     })
 }
 
+/// `openat2` without restrictions of the path walk (`RESOLVE_BENEATH` and similar), which this library cannot promise.
+/// Programs do without it where the kernel does not have it.
+fn openat2(dir: c_int, path: Text, how: In<[u64; 3]>, size: usize) -> c_long {
+    match how.get() {
+        _ if size < size_of::<[u64; 3]>() => to_c(refuse(libc::EINVAL)),
+        Some([flags, mode, 0]) if size == size_of::<[u64; 3]>() => {
+            named::openat(dir, path, flags as c_int, mode as c_uint).into()
+        }
+        _ => to_c(refuse(libc::ENOSYS)),
+    }
+}
+
 /// Calls whose first argument is a directory and whose second a path.
-const WITH_PATH: [c_long; 10] = [
+const WITH_PATH: [c_long; 15] = [
     libc::SYS_openat,
     libc::SYS_statx,
     libc::SYS_renameat2,
@@ -121,6 +153,11 @@ const WITH_PATH: [c_long; 10] = [
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_newfstatat,
+    libc::SYS_readlinkat,
+    libc::SYS_utimensat,
+    libc::SYS_fchmodat,
+    libc::SYS_fchownat,
+    libc::SYS_openat2,
 ];
 
 /// Calls whose first argument is a descriptor.
