@@ -169,6 +169,76 @@ test_code_that_runs_when_it_is_loaded() {
     holds found content
 }
 
+# program FILE OPTION...: a program that prints what `needed` returns, and runs its arguments.
+program() {
+    local file=$1
+    shift
+    cc -D_GNU_SOURCE -o "$file" -x c - -x none "$@" <<'END'
+#include <stdio.h>
+#include <unistd.h>
+int needed(void);
+
+int main(int argc, char **argv)
+{
+    printf("%d\n", needed());
+    fflush(stdout);
+    return argc > 1 ? execvp(argv[1], argv + 1) : 0;
+}
+END
+}
+
+# A build tree, whose programs need libraries beside them, or in directories with absolute paths.
+test_needed_at_the_start() {
+    mkdir lib bin
+    needed lib/libneeded.so 7
+    program bin/absolute lib/libneeded.so -Wl,-rpath,"$PWD/lib"
+    is "$(bin/absolute)" 7
+    is "$(cd bin && ./absolute)" 7
+    is "$(PATH=$PWD/bin:$PATH env absolute)" 7
+    program bin/beside lib/libneeded.so -Wl,-rpath,"$origin/../lib"
+    is "$(bin/beside)" 7
+    program bin/old lib/libneeded.so -Wl,--disable-new-dtags,-rpath,"$origin/../lib"
+    is "$(bin/old)" 7
+    program bin/nowhere lib/libneeded.so
+    fails bin/nowhere
+    is "$(LD_LIBRARY_PATH=$PWD/lib bin/nowhere)" 7
+    is "$(LD_LIBRARY_PATH=$PWD/lib python3 -c 'import subprocess; subprocess.run(["bin/nowhere"])')" 7
+    needed lib/libneeded.so 8
+    is "$(bin/absolute)" 8
+}
+
+# The program is outside of the directory.
+test_needed_at_the_start_by_others() {
+    mkdir lib
+    needed lib/libneeded.so 6
+    program "$outside/linked" lib/libneeded.so -Wl,-rpath,"$PWD/lib"
+    is "$("$outside/linked")" 6
+    is "$(PATH=$outside:$PATH env linked)" 6
+    program "$outside/plain" lib/libneeded.so
+    is "$(LD_LIBRARY_PATH=$PWD/lib "$outside/plain")" 6
+    fails "$outside/plain"
+}
+
+test_needed_at_the_start_by_what_is_needed() {
+    mkdir lib more
+    echo 'int last(void) { return 4; }' | cc -shared -fPIC -Wl,-soname,liblast.so -o more/liblast.so -x c -
+    echo 'int last(void); int needed(void) { return last() + 1; }' |
+        cc -shared -fPIC -Wl,-soname,libneeded.so,-rpath,"$PWD/more" -o lib/libneeded.so -x c - -x none more/liblast.so
+    program uses lib/libneeded.so -Wl,-rpath,"$PWD/lib" -Wl,-rpath-link,more
+    is "$(./uses)" 5
+}
+
+# Programs that such a program starts do not load its libraries.
+test_started_by_a_program_with_libraries() {
+    mkdir lib
+    needed lib/libneeded.so 1
+    program starts lib/libneeded.so -Wl,-rpath,"$PWD/lib"
+    ./starts grep -c libneeded /proc/self/maps >found || true
+    is "$(tail -n 1 found)" 0
+    # shellcheck disable=SC2016 # the inner shell expands it
+    is "$(./starts sh -c 'echo "${LD_PRELOAD:-}"' | tail -n 1 | grep -c needed)" 0
+}
+
 test_a_changed_library() {
     library one.so 'return 1;'
     mkfifo "$outside/go"

@@ -30,7 +30,11 @@ const FOLDER_MODE: u32 = 0o700;
 
 /// Prefix of the paths of copies, which precedes the path in the mount point; `None` if the run has no directory.
 pub(crate) fn prefix() -> Option<Vec<u8>> {
-    let run_dir = &config::get().run_dir;
+    folder_in(&config::get().run_dir)
+}
+
+/// Directory of the copies in a run directory; `None` if there is none.
+pub(crate) fn folder_in(run_dir: &[u8]) -> Option<Vec<u8>> {
     (!run_dir.is_empty()).then(|| [run_dir, FOLDER].concat())
 }
 

@@ -4,11 +4,13 @@ use crate::edge::{Text, Texts, export, real};
 use crate::limits::{LINKS_MAX, PATH_MAX};
 use crate::paths::{self, MountPath, shown};
 use crate::serve::serve;
-use crate::{config, descriptors, process, raw, threads, unreached};
+use crate::{config, descriptors, needed, process, raw, threads, unreached};
 use dfs::{Follow, Open};
 use esker_preload_interface::{File, Node};
 use std::arch::naked_asm;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Bytes of a script's first line that the kernel reads (Linux: `BINPRM_BUF_SIZE`).
 const FIRST_LINE_MAX: usize = 256;
@@ -43,6 +45,7 @@ impl Program {
             let path = self.path.to_bytes();
             if !paths::is_ours(libc::AT_FDCWD, path) {
                 unreached::warn(&self.path);
+                self.reach_libraries();
                 return Ok(());
             }
             let found = MountPath::new(libc::AT_FDCWD, path)
@@ -75,10 +78,22 @@ impl Program {
             }
             None => {
                 self.copy = copy(file, &node.name()?)?;
-                self.path = c_string(format!("/proc/self/fd/{}", self.copy).into_bytes())?;
+                let path = format!("/proc/self/fd/{}", self.copy);
+                // A program without a name has no directory to search.
+                let known = node.path().map_or_else(|_| Vec::new(), |path| shown(&path));
+                needed::add(Path::new(&path), &known, &mut self.environment);
+                self.path = c_string(path.into_bytes())?;
             }
         }
         Ok(())
+    }
+
+    /// Copies the libraries in the mount point that a program outside of it needs.
+    fn reach_libraries(&mut self) {
+        if self.copy < 0 {
+            let path = self.path.to_bytes();
+            needed::add(Path::new(OsStr::from_bytes(path)), path, &mut self.environment);
+        }
     }
 
     /// The script argument of the interpreter: the path as given, which is what the kernel passes.
@@ -217,13 +232,19 @@ pub(crate) fn search(file: Text, arguments: Texts, environment: Texts) -> c_int 
     if let Ok(path) = serve_program(|| in_our_folders(name.to_bytes())) {
         return run_or_interpret(&path, arguments, environment);
     }
-    let program = serve_program(|| {
-        unreached::warn_found(name);
-        Ok(Program::new(name, arguments, environment))
-    });
+    let program = serve_program(|| Ok(found_by_name(name, arguments, environment)));
     let Ok(program) = program else { return to_c(refuse(libc::ENOMEM)) };
     process::before_exec();
     program.with(c::execvpe)
+}
+
+/// A program for which the C library searches directories outside the mount point.
+pub(crate) fn found_by_name(name: &CStr, arguments: Texts, environment: Texts) -> Program {
+    let mut program = Program::new(name, arguments, environment);
+    if let Some(path) = unreached::warn_found(name) {
+        needed::add(&path, path.as_os_str().as_bytes(), &mut program.environment);
+    }
+    program
 }
 
 /// Runs a program. Like other functions that search `PATH`, runs a file that the kernel refuses (`ENOEXEC`) as a script
@@ -242,7 +263,7 @@ fn run_or_interpret(path: &CStr, arguments: Texts, environment: Texts) -> c_int 
 /// The program of this name, if the first directory of `PATH` that has it is ours.
 pub(crate) fn in_our_folders(name: &[u8]) -> Answer<CString> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::os::unix::ffi::OsStrExt::as_bytes(folders.as_os_str());
+    let folders = folders.as_bytes();
     let paths = || folders.split(|byte| *byte == b':').map(|folder| in_folder(folder, name));
     let is_ours = |path: &[u8]| paths::is_ours(libc::AT_FDCWD, path);
     if !paths().any(|path| is_ours(&path)) {
@@ -290,6 +311,15 @@ pub(crate) fn environment() -> Texts {
     }
     // SAFETY: it is the C library's variable. POSIX forbids programs to change it while another thread calls exec.
     unsafe { environ }
+}
+
+/// Ends a string of the environment at this position.
+pub(crate) fn shorten(text: &CStr, at: usize) {
+    if at < text.to_bytes().len() {
+        // SAFETY: the string is in the environment of this process, which is writable, and has a byte there. This is
+        // called before the program has started threads, and nobody keeps a reference to that byte.
+        unsafe { text.as_ptr().cast_mut().add(at).write(0) };
+    }
 }
 
 /// Runs a program in the mount point.

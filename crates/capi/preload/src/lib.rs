@@ -36,6 +36,7 @@ mod maps;
 mod mount_table;
 mod mounted;
 mod names;
+mod needed;
 mod next;
 mod open;
 mod open_file;

@@ -1,8 +1,8 @@
 //! Start and end of the process.
 use crate::edge::export;
 use crate::{
-    config, cwd, descriptors, keeper, left_open, libraries, lock_cache, locks, maps, mounted, open,
-    report, stdio, store, threads, unshared,
+    config, cwd, descriptors, keeper, left_open, libraries, lock_cache, locks, maps, mounted,
+    needed, open, report, stdio, store, threads, unshared,
 };
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +24,7 @@ static END: extern "C" fn() = end;
 /// Prepares the library when it is loaded, before the program's `main`.
 extern "C" fn start() {
     libraries::look_up();
+    needed::forget();
     if !config::load() {
         return;
     }

@@ -32,9 +32,33 @@ pub(crate) struct Plan {
     seen: HashSet<Vec<u8>>,
     /// Copies of libraries to load first, because the loader would not find them.
     pub(crate) first: Vec<CString>,
+    /// `LD_LIBRARY_PATH` of a program that will be started; `None` to load libraries into this process.
+    of_program: Option<Vec<u8>>,
 }
 
 impl Plan {
+    /// For a program that will be started with this `LD_LIBRARY_PATH`.
+    pub(crate) fn for_program(library_path: Vec<u8>) -> Self {
+        Self { of_program: Some(library_path), ..Self::default() }
+    }
+
+    /// Copies all libraries in the mount point that a program needs. `file` is the program in a form that can be read,
+    /// `path` its path as programs know it. The loader finds no copies relative to `file`.
+    pub(crate) fn add_program(&mut self, file: &Path, path: &[u8]) {
+        let Some(dynamic) = Dynamic::read(file) else { return };
+        let alone = |folder: Folder| Folder { has_copies: false, ..folder };
+        let own: Vec<_> = own_rpath(&dynamic, path).into_iter().map(alone).collect();
+        let folders = order(&dynamic, path, &own, self.library_path());
+        let folders: Vec<_> = folders.into_iter().map(alone).collect();
+        if folders.iter().any(Folder::is_ours) {
+            self.add_all_needed(&dynamic, &folders, &own);
+        }
+    }
+
+    fn library_path(&self) -> &[u8] {
+        self.of_program.as_deref().unwrap_or(&config::get().library_path)
+    }
+
     /// Copies a library and all libraries that it needs, if they are in the mount point. Returns the path of the copy.
     ///
     /// # Errors
@@ -54,19 +78,23 @@ impl Plan {
         let dynamic = Dynamic::read(&copy).unwrap_or_default();
         let own = own_rpath(&dynamic, &path);
         let handed_on = [&own, above].concat();
-        let folders = order(&dynamic, &path, &handed_on);
+        let folders = order(&dynamic, &path, &handed_on, self.library_path());
+        self.add_all_needed(&dynamic, &folders, &handed_on);
+        Ok(copy)
+    }
+
+    fn add_all_needed(&mut self, dynamic: &Dynamic, folders: &[Folder], handed_on: &[Folder]) {
         for name in dynamic.needed.iter().filter(|name| !name.contains(&b'/')) {
-            if let Some(found) = find(name, &folders) {
-                self.add_found(name, &found, &handed_on);
+            if let Some(found) = find(name, folders) {
+                self.add_found(name, &found, handed_on);
             }
         }
-        Ok(copy)
     }
 
     /// Adds a library that was found to those to load first, with the ones that it needs.
     fn add_found(&mut self, name: &[u8], found: &Found, above: &[Folder]) {
         let Ok(copy) = self.add_needed_by(&found.path, above) else { return };
-        if !found.has_copies && !next::is_loaded(name) {
+        if !found.has_copies && (self.of_program.is_some() || !next::is_loaded(name)) {
             self.first.extend(copies::c_string(&copy));
         }
     }
@@ -78,7 +106,8 @@ pub(crate) fn by_name(name: &[u8], caller: Option<&[u8]>) -> Option<Vec<u8>> {
     let dynamic =
         caller.and_then(|path| Dynamic::read(&copies::make(path).ok()?)).unwrap_or_default();
     let caller = caller.unwrap_or_default();
-    let folders = order(&dynamic, caller, &own_rpath(&dynamic, caller));
+    let library_path = &config::get().library_path;
+    let folders = order(&dynamic, caller, &own_rpath(&dynamic, caller), library_path);
     if !folders.iter().any(Folder::is_ours) || next::is_loaded(name) {
         return None;
     }
@@ -86,10 +115,10 @@ pub(crate) fn by_name(name: &[u8], caller: Option<&[u8]>) -> Option<Vec<u8>> {
 }
 
 /// The directories in which the loader searches for the libraries that the library at `path` needs.
-fn order(dynamic: &Dynamic, path: &[u8], handed_on: &[Folder]) -> Vec<Folder> {
+fn order(dynamic: &Dynamic, path: &[u8], handed_on: &[Folder], library_path: &[u8]) -> Vec<Folder> {
     let before = if dynamic.runpath.is_some() { &[] } else { handed_on };
     let after = dynamic.runpath.as_deref().map(|list| expand(list, path)).unwrap_or_default();
-    [before, &expand(&config::get().library_path, b""), &after].concat()
+    [before, &expand(library_path, b""), &after].concat()
 }
 
 fn own_rpath(dynamic: &Dynamic, path: &[u8]) -> Vec<Folder> {

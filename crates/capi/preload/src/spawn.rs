@@ -2,12 +2,12 @@
 //! among the arguments of posix_spawn.
 use crate::answer::{Answer, Fail};
 use crate::edge::{Text, Texts, export};
-use crate::exec::{Program, in_our_folders, serve_program};
+use crate::exec::{Program, found_by_name, in_our_folders, serve_program};
 use crate::open::open_path;
 use crate::open_file::OpenFile;
 use crate::paths::{self, MountPath};
 use crate::serve::{at, serve};
-use crate::{cwd, descriptors, internal, locks, process, raw, unreached};
+use crate::{cwd, descriptors, internal, locks, process, raw};
 use dfs::Follow;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,10 +64,7 @@ fn spawn_found(
     real: Spawn,
 ) -> c_int {
     process::before_fork();
-    let program = serve_program(|| {
-        unreached::warn_found(name);
-        Ok(Program::new(name, arguments, environment))
-    });
+    let program = serve_program(|| Ok(found_by_name(name, arguments, environment)));
     let Ok(program) = program else { return libc::ENOMEM };
     program.with(|name, arguments, environment| {
         real(pid, name, actions, attributes, arguments, environment)

@@ -5,7 +5,7 @@ use dfs::PreloadObstacle;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Warns if this library will not reach the program at this path. Called inside.
 pub(crate) fn warn(path: &CStr) {
@@ -19,15 +19,16 @@ pub(crate) fn warn(path: &CStr) {
     }
 }
 
-/// Searches `PATH` for a program, and warns if this library will not reach it.
-pub(crate) fn warn_found(name: &CStr) {
+/// Searches `PATH` for a program, and warns if this library will not reach it. Returns its path.
+pub(crate) fn warn_found(name: &CStr) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let name = OsStr::from_bytes(name.to_bytes());
     let found =
         std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file());
-    if let Some(Ok(path)) = found.map(|path| CString::new(path.into_os_string().as_bytes())) {
+    if let Some(Ok(path)) = found.as_ref().map(|path| CString::new(path.as_os_str().as_bytes())) {
         warn(&path);
     }
+    found
 }
 
 /// True once for each program of a run.
