@@ -15,6 +15,7 @@ pub(crate) const SET_IDS: u32 = SET_USER | SET_GROUP;
 const GROUP_RUNS: u32 = 0o0010;
 
 /// The attributes that `setattr` changes.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) set: SetAttr,
     /// True if the caller is not root. Truncation by root keeps the set-id bits.
@@ -43,6 +44,7 @@ impl Served {
     pub(crate) fn set_attributes(&self, number: u64, wanted: Wanted) -> Answer<FileAttr> {
         let inode = self.inode(number)?;
         let Wanted { mut set, by_user, sets_atime } = wanted;
+        set.mode = set.mode.map(|mode| mode & dfs::MODE_MASK);
         let takes_set_ids =
             set.uid.is_some() || set.gid.is_some() || (set.size.is_some() && by_user);
         if takes_set_ids && set.mode.is_none() {

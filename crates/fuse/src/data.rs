@@ -5,9 +5,9 @@ use crate::inodes::Inode;
 use crate::limits::{COPY_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::options::Cache;
 use crate::passing::Passage;
-use crate::served::Served;
+use crate::served::{Caller, Opened, Served};
 use dfs::File;
-use fuser::{Errno, WriteFlags};
+use fuser::{Errno, FopenFlags, WriteFlags};
 use rustix::fs::{FallocateFlags, OFlags};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -60,6 +60,7 @@ impl Written<'_> {
 }
 
 /// A range to copy.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Copy {
     pub(crate) from: (u64, u64),
     pub(crate) to: (u64, u64),
@@ -67,9 +68,20 @@ pub(crate) struct Copy {
 }
 
 impl Served {
+    pub(crate) fn open(&self, number: u64, flags: i32, caller: Caller) -> Answer<Opened> {
+        let inode = self.inode(number)?;
+        let file = self.open_inode(&inode, flags, caller.is_user())?;
+        let (handle, treatment) = self.handle(&inode, &file, flags);
+        // A file whose pages are kept has not changed. Of another one, the kernel may have an earlier size.
+        if !treatment.contains(FopenFlags::FOPEN_KEEP_CACHE) {
+            self.dropper.drop_attributes(number);
+        }
+        Ok((handle, treatment))
+    }
+
     /// Opens a file, for the first or another time, and truncates it if `flags` say so. `by_user` is false for root,
     /// who may keep set-id bits.
-    pub(crate) fn open(&self, inode: &Inode, flags: i32, by_user: bool) -> Answer<Arc<File>> {
+    pub(crate) fn open_inode(&self, inode: &Inode, flags: i32, by_user: bool) -> Answer<Arc<File>> {
         let file = inode.open()?;
         if has(flags, OFlags::TRUNC) {
             let keeps_set_ids = |()| if by_user { self.drop_set_ids(inode) } else { Ok(()) };
@@ -79,21 +91,22 @@ impl Served {
         Ok(file)
     }
 
-    /// Reads `len` bytes of an open file at `offset`, and passes them to `send`.
+    /// Closes a handle of a file.
+    pub(crate) fn close(&self, number: u64, handle: u64) -> Answer<()> {
+        self.inode(number).map(|inode| inode.close(handle))
+    }
+
+    /// Reads to `buffer` and returns the number of bytes, which is less at the end of the file.
     pub(crate) fn read(
         &self,
         (number, handle): (u64, u64),
-        (offset, len): (u64, u32),
+        offset: u64,
         into_pages: bool,
-        send: impl FnOnce(Answer<&[u8]>),
-    ) {
-        with_buffer(len as usize, |buffer| {
-            let read = self.inode(number).and_then(|inode| {
-                let file = inode.read_by(handle, u64::from(len), into_pages).ok_or(Errno::EBADF)?;
-                Ok(file.read_at(offset, buffer)?)
-            });
-            send(read.map(|len| &buffer[..len]));
-        });
+        buffer: &mut [u8],
+    ) -> Answer<usize> {
+        let inode = self.inode(number)?;
+        let file = inode.read_by(handle, buffer.len() as u64, into_pages).ok_or(Errno::EBADF)?;
+        Ok(file.read_at(offset, buffer)?)
     }
 
     /// Returns the passage of a bypassing write if the kernel may have read pages meanwhile: the caller drops them to
@@ -136,7 +149,13 @@ impl Served {
     }
 
     /// Serves `fallocate`: allocates, punches or zeroes a range.
-    pub(crate) fn allocate(&self, number: u64, offset: u64, len: u64, mode: i32) -> Answer<()> {
+    pub(crate) fn allocate(
+        &self,
+        number: u64,
+        (offset, len): (u64, u64),
+        mode: i32,
+        caller: Caller,
+    ) -> Answer<()> {
         let file = self.open_file(number)?;
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let keep = FallocateFlags::KEEP_SIZE;
@@ -147,12 +166,17 @@ impl Served {
             none if none.is_empty() => file.allocate(offset, len, keeps)?,
             _ => return Err(Errno::EOPNOTSUPP.into()),
         }
-        Ok(())
+        self.changed(number, caller.is_user())
     }
 
     /// Copies within the store and returns the number of bytes. If it is less than `len`, the source ended or the next
     /// call copies the rest.
-    pub(crate) fn copy(&self, copy: &Copy) -> Answer<u32> {
+    pub(crate) fn copy(&self, copy: &Copy, caller: Caller) -> Answer<u32> {
+        let count = self.copy_bytes(copy)?;
+        self.changed(copy.to.0, caller.is_user()).map(|()| count)
+    }
+
+    fn copy_bytes(&self, copy: &Copy) -> Answer<u32> {
         let (from, to) = (self.open_file(copy.from.0)?, self.open_file(copy.to.0)?);
         let len = copy.len.min(COPY_BYTES_MAX);
         let mut done = 0;
@@ -184,7 +208,7 @@ pub(crate) fn has(flags: i32, wanted: OFlags) -> bool {
 }
 
 /// Gives `work` a buffer of `len` bytes, which the thread keeps for the next call.
-fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+pub(crate) fn with_buffer<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < len {
             buffer.resize(len, 0);

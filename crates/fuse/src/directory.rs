@@ -2,12 +2,10 @@
 use crate::answer::{Answer, Refusal, of_number};
 use crate::attributes::{file_type, shown};
 use crate::inodes::ROOT;
-use crate::served::{GENERATION, Served};
+use crate::served::Served;
 use dfs::{DirEntry, DirStream, Kind, Node};
-use fuser::{Errno, FileType, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use fuser::{Errno, FileAttr, FileType};
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +24,15 @@ pub(crate) struct Listing {
     pub(crate) dir: Node,
     number: u64,
     stream: Mutex<DirStream>,
+}
+
+/// An entry for the kernel.
+pub(crate) struct Listed<'a> {
+    pub(crate) number: u64,
+    /// The position after it.
+    pub(crate) next: u64,
+    pub(crate) kind: FileType,
+    pub(crate) name: &'a [u8],
 }
 
 /// The next item of a listing.
@@ -99,21 +106,19 @@ impl Listing {
 }
 
 impl Served {
-    /// Serves `readdir`.
+    /// Passes entries on to `add` until it returns true, because the reply is full.
     pub(crate) fn list(
         &self,
         handle: u64,
         position: u64,
-        reply: &mut ReplyDirectory,
+        mut add: impl FnMut(&Listed<'_>) -> bool,
     ) -> Answer<()> {
         self.listings.get(handle)?.from(position, |item, next| {
             Ok(match item {
-                Item::Dots { name, number } => {
-                    reply.add(INodeNo(number), next, FileType::Directory, name)
-                }
+                Item::Dots { name, number } => add(&dots(name, number, next)),
                 Item::Entry(entry) => {
-                    let (number, kind) = (INodeNo(entry.number()), file_type(entry.kind()));
-                    reply.add(number, next, kind, OsStr::from_bytes(&entry.name))
+                    let (number, kind) = (entry.number(), file_type(entry.kind()));
+                    add(&Listed { number, next, kind, name: &entry.name })
                 }
             })
         })
@@ -124,7 +129,7 @@ impl Served {
         &self,
         handle: u64,
         position: u64,
-        reply: &mut ReplyDirectoryPlus,
+        mut add: impl FnMut(&Listed<'_>, &FileAttr) -> bool,
     ) -> Answer<()> {
         let listing = self.listings.get(handle)?;
         listing.from(position, |item, next| {
@@ -133,8 +138,7 @@ impl Served {
                 // The kernel knows `.` and `..`; it only wants them listed.
                 Item::Dots { name, number } => {
                     let attr = shown(number, &of_number(listing.dir.attr())?);
-                    let number = INodeNo(number);
-                    return Ok(reply.add(number, next, name, &self.fresh, &attr, GENERATION));
+                    return Ok(add(&dots(name, number, next), &attr));
                 }
             };
             let attr = match self.look_up(listing.number, &entry.name) {
@@ -143,8 +147,8 @@ impl Served {
                 Err(Refusal(Errno::ENOENT)) => return Ok(false),
                 Err(refusal) => return Err(refusal),
             };
-            let name = OsStr::from_bytes(&entry.name);
-            let full = reply.add(attr.ino, next, name, &self.fresh, &attr, GENERATION);
+            let listed = Listed { number: attr.ino.0, next, kind: attr.kind, name: &entry.name };
+            let full = add(&listed, &attr);
             if full {
                 self.inodes.forget(attr.ino.0, 1);
             }
@@ -161,4 +165,8 @@ impl Served {
         let stream = Mutex::new(dir.entries()?);
         Ok(self.listings.add(Listing { dir, number, stream }))
     }
+}
+
+fn dots(name: &'static str, number: u64, next: u64) -> Listed<'static> {
+    Listed { number, next, kind: FileType::Directory, name: name.as_bytes() }
 }

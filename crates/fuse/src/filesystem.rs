@@ -1,24 +1,35 @@
-//! The requests of the kernel, one method each, passed on to the modules that answer them.
-use crate::answer::Refusal;
+//! Requests of the kernel through its device, one method each, passed on to the methods of [`Served`].
+use crate::answer::{Answer, Refusal};
 use crate::attributes::{Wanted, wanted_time};
-use crate::data::{Copy, Written};
+use crate::data::{Copy, Written, with_buffer};
 use crate::limits::{BACKGROUND_MAX, REQUEST_BYTES_MAX};
 use crate::names::New;
 use crate::options::Cache;
-use crate::served::{GENERATION, Served, reply_empty, sized, written};
+use crate::served::{Caller, Opened, Served, Space};
+use crate::xattr::XattrReply;
 use dfs::SetAttr;
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs,
-    ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-impl Filesystem for Served {
+/// Inode numbers are never reused.
+const GENERATION: Generation = Generation(0);
+
+/// The file system, as it answers requests that come through the device.
+pub(crate) struct Device {
+    pub(crate) served: Arc<Served>,
+}
+
+impl Filesystem for Device {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         let mut wanted = InitFlags::FUSE_ATOMIC_O_TRUNC
             | InitFlags::FUSE_AUTO_INVAL_DATA
@@ -32,26 +43,27 @@ impl Filesystem for Served {
             | InitFlags::FUSE_NO_EXPORT_SUPPORT
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_READDIRPLUS_AUTO;
-        wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.cache == Cache::Writeback);
+        wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.served.cache == Cache::Writeback);
         // Without the capabilities that this kernel lacks, the mount still works.
         let known = wanted & config.capabilities();
         let _ = config.add_capabilities(known);
-        self.maps_direct = known.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        let maps_direct = known.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
+        self.served.maps_direct.store(maps_direct, Ordering::Relaxed);
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);
         Ok(())
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(reply, self.look_up(parent.0, name.as_bytes()));
+        self.entry(reply, self.served.look_up(parent.0, name.as_bytes()));
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
-        self.inodes.forget(ino.0, nlookup);
+        self.served.inodes.forget(ino.0, nlookup);
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.attr(reply, self.attributes(ino.0));
+        self.attr(reply, self.served.attributes(ino.0));
     }
 
     fn setattr(
@@ -72,15 +84,15 @@ impl Filesystem for Served {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let mode = mode.map(|mode| mode & dfs::MODE_MASK);
         let mtime = mtime.map(wanted_time);
         let set = SetAttr { mode, uid, gid, size, mtime, ..SetAttr::default() };
-        let wanted = Wanted { set, by_user: by_user(request), sets_atime: atime.is_some() };
-        self.attr(reply, self.set_attributes(ino.0, wanted));
+        let wanted =
+            Wanted { set, by_user: caller(request).is_user(), sets_atime: atime.is_some() };
+        self.attr(reply, self.served.set_attributes(ino.0, wanted));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.read_link(ino.0) {
+        match self.served.read_link(ino.0) {
             Ok(target) => reply.data(&target),
             Err(Refusal(errno)) => reply.error(errno),
         }
@@ -96,7 +108,10 @@ impl Filesystem for Served {
         _rdev: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, self.make_file(parent.0, name.as_bytes(), New::by(request, mode)));
+        self.entry(
+            reply,
+            self.served.make_file(parent.0, name.as_bytes(), New::by(caller(request), mode)),
+        );
     }
 
     fn mkdir(
@@ -108,15 +123,18 @@ impl Filesystem for Served {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        self.entry(reply, self.make_directory(parent.0, name.as_bytes(), New::by(request, mode)));
+        self.entry(
+            reply,
+            self.served.make_directory(parent.0, name.as_bytes(), New::by(caller(request), mode)),
+        );
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, Served::unlink(self, parent.0, name.as_bytes()));
+        reply_empty(reply, self.served.unlink(parent.0, name.as_bytes()));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, self.remove_directory(parent.0, name.as_bytes()));
+        reply_empty(reply, self.served.remove_directory(parent.0, name.as_bytes()));
     }
 
     fn symlink(
@@ -127,12 +145,12 @@ impl Filesystem for Served {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let (target, new) = (target.as_os_str().as_bytes(), New::by(request, 0o777));
-        self.entry(reply, self.make_link(parent.0, name.as_bytes(), target, new));
+        let (target, new) = (target.as_os_str().as_bytes(), New::link_by(caller(request)));
+        self.entry(reply, self.served.make_link(parent.0, name.as_bytes(), target, new));
     }
 
     fn link(&self, _: &Request, _: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(reply, self.refuse_name(parent.0, name.as_bytes()));
+        self.entry(reply, self.served.refuse_name(parent.0, name.as_bytes()));
     }
 
     fn rename(
@@ -146,24 +164,11 @@ impl Filesystem for Served {
         reply: ReplyEmpty,
     ) {
         let (from, to) = ((parent.0, name.as_bytes()), (newparent.0, newname.as_bytes()));
-        reply_empty(reply, Served::rename(self, from, to, flags));
+        reply_empty(reply, self.served.rename(from, to, flags));
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let opened = self.inode(ino.0).and_then(|inode| {
-            let file = Served::open(self, &inode, flags.0, by_user(request))?;
-            Ok(self.handle(&inode, &file, flags.0))
-        });
-        match opened {
-            Ok((handle, treatment)) => {
-                // A file whose pages are kept has not changed. Of another one, the kernel may have an earlier size.
-                if !treatment.contains(FopenFlags::FOPEN_KEEP_CACHE) {
-                    self.dropper.drop_attributes(ino.0);
-                }
-                reply.opened(FileHandle(handle), treatment);
-            }
-            Err(Refusal(errno)) => reply.error(errno),
-        }
+        reply_opened(reply, self.served.open(ino.0, flags.0, caller(request)));
     }
 
     fn create(
@@ -176,10 +181,10 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let new = New::by(request, mode);
-        match Served::create(self, parent.0, name.as_bytes(), new, flags) {
+        let new = New::by(caller(request), mode);
+        match self.served.create(parent.0, name.as_bytes(), new, flags) {
             Ok((attr, (handle, treatment))) => {
-                reply.created(&self.fresh, &attr, GENERATION, FileHandle(handle), treatment);
+                reply.created(&self.served.fresh, &attr, GENERATION, FileHandle(handle), treatment);
             }
             Err(Refusal(errno)) => reply.error(errno),
         }
@@ -198,9 +203,11 @@ impl Filesystem for Served {
     ) {
         // The kernel names a lock owner for a program whose read bypasses the pages.
         let into_pages = owner.is_none();
-        Served::read(self, (ino.0, fh.0), (offset, size), into_pages, |read| match read {
-            Ok(bytes) => reply.data(bytes),
-            Err(Refusal(errno)) => reply.error(errno),
+        with_buffer(size as usize, |buffer| {
+            match self.served.read((ino.0, fh.0), offset, into_pages, buffer) {
+                Ok(len) => reply.data(&buffer[..len]),
+                Err(Refusal(errno)) => reply.error(errno),
+            }
         });
     }
 
@@ -218,9 +225,9 @@ impl Filesystem for Served {
     ) {
         let len = data.len() as u32;
         let request = Written { offset, data, how, flags: flags.0, passes: owner.is_some() };
-        match Served::write(self, (ino.0, fh.0), &request) {
+        match self.served.write((ino.0, fh.0), &request) {
             Ok(None) => reply.written(len),
-            Ok(Some(passage)) => self.dropper.end(passage, move || reply.written(len)),
+            Ok(Some(passage)) => self.served.dropper.end(passage, move || reply.written(len)),
             Err(Refusal(errno)) => reply.error(errno),
         }
     }
@@ -235,18 +242,16 @@ impl Filesystem for Served {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        reply_empty(reply, self.inode(ino.0).map(|inode| inode.close(fh.0)));
+        reply_empty(reply, self.served.close(ino.0, fh.0));
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply_empty(reply, self.sync(ino.0));
+        reply_empty(reply, self.served.sync(ino.0));
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.open_directory(ino.0) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-            Err(Refusal(errno)) => reply.error(errno),
-        }
+        let opened = self.served.open_directory(ino.0);
+        reply_opened(reply, opened.map(|handle| (handle, FopenFlags::empty())));
     }
 
     fn readdir(
@@ -257,7 +262,11 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        match self.list(fh.0, offset, &mut reply) {
+        let listed = self.served.list(fh.0, offset, |entry| {
+            let (number, name) = (INodeNo(entry.number), OsStr::from_bytes(entry.name));
+            reply.add(number, entry.next, entry.kind, name)
+        });
+        match listed {
             Ok(()) => reply.ok(),
             Err(Refusal(errno)) => reply.error(errno),
         }
@@ -271,30 +280,31 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        match self.list_with_attributes(fh.0, offset, &mut reply) {
+        let listed = self.served.list_with_attributes(fh.0, offset, |entry, attr| {
+            let (number, name) = (INodeNo(entry.number), OsStr::from_bytes(entry.name));
+            reply.add(number, entry.next, name, &self.served.fresh, attr, GENERATION)
+        });
+        match listed {
             Ok(()) => reply.ok(),
             Err(Refusal(errno)) => reply.error(errno),
         }
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.listings.close(fh.0);
+        self.served.listings.close(fh.0);
         reply.ok();
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply_empty(reply, self.dfs.flush().map_err(Refusal::from));
+        reply_empty(reply, self.served.flush());
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let space = match self.dfs.space() {
-            Ok(space) => space,
-            Err(error) => return reply.error(Refusal::from(error).0),
-        };
-        let (block, blocks) = (space.block_size, |bytes: u64| bytes / space.block_size);
-        let (total, free) = (blocks(space.total), blocks(space.free));
-        let (files, name) = ((space.files, space.files_free), dfs::limits::NAME_MAX as u32);
-        reply.statfs(total, free, free, files.0, files.1, block as u32, name, block as u32);
+        match self.served.space() {
+            Ok(Space { blocks, free, files, files_free, block_size, name_max }) => reply
+                .statfs(blocks, free, free, files, files_free, block_size, name_max, block_size),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
     }
 
     fn setxattr(
@@ -307,19 +317,19 @@ impl Filesystem for Served {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        reply_empty(reply, self.set_attribute(ino.0, name.as_bytes(), value, flags));
+        reply_empty(reply, self.served.set_attribute(ino.0, name.as_bytes(), value, flags));
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        sized(reply, size, self.attribute(ino.0, name.as_bytes()));
+        sized(reply, size, self.served.attribute(ino.0, name.as_bytes()));
     }
 
     fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        sized(reply, size, self.attribute_names(ino.0));
+        sized(reply, size, self.served.attribute_names(ino.0));
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, self.remove_attribute(ino.0, name.as_bytes()));
+        reply_empty(reply, self.served.remove_attribute(ino.0, name.as_bytes()));
     }
 
     fn fallocate(
@@ -332,8 +342,7 @@ impl Filesystem for Served {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let allocated = self.allocate(ino.0, offset, length, mode);
-        reply_empty(reply, allocated.and_then(|()| self.changed(ino.0, by_user(request))));
+        reply_empty(reply, self.served.allocate(ino.0, (offset, length), mode, caller(request)));
     }
 
     fn lseek(
@@ -345,7 +354,7 @@ impl Filesystem for Served {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        match self.seek(ino.0, offset, whence) {
+        match self.served.seek(ino.0, offset, whence) {
             Ok(found) => reply.offset(found),
             Err(Refusal(errno)) => reply.error(errno),
         }
@@ -365,12 +374,51 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         let copy = Copy { from: (ino_in.0, offset_in), to: (ino_out.0, offset_out), len };
-        let changed = |count| self.changed(ino_out.0, by_user(request)).map(|()| count);
-        written(reply, self.copy(&copy).and_then(changed));
+        match self.served.copy(&copy, caller(request)) {
+            Ok(len) => reply.written(len),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
     }
 }
 
-/// Root may keep set-id bits. The kernel reports for writes whether the process may keep them, but not for opens.
-fn by_user(request: &Request) -> bool {
-    request.uid() != 0
+impl Device {
+    fn entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
+        match answer {
+            Ok(attr) => reply.entry(&self.served.fresh, &attr, GENERATION),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+
+    fn attr(&self, reply: ReplyAttr, answer: Answer<FileAttr>) {
+        match answer {
+            Ok(attr) => reply.attr(&self.served.fresh, &attr),
+            Err(Refusal(errno)) => reply.error(errno),
+        }
+    }
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid() }
+}
+
+fn reply_empty(reply: ReplyEmpty, answer: Answer<()>) {
+    match answer {
+        Ok(()) => reply.ok(),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
+}
+
+fn reply_opened(reply: ReplyOpen, answer: Answer<Opened>) {
+    match answer {
+        Ok((handle, treatment)) => reply.opened(FileHandle(handle), treatment),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
+}
+
+fn sized(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
+    match answer.and_then(|value| XattrReply::for_room(value, room)) {
+        Ok(XattrReply::Size(size)) => reply.size(size),
+        Ok(XattrReply::Value(value)) => reply.data(&value),
+        Err(Refusal(errno)) => reply.error(errno),
+    }
 }

@@ -1,4 +1,5 @@
 //! A mounted file system, from mounting to unmounting.
+use crate::filesystem::Device;
 use crate::limits::{READ_AHEAD_BYTES, THREADS_MAX};
 use crate::options::Options;
 use crate::passing::Dropper;
@@ -23,7 +24,7 @@ const DEVICE: &str = "/dev/fuse";
 
 /// A file system mounted on a directory. Dropping it unmounts it.
 pub struct Mount {
-    session: Session<Served>,
+    session: Session<Device>,
     dfs: Dfs,
     dir: PathBuf,
 }
@@ -39,7 +40,8 @@ impl Mount {
         let read_only = dfs.is_read_only();
         let (dropper, to_drop) = Dropper::new();
         let served = Served::new(dfs.clone(), options.cache, options.snapshot, dropper);
-        let session = start(served, dir, &config(options, read_only))?;
+        let device = Device { served: Arc::new(served) };
+        let session = start(device, dir, &config(options, read_only))?;
         to_drop.start(session.notifier());
         Ok(Self { session, dfs, dir: absolute(dir)? })
     }
@@ -56,8 +58,8 @@ impl Mount {
     }
 }
 
-fn start(served: Served, dir: &Path, config: &Config) -> Result<Session<Served>> {
-    Session::new(served, dir, config)
+fn start(device: Device, dir: &Path, config: &Config) -> Result<Session<Device>> {
+    Session::new(device, dir, config)
         .map_err(|error| Error::io(format!("mounting on {}", dir.display()), &error))
 }
 
@@ -66,7 +68,7 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
 }
 
 /// Answers the kernel until the end.
-fn serve(session: Session<Served>, dir: &Path, ready: impl FnOnce() -> Result<()>) -> Result<()> {
+fn serve(session: Session<Device>, dir: &Path, ready: impl FnOnce() -> Result<()>) -> Result<()> {
     let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
     let mut signals = listen().map_err(failed)?;
     let listening = signals.handle();

@@ -2,23 +2,27 @@
 use crate::answer::{Answer, of_number};
 use crate::attributes::{SET_GROUP, shown};
 use crate::data::has;
-use crate::served::Served;
+use crate::served::{Caller, Opened, Served};
 use dfs::{Create, Kind, Node, RenameMode};
 use esker::types::ErrorKind;
-use fuser::{Errno, FileAttr, FopenFlags, RenameFlags, Request};
+use fuser::{Errno, FileAttr, RenameFlags};
 use rustix::fs::OFlags;
 
 /// A new entry.
 pub(crate) struct New {
     pub(crate) mode: u32,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
+    pub(crate) owner: Caller,
 }
 
 impl New {
     /// Owned by the calling user; the kernel has applied the umask.
-    pub(crate) fn by(request: &Request, mode: u32) -> Self {
-        Self { mode, uid: request.uid(), gid: request.gid() }
+    pub(crate) const fn by(owner: Caller, mode: u32) -> Self {
+        Self { mode, owner }
+    }
+
+    /// A symbolic link, which has all permissions.
+    pub(crate) const fn link_by(owner: Caller) -> Self {
+        Self::by(owner, 0o777)
     }
 
     /// Options of a new entry. It inherits the group of a directory with the set-group-ID bit, as on Linux.
@@ -26,10 +30,10 @@ impl New {
         let inode = dir.inode();
         let inherits = inode.mode & SET_GROUP != 0;
         let passed_on = if inherits && kind == Kind::Directory { SET_GROUP } else { 0 };
-        let gid = if inherits { inode.gid } else { self.gid };
+        let gid = if inherits { inode.gid } else { self.owner.gid };
         Create {
             mode: self.mode & dfs::MODE_MASK | passed_on,
-            owner: Some((self.uid, gid)),
+            owner: Some((self.owner.uid, gid)),
             ..Create::default()
         }
     }
@@ -48,13 +52,13 @@ impl Served {
         name: &[u8],
         new: New,
         flags: i32,
-    ) -> Answer<(FileAttr, (u64, FopenFlags))> {
-        let (dir, by_user) = (self.inode(parent)?.node(), new.uid != 0);
+    ) -> Answer<(FileAttr, Opened)> {
+        let (dir, by_user) = (self.inode(parent)?.node(), new.owner.is_user());
         let exclusive = has(flags, OFlags::EXCL);
         let create = Create { exclusive, open: true, ..new.within(&dir, Kind::File) };
         let node = dir.create(name, &create)?;
         let inode = self.inodes.tell(node.clone());
-        let opened = Served::open(self, &inode, flags, by_user).and_then(|file| {
+        let opened = self.open_inode(&inode, flags, by_user).and_then(|file| {
             let attr = node.attr_as_found().inspect_err(|_| inode.unopen())?;
             Ok((shown(inode.number(), &attr), self.handle(&inode, &file, flags)))
         });

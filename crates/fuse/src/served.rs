@@ -1,5 +1,5 @@
-//! A file system that is served to the kernel, and the replies to it.
-use crate::answer::{Answer, Refusal};
+//! A file system that is served to the kernel.
+use crate::answer::Answer;
 use crate::data::has;
 use crate::directory::Listings;
 use crate::inodes::{Inode, Inodes};
@@ -7,17 +7,39 @@ use crate::limits::{FRESH, FRESH_SNAPSHOT};
 use crate::options::Cache;
 use crate::passing::Dropper;
 use dfs::{Dfs, File, Version};
-use fuser::{
-    Errno, FileAttr, FopenFlags, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite,
-    ReplyXattr,
-};
+use fuser::FopenFlags;
 use rustix::fs::OFlags;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Inode numbers are never reused.
-pub(crate) const GENERATION: Generation = Generation(0);
+/// The user on whose behalf the kernel sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Caller {
+    /// Root may keep set-id bits. The kernel reports for writes whether the process may keep them, but not for opens.
+    pub(crate) const fn is_user(self) -> bool {
+        self.uid != 0
+    }
+}
+
+/// A handle of an open file, and how the kernel treats the file.
+pub(crate) type Opened = (u64, FopenFlags);
+
+/// Space of the file system, in blocks.
+pub(crate) struct Space {
+    pub(crate) blocks: u64,
+    pub(crate) free: u64,
+    pub(crate) files: u64,
+    pub(crate) files_free: u64,
+    pub(crate) block_size: u32,
+    /// Longest name, in bytes.
+    pub(crate) name_max: u32,
+}
 
 /// A file system, and its state in the kernel.
 pub(crate) struct Served {
@@ -30,7 +52,7 @@ pub(crate) struct Served {
     /// How long the kernel may cache names and attributes.
     pub(crate) fresh: Duration,
     /// The kernel maps files that bypass its cache (Linux 6.6).
-    pub(crate) maps_direct: bool,
+    pub(crate) maps_direct: AtomicBool,
     /// Drops pages that a write has bypassed.
     pub(crate) dropper: Dropper,
     /// Number of the next handle.
@@ -44,7 +66,8 @@ impl Served {
         let inodes = Inodes::new(dfs.root());
         let fresh = if still { FRESH_SNAPSHOT } else { FRESH };
         let (listings, handles) = (Listings::default(), AtomicU64::new(1));
-        Self { dfs, inodes, listings, cache, still, fresh, maps_direct: false, dropper, handles }
+        let maps_direct = AtomicBool::new(false);
+        Self { dfs, inodes, listings, cache, still, fresh, maps_direct, dropper, handles }
     }
 
     pub(crate) fn inode(&self, number: u64) -> Answer<Arc<Inode>> {
@@ -52,7 +75,7 @@ impl Served {
     }
 
     /// A handle for a file that was just opened, and how the kernel treats it.
-    pub(crate) fn handle(&self, inode: &Inode, file: &File, flags: i32) -> (u64, FopenFlags) {
+    pub(crate) fn handle(&self, inode: &Inode, file: &File, flags: i32) -> Opened {
         let handle = self.handles.fetch_add(1, Ordering::Relaxed);
         let direct = self.is_direct(inode, file, flags);
         let always = self.still || self.cache == Cache::Writeback;
@@ -92,56 +115,32 @@ impl Served {
         match OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE {
             OFlags::WRONLY => true,
             _ if has(flags, OFlags::APPEND) => true,
-            _ if !self.maps_direct => false,
+            _ if !self.maps_direct.load(Ordering::Relaxed) => false,
             _ if inode.with_pages(|pages| pages.are_bypassed()) => true,
             OFlags::RDWR => size() == 0,
             _ => inode.with_pages(|pages| pages.are_useless(size())),
         }
     }
 
-    /// Replies with an entry.
-    pub(crate) fn entry(&self, reply: ReplyEntry, answer: Answer<FileAttr>) {
-        match answer {
-            Ok(attr) => reply.entry(&self.fresh, &attr, GENERATION),
-            Err(Refusal(errno)) => reply.error(errno),
-        }
+    /// Serves `statfs`.
+    pub(crate) fn space(&self) -> Answer<Space> {
+        let space = self.dfs.space()?;
+        Ok(Space {
+            blocks: space.total / space.block_size,
+            free: space.free / space.block_size,
+            files: space.files,
+            files_free: space.files_free,
+            block_size: space.block_size as u32,
+            name_max: dfs::limits::NAME_MAX as u32,
+        })
     }
 
-    /// Replies with attributes.
-    pub(crate) fn attr(&self, reply: ReplyAttr, answer: Answer<FileAttr>) {
-        match answer {
-            Ok(attr) => reply.attr(&self.fresh, &attr),
-            Err(Refusal(errno)) => reply.error(errno),
-        }
+    /// Stores all changes.
+    pub(crate) fn flush(&self) -> Answer<()> {
+        Ok(self.dfs.flush()?)
     }
 }
 
 fn may_write(flags: i32) -> bool {
     OFlags::from_bits_retain(flags as u32) & OFlags::RWMODE != OFlags::RDONLY
-}
-
-/// Sends the kernel a reply that has only a result.
-pub(crate) fn reply_empty(reply: ReplyEmpty, answer: Answer<()>) {
-    match answer {
-        Ok(()) => reply.ok(),
-        Err(Refusal(errno)) => reply.error(errno),
-    }
-}
-
-/// Replies with the number of bytes written.
-pub(crate) fn written(reply: ReplyWrite, answer: Answer<u32>) {
-    match answer {
-        Ok(len) => reply.written(len),
-        Err(Refusal(errno)) => reply.error(errno),
-    }
-}
-
-/// Replies with a value, or with its size if the buffer has zero bytes.
-pub(crate) fn sized(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
-    match answer {
-        Ok(value) if room == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > room as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
-        Err(Refusal(errno)) => reply.error(errno),
-    }
 }

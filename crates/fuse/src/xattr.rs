@@ -14,6 +14,23 @@ const CREATE: i32 = 1;
 /// Linux: `XATTR_REPLACE`.
 const REPLACE: i32 = 2;
 
+/// The reply to a program that asks for a value with a buffer of some size.
+pub(crate) enum XattrReply {
+    /// The buffer has zero bytes: the program asks for the size.
+    Size(u32),
+    Value(Vec<u8>),
+}
+
+impl XattrReply {
+    pub(crate) fn for_room(value: Vec<u8>, room: u32) -> Answer<Self> {
+        match room as usize {
+            0 => Ok(Self::Size(value.len() as u32)),
+            room if value.len() > room => Err(Errno::ERANGE.into()),
+            _ => Ok(Self::Value(value)),
+        }
+    }
+}
+
 impl Served {
     /// Value of an extended attribute. The root also has the process id of the server.
     pub(crate) fn attribute(&self, number: u64, name: &[u8]) -> Answer<Vec<u8>> {
