@@ -3,7 +3,8 @@
 # usage: setup.sh [samples] [fields] [fuse] [fabric] [fortran] [ceph] [slurm] [lint] [semver] [python] [deb] [rpm] [recipes] [wheels]
 #   samples  also the sample fields of ecCodes
 #   fields   also ecCodes, which reads GRIB
-#   fuse     also the packages that mounting needs, if this machine has the device
+#   fuse     also the packages that mounting needs, if this machine has the device; as root, also lets the kernel serve
+#            mounts over io_uring, if it can
 #   fabric   also libfabric, for connections over fast networks
 #   fortran  also a Fortran compiler, for the tests of the Fortran module
 #   ceph     also librados, and the daemons of a cluster for tests
@@ -175,6 +176,12 @@ install_wheel_tools() {
     cp "$wanted" "$tools/requirements-wheels.txt"
 }
 
+# Until the machine starts again. A kernel before 6.14 has no such parameter.
+allow_fuse_over_io_uring() {
+    local parameter=/sys/module/fuse/parameters/enable_uring
+    [ ! -w "$parameter" ] || echo 1 >"$parameter" || true
+}
+
 need_build_tools
 for group in "$@"; do
     case $group in
@@ -195,6 +202,7 @@ for group in "$@"; do
     esac
 done
 install_missing "${missing[@]}"
+[[ " $* " != *" fuse "* ]] || allow_fuse_over_io_uring
 [[ " $* " != *" lint "* ]] || { install_cargo_deny && install_mdbook; }
 [[ " $* " != *" python "* && " $* " != *" wheels "* ]] || install_python_tools
 [[ " $* " != *" recipes "* ]] || install_recipe_tools

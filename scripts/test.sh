@@ -143,6 +143,11 @@ python_package() {
 suite models "models of shared memory" models
 # With a pool for the tests of daos: pools.
 suite rust "Rust" scripts/daos.sh cargo test --quiet --workspace --no-fail-fast
+# Where mounts use io_uring by default, the suite above has tested that.
+if grep -q Y /sys/module/fuse/parameters/enable_uring 2>/dev/null; then
+    suite rust "mounts through the device" env ESKER_TEST_TRANSPORT=device \
+        cargo test --quiet -p esker-cli --test commands mount::
+fi
 suite ceph "the conformance suite on Ceph" cargo test --quiet -p esker --test rados
 for script in tests/abi/run.sh tests/c/*.sh tests/packages/*.sh; do
     [[ ! -f $script || $script = */support.sh ]] || suite c "$script" bash "$script"

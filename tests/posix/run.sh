@@ -3,7 +3,8 @@
 #
 # usage: run.sh [WAY...]
 #   WAY  memory, a plain directory, which shows that Linux passes; run, under `esker run`;
-#        mount, on a mount; default: all three. container, under `esker run` in ESKER_POSIX_CONTAINER
+#        mount-device and mount-io_uring, on a mount with that transport; default: all four. mount, on a mount with
+#        the default transport; container, under `esker run` in ESKER_POSIX_CONTAINER
 #
 # environment: ESKER, the command; CC, the C compiler; ESKER_POSIX_ROUNDS, the rounds of fsx (default 3);
 #              ESKER_SEED, the seed of all random choices (default 1); ESKER_REFERENCE, the test `reference` of
@@ -53,6 +54,10 @@ in_new_pool='export ESKER_POOLS=/dev/shm
 /build/esker pool create pool --size 256M >/dev/null && /build/esker cont create pool tree --type posix >/dev/null &&
     exec /build/esker run pool/tree -- "$@"'
 
+has_ring() {
+    grep -q Y /sys/module/fuse/parameters/enable_uring 2>/dev/null
+}
+
 # calls NAME DIR [OPTION...] -- [COMMAND...]: compares random calls in a directory with those in a plain one, where they
 # can do no harm.
 calls() {
@@ -75,16 +80,20 @@ way() {
             calls run /esker --show "$(dirname "$ESKER")" /build -- sh -c "$in_new_pool" sh
             ;;
         container) WITHOUT=set_ids on container /esker "$ESKER" run "$ESKER_POSIX_CONTAINER" -- ;;
-        mount)
+        mount | mount-device | mount-io_uring)
             [ -w /dev/fuse ] || { skip "mount: /dev/fuse is missing" && return; }
             command -v fusermount3 >/dev/null || { skip "mount: fusermount3 is missing" && return; }
             # On it, root can become other users.
+            others=()
             [ "$(id -u)" != 0 ] || others=(--allow-other)
-            mkdir "$mount" && check "mount" "$ESKER" mount "esker:$work/pool/tree" "$mount" "${others[@]}" || return
-            on mount "$mount"
-            check "mount: pages" "$work/pages" "$mount"
-            mkdir -m 755 "$mount/calls"
-            calls mount /mount --lend "$mount/calls" /mount --
+            [ "$1" != mount-io_uring ] || has_ring || { skip "$1: the kernel has no FUSE over io_uring" && return; }
+            [ "$1" = mount ] || others+=(--transport "${1#mount-}")
+            mkdir -p "$mount" && check "$1" "$ESKER" mount "esker:$work/pool/tree" "$mount" "${others[@]}" || return
+            on "$1" "$mount"
+            check "$1: pages" "$work/pages" "$mount"
+            mkdir -pm 755 "$mount/calls"
+            calls "$1" /mount --lend "$mount/calls" /mount --
+            check "$1: umount" "$ESKER" umount "$mount"
             ;;
         *) echo "no such way: $1" >&2 && exit 2 ;;
     esac
@@ -97,7 +106,7 @@ done
 "$ESKER" pool create pool --dir "$work" --size 512M >/dev/null || exit 1
 "$ESKER" cont create "esker:$work/pool" tree --type posix >/dev/null || exit 1
 ways=("$@")
-[ $# -gt 0 ] || ways=(memory run mount)
+[ $# -gt 0 ] || ways=(memory run mount-device mount-io_uring)
 for name in "${ways[@]}"; do
     way "$name"
 done

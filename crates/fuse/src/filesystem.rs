@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 /// Inode numbers are never reused.
@@ -27,6 +27,10 @@ const GENERATION: Generation = Generation(0);
 /// The file system, as it answers requests that come through the device.
 pub(crate) struct Device {
     pub(crate) served: Arc<Served>,
+    /// Largest payload of a request over io_uring, if that is wanted.
+    pub(crate) ring_payload: Option<u32>,
+    /// Set if the kernel will send requests over io_uring.
+    pub(crate) uses_ring: Arc<AtomicBool>,
 }
 
 impl Filesystem for Device {
@@ -44,12 +48,16 @@ impl Filesystem for Device {
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_READDIRPLUS_AUTO;
         wanted.set(InitFlags::FUSE_WRITEBACK_CACHE, self.served.cache == Cache::Writeback);
+        wanted.set(InitFlags::FUSE_OVER_IO_URING, self.ring_payload.is_some());
         // Without the capabilities that this kernel lacks, the mount still works.
         let known = wanted & config.capabilities();
         let _ = config.add_capabilities(known);
         let maps_direct = known.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         self.served.maps_direct.store(maps_direct, Ordering::Relaxed);
-        let _ = config.set_max_write(REQUEST_BYTES_MAX);
+        let uses_ring = known.contains(InitFlags::FUSE_OVER_IO_URING);
+        self.uses_ring.store(uses_ring, Ordering::Relaxed);
+        let ring_payload = self.ring_payload.filter(|_| uses_ring);
+        let _ = config.set_max_write(ring_payload.unwrap_or(REQUEST_BYTES_MAX));
         let _ = config.set_max_background(BACKGROUND_MAX);
         Ok(())
     }

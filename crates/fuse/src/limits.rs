@@ -22,6 +22,16 @@ pub const SMALL_READS_MAX: u64 = 64;
 /// Most threads that answer the kernel.
 pub const THREADS_MAX: usize = 64;
 
+/// Most memory, in bytes, of the entries through which the kernel sends requests over io_uring. It is used only as far as
+/// requests fill it. Machines with many processors have smaller requests in place of more memory.
+pub const RING_BYTES_MAX: usize = 256 << 20;
+
+/// Smallest payload of an entry, in bytes. With less, the kernel uses the device.
+pub const RING_PAYLOAD_MIN: u32 = 128 << 10;
+
+/// Most threads of one processor's queue. A queue starts with two, and gets another one when all of them wait.
+pub const RING_THREADS_MAX: usize = 128;
+
 /// Most background requests (read-ahead, write-back) that the kernel may have pending.
 pub const BACKGROUND_MAX: u16 = 64;
 

@@ -1,22 +1,25 @@
 //! A mounted file system, from mounting to unmounting.
 use crate::filesystem::Device;
 use crate::limits::{READ_AHEAD_BYTES, THREADS_MAX};
-use crate::options::Options;
+use crate::options::{Options, Transport};
 use crate::passing::Dropper;
+use crate::ring::{Layout, Rings, check_ring};
 use crate::served::Served;
 use crate::unmount::{When, detach};
 use dfs::Dfs;
 use esker::types::{Error, ErrorKind, Result};
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// The device through which the kernel sends requests.
@@ -25,8 +28,16 @@ const DEVICE: &str = "/dev/fuse";
 /// A file system mounted on a directory. Dropping it unmounts it.
 pub struct Mount {
     session: Session<Device>,
+    rings: Option<ToStart>,
     dfs: Dfs,
     dir: PathBuf,
+}
+
+/// Requests over io_uring, which the kernel has accepted.
+struct ToStart {
+    served: Arc<Served>,
+    layout: Layout,
+    options: Options,
 }
 
 impl Mount {
@@ -38,12 +49,23 @@ impl Mount {
     pub fn new(dfs: Dfs, dir: &Path, options: &Options) -> Result<Self> {
         check(dir, options)?;
         let read_only = dfs.is_read_only();
+        let layout = wanted_rings(options)?;
         let (dropper, to_drop) = Dropper::new();
         let served = Served::new(dfs.clone(), options.cache, options.snapshot, dropper);
-        let device = Device { served: Arc::new(served) };
+        let (served, uses_ring) = (Arc::new(served), Arc::new(AtomicBool::new(false)));
+        let device = Device {
+            served: Arc::clone(&served),
+            ring_payload: layout.as_ref().map(|layout| layout.payload_bytes),
+            uses_ring: Arc::clone(&uses_ring),
+        };
         let session = start(device, dir, &config(options, read_only))?;
         to_drop.start(session.notifier());
-        Ok(Self { session, dfs, dir: absolute(dir)? })
+        let accepted = layout.filter(|_| uses_ring.load(Ordering::Relaxed));
+        if accepted.is_none() && options.transport == Transport::IoUring {
+            return Err(refused());
+        }
+        let rings = accepted.map(|layout| ToStart { served, layout, options: options.clone() });
+        Ok(Self { session, rings, dfs, dir: absolute(dir)? })
     }
 
     /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP,
@@ -53,9 +75,46 @@ impl Mount {
     /// # Errors
     /// Errors of `ready`, of the connection to the kernel, and of the final write-back.
     pub fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<()> {
+        let rings = self.rings.map(|rings| rings.start(&self.session)).transpose()?.flatten();
         let served = serve(self.session, &self.dir, ready);
+        // If the connection failed, the mount may still be there, and its threads do not end.
+        if let (Ok(()), Some(rings)) = (&served, rings) {
+            rings.join();
+        }
         served.and(self.dfs.flush())
     }
+}
+
+impl ToStart {
+    /// Starts to serve the kernel over io_uring. Returns `None` if that fails and the device will do.
+    fn start(self, session: &Session<Device>) -> Result<Option<Rings>> {
+        let only = (!self.options.allow_other).then(|| geteuid().as_raw());
+        let device = session.as_fd().try_clone_to_owned();
+        let rings = device.and_then(|device| Rings::start(self.served, device, &self.layout, only));
+        match rings {
+            Ok(rings) => Ok(Some(rings)),
+            Err(_) if self.options.transport == Transport::Auto => Ok(None),
+            Err(error) => Err(Error::io("serving the kernel over io_uring", &error)),
+        }
+    }
+}
+
+/// The entries to ask the kernel for; `None` if the device is to be used.
+fn wanted_rings(options: &Options) -> Result<Option<Layout>> {
+    match (options.transport, check_ring()) {
+        (Transport::Device, _) | (Transport::Auto, Err(_)) => Ok(None),
+        (Transport::IoUring, Err(error)) => Err(error),
+        (transport, Ok(())) => match Layout::of_machine(options.threads) {
+            None if transport == Transport::IoUring => Err(refused()),
+            layout => Ok(layout),
+        },
+    }
+}
+
+#[cold]
+fn refused() -> Error {
+    let message = "the kernel cannot serve this mount over io_uring: mount with --transport device";
+    Error::new(ErrorKind::NotSupported, message)
 }
 
 fn start(device: Device, dir: &Path, config: &Config) -> Result<Session<Device>> {

@@ -15,6 +15,18 @@ pub enum Cache {
     Writeback,
 }
 
+/// The way in which the kernel sends requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// io_uring if the kernel has it for FUSE, else the device.
+    #[default]
+    Auto,
+    /// The device `/dev/fuse`.
+    Device,
+    /// io_uring (Linux 6.14).
+    IoUring,
+}
+
 /// Mount options; the default is what `esker mount` uses without options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -22,7 +34,9 @@ pub struct Options {
     pub source: String,
     /// Data of files that the kernel may cache.
     pub cache: Cache,
-    /// Threads that answer the kernel: 1 to [`THREADS_MAX`].
+    /// The way in which the kernel sends requests.
+    pub transport: Transport,
+    /// Threads that answer the kernel: 1 to [`THREADS_MAX`]. With io_uring, each processor has at least two.
     pub threads: usize,
     /// The file system is a snapshot, so the kernel may cache everything.
     pub snapshot: bool,
@@ -36,6 +50,7 @@ impl Default for Options {
         Self {
             source: "esker".to_owned(),
             cache: Cache::Auto,
+            transport: Transport::Auto,
             threads,
             snapshot: false,
             allow_other: false,

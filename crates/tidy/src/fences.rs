@@ -23,6 +23,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/capi/preload-interface/",
     "crates/capi/preload-store/",
     "crates/fields/src/eccodes/",
+    "crates/fuse/src/ring/entry.rs",
     "crates/wire/src/fabric/libfabric/",
     "python/src/buffer.rs",
 ];

@@ -7,7 +7,7 @@ use dfs::{Dfs, MountOptions};
 use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Pool, Wait};
-use esker_fuse::{Cache, Mount, Mounted, Options, When};
+use esker_fuse::{Cache, Mount, Mounted, Options, Transport, When};
 use rustix::stdio;
 use serde_json::json;
 use std::io::{ErrorKind as IoKind, Read, Write};
@@ -68,6 +68,9 @@ pub(crate) struct MountCommand {
     /// Data that the kernel may cache
     #[arg(long, value_name = "WHAT", value_enum, default_value = "auto")]
     cache: CacheName,
+    /// Way in which the kernel sends requests
+    #[arg(long, value_name = "WAY", value_enum, default_value = "auto")]
+    transport: MountTransport,
     /// Number of threads that serve the kernel [default: one per processor, at least 2]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -85,6 +88,18 @@ enum CacheName {
     Auto,
     /// Writes too, until fsync or close: only for files that no other client changes
     Writeback,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum MountTransport {
+    /// io_uring if the kernel has it for FUSE and it is switched on, else the device
+    Auto,
+    /// /dev/fuse
+    Device,
+    /// io_uring (Linux 6.14; `echo 1 > /sys/module/fuse/parameters/enable_uring` as root): a request takes a fraction of
+    /// the time
+    #[value(name = "io_uring")]
+    IoUring,
 }
 
 /// Unmount a file system
@@ -133,6 +148,7 @@ impl MountCommand {
         let options = Options {
             source: self.source.clone(),
             cache: self.cache.into(),
+            transport: self.transport.into(),
             threads: self.threads.unwrap_or(defaults.threads),
             snapshot: self.snapshot.is_some(),
             allow_other: self.allow_other,
@@ -206,6 +222,16 @@ impl From<CacheName> for Cache {
             CacheName::None => Self::None,
             CacheName::Auto => Self::Auto,
             CacheName::Writeback => Self::Writeback,
+        }
+    }
+}
+
+impl From<MountTransport> for Transport {
+    fn from(way: MountTransport) -> Self {
+        match way {
+            MountTransport::Auto => Self::Auto,
+            MountTransport::Device => Self::Device,
+            MountTransport::IoUring => Self::IoUring,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Optional parts: libraries that are loaded on first use, and mounting.
-use super::Finding;
+use super::{Finding, Status};
 use esker::types::Result;
 use esker_fields::eccodes;
 use rustix::fs::{Access, access};
@@ -51,7 +51,10 @@ const LIBRARIES: [Library; 4] = [
 /// Checks the libraries that only some functions need.
 pub(super) fn check() -> Vec<Finding> {
     let mut findings: Vec<_> = LIBRARIES.iter().map(check_library).collect();
-    findings.push(check_mounting(Path::new("/dev/fuse"), unmounting_helper().as_deref()));
+    let mounting = check_mounting(Path::new("/dev/fuse"), unmounting_helper().as_deref());
+    let can_mount = mounting.status == Status::Fine;
+    findings.push(mounting);
+    findings.extend(can_mount.then(|| judge_ring(esker_fuse::check_ring())));
     findings
 }
 
@@ -107,11 +110,22 @@ fn check_mounting(device: &Path, helper: Option<&Path>) -> Finding {
     }
 }
 
+fn judge_ring(checked: Result<()>) -> Finding {
+    const CHECK: &str = "FUSE io_uring";
+    match checked {
+        Ok(()) => Finding::fine(CHECK, "mounts serve the kernel over io_uring"),
+        Err(error) => {
+            let found =
+                "mounts serve the kernel through /dev/fuse, which takes longer for each request";
+            Finding::absent(CHECK, found, error.to_string())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Status;
     use super::*;
-    use esker::types::ErrorKind;
+    use esker::types::{Error, ErrorKind};
 
     #[test]
     fn a_missing_library_is_absent_unless_a_variable_names_it() {
@@ -136,5 +150,13 @@ mod tests {
         assert!(without_helper.remedy.unwrap().contains("fuse3"));
         let without_device = check_mounting(Path::new("/no/such"), helper);
         assert!(without_device.remedy.unwrap().contains("/dev/fuse"));
+    }
+
+    #[test]
+    fn missing_ring_is_absent_with_its_remedy() {
+        assert_eq!(judge_ring(Ok(())).status, Status::Fine);
+        let missing = judge_ring(Err(Error::new(ErrorKind::NotSupported, "echo 1 > it")));
+        assert_eq!(missing.status, Status::Absent);
+        assert!(missing.remedy.unwrap().contains("echo 1 > it"));
     }
 }

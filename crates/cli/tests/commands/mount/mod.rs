@@ -4,3 +4,4 @@ mod lifecycle;
 mod mount_point;
 mod pages;
 mod tensors;
+mod transport;

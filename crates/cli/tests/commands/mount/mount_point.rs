@@ -40,12 +40,25 @@ impl MountPoint {
         Some(point)
     }
 
+    /// A mount over io_uring; `None` where the kernel lacks that.
+    pub(crate) fn over_ring() -> Option<Self> {
+        if let Err(error) = esker_fuse::check_ring() {
+            esker_testing::skip(error);
+            return None;
+        }
+        Self::mounted(&["--transport", "io_uring"])
+    }
+
     pub(crate) fn mount(&self, options: &[&str]) {
         self.mount_container("tank/home", options);
     }
 
+    /// With the transport that `ESKER_TEST_TRANSPORT` names, unless the options name one.
     pub(crate) fn mount_container(&self, name: &str, options: &[&str]) {
-        self.site.ok(&[&["mount", name, self.dir()], options].concat());
+        let given = std::env::var("ESKER_TEST_TRANSPORT").ok();
+        let given = given.filter(|_| !options.contains(&"--transport"));
+        let transport: Vec<_> = given.iter().flat_map(|way| ["--transport", way]).collect();
+        self.site.ok(&[&["mount", name, self.dir()], options, &transport[..]].concat());
     }
 
     /// A program that another test is just starting has our open files until it runs, also those that we

@@ -7,6 +7,11 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// A mount whose replies can be counted: over io_uring, they are not written to a descriptor.
+fn mounted_through_device() -> Option<MountPoint> {
+    MountPoint::mounted(&["--transport", "device"])
+}
+
 /// Bytes that the server has written to its descriptors, which are replies to the kernel.
 fn replied(point: &MountPoint) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", point.server())).unwrap();
@@ -29,7 +34,7 @@ fn is_kept(point: &MountPoint, name: &str, expected: &[u8]) -> bool {
 
 #[test]
 fn a_file_that_did_not_change_is_read_from_the_kernels_pages() {
-    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let Some(point) = mounted_through_device() else { return };
     let mut bytes = support::noise(3_000_000);
     let len = bytes.len() as u64;
     fs::write(point.at("file"), &bytes).unwrap();
@@ -93,7 +98,7 @@ fn concurrent_opens_see_all_completed_writes() {
 /// A program that fills a new file goes past the kernel's pages, also if it may read it, and others read what it wrote.
 #[test]
 fn new_file_can_be_read_while_it_is_written() {
-    let Some(point) = MountPoint::mounted(&[]) else { return };
+    let Some(point) = mounted_through_device() else { return };
     let bytes = support::noise(1 << 20);
     let mut options = OpenOptions::new();
     let mut file =

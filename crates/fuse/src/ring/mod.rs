@@ -1,0 +1,358 @@
+//! Requests of the kernel through io_uring: FUSE over io_uring, from Linux 6.14.
+//!
+//! The kernel has a queue per processor, and a program's request goes to the queue of its processor. Each thread here
+//! serves one queue on that processor, with one entry, so a request never waits for a thread that is busy while another
+//! one is free. Forgotten inodes and notifications still go through the device.
+mod entry;
+mod operations;
+mod reply;
+mod request;
+
+use crate::answer::Answer;
+use crate::limits::{REQUEST_BYTES_MAX, RING_BYTES_MAX, RING_PAYLOAD_MIN, RING_THREADS_MAX};
+use crate::passing::Passage;
+use crate::served::Served;
+use entry::{Commands, Entry};
+use esker::types::{Error, ErrorKind, Result};
+use fuser::Errno;
+use operations::{Operations, Threads};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Parameter of the kernel that admits this transport.
+const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
+/// Processors that this machine can have; the kernel has a queue for each.
+const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+/// Processors that run.
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+
+/// Checks whether the kernel and this process can use FUSE over io_uring.
+///
+/// # Errors
+/// [`ErrorKind::NotSupported`], with the remedy.
+pub fn check_ring() -> Result<()> {
+    check_parameter(std::fs::read_to_string(PARAMETER).ok().as_deref())?;
+    match Commands::new() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(missing(format!(
+            "the kernel refuses io_uring to this process ({error}): see the settings kernel.io_uring_disabled and \
+             kernel.io_uring_group, and the container's seccomp profile"
+        ))),
+    }
+}
+
+/// Checks the value of the kernel's parameter; `None` if the kernel has no such parameter.
+fn check_parameter(value: Option<&str>) -> Result<()> {
+    match value.map(str::trim) {
+        Some("Y" | "1") => Ok(()),
+        Some(_) => Err(missing(format!(
+            "FUSE over io_uring is switched off in the kernel: `echo 1 > {PARAMETER}` as root"
+        ))),
+        None => Err(missing(
+            "this kernel has no FUSE over io_uring, which Linux 6.14 and later have".to_owned(),
+        )),
+    }
+}
+
+#[cold]
+fn missing(message: String) -> Error {
+    Error::new(ErrorKind::NotSupported, message)
+}
+
+/// Number and size of the entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// For each queue: its threads, each with an entry.
+    threads: Vec<usize>,
+    /// Largest payload of an entry.
+    pub(crate) payload_bytes: u32,
+}
+
+impl Layout {
+    /// Entries for the queues of this machine, with `threads` threads in total if that gives each queue two.
+    pub(crate) fn of_machine(threads: usize) -> Option<Self> {
+        let possible = parse_processors(&std::fs::read_to_string(POSSIBLE).ok()?)?.len();
+        let online = parse_processors(&std::fs::read_to_string(ONLINE).ok()?)?;
+        Self::new(possible, &online, threads)
+    }
+
+    /// `None` if the machine has too many processors.
+    fn new(queues: usize, online: &[usize], threads: usize) -> Option<Self> {
+        let share = threads.div_ceil(online.len().max(1)).max(2);
+        // No program runs on a processor that is offline, but the kernel wants an entry for its queue.
+        let of_queue = |queue| if online.contains(&queue) { share } else { 1 };
+        let threads: Vec<_> = (0..queues).map(of_queue).collect();
+        let entries = threads.iter().sum::<usize>().max(1);
+        let room = RING_BYTES_MAX.checked_div(entries)?;
+        let power = room.checked_ilog2().map(|bits| 1_u64 << bits)?;
+        let payload_bytes = REQUEST_BYTES_MAX.min(power as u32);
+        (payload_bytes >= RING_PAYLOAD_MIN).then_some(Self { threads, payload_bytes })
+    }
+}
+
+/// Parses a list of the kernel such as `0-3,8`.
+fn parse_processors(list: &str) -> Option<Vec<usize>> {
+    let mut processors = Vec::new();
+    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if last >= usize::from(u16::MAX) {
+            return None;
+        }
+        processors.extend(first..=last);
+    }
+    Some(processors)
+}
+
+/// The threads that serve the queues of a mount.
+pub(crate) struct Rings(Arc<Shared>);
+
+/// State that all threads share.
+struct Shared {
+    served: Arc<Served>,
+    device: Arc<OwnedFd>,
+    payload_bytes: usize,
+    /// The only user that is served; `None` for all.
+    only: Option<u32>,
+    queues: Vec<Queue>,
+    handles: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Threads of a queue.
+#[derive(Default)]
+struct Queue {
+    /// All of them.
+    threads: AtomicUsize,
+    /// Those that are not occupied for long.
+    free: AtomicUsize,
+}
+
+/// Result of the registration of an entry.
+type Registered = SyncSender<io::Result<()>>;
+
+impl Rings {
+    /// Serves the kernel from now on. If an entry cannot be registered, the kernel uses the device only.
+    pub(crate) fn start(
+        served: Arc<Served>,
+        device: OwnedFd,
+        layout: &Layout,
+        only: Option<u32>,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            served,
+            device: Arc::new(device),
+            payload_bytes: layout.payload_bytes as usize,
+            only,
+            queues: layout.threads.iter().map(|_| Queue::default()).collect(),
+            handles: Mutex::default(),
+        });
+        // The thread for background work would stay on the processor of the thread that first needs it.
+        esker_os::later(|| ());
+        // The kernel uses the queues once each has an entry. Further ones may fail.
+        if let Err(error) = shared.add_threads(layout, 0..1) {
+            Commands::new()?.refuse(&shared.device)?;
+            return Err(error);
+        }
+        let most = layout.threads.iter().copied().max().unwrap_or(1);
+        let _ = shared.add_threads(layout, 1..most);
+        Ok(Self(shared))
+    }
+
+    /// Waits until all threads have ended, which they do with the mount.
+    pub(crate) fn join(self) {
+        loop {
+            let handle = self.0.handles().pop();
+            let Some(handle) = handle else { return };
+            // A thread handles the panics of operations itself.
+            let _ = handle.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Adds the threads with these numbers to each queue that has so many, and waits until they are registered.
+    fn add_threads(
+        self: &Arc<Self>,
+        layout: &Layout,
+        numbers: std::ops::Range<usize>,
+    ) -> io::Result<()> {
+        let (registered, results) = sync_channel(layout.threads.len());
+        for number in numbers {
+            for (queue, _) in layout.threads.iter().enumerate().filter(|(_, of)| number < **of) {
+                self.add_thread(queue, Some(registered.clone()))?;
+            }
+        }
+        drop(registered);
+        results.into_iter().collect()
+    }
+
+    fn add_thread(
+        self: &Arc<Self>,
+        queue: usize,
+        registered: Option<Registered>,
+    ) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        self.queues[queue].threads.fetch_add(1, Ordering::Relaxed);
+        let handle = thread::Builder::new()
+            .name(format!("ring-{queue}"))
+            .spawn(move || Thread { shared: &shared, queue }.run(registered))?;
+        self.handles().push(handle);
+        Ok(())
+    }
+
+    fn handles(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that serves a queue.
+struct Thread<'a> {
+    shared: &'a Arc<Shared>,
+    queue: usize,
+}
+
+impl Thread<'_> {
+    fn run(&self, registered: Option<Registered>) {
+        self.stay_on_processor();
+        let mut entry = self.register();
+        let copied = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
+        let told = entry.as_ref().map(|_| ()).map_err(copied);
+        if told.is_ok() {
+            self.counts().free.fetch_add(1, Ordering::Relaxed);
+        }
+        // Nobody waits for the registration of a thread that is added later.
+        let _ = registered.map(|registered| registered.send(told));
+        if let Ok(entry) = &mut entry {
+            self.serve(entry);
+        }
+    }
+
+    fn register(&self) -> io::Result<Entry> {
+        let device = Arc::clone(&self.shared.device);
+        let mut entry = Entry::new(device, self.queue as u16, self.shared.payload_bytes)?;
+        entry.register()?;
+        Ok(entry)
+    }
+
+    /// A thread on the processor of the program answers without an interrupt of another processor.
+    fn stay_on_processor(&self) {
+        if self.queue < CpuSet::MAX_CPU {
+            let mut processors = CpuSet::new();
+            processors.set(self.queue);
+            // The processor may be offline, or kept from this process.
+            let _ = sched_setaffinity(None, &processors);
+        }
+    }
+
+    /// Answers requests until the end of the mount.
+    fn serve(&self, entry: &mut Entry) {
+        let Shared { served, only, .. } = &**self.shared;
+        let operations = Operations { served, only: *only, threads: self };
+        loop {
+            match entry.exchange() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return complain(&error),
+            }
+            let Some(mut message) = entry.message() else { return };
+            let replied = catch_unwind(AssertUnwindSafe(|| operations.reply_to(&mut message)));
+            if replied.is_err() {
+                operations.refuse(&mut message, Errno::EIO);
+            }
+        }
+    }
+
+    fn counts(&self) -> &Queue {
+        &self.shared.queues[self.queue]
+    }
+
+    /// Makes sure that another thread serves the queue until the first result is dropped. The second one is false if
+    /// the queue has as many threads as it may have, and all of them are occupied.
+    fn step_aside(&self) -> (Aside<'_>, bool) {
+        let counts = self.counts();
+        let was_last = counts.free.fetch_sub(1, Ordering::Relaxed) == 1;
+        let may_add = || counts.threads.load(Ordering::Relaxed) < RING_THREADS_MAX;
+        let is_served = !was_last || may_add() && self.shared.add_thread(self.queue, None).is_ok();
+        (Aside(counts), is_served)
+    }
+}
+
+impl Threads for Thread<'_> {
+    fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _aside = self.step_aside();
+        work()
+    }
+
+    fn end(&self, passage: Passage) -> Answer<()> {
+        let (dropped, when_dropped) = sync_channel(1);
+        let (_aside, is_served) = self.step_aside();
+        self.shared.served.dropper.end(passage, move || drop(dropped.send(())));
+        if !is_served {
+            // The kernel may wait for a request of this queue before it drops the pages.
+            return Err(Errno::EAGAIN.into());
+        }
+        // This fails if the mount has ended.
+        let _ = when_dropped.recv();
+        Ok(())
+    }
+}
+
+/// A thread that does not serve its queue until this is dropped.
+struct Aside<'a>(&'a Queue);
+
+impl Drop for Aside<'_> {
+    fn drop(&mut self) {
+        self.0.free.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+fn complain(error: &io::Error) {
+    let _ =
+        writeln!(io::stderr(), "esker: a request of the kernel through io_uring failed: {error}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_that_lacks_the_ring_has_a_remedy() {
+        assert!(check_parameter(Some("Y\n")).is_ok());
+        let switched_off = check_parameter(Some("N\n")).unwrap_err();
+        assert!(switched_off.to_string().contains("`echo 1 > /sys/"), "{switched_off}");
+        assert!(check_parameter(None).unwrap_err().to_string().contains("Linux 6.14"));
+    }
+
+    #[test]
+    fn processors_are_parsed() {
+        assert_eq!(parse_processors("0-3,8,10-11\n"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
+        assert_eq!(parse_processors("0\n"), Some(vec![0]));
+        assert_eq!(parse_processors("a-b"), None);
+        assert_eq!(parse_processors("0-99999999999"), None);
+    }
+
+    #[test]
+    fn memory_of_all_entries_is_limited() {
+        let online: Vec<_> = (0..1024).collect();
+        for processors in [1, 2, 128, 512, 1024] {
+            for threads in [1, 2, 64] {
+                let layout = Layout::new(processors, &online[..processors], threads).unwrap();
+                let entries: usize = layout.threads.iter().sum();
+                assert!(layout.threads.iter().all(|of_queue| *of_queue >= 2));
+                assert!(entries >= threads);
+                assert!(entries * layout.payload_bytes as usize <= RING_BYTES_MAX);
+                assert!(processors > 64 || layout.payload_bytes == REQUEST_BYTES_MAX);
+            }
+        }
+        assert_eq!(Layout::new(4096, &online, 1), None);
+        // Few of the processors are there.
+        assert_eq!(Layout::new(4, &[0, 1], 3).unwrap().threads, [2, 2, 1, 1]);
+    }
+}
