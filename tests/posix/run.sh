@@ -91,7 +91,7 @@ way() {
             mkdir -p "$mount" && check "$1" "$ESKER" mount "esker:$work/pool/tree" "$mount" "${others[@]}" || return
             on "$1" "$mount"
             check "$1: pages" "$work/pages" "$mount"
-            mkdir -pm 755 "$mount/calls"
+            [ -d "$mount/calls" ] || mkdir -m 755 "$mount/calls"
             calls "$1" /mount --lend "$mount/calls" /mount --
             check "$1: umount" "$ESKER" umount "$mount"
             ;;
