@@ -292,7 +292,11 @@ impl Threads for Thread<'_> {
     fn end(&self, passage: Passage) -> Answer<()> {
         let (dropped, when_dropped) = sync_channel(1);
         let (_aside, is_served) = self.step_aside();
-        self.shared.served.dropper.end(passage, move || drop(dropped.send(())));
+        let on_dropped = move || {
+            // This fails if the thread does not wait.
+            let _ = dropped.send(());
+        };
+        self.shared.served.dropper.end(passage, on_dropped);
         if !is_served {
             // The kernel may wait for a request of this queue before it drops the pages.
             return Err(Errno::EAGAIN.into());

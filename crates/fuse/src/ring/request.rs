@@ -291,9 +291,13 @@ mod tests {
 
     const CALLER: Caller = Caller { uid: 7, gid: 8 };
 
-    /// Bytes of a structure of the kernel: each number has as many bytes as the second value says.
+    /// Bytes of a structure of the kernel: each number has as many bytes as the second value says, padding included.
     fn structure(fields: &[(u64, usize)]) -> Vec<u8> {
-        let bytes = |(value, len): &(u64, usize)| value.to_le_bytes()[..*len].to_vec();
+        let bytes = |(value, len): &(u64, usize)| {
+            let mut bytes = value.to_le_bytes().to_vec();
+            bytes.resize(*len, 0);
+            bytes
+        };
         fields.iter().flat_map(bytes).collect()
     }
 
