@@ -65,7 +65,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["esker-types", "esker-store", "esker", "esker-dfs", "esker-fields", "esker-tensors"],
     ),
     ("esker-s3", &["esker-testing", "esker", "esker-dfs"]),
-    ("esker-fuse", &["esker-types", "esker-store", "esker", "esker-dfs"]),
+    (
+        "esker-fuse",
+        &["esker-testing", "esker-types", "esker-os", "esker-store", "esker", "esker-dfs"],
+    ),
     ("esker-cli", CLI),
     (
         "esker-bench",

@@ -127,9 +127,9 @@ struct Shared {
 /// Threads of a queue.
 #[derive(Default)]
 struct Queue {
-    /// All of them.
+    /// Number of all threads.
     threads: AtomicUsize,
-    /// Those that are not occupied for long.
+    /// Number of threads that are not occupied for long.
     free: AtomicUsize,
 }
 
@@ -176,7 +176,7 @@ impl Rings {
 }
 
 impl Shared {
-    /// Adds the threads with these numbers to each queue that has so many, and waits until they are registered.
+    /// Adds the threads with these numbers to each queue whose layout has them, and waits until they are registered.
     fn add_threads(
         self: &Arc<Self>,
         layout: &Layout,

@@ -4,7 +4,7 @@ use crate::support::{self, wait_for};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 /// Threads of the server that serve the queues of the kernel.
@@ -74,12 +74,13 @@ fn writes_that_wait_leave_threads_for_reads() {
 }
 
 /// Creates, reads and removes files until a call fails, and returns its error.
-fn use_files(point: &MountPoint, thread: usize) -> Option<i32> {
+fn use_files(point: &MountPoint, thread: usize, rounds: &AtomicU32) -> Option<i32> {
     loop {
         let path = point.at(&format!("file-{thread}"));
         let used = fs::write(&path, b"content")
             .and_then(|()| fs::read(&path).map(drop))
             .and_then(|()| fs::remove_file(&path));
+        rounds.fetch_add(1, Ordering::Relaxed);
         if used.is_err() {
             return errno(used);
         }
@@ -89,11 +90,12 @@ fn use_files(point: &MountPoint, thread: usize) -> Option<i32> {
 #[test]
 fn programs_get_errors_if_the_server_is_killed() {
     let Some(point) = MountPoint::over_ring() else { return };
+    let rounds = AtomicU32::new(0);
     thread::scope(|scope| {
-        let point = &point;
+        let (point, rounds) = (&point, &rounds);
         let users: Vec<_> =
-            (0..8).map(|thread| scope.spawn(move || use_files(point, thread))).collect();
-        thread::sleep(std::time::Duration::from_millis(300));
+            (0..8).map(|thread| scope.spawn(move || use_files(point, thread, rounds))).collect();
+        wait_for("files in use", || rounds.load(Ordering::Relaxed) > 200);
         point.signal("-KILL");
         for user in users {
             let error = user.join().unwrap();
@@ -113,11 +115,16 @@ fn mount_can_be_removed_while_programs_use_it() {
     let Some(point) = MountPoint::over_ring() else { return };
     fs::write(point.at("file"), b"content").unwrap();
     let server = point.server();
+    let rounds = AtomicU32::new(0);
     thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| while fs::read(point.at("file")).is_ok() {});
+            scope.spawn(|| {
+                while fs::read(point.at("file")).is_ok() {
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            });
         }
-        thread::sleep(std::time::Duration::from_millis(300));
+        wait_for("files in use", || rounds.load(Ordering::Relaxed) > 200);
         point.site.ok(&["umount", "--lazy", point.dir()]);
     });
     wait_for("the end of the server", || {
