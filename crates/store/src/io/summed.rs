@@ -170,7 +170,7 @@ unsafe fn narrow<const STREAMS: bool>(from: *const u8, to: *mut u8, len: usize, 
     let take = |at: usize| {
         // SAFETY: both consist of complete steps.
         let vector = unsafe {
-            if !STREAMS && at % LINE == 0 && at + AHEAD < len {
+            if !STREAMS && at.is_multiple_of(LINE) && at + AHEAD < len {
                 prefetch(from, at + AHEAD);
             }
             let vector = _mm256_loadu_si256(from.add(at).cast());
