@@ -272,6 +272,14 @@ impl Texts {
         list
     }
 
+    /// Ends a string of the array early. The strings must be writable, as those of the environment are.
+    pub(crate) fn shorten(self, index: usize, length: usize) {
+        if self.list().get(index).is_some_and(|text| length < text.to_bytes().len()) {
+            // SAFETY: the array has a string with that index, which has a byte there. No reference to it is alive.
+            unsafe { (*self.0.add(index)).cast_mut().add(length).write(0) };
+        }
+    }
+
     /// A pointer that C passed as another type.
     pub(crate) fn at(argument: *const c_char) -> Self {
         Self(argument.cast())

@@ -313,15 +313,6 @@ pub(crate) fn environment() -> Texts {
     unsafe { environ }
 }
 
-/// Ends a string of the environment at this position.
-pub(crate) fn shorten(text: &CStr, at: usize) {
-    if at < text.to_bytes().len() {
-        // SAFETY: the string is in the environment of this process, which is writable, and has a byte there. This is
-        // called before the program has started threads, and nobody keeps a reference to that byte.
-        unsafe { text.as_ptr().cast_mut().add(at).write(0) };
-    }
-}
-
 /// Runs a program in the mount point.
 fn run_found(open: impl FnOnce() -> Answer<File>, arguments: Texts, environment: Texts) -> c_int {
     let program = serve(|| {

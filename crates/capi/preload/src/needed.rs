@@ -4,7 +4,7 @@
 //! ([`copies`](crate::copies)), and the copies are named at the end of `LD_PRELOAD`. The new process removes them from
 //! the variable, so that programs which it starts do not load them.
 use crate::copies;
-use crate::exec::{environment, shorten};
+use crate::exec::environment;
 use crate::search::Plan;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
@@ -45,11 +45,12 @@ pub(crate) fn forget() {
     let run_dir = std::env::var_os("ESKER_RUN_DIR").unwrap_or_default();
     let Some(copies) = copies::folder_in(run_dir.as_bytes()) else { return };
     let start = [&b":"[..], &copies].concat();
-    for text in environment().list() {
-        let bytes = text.to_bytes();
-        let at = bytes.windows(start.len()).position(|part| part == start);
-        if let Some(at) = at.filter(|_| bytes.starts_with(PRELOAD)) {
-            shorten(text, at);
-        }
+    let position = |bytes: &[u8]| bytes.windows(start.len()).position(|part| part == start);
+    let find = |text: &CStr| {
+        Some(text.to_bytes()).filter(|bytes| bytes.starts_with(PRELOAD)).and_then(position)
+    };
+    let found = environment().list().into_iter().map(find).enumerate();
+    for (index, length) in found.filter_map(|(index, at)| Some((index, at?))) {
+        environment().shorten(index, length);
     }
 }
