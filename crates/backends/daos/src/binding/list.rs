@@ -7,7 +7,7 @@ use crate::binding::layout::{
 };
 use crate::binding::library;
 use crate::binding::library::{Ev, Functions};
-use crate::binding::limits::{EXTENTS_PAGE, PAGE, PAGE_BYTES};
+use crate::binding::limits::{EXTENTS_PAGE, OIDS_PAGE, PAGE, PAGE_BYTES};
 use crate::binding::object::Object;
 use crate::binding::transaction::{Tx, handle_of};
 use esker_types::limits::KEY_MAX;
@@ -327,7 +327,7 @@ impl Container {
 
     /// Lists a page of the objects of a snapshot.
     async fn object_page(&self, table: &Arc<Table>, anchor: RawAnchor) -> Result<OidPage> {
-        let (oids, count) = (vec![RawOid::default(); PAGE], PAGE as u32);
+        let (oids, count) = (vec![RawOid::default(); OIDS_PAGE], OIDS_PAGE as u32);
         let (handle, _table) = (table.handle, Arc::clone(table));
         let owned = OidPage { oids, count, anchor, _table };
         // SAFETY: the arguments live until the call is done.
