@@ -8,7 +8,7 @@ use esker::backend::{Capabilities, NewContainer};
 use esker::copy::{Options, Progress, copy};
 use esker::types::info::OpenMode;
 use esker::types::ops::{Cond, Fetch, ListLimit, Sink, Source, Update, Value};
-use esker::types::{ErrorKind, Extent, ObjectId, ObjectType, Result};
+use esker::types::{ErrorKind, Extent, ObjectClass, ObjectId, ObjectType, Result};
 use esker::{Access, Container, Pool, Wait};
 use esker_conformance::{declaring, place};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -102,8 +102,10 @@ fn on_each(test: impl Fn(Pool)) {
     }
 }
 
+/// A file of one target, which fits any pool of DAOS.
 fn write(dir: &Node, name: &[u8], bytes: &[u8]) {
-    let file = dir.create(name, &DIR).unwrap().open(Open::BOTH).unwrap();
+    let new = Create { class: Some(ObjectClass::S1), ..DIR };
+    let file = dir.create(name, &new).unwrap().open(Open::BOTH).unwrap();
     file.write_at(0, bytes).unwrap();
     file.close().unwrap();
 }
