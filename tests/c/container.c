@@ -89,8 +89,13 @@ attributes(struct store *store)
 	OK(daos_cont_list_attr(store->coh, NULL, sizes, NULL));
 	CHECK(sizes[0] == 8);
 	OK(daos_cont_del_attr(store->coh, 1, names, NULL));
-	OK(daos_cont_get_attr(store->coh, 1, names, NULL, sizes, NULL));
+	GIVES(-DER_NONEXIST, daos_cont_get_attr(store->coh, 1, names, NULL, sizes, NULL));
 	CHECK(sizes[0] == 0);
+	sizes[0] = sizes[1] = 8;
+	OK(daos_cont_get_attr(store->coh, 2, names, places, sizes, NULL));
+	CHECK(sizes[0] == 0 && sizes[1] == 1);
+	sizes[0] = 0;
+	GIVES(-DER_INVAL, daos_cont_set_attr(store->coh, 1, names, values, sizes, NULL));
 }
 
 static void

@@ -122,7 +122,8 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (V
     (list, len)
 }
 
-/// Reads attributes. Each size becomes that of the value, also if its buffer is too short.
+/// Reads attributes. Each size becomes that of the value, also if its buffer is too short; that of a missing attribute
+/// becomes 0. If none of them exists, the call fails.
 fn get(
     owner: Owner,
     handle: Handle,
@@ -136,13 +137,15 @@ fn get(
         let open = owner.readable(handle)?;
         Ok(async move {
             sizes.needed()?;
+            let mut exists = false;
             for (index, name) in names(wanted, count(n)?)?.into_iter().enumerate() {
                 let buffer =
                     if buffers.is_null() { Ptr::null() } else { buffers.at(index).get()? };
-                let value = open.attributes.get(name).await?.unwrap_or_default();
-                write(&value, buffer, sizes.at(index))?;
+                let value = open.attributes.get(name).await?;
+                exists |= value.is_some();
+                write(&value.unwrap_or_default(), buffer, sizes.at(index))?;
             }
-            Ok(())
+            if exists { Ok(()) } else { Err(Code::NONEXIST) }
         })
     })
 }
@@ -157,7 +160,7 @@ fn write(value: &[u8], buffer: Bytes, size: Ptr<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Sets attributes.
+/// Sets attributes. As in DAOS, their values are not empty.
 fn set(
     owner: Owner,
     handle: Handle,
@@ -172,6 +175,9 @@ fn set(
         Ok(async move {
             let count = count(n)?;
             let (values, sizes) = (values.list(count)?, sizes.list(count)?);
+            if sizes.contains(&0) {
+                return Err(Code::INVAL);
+            }
             let values = values.iter().zip(sizes).map(|(value, size)| {
                 value.read_at_most(size, ATTR_VALUE_MAX as u64, Code::OVERFLOW)
             });

@@ -67,6 +67,17 @@ pub(crate) fn cond(flags: u64, known: Cond) -> Cond {
     Cond::from_bits_truncate(flags) & known
 }
 
+/// Conditional flags that an update refuses: those of punches and fetches.
+pub(crate) const NOT_OF_UPDATES: Cond = Cond::PUNCH.union(Cond::DKEY_FETCH).union(Cond::AKEY_FETCH);
+/// Conditional flags that a fetch refuses: those of updates.
+pub(crate) const NOT_OF_FETCHES: Cond =
+    Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE).union(Cond::AKEY_INSERT).union(Cond::AKEY_UPDATE);
+
+/// Refuses conditional flags of another operation. Unknown flags are ignored, as in DAOS.
+pub(crate) fn check_cond(flags: u64, refused: Cond) -> Result<()> {
+    if cond(flags, refused).is_empty() { Ok(()) } else { Err(Code::INVAL) }
+}
+
 /// The key in the buffer that `key` points to.
 pub(crate) fn key<'a>(key: Ptr<Iov>) -> Result<&'a [u8]> {
     key_in(&key.get()?)

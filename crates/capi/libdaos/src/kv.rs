@@ -67,6 +67,7 @@ pub extern "C" fn daos_kv_put(
         let (kv, via) = (handles::kv(oh)?, handles::via(th)?);
         Ok(async move {
             let (key, cond) = (key(name)?, convert::cond(flags, Kv::INSERT.union(Kv::UPDATE)));
+            convert::check_cond(flags, convert::NOT_OF_UPDATES)?;
             let value = buf.read_at_most(size, SINGLE_VALUE_MAX, Code::REC2BIG)?;
             let (object, access) = (kv.object(), via.access());
             let cond = conditions::check_update(object, key, cond, &mut [], access).await?;
@@ -101,6 +102,7 @@ async fn get(
     buf: Bytes,
     access: Access<'_>,
 ) -> Result<()> {
+    convert::check_cond(flags, convert::NOT_OF_FETCHES)?;
     let room = if buf.is_null() { 0 } else { size.get()? };
     let sink = if room == 0 { Sink::None } else { Sink::One(buf.write(room)?) };
     size.needed()?;

@@ -10,8 +10,8 @@ use crate::list::StoredPositions;
 use crate::strict::akeys::{Change, Content};
 use crate::{boundary, conditions, convert, handles, memory, strict};
 use esker::types::limits::AKEYS_PER_OP_MAX;
-use esker::types::ops::{Cond, Edge, Fetch, KeyFound, KeyQuery, Sink, Update, Value};
-use esker::types::{Extent, KeyKind, ObjectClass, ObjectType};
+use esker::types::ops::{Cond, Edge, Fetch, FetchReply, KeyFound, KeyQuery, Sink, Update, Value};
+use esker::types::{Extent, KeyKind, ObjectClass, ObjectId, ObjectType};
 use esker::{Access, Object};
 use std::ffi::{c_int, c_void};
 
@@ -56,7 +56,7 @@ pub extern "C" fn daos_obj_generate_oid(
     daos_obj_generate_oid2(coh, oid, otype, cid, hints, args)
 }
 
-/// Opens an object.
+/// Opens an object. Its id must have a class, so it must have been generated.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_open(
     coh: Handle,
@@ -68,6 +68,9 @@ pub extern "C" fn daos_obj_open(
     boundary::complete_now(ev, || {
         let container = handles::container(coh)?;
         oh.needed()?;
+        if ObjectId::from(oid).class().code() == 0 {
+            return Err(Code::INVAL);
+        }
         strict::check_class(&container.container, oid.into())?;
         let object = container.container.object(oid.into());
         let object = if convert::is_read_only(mode) { object.read_only() } else { object };
@@ -196,6 +199,7 @@ async fn update(
     sgls: Ptr<Sgl>,
     access: Access<'_>,
 ) -> Result<()> {
+    convert::check_cond(flags, convert::NOT_OF_UPDATES)?;
     strict::check_conditions(flags, access)?;
     let cond = convert::cond(flags, Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE));
     if count == 1 {
@@ -344,12 +348,13 @@ impl FetchArguments {
         count: usize,
         access: Access<'_>,
     ) -> Result<()> {
+        convert::check_cond(self.flags, convert::NOT_OF_FETCHES)?;
         let cond = convert::cond(self.flags, Cond::DKEY_FETCH);
         if count == 1 {
             let part = self.part(0)?;
             let mut fetch = [self.fetch(&part, 0)?];
             let result = object.fetch(dkey, cond, &mut fetch, access).await;
-            self.write_results(0, &part, &fetch[0])?;
+            self.write_results(0, &part, &fetch[0], result.is_ok())?;
             return Ok(result?);
         }
         let parts = (0..count).map(|index| self.part(index)).collect::<Result<Vec<_>>>()?;
@@ -357,7 +362,7 @@ impl FetchArguments {
         let mut fetches = fetches.collect::<Result<Vec<_>>>()?;
         let result = object.fetch(dkey, cond, &mut fetches, access).await;
         for (index, (part, fetch)) in parts.iter().zip(&fetches).enumerate() {
-            self.write_results(index, part, fetch)?;
+            self.write_results(index, part, fetch, result.is_ok())?;
         }
         Ok(result?)
     }
@@ -385,7 +390,9 @@ impl FetchArguments {
             IOD_ARRAY => Fetch::array(akey, 0, part.extents.as_slice(), sink),
             _ => Fetch::single(akey, sink),
         };
-        fetch.request.want_filled = !self.ioms.is_null();
+        // Without buffers, only the ranges show whether any record was found.
+        let only_size = matches!(fetch.reply.sink, Sink::None);
+        fetch.request.want_filled = !self.ioms.is_null() || only_size;
         fetch.request.cond = akey_cond(self.flags, &part.iod, Cond::AKEY_FETCH);
         Ok(fetch)
     }
@@ -399,8 +406,15 @@ impl FetchArguments {
     }
 
     /// Writes the results of one akey. Sizes are written on failure too: they say how large a buffer must be.
-    fn write_results(&self, index: usize, part: &FetchPart, fetch: &Fetch<'_>) -> Result<()> {
-        let iod = Iod { size: fetch.reply.size, ..part.iod };
+    fn write_results(
+        &self,
+        index: usize,
+        part: &FetchPart,
+        fetch: &Fetch<'_>,
+        is_done: bool,
+    ) -> Result<()> {
+        let is_hole = is_done && part.iod.kind == IOD_ARRAY && finds_nothing(&fetch.reply);
+        let iod = Iod { size: if is_hole { 0 } else { fetch.reply.size }, ..part.iod };
         self.iods.at(index).set(iod);
         if !self.sgls.is_null() {
             convert::set_filled(self.sgls.at(index), fetch.reply.filled_bytes)?;
@@ -410,6 +424,11 @@ impl FetchArguments {
             false => write_found(self.ioms.at(index), &iod, &fetch.reply.filled),
         }
     }
+}
+
+/// True if no record of an array was found. DAOS returns 0 then, whatever the size of the array's records.
+fn finds_nothing(reply: &FetchReply<'_>) -> bool {
+    reply.filled_bytes == 0 && reply.filled.is_empty()
 }
 
 /// Writes the ranges that were found to a `daos_iom_t`.

@@ -50,6 +50,9 @@ pub extern "C" fn daos_tx_open_snap(
         let container = handles::container(coh)?;
         Ok(async move {
             th.needed()?;
+            if epoch == 0 {
+                return Err(Code::INVAL);
+            }
             let (container, epoch) = (&container.container, Epoch(epoch));
             if !container.capabilities().snapshots && object_table::exists(container, epoch).await?
             {

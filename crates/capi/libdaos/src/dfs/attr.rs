@@ -1,5 +1,5 @@
 //! Attributes of files, directories and symlinks.
-use super::file::opened;
+use super::file::{opened, opened_to_change};
 use super::{OpenFile, parent_of};
 use crate::abi::{Dfs, DfsObj, DfsObjInfo, ObjId, Ptr, Str, Zeroed};
 use crate::acl::accounts::real_owner;
@@ -93,7 +93,7 @@ pub extern "C" fn dfs_osetattr(
     flags: c_int,
 ) -> c_int {
     errno::now(|| {
-        let open = opened(dfs, obj)?;
+        let open = opened_to_change(dfs, obj)?;
         let set = wanted(&stat.get()?, flags, open.node().kind())?;
         let attr = match &open.file {
             Some(file) => file.set_attr(&set)?,

@@ -103,6 +103,12 @@ pub(crate) fn opened(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> 
     Ok(handles::file(obj)?)
 }
 
+/// The open object of a call that changes it through a mount, whichever mount opened the object.
+pub(crate) fn opened_to_change(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
+    let (mount, open) = (handles::mount(dfs)?, handles::file(obj)?);
+    if mount.fs.is_read_only() { Err(Errno::PERM) } else { Ok(open) }
+}
+
 /// Opens a node for C.
 pub(crate) fn give(node: Node, flags: c_int, obj: Ptr<Ptr<DfsObj>>) -> Result<()> {
     let file = OpenFile::new(node, flags)?;

@@ -1,5 +1,5 @@
 //! Reading and writing files.
-use super::file::opened;
+use super::file::{opened, opened_to_change};
 use crate::abi::{Dfs, DfsIod, DfsObj, Event, ObjId, Ptr, Sgl};
 use crate::convert::{self, Data, Extents};
 use crate::errno::{self, Result};
@@ -148,7 +148,7 @@ pub extern "C" fn dfs_get_size_by_oid(
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_punch(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, offset: u64, len: u64) -> c_int {
     errno::now(|| {
-        let open = opened(dfs, obj)?;
+        let open = opened_to_change(dfs, obj)?;
         punch(open.writable()?, offset, len)
     })
 }

@@ -84,7 +84,7 @@ pub(crate) fn type_of(kind: Kind) -> u8 {
     }
 }
 
-/// Lists names.
+/// Lists names. Room for none is not an error, as in DAOS.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_readdir(
     dfs: Ptr<Dfs>,
@@ -96,6 +96,9 @@ pub extern "C" fn dfs_readdir(
     errno::now(|| {
         handles::mount(dfs)?;
         let mut listing = Listing::new(obj, anchor)?;
+        if nr.get()? == 0 {
+            return Ok(());
+        }
         let (most, dirs) = (most(nr)?, dirs.needed()?);
         let names = listing.names(most)?;
         for (index, name) in names.iter().enumerate() {
@@ -120,6 +123,9 @@ pub extern "C" fn dfs_readdirplus(
     errno::now(|| {
         let mount = handles::mount(dfs)?;
         let mut listing = Listing::new(obj, anchor)?;
+        if nr.get()? == 0 {
+            return Ok(());
+        }
         let (most, dirs, stats) = (most(nr)?, dirs.needed()?, stats.needed()?);
         let entries = listing.entries(most)?;
         for (index, entry) in entries.iter().enumerate() {

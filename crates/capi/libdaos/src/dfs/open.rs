@@ -47,7 +47,11 @@ pub extern "C" fn dfs_lookup(
 ) -> c_int {
     errno::now(|| {
         let mount = handles::mount(dfs)?;
-        let path = mount.strip(path.bytes()?);
+        let path = path.bytes()?;
+        if path.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        let path = mount.strip(path);
         obj.needed()?;
         if flags & (libc::O_APPEND | libc::O_CREAT | libc::O_EXCL) != 0 {
             return Err(Errno::NOTSUP);

@@ -1,5 +1,5 @@
 //! Extended attributes, and the targets of symlinks.
-use super::file::opened;
+use super::file::{opened, opened_to_change};
 use crate::abi::{Bytes, Dfs, DfsObj, Ptr, Str};
 use crate::attribute;
 use crate::errno::{self, Errno, Result};
@@ -46,7 +46,7 @@ pub extern "C" fn dfs_setxattr(
     size: u64,
     flags: c_int,
 ) -> c_int {
-    errno::now(|| set(&opened(dfs, obj)?.node(), attribute, (value, size), flags))
+    errno::now(|| set(&opened_to_change(dfs, obj)?.node(), attribute, (value, size), flags))
 }
 
 /// Sets an attribute of a node.
@@ -90,7 +90,7 @@ pub extern "C" fn dfs_getxattr(
 /// Removes an attribute.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_removexattr(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, attribute: Str) -> c_int {
-    errno::now(|| Ok(opened(dfs, obj)?.node().remove_xattr(name(attribute)?)?))
+    errno::now(|| Ok(opened_to_change(dfs, obj)?.node().remove_xattr(name(attribute)?)?))
 }
 
 /// Lists the names of a node's attributes that fit the buffer, and replaces the size of the buffer by the bytes that

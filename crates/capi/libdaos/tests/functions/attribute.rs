@@ -43,17 +43,35 @@ fn for_both(check: impl Fn(&Attributes)) {
 fn stored_values_are_read_back() {
     for_both(|attributes| {
         let mut names = [text(c"one"), text(c"two"), text(c"none")];
-        let mut values = [bytes(b"value"), bytes(b"")];
-        assert_eq!(attributes.set(&mut names[..2], &mut values, &mut [5, 0]), 0);
+        let mut values = [bytes(b"value"), bytes(b"2")];
+        assert_eq!(attributes.set(&mut names[..2], &mut values, &mut [5, 1]), 0);
         let mut sizes = [9; 3];
         assert_eq!(attributes.get(&mut names, Ptr::null(), &mut sizes), 0);
-        assert_eq!(sizes, [5, 0, 0]);
+        assert_eq!(sizes, [5, 1, 0]);
         let (mut long, mut short) = ([b'.'; 8], [b'.'; 3]);
         let mut twice = [names[0], names[0]];
         let mut buffers = [room(&mut long), room(&mut short)];
         let mut sizes = [8, 3];
         assert_eq!(attributes.get(&mut twice, list(&mut buffers), &mut sizes), 0);
         assert_eq!((sizes, &long, &short), ([5, 5], b"value...", b"val"));
+    });
+}
+
+#[test]
+fn a_call_for_missing_attributes_only_fails() {
+    for_both(|attributes| {
+        let mut size = [9];
+        assert_eq!(attributes.get(&mut [text(c"none")], Ptr::null(), &mut size), NONEXIST);
+        assert_eq!(size, [0]);
+    });
+}
+
+#[test]
+fn empty_values_are_refused() {
+    for_both(|attributes| {
+        let (mut names, mut values) = ([text(c"a"), text(c"b")], [bytes(b"1"), bytes(b"")]);
+        assert_eq!(attributes.set(&mut names, &mut values, &mut [1, 0]), INVAL);
+        assert_eq!(attributes.get(&mut names, Ptr::null(), &mut [9; 2]), NONEXIST, "none is set");
     });
 }
 

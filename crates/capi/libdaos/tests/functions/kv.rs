@@ -66,6 +66,15 @@ fn a_missing_key_fails_only_with_a_condition() {
 }
 
 #[test]
+fn conditions_of_other_operations_are_refused() {
+    let store = Store::new();
+    let oh = open_kv(&store);
+    assert_eq!(put(oh, GET, c"key", b"value"), INVAL);
+    assert_eq!(put(oh, REMOVE, c"key", b"value"), INVAL);
+    assert_eq!(get(oh, INSERT, c"key", &mut 4, &mut [0; 4]), INVAL);
+}
+
+#[test]
 fn a_short_buffer_returns_the_size() {
     let store = Store::new();
     let oh = open_kv(&store);

@@ -121,6 +121,31 @@ fn conditions_on_dkeys() {
     assert_eq!(put(oh, UPDATE, b"b", b"x"), 0);
 }
 
+#[test]
+fn conditions_of_other_operations_are_refused() {
+    const PUNCH: u64 = 0x1;
+    const DKEY_INSERT: u64 = 0x2;
+    const DKEY_UPDATE: u64 = 0x4;
+    const DKEY_FETCH: u64 = 0x8;
+    const AKEY_FETCH: u64 = 0x40;
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    for flags in [PUNCH, DKEY_FETCH, AKEY_FETCH, DKEY_INSERT | PUNCH] {
+        assert_eq!(put(oh, flags, b"a", b"x"), INVAL, "{flags:#x}");
+    }
+    assert_eq!(put(oh, 1 << 40, b"a", b"x"), 0, "an unknown flag");
+    for flags in [DKEY_INSERT, DKEY_UPDATE, DKEY_FETCH | DKEY_UPDATE] {
+        assert_eq!(get(oh, flags, b"a", &mut [0; 1]).0, INVAL, "{flags:#x}");
+    }
+}
+
+#[test]
+fn an_id_without_a_class_is_refused() {
+    let (store, mut oh) = (Store::new(), NONE);
+    let oid = ObjId { lo: 1, hi: 0 };
+    assert_eq!(daos_obj_open(store.coh, oid, OBJ_RW, at(&mut oh), WAIT), INVAL);
+}
+
 fn records(oh: Handle, size: u64, recxs: &mut [Recx], data: &[u8]) -> c_int {
     let mut iovs = [iov(data)];
     let mut iod = array(b"array", size, recxs);
@@ -161,6 +186,26 @@ fn holes_leave_the_buffer_unchanged_and_the_map_lists_extents() {
     let mut iom = map(1, IOMF_DETAIL, list(&mut found));
     fetch_records(oh, &mut iod, &mut buffer, at(&mut iom));
     assert_eq!((iom.nr_out, found[0]), (2, recx(1, 2)));
+}
+
+#[test]
+fn a_range_without_records_has_no_record_size() {
+    let store = Store::new();
+    let oh = open_object(&store, MULTI_HASHED);
+    assert_eq!(records(oh, 2, &mut [recx(4, 2)], b"aabb"), 0);
+    for (idx, size) in [(0, 0), (2, 2), (6, 0), (100, 0)] {
+        for believed in [0, 2] {
+            let mut wanted = [recx(idx, 3)];
+            let mut iod = array(b"array", believed, &mut wanted);
+            assert_eq!(fetch_records(oh, &mut iod, &mut [0; 6], Ptr::null()), 0);
+            assert_eq!(iod.size, size, "from {idx}");
+            let (mut dkey, none) = (iov(b"dkey"), Ptr::null());
+            let mut iod = array(b"array", believed, &mut wanted);
+            let (dkey, iods) = (at(&mut dkey), at(&mut iod));
+            assert_eq!(daos_obj_fetch(oh, NONE, 0, dkey, 1, iods, none, Ptr::null(), WAIT), 0);
+            assert_eq!(iod.size, size, "from {idx}, without a buffer");
+        }
+    }
 }
 
 #[test]

@@ -157,6 +157,7 @@ fn snapshots_do_not_change() {
     assert_eq!(at_epoch, epoch);
     daos_tx_close(th, WAIT);
     assert_eq!(daos_tx_open_snap(store.coh, epoch + 1, at(&mut th), WAIT), NONEXIST);
+    assert_eq!(daos_tx_open_snap(store.coh, 0, at(&mut th), WAIT), INVAL);
     assert_eq!(destroy(&store, epoch + 1, epoch + 1), NONEXIST);
     assert_eq!(destroy(&store, epoch, epoch - 1), INVAL);
     assert_eq!(destroy(&store, epoch, epoch + 1), INVAL, "a range");

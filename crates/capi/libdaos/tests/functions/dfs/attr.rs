@@ -2,6 +2,8 @@
 use super::*;
 use daos::abi::{DfsObjInfo, Str};
 use daos::dfs::attr::*;
+use daos::dfs::io::dfs_punch;
+use daos::dfs::mount::dfs_umount;
 use daos::dfs::xattr::*;
 use std::ffi::c_void;
 
@@ -252,4 +254,21 @@ fn the_target_of_a_symlink_is_returned() {
     let file = fs.file(c"f", b"");
     assert_eq!(dfs_get_symlink_value(file, Ptr::null(), at(&mut size)), libc::EINVAL);
     release(file);
+}
+
+#[test]
+fn a_read_only_mount_refuses_changes_of_objects_of_other_mounts() {
+    let fs = Fs::new();
+    let (dfs, file) = (fs.mount(RDONLY), fs.file(c"f", b"data"));
+    let name = text(c"user.k");
+    assert_eq!(dfs_setxattr(fs.dfs, file, name, bytes(b"v"), 1, 0), 0);
+    assert_eq!(dfs_setxattr(dfs, file, name, bytes(b"w"), 1, 0), libc::EPERM);
+    assert_eq!(dfs_removexattr(dfs, file, name), libc::EPERM);
+    assert_eq!(dfs_punch(dfs, file, 0, 2), libc::EPERM);
+    let mut stat = stat();
+    assert_eq!(dfs_ostat(dfs, file, at(&mut stat)), 0);
+    assert_eq!(dfs_osetattr(dfs, file, at(&mut stat), 1), libc::EPERM);
+    assert_eq!(fs.read(file, 0), Ok(b"data".to_vec()));
+    release(file);
+    assert_eq!(dfs_umount(dfs), 0);
 }

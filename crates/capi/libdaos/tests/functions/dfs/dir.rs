@@ -44,7 +44,7 @@ fn every_entry_is_listed_once() {
     let (mut anchor, mut nr) = (start(), 0);
     let mut entry = dirent();
     let none = dfs_readdir(fs.dfs, dir, at(&mut anchor), at(&mut nr), at(&mut entry));
-    assert_eq!(none, libc::EINVAL);
+    assert_eq!((none, nr, anchor.kind), (0, 0, start().kind));
     release(dir);
     let file = fs.file(c"f", b"");
     nr = 1;

@@ -66,6 +66,7 @@ fn directories_and_symlinks_are_created_by_type() {
     assert_eq!(fs.lookup(c"/d/none/x", RDONLY).map(drop), Err(libc::ENOENT));
     assert_eq!(fs.lookup(c"/d/f/x", RDONLY).map(drop), Err(libc::ENOTDIR));
     assert_eq!(fs.lookup(c"d/f", RDONLY).map(drop), Err(libc::EINVAL), "not absolute");
+    assert_eq!(fs.lookup(c"", RDONLY).map(drop), Err(libc::EINVAL));
 }
 
 #[test]
