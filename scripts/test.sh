@@ -143,7 +143,7 @@ python_package() {
 suite models "models of shared memory" models
 # With a pool for the tests of daos: pools.
 suite rust "Rust" scripts/daos.sh cargo test --quiet --workspace --no-fail-fast
-# Where mounts use io_uring by default, the suite above has tested that.
+# The suite above has tested the default transport of mounts; where that is io_uring, this part tests the device.
 if grep -q Y /sys/module/fuse/parameters/enable_uring 2>/dev/null; then
     suite rust "mounts through the device" env ESKER_TEST_TRANSPORT=device \
         cargo test --quiet -p esker-cli --test commands mount::
