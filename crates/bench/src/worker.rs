@@ -5,7 +5,9 @@ use crate::processes::WorkerKind;
 use esker_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io::{BufRead, Write};
+use std::os::fd::AsFd;
 
 /// The reply to a job or an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,7 +92,15 @@ pub fn serve(kind: WorkerKind) -> Result<()> {
 }
 
 fn serve_stdio<W: Work>() -> Result<()> {
-    serve_work::<W>(std::io::stdin().lock(), std::io::stdout())
+    let answers = take_stdout().doing(|| "preparing standard output")?;
+    serve_work::<W>(std::io::stdin().lock(), answers)
+}
+
+/// Returns standard output, and lets what others write there go to standard error: the library of DAOS logs there.
+fn take_stdout() -> std::io::Result<File> {
+    let output = std::io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(std::io::stderr())?;
+    Ok(output.into())
 }
 
 /// Serves a job and its steps until the end of the input.
