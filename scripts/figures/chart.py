@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from page import Data
+from spread import digits
 
 FASTER, SLOWER, SECOND_FASTER, SECOND_SLOWER = "#2b6a99", "#c07a35", "#8fb8d4", "#e3bd94"
 # Inches; narrow enough to be read on a telephone.
@@ -41,6 +42,18 @@ def file_bars(base: str) -> list[Bar]:
 
 
 STORES = [
+    Group(
+        "DAOS, one engine on the same cores",
+        "daos",
+        [
+            Bar(f"{phase}, {what}", [f"{work} 1 {name}"])
+            for work, what, phases in (
+                ("Arrays of 1 MiB", "Arrays of 1 MiB", ("write", "read")),
+                ("Key-Values of 64 bytes", "64 bytes", ("put", "get")),
+            )
+            for phase, name in zip(phases, ("write", "read"))
+        ],
+    ),
     Group(
         "FDB (pyfdb), fields of 1 MiB",
         "fields",
@@ -173,7 +186,7 @@ def draw_row(axes: Any, y: float, row: Drawn) -> None:
         is_faster = value >= 1
         axes.barh(place, value - 1, left=1, height=width * 0.95, color=colors[at][0 if is_faster else 1])
         past = max(value, row.medium or 0) if is_faster and row.medium and value < row.medium < value * 1.6 else value
-        axes.text(past * 1.06 if is_faster else value / 1.06, place, f"{value:.2g}", va="center", ha="left" if is_faster else "right", fontsize=7.5)
+        axes.text(past * 1.06 if is_faster else value / 1.06, place, digits(value), va="center", ha="left" if is_faster else "right", fontsize=7.5)
     if row.medium:
         axes.plot([row.medium, row.medium], [y - 0.42, y + 0.42], color="black", linewidth=1.4)
 

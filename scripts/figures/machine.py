@@ -90,7 +90,7 @@ class Machine:
         """Remembers a command, with names in place of this machine's directories."""
         options = self.options
         address = options.peer[1] if options.peer else None
-        known = [(options.disk, "DISK"), (options.python, "PYTHON"), (options.ceph, "CEPH"), (address, "URL")]
+        known = [(options.disk, "DISK"), (options.python, "PYTHON"), (options.ceph, "CEPH"), (options.daos, "DAOS"), (address, "URL")]
         names = {str(value): name for value, name in known if value}
         words = [*(f"{name}={names.get(value, value)}" for name, value in variables.items()), "esker", *(names.get(word, word) for word in command)]
         line = " ".join(words) + remark

@@ -98,6 +98,41 @@ def measure_ceph(machine: Machine) -> Table:
     return table
 
 
+# --- DAOS
+
+DAOS_WORK = [
+    ("Arrays of 1 MiB", "array", "1MiB", 128),
+    ("Arrays of 8 KiB", "array", "8KiB", 2000),
+    ("Key-Values of 64 bytes", "kv", "64", 4000),
+]
+
+
+def measure_daos(machine: Machine) -> Table:
+    """A native pool in memory, beside a pool of a DAOS system that is reached by DAOS's own library."""
+    options, table = machine.options, Table()
+    if not options.daos:
+        raise Skipped("a pool of a DAOS system (`--daos URL`, and its library in ESKER_LIBDAOS or where the loader finds it)")
+    variables = {"ESKER_BENCH_DAOS": options.daos}
+    for what, workload, size, ops in DAOS_WORK:
+        for procs in (1, 2):
+            ops = 16 if machine.quick else ops
+            arguments = ["--workload", workload, "--size", size, "--procs", procs, "--ops", ops, "--rounds", 1, "--path", options.memory]
+            reports = [machine.bench("compare", "--stores", "native,daos", *arguments, variables=variables) for _ in range(machine.repeats(5))]
+            spreads = [table.keep(f"{what} {procs} {phase}", over_reports(reports, of_daos(phase))) for phase in ("write", "read")]
+            table.rows.append([what, str(procs), *map(ratio, spreads)])
+    return table
+
+
+def of_daos(phase: str) -> Callable[[Report], float | None]:
+    """How many times as fast as DAOS the native pool is."""
+
+    def times(report: Report) -> float | None:
+        line = next(line for line in report["compared"] if line["phase"] == phase)
+        return next((value for name, value in line["first_store_over"].items() if name.startswith("daos")), None)
+
+    return times
+
+
 # --- Tensors
 
 HDF5 = ["hdf5-filled", "hdf5-unfilled", "hdf5-contiguous", "file", "medium"]
@@ -250,6 +285,12 @@ PEERS = {
         'Ceph runs one monitor and one OSD in memory (`make ceph-up`) on the same cores. "By hand" is a program that calls librados. '
         "Medians of three runs, ranges in brackets; the last row is a mean of five rounds.",
         measure_ceph,
+    ),
+    "daos": Figure(
+        ["work", "processes", "write or put", "read or get"],
+        "How many times as fast a native pool in memory is as a pool of a DAOS system with one engine in memory on the same machine. "
+        "Medians of five runs, ranges in brackets.",
+        measure_daos,
     ),
     "tensors": Figure(
         ["array", "processes", "HDF5, chunks filled (default)", "chunks never filled", "contiguous", "new file", "of the medium"],
