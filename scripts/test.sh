@@ -146,7 +146,7 @@ suite rust "Rust" scripts/daos.sh cargo test --quiet --workspace --no-fail-fast
 # The suite above has tested the default transport of mounts; where that is io_uring, this part tests the device.
 if grep -q Y /sys/module/fuse/parameters/enable_uring 2>/dev/null; then
     suite rust "mounts through the device" env ESKER_TEST_TRANSPORT=device \
-        cargo test --quiet -p esker-cli --test commands mount::
+        cargo test --quiet --workspace --test commands mount::
 fi
 suite ceph "the conformance suite on Ceph" cargo test --quiet -p esker --test rados
 for script in tests/abi/run.sh tests/c/*.sh tests/packages/*.sh; do
