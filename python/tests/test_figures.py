@@ -43,7 +43,7 @@ class Sample:
     """A machine whose benchmarks return prepared runs: from one call to the next, rates are 1 to 5."""
 
     def __init__(self, runs, packages=("pyfdb", "zarr", "esker"), **options):
-        defaults = {"memory": "/m", "disk": "/d", "python": "python", "ceph": "", "peer": None}
+        defaults = {"memory": "/m", "disk": "/d", "python": "python", "ceph": "", "daos": "", "peer": None}
         self.options = argparse.Namespace(**(defaults | options))
         self.quick, self.commands, self.absent = False, [], []
         self._runs, self._packages, self._calls = runs, packages, itertools.count()
@@ -59,7 +59,7 @@ class Sample:
         report = {"settings": {}, "runs": [with_rates(run, number) for run in self._runs]}
         if arguments[0] == "compare":
             report["compared"] = [
-                {"phase": phase, "first_store_over": {"native": 1, "rados:esker": 8}}
+                {"phase": phase, "first_store_over": {"native": 1, "rados:esker": 8, "daos": 9}}
                 for phase in ("write", "read")
             ]
         return report
@@ -191,6 +191,7 @@ MEASURED = {
     "zarr": lambda: peers.measure_zarr(Sample(zarr_runs())),
     "s3": lambda: peers.measure_s3(Sample(s3_runs(), peer=("other", "http://localhost:1"))),
     "ceph": lambda: peers.measure_ceph(Sample(rados_runs(), ceph="rados:esker")),
+    "daos": lambda: peers.measure_daos(Sample([], daos="daos:esker")),
     "files": lambda: files.measure_files(Sample(posix_runs())),
     "files_on_disk": lambda: files.measure_files_on_disk(Sample(posix_runs())),
 }
