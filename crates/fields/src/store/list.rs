@@ -96,8 +96,8 @@ impl FieldStore {
         Ok(())
     }
 
-    /// The indexes of all databases that a selection matches, sorted: with their current fields or, if `masked`, with
-    /// their masked ones.
+    /// The indexes of all databases that a selection matches, sorted by their keys. They hold masked fields if `masked`,
+    /// else current fields.
     pub(super) fn matching_indexes(
         &self,
         selection: &Selection,
