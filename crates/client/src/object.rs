@@ -146,7 +146,7 @@ impl Object {
         self.write(WriteOp::PunchAkeys { dkey, akeys, cond }, access).await
     }
 
-    /// The next dkeys after `anchor`, which is advanced: target by target, sorted within each.
+    /// The next dkeys after `anchor`, which is advanced. They come target by target; those of one target are sorted.
     ///
     /// # Errors
     /// Errors of the backend.

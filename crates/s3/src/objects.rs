@@ -171,7 +171,7 @@ fn range_of_part(head: &Head, part: i32) -> Outcome<Option<Bytes<u64>>> {
     }
 }
 
-/// The reply that the client already has the object with this ETag.
+/// Adds the object's ETag to the fault `304 Not Modified`, as HTTP demands. Other faults are returned unchanged.
 fn with_etag(fault: Fault, etag: &str) -> Fault {
     let mut error = S3Error::from(fault);
     if *error.code() == S3ErrorCode::NotModified

@@ -142,11 +142,12 @@ pub(super) fn decode(record: &[u8]) -> Option<(Epoch, Stored<Piece>)> {
             let sound = inline_sum(record) == record[9..INLINE_HEAD];
             sound.then(|| (epoch, Stored::Single(Piece::here(value.to_vec()))))
         }
-        sort => {
+        kind => {
+            // Fails unless the checksum at the end is right.
             let mut parts = Parts::sealed(record)?;
             parts.take(1)?;
             let epoch = Epoch(parts.u64()?);
-            match sort {
+            match kind {
                 APART => Some((epoch, Stored::Single(take_body(&mut parts)?))),
                 ARRAY => Some((epoch, Stored::Array(take_records(&mut parts)?))),
                 _ => None,

@@ -333,8 +333,8 @@ pub(crate) struct OpenArray {
     pub(crate) mode: u32,
     pub(crate) positions: StoredPositions,
     latest: AtomicPtr<Array>,
-    /// The arrays that `latest` points or pointed to.
-    later: Mutex<Vec<Pinned>>,
+    /// The arrays that `latest` points or pointed to. They live as long as the handle.
+    replacements: Mutex<Vec<Pinned>>,
 }
 
 /// An owned array at a fixed address, which other pointers may refer to.
@@ -358,20 +358,21 @@ impl OpenArray {
             mode,
             positions: StoredPositions::default(),
             latest: AtomicPtr::new(std::ptr::null_mut()),
-            later: Mutex::default(),
+            replacements: Mutex::default(),
         }
     }
 
     pub(crate) fn array(&self) -> &Array {
-        // SAFETY: it is null or points to an array in `later`, which only grows.
+        // SAFETY: it is null or points to an array in `replacements`, which only grows.
         unsafe { self.latest.load(Ordering::Acquire).as_ref() }.unwrap_or(&self.first)
     }
 
-    /// Replaces the array. Operations on the earlier one may still finish.
+    /// Replaces the array. All earlier ones are kept until the handle is closed, because operations in other threads may
+    /// still use them.
     pub(crate) fn change(&self, array: Array) {
         let array = Box::into_raw(Box::new(array));
-        let mut later = self.later.lock().unwrap_or_else(PoisonError::into_inner);
-        later.push(Pinned(array));
+        let mut replacements = self.replacements.lock().unwrap_or_else(PoisonError::into_inner);
+        replacements.push(Pinned(array));
         self.latest.store(array, Ordering::Release);
     }
 }

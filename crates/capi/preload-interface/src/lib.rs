@@ -226,9 +226,9 @@ functions! {
         fn zero(offset: u64, len: u64, keep_size: bool) -> Result<()>;
         /// Makes room for a range.
         fn allocate(offset: u64, len: u64, keep_size: bool) -> Result<()>;
-        /// The next data from `offset` on.
+        /// Offset of the next data at or after `offset` (`SEEK_DATA`).
         fn seek_data(offset: u64) -> Result<u64>;
-        /// The next hole from `offset` on.
+        /// Offset of the next hole at or after `offset` (`SEEK_HOLE`).
         fn seek_hole(offset: u64) -> Result<u64>;
     }
 }
@@ -378,7 +378,8 @@ impl DirStream {
         self.next
     }
 
-    /// Seeks to a position from [`DirStream::tell`]; 0 starts over (POSIX: `seekdir`, `rewinddir`).
+    /// Seeks to a position from [`DirStream::tell`]; 0 starts over (POSIX: `seekdir`, `rewinddir`). Like
+    /// `seekdir`, it reports no error: after one, the position is unchanged.
     pub fn seek(&mut self, position: u64) {
         if (self.handle.table.seek)(self, position).is_ok() {
             self.next = position;

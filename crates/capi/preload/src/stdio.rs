@@ -308,7 +308,7 @@ fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
 }
 
 /// Checks that the mode of `fdopen` fits the descriptor, and makes it append if requested.
-fn adopt(fd: c_int, mode: Text) -> Answer<()> {
+fn apply_mode(fd: c_int, mode: Text) -> Answer<()> {
     let (file, wanted) = (descriptors::get(fd)?, flags(mode.bytes().unwrap_or_default())?);
     let (access, wanted_access) =
         (file.identity().flags & libc::O_ACCMODE, wanted & libc::O_ACCMODE);
@@ -322,13 +322,14 @@ fn adopt(fd: c_int, mode: Text) -> Answer<()> {
     Ok(())
 }
 
-/// Serves `fdopen`.
-fn adopt_stream(fd: c_int, mode: Text, theirs: impl FnOnce() -> *mut FILE) -> *mut FILE {
+/// `fdopen`: makes a stream for a file of the mount point. For other descriptors it calls `theirs`, the C library's.
+fn make_stream(fd: c_int, mode: Text, theirs: impl FnOnce() -> *mut FILE) -> *mut FILE {
     match descriptors::is_ours(fd) {
-        true => match serve(|| adopt(fd, mode)) {
+        true => match serve(|| apply_mode(fd, mode)) {
             Ok(()) => stream_of(fd, mode),
             Err(error) => to_c(Err(error)),
         },
+        // `on` refuses the store's own descriptors, which do not exist for the program.
         false => on(fd, |_| refuse(libc::EBADF), theirs),
     }
 }
@@ -355,10 +356,10 @@ export! {
     }
 
     fn fdopen(fd: c_int, mode: Text) -> *mut FILE | next {
-        adopt_stream(fd, mode, || next(fd, mode))
+        make_stream(fd, mode, || next(fd, mode))
     }
 
     fn _IO_fdopen(fd: c_int, mode: Text) -> *mut FILE | next {
-        adopt_stream(fd, mode, || next(fd, mode))
+        make_stream(fd, mode, || next(fd, mode))
     }
 }

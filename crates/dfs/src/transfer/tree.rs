@@ -112,7 +112,8 @@ pub trait Tree: Sync {
     /// Errors of the file system.
     fn data(&self, file: &Self::File, offset: u64) -> Result<Option<(u64, u64)>>;
 
-    /// Creates a directory that its owner may change.
+    /// Creates a directory. Its owner can write to it even if the mode in `meta` forbids that, so that it can be filled;
+    /// [`Self::set_meta`] sets the mode later.
     ///
     /// # Errors
     /// Errors of the file system.
@@ -130,8 +131,8 @@ pub trait Tree: Sync {
         meta: &Meta,
     ) -> Result<Self::Node>;
 
-    /// Creates an empty file, or replaces an existing one, and opens it for reading and writing. It may have its name
-    /// only once it is finished.
+    /// Creates an empty file, or replaces an existing one, and opens it for reading and writing. Some file systems give
+    /// it the name at once, others in [`Self::finish`].
     ///
     /// # Errors
     /// Errors of the file system.
@@ -154,13 +155,14 @@ pub trait Tree: Sync {
     /// Errors of the file system.
     fn set_len(&self, file: &Self::File, size: u64) -> Result<()>;
 
-    /// Closes a file that was written. With `keep` it gets owner, mode and, last, time; then its name, if it has none.
+    /// Closes a written file. Sets owner, mode and time from `keep`, if given: the time last, because writes change it.
+    /// Then names the file, unless [`Self::create`] has done so.
     ///
     /// # Errors
     /// Errors of the file system.
     fn finish(&self, node: &Self::Node, file: Self::File, keep: Option<&Meta>) -> Result<()>;
 
-    /// Removes a file that [`Self::create`] made and that is not finished, so that nothing incomplete has its name.
+    /// Removes a file of [`Self::create`] that was not finished, so that no incomplete file has the name.
     ///
     /// # Errors
     /// Errors of the file system.

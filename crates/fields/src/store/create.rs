@@ -95,12 +95,13 @@ impl FieldStore {
     }
 
     /// Opens the store in an open container, or makes the container a store with `schema` if it is empty. Safe to call
-    /// concurrently: one caller makes it.
+    /// concurrently: one caller makes it, the others open it.
     ///
     /// # Errors
     /// The errors of [`FieldStore::open_in`] and [`FieldStore::create`].
     pub fn open_or_create_in(container: Container, schema: &Schema) -> Result<Self> {
         match Self::open_in(container.clone()) {
+            // `Invalid`: the container does not hold a store. It can become one only if it is empty.
             Err(error) if error.kind() == ErrorKind::Invalid => {
                 begin_in(container, schema, NewFields::default())?.ok_or(error)
             }

@@ -152,8 +152,9 @@ fn element(of: &Datatype, bytes: &[u8], changes: &mut Changes) -> Result<Attribu
         Datatype::Enum { base, .. } => return element(base, bytes, changes),
         Datatype::Opaque { .. } => Some(Value::Octets(bytes.to_vec())),
         Datatype::Compound { size, fields } if is_complex(*size, fields) => {
-            let item =
-                |field: &CompoundField| element(&field.datatype, part(field, bytes)?, changes);
+            let item = |field: &CompoundField| {
+                element(&field.datatype, member_bytes(field, bytes)?, changes)
+            };
             let items = fields.iter().map(item).collect::<Result<_, _>>()?;
             changes.0 = Some("a list of the real and the imaginary part");
             Some(Value::List(AttributeList { items }))
@@ -176,12 +177,15 @@ fn fixed_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).trim_end().to_owned()
 }
 
-/// The bytes of a member.
-fn part<'b>(field: &CompoundField, bytes: &'b [u8]) -> Result<&'b [u8], Refusal> {
+/// Reason to refuse a value that ends before all members or elements of its type.
+const SHORT_VALUE: Refusal = "the file is damaged: a value is shorter than its type says";
+
+/// The bytes of one member of the compound value `bytes`.
+fn member_bytes<'b>(field: &CompoundField, bytes: &'b [u8]) -> Result<&'b [u8], Refusal> {
     let size = hdf5_reader::dtype_element_size(&field.datatype);
     let size = size.map_err(|_| unknown(&field.datatype))?;
     let inner = bytes.get(field.byte_offset as usize..).and_then(|rest| rest.get(..size));
-    inner.ok_or("the file is damaged where its type is")
+    inner.ok_or(SHORT_VALUE)
 }
 
 /// A compound value as text in JSON, because attributes of tensors have no members.
@@ -192,7 +196,7 @@ fn members(
 ) -> Result<String, Refusal> {
     let pair = |field: &CompoundField| {
         let name = json(&Value::Text(field.name.clone()).into());
-        let inner = part(field, bytes)?;
+        let inner = member_bytes(field, bytes)?;
         let value = match &field.datatype {
             Datatype::Compound { size, fields } if !is_complex(*size, fields) => {
                 members(fields, inner, changes)?
@@ -216,5 +220,5 @@ fn array(
     let elements = bytes.chunks_exact(size.ok_or_else(|| unknown(base))?);
     let elements: Vec<_> =
         elements.map(|bytes| element(base, bytes, changes)).collect::<Result<_, _>>()?;
-    nested(&mut elements.into_iter(), dims).ok_or("the file is damaged where its type is")
+    nested(&mut elements.into_iter(), dims).ok_or(SHORT_VALUE)
 }

@@ -223,7 +223,10 @@ impl ShardedContainer {
         Err(Error::new(ErrorKind::NotFound, "the object to be punched does not exist"))
     }
 
-    /// True if any node has a dkey of the object. Adds proofs of what was read to `tokens`.
+    /// True if any node has a dkey of the object.
+    ///
+    /// All nodes are read, even after a hit: `tokens` gets the read versions of each. The commit is refused if they
+    /// have changed by then.
     async fn exists(
         &self,
         oid: ObjectId,
@@ -235,6 +238,7 @@ impl ShardedContainer {
             let read = tokens.entry(node).or_default();
             let at = ReadAt { tokens: Some(read), ..ReadAt::LATEST };
             let part = &self.parts[node];
+            // A commit in doubt on the node is resolved first.
             let keys = resolved!(&self.shared, node, {
                 part.list_keys(oid, scope, &mut Anchor::Start, limit, at).await
             })?;

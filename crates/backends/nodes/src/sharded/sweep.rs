@@ -47,8 +47,13 @@ pub(crate) async fn renew(shared: &Shared, coordinator: usize) -> Result<()> {
     Ok(())
 }
 
-/// Removes old commit decisions of one node that no other node needs any more. A node that cannot be asked may need all
-/// commits that were decided as committed.
+/// Removes the oldest commit decisions of one node, as far as no other node needs them any more.
+///
+/// - "Aborted" can always be removed: a node that finds no decision about a commit aborts it.
+/// - "Committed" can be removed if all other nodes were asked, and none of them still has the commit prepared.
+///
+/// # Errors
+/// `NoSpace` if a node that cannot be asked prevents every removal; errors of the node.
 async fn sweep(shared: &Shared, coordinator: usize) -> Result<()> {
     let member = &shared.members[coordinator];
     let oldest = member.pool().decisions(DECISIONS_SWEPT_MAX).await?.oldest;
