@@ -85,6 +85,9 @@ impl OpenPool {
         }
     }
 
+    /// Body of [`OpenPool::check`]: first the write buffers, then the records, then the counts of space. The shared
+    /// atomics are `current` unless the machine restarted since they were set up. Space is compared only if no other
+    /// process can change it.
     fn check_now(
         &self,
         repair: bool,
@@ -138,6 +141,7 @@ impl OpenPool {
         Ok(())
     }
 
+    /// Counts all space again from the records. So wrong counts are reported as repaired and not as problems.
     fn recount(&self, miscounted: &mut Vec<String>, report: &mut CheckReport) -> Result<()> {
         declare_sound(&self.control, &self.targets)?;
         report.repaired.append(miscounted);
@@ -303,6 +307,7 @@ fn name(target: &Target, key: &[u8]) -> String {
     format!("target {}, {}", target.number(), record::object_of(key))
 }
 
+/// Reports a record whose data has a wrong length, or is not within the segments.
 fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
     let bytes = match record.body {
         Body::Inline(data) => {
@@ -319,7 +324,8 @@ fn misplaced(target: &Target, _: &DataKey<'_>, record: &Record<'_>) -> Option<St
     (!inside).then(|| "the data is outside the segments".to_owned())
 }
 
-/// Reports overlapping extents of one akey.
+/// Reports overlapping extents of one akey. `previous` is the akey and the end of the extent that was visited before.
+/// Records of the history, which have a time of creation, may overlap.
 fn overlaps(
     previous: &mut Option<(Vec<u8>, u64)>,
     parts: &DataKey<'_>,
@@ -338,6 +344,7 @@ fn wrong_key(parts: &DataKey<'_>, record: &Record<'_>) -> Option<String> {
     keys.is_err().then(|| "the rest of a long key does not match its hash".to_owned())
 }
 
+/// Removes damaged entries. The watermark depends on the decisions, so it is set again if one of them is removed.
 fn remove(target: &Target, keys: &[Vec<u8>]) -> Result<()> {
     let mut txn = target.begin_in_doubt()?;
     for key in keys {
@@ -410,6 +417,7 @@ fn scrub_target(
 /// long.
 const SCRUB_BATCH: u64 = 256;
 
+/// Reads the data of up to [`SCRUB_BATCH`] records from `position` on. Returns the position at which to continue.
 fn scrub_batch(
     target: &Target,
     view: &ReadView<'_>,

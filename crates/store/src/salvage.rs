@@ -238,6 +238,7 @@ impl Reader<'_> {
         true
     }
 
+    /// Passes the readable values of a record to `receive`, and reports the damaged ones as losses.
     fn record(&mut self, parts: &DataKey<'_>, record: &Record<'_>) -> Result<()> {
         let keys =
             parts.dkey(record.left_out).and_then(|dkey| Ok((dkey, parts.akey(record.left_out)?)));

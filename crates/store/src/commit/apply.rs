@@ -87,6 +87,7 @@ impl<'t> Applier<'_, 't> {
             }
             WriteOp::PunchObject { cond } => {
                 self.change.touch_object(self.container, oid);
+                // For a write to several targets, `check_punch` has checked the condition on all of them.
                 let cond = if self.is_partial { Cond::NONE } else { cond };
                 self.punch(&Key::object(table, self.container, oid), cond)
             }
@@ -122,6 +123,7 @@ impl<'t> Applier<'_, 't> {
             self.must_exist(dkey, "dkey")?;
         }
         for (update, akey) in updates.iter().zip(akeys) {
+            // A dkey that does not exist has no akeys.
             if update.cond.has(Cond::AKEY_INSERT) && !dkey_insert {
                 self.must_not_exist(&akey.prefix, "akey")?;
             }
@@ -161,6 +163,7 @@ impl<'t> Applier<'_, 't> {
         let (prefix, left_out, epoch) = (&akey.prefix, akey.left_out, self.change.epoch);
         let (key, record) = (prefix.single(), piece.record(epoch, None, left_out));
         match self.change.insert_record(&key, &record)? {
+            // The extents of an array follow the key of a single value.
             Inserted::Between(_, Some((after, _))) if after.starts_with(prefix) => {
                 Err(mixed_kinds_error())
             }

@@ -36,6 +36,8 @@ struct BufferablePut<'w, 's> {
     piece: &'w Piece<'s>,
 }
 
+/// Kind of a put with one piece; `None` if the write buffer does not accept it. `is_free` means that it has no
+/// condition, `is_first` that its dkey must not exist yet.
 fn kind_of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Option<Kind> {
     let is_free = cond == Cond::NONE && update == Cond::NONE;
     let is_first = cond == Cond::DKEY_INSERT && [Cond::NONE, Cond::AKEY_INSERT].contains(&update);

@@ -46,6 +46,7 @@ pub(crate) fn coordinated(
     })
 }
 
+/// Body of [`coordinated`], which runs with the coordination locks held. First completes commits of dead processes.
 fn attempt(
     pool: &OpenPool,
     targets: &[&Target],

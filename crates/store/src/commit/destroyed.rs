@@ -50,6 +50,7 @@ pub(crate) fn free_all(pool: &OpenPool) -> Result<()> {
     let prefix = Key::table(Table::Destroyed);
     let mut destroyed = Vec::new();
     entries::each(pool.targets[0].view_of(Scope::Committed)?.committed(), &prefix, |key, _| {
+        // The marker of a container is only its number. That of a destroyed snapshot has another byte.
         if let Some((number, rest)) = key[prefix.len()..].split_first_chunk() {
             destroyed.push((ContainerId(u32::from_be_bytes(*number)), rest.is_empty()));
         }
@@ -89,6 +90,7 @@ pub(crate) fn free_container(pool: &OpenPool, container: ContainerId) -> Result<
             while batches.run(target, &mut remove)? {}
         }
     }
+    // The marker is removed last: it tells the next process to continue if this one dies before.
     pool.targets[0]
         .change(|change| change.delete(&Key::container(Table::Destroyed, container)).map(|_| ()))
 }

@@ -55,6 +55,8 @@ impl OpenPool {
         }
     }
 
+    /// Stages the data, then appends the writes to the write buffer or commits them. If the change was applied
+    /// meanwhile, the staged data is dropped.
     fn commit_writes(
         &self,
         container: &Container,
@@ -66,6 +68,7 @@ impl OpenPool {
         let target: &Target = &self.targets[number as usize];
         let mut repeated = false;
         let mut staged = target.with_segments(|| stage::stage(target, container, writes))?;
+        // The write buffer neither validates reads nor stores the id of a change.
         if let ([], None) = (read_versions, id)
             && let Some(epoch) = self.put_in_buffer(container, target, writes, &mut staged)?
         {
@@ -111,6 +114,7 @@ impl OpenPool {
         let numbers: BTreeSet<u32> = writes.iter().flat_map(written).chain(read).collect();
         let changes = writes.iter().filter(|(write, _)| write.op.changes());
         let changed: BTreeSet<u32> = changes.flat_map(written).collect();
+        // The keeper stores the id of the change.
         let is_keeper = |number: &u32| changed.first().is_none_or(|first| first == number);
         let keeper = numbers.iter().position(is_keeper).unwrap_or(0);
         let targets: Vec<&Target> =

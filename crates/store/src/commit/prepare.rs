@@ -99,7 +99,8 @@ impl OpenPool {
         })
     }
 
-    /// The epoch of a commit that is already prepared or committed.
+    /// The epoch of a commit that is already prepared or committed. If this node decides about the commit and does not
+    /// know it, checks that it may still be prepared.
     ///
     /// # Errors
     /// `TxRestart` if it was aborted on behalf of another node; `Again` if this node coordinates it and cannot accept
@@ -223,7 +224,8 @@ impl<'p> Preparing<'p> {
         }
     }
 
-    /// Number of pages that the commit will add to the first index, which also stores a decision and an intent.
+    /// Number of pages that the commit will add to the first index, which also stores a decision and an intent. They
+    /// are put in the open transaction, which is aborted later.
     fn growth(&self, txns: &mut [WriteTxn], prepared: &Prepared, before: u64) -> Result<u64> {
         let Some(first) = txns.first_mut() else { return Ok(0) };
         let numbers: Vec<u32> = prepared.targets().collect();

@@ -134,6 +134,7 @@ impl PreparedPart {
         self.steps.iter().for_each(|step| encode_step(step, out));
     }
 
+    /// Decodes a part from the start of `rest`, and removes its bytes from there.
     fn take(rest: &mut &[u8]) -> Option<Self> {
         let target = take_number(rest)?;
         let staged = take_all(rest, take_appended)?;

@@ -63,7 +63,7 @@ fn parse(key: &[u8], value: &[u8]) -> Result<(u64, Epoch)> {
     }
 }
 
-/// True if an entry of the table is well-formed.
+/// True if an entry of the table is well-formed. The entry without a key is the number of entries.
 pub(crate) fn is_sound(key: &[u8], value: &[u8]) -> bool {
     match key.len() - 1 {
         0 => value.len() == 8,
@@ -71,7 +71,8 @@ pub(crate) fn is_sound(key: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// The epoch of a change that was applied before. `None` for a change without an id.
+/// The epoch of a change that was applied before. `None` for a change without an id. Fails if a later change of the
+/// same slot was applied.
 pub(super) fn find(txn: &Txn, id: Option<ChangeId>) -> Result<Option<Epoch>> {
     let Some(id) = id else { return Ok(None) };
     let key = key_of(id);

@@ -46,17 +46,20 @@ impl OpenPool {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         while let Some(found) = self.find_prepared(commit.id)? {
+            // The clock passed the epoch when the commit was resolved, so this preparation arrived after that.
             let is_late = found.epoch > epoch;
             let resolution = match is_late {
                 true => Resolution::Abort { remembered: false },
                 false => Resolution::Commit(epoch),
             };
+            // If another process has resolved it, or it was late, the state is examined again.
             if self.resolve(&found, resolution)? && !is_late {
                 return Ok(());
             }
         }
         let decided = self.find_decision(commit.id)?;
         match decided {
+            // Only the node that decides stores how the commit ended.
             _ if !self.decides(commit) => Ok(()),
             Some((_, Decision::Committed(_))) => Ok(()),
             None if self.may_be_swept(commit)? => Err(commit.unknown()),
@@ -92,6 +95,7 @@ impl OpenPool {
         Ok(match self.find_decision(commit.id)? {
             Some((_, Decision::Committed(epoch))) => Outcome::Committed(epoch),
             None if self.may_be_swept(commit)? => Outcome::Unknown,
+            // A commit without a decision was never prepared here, or was aborted.
             _ => Outcome::Aborted,
         })
     }
@@ -184,6 +188,7 @@ impl Resolving<'_> {
         }
     }
 
+    /// Body of [`OpenPool::resolve`], which runs with the coordination locks held.
     fn attempt(&self, commit: impl Fn(WriteTxn) -> Result<()>) -> Result<bool> {
         let key = prepared_key(self.found.commit.id);
         let txns = self.targets.iter().map(|target| target.begin_in_doubt());
@@ -205,6 +210,7 @@ impl Resolving<'_> {
         }
         self.commit(txns, commit)?;
         if intent.len() > INTENT_KEPT_MAX {
+            // The commit is resolved even if this fails.
             let _ = forget_intent(&self.targets);
         }
         Ok(true)
@@ -227,6 +233,7 @@ impl Resolving<'_> {
         self.found.parts.iter().zip(txns).map(edits).collect()
     }
 
+    /// Edits of one target that carry out the commit. A snapshot gets the epoch of the commit.
     fn committed(&self, part: &PreparedPart, epoch: Epoch) -> Vec<IndexEdit> {
         match &self.found.snapshot {
             None => part.steps.clone(),

@@ -222,6 +222,7 @@ impl<'t> Stager<'t, '_> {
         (EXTENT_BYTES_MAX as u64).min(quarter)
     }
 
+    /// Stages the data of an array. Extents are divided into pieces of at most [`Self::piece_max`] bytes.
     fn array(
         &mut self,
         prefix: &Key,
@@ -261,6 +262,7 @@ impl<'t> Stager<'t, '_> {
         Ok(Content::Array { record_size: record_size as u32, pieces })
     }
 
+    /// Stages one piece: a short one is stored in the index later, others are appended to a segment now.
     fn piece(
         &mut self,
         key: &[u8],

@@ -62,7 +62,8 @@ struct Content {
     others: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Reads the dkey.
+/// Reads the dkey. It is `Unsuited` if it has more records than [`RECORDS_MAX`], or others than bytes and single values
+/// in the index. It is `Unexpected` if it does not have the bytes that the caller expects.
 fn read(txn: &Txn, container: ContainerId, take: &Take<'_>) -> Result<TakeResult> {
     let prefix = Key::dkey(Table::Data, container, take.oid, take.dkey)?;
     let records = entries::take(txn, &prefix, &prefix, RECORDS_MAX + 1)?;

@@ -185,6 +185,7 @@ impl OpenPool {
         all.sort_unstable_by_key(|decided| decided.id);
         all.truncate(most);
         let mark = self.watermark()?;
+        // A commit that starts at the returned clock must not count as swept.
         self.control.pass_epoch(mark.swept);
         Ok(Decisions { clock: self.control.next_epoch(), is_full: self.is_full(mark), oldest: all })
     }
@@ -198,7 +199,8 @@ impl OpenPool {
         self.targets.iter().try_for_each(|target| self.sweep_target(target, ids))
     }
 
-    /// Runs with the coordination lock held, so that no commit is prepared whose decision is being removed.
+    /// Removes the decisions that are stored on one target. The coordination lock is held meanwhile, so that no commit
+    /// is prepared whose decision is being removed.
     fn sweep_target(&self, target: &Target, ids: &[CommitId]) -> Result<()> {
         let here = {
             let view = target.view_in_doubt(Scope::Committed)?;

@@ -163,6 +163,7 @@ impl SegmentState {
             Self::Dead => (4, NOBODY),
             Self::Index => (5, NOBODY),
         };
+        // The owner is inverted, so that a word of zeros is a free segment.
         tag << 32 | u64::from(!owner)
     }
 

@@ -49,13 +49,15 @@ impl TimeLimit {
         self.left.as_ref().is_none_or(|left| left.load(Ordering::Relaxed) > 0)
     }
 
-    /// Charges the time of one huge page. If the kernel could not create it, no other one is tried.
+    /// Charges the time that one huge page took longer than small pages. If the kernel could not create it, no other
+    /// one is tried.
     fn charge(&self, made: bool, time: Duration) {
         let Some(left) = &self.left else { return };
         if made {
             let longer = time.as_nanos() as i64 - HUGE as i64 / SMALL_PAGES_SPEED;
             left.fetch_sub(longer, Ordering::Relaxed);
         } else {
+            // Other threads may still subtract from it.
             left.store(i64::MIN / 2, Ordering::Relaxed);
         }
     }
@@ -77,6 +79,7 @@ pub(crate) fn reserve_all(
 ) -> io::Result<()> {
     file.set_len(bytes)?;
     let mut left = bytes;
+    // Space is first allocated in huge pages and then again without, but reported once.
     let mut done = |bytes: u64| {
         let more = bytes.min(left);
         left -= more;

@@ -51,11 +51,13 @@ impl TurnWord {
                     // Other threads may still sleep.
                     0 if swap(found, process | WAITERS) => break,
                     0 => continue,
+                    // The owner wakes a thread only if the flag is set.
                     _ if found & WAITERS == 0 && !swap(found, found | WAITERS) => continue,
                     _ => {}
                 }
                 let has_slept = atomics.sleep_on(at, (found | WAITERS) as u32, SLEEP);
                 let owner = word.load(Ordering::Relaxed) & !WAITERS;
+                // The owner is checked only after a complete sleep, since the check takes a system call.
                 let is_dead = || owner != 0 && !is_alive(owner);
                 if has_slept && is_dead() && swap(owner | WAITERS, process | WAITERS) {
                     break;

@@ -155,6 +155,7 @@ impl OpenPool {
         let info = self.find(name)?;
         {
             let uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            // The exclusive use also prevents that a process opens the container before it is removed.
             let free = || self.control.use_container(info.id, Some(OpenMode::Exclusive));
             if !force && (self.handles(&uses, info.id) > 0 || !free()?) {
                 let message = format!("container {} is open: close it, or use force", info.uuid);

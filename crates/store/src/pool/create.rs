@@ -213,6 +213,7 @@ fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<PrivateFile> {
 fn remove_abandoned(path: &Path) -> Result<()> {
     let failed = |error| Error::io(format_args!("removing {}", path.display()), &error);
     match esker_os::open_plain(&path.join(UNFINISHED), true) {
+        // The pool is complete.
         _ if superblock::path(path).exists() => Ok(()),
         Ok(unfinished) => {
             let _locked = lock_unfinished(&unfinished, path)?;
@@ -496,6 +497,7 @@ fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
     let bytes = spec.segment_bytes.unwrap_or_else(|| {
         let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
         let few = (data_bytes / SEGMENTS_WANTED).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        // The slack is added again below.
         let data = wanted.min(few - few / 128).max(SEGMENT_BYTES_MIN);
         with_slack(1 << data.ilog2())
     });

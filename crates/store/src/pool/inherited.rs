@@ -38,6 +38,7 @@ impl OpenPool {
             true => found.checked_add(LOCK_FILE),
             false => found.checked_sub(LOCK_FILE),
         };
+        // A count that would overflow is damaged, and remains.
         let _ = counts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
     }
 

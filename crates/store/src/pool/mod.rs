@@ -176,6 +176,7 @@ impl OpenPool {
                 }
                 return Ok(state);
             }
+            // The last handle is gone, but another thread is still closing the pool.
             while !entry.closed.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }

@@ -47,6 +47,7 @@ pub(super) fn set_up(
         if current {
             targets.iter().try_for_each(|target| clear_dead_state(target, control.slot))?;
         } else if purpose == Purpose::Use {
+            // A check does this itself, once it has found the pool sound.
             control.discard_state();
             crate::commit::recover(&targets)?;
             rebuild_all(&targets)?;

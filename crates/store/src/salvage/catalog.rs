@@ -43,6 +43,7 @@ impl Catalog {
                 }
                 Ok(())
             })?;
+            // No entry was lost. So if none has the last applied commit, no commit was applied.
             if is_whole {
                 catalog.applied.entry(shard.number()).or_default();
             }
@@ -51,6 +52,7 @@ impl Catalog {
         Ok(catalog)
     }
 
+    /// Adds an entry of the index. The keys that belong to a container begin with its number, of 4 bytes.
     fn entry(&mut self, shard: u32, key: &[u8], value: &[u8]) {
         let (Some(table), [_, rest @ ..]) = (Table::of_key(key), key) else { return };
         let number = container_of(key);
@@ -73,11 +75,13 @@ impl Catalog {
             Table::Oid => scope(&mut self.containers, &|found| {
                 found.next_oid = value.try_into().ok().map(u64::from_le_bytes);
             }),
+            // Every target has all snapshots.
             Table::Snapshot if shard == 0 => {
                 scope(&mut self.containers, &|found| found.snapshots += 1)
             }
             Table::Prepared => self.prepared += 1,
             Table::Destroyed if rest.len() == 4 => self.destroyed.extend(number),
+            // D: the intent of the last commit. A: the epoch of the last applied commit.
             Table::Intent if rest == b"D" => self.intents.extend(Intent::parse(value)),
             Table::Intent if rest == b"A" => {
                 let epoch = value.try_into().map(u64::from_le_bytes);
@@ -94,6 +98,7 @@ impl Catalog {
         self.doubtful.extend(info.map(|info| (key.to_vec(), info)));
     }
 
+    /// Accepts containers of damaged pages whose label refers to them, and sorts the intents.
     fn resolve_doubtful(&mut self) {
         for (key, info) in std::mem::take(&mut self.doubtful) {
             let named = self.labels.get(info.label.as_bytes());
@@ -117,6 +122,7 @@ impl Catalog {
         let mut overlay = Overlay::default();
         shard.buffered().for_each(|put| overlay.put(put.key, put.record));
         let shard = shard.number();
+        // It is unknown which commits this target has carried out.
         let Some(done) = self.applied.get(&shard) else { return overlay };
         for intent in self.intents.iter().filter(|intent| intent.epoch.0 > *done) {
             let parts = intent.parts.iter().filter(|(number, _)| *number == shard);

@@ -78,7 +78,7 @@ impl SinglePut<'_> {
     fn has_no_conflict(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
         match self.kind {
             Kind::Value => Ok(true),
-            // Each buffered put has changed the version of its dkey.
+            // Each buffered put has changed the version of its dkey, whose slot is the last one.
             Kind::First | Kind::Extent { is_first: true, .. } => {
                 let may_be_buffered = |puts| lock.target().may_have_put(&puts, self.slots[2]);
                 Ok(!buffer.published().is_some_and(may_be_buffered)
@@ -180,6 +180,8 @@ impl<'t> WriteLock<'t> {
             return Ok(None);
         };
         if !buffer.is_live() {
+            // Values are buffered without a check for an array under the same akey. So if Key-Values have arrays,
+            // nothing is buffered.
             let has_arrays = self.committed().get(&arrays_key())?.is_some();
             buffer.restart(if has_arrays { 0 } else { self.fitting_put_count(PAGES_PER_PUT)? });
         }

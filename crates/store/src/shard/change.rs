@@ -190,6 +190,8 @@ impl<'t> Change<'t> {
         Ok((used + headroom <= total).then_some(headroom))
     }
 
+    /// Fails if the change uses pages of the headroom, although it adds data ([`Change::check_room`]) or has values on
+    /// pages of their own.
     fn check_growth(&self) -> Result<()> {
         if self.tight.is_none() && !self.has_large {
             return Ok(());
@@ -374,6 +376,7 @@ pub(crate) fn with_room<T>(targets: &[&Target], work: impl FnMut() -> Result<T>)
             return target.index.wait_for_readers();
         }
         let returned = target.return_pages()?;
+        // Each retry asks for twice as many blocks.
         if (retry > 0 || is_tight(target)?) && target.grow_index(2 << retry, true)? {
             return Ok(true);
         }

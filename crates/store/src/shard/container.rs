@@ -77,6 +77,7 @@ struct Use {
 }
 
 impl OpenPool {
+    /// Counts a handle of this process on a container. The first one takes the lock that other processes see.
     pub(crate) fn begin_use(&self, uses: &mut Uses, id: ContainerId, mode: OpenMode) -> Result<()> {
         let exclusive = mode == OpenMode::Exclusive;
         let busy = || Error::new(ErrorKind::Busy, "the container is in use, or in exclusive use");
@@ -93,6 +94,7 @@ impl OpenPool {
         Ok(())
     }
 
+    /// Ends a handle of this process on a container. The last one releases the lock.
     pub(crate) fn end_use(&self, uses: &mut Uses, id: ContainerId) -> Result<()> {
         let Some(held) = uses.0.get_mut(&id) else { return Ok(()) };
         held.handles -= 1;

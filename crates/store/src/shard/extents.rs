@@ -28,7 +28,8 @@ impl OwnedRecord {
 }
 
 impl Extents<'_, '_> {
-    /// Stores an extent of the array with this prefix, and replaces the records that it covers.
+    /// Stores an extent of the array with this prefix, and replaces the records that it covers. The common cases, an
+    /// extent that overlaps no other one or replaces exactly one, need a single descent of the tree.
     pub(crate) fn put(&mut self, prefix: &Key, extent: Extent, record: &Record<'_>) -> Result<()> {
         let (key, record_size) = (prefix.extent(extent.start), record.record_size);
         match self.change.insert_record(&key, record)? {

@@ -42,6 +42,7 @@ impl Target {
         }
     }
 
+    /// Moves the data at `offset` into a huge page, unless a segment of the index is there.
     pub(crate) fn collapse_huge_page(&self, offset: u64) -> Result<()> {
         // The index must not get a segment while its holes are being filled.
         if self.index_space.is_none() {

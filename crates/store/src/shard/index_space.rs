@@ -327,6 +327,7 @@ impl Target {
         Ok(done)
     }
 
+    /// Body of [`Target::return_segment`]. The index first gives up the blocks for which the segment was moved.
     fn return_last_segment(&self, index_space: &IndexSpace, urgent: bool) -> Result<bool> {
         let account = self.account(index_space)?;
         if self.free_unrecorded(&account.segments) {
@@ -382,6 +383,7 @@ impl Target {
             if self.make_block(index_space)? {
                 (missing, moves) = (missing - 1, 0);
             } else if self.return_pages()? {
+                // Pages of the reserve are free now, so another block may fit.
             } else if urgent && moves < MOVES_MAX && self.move_entries(index_space, missing)? {
                 moves += 1;
             } else {
@@ -392,6 +394,7 @@ impl Target {
         Ok(true)
     }
 
+    /// Creates one block from adjacent free pages; returns false if the index has none.
     fn make_block(&self, index_space: &IndexSpace) -> Result<bool> {
         self.change_space(|txn| {
             let number = reserved_pages::count(txn, Table::Block)?;
@@ -469,6 +472,7 @@ impl Target {
                 self.number()
             ));
         }
+        // The blocks are allocated already, so with 0 idle blocks no more are.
         let lend = |idle: u32| self.move_segment_to_index(index_space, idle, true);
         while self.account(index_space)?.debt > 0 && self.while_moving(|_| lend(0))? {
             mended.push(format!(

@@ -34,7 +34,8 @@ pub(crate) struct WriteLock<'t> {
 }
 
 impl Target {
-    /// Takes the write lock when no commit over several targets is in progress.
+    /// Takes the write lock when no commit over several targets is in progress. Work on free pages that is due is done
+    /// before, once.
     pub(crate) fn lock(&self) -> Result<WriteLock<'_>> {
         let mut tended = false;
         loop {
@@ -157,6 +158,7 @@ impl Target {
         }
         let shown = self.index.read()?.id();
         match self.owner_of_missed_commit(shown)? == Some(slot) {
+            // Taking the write lock is enough.
             true => self.begin_bare().map(drop),
             false => Ok(()),
         }

@@ -106,6 +106,7 @@ impl Search<'_> {
         self.after.as_ref().is_none_or(|after| visible.key[..] >= after.successor()[..])
     }
 
+    /// The answer to the query within one dkey; `None` if nothing in it matches.
     fn in_dkey(&self, prefix: &Key, dkey: &[u8]) -> Result<Option<KeyFound>> {
         if let (false, Some(akey)) = (self.query.want_akey, self.query.akey) {
             return self.in_akey(&prefix.akey(self.oid, akey)?, dkey, akey);
@@ -127,6 +128,7 @@ impl Search<'_> {
         Ok(None)
     }
 
+    /// The answer to the query within one akey: the akey itself or, if wanted, its outermost extent.
     fn in_akey(&self, prefix: &Key, dkey: &[u8], akey: &[u8]) -> Result<Option<KeyFound>> {
         let mut found = KeyFound { dkey: dkey.to_vec(), akey: akey.to_vec(), extent: None };
         if !self.query.want_extent {

@@ -48,6 +48,7 @@ impl Target {
         let mut key = Key::object(Table::Data, container, oid);
         key.put_dkey(oid, dkey)?;
         match fetches {
+            // The common case, without lists of keys.
             [fetch] if !cond.has(Cond::DKEY_FETCH) => {
                 key.put_akey(oid, fetch.request.akey)?;
                 key.put(&[SINGLE]);
@@ -84,6 +85,7 @@ impl Target {
         outcome
     }
 
+    /// Reads one akey. `single` is the key that its single value has.
     fn fetch_akey(
         &self,
         from: &ReadView<'_>,
@@ -194,6 +196,7 @@ impl Target {
         Ok(true)
     }
 
+    /// Copies the requested part of a stored extent `found` to its place in the sink.
     fn deliver_extent(
         &self,
         key: &[u8],
@@ -276,6 +279,8 @@ impl Target {
             let from = index * chunk;
             let whole_end = (from + data.step() as u64).min(covered);
             let done = (at - wanted) as usize;
+            // Complete chunks are read into the buffer. Other chunks are verified in a copy, since their checksums
+            // cover bytes that are not wanted.
             if at == from && (end >= whole_end || end - from >= chunk) {
                 let run_end = if end >= whole_end { whole_end } else { end / chunk * chunk };
                 let place = &mut buffer[done..done + (run_end - at) as usize];
@@ -336,6 +341,7 @@ impl Target {
         Ok(())
     }
 
+    /// Fails unless `bytes`, which begin at chunk `first` of a location, match their checksums.
     pub(super) fn verify(
         &self,
         key: &[u8],
@@ -453,6 +459,7 @@ impl Target {
         self.map(&found.key, &record)
     }
 
+    /// Pins the segment of a record, and verifies all bytes that its checksums cover. `None` if it cannot be pinned.
     fn map(&self, key: &[u8], record: &Record<'_>) -> Result<Option<Mapped>> {
         let Body::Segment(location) = record.body else { return Ok(None) };
         let begin = self.segment_offset(location.segment);

@@ -117,6 +117,7 @@ impl Target {
         let words = self.control.read_leases(self.number());
         let plausible = uptime() + LEASE + MARGIN;
         let ends = slots.iter().map(|slot| words[*slot as usize].load(Ordering::Relaxed));
+        // A later end is damaged.
         let ends = ends.filter(|end| *end <= plausible);
         expect_ended(self.shared(), ends.max().unwrap_or(0))
     }

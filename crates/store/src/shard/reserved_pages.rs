@@ -182,6 +182,7 @@ pub(crate) fn retry_after_page_reuse<T>(
     }
 }
 
+/// Reserves `pages` more pages, by one value each that fills a page. Returns the number of all reserved pages.
 fn reserve(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
     let len = (txn.pages()?.bytes - MARGIN) as usize;
     let after = reserved.saturating_add(pages as u32);
@@ -189,6 +190,7 @@ fn reserve(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
     Ok(after)
 }
 
+/// Releases `pages` of the reserved pages. Returns the number of the others.
 fn release(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
     let after = reserved.saturating_sub(pages as u32);
     for number in (after..reserved).rev() {

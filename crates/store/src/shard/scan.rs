@@ -74,6 +74,7 @@ pub(super) fn to_visible((key, bytes): (&[u8], &[u8])) -> Visible {
     Visible { key: key.to_vec(), bytes: bytes.to_vec() }
 }
 
+/// The first current record from `from` on that existed at `epoch`.
 fn next_current(
     cursor: &mut ViewCursor<'_>,
     from: &[u8],
@@ -90,6 +91,8 @@ fn next_current(
     Ok(None)
 }
 
+/// The first record from `from` on that existed at `epoch` and was replaced or removed later, under its key in the data
+/// table.
 fn next_in_history(
     cursor: &mut Cursor<'_>,
     from: &[u8],
@@ -121,6 +124,7 @@ pub(crate) fn extents(
     let prefix = akey.clone().push(&[crate::format::keys::ARRAY]);
     let first = match view {
         View::Latest => first_overlap(from, akey, &prefix, range.start)?,
+        // An extent that overlaps the range may be in the history, before any current record of it.
         View::Snapshot(_) => prefix.to_vec(),
     };
     let mut scan = Scan::new(from, prefix, view)?;

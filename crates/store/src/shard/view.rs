@@ -69,6 +69,7 @@ impl Drop for Overlay {
     fn drop(&mut self) {
         if (1..=SPARE_MAX).contains(&self.0.capacity()) {
             self.0.clear();
+            // This fails in a thread that is ending, which needs no spare memory.
             let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
         }
     }
@@ -234,6 +235,7 @@ impl<'v> ViewCursor<'v> {
         }
     }
 
+    /// The next entry of both. A buffered put hides the stored entry with the same key.
     fn take(&mut self) -> Result<Option<Entry<'v>>> {
         let (stored, buffered) = (self.stored, self.overlay.get(self.buffered));
         let (takes_stored, takes_buffered) = match (stored, buffered) {

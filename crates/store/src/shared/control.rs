@@ -363,6 +363,7 @@ impl Control {
         Ok(control)
     }
 
+    /// Takes the first free slot. The search begins at a position of the process, so that few slots are tried.
     fn take_slot(&self) -> Result<ProcessSlot> {
         let first = std::process::id() as usize;
         for step in 0..PROCESSES_MAX {
@@ -396,6 +397,7 @@ impl Control {
             target.leases_pause().store(0, Ordering::Release);
         }
         self.shared[DESTROYED].store(0, Ordering::Release);
+        // The clock, of which `pass_epoch` then sets the last epoch that is stored.
         self.shared[4].store(0, Ordering::Release);
         leases::clear_all(self);
         if self.engine().load(Ordering::Acquire) != 0 {
@@ -417,6 +419,7 @@ impl Control {
     /// Declares the atomics set up. The file is synced: otherwise, after a crash of the machine the pool would look as
     /// if it had never been used.
     pub(crate) fn set_current(&self) -> Result<()> {
+        // Word 0 is stored last: it makes word 1 valid.
         self.shared[1].store(self.boot_id, Ordering::Release);
         self.shared[0].store(MAGIC, Ordering::Release);
         if self.read_only {
@@ -430,6 +433,7 @@ impl Control {
     /// other. Fails also for another time namespace, in which read leases end by another clock.
     fn check_namespaces(&self) -> Result<()> {
         let mine = sys::namespaces();
+        // Word 2 has the namespaces of the processes that have the pool open.
         let theirs = self.shared[2].load(Ordering::Acquire);
         if theirs != mine && self.others_alive() {
             return Err(Error::new(
@@ -492,6 +496,7 @@ impl Control {
     pub(crate) fn has_puts_in_old_log(&self, number: u32, last: u64) -> bool {
         let words = self.words_of_buffer(number);
         let word = |at: usize| words[at].load(Ordering::Acquire);
+        // Words of the old format: the commits on top of which the puts are, and their length.
         let (base, len, kept) = (word(2), word(4), word(8));
         len > 0 && (base == last || kept == last)
     }

@@ -231,6 +231,7 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         flagged > 0 || self.counts().load(Ordering::SeqCst) & OVERFLOWED > 0
     }
 
+    /// Flags one lease if it is on the object; returns true if it was flagged. A lease of a dead process is removed.
     fn flag_one(&self, index: usize) -> bool {
         loop {
             let found = self.atomics[index].load(Ordering::SeqCst);
@@ -255,7 +256,7 @@ pub(crate) fn clear_dead_leases(control: &Control, slot: ProcessSlot) {
     if control.overflowed_leases().load(Ordering::Acquire) > 0 && !control.others_alive() {
         clear_all(control);
     }
-    // A dead engine had this slot: it must not seem to live.
+    // If a dead engine had this slot, the engine must not seem to live.
     let (engine, nobody) = (u64::from(slot.0) + 1, u64::from(ProcessSlot::NOBODY.0) + 1);
     let (won, lost) = (Ordering::SeqCst, Ordering::Relaxed);
     let _ = control.engine().compare_exchange(engine, nobody, won, lost);
@@ -263,6 +264,7 @@ pub(crate) fn clear_dead_leases(control: &Control, slot: ProcessSlot) {
         return;
     }
     let buckets = control.lease_table().chunks(BUCKET_LEN);
+    // The last word of a bucket has counts.
     for word in buckets.flat_map(|bucket| &bucket[..BUCKET_LEN - 1]) {
         let found = word.load(Ordering::Relaxed);
         if found != 0 && owner(found) == slot {

@@ -183,6 +183,7 @@ impl<'c> WriteBuffer<'c> {
         let end = self.end()?;
         let puts = Published { buffer: self, from, end };
         match end {
+            // Without puts, a writer may be moving the buffer on top of a later commit.
             PUTS if puts.is_current() => Ok(BufferView::Empty),
             PUTS => Ok(BufferView::Outdated),
             _ if end > self.0.len() => Err(damaged_error()),
@@ -701,7 +702,7 @@ impl PutLocation {
                 || words.next().is_some_and(|word| word.to_le_bytes().starts_with(rest)))
     }
 
-    /// Extent of an array.
+    /// Extent of an array. Its start is the big-endian end of the key, which may begin at any byte of a word.
     fn extent(self, buffer: WriteBuffer<'_>) -> Extent {
         let name_len = name_len(self.key_len, self.count);
         let (at, shift) = (self.key_at() + name_len / 8, name_len % 8 * 8);

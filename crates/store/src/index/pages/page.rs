@@ -140,6 +140,7 @@ pub(super) fn nodes(
     if overlap(&nodes) { Err("has nodes that overlap") } else { Ok(nodes) }
 }
 
+/// Parses the node at offset `at` of a page. In a branch page, its flags are the upper bits of the page number.
 fn node(page: &[u8], at: usize, upper: usize, kind: PageKind) -> Option<Node<'_>> {
     (at >= upper).then_some(())?;
     let low = u64::from(u16_at(page, at)?) | u64::from(u16_at(page, at + 2)?) << 16;

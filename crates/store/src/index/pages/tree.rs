@@ -329,7 +329,8 @@ fn sound_nodes<'p>(
     sound.map_err(|trouble| format!("page {number} {trouble}"))
 }
 
-/// Checks the order of keys on a page; returns a description of the first error.
+/// Checks the order of keys on a page; returns a description of the first error. The first key of a branch page is not
+/// stored.
 fn disorder(
     nodes: &[Node<'_>],
     place: &PagePosition,

@@ -21,6 +21,7 @@ impl Target {
     pub(super) fn move_entries(&self, index_space: &IndexSpace, blocks: u32) -> Result<bool> {
         let keys = self.keys_to_move(index_space, blocks as usize + 1)?;
         let first = &keys[..keys.len().min(1)];
+        // Without space for sorting, entries may still move.
         self.sort_free_pages(index_space)?;
         // Pages freed by a commit can be used by the commit after the next one, so two small commits follow.
         for batch in keys.chunks(BATCH).chain([first, first]) {
@@ -80,7 +81,8 @@ struct BlockPositions {
 }
 
 impl BlockPositions {
-    /// The positions among the first `reach` pages of an index.
+    /// The positions among the first `reach` pages of an index. The two meta pages and the idle blocks, each with its
+    /// first page before the hole, are left out.
     fn find(txn: &Txn, index_space: &IndexSpace, reach: u64) -> Result<Self> {
         let (page, pages) = (PAGE as u64, index_space.pages());
         let mut idle = Vec::new();

@@ -139,7 +139,7 @@ impl AppendSlot<'_> {
 }
 
 /// Claims a segment to append to. Dead segments are freed first: their memory is already in use, while the first write
-/// to a segment may take ten times as long.
+/// to a segment may take ten times as long. The later steps cost more, and the last ones are repeated.
 fn claim_anywhere(target: &Target, need: u64, mut wait: SpaceWait) -> Result<u32> {
     if let Some(segment) = target.table().take_open(need, Segments::take_unowned) {
         return Ok(segment);

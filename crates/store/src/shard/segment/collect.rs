@@ -42,6 +42,7 @@ impl Target {
             // If a process died in its last commit, the commit becomes visible only after its lock was taken over.
             drop(self.begin_write()?);
         }
+        // All are recounted before an error is returned, since each is busy for this process.
         let counted: Vec<_> = unfinished.into_iter().map(|segment| self.recount(segment)).collect();
         for counted in counted {
             // The index has no space for the buffered puts yet, so the next collection counts.

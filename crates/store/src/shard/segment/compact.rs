@@ -193,6 +193,7 @@ impl Target {
         let (mut gained, mut tried) = (false, Vec::new());
         while let Some(victim) = self.victim(&tried, need)?.filter(|victim| wanted(victim)) {
             match self.compact_one(&victim) {
+                // It may have more data, so it may be chosen again.
                 Ok(moved) if moved >= STEP_BYTES_MAX => gained = true,
                 Ok(moved) => {
                     gained |= moved > 0;

@@ -126,6 +126,8 @@ impl<'t> Writer<'t> {
         })
     }
 
+    /// Records that bytes were appended to a segment. For a segment that is the last one already, its first position
+    /// remains.
     fn note(&mut self, segment: u32, began_at: u64, bytes: u64) {
         match self.appended.last_mut() {
             Some(last) if last.segment == segment => last.bytes += bytes,

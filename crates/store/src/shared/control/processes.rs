@@ -133,6 +133,8 @@ fn lock_error(error: std::io::Error) -> Error {
 }
 
 impl Control {
+    /// Takes, changes or drops the lock on a byte; returns false if another lock conflicts. A process that cannot write
+    /// takes no locks.
     pub(super) fn lock(&self, kind: lock::LockKind, byte: u64) -> Result<bool> {
         if self.read_only {
             return Ok(true);
