@@ -130,6 +130,7 @@ impl Audit {
 
 /// Both sides of a plane through `region`, with the parts on each.
 fn divided(region: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region, Vec<usize>)> {
+    // Without a face inside the region, each of its parts covers it, so it is not divided.
     let Some((dimension, at)) = plane(region, inside, regions) else { return Vec::new() };
     let (mut below, mut above) = (region.clone(), region.clone());
     below.high[dimension] = at;
@@ -158,6 +159,7 @@ fn plane(region: &Region, inside: &[usize], regions: &[Region]) -> Option<(usize
     let cost = |(dimension, at): &(usize, u64)| {
         let below = inside.iter().filter(|part| regions[**part].low[*dimension] < *at).count();
         let above = inside.iter().filter(|part| regions[**part].high[*dimension] > *at).count();
+        // A part that the plane cuts is on both sides, and costs four times as much as another.
         (below + above).saturating_sub(inside.len()) * 4 + below.max(above)
     };
     faces.into_iter().min_by_key(cost)

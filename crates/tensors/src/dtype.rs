@@ -158,6 +158,7 @@ fn size_of(code: &str) -> Option<u64> {
     let is_date = matches!(kind, 'm' | 'M');
     let fits = is_known && (is_date || unit.is_none()) && unit.is_none_or(is_unit);
     let bytes = if kind == 'U' { number.checked_mul(4)? } else { number };
+    // Numbers of several bytes need a byte order, which `|` does not give.
     (fits && (order != '|' || bytes <= 1 || matches!(kind, 'S' | 'V' | 'U'))).then_some(bytes)
 }
 

@@ -96,6 +96,7 @@ impl Header {
             (true, true) => 2,
             (true, false) => 1,
         };
+        // Bytes before the text: magic bytes, version and length of the text.
         let before = if version == 1 { 10 } else { 12 };
         let whole = (before + text.len() + 1).next_multiple_of(ALIGNMENT);
         text.push_str(&" ".repeat(whole - before - text.len() - 1));
@@ -148,6 +149,7 @@ pub fn descr(of: &DataType) -> Result<String> {
         &mut text,
         of.size()?.checked_sub(at).ok_or_else(|| overlapping_members_error(&of.fields[0]))?,
     );
+    // Removes the last comma.
     text.truncate(text.len() - 2);
     text.push(']');
     Ok(text)

@@ -110,6 +110,7 @@ fn missing_key_error(what: &str) -> Error {
 pub(crate) fn query(image: &Image, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
     let last = image.bytes().div_ceil(CHUNK_SIZE);
     let after = query.after.map(key_to_u64).transpose()?.unwrap_or(0);
+    // Chunks are numbered from 1. A number after the last one has no bytes, and is not found.
     let number = match (query.dkey, query.edge) {
         (Some(dkey), _) => key_to_u64(dkey)?,
         (None, Edge::Min) => after + 1,

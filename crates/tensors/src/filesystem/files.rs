@@ -206,6 +206,7 @@ impl Files {
                     // A name that ends with a slash makes no directory by itself.
                     let has_entries = !rest.is_empty() || self.has_entries(&path)?;
                     at = path.into_bytes();
+                    // The listing continues behind all names in this directory.
                     at.push(BEHIND);
                     self.directory_entry(directory, inner)?.filter(|_| has_entries)
                 }

@@ -63,6 +63,7 @@ pub fn show(store: TensorStore) -> Result<Dfs> {
     let made = NewDfs { root_mode: files::DIRECTORY_MODE, ..NewDfs::default() };
     Dfs::create_container(&plain, &new, &made)?;
     let uuid = info.uuid.to_string();
+    // This mount only tells the object id of the root.
     let root = Dfs::mount(
         plain.open_container(&uuid, OpenMode::ReadOnly).wait()?,
         MountOptions { read_only: true, snapshot: None },

@@ -31,6 +31,7 @@ pub(super) fn groups(path: &[String], mut address: u64, start: u64) -> Result<(V
 fn group(name: &str, address: u64) -> Result<Vec<u8>> {
     let mut header = ObjectHeader::default();
     let nowhere = NOWHERE.to_le_bytes();
+    // Each message begins with its version and its flags.
     header.push(message::LINK_INFO, &[&[0, 0][..], &nowhere, &nowhere].concat(), "a group")?;
     header.push(message::GROUP_INFO, &[0, 0], "a group")?;
     // A hard link: its name is in UTF-8 and has a length of two bytes.

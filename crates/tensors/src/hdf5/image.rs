@@ -69,6 +69,7 @@ impl Image {
 /// The layout message: contiguous, or chunks that follow each other, both starting at the address `data`.
 fn layout(grid: &Grid, data: u64) -> Vec<u8> {
     if grid.is_flat() {
+        // Version 3, contiguous.
         let data = if grid.bytes() == 0 { NOWHERE } else { data };
         return [&[3, 1][..], &data.to_le_bytes(), &grid.bytes().to_le_bytes()].concat();
     }

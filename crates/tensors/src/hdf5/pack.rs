@@ -68,6 +68,7 @@ pub(super) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
 /// The superblock, version 2, of a file of `end` bytes whose root group is at `root`.
 pub(super) fn superblock(end: u64, root: u64) -> Vec<u8> {
     let mut bytes = b"\x89HDF\r\n\x1a\n\x02\x08\x08\x00".to_vec();
+    // Start of the file, extension of the superblock, end of the file, root group.
     for address in [0, NOWHERE, end, root] {
         bytes.extend(address.to_le_bytes());
     }

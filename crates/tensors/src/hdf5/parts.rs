@@ -55,6 +55,7 @@ impl Parts {
         let shape: Vec<u64> = slabs.iter().map(|slab| slab.count).collect();
         let bytes = tensor.bytes_of(&slabs)?;
         let draft = Draft::new(vec![CHUNK.into()], tensor.data_type(), &shape, &BTreeMap::new())?;
+        // A layout of version 3, contiguous.
         let mut file = draft.finish(bytes as u64, |data| {
             [&[3, 1][..], &data.to_le_bytes(), &(bytes as u64).to_le_bytes()].concat()
         })?;
@@ -74,6 +75,7 @@ impl Parts {
         let path = path(tensor.name());
         let mut draft = Draft::new(path, tensor.data_type(), grid.shape(), tensor.attributes())?;
         let reference = draft.heap.push(&self.mapping(grid, directory));
+        // Version 4, virtual.
         let layout =
             [&[4, 3][..], &reference.collection.to_le_bytes(), &reference.number.to_le_bytes()]
                 .concat();

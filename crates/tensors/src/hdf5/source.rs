@@ -109,6 +109,7 @@ impl Source {
             return Ok(());
         }
         match &self.layout {
+            // The file has no space for the elements, which all have the fill value.
             DataLayout::Contiguous { address: u64::MAX, .. } => self.fill(put),
             DataLayout::Contiguous { address, .. } => self.copy_contiguous(put, *address, progress),
             DataLayout::Compact { .. } => {
@@ -152,6 +153,7 @@ impl Source {
             let offset = chunk.offsets();
             let left = shape.iter().zip(offset).map(|(length, at)| length.saturating_sub(*at));
             let part: Vec<u64> = left.zip(&dims).map(|(left, chunk)| left.min(*chunk)).collect();
+            // The file may list chunks outside the shape; a damaged one lists some twice.
             if part.contains(&0) || !seen.insert(offset.to_vec()) {
                 continue;
             }
@@ -252,6 +254,7 @@ fn bands(grid: &Grid, mut each: impl FnMut(u64, &[u64], &[u64]) -> Result<()>) -
     let (shape, item) = (grid.shape(), grid.item());
     let rest = |dimension: usize| shape[dimension + 1..].iter().product::<u64>() * item;
     let Some(split) = (0..shape.len()).find(|dimension| rest(*dimension) <= PIECE_BYTES) else {
+        // A dataset without dimensions has one element.
         return each(0, &[], &[]);
     };
     let (row, chunk) = (rest(split), grid.chunks()[split]);

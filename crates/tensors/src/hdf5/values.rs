@@ -24,6 +24,7 @@ enum Kind {
 /// # Errors
 /// [`esker_types::ErrorKind::NotSupported`] if its name cannot be one of HDF5.
 pub(super) fn encode(name: &str, attribute: &Attribute, heap: &mut Heap) -> Result<Vec<u8>> {
+    // A message has less than 64 KiB.
     if name.is_empty() || name.contains('\0') || name.len() > 60_000 {
         return Err(unsupported(format!("HDF5 allows no attribute with the name {name:?}")));
     }

@@ -64,6 +64,7 @@ impl TensorStore {
         checked.tensors += 1;
         checked.bytes += grid.bytes();
         let chunks = self.chunks(uuid, &record)?;
+        // Without a record, the tensor was freed meanwhile.
         if chunks != grid.chunk_count() && self.has_record(uuid)? {
             let expected = grid.chunk_count();
             checked.problems.push(format!("tensor {uuid} has {chunks} of {expected} chunks"));
@@ -95,6 +96,7 @@ impl TensorStore {
         for start in (0..length).step_by(chunk.try_into().unwrap_or(usize::MAX)) {
             slabs[0] = Slab::new(start, chunk.min(length - start));
             match tensor.read_to_vec(&slabs) {
+                // The tensor was freed meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
                 read => drop(read?),
             }

@@ -97,6 +97,7 @@ impl TensorStore {
                 }
                 let mut removed = record.clone();
                 removed.set_state(State::Removed);
+                // It counts as removed only now.
                 self.free_removed(uuid, &removed, age_ms == 0, doit)
             }
             State::Removed => self.free_removed(uuid, record, is_old(record.removed_ms), doit),

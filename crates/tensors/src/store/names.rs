@@ -224,11 +224,13 @@ impl TensorStore {
         if before.iter().any(|name| name == to) && self.named(to, access)? == Some(uuid) {
             return Ok(None);
         }
+        // Without a transaction, each change is visible by itself.
         let is_single = matches!(access, Access::Latest);
         if is_single && !before.is_empty() {
             record.names.extend(before.iter().cloned());
         }
         let replaced = self.named(to, access)?.filter(|other| *other != uuid);
+        // A tensor without names is visible as long as its record has none. So its record gets the name last.
         if !(is_single && before.is_empty()) {
             self.put_record(uuid, &record, access)?;
         }
@@ -294,6 +296,7 @@ impl TensorStore {
         let replaced = name.map_or(Ok(None), |name| self.named(name, access))?;
         self.put_record(uuid, &record, access)?;
         let Some(name) = name else { return Ok(None) };
+        // Without transactions, this change makes the tensor visible.
         self.names.put(name.as_bytes(), uuid.to_string().as_bytes(), Cond::NONE, access).wait()?;
         replaced.map_or(Ok(()), |other| self.mark_removed(other, access))?;
         Ok(replaced)

@@ -267,6 +267,7 @@ impl Put {
                 check_pending(self.uuid, &record)?;
                 match self.store.free(self.uuid, &record)? {
                     true => Ok(()),
+                    // Its state has just changed, so it is examined again.
                     false => self.abort(),
                 }
             }

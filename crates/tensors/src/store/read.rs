@@ -52,6 +52,7 @@ fn read_band(
             group.push(load);
         }
         read_group(array, &mut group, target, access)?;
+        // Pieces without ranges were read into a buffer.
         for load in group.iter().filter(|load| load.ranges.is_empty()) {
             load.sides.scatter(&load.buffer, target);
         }

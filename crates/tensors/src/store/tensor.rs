@@ -40,6 +40,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let Some(lease) = self.lease.take() else { return };
         if lease.release().wait().is_ok_and(|is_last| is_last) {
+            // If this fails, a later collection frees it.
             let _ = self.store.free_unread(self.uuid);
         }
     }

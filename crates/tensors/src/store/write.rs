@@ -45,6 +45,7 @@ impl<'a> Draft<'a> {
     /// Chooses how the piece is written: directly from its place, or through a buffer if its runs are scattered at both
     /// ends.
     fn new(piece: Piece, bytes: &'a [u8]) -> Result<Self> {
+        // Runs that are contiguous in the chunk, and those that are so in the caller's memory too.
         let (own, both) = (piece.sides.merged(false), piece.sides.merged(true));
         if both.runs() > 1 && own.runs() > 1 && piece.whole {
             return Self::padded(piece, bytes);
