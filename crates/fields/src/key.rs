@@ -39,6 +39,7 @@ impl Key {
         let mut marks = 0;
         for (count, (name, value)) in pairs.into_iter().enumerate() {
             let name = checked_name(name.as_ref())?;
+            // Equal names have equal marks, so most names need no search.
             let mark = mark_of(&name);
             if marks & mark != 0 && key.get(&name).is_some() {
                 return Err(invalid(format!("{name} occurs twice in a key; give it once")));

@@ -34,7 +34,9 @@ pub(crate) unsafe extern "C" fn log(_: *const Context, severity: c_int, text: *c
     }
     // SAFETY: it is not null, so the caller guarantees a C string.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    // A character has up to four bytes.
     let first: String = text.trim().chars().take(EXPLANATION_BYTES_MAX / 4).collect();
+    // In a thread that is ending, the message is lost.
     let _ = FIRST_ERROR.try_with(|first_error| {
         if let Ok(mut first_error) = first_error.try_borrow_mut()
             && first_error.is_empty()

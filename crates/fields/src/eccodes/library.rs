@@ -175,6 +175,7 @@ impl Library {
             (f.codes_grib_multi_support_off)(context(f));
             made
         });
+        // After the last field, no bytes are left.
         if made.is_none() && *bytes > 0 {
             self.check(code, "split a message")?;
         }

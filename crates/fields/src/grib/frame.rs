@@ -90,6 +90,7 @@ fn length_1(bytes: &[u8]) -> Result<usize, Frame> {
     if stated & LARGE == 0 {
         return Ok(stated);
     }
+    // In a large message, section 4 begins with the number of octets to subtract and not with its length.
     let data = before_data(bytes)?.end;
     let beyond = length(bytes, data, 3).ok_or(Frame::More(data + 3))?;
     match beyond {
@@ -101,6 +102,7 @@ fn length_1(bytes: &[u8]) -> Result<usize, Frame> {
 /// The octets of the bitmap of a message of edition 1, empty if it has none; section 4 follows it.
 fn before_data(bytes: &[u8]) -> Result<Range<usize>, Frame> {
     let section = |at: usize| length(bytes, at, 3).ok_or(Frame::More(at + 3));
+    // Flags of section 1: 0x80 for a section 2, 0x40 for a bitmap.
     let flags = *bytes.get(INDICATOR_1 + 7).ok_or(Frame::More(INDICATOR_1 + 8))?;
     let first = section(INDICATOR_1)?;
     if first < SECTION_1_MIN {
@@ -162,6 +164,7 @@ fn sections_1(message: &[u8]) -> Option<Sections> {
         (3, bitmap.clone()),
         (4, bitmap.end..end),
     ];
+    // Section 4 has at least 11 octets.
     if bitmap.end + 11 > end || first > bitmap.start {
         return None;
     }

@@ -82,6 +82,7 @@ impl Slot {
         let octets = |offset, len| number(message, self.at + offset, len);
         match self.form {
             Form::ShortDate => {
+                // The year of the century, 1 to 100; the century follows twelve octets later.
                 let year = octets(12, 1)?.checked_sub(1)? * 100
                     + octets(0, 1).filter(|year| *year <= 100)?;
                 date(year, octets(1, 1)?, octets(2, 1)?)

@@ -222,7 +222,7 @@ struct IdentityCache {
 }
 
 impl IdentityCache {
-    /// Looks for what is known of messages of this kind.
+    /// Looks for what is known of messages of this kind. If no rule is known, looks for the key of exactly this header.
     fn find(&mut self, header: &Header<'_>) -> Lookup {
         header.write_kind(&mut self.kind);
         let otherwise = match self.get() {
@@ -242,7 +242,7 @@ impl IdentityCache {
         }
     }
 
-    /// Looks up the entry for the kind in the buffer.
+    /// Looks up the entry for the kind in the buffer. An entry of the older half moves to the younger one.
     fn get(&mut self) -> Option<&LearnedRule> {
         if let Some((kind, learnt)) = self.old.remove_entry(self.kind.as_slice()) {
             self.insert(kind, learnt);

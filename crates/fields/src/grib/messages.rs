@@ -183,6 +183,7 @@ enum SearchResult {
 /// Searches for the next message; `ended` means that no more bytes follow.
 fn step(window: &[u8], ended: bool) -> SearchResult {
     let Some(at) = memmem::find(window, BEGIN) else {
+        // The last bytes may be the beginning of the next `GRIB`.
         let begun = if ended { 0 } else { BEGIN.len() - 1 };
         return SearchResult::Nothing(window.len().saturating_sub(begun));
     };

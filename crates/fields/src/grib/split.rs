@@ -49,6 +49,7 @@ impl<'a> Fields<'a> {
     fn pass(&mut self, section: Section) {
         if section.number == 6 {
             match self.message.get(section.octets.start + SECTION_2) {
+                // The bitmap of an earlier field is used again.
                 Some(&BITMAP_BEFORE) => {
                     self.current[6] = self.bitmap.clone().or(Some(section.octets));
                     return;

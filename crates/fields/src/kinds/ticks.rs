@@ -81,7 +81,7 @@ fn micros(number: f64) -> Option<i64> {
     (exact && scaled.abs() < 9e15).then_some(scaled as i64)
 }
 
-/// Microseconds as a decimal number of seconds.
+/// A number of millionths in decimal notation.
 fn decimal(micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
     let (whole, rest) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);

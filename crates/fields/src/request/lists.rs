@@ -32,6 +32,7 @@ pub(super) fn values(
         return Ok(None);
     }
     let mut list = List { name, kinds, optional, today, values: Vec::new(), seen: HashSet::new() };
+    // A grid is one value that has slashes.
     if kinds.first() == Some(&KeyType::Grid) && !matches!(raw, [only] if list.is_absent(only)) {
         list.add(&raw.join("/"))?;
         return Ok(Some(list.values));
@@ -165,7 +166,8 @@ impl List<'_> {
     }
 }
 
-/// The distance with the sign that leads from one end to the other; `None` if neither sign does.
+/// The distance with the sign that leads from one end to the other; `None` if neither sign does. Only a distance that
+/// the request has `given` may be negative.
 fn towards(from: i64, to: i64, distance: i64, given: bool) -> Option<i64> {
     let down = to < from;
     match distance {

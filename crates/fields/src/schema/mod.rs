@@ -209,6 +209,7 @@ impl Schema {
             let given = key.get(&part.name).filter(|_| part.presence == Presence::Required);
             given.map_or(Ok(()), |value| whole.set(&part.name, value))?;
         }
+        // Readers may use the complete key, which must lead to the same field.
         let same = |again: Split| Split { rule: split.rule, ..again } == split;
         let settled = whole == *key || self.split(&whole).is_ok_and(same);
         if settled { Ok(split) } else { Err(explain::ambiguous_error(self, key, &split.whole)) }

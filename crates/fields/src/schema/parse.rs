@@ -136,6 +136,7 @@ impl Parser<'_> {
         if self.tokens.takes('?') {
             part.presence = self.parse_default(&part)?;
         } else if self.tokens.takes('-') {
+            // A value may follow, which is ignored.
             self.tokens.value();
             part.presence = Presence::Hidden;
         } else if self.tokens.takes('=') {

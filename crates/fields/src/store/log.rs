@@ -72,7 +72,7 @@ pub(super) fn marks(index: &DatabaseIndex, access: Access<'_>) -> Result<Marks> 
     Ok(marks.into_iter().flatten().collect())
 }
 
-/// The number of flushes that each log of a stripe has recorded.
+/// Sequence number of the last entry of each log of a stripe.
 async fn marks_of(stripe: u8, object: &Object, access: Access<'_>) -> Result<Vec<((u8, u8), u64)>> {
     let logs = list_akeys(object, layout::FLUSHES, access).await?;
     let akeys: Vec<&[u8]> = logs.iter().map(Vec::as_slice).collect();
@@ -137,6 +137,7 @@ fn texts(flushed: Entered<'_>) -> Vec<String> {
     for (index, data) in flushed {
         let mut before = None;
         for datum in data {
+            // The three bytes are the zero byte, the newline, and the length of the prefix.
             if NUMBER + text.len() + index.len() + datum.len() + 3 > LOG_ENTRY_BYTES {
                 texts.push(std::mem::take(&mut text));
                 before = None;

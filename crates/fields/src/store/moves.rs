@@ -154,6 +154,7 @@ impl FieldStore {
         };
         std::thread::scope(|scope| {
             let workers = workers.clamp(1, WORKERS_MAX).min(listed.len());
+            // If a thread cannot be started, the others do its work.
             let others: Vec<_> = (1..workers)
                 .filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
                 .collect();

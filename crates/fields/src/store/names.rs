@@ -55,6 +55,7 @@ impl FieldStore {
             for (index, sets) in names.indexes.iter() {
                 let here = wanted.contains_key(&(name.clone(), index.clone()));
                 let listed = |name: &String| selection.values(name).is_some();
+                // An index in which keys are looked up has further fields only with names that the request omits.
                 let open = !here || !sets.iter().all(|set| set.iter().all(listed));
                 if open && may_match(selection, &database, index, sets)? {
                     return Ok(true);
@@ -78,6 +79,7 @@ impl FieldStore {
             Some(known) if known.marks == marks => return Ok(known),
             known => known.unwrap_or_default(),
         };
+        // Without marks, the names were never listed.
         let none = names.marks.is_empty();
         match log::since(database_index, &names.marks, &marks)?.filter(|_| !none) {
             Some(flushed) => names.add_flushed(&flushed),

@@ -140,6 +140,7 @@ impl FieldStore {
         let Some(count) = selection.count() else { return Ok(None) };
         let mut wanted = ByIndex::new();
         for (position, key) in selection.keys()?.enumerate() {
+            // The selection omits a name that each rule requires.
             let Ok(split) = self.schema().split(&key) else { return Ok(None) };
             let place = (split.database.to_string(), split.index.to_string());
             let range = selection.range_of(&split.datum).map(|datum| datum.to_string());
@@ -300,6 +301,7 @@ impl FieldStore {
         let ranges = selection.with_ranges();
         let mut found = self.list(&ranges)?;
         found.sort_by_cached_key(|Listed { key, .. }| {
+            // A range up to a step comes after the step.
             let range = !selection.matches(key);
             (ranges.position(key), range, key.clone())
         });

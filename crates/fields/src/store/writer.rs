@@ -148,6 +148,7 @@ impl FieldWriter {
         };
         numbers.next += 1;
         let number = numbers.next - 1;
+        // A batch is known by its first number.
         self.batches.insert(numbers.end - NUMBERS, numbers.losses);
         self.numbers = Some(numbers);
         Ok(number)
@@ -160,6 +161,7 @@ impl FieldWriter {
         let reserved = now_seconds();
         let marker = self.store.marker(first)?;
         let losses = self.store.container().lease_losses(marker.oid());
+        // The lease comes before the entry in the catalogue, so that no purge takes this writer for dead.
         held.push(marker.lease().wait()?);
         self.store.record_batch(first)?;
         let (akey, count) = (first.to_be_bytes(), NUMBERS.to_le_bytes());
@@ -210,7 +212,7 @@ impl FieldWriter {
         (self.fields, self.bytes) = (0, 0);
     }
 
-    /// Releases batches that are used up and indexed.
+    /// Releases batches that are used up and indexed. The last one is still in use.
     fn release_spent(&mut self) {
         if let Some(numbers) = &mut self.numbers {
             let spent = numbers.held.len().saturating_sub(1);
@@ -231,6 +233,7 @@ impl FieldWriter {
             found.set(false);
             self.stage(&Staging { transaction, found: Some(&found) })
         })?;
+        // If no field existed, the next flush tries again to insert.
         self.masks = found.get() || self.store.container().capabilities().proves_by_value;
         Ok(())
     }
