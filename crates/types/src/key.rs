@@ -113,6 +113,7 @@ fn decode_bytes(encoded: &[u8]) -> Option<Vec<u8>> {
     let mut key = Vec::with_capacity(body.len());
     let mut bytes = body.iter();
     while let Some(&byte) = bytes.next() {
+        // A zero byte is escaped by a byte of ones.
         if byte == 0 && bytes.next() != Some(&0xff) {
             return None;
         }

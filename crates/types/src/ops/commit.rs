@@ -13,8 +13,8 @@ pub struct CommitId(pub Uuid);
 const START_LEN: usize = 8;
 
 impl CommitId {
-    /// Id of a new commit. `start` is the coordinator's clock as the client last knew it, or 0. The last bytes of
-    /// `random` distinguish commits of the same start.
+    /// Id of a new commit. It begins with `start`, the coordinator's clock as the client last knew it, or 0. The last
+    /// bytes of `random` distinguish commits of the same start.
     #[must_use]
     pub const fn new(start: Epoch, random: Uuid) -> Self {
         let mut id = random.0;

@@ -165,6 +165,7 @@ impl KeyQuery<'_> {
     /// [`crate::ErrorKind::Invalid`] if it is not a dkey of this kind.
     pub fn bound(&self, kind: KeyKind) -> Result<Vec<u8>> {
         let mut encoded = Vec::new();
+        // The bound is for a query of all dkeys.
         match self.after.filter(|_| self.dkey.is_none()) {
             Some(after) => encode_key(kind, after, &mut encoded).map(|()| encoded),
             None => Ok(encoded),
