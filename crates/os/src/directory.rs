@@ -138,7 +138,7 @@ pub fn finish_others(parent: &Path, kind: Kind) {
     }
 }
 
-/// Removes the rest of a directory that was being created or removed when its process died.
+/// Removes, as far as possible, the rest of a directory that was being created or removed when its process died.
 fn finish(directory: &Path, kind: Kind) {
     (kind.discard)(directory);
     if directory.join(kind.marker).exists() {

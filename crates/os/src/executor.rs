@@ -268,13 +268,16 @@ pub async fn side_by_side<T>(tasks: Vec<Task<'_, T>>, most: usize) -> Vec<T> {
                     }
                     Poll::Pending => true,
                 };
+            // A task that runs alone may block the thread.
             match before > 1 {
                 true => on_waiting_thread(false, || running.retain_mut(poll)),
                 false => running.retain_mut(|task| poll(task)),
             }
             match running.len() {
+                // All that began are done, and no other waits to begin.
                 0 if before < most => return Poll::Ready(()),
                 left if left == before => return Poll::Pending,
+                // Some are done, so others may begin.
                 _ => {}
             }
         }

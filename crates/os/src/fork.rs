@@ -153,6 +153,7 @@ impl<T> Drop for PerProcess<T> {
             // SAFETY: created by `new` or `set`, dropped once, and no reference to it outlives `self`.
             let made = unsafe { Box::from_raw(next) };
             next = made.older;
+            // A value of an ancestor must not release what the ancestor still uses.
             if made.generation != generation() {
                 std::mem::forget(made.value);
             }

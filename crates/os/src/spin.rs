@@ -62,6 +62,7 @@ impl Hits {
         }
         let misses = self.misses.load(Ordering::Relaxed);
         let likely = misses < MISSES_MAX || misses.is_multiple_of(SELDOM);
+        // The wait without polling counts, so that one of [`SELDOM`] waits polls again.
         if !likely {
             self.misses.fetch_add(1, Ordering::Relaxed);
         }
@@ -70,6 +71,7 @@ impl Hits {
 
     /// Records the outcome of spin-waiting.
     pub fn note(&self, spun: Spun) {
+        // Another thread needs the core. Each such outcome in a row doubles the number of waits without polling.
         if spun.crowded {
             let doublings = self.crowded.fetch_add(1, Ordering::Relaxed).min(DOUBLINGS_MAX);
             return self.pauses.store(SELDOM << doublings, Ordering::Relaxed);
@@ -159,6 +161,7 @@ pub(crate) fn wait(sleeper: &impl Sleeper) -> bool {
             return true;
         }
     }
+    // A thread can sleep at one connection only.
     let woken = matches!(&all[..], [connection] if sleep_at(&**connection, sleeper));
     if !woken {
         end();

@@ -54,6 +54,7 @@ impl Draft {
     /// Begins a file that replaces another one: without a name where the file system can do that, else with a temporary
     /// name.
     fn replacing(path: &Path, mode: u32, there: Option<&Metadata>) -> io::Result<Self> {
+        // The other names of the file would keep its old content.
         if there.is_some_and(|there| there.nlink() > 1) {
             return Err(Errno::MLINK.into());
         }
@@ -94,6 +95,7 @@ impl Draft {
     pub fn publish(mut self) -> io::Result<()> {
         if let State::Nameless = self.state {
             match name_it(&self.file, &self.path) {
+                // A new link does not replace a file, but a rename does.
                 Err(Errno::EXIST) => {
                     let name = temporary_of(&self.path);
                     name_it(&self.file, &name)?;
@@ -104,6 +106,7 @@ impl Draft {
         }
         if let State::Temporary(name) = &self.state {
             fs::rename(name, &self.path)?;
+            // The temporary name is gone, so no drop removes it.
             self.state = State::InPlace;
         }
         Ok(())
@@ -144,6 +147,7 @@ fn nameless(directory: &Path, mode: u32) -> io::Result<OwnedFd> {
     }
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = open(directory, flags, Mode::from_raw_mode(mode))?;
+    // Without `/proc`, the file could not get a name later.
     stat(link_to(&file))?;
     Ok(file)
 }
