@@ -349,9 +349,9 @@ impl<R: AsyncRead + Unpin> Receiver<R> {
         Ok(Announced(prefix))
     }
 
-    /// One poll of [`Receiver::rest`]. If `into` has exactly the length of the frame's data, the first bytes lie there,
-    /// and their number is returned; the others are in the frame. Each poll needs the same destination or an empty
-    /// one. After an empty one, the rest of the data is in the frame.
+    /// One poll of [`Receiver::rest`]. If `into` has exactly the length of the frame's data, the first bytes are
+    /// received there, and their number is returned; the others are in the frame. Each poll needs the same destination
+    /// or an empty one. After an empty one, the rest of the data is in the frame.
     ///
     /// # Errors
     /// The errors of [`Receiver::receive`]. The destination's bytes are not defined then.

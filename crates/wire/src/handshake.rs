@@ -214,6 +214,7 @@ pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         Welcome::Prove { version, nonce, proof } => (version, nonce, proof),
     };
     let transcript = Transcript { hello: &hello, version, nonce: theirs };
+    // The proof covers the version, so the version is checked after it.
     transcript.verify(secret, ENGINE, &proof)?;
     if !(OLDEST_VERSION..=VERSION).contains(&version) {
         return Err(Refusal::Version { newest: version }.into_error());

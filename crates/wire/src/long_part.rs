@@ -49,6 +49,7 @@ impl LongPart {
         (into, spare): (&mut Destination<'_>, &Spare),
     ) {
         self.sum.add(bytes);
+        // Once some bytes are not in the destination, the later ones follow them.
         while self.bytes.is_empty() && !bytes.is_empty() {
             let room = into.room(self.in_place);
             if room.is_empty() {

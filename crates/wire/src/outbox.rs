@@ -204,6 +204,7 @@ impl Outbox {
                 count += 1;
             }
         };
+        // Each bulk takes two slices: its own, and the packed bytes before it.
         for (before, bulk) in self.bulks.iter().take(SLICES / 2) {
             add(&self.packed[at..*before]);
             add(bulk);

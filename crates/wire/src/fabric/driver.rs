@@ -24,7 +24,7 @@ const AWAKE: u32 = 100;
 const NAP: Duration = Duration::from_millis(1);
 
 /// Polls of the provider after the end of the connection.
-const LAST_LOOKS: u32 = 4;
+const LAST_POLLS: u32 = 4;
 
 /// Pieces that a peer may ring for before they arrive.
 const RUNG_MAX: u64 = 1 << 16;
@@ -77,7 +77,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         let why = self.drive(&mut from).await.err();
         let mut state = self.shared.state();
         // Pieces that arrived before the end are still delivered.
-        for _ in 0..LAST_LOOKS {
+        for _ in 0..LAST_POLLS {
             state.progress();
         }
         state.flow.end(why);
@@ -93,6 +93,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
             let next = self.make_progress(descriptor.is_some());
             self.ring().await?;
             let is_told = matches!(next, Next::Network | Next::Soon);
+            // All that the descriptor announced was handled, so its next readiness is a new one.
             if let Some(mut ready) = ready.take().filter(|_| is_told) {
                 ready.clear_ready();
             }
@@ -101,6 +102,7 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
                 biased;
                 read = from.read(&mut rings) => match read {
                     Ok(count @ 1..) => self.count_rings(&rings[..count])?,
+                    // The peer has ended the TCP connection, or it failed.
                     _ => return Ok(()),
                 },
                 ended = pause => if ended { return Ok(()) },

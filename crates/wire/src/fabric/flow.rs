@@ -213,6 +213,7 @@ impl Flow {
         let short_fits = len <= self.outgoing.room(Size::Short);
         let first = if short_fits { Size::Short } else { Size::Long };
         let mut slot = self.outgoing.take(first, RESERVE);
+        // Short data may also use a long slot.
         if slot.is_none() && short_fits {
             slot = self.outgoing.take(Size::Long, 0);
         }
