@@ -442,6 +442,7 @@ fn scrub_batch(
     Ok(next)
 }
 
+/// Reads the data of a record in a segment, and verifies its checksums.
 fn scrub_record(
     target: &Target,
     key: &[u8],

@@ -178,6 +178,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
+    /// Reads the entries of the index, then the puts on top of them, and notes the gaps.
     fn read(&mut self, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let (mut found, mut gaps) = (0, Vec::new());
         let shard = self.shard;

@@ -73,6 +73,8 @@ struct Applier<'c, 't> {
 }
 
 impl<'t> Applier<'_, 't> {
+    /// Applies one write. Its conditions are checked first, and the slots that it changes are noted for conflict
+    /// detection.
     fn write(&mut self, write: &Write<'_>, akeys: &[StagedAkey]) -> Result<()> {
         let (table, oid) = (Table::Data, write.oid);
         match write.op {
@@ -159,6 +161,7 @@ impl<'t> Applier<'_, 't> {
         }
     }
 
+    /// Stores a single value in place of an older one. Fails if the akey has an array.
     fn put_single(&mut self, akey: &StagedAkey<'_>, piece: &Piece<'_>) -> Result<()> {
         let (prefix, left_out, epoch) = (&akey.prefix, akey.left_out, self.change.epoch);
         let (key, record) = (prefix.single(), piece.record(epoch, None, left_out));

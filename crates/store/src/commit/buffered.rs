@@ -56,6 +56,7 @@ fn kind_of(is_kv: bool, cond: Cond, update: Cond, content: &Content<'_>) -> Opti
 }
 
 impl<'w, 's> BufferablePut<'w, 's> {
+    /// The put that a write consists of; `None` if the write buffer does not accept it.
     fn from_write(
         container: ContainerId,
         write: &Write<'w>,

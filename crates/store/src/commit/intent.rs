@@ -58,6 +58,7 @@ impl Intent {
     }
 }
 
+/// Decodes an edit from the start of `rest`, and removes its bytes from there.
 pub(super) fn take_step(rest: &mut &[u8]) -> Option<IndexEdit> {
     let (&tag, tail) = rest.split_first()?;
     *rest = tail;
@@ -76,6 +77,7 @@ pub(super) fn take_number(rest: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(*head))
 }
 
+/// Takes bytes that are preceded by their number.
 pub(super) fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let len = take_number(rest)?;
     let (head, tail) = rest.split_at_checked(len as usize)?;

@@ -145,6 +145,7 @@ impl<'p> Preparing<'p> {
         Self { pool, commit, targets, snapshot, read_versions: &[] }
     }
 
+    /// Stages the data of the writes for each target. It is on the medium afterwards, if durability requires that.
     fn stage<'t>(
         &self,
         container: &Container,
@@ -162,6 +163,7 @@ impl<'p> Preparing<'p> {
         Ok(parts)
     }
 
+    /// Computes the edits of the commit by `work`, and stores them as the prepared commit.
     fn run<'s>(&self, mut parts: Vec<Staged<'s>>, work: Work<'_, 's>) -> Result<Epoch> {
         retry_after_leases(|| {
             self.pool.control.expect_file()?;
@@ -177,6 +179,7 @@ impl<'p> Preparing<'p> {
         })
     }
 
+    /// Body of [`Preparing::run`], which runs with the coordination locks held.
     fn attempt<'s>(&self, staged: &[Staged<'s>], work: Work<'_, 's>) -> Result<Epoch> {
         self.targets.iter().try_for_each(|target| finish(self.pool, target))?;
         let mut txns = begin_unchanged(&self.targets, self.read_versions)?;
@@ -254,6 +257,7 @@ impl<'p> Preparing<'p> {
         combine_lease_results(parts.map(|(target, part)| target.expect_no_leases(&part.touched)))
     }
 
+    /// Stores the prepared commit on the first target, if the index has space to commit it later.
     fn store(&self, prepared: &Prepared, growth: u64) -> Result<()> {
         let Some(first) = self.targets.first() else { return Ok(()) };
         let mut txn = first.begin_in_doubt()?;

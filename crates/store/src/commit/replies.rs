@@ -47,6 +47,7 @@ fn checksum_of(key: &[u8], numbers: &[u8]) -> [u8; 4] {
     (Checksum::Crc32c.sum(&covered) as u32).to_le_bytes()
 }
 
+/// Number and epoch of the change in an entry.
 fn parse(key: &[u8], value: &[u8]) -> Result<(u64, Epoch)> {
     let fields = value.split_first_chunk().and_then(|(sequence, rest)| {
         let (epoch, checksum) = rest.split_first_chunk()?;

@@ -181,6 +181,7 @@ struct Resolving<'p> {
 }
 
 impl Resolving<'_> {
+    /// The epoch at which the targets are changed: that of the commit or, if it is aborted, of its preparation.
     fn epoch(&self) -> Epoch {
         match self.resolution {
             Resolution::Commit(epoch) => epoch,
@@ -260,6 +261,7 @@ impl Resolving<'_> {
         }
     }
 
+    /// Commits the transactions on all targets. The new versions are stored first, as in any change.
     fn commit(&self, txns: Vec<WriteTxn>, commit: impl Fn(WriteTxn) -> Result<()>) -> Result<()> {
         let epoch = self.epoch();
         if let Resolution::Commit(_) = self.resolution {

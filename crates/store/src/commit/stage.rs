@@ -151,6 +151,7 @@ pub(crate) fn stage_part<'t>(
 }
 
 impl<'t> Stager<'t, '_> {
+    /// Stages the data of one write. Only updates have data.
     fn write(&mut self, write: &Write<'t>) -> Result<StagedAkeys<'t>> {
         let WriteOp::Update { dkey, updates, .. } = write.op else {
             return Ok(StagedAkeys::new());

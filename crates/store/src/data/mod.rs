@@ -182,6 +182,7 @@ impl Data {
         }
     }
 
+    /// The mapping for views, which is made at the first use.
     fn read_map(&self) -> io::Result<Arc<ReadMap>> {
         let mut known = self.read_map.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(map) = &*known {

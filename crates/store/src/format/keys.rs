@@ -249,6 +249,7 @@ impl Key {
         }
     }
 
+    /// Appends bytes to a long key. A short key becomes a long one.
     #[cold]
     fn put_long(&mut self, bytes: &[u8]) {
         if self.long.is_empty() {

@@ -105,6 +105,7 @@ fn prefix_len(key: &[u8], room: usize) -> usize {
     key.iter().take(KEY_WHOLE_MAX).take_while(fits).count()
 }
 
+/// Appends the first bytes of a long key, and a stub in place of the others: a mark and the hash of the complete key.
 #[cold]
 fn encode_cut(key: &[u8], room: usize, out: &mut impl KeyBuffer) -> Result<()> {
     check_key_length(key)?;

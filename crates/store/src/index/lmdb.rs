@@ -254,6 +254,7 @@ impl Index {
         )
     }
 
+    /// Begins a read transaction. If dead processes hold all reader slots, their slots are freed first.
     #[cold]
     fn begin_read(&self) -> Result<ReadTxn<'_>> {
         match ReadTxn::begin(self) {

@@ -134,6 +134,7 @@ fn read_page(file: &File, number: u64) -> Option<Vec<u8>> {
     Some(page)
 }
 
+/// Verifies the state of a meta page: the tree of free pages, then the tree of entries.
 fn check_state(file: &File, meta: &Meta, bytes: u64, checksums: bool) -> Damage {
     let (pages, mut checksums) =
         (bytes / PAGE as u64, Checksums { wanted: checksums, broken: Vec::new() });

@@ -240,6 +240,7 @@ impl<'t> Cursor<'t> {
         self.step(empty(), lmdb::MDB_PREV)
     }
 
+    /// Moves the cursor as `op` says, from `key` if that needs a key. Returns the entry there.
     fn step(
         &mut self,
         mut key: lmdb::MDB_val,
@@ -297,6 +298,7 @@ impl<'i> ReadTxn<'i> {
         Ok(Self::new(index, raw))
     }
 
+    /// Begins a read transaction with an idle one, whose reader slot it keeps.
     #[inline]
     pub(super) fn renew(index: &'i Index, idle: IdleTxn) -> Result<Self> {
         let raw = idle.0.as_ptr();

@@ -125,6 +125,7 @@ impl Folder {
         }
     }
 
+    /// Fails if a file is not as it was created. A file without any write permission is accepted.
     fn check_info(&self, name: &str, info: &Metadata, mode: u32) -> Result<()> {
         let shared = mode & 0o020 != 0;
         let writers = info.mode() & WRITERS;

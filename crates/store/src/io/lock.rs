@@ -27,6 +27,7 @@ fn request(kind: LockKind, byte: u64) -> libc::flock {
     lock
 }
 
+/// Calls `fcntl`, again if a signal interrupts it.
 fn control(file: &File, command: libc::c_int, lock: &mut libc::flock) -> io::Result<()> {
     loop {
         // SAFETY: the descriptor is open for as long as `file` is borrowed, and `lock` is a valid

@@ -79,6 +79,7 @@ impl ViewCount {
         if VIEWS.fetch_add(1, Ordering::Relaxed) < VIEWS_MAX {
             return Ok(Self);
         }
+        // Undoes the count.
         drop(Self);
         Err(Error::new(
             ErrorKind::Overflow,

@@ -62,6 +62,7 @@ pub(crate) fn parse_container(key: &[u8], value: &[u8]) -> Option<ContainerInfo>
     })
 }
 
+/// Finds a container by its label or UUID.
 fn find(txn: &Txn, name: ContainerRef<'_>) -> Result<ContainerInfo> {
     let unknown = || {
         let name = match name {
@@ -223,6 +224,7 @@ impl OpenPool {
     }
 }
 
+/// Adds the entries of a container and of its label. Fails if one of them exists.
 fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
     let key = container_key(info.uuid);
     let taken =

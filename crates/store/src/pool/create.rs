@@ -175,6 +175,7 @@ fn explain_refused(error: Error, directory: &Path) -> Error {
     Error::new(error.kind(), format!("{why}: {remedy}"))
 }
 
+/// Creates a directory. Other users get access only when it has its group.
 fn make_directory(path: &Path, mode: u32, group: Option<u32>) -> Result<()> {
     let failed = |error| Error::io(format_args!("creating {}", path.display()), &error);
     fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
@@ -192,6 +193,7 @@ static CREATING: Mutex<()> = Mutex::new(());
 /// distinguish a pool in creation from an abandoned one.
 const UNFINISHED: &str = "pool.new";
 
+/// Takes the lock that shows that a process is creating the pool.
 fn lock_unfinished(unfinished: &File, pool: &Path) -> Result<PrivateFile> {
     let failed =
         |error| Error::io(format_args!("locking {UNFINISHED} of {}", pool.display()), &error);
@@ -304,6 +306,7 @@ impl Builder<'_> {
         }
     }
 
+    /// Creates all files of the pool. The superblock is the last one, and completes the pool.
     fn build(&self, unfinished: File, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         let superblock = self.superblock;
         let total = superblock.reserved_bytes();

@@ -183,6 +183,7 @@ impl OpenPool {
         }
         let state = Arc::new(Self::open(path, purpose)?);
         for target in &state.targets {
+            // The target is new, so its pool was not set before.
             let _ = target.pool.set(Arc::downgrade(&state));
         }
         let closed = Arc::clone(&state.closed.0);

@@ -30,6 +30,7 @@ pub(super) struct Catalog {
 }
 
 impl Catalog {
+    /// Reads the entries of all indexes that describe containers and commits.
     pub(super) fn read(shards: &[Shard]) -> Result<Self> {
         let mut catalog = Self::default();
         for shard in shards {

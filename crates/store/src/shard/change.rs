@@ -263,6 +263,7 @@ impl<'t> Change<'t> {
         Ok(self.newest_snapshot(container)?.is_some_and(|newest| epoch <= newest))
     }
 
+    /// Newest snapshot of a container. That of the last container is cached.
     fn newest_snapshot(&mut self, container: ContainerId) -> Result<Option<Epoch>> {
         if !self.target.shared().may_have_snapshots() {
             return Ok(None);

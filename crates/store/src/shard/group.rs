@@ -152,6 +152,7 @@ impl<T> Group<T> {
         Self { state: Mutex::new(state), done: Condvar::new(), arriving: AtomicUsize::new(0) }
     }
 
+    /// Opens a batch, or joins the open one. If that is full or spoiled, the change is committed alone.
     fn commit_together(
         &self,
         target: &impl CommitTarget<Txn = T>,
@@ -239,6 +240,7 @@ impl<T> Group<T> {
         resolve_end(end, outcome, || commit_alone(target, &[], has_data, job))
     }
 
+    /// Waits for the outcome of a batch. The last follower removes it.
     fn wait_for(&self, mut state: MutexGuard<'_, GroupState<T>>, number: u64) -> End {
         loop {
             let found = state.outcomes.iter().position(|outcome| outcome.number == number);
@@ -268,6 +270,7 @@ fn commit_batch<C: CommitTarget>(target: &C, batch: Batch<C::Txn>) -> End {
     }
 }
 
+/// Result of a member of a batch. If the batch was spoiled, nothing was committed, and the member runs `again`.
 fn resolve_end(
     end: End,
     outcome: Result<Epoch>,

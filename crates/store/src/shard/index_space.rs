@@ -80,6 +80,7 @@ struct SpaceAccount {
 }
 
 impl SpaceAccount {
+    /// Reads the account from an index. Numbers that a damaged index may have in excess are left out.
     fn read(index_space: &IndexSpace, txn: &Txn) -> Result<Self> {
         let idle = reserved_pages::count(txn, Table::Block)?.min(index_space.blocks);
         let mut segments = index_segments(txn)?;

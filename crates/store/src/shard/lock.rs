@@ -170,6 +170,7 @@ impl Target {
         self.expect_versions(read_versions, |slot| slot.load(Ordering::Acquire))
     }
 
+    /// Fails if a slot of this target has a later version than was read. `version_of` loads the version of a slot.
     fn expect_versions(
         &self,
         read_versions: &[ReadVersion],

@@ -124,6 +124,7 @@ impl Target {
         }
     }
 
+    /// Copies a single value to the sink. The reply has its size even if it does not fit.
     fn deliver_single(
         &self,
         key: &[u8],
@@ -146,6 +147,7 @@ impl Target {
         self.copy_out(key, &record, 0..reply.size, 0, &mut reply.sink)
     }
 
+    /// Reads extents of an array, which follow each other in the sink.
     fn fetch_array(
         &self,
         from: &ReadView<'_>,
@@ -365,6 +367,7 @@ fn scope_of<'k>(oid: ObjectId, single: &'k Key, request: &FetchRequest<'_>) -> S
     }
 }
 
+/// Fails if records do not have the size that the caller states. 0 accepts any size.
 fn check_record_size(wanted: u64, stored: u64) -> Result<()> {
     let kind = match wanted {
         0 => return Ok(()),

@@ -76,6 +76,7 @@ impl Drop for Overlay {
 }
 
 impl Overlay {
+    /// Puts of akeys, each given by the key of its single value.
     #[inline]
     fn of_akeys(puts: &Published<'_>, oid: ObjectId, singles: &[Key]) -> Result<Self> {
         let mut found = Self::default();
@@ -89,6 +90,7 @@ impl Overlay {
         Ok(found)
     }
 
+    /// Extents in the buffer of an akey, given by the key of its single value.
     #[inline]
     fn of_extents(puts: &Published<'_>, oid: ObjectId, single: &Key) -> Result<Self> {
         let mut found = Self::default();

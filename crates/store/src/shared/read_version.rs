@@ -138,6 +138,7 @@ impl Reads {
         Ok(reads)
     }
 
+    /// Adds a token of one slot, or of many slots ([`Reads::to_tokens`]), which is longer.
     fn add(&mut self, token: &[u8], targets: u32) -> Result<()> {
         if token.len() != TOKEN_BYTES {
             let ReadVersion { target, slot, version } = ReadVersion::from_token(token, targets)?;

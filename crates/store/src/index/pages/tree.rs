@@ -170,6 +170,7 @@ impl<'f> Walk<'f> {
         }
     }
 
+    /// Visits a page and the pages below it. If it is damaged, or was reached before, it is reported as lost.
     fn page(
         &mut self,
         number: u64,
@@ -213,6 +214,7 @@ impl<'f> Walk<'f> {
         }
     }
 
+    /// Visits the pages below a branch page, each with the bounds of its keys.
     fn children(
         &mut self,
         nodes: &[Node<'_>],
@@ -237,6 +239,7 @@ impl<'f> Walk<'f> {
         }
     }
 
+    /// Visits an entry of a leaf page: a list of free pages, or an entry of the index.
     fn entry(&mut self, node: &Node<'_>, keys: Keys, met: &mut TreeCounts) {
         let wanted = keys == Keys::Numbers || self.visit.wants(node.key);
         let big;

@@ -290,6 +290,7 @@ impl Target {
         bytes_of(found)
     }
 
+    /// Appends the data of a piece to another segment.
     fn copy(&self, piece: &Piece, writer: &mut Writer<'_>) -> Result<ExtentLocation> {
         let record = piece.record()?;
         let Body::Segment(place) = record.body else {
