@@ -44,6 +44,7 @@ enum ValueIndexes {
 }
 
 impl ValueIndexes {
+    /// Indexes of values by all forms that they have in the types of a name.
     fn new<'a>(kinds: &[KeyType], values: impl Iterator<Item = (u32, &'a str)>) -> Self {
         let forms = values.flat_map(|(index, value)| {
             let forms = kinds.iter().filter_map(|kind| kind.form(value, None));
