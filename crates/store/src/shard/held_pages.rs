@@ -40,8 +40,8 @@ impl Target {
         Ok(lags(self.index.oldest_listed()?) && lags(self.index.oldest_reader()?))
     }
 
-    /// True if only the pages for removals can be used, because a reader of an old state holds back all others. Counting
-    /// pages takes time, so after a count that found some, the next commits do not count.
+    /// True if only the pages for removals can be used, because a reader of an old state holds back all others.
+    /// Counting pages takes time, so after a count that found some, the next commits do not count.
     pub(crate) fn is_limited_by_readers(&self, txn: &Txn) -> Result<bool> {
         if txn.id() < self.count_pause.load(Ordering::Relaxed) {
             return Ok(false);

@@ -32,8 +32,8 @@ pub(crate) enum Finding<'v> {
 }
 
 impl DamagedIndex {
-    /// Opens the newest state in a file that must have `bytes` bytes. If the two meta pages contradict each other, it is
-    /// that of the one that is valid or has the later transaction.
+    /// Opens the newest state in a file that must have `bytes` bytes. If the two meta pages contradict each other, it
+    /// is that of the one that is valid or has the later transaction.
     pub(crate) fn open(file: File, bytes: u64) -> Self {
         let pages = bytes / PAGE as u64;
         let (first, second) = (meta(&file, 0), meta(&file, 1));
