@@ -50,7 +50,7 @@ impl Served {
         if takes_set_ids && set.mode.is_none() {
             set.mode = without_set_ids(&self.attr_of(&inode)?);
         }
-        // The size of an unlinked file can be set: that needs no entry.
+        // The size is set through the open file, which works even after its entry was removed.
         if let (Some(size), Some(file)) = (set.size, inode.file()) {
             of_number(file.set_len(size))?;
             set.size = None;
@@ -68,7 +68,8 @@ impl Served {
         Ok(shown(number, &attr))
     }
 
-    /// Sets attributes of an open file or directory without a name. The kernel does not say which directories are open.
+    /// Sets attributes of an open file or directory that was removed: only this inode keeps them, as there is no entry.
+    /// A directory is taken to be open, because the kernel does not say which ones are.
     fn keep_nameless(&self, inode: &Inode, set: &SetAttr) -> Answer<FileAttr> {
         let attr = self.attr_of(inode)?;
         let may_be_open = attr.kind == Kind::Directory || inode.file().is_some();
@@ -84,7 +85,7 @@ impl Served {
         if by_user { self.drop_set_ids(&*self.inode(number)?) } else { Ok(()) }
     }
 
-    /// Clears the set-id bits of a file when a user writes to it who may not keep them.
+    /// Clears the set-id bits of a file when a user who may not keep them writes to it, as POSIX requires.
     pub(crate) fn drop_set_ids(&self, inode: &Inode) -> Answer<()> {
         let mode = without_set_ids(&self.attr_of(inode)?);
         if let Some(mode) = mode {

@@ -42,7 +42,8 @@ impl Written<'_> {
         })
     }
 
-    /// Writes without the kernel's pages. `None` if the write must go through them.
+    /// Writes data of a program that appends, or whose writes bypass the kernel's pages. If the kernel may have read
+    /// pages of this range meanwhile, returns the passage: the caller drops these pages.
     fn past_pages(&self, inode: &Arc<Inode>, file: &File) -> Answer<Option<Passage>> {
         let len = self.data.len() as u64;
         if has(self.flags, OFlags::APPEND) {
@@ -68,6 +69,7 @@ pub(crate) struct Copy {
 }
 
 impl Served {
+    /// Serves `open`: returns a handle, and how the kernel treats the pages of the file.
     pub(crate) fn open(&self, number: u64, flags: i32, caller: Caller) -> Answer<Opened> {
         let inode = self.inode(number)?;
         let file = self.open_inode(&inode, flags, caller.is_user())?;
@@ -84,8 +86,8 @@ impl Served {
     pub(crate) fn open_inode(&self, inode: &Inode, flags: i32, by_user: bool) -> Answer<Arc<File>> {
         let file = inode.open()?;
         if has(flags, OFlags::TRUNC) {
-            let keeps_set_ids = |()| if by_user { self.drop_set_ids(inode) } else { Ok(()) };
-            let truncated = of_number(file.set_len(0)).and_then(keeps_set_ids);
+            let drop_set_ids = |()| if by_user { self.drop_set_ids(inode) } else { Ok(()) };
+            let truncated = of_number(file.set_len(0)).and_then(drop_set_ids);
             truncated.inspect_err(|_| inode.unopen())?;
         }
         Ok(file)
@@ -123,12 +125,13 @@ impl Served {
         if takes_set_ids && inode.node().inode().mode & SET_IDS != 0 {
             self.drop_set_ids(&inode)?;
         }
-        // Writes from the kernel's cache already have their offset.
         let from_pages = written.how.contains(WriteFlags::FUSE_WRITE_CACHE);
         match from_pages {
+            // A memory mapping was written back. Its pages may be older than the data of a bypassing write.
             true if self.cache != Cache::Writeback => {
                 written.around_passing(&inode, &file).map(|()| None)
             }
+            // Writes from the kernel's cache already have their offset, so only these may be appends.
             false if has(written.flags, OFlags::APPEND) || written.passes => {
                 written.past_pages(&inode, &file)
             }
@@ -176,6 +179,8 @@ impl Served {
         self.changed(copy.to.0, caller.is_user()).map(|()| count)
     }
 
+    /// Copies up to [`COPY_BYTES_MAX`] through a buffer, and returns the number of bytes: the program repeats the call
+    /// for the rest.
     fn copy_bytes(&self, copy: &Copy) -> Answer<u32> {
         let (from, to) = (self.open_file(copy.from.0)?, self.open_file(copy.to.0)?);
         let len = copy.len.min(COPY_BYTES_MAX);

@@ -79,6 +79,7 @@ impl Listing {
         }
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let position = position.saturating_sub(DOTS);
+        // A seek to 0 also reads the directory anew, as `rewinddir` requires.
         if position == 0 || position != stream.tell() {
             stream.seek(position);
         }
@@ -150,6 +151,7 @@ impl Served {
             let listed = Listed { number: attr.ino.0, next, kind: attr.kind, name: &entry.name };
             let full = add(&listed, &attr);
             if full {
+                // The entry did not fit in the reply, so the kernel will not forget this lookup.
                 self.inodes.forget(attr.ino.0, 1);
             }
             Ok(full)

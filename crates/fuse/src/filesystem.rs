@@ -56,6 +56,7 @@ impl Filesystem for Device {
         self.served.maps_direct.store(maps_direct, Ordering::Relaxed);
         let uses_ring = known.contains(InitFlags::FUSE_OVER_IO_URING);
         self.uses_ring.store(uses_ring, Ordering::Relaxed);
+        // `fuser` refuses only values beyond its limits, which these are within.
         let ring_payload = self.ring_payload.filter(|_| uses_ring);
         let _ = config.set_max_write(ring_payload.unwrap_or(REQUEST_BYTES_MAX));
         let _ = config.set_max_background(BACKGROUND_MAX);
@@ -423,6 +424,7 @@ fn reply_opened(reply: ReplyOpen, answer: Answer<Opened>) {
     }
 }
 
+/// Replies with the value, or with its size if the buffer of the program has no `room`.
 fn sized(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
     match answer.and_then(|value| XattrReply::for_room(value, room)) {
         Ok(XattrReply::Size(size)) => reply.size(size),

@@ -50,7 +50,8 @@ impl Inodes {
         self.lock().get(&number).map(|known| Arc::clone(&known.inode)).ok_or(Errno::ESTALE.into())
     }
 
-    /// Counts a lookup that returned `node`, which may have had another name before.
+    /// The inode of `node`, of which the kernel is told: counts one lookup, which the kernel forgets later. The node
+    /// may have had another name before.
     pub(crate) fn tell(&self, node: Node) -> Arc<Inode> {
         let mut inodes = self.lock();
         let number = free_or_own(&inodes, &node);

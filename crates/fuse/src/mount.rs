@@ -60,6 +60,7 @@ impl Mount {
         };
         let session = start(device, dir, &config(options, read_only))?;
         to_drop.start(session.notifier());
+        // The kernel has answered in `Device::init` whether it uses rings.
         let accepted = layout.filter(|_| uses_ring.load(Ordering::Relaxed));
         if accepted.is_none() && options.transport == Transport::IoUring {
             return Err(refused());
@@ -88,9 +89,10 @@ impl Mount {
 impl ToStart {
     /// Starts to serve the kernel over io_uring. Returns `None` if that fails and the device will do.
     fn start(self, session: &Session<Device>) -> Result<Option<Rings>> {
-        let only = (!self.options.allow_other).then(|| geteuid().as_raw());
+        let only_uid = (!self.options.allow_other).then(|| geteuid().as_raw());
         let device = session.as_fd().try_clone_to_owned();
-        let rings = device.and_then(|device| Rings::start(self.served, device, &self.layout, only));
+        let rings =
+            device.and_then(|device| Rings::start(self.served, device, &self.layout, only_uid));
         match rings {
             Ok(rings) => Ok(Some(rings)),
             Err(_) if self.options.transport == Transport::Auto => Ok(None),
@@ -126,7 +128,7 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
     dir.canonicalize().map_err(|error| Error::io(format!("looking for {}", dir.display()), &error))
 }
 
-/// Answers the kernel until the end.
+/// Answers the kernel until the file system is unmounted. Signals detach it. Calls `ready` once the mount answers.
 fn serve(session: Session<Device>, dir: &Path, ready: impl FnOnce() -> Result<()>) -> Result<()> {
     let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
     let mut signals = listen().map_err(failed)?;
@@ -134,16 +136,17 @@ fn serve(session: Session<Device>, dir: &Path, ready: impl FnOnce() -> Result<()
     let session = session.spawn().map_err(failed)?;
     thread::scope(|scope| {
         scope.spawn(|| signals.forever().for_each(|_| end(dir)));
-        let told = std::fs::metadata(dir).map_err(failed).and_then(|root| {
+        // This mount itself answers the request for its root, so then it is ready.
+        let is_ready = std::fs::metadata(dir).map_err(failed).and_then(|root| {
             read_ahead(root.st_dev());
             ready()
         });
-        if told.is_err() {
+        if is_ready.is_err() {
             end(dir);
         }
         let served = session.join().map_err(failed);
         listening.close();
-        told.and(served)
+        is_ready.and(served)
     })
 }
 
@@ -220,13 +223,14 @@ fn config(options: &Options, read_only: bool) -> Config {
     config
 }
 
-/// A second signal finds the flag set and has its default effect.
+/// Receives SIGHUP, SIGINT and SIGTERM. The first one sets a flag. A second one finds the flag set and has its default
+/// effect, which ends the process.
 fn listen() -> std::io::Result<Signals> {
-    let told = Arc::new(AtomicBool::new(false));
+    let signaled = Arc::new(AtomicBool::new(false));
     let signals = [SIGHUP, SIGINT, SIGTERM];
     for signal in signals {
-        flag::register_conditional_default(signal, Arc::clone(&told))?;
-        flag::register(signal, Arc::clone(&told))?;
+        flag::register_conditional_default(signal, Arc::clone(&signaled))?;
+        flag::register(signal, Arc::clone(&signaled))?;
     }
     Signals::new(signals)
 }

@@ -78,6 +78,7 @@ impl Served {
     pub(crate) fn handle(&self, inode: &Inode, file: &File, flags: i32) -> Opened {
         let handle = self.handles.fetch_add(1, Ordering::Relaxed);
         let direct = self.is_direct(inode, file, flags);
+        // Nothing changes the files of a snapshot. With write-back, the pages are the newest data.
         let always = self.still || self.cache == Cache::Writeback;
         let holds = |version: &Version| file.is_unchanged(version);
         let now = || file.version().unwrap_or(None);

@@ -43,15 +43,16 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The last line that names the directory wins: later mounts hide earlier ones.
+/// The FUSE mount on `dir`. A line of the table has the mount point in its fifth field, and type and source after
+/// ` - `. The last line that names the directory wins: later mounts hide earlier ones.
 fn find(table: &str, dir: &Path) -> Option<Mounted> {
     let on_dir = |line: &&str| line.split(' ').nth(4).is_some_and(|at| unescaped(at) == dir);
     let line = table.lines().rev().find(on_dir)?;
     let (_, tail) = line.split_once(" - ")?;
     let mut tail = tail.split(' ');
-    let (sort, source) = (tail.next()?, tail.next()?);
+    let (kind, source) = (tail.next()?, tail.next()?);
     let source = unescaped(source).display().to_string();
-    (sort == "fuse" || sort.starts_with("fuse.")).then(|| Mounted { dir: dir.to_owned(), source })
+    (kind == "fuse" || kind.starts_with("fuse.")).then(|| Mounted { dir: dir.to_owned(), source })
 }
 
 /// Undoes the escapes in a field of the table of mounts: it has spaces, tabs, newlines and backslashes as `\ooo`.

@@ -22,6 +22,7 @@ pub(crate) enum XattrReply {
 }
 
 impl XattrReply {
+    /// The reply for a buffer of `room` bytes. Fails with `ERANGE` if the value does not fit in it.
     pub(crate) fn for_room(value: Vec<u8>, room: u32) -> Answer<Self> {
         match room as usize {
             0 => Ok(Self::Size(value.len() as u32)),
