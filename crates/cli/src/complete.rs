@@ -63,6 +63,7 @@ fn place<'a>(before: &[&'a str], last: &str) -> Option<Place<'a>> {
         return Some(Place::Both(""));
     }
     let whole = command();
+    // A placeholder for the word to complete makes `first_argument` find it even if it is the first one.
     let words: Vec<OsString> = before.iter().chain([&"NEXT"]).map(OsString::from).collect();
     let (command, at) = first_argument(&whole, &words)?;
     let ids: Vec<_> =

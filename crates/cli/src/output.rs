@@ -254,6 +254,7 @@ impl Table {
         self.0.set_content_arrangement(ContentArrangement::Disabled);
         if let Some(columns) = columns {
             self.0.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
+            // Only the last column is wrapped.
             let last = self.0.column_count().saturating_sub(1);
             self.0.column_iter_mut().take(last).for_each(|column| {
                 column.set_constraint(ColumnConstraint::ContentWidth);

@@ -191,7 +191,7 @@ fn chunk_cells(chunk_bytes: Option<u64>, cell_size: u64) -> Result<u64> {
     }
 }
 
-/// Stores a file from the beginning of an Array on. Returns the bytes.
+/// Stores a file in an Array, from its first cell on. Returns the number of bytes.
 fn store(array: &Array, source: &mut files::Source, is_new: bool) -> Result<u64> {
     let cell = array.attributes().cell_size;
     let mut buffer = vec![0; piece_bytes(cell)];

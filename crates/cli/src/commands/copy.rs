@@ -81,6 +81,7 @@ impl CopyArgs {
 impl Copy {
     pub(super) fn run(self) -> Result<Answer> {
         let ((from_pool, from), (to_pool, label)) = (split(&self.source)?, split(&self.dest)?);
+        // Without `--snapshot`, the copy takes a temporary snapshot of the source.
         let keeps_still = self.snapshot.is_some() || self.dry_run;
         let from_mode = if keeps_still { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let to_mode = if self.dry_run { OpenMode::ReadOnly } else { OpenMode::ReadWrite };

@@ -142,6 +142,7 @@ impl Run {
                 let address = node.address.parse().map_err(invalid)?;
                 (node.directory.clone(), map.secret.clone(), map.tls, Some(address))
             }
+            // Without a map, the command line must name the pool of the node.
             None => {
                 (self.node_pool.clone().unwrap_or_default(), secret_from_stdin()?, self.tls, None)
             }
@@ -205,7 +206,8 @@ fn select_node<'m>(map: &'m Map, name: Option<&str>) -> Result<&'m Node> {
     only(map.nodes.iter().filter(|node| node.name == name), &map.label)
 }
 
-/// The only node with its pool on this machine. An error if there are none or several.
+/// The only one of `nodes`, those of the pool `label` that an engine here may serve. An error if there are none or
+/// several.
 fn only<'m>(mut nodes: impl Iterator<Item = &'m Node>, label: &str) -> Result<&'m Node> {
     match (nodes.next(), nodes.next()) {
         (Some(only), None) => Ok(only),

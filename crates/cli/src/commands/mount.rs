@@ -127,6 +127,7 @@ pub(crate) struct Unmount {
 
 impl MountCommand {
     pub(crate) fn run(self) -> Result<Answer> {
+        // The variable is set for the process that `start_server` starts.
         match (std::env::var_os(SERVER).is_some(), self.foreground) {
             (true, _) => self.serve(detach),
             (false, true) => {
@@ -191,7 +192,7 @@ impl MountCommand {
         let failed = |error| Error::io("starting the process that serves the mount", &error);
         let (mut here, there) = UnixStream::pair().map_err(failed)?;
         let program = std::env::current_exe().map_err(failed)?;
-        // It would hold locks and pipes of the caller until the unmount.
+        // The server would hold locks and pipes of the caller until the unmount.
         esker_os::keep_from_programs();
         let mut server = Command::new(program)
             .args(std::env::args_os().skip(1))
@@ -250,6 +251,7 @@ fn detach() -> Result<()> {
     let failed = |error: std::io::Error| Error::io("detaching from the terminal", &error);
     rustix::process::setsid().map_err(|error| failed(error.into()))?;
     std::env::set_current_dir("/").map_err(failed)?;
+    // Standard input is the socket on which `start_server` waits.
     let waiting = stdio::stdin().try_clone_to_owned().map_err(failed)?;
     let nothing =
         std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").map_err(failed)?;

@@ -242,7 +242,7 @@ pub(super) fn refuse_used(pool: &NodesPool, remedy: &str) -> Result<()> {
     }
 }
 
-/// A node on this machine may have removed it already.
+/// Removes the map of a destroyed pool. If a node is on this machine, its engine may have removed it already.
 fn remove_map(pool: &NodesPool) -> Result<()> {
     // There is one only if a launcher started the engines from here.
     let _ = std::fs::remove_file(launcher_log(&pool.path));

@@ -35,6 +35,7 @@ fn find_in_cache(cache: &[u8], name: &str) -> Option<PathBuf> {
     let table = cache.get(start..)?;
     let entries = table.get(HEADER_LEN..)?.chunks_exact(ENTRY_LEN);
     let count = number(table, MAGIC.len())?;
+    // In an entry, the offset of the name is at byte 4, and that of the path at byte 8.
     let mut named = entries.take(count).filter(|entry| {
         number(entry, 4).and_then(|offset| text(table, offset)) == Some(name.as_bytes())
     });

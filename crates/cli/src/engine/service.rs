@@ -74,8 +74,10 @@ struct Process {
 }
 
 impl Host for Process {
+    /// Ends the engine, and first removes the pool if `remove`.
     fn shut_down(&self, remove: bool) -> Result<()> {
         if remove {
+            // Otherwise the engine could end because its pool is gone, before the client has the answer.
             self.removing.store(true, Ordering::Relaxed);
             let removed = self.remove();
             self.removing.store(removed.is_ok(), Ordering::Relaxed);
@@ -85,6 +87,7 @@ impl Host for Process {
         Ok(())
     }
 
+    /// The first call starts a check on a thread. Later calls return `None` until it has ended, then its result, once.
     fn check(&self) -> Result<Option<Check>> {
         let mut checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = self.directory.clone();
@@ -228,6 +231,7 @@ impl Service {
             tracing::info!(why, "ending");
             // Clients that had to be disconnected are in the log.
             let drained = engine.drain().await;
+            // Otherwise the next engine lets clients take their lost leases again.
             if drained.is_ok() && !engine.has_lost_leases() {
                 pool.pool().opened()?.end_engine();
             }

@@ -73,7 +73,7 @@ fn expand(word: &str, hosts: &mut Vec<String>) -> Option<()> {
 pub(crate) fn parse_file(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let names = lines.filter_map(|line| line.split([' ', '\t', ',']).find(|word| !word.is_empty()));
-    once(names.map(without_slots))
+    distinct(names.map(without_slots))
 }
 
 /// The host without a number of slots, as in `node1:4`.
@@ -85,7 +85,7 @@ fn without_slots(word: &str) -> &str {
     }
 }
 
-fn once<'t>(names: impl Iterator<Item = &'t str>) -> Vec<String> {
+fn distinct<'t>(names: impl Iterator<Item = &'t str>) -> Vec<String> {
     let mut seen = HashSet::new();
     names.filter(|name| seen.insert(*name)).map(str::to_owned).collect()
 }
@@ -115,10 +115,11 @@ pub(crate) fn hosts_of_job(variable: impl Fn(&str) -> Option<String>) -> Result<
         }
     }
     if let Some(list) = variable("LSB_MCPU_HOSTS") {
-        return Ok(once(list.split_whitespace().step_by(2)));
+        // Each host is followed by its number of slots.
+        return Ok(distinct(list.split_whitespace().step_by(2)));
     }
     if let Some(list) = variable("LSB_HOSTS") {
-        return Ok(once(list.split_whitespace()));
+        return Ok(distinct(list.split_whitespace()));
     }
     let message = "this is not a job of Slurm, PBS, LSF, Grid Engine or OAR: name the nodes with --hosts or --hostfile, \
         or try a pool over nodes on this machine with --launcher local";

@@ -302,7 +302,7 @@ fn silence_error(why: RecvTimeoutError, timeout: Duration) -> (ErrorKind, String
     }
 }
 
-/// The command of a launcher that starts a starter on each node.
+/// The command that runs a starter on each node at once. `None` for launchers that start them one by one, in a tree.
 fn command(launcher: &Launcher, order: &Order) -> Option<Command> {
     let hosts: Vec<&str> = order.places.iter().map(|place| place.host.as_str()).collect();
     let (count, list) = (hosts.len().to_string(), hosts.join(","));

@@ -106,10 +106,11 @@ struct Node {
 impl Node {
     /// Starts the engine of this node on a thread of its own.
     fn start(order: Order, place: Place, reports: &Sender<Up>) -> Self {
-        let (theirs, node) = (order.clone(), place.clone());
+        let (thread_order, node) = (order.clone(), place.clone());
         let to = reports.clone();
         let starting = std::thread::spawn(move || {
-            let raised = StartedNode::start(&theirs, &node, theirs.own == Own::First);
+            let detach = thread_order.own == Own::First;
+            let raised = StartedNode::start(&thread_order, &node, detach);
             let state = match &raised {
                 Ok(StartedNode { ready, .. }) => {
                     State::Ready { address: ready.address.clone(), uuid: ready.uuid }
@@ -141,6 +142,7 @@ impl Node {
             Ok(()) => self.report(State::Published),
             Err(error) => {
                 let why = State::from_error(&error);
+                // The error of writing the map is reported, not one of removing the pool after it.
                 let _ = self.raised.take().map(StartedNode::abandon);
                 self.report(why);
             }

@@ -162,6 +162,7 @@ fn relay(mut child: Child, mut pending: Pending) {
     }
     let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
     let mut errors = errors.join().unwrap_or_default();
+    // The standard error of a launcher is this file.
     if let Some(log) = &pending.log {
         errors = std::fs::read_to_string(log).unwrap_or_default();
     }

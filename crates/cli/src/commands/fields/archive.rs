@@ -84,14 +84,14 @@ struct What {
 
 /// Reads the keys of messages, and applies `--set`.
 struct Keys {
-    told: Labelled<Learned<EcCodes>>,
+    reader: Labelled<Learned<EcCodes>>,
     set: Option<Key>,
 }
 
 impl Keys {
     /// Key of a message: read from the message, then changed by `--set`.
     fn identify(&self, message: &[u8]) -> Result<Key> {
-        let mut key = self.told.identify(message)?;
+        let mut key = self.reader.identify(message)?;
         for (name, value) in self.set.iter().flatten() {
             key.set(name, value)?;
         }
@@ -111,7 +111,7 @@ impl What {
         resume: bool,
         each: impl Fn(&mut Entry<'_>, &Path, &Keys, &Message<Vec<u8>>) -> Result<()> + Sync,
     ) -> Result<Answer> {
-        let keys = Keys { told: Labelled(Learned::new(EcCodes::new()?)), set: self.set.clone() };
+        let keys = Keys { reader: Labelled(Learned::new(EcCodes::new()?)), set: self.set.clone() };
         self.files(what, resume, |writer, input, progress| {
             let mut entry = Entry { writer, outcome: Outcome::of_messages() };
             let (path, mut messages) = (input.path.as_path(), 0);
@@ -123,9 +123,11 @@ impl What {
                     entered.map_err(|error| numbered(&error, message.number, message.offset))
                 });
                 match entered {
+                    // One message cannot be archived: the error is noted, and the others are archived.
                     Err(error) if is_of_input(&error) => entry.outcome.trouble(error),
                     other => other?,
                 }
+                // Another file has failed, which ends the command.
                 if !progress.pass(bytes) {
                     break;
                 }

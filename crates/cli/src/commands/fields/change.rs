@@ -195,6 +195,7 @@ impl Move {
         })
     }
 
+    /// Moves the fields of all selections to the store `--to`, which is created if it does not exist.
     fn move_all(
         &self,
         store: &FieldStore,

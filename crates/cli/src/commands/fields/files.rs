@@ -22,6 +22,7 @@ pub(super) struct Input {
 /// All files below the paths, sorted within each directory, and their total size in bytes.
 pub(super) fn collect(paths: &[PathBuf]) -> Result<(Vec<Input>, u64)> {
     let (mut found, mut bytes) = (Vec::new(), 0);
+    // A stack of paths to visit, the next one last.
     let named = paths.iter().rev().cloned();
     let mut open: Vec<_> = named.map(|path| Input { path, is_named: true }).collect();
     while let Some(input) = open.pop() {

@@ -256,13 +256,13 @@ pub(crate) struct Dump {
 impl Dump {
     pub(super) fn run(self) -> Result<Answer> {
         let (current, masked) = (self.look.listed(false)?, self.look.listed(true)?);
-        let of = |state| {
+        let line_with = |state| {
             move |listed: &Listed| {
                 format!("{state}  {}", shown::long(&listed.key, &listed.location))
             }
         };
-        let lines: Vec<String> =
-            current.iter().map(of("current")).chain(masked.iter().map(of("masked "))).collect();
+        let lines = current.iter().map(line_with("current"));
+        let lines: Vec<String> = lines.chain(masked.iter().map(line_with("masked "))).collect();
         let response = json!({
             "current": current.iter().map(shown::listed).collect::<Vec<_>>(),
             "masked": masked.iter().map(shown::listed).collect::<Vec<_>>(),

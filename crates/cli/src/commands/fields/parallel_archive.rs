@@ -123,6 +123,7 @@ where
         before: &Archived,
     ) -> Result<Outcome> {
         if self.resume && before.meets(&outcome) {
+            // A new writer: the fields that the old one has not flushed are never visible.
             *writer = self.store.writer();
             outcome = (self.work)(writer, input, &self.progress)?;
         }

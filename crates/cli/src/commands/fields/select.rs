@@ -35,7 +35,8 @@ impl StoreArg {
         open(&self.store, mode)
     }
 
-    /// Opens the store for reading. If nodes of its pool do not have it, what they had is missing.
+    /// Opens the store for reading. If nodes of its pool have lost it, opens it without them and also returns the pool
+    /// of the other nodes, which names the lost ones. Fields that were stored there are missing.
     pub(super) fn open_left(&self) -> Result<(FieldStore, Option<SurvivingPool>)> {
         let (pool, container) = open::split(&self.store)?;
         match SurvivingPool::open_if_damaged(&pool, container)? {

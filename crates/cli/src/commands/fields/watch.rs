@@ -58,6 +58,7 @@ impl Watch {
                         true => shown::with_place(field.key(), field.location()).to_string(),
                         false => field.key().to_string(),
                     };
+                    // The program that reads the lines has ended.
                     if writeln!(std::io::stdout(), "{line}").is_err() {
                         break;
                     }

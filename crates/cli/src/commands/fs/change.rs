@@ -45,7 +45,8 @@ impl Mkdir {
     }
 }
 
-/// Creates a directory and its missing parents.
+/// Creates a directory with the options `last`, and its missing parents with `above`. An existing directory is left as
+/// it is.
 pub(super) fn create_all(
     mounts: &mut Mounts,
     path: &FsPath,
@@ -71,6 +72,7 @@ fn enter(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
     let find = || dir.fs().resolve(dir, name, Follow::All);
     match find() {
         Err(error) if error.kind() == ErrorKind::NotFound => match dir.mkdir(name, new) {
+            // Another process has just created it.
             Err(error) if error.kind() == ErrorKind::Exists => find(),
             made => made,
         },

@@ -47,6 +47,7 @@ impl Check {
             true => (OpenMode::ReadWrite, OpenMode::Exclusive),
             false => (OpenMode::ReadOnly, OpenMode::ReadOnly),
         };
+        // If nodes have lost the container, the others are checked, but nothing can be repaired without them.
         let left = SurvivingPool::open_if_damaged(&self.container.pool, &self.container.container)?;
         let without = left.as_ref().map(|left| left.error("this with --repair"));
         let (pool, lost) = match (left, &without) {

@@ -67,7 +67,7 @@ impl Cp {
         self.paths.len() > 2
     }
 
-    /// Copies into a container.
+    /// Copies into a container: into the directory `dest` if there is one, otherwise under the name `dest`.
     fn copy_into_container(
         &self,
         run: &CopyRun,
@@ -89,6 +89,7 @@ impl Cp {
                 self.check(Host.meta(&node)?.kind, path)?;
                 match name.or_else(|| last_name(path)) {
                     Some(name) => run.copy(&Host, &node, &Inside, Target::Name(&dir, &name)),
+                    // A directory such as `.` or `/` gives the copy no name, so its entries are copied.
                     None => run.copy(&Host, &node, &Inside, Target::Into(&dir)),
                 }
             }
@@ -208,7 +209,7 @@ fn refuse_itself(node: &Node, dir: &Node, name: &[u8]) -> Result<()> {
     }
 }
 
-/// A path of the host. A symbolic link at its end is followed unless the copy is recursive.
+/// A path of the host. A symbolic link at its end is followed, except with `as_it_is`, for a recursive copy.
 fn followed(path: &Path, as_it_is: bool) -> Arc<Path> {
     match std::fs::canonicalize(path) {
         Ok(real) if !as_it_is => real.into(),

@@ -179,6 +179,7 @@ fn unit_bytes(unit: &str) -> Result<u64> {
     }
 }
 
+/// The value of `-perm`: `-MODE` for all of the bits, `/MODE` for any of them, or exactly `MODE`.
 fn parse_mode(text: &str) -> Result<Test> {
     let (bits, digits) = match text.as_bytes().first() {
         Some(b'-') => (Bits::All, &text[1..]),

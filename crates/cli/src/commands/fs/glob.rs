@@ -21,7 +21,7 @@ pub(super) fn matches(pattern: &[u8], name: &[u8], case: Case) -> bool {
             at += 1;
             continue;
         }
-        match one(&pattern[at..], name[seen], case) {
+        match match_element(&pattern[at..], name[seen], case) {
             Some(len) => (at, seen) = (at + len, seen + 1),
             None => {
                 let Some((behind, under)) = retry else { return false };
@@ -33,8 +33,8 @@ pub(super) fn matches(pattern: &[u8], name: &[u8], case: Case) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// Length of the beginning of the pattern that takes this byte.
-fn one(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
+/// Length of the first element of the pattern (a letter, `?`, an escape or a set) if it matches this byte.
+fn match_element(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
     let same = |a: u8, b: u8| match case {
         Case::Matters => a == b,
         Case::Ignored => a.eq_ignore_ascii_case(&b),
@@ -44,6 +44,7 @@ fn one(pattern: &[u8], byte: u8, case: Case) -> Option<usize> {
         [b'\\', next, ..] => same(next, byte).then_some(2),
         [b'[', ref set @ ..] => match set_end(set) {
             Some(end) => in_set(&set[..end], byte, same).then_some(end + 2),
+            // A bracket that is never closed stands for itself.
             None => same(b'[', byte).then_some(1),
         },
         [first, ..] => same(first, byte).then_some(1),

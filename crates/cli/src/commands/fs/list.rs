@@ -90,7 +90,8 @@ impl Ls {
         shown.then(|| Ok(show::attr(&visit.node.path(), &visit.node.attr()?))).transpose()
     }
 
-    /// Prints an entry. With -R, names are relative to the listed directory.
+    /// Prints an entry, or the title of a listed directory. With -R, names are relative to that directory, and there is
+    /// no title. False if the reader of the output has gone.
     fn print(&self, lines: &mut Lines, path: &FsPath, top: &[u8], visit: &Visit) -> Result<bool> {
         if !self.is_shown(visit) {
             return match self.recursive {
@@ -343,6 +344,7 @@ impl Du {
 /// Ends a directory: reports its sum, and adds it to that of the directory above.
 fn close(open: &mut Vec<Sum>, tell: &mut impl FnMut(&Sum, usize) -> Result<bool>) -> Result<()> {
     let Some(done) = open.pop() else { return Ok(()) };
+    // A reader of the output that has gone does not end the walk.
     tell(&done, open.len())?;
     if let Some(above) = open.last_mut() {
         above.add(done.bytes, done.files);

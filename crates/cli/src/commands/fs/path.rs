@@ -67,6 +67,7 @@ impl FsPath {
     /// Parses a path in a container. Its colon or scheme distinguishes it from a path of the host.
     pub(super) fn parse_full(text: &OsStr) -> Option<Self> {
         let bytes = text.as_bytes();
+        // Python writes `esker://POOL/CONT/PATH`.
         let of_python = bytes.strip_prefix(b"esker://").filter(|rest| !rest.starts_with(b"/"));
         let of_python = of_python.filter(|rest| !rest.contains(&b':'));
         if let Some(rest) = bytes.strip_prefix(b"daos://").or(of_python) {

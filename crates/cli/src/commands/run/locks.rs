@@ -33,7 +33,7 @@ pub(super) fn folder(pool: &Pool) -> Result<PathBuf> {
     })
 }
 
-/// New pools have this directory; those of the first release do not.
+/// Makes the directory for locks, unless it exists. New pools have it, those of the first release do not.
 fn make_in(directory: &Path, folder: &Path) -> io::Result<()> {
     if is_directory(folder)? {
         return Ok(());
@@ -54,7 +54,7 @@ fn unless_there(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
 }
 
-/// False if there is nothing at `path`.
+/// True for a directory, false if there is nothing at `path`, and an error for anything else.
 fn is_directory(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => Ok(true),

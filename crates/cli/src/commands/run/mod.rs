@@ -158,6 +158,7 @@ impl RunDir {
                 Err(error) => return Err(Error::io(format!("creating {}", dir.display()), &error)),
             }
         }
+        // Not reached: there are more numbers than runs.
         Err(no_program())
     }
 }

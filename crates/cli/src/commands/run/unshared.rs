@@ -5,7 +5,8 @@ use esker_preload_interface::{SHOWN_PREFIX, UNSHARED};
 use std::fs;
 use std::path::Path;
 
-/// Makes the marker, unless this process itself may have inherited something. Without it, programs search.
+/// Makes the marker, unless this process itself may have inherited something from another run. Without the marker,
+/// programs search for files that they have inherited, so it is not an error if it cannot be written.
 pub(super) fn mark(run_dir: &Path) {
     let is_nested = std::env::var_os("ESKER_RUN_DIR").is_some();
     if !is_nested && !inherits_files().unwrap_or(true) {

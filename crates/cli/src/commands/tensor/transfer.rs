@@ -113,7 +113,7 @@ impl Put {
 fn write(writing: &Writing, header: &Header, source: &mut files::Source) -> Result<()> {
     let (shape, item) = (&header.shape, writing.grid().item());
     let slow = if header.fortran_order { shape.len().saturating_sub(1) } else { 0 };
-    let mut strides = strides(shape, item, header.fortran_order);
+    let strides = strides(shape, item, header.fortran_order);
     let (bar, total) = (Bar::bytes("storing"), writing.grid().bytes());
     if shape.is_empty() || total == 0 {
         let mut element = vec![0; total as usize];
@@ -121,6 +121,7 @@ fn write(writing: &Writing, header: &Header, source: &mut files::Source) -> Resu
         return writing
             .write(&vec![0; shape.len()], &Strided::new(&element, 0, shape, &strides, item)?);
     }
+    // `row`: bytes of one index of the slow dimension.
     let (row, mut at, mut buffer) = (total / shape[slow], 0, Vec::new());
     let step = rows(row, writing.grid().chunks()[slow]);
     while at < shape[slow] {
@@ -129,9 +130,7 @@ fn write(writing: &Writing, header: &Header, source: &mut files::Source) -> Resu
         read_exactly(source, &mut buffer)?;
         let (mut offset, mut part) = (vec![0; shape.len()], shape.clone());
         (offset[slow], part[slow]) = (at, count);
-        if !header.fortran_order {
-            strides = self::strides(&part, item, false);
-        }
+        // No stride depends on the length of the slow dimension, so those of the whole are also those of the part.
         writing.write(&offset, &Strided::new(&buffer, 0, &part, &strides, item)?)?;
         at += count;
         bar.update(at * row, total);
