@@ -50,6 +50,7 @@ fn times() -> u64 {
     given.unwrap_or(1)
 }
 
+/// One of the known inputs, with one or more random changes.
 fn changed(known: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut input = pick(known, random).clone();
     for _ in 0..=random.below(CHANGES_MAX) {
@@ -59,6 +60,8 @@ fn changed(known: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     input
 }
 
+/// Changes `input` at a random position: flips a bit, sets a byte, removes, inserts or replaces bytes, or cuts the end
+/// off.
 fn change(input: &mut Vec<u8>, known: &[Vec<u8>], random: &mut Random) {
     let at = random.below(input.len() as u64 + 1) as usize;
     let len = random.below(17) as usize;

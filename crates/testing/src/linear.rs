@@ -156,6 +156,9 @@ impl Events {
 }
 
 /// True if some order explains all results. The register is empty at first.
+///
+/// Searches depth-first (Wing and Gong): any operation that begins before the first end that is left may be next in the
+/// order. A set of operations that has led to the same value before is not tried again (Lowe).
 #[must_use]
 pub fn is_linearizable(operations: &[Operation]) -> bool {
     let mut events = Events::new(operations);
