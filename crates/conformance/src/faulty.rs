@@ -66,6 +66,7 @@ impl Faults {
     fn panic<'a>(&self) -> Option<Reply<'a, Epoch>> {
         match self.fault {
             Fault::Panics => panic!("a planned panic"),
+            // `Busy` lets the caller repeat the write on another thread, which then panics.
             Fault::PanicsApart if esker_os::executor::must_not_wait() => {
                 Some(Reply::Ready(Err(ErrorKind::Busy.into())))
             }
@@ -78,7 +79,7 @@ impl Faults {
         }
     }
 
-    /// False on a thread that must not wait.
+    /// Waits until the test lets the operation go, and counts the waiting ones. False on a thread that must not wait.
     fn wait(&self) -> bool {
         let mut noted = false;
         while !self.let_go.load(Ordering::Acquire) {
@@ -142,6 +143,7 @@ impl Faults {
         self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(50)
     }
 
+    /// Flips a bit in the last byte of a reply, if that is the fault and it strikes now.
     fn flip(&self, reply: &mut FetchReply<'_>) {
         if reply.filled_bytes == 0 {
             return;

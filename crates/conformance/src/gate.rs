@@ -63,6 +63,7 @@ impl Gate {
         operations.missing == 0
     }
 
+    /// Counts an operation that arrives, and waits until the gate is open.
     async fn come_through(&self) {
         if self.arrive() {
             self.open();

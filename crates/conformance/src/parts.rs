@@ -181,7 +181,8 @@ impl Parts {
         Err(Error::from(ErrorKind::InDoubt))
     }
 
-    /// Queries the decisions about all commits that are prepared on a node, and follows them.
+    /// Queries the decisions about all commits that are prepared on a node, and follows them. With `decide`, the
+    /// coordinator aborts a commit that is undecided.
     ///
     /// # Errors
     /// The errors of the pools.
@@ -217,6 +218,7 @@ impl Parts {
         };
         for node in nodes {
             let done = self.pools[node].commit(commit, epoch).wait();
+            // Node 0 is the coordinator: as long as it has not committed, the others can abort.
             if node == 0 && done.is_err() {
                 self.pools.iter().try_for_each(|pool| pool.abort(commit).wait())?;
             }

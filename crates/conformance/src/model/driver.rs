@@ -104,6 +104,7 @@ impl Driver {
                 self.audit();
             }
         }
+        // A backend may restart transactions without a conflict, but rarely.
         let most = 3 + self.transactions / 5;
         let restarts = self.needless_restarts;
         let seed = self.seed;
@@ -138,6 +139,7 @@ impl Driver {
         wanted.then(|| self.random.below(count as u64) as usize)
     }
 
+    /// Both sides must give the same answer to a read.
     #[track_caller]
     fn compare(&self, read: &Read, snapshot: Option<usize>) {
         let (found, expected) =
@@ -157,6 +159,7 @@ impl Driver {
         self.write_in(&space)
     }
 
+    /// Writes one random change of this key space to both sides.
     fn write_in(&mut self, space: &Space) -> Result<()> {
         let buffer = changes(&mut self.random, space, 1)?;
         let outcomes = [&self.subject, &self.reference].map(|side| side.write(&buffer, None));
@@ -175,6 +178,7 @@ impl Driver {
         self.check(agree, || format!("{buffer:?}\nsubject   {found:?}\nreference {expected:?}"));
     }
 
+    /// Takes a snapshot of both sides, or destroys one.
     fn change_snapshots(&mut self) -> Result<()> {
         let count = self.subject.snapshots.len();
         if count < SNAPSHOTS && !self.random.one_in(3) {
@@ -251,6 +255,7 @@ impl Driver {
         Ok(())
     }
 
+    /// A random read on both sides, which `tokens` record for the check at the commit, and its answer.
     fn read_in_transaction(&mut self, focus: &Space, tokens: &[ReadTokens; 2]) -> (Read, Answer) {
         let read = Read::random_in_transaction(&mut self.random, focus);
         let found = self.subject.ask_noted(&read, &tokens[0]);
@@ -266,8 +271,10 @@ impl Driver {
     fn commit(&mut self, buffer: &OwnedWrites, tokens: &[ReadTokens; 2], noted: &Noted) {
         let found = self.subject.write(buffer, Some(&tokens[0]));
         if found.as_ref().is_err_and(|error| error.kind() == ErrorKind::TxRestart) {
-            let quiet = self.reference.write(&OwnedWrites::default(), Some(&tokens[1])).is_ok();
-            self.needless_restarts += u64::from(quiet);
+            // An empty commit of the reference tells whether there was a conflict.
+            let is_needless =
+                self.reference.write(&OwnedWrites::default(), Some(&tokens[1])).is_ok();
+            self.needless_restarts += u64::from(is_needless);
             return;
         }
         if found.is_ok() {

@@ -60,6 +60,7 @@ impl Twin {
         Ok(())
     }
 
+    /// Punches records in the object and in the model.
     pub(super) fn punch(&mut self, extents: &[Extent]) -> Result<()> {
         self.update(Value::PunchExtents(extents))?;
         for extent in extents {
@@ -123,6 +124,7 @@ impl Twin {
         joined(inside.map(|record| Extent::new(record, 1)))
     }
 
+    /// Bytes from the begin of the buffer to the end of the last record that a fetch of these extents finds.
     fn filled_bytes(&self, extents: &[Extent]) -> u64 {
         let (mut at, mut filled) = (0, 0);
         for extent in extents {
@@ -134,6 +136,7 @@ impl Twin {
         filled
     }
 
+    /// The buffer after a fetch of this extent: records that do not exist leave it unchanged.
     fn content(&self, extent: Extent) -> Vec<u8> {
         let size = self.record_size as usize;
         let mut bytes = vec![UNTOUCHED; extent.count as usize * size];
