@@ -26,7 +26,7 @@ pub fn monotonic_of(unix_time_ns: u64) -> u64 {
     (monotonic_ns() + unix_time_ns).saturating_sub(unix_ns())
 }
 
-/// Waits until the monotonic clock shows `start_ns`.
+/// Waits until the monotonic clock shows `start_ns`: sleeps until shortly before, then spins, to be exact.
 pub fn wait_until(start_ns: u64) {
     let left = start_ns.saturating_sub(monotonic_ns());
     if left > WATCH_NS {

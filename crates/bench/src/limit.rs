@@ -89,7 +89,8 @@ impl Limit {
 /// Number of the next file of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Skips a name left by a process that died between creation and removal.
+/// A new file whose name is already removed, so that its space is freed when it is closed. Skips a name left by a
+/// process that died between creation and removal.
 pub(crate) fn nameless_file(folder: &Path) -> Result<File> {
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

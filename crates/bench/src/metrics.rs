@@ -91,11 +91,11 @@ impl Phase {
         let mut iterations: Vec<_> = self.ios.iter().map(|io| io.iteration).collect();
         iterations.sort_unstable();
         iterations.dedup();
-        let of = |&iteration: &u32| {
+        let bandwidth = |&iteration: &u32| {
             let here = self.ios.iter().filter(|io| io.iteration == iteration);
             per_second(here.map(|io| io.bytes).sum(), self.iteration_wall_clock_ns(iteration))
         };
-        let sum: f64 = iterations.iter().map(of).sum();
+        let sum: f64 = iterations.iter().map(bandwidth).sum();
         if iterations.is_empty() { 0.0 } else { sum / iterations.len() as f64 }
     }
 

@@ -225,6 +225,7 @@ fn gather_announcements(
             (0..who.ranks).map(|rank| read(&hello(rank)).unwrap_or_default()).collect();
         if words != invited {
             let roster = Roster { session: format!("session-{word}"), words: words.clone() };
+            // If the write fails, the next poll repeats it.
             write(&folder.join("roster"), &roster).ok()?;
             invited = words;
         }

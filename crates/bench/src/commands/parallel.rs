@@ -86,6 +86,7 @@ impl Segments {
     }
 }
 
+/// Runs the benchmark on one pool, or on each of `pools`, over more and more nodes. The latter can be drawn as a page.
 fn run(mut plan: ParallelPlan, pools: &Pools, name: &str, json: &JsonFile) -> Result<Answer> {
     json.check()?;
     if pools.names.is_empty() {

@@ -148,7 +148,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Without an index, fields are overwritten in place. Each chunk is then atomic, or on plain files each byte.
+    /// Checks that the buffer holds one of the blocks that its field may have: of pattern A that of the iteration, of
+    /// pattern B any of the first `before`. Without an index, fields are overwritten in place, so a read may see parts
+    /// of several blocks: each chunk is then atomic, or on plain files each byte.
     fn verify(&self, step: &FieldIoStep, iteration: u32, before: u32) -> Result<()> {
         let from = match step.pattern {
             Pattern::A => iteration..iteration + 1,

@@ -68,10 +68,10 @@ impl Worker {
     pub(super) fn archive_grib(&mut self) -> Result<Measured> {
         let (shape, mut writer) = (self.job.shape, self.store()?.writer());
         let mut meter = Meter::start();
-        let told = Learned::new(EcCodes::new()?);
+        let key_reader = Learned::new(EcCodes::new()?);
         for number in 0..shape.fields() {
             let message = self.messages.nth(number);
-            writer.archive(&told.identify(message)?, message)?;
+            writer.archive(&key_reader.identify(message)?, message)?;
             if (number + 1) % shape.per_step() == 0 {
                 writer.flush()?;
             }
@@ -82,11 +82,11 @@ impl Worker {
 
     /// Retrieves every archived message, and checks that it is a message of the file.
     pub(super) fn verify_grib(&mut self) -> Result<Measured> {
-        let (told, store) = (EcCodes::new()?, self.store()?);
+        let (key_reader, store) = (EcCodes::new()?, self.store()?);
         let mut meter = Meter::start();
         let archived = self.messages.iter().take(self.job.shape.fields() as usize);
         for message in archived {
-            let key = told.identify(message)?;
+            let key = key_reader.identify(message)?;
             let found = store.field(&key)?.read()?;
             ensure_intact(self.messages.iter().any(|one| one == found), || {
                 format!("{key}: the field retrieved is not a message of the file")

@@ -138,6 +138,7 @@ impl Work for Worker {
             Phase::GribFiles => self.grib_files(step.round),
             Phase::ArchiveGrib => self.archive_grib(),
             Phase::VerifyGrib => self.verify_grib(),
+            // A worker in Python measures these.
             Phase::PythonRetrieve | Phase::PythonRequest | Phase::PythonViews => {
                 Ok(Measured::default())
             }

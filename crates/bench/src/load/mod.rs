@@ -43,7 +43,7 @@ pub fn open(job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
     load_in(&pool, job, store)
 }
 
-/// The same in an open pool.
+/// Opens the store of a job in an open pool.
 pub fn load_in(pool: &Pool, job: &Job, store: &StoreJob) -> Result<Box<dyn Load>> {
     let container = pool.open_container(&store.container, OpenMode::ReadWrite).wait()?;
     let class = class_of(&store.class)?;

@@ -65,7 +65,8 @@ impl Worker {
         Until::limits(ops, self.job.seconds)
     }
 
-    /// The warm-up does an eighth more operations, because the share of each target differs from round to round.
+    /// Measures `op` on each block that process `rank` has in a round. The warm-up does an eighth more operations,
+    /// because the share of each target differs from round to round.
     fn each(
         &mut self,
         rank: u32,

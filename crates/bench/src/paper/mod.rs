@@ -171,7 +171,7 @@ impl WorkDirs {
     }
 }
 
-/// Half of what the medium has free, but not more than is needed.
+/// The space that the benchmarks use: half of what the medium has free, but not more than is needed.
 fn space(folder: &Path) -> Result<u64> {
     let free = free_bytes(folder)?;
     if free >= SPACE_MIN_BYTES {

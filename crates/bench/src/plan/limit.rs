@@ -57,7 +57,7 @@ impl Benchmark for LimitPlan {
 const PHASES: [LoadStep; 3] = [LoadStep::Pwrite, LoadStep::Pread, LoadStep::Memcpy];
 
 impl LimitPlan {
-    /// Syncs are measured on block media only.
+    /// Measures all phases with this number of processes and size of blocks; writes with a sync only if `synced`.
     fn measure(
         &self,
         procs: u32,

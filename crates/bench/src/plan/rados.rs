@@ -95,6 +95,7 @@ impl RadosPlan {
             Work { plan: self, payload, by_hand, fields }.rounds(note)
         });
         pool.destroy_container(&label, true).wait()?;
+        // Objects that cannot be removed stay in the namespace: the measurements are valid nevertheless.
         for object in io_context.objects()? {
             io_context.write(&object?, removal()?).wait().ok();
         }
@@ -173,7 +174,7 @@ impl Fields {
 }
 
 impl Work<'_> {
-    /// The first round is the warm-up. The variants alternate within each round.
+    /// Measures all rounds. The first one is the warm-up. The variants alternate within each round.
     fn rounds(self, note: Note<'_>) -> Result<[Variant; 3]> {
         let mut variants: [Variant; 3] = Default::default();
         for round in 0..=self.plan.rounds {
@@ -245,6 +246,7 @@ impl Work<'_> {
             task(async move {
                 let mut buffer = vec![0; size];
                 fields.read(first + number, &mut buffer).await?;
+                // Only the first field is verified. Its receiver lives until all reads have ended.
                 let _ = (number == 0).then(|| sender.send(buffer));
                 Ok(())
             })

@@ -101,6 +101,7 @@ impl Scratch {
     /// Creates a temporary folder. Another process removes it if this one is killed.
     fn named(within: &Path, name: &str) -> Result<Self> {
         let folder = within.join(format!("esker-{name}-{}", std::process::id()));
+        // It is started first: nothing is left even if this process is killed right after creating the directory.
         let janitor = start_janitor(&folder)?;
         let scratch = Self { folder, janitor };
         std::fs::create_dir(&scratch.folder)

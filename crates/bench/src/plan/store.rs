@@ -165,10 +165,10 @@ impl Plan {
 
     /// The combinations that are measured.
     pub(super) fn cases(&self, durable: bool) -> impl Iterator<Item = Case> {
-        let of = move |procs, size| Case { procs, size, ops: self.ops_of(size, durable) };
+        let case = move |procs, size| Case { procs, size, ops: self.ops_of(size, durable) };
         self.procs
             .iter()
-            .flat_map(move |&procs| self.sizes.iter().map(move |&size| of(procs, size)))
+            .flat_map(move |&procs| self.sizes.iter().map(move |&size| case(procs, size)))
     }
 
     fn ops_of(&self, size: u64, durable: bool) -> u64 {
@@ -194,7 +194,7 @@ impl Plan {
         }
     }
 
-    /// Store and limit alternate, so that other load on the machine affects both.
+    /// Measures the rounds of a case. Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &Job, durable: bool, note: Note<'_>) -> Result<Tallies> {
         let mut tallies = Tallies::default();
         let mut processes = start_processes(job)?;

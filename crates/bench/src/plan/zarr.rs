@@ -164,7 +164,7 @@ impl ZarrPlan {
         (2 * procs * self.array_bytes, procs * chunks * ENTRIES_PER_CHUNK)
     }
 
-    /// The stores alternate, so that other load on the machine affects both.
+    /// Measures all phases of a case. The stores alternate, so that other load on the machine affects both.
     fn measure(
         &self,
         location: &Location,

@@ -248,7 +248,7 @@ fn draw_line(plane: &mut Plane<'_, '_>, series: &Series) -> Drawn {
 
 /// Bars of all series of a panel; the limit is a line across each category. Numbers are above all of them, if they fit,
 /// and above the line where it would cross them.
-/// A category has a width in pixels.
+/// `category` is the width of a category in pixels.
 fn draw_bars(plane: &mut Plane<'_, '_>, series: &[&Series], category: f64) -> Drawn {
     let (bars, limits): (Vec<&Series>, Vec<&Series>) =
         series.iter().partition(|one| one.style != LIMIT);
@@ -354,6 +354,7 @@ fn drawn(
     let whole = SVGBackend::with_string(text, (WIDTH, height)).into_drawing_area();
     whole.fill(&WHITE)?;
     let (top, rest) = whole.split_vertically(TITLE_HEIGHT);
+    // The greatest size at which the title fits, by the mean width of a letter.
     let fitting = f64::from(WIDTH - 24) / (title.chars().count().max(1) as f64 * 0.57) * 1.24;
     let style = text_style(fitting.clamp(TEXT * 0.7, TITLE_TEXT));
     top.draw(&Text::new(title.to_owned(), (12, 8), style))?;

@@ -49,6 +49,7 @@ impl Finding {
             Some(bound) if !values.is_empty() => Ok((values, bound)),
             _ => Err(none),
         });
+        // Verdicts: 0 is reproduced, 1 not reproduced, 2 not measured.
         match measured {
             Ok((values, bound)) => {
                 let holds = values.iter().all(|(_, value)| bound.holds(*value));

@@ -194,7 +194,7 @@ fn columns(text: &'static str) -> Vec<(&'static str, &'static str)> {
 
 /// Tables with all numbers of a file.
 fn tables(file: &Results) -> Vec<Table> {
-    let of = |name: &str, text, is_in: fn(&Run) -> bool| {
+    let table_of = |name: &str, text, is_in: fn(&Run) -> bool| {
         let columns = columns(text);
         let headings: Vec<_> = columns.iter().map(|(_, heading)| *heading).collect();
         let runs = file.runs.iter().filter(|run| is_in(run));
@@ -202,9 +202,9 @@ fn tables(file: &Results) -> Vec<Table> {
         Table::new(&format!("{}: {name}", file.name), &headings, &rows)
     };
     let tables = [
-        of("bandwidth and rate", BANDWIDTHS, |_| true),
-        of("repeats", SPREADS, |run| run.spread().is_some()),
-        of("latency and offsets", TIMES, |_| true),
+        table_of("bandwidth and rate", BANDWIDTHS, |_| true),
+        table_of("repeats", SPREADS, |run| run.spread().is_some()),
+        table_of("latency and offsets", TIMES, |_| true),
     ];
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }

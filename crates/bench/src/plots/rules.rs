@@ -103,8 +103,9 @@ impl Rule {
                 let is_of = |phase: &&Phase<'_>, step: &str| {
                     phase.step == step && (phases.is_empty() || phases.contains(&phase.run.phase))
                 };
-                let of = |step: &String| files.iter().filter(|one| is_of(one, step)).collect();
-                faster(&names.iter().map(of).collect::<Vec<Vec<_>>>())
+                let phases_of =
+                    |step: &String| files.iter().filter(|one| is_of(one, step)).collect();
+                faster(&names.iter().map(phases_of).collect::<Vec<Vec<_>>>())
             }
             Self::Rates { first, second } => (Ok(rates(first, second, files)), Vec::new()),
             Self::Latency { step } => {
@@ -182,8 +183,8 @@ impl Phases {
     fn values(self, steps: &[PaperStep], first: &Pick, second: &Pick, by_size: bool) -> Evidence {
         let sizes = if by_size { first.sizes_mib.as_slice() } else { &[] };
         let at = |size: &u64| {
-            let of = |pick: &Pick| Pick { sizes_mib: vec![*size], ..pick.clone() };
-            let ratios = self.ratios(steps, &of(first), &of(second))?.into_iter();
+            let of_size = |pick: &Pick| Pick { sizes_mib: vec![*size], ..pick.clone() };
+            let ratios = self.ratios(steps, &of_size(first), &of_size(second))?.into_iter();
             let size = Bytes(size << 20);
             Some(ratios.map(|(name, ratio)| (format!("{name} of {size}"), ratio)).collect())
         };
@@ -204,16 +205,16 @@ impl Phases {
         let phase = |name: &str| {
             Some((name.to_owned(), first.best(steps, name)? / second.best(steps, name)?))
         };
-        let of =
+        let sum_over =
             |name: &str, second: Option<f64>| Some((name.to_owned(), first.sum(steps)? / second?));
         let both = second.best(steps, "write").zip(second.best(steps, "read"));
         let ratios = match self {
             Self::Write => vec![phase("write")],
             Self::Read => vec![phase("read")],
             Self::Each => vec![phase("write"), phase("read")],
-            Self::SumWithGreater => vec![of("sum over greater", both.map(|(w, r)| w.max(r)))],
-            Self::SumWithMean => vec![of("sum over mean", both.map(|(w, r)| (w + r) / 2.0))],
-            Self::Sums => vec![of("sum over sum", second.sum(steps))],
+            Self::SumWithGreater => vec![sum_over("sum over greater", both.map(|(w, r)| w.max(r)))],
+            Self::SumWithMean => vec![sum_over("sum over mean", both.map(|(w, r)| (w + r) / 2.0))],
+            Self::Sums => vec![sum_over("sum over sum", second.sum(steps))],
         };
         ratios.into_iter().collect()
     }

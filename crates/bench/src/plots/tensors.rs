@@ -279,6 +279,7 @@ impl<'r> Puts<'r> {
         let cases = self.sizes.iter().flat_map(|size| procs.iter().map(move |procs| (size, procs)));
         let ratio = |(size, procs): (&u64, &u32)| {
             let run = self.run(STORE, *size, *procs)?;
+            // The least ratio is that to the fastest layout.
             HDF5.iter().filter_map(|(name, _)| run.ratio_to(name)).reduce(f64::min)
         };
         cases.filter_map(ratio).collect()

@@ -390,11 +390,11 @@ impl Figures {
 
 /// The sentence on the longest offsets of processes.
 fn longest(chart: &Chart) -> String {
-    let of = |name: &str| {
+    let greatest = |name: &str| {
         let series = chart.series.iter().filter(|series| series.label.starts_with(name));
         short(series.flat_map(|series| &series.points).map(|point| point.y).fold(0.0, f64::max))
     };
-    let (start, end) = (of("off_0"), of("off_f"));
+    let (start, end) = (greatest("off_0"), greatest("off_f"));
     format!(
         "Processes began within {start}% of the phase (off_0) and ended within {end}% (off_f) at most."
     )

@@ -28,6 +28,7 @@ class Meter:
         """Record operations that began at the end of the previous ones and end now."""
         now = time.perf_counter_ns()
         took, self.last = max(now - self.last, 1), now
+        # Latencies that agree in their first bits are counted together.
         shift = max(took.bit_length() - STEP_BITS - 1, 0)
         value = took >> shift << shift
         self.counts[value] = self.counts.get(value, 0) + 1

@@ -167,7 +167,7 @@ impl EnginePlan {
         )
     }
 
-    /// Store and limit alternate, so that other load on the machine affects both.
+    /// Measures a case. Store and limit alternate, so that other load on the machine affects both.
     fn measure(
         &self,
         case: Case,

@@ -287,7 +287,8 @@ fn enter(workers: &mut Workers, procs: u32, phase: Phase, round: u32) -> Result<
 }
 
 impl Run<'_> {
-    /// Store, plain files and limit alternate, so that other load on the machine affects all of them.
+    /// Runs a round, which has up to three stores, one after the other. In it, store, plain files and limit alternate,
+    /// so that other load on the machine affects all of them.
     fn round(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         self.within(round, |run| match round {
             WARM_UP => run.warm_up(note),
@@ -398,7 +399,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A latency is the time from the start of a flush until a watcher sees one of its fields.
+    /// Measures archiving while other processes watch the store. A latency is the time from the start of a flush until
+    /// a watcher sees one of its fields.
     fn measure_watching(&mut self, round: u32) -> Result<()> {
         let procs = self.job.member.procs as usize;
         let step = |phase| vec![FieldsStep { phase, round: WATCHED + round }; procs];

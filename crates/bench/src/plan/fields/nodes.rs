@@ -155,7 +155,7 @@ impl OnePool<'_> {
         }
     }
 
-    /// A field store whose indexes have these stripes.
+    /// Measures a field store whose indexes have these stripes.
     fn fields(&self, engines: &Engines, stripes: Option<u32>) -> Result<Vec<Row>> {
         let files = Scratch::for_plain_files(&memory_or_temporary())?;
         let container = container_label();
@@ -194,7 +194,7 @@ impl OnePool<'_> {
         Ok(rows)
     }
 
-    /// Field I/O with as many fields. All processes use one index.
+    /// Measures Field I/O with as many fields. All processes use one index.
     fn field_io(&self, engines: &Engines) -> Result<Vec<Row>> {
         let folder = Scratch::for_plain_files(&memory_or_temporary())?;
         let runner = Runner::new(folder.path().to_owned(), self.variables.to_vec())?;

@@ -79,12 +79,12 @@ impl Lines {
     pub(super) fn compared(&self) -> impl Iterator<Item = (Phase, Line)> {
         self.0.iter().map(|(phase, line)| {
             let mut line = line.clone();
-            let of = |wanted| self.0.iter().find(|(known, _)| *known == wanted);
-            if let Some((_, base)) = base(*phase).and_then(of) {
+            let find = |wanted| self.0.iter().find(|(known, _)| *known == wanted);
+            if let Some((_, base)) = base(*phase).and_then(find) {
                 line.samples[FILES].clone_from(&base.samples[FILES]);
                 line.samples[MEDIUM].clone_from(&base.samples[MEDIUM]);
             }
-            if let Some((_, same)) = phase.from_python().and_then(of) {
+            if let Some((_, same)) = phase.from_python().and_then(find) {
                 line.samples[PEER].clone_from(&same.samples[PEER]);
             }
             (*phase, line)
@@ -93,9 +93,10 @@ impl Lines {
 
     /// Ratio of scattered reads to reads in order.
     pub(super) fn scattered(&self) -> Option<f64> {
-        let of = |wanted| self.0.iter().find(|(phase, _)| *phase == wanted).map(|(_, line)| line);
-        let mut both = of(Phase::Scattered)?.clone();
-        both.samples[FILES].clone_from(&of(Phase::InOrder)?.samples[ESKER]);
+        let find = |wanted| self.0.iter().find(|(phase, _)| *phase == wanted).map(|(_, line)| line);
+        // A line compares systems, so the reads in order take the position of the files.
+        let mut both = find(Phase::Scattered)?.clone();
+        both.samples[FILES].clone_from(&find(Phase::InOrder)?.samples[ESKER]);
         both.ratio(ESKER, FILES)
     }
 }
@@ -119,6 +120,7 @@ impl Case<'_> {
         runs
     }
 
+    /// The run of a system in a phase. That of the medium is named by the phase of the limit.
     fn run(&self, phase: Phase, line: &Line, system: usize) -> Run {
         let limit_phase = match (phase, self.durable) {
             (Phase::Archive, true) => Phase::PwriteSync,

@@ -184,6 +184,7 @@ impl ParallelPlan {
     /// report.
     fn run_with(&self, meeting: &mut Rendezvous, note: Note<'_>) -> Result<Option<Report>> {
         let location = self.options.pool.open_or_create(|| self.needs(meeting.who()), note)?;
+        // Plain files cannot be measured by this benchmark.
         location.pool()?;
         let host = Host::for_folder(&location.folder)?;
         let nodes = meeting.gather(Node { node: node_name(), host: host.clone() })?;

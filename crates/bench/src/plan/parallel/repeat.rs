@@ -103,6 +103,7 @@ impl<'p> Stage<'p> {
             Pattern::A => self.pattern_a(&job),
             Pattern::B => self.pattern_b(&job),
         };
+        // The container is removed once no rank uses it, and also after an error, which the other ranks learn of later.
         let met = done.is_ok().then(|| self.meeting.barrier());
         let removed = match self.meeting.who().is_first() {
             true => session::remove(self.location.pool()?, &job.layout, self.case.procs),
@@ -190,6 +191,7 @@ impl<'p> Stage<'p> {
         let zero = self.zero()?;
         let traces = self.phase(&mut processes, zero, &|process| Some(role(process, 1, None)))?;
         if self.plan.options.verify {
+            // Each field was written once at first, then by the measured phase, and again by this one.
             let verified = Some(1 + 2 * ops);
             self.phase(&mut processes, zero, &|process| Some(role(process, 1 + ops, verified)))?;
         }
@@ -235,7 +237,7 @@ impl<'p> Stage<'p> {
         Ok(TimeOrigin { unix_ns, monotonic_ns: monotonic_of(unix_ns) })
     }
 
-    /// Rank 0 sets the start once all ranks are ready.
+    /// The time at which all ranks start, which rank 0 sets once all are ready.
     fn agree(&mut self) -> Result<u64> {
         let nodes = if self.meeting.who().ranks > 1 { NOTICE_NODES_NS } else { 0 };
         let notice = notice_ns(self.case.procs as usize) + nodes;

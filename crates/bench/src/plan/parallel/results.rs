@@ -128,18 +128,20 @@ impl<'c> Series<'c> {
 
     /// Statistics over the repeats.
     fn statistics(&self) -> RepeatStatistics {
-        let of = |value: fn(&Repeat) -> f64| {
+        let over_repeats = |value: fn(&Repeat) -> f64| {
             Statistics::rounded(&self.repeats.iter().map(value).collect::<Vec<_>>())
         };
         let synchronous: Vec<_> =
             self.repeats.iter().filter_map(|repeat| repeat.synchronous_bandwidth_mib_s).collect();
         RepeatStatistics {
             count: self.repeats.len() as u32,
-            global_timing_bandwidth_mib_s: of(|repeat| repeat.global_timing_bandwidth_mib_s),
+            global_timing_bandwidth_mib_s: over_repeats(|repeat| {
+                repeat.global_timing_bandwidth_mib_s
+            }),
             synchronous_bandwidth_mib_s: (!synchronous.is_empty())
                 .then(|| Statistics::rounded(&synchronous)),
-            limit_mib_s: of(|repeat| repeat.limit_mib_s),
-            ratio: of(|repeat| repeat.ratio),
+            limit_mib_s: over_repeats(|repeat| repeat.limit_mib_s),
+            ratio: over_repeats(|repeat| repeat.ratio),
         }
     }
 }
@@ -148,6 +150,7 @@ impl<'c> Series<'c> {
 pub(super) fn add_repeat(series: &mut [Series<'_>; 2], done: &[Done]) -> Result<()> {
     let phases: Vec<_> = done.iter().map(|done| phase_of(&done.traces)).collect();
     for (index, (done, phase)) in done.iter().zip(&phases).enumerate() {
+        // The other one of two phases.
         let other = phases.get(1 - index.min(1));
         if let Some(series) = series.iter_mut().find(|series| series.kind == done.kind) {
             let other = other.filter(|_| series.case.pattern == Pattern::B);

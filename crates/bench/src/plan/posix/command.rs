@@ -202,6 +202,7 @@ fn refused<O: Original>() -> impl Iterator<Item = (&'static str, &'static str)> 
 pub(super) struct Refused<O>(PhantomData<O>);
 
 impl<O: Original> Args for Refused<O> {
+    /// Adds the refused options, hidden in the help, so that a program's command line gets an error with the remedy.
     fn augment_args(command: Command) -> Command {
         let argument = |(option, _): (&'static str, _)| {
             Arg::new(option).short(option.chars().nth(1)).hide(true).num_args(0..=1)

@@ -47,6 +47,8 @@ pub(super) struct OpenContainer {
 const CHUNK_ENTRIES_MIN_BYTES: u64 = 64 << 10;
 
 impl OpenContainer {
+    /// Opens the pool and the container that are named; those that are not named are created for the benchmark. The
+    /// temporary directory holds a created pool.
     pub(super) fn new(subject: &DfsSubject, note: Note<'_>) -> Result<(Self, Option<Scratch>)> {
         let (name, served, scratch) = subject.pool(note)?;
         let medium = match &subject.pool {

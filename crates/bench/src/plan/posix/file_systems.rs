@@ -101,6 +101,7 @@ impl FileSystems {
     fn of_container(subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(subject, note)?;
         let (location, about) = (container.location(&subject.folder), container.about());
+        // The processes reach a pool over nodes through its engines, as they would from other nodes.
         let through = subject.nodes.map(|_| (NODE_VARIABLE.to_owned(), "none".to_owned()));
         let mut launcher = Launcher::new()?;
         launcher.variables.extend(through);
@@ -238,6 +239,7 @@ impl FileSystems {
         let run = ["run", source, "--mount", INTERCEPTED_PATH, "--"];
         let runner = Runner::new(PathBuf::new(), launcher.variables.clone())?;
         let esker = runner.program.display().to_string();
+        // Fails if the interception library does not work here.
         runner.run(&[&run[..], &[&esker, "--version"]].concat())?;
         let mut worker: Vec<OsString> = run.iter().map(OsString::from).collect();
         worker.push(launcher.program.clone().into());

@@ -117,7 +117,7 @@ impl IorPlan {
         let warm_up = self.writes() && !self.keep;
         setting.iterate(warm_up, |iteration| run.measure_iteration(iteration, note))?;
         let work = ("ior", self.options.transfer_bytes);
-        Ok(setting.outcome(work, systems, run.lines, &self.told(setting)))
+        Ok(setting.outcome(work, systems, run.lines, &self.options_json(setting)))
     }
 
     /// True if files are written.
@@ -135,7 +135,7 @@ impl IorPlan {
     }
 
     /// All options, in the JSON report.
-    fn told(&self, setting: &Setting) -> Value {
+    fn options_json(&self, setting: &Setting) -> Value {
         let work = &self.options;
         json!({
             "file": work.file.display().to_string(), "block_bytes": work.block_bytes,
@@ -202,6 +202,7 @@ impl Run<'_> {
 
     /// The step of each process, limited to the transfers that exist.
     fn ends(&self, system: usize, step: &IorStep) -> Vec<IorStep> {
+        // A process reads the data of the process that is `offset` ranks after it.
         let offset = match step.access {
             Access::Read | Access::Check => self.plan.options.task_offset() as usize,
             Access::Write | Access::Remove => 0,
@@ -244,11 +245,12 @@ impl Run<'_> {
 /// Transfers of each process, over the parts of a phase.
 fn moved_by_process(done: &[Vec<Done>]) -> Vec<u64> {
     let count = done.first().map_or(0, Vec::len);
-    let of = |rank: usize| {
+    // The measured parts of a step are open, transfers and close.
+    let transfers_of = |rank: usize| {
         let parts = done.iter().filter_map(|round| round.get(rank)?.parts.get(1));
         parts.map(|moved| moved.ops).sum()
     };
-    (0..count).map(of).collect()
+    (0..count).map(transfers_of).collect()
 }
 
 /// Times of open, transfers, close and the total run from the first start to the last end.

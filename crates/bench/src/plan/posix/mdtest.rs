@@ -119,7 +119,7 @@ impl MdtestPlan {
         setting.iterate(warm_up, |iteration| run.measure_iteration(iteration, note))?;
         let Run { workers, lines, index, .. } = run;
         let work = ("mdtest", self.options.write_bytes.max(self.options.read_bytes));
-        let outcome = setting.outcome(work, systems, lines, &self.told(setting));
+        let outcome = setting.outcome(work, systems, lines, &self.options_json(setting));
         Ok(Outcome { notes: notes(systems, &workers, index), ..outcome })
     }
 
@@ -172,7 +172,7 @@ impl MdtestPlan {
     }
 
     /// All options, for the report. The directory is that of the command.
-    fn told(&self, setting: &Setting) -> Value {
+    fn options_json(&self, setting: &Setting) -> Value {
         let work = &self.options;
         json!({
             "items": work.items(), "depth": work.tree.depth, "branch": work.tree.branch,
@@ -303,7 +303,7 @@ impl Run<'_> {
         }
     }
 
-    /// Each directory except the root of a tree is an entry of another one.
+    /// Checks the number of listed names: all items, and each directory of a tree except its root.
     fn check_listed(&self, system: usize, kind: Kind, found: u64) -> Result<()> {
         let Options { tree, unique, .. } = &self.plan.options;
         let trees = if *unique { u64::from(self.setting.procs) } else { 1 };

@@ -120,6 +120,7 @@ impl TablePlan {
     /// The container that is measured by way of DFS.
     fn subject(&self) -> Subject {
         let each = self.small_bytes.max(self.large_bytes);
+        // Each way to the container has its own files: DFS, `esker run` and `esker mount`.
         let through = if self.only_dfs { 1 } else { 3 };
         Subject::Dfs(DfsSubject {
             pool: None,

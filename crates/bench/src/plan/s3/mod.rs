@@ -142,14 +142,14 @@ impl S3Plan {
         };
         let memory = at(&addresses.memory, "memory", None);
         let memory = Subject::new("medium", "memory", memory, &[Checksum::None]);
-        let doors = addresses.doors.iter().zip(&self.etags).map(|(address, etags)| {
+        let servers = addresses.doors.iter().zip(&self.etags).map(|(address, etags)| {
             Subject::new("esker", etags, at(address, etags, Some(key)), &Checksum::ALL)
         });
         let peer = peer.map(|peer| Subject::new("peer", "peer", peer.clone(), &Checksum::ALL));
-        std::iter::once(memory).chain(doors).chain(peer).collect()
+        std::iter::once(memory).chain(servers).chain(peer).collect()
     }
 
-    /// The servers alternate, so that other load on the machine affects all.
+    /// Measures all servers with this number of clients. They alternate, so that other load on the machine affects all.
     fn measure(&self, procs: u32, subjects: &mut [Subject], note: Note<'_>) -> Result<()> {
         let mut clients = self.clients_of(procs, subjects)?;
         note(&format!("{procs} clients: warming up"));
@@ -198,7 +198,7 @@ impl S3Plan {
         Clients::launch(WorkerKind::S3, Member::all(procs, self.seed, &[]).map(job))
     }
 
-    /// Puts and gets are compared with those of memory.
+    /// The runs of the report. Puts and gets are compared with those of memory.
     fn runs_of(&self, procs: u32, subjects: &[Subject]) -> Vec<Run> {
         let memory = || subjects.iter().take(1).flat_map(|memory| &memory.phases);
         let limit = |is_put| memory().find(|(put, _)| put.is_some() == is_put);

@@ -24,7 +24,7 @@ impl Content {
         Self { headers, body: Bytes::new() }
     }
 
-    /// The sums are computed here, once for all objects with this content.
+    /// The body and the headers of a put. The checksum is computed here, once for all objects with this content.
     pub(super) fn new(data: Bytes, checksum: Checksum) -> Result<Self> {
         let mut content = Self { body: data.clone(), ..Self::none() };
         let len = data.len();

@@ -194,7 +194,7 @@ fn needs(cases: &[(Scaling, Part)]) -> (u64, u64) {
 }
 
 impl Run<'_> {
-    /// All alternate, so that other load on the machine affects each of them.
+    /// Measures an iteration. All systems alternate, so that other load on the machine affects each of them.
     fn measure_iteration(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         let Part { procs, .. } = self.part;
         let each = Bytes(self.part.bytes());
@@ -226,6 +226,7 @@ impl Run<'_> {
         let begun = self.first(Phase::Begin, round)?;
         let written = self.workers.all(Step { phase: Phase::Write, round, token: begun.token })?;
         let committed = self.first(Phase::Commit, round)?;
+        // Times are the begin, and the ends of open, transfer and close. The open ends when the first process writes.
         let [first, .., last] = merged(&written);
         Ok([begun.times_s[0], first, last, committed.times_s[3]])
     }

@@ -114,7 +114,7 @@ impl TxPlan {
         })
     }
 
-    /// Store and limit alternate, so that other load on the machine affects both.
+    /// Measures the rounds of a case. Store and limit alternate, so that other load on the machine affects both.
     fn rounds(&self, job: &TxJob, location: &Location, note: Note<'_>) -> Result<Mixture> {
         let mut mixture = Mixture::default();
         let mut processes = start(job)?;
@@ -195,7 +195,7 @@ impl Mixture {
         self.conflicts += done.iter().map(|one| one.conflicts).sum::<u64>();
     }
 
-    /// A transaction is compared with the write of two blocks.
+    /// The runs of the report. A transaction is compared with the write of two blocks.
     fn runs(&self, Case { procs, size: size_bytes, .. }: Case, location: &Location) -> [Run; 6] {
         let store = location.store();
         let name = RunName { store, workload: WORKLOAD, phase: "mixed", procs, size_bytes };

@@ -248,6 +248,7 @@ impl Worker {
         } else {
             &[]
         };
+        // Parents are first in the list: directories are removed in the reverse order.
         measure(until_all(mine), 0, |index| match step.phase {
             Phase::TreeCreate => self.process.files.make_dir(&mine[index as usize]),
             _ => self.process.files.remove_dir(&mine[mine.len() - 1 - index as usize]),
