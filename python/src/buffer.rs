@@ -40,7 +40,7 @@ impl Writable {
     }
 }
 
-/// The address of an empty buffer may be null.
+/// Address and length of a buffer. That of an empty buffer may be null, which a slice must not be.
 fn start_and_length(buffer: &PyUntypedBuffer) -> (NonNull<u8>, usize) {
     match NonNull::new(buffer.buf_ptr().cast()) {
         Some(start) => (start, buffer.len_bytes()),
@@ -54,6 +54,7 @@ fn has_objects(format: &str) -> bool {
     format.split(':').step_by(2).any(|codes| codes.contains(['O', 'P', '&']))
 }
 
+/// The buffer of an object. Refuses one that has gaps, or holds pointers to objects.
 fn contiguous(object: Borrowed<'_, '_, PyAny>) -> PyResult<PyUntypedBuffer> {
     let buffer = PyUntypedBuffer::get(&object)?;
     if has_objects(&buffer.format().to_string_lossy()) {

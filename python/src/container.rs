@@ -164,6 +164,7 @@ impl Container {
         let (this, class) = (slf.get(), text::object_class(oclass)?);
         let shape = Shape { cell_size, chunk_size, exist_ok };
         let made = || {
+            // Without a class, `find` also takes an existing array of another class than the default.
             let oid = match exist_ok {
                 true => this.find(name, ObjectType::Array, class)?,
                 false => this.container.named_oid(name, ObjectType::Array, class)?,
@@ -274,6 +275,7 @@ impl Container {
 }
 
 impl Container {
+    /// Calls `work` with a new transaction, and commits it unless `work` has ended it itself.
     fn attempt<'py>(&self, work: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = work.py();
         let transaction = Bound::new(py, self.transaction(py, false)?)?;

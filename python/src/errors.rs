@@ -15,7 +15,8 @@ pub(crate) fn raise(py: Python<'_>, kind: ErrorKind, message: impl Into<String>)
     exception(py, &Error::new(kind, message))
 }
 
-/// The arguments are those of `OSError`, from which some of the classes derive.
+/// The exception for an error, of the class of its kind. Its arguments are those of `OSError`, from which some of the
+/// classes derive.
 fn build<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     let class = py.import(MODULE)?.getattr(name(error.kind()))?;
     let exception = class.call1((error.errno(), error.message()))?;

@@ -130,6 +130,7 @@ impl File {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || match file.map(Arc::try_unwrap) {
             Some(Ok(file)) => file.close(),
+            // It was closed before, or an operation of another thread still uses it, after which it is dropped.
             _ => Ok(()),
         })
     }

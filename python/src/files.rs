@@ -61,6 +61,7 @@ impl FileSystem {
         }
     }
 
+    /// Makes a directory and its missing parents. An existing directory is not an error.
     fn make_directories(&self, path: &Path, new: &Create) -> Result<()> {
         let mut node = self.fs.root();
         for part in path.as_os_str().as_bytes().split(|byte| *byte == b'/') {

@@ -222,6 +222,7 @@ fn create(name: &str, wanted: Wanted) -> Result<String> {
     }
 }
 
+/// Creates a pool of plain files and returns its URL.
 fn create_files(url: &PosixUrl, wanted: &Wanted) -> Result<String> {
     let given = [wanted.size.is_some(), wanted.directory.is_some(), wanted.targets.is_some()];
     if given.contains(&true) || wanted.huge_pages {
@@ -234,6 +235,7 @@ fn create_files(url: &PosixUrl, wanted: &Wanted) -> Result<String> {
     Ok(format!("posix:{}", url.path.canonicalize().unwrap_or_else(|_| url.path.clone()).display()))
 }
 
+/// Creates a pool that reserves its space, and returns its URL.
 fn reserve(label: &str, wanted: Wanted) -> Result<String> {
     let Some(size) = wanted.size else {
         let message = "the size of the pool is missing: pass a size in bytes, for example 4 << 30";

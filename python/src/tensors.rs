@@ -93,6 +93,7 @@ impl TensorStore {
         Ok(TensorPut { store: slf.clone().unbind(), put })
     }
 
+    /// Begins to store a tensor that is written in parts.
     #[pyo3(name = "_begin")]
     fn begin(
         slf: &Bound<'_, Self>,
@@ -441,6 +442,7 @@ impl TensorPut {
         types::shown_data_type(py, data_type)
     }
 
+    /// Writes a part of the tensor, of this shape at this offset, from memory that may have strides.
     #[pyo3(name = "_write")]
     fn write(
         &self,

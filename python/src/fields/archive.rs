@@ -71,14 +71,15 @@ pub(super) struct Archiver {
     writer: Mutex<FieldWriter>,
     /// Whether closing the store flushes unflushed fields.
     flush_on_close: bool,
-    told: OnceLock<Labelled<Learned<EcCodes>>>,
+    key_reader: OnceLock<Labelled<Learned<EcCodes>>>,
 }
 
 impl Archiver {
+    /// A writer for a store. [`finish_fields`] finishes it at exit if it still exists.
     pub(super) fn new(store: &FieldStore, flush_on_close: bool) -> Arc<Self> {
-        let (writer, told) = (Mutex::new(store.writer()), OnceLock::new());
+        let (writer, key_reader) = (Mutex::new(store.writer()), OnceLock::new());
         let (generation, store) = (generation(), store.clone());
-        let new = Arc::new(Self { generation, store, writer, flush_on_close, told });
+        let new = Arc::new(Self { generation, store, writer, flush_on_close, key_reader });
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|one| one.strong_count() > 0);
         open.push(Arc::downgrade(&new));
@@ -95,6 +96,7 @@ impl Archiver {
         // A thread that archives while the store is being closed is responsible for its own fields.
         let Ok(mut writer) = self.writer.try_lock() else { return Ok((0, 0)) };
         match self.is_inherited() {
+            // After a fork, the fields of the parent are not those of the child.
             true => return Ok((0, 0)),
             false if self.flush_on_close => writer.flush()?,
             false => {}
@@ -148,7 +150,7 @@ impl Archiver {
                 let text = "a message with several fields cannot be adopted: archive it";
                 return Err(Error::new(ErrorKind::NotSupported, text));
             }
-            let mut key = self.told()?.identify(&message.bytes)?;
+            let mut key = self.key_reader()?.identify(&message.bytes)?;
             set.into_iter().flatten().try_for_each(|(name, value)| key.set(name, value))?;
             self.writer().adopt(&key, &path, message.offset, message.bytes.len() as u64)?;
             Ok(1)
@@ -176,22 +178,22 @@ impl Archiver {
         message: &B,
         work: impl Fn(Key, &[u8]) -> Result<()>,
     ) -> Result<usize> {
-        let told = self.told()?;
+        let key_reader = self.key_reader()?;
         let mut count = 0;
         for field in grib::Fields::split(message.as_ref()) {
             let field = field?;
-            work(told.identify(&field)?, &field)?;
+            work(key_reader.identify(&field)?, &field)?;
             count += 1;
         }
         Ok(count)
     }
 
-    fn told(&self) -> Result<&Labelled<Learned<EcCodes>>> {
-        if let Some(told) = self.told.get() {
-            return Ok(told);
+    fn key_reader(&self) -> Result<&Labelled<Learned<EcCodes>>> {
+        if let Some(key_reader) = self.key_reader.get() {
+            return Ok(key_reader);
         }
-        let told = Labelled(Learned::new(EcCodes::new()?));
-        Ok(self.told.get_or_init(|| told))
+        let key_reader = Labelled(Learned::new(EcCodes::new()?));
+        Ok(self.key_reader.get_or_init(|| key_reader))
     }
 
     pub(super) fn flush(&self) -> Result<()> {

@@ -190,6 +190,7 @@ impl Fields {
         self.found.fields.is_empty()
     }
 
+    /// The fields that a slice selects.
     fn part(&self, py: Python<'_>, slice: &Bound<'_, PySlice>) -> PyResult<Self> {
         let all = &self.found.fields;
         let range = slice.indices(all.len() as isize)?;

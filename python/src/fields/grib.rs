@@ -15,6 +15,7 @@ pub(super) fn numbers(message: &[u8], key: &str) -> Result<Vec<f64>> {
     if key != "values" || field.long("bitmapPresent") != Ok(1) {
         return field.doubles(key);
     }
+    // In a copy of the message, missing values get a number that no field has.
     let mut draft = library.draft(message)?;
     draft.set_double("missingValue", MISSING)?;
     let mut values = draft.values()?;
@@ -81,7 +82,7 @@ fn set(draft: &mut Draft<'_>, name: &str, value: &Value) -> Result<()> {
     }
 }
 
-/// NaN marks a missing value.
+/// Encodes the values; NaN marks a missing one.
 fn pack(draft: &mut Draft<'_>, values: &[f64]) -> Result<()> {
     if values.is_empty() {
         return Err(Error::new(ErrorKind::Invalid, "a field has at least one value: pass values"));

@@ -66,6 +66,7 @@ impl FieldStore {
             let message = format!("field store {} is closed: open it again", self.name);
             errors::raise(py, ErrorKind::NoHandle, message)
         })?;
+        // After a fork, the child archives with its own writer.
         if open.archiver.is_inherited() {
             open.archiver = open.archiver.anew();
         }
@@ -368,6 +369,7 @@ impl FieldStore {
         workers: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (py, store, wanted) = asked(slf, Some(request))?;
+        // `Err` is a store that is already open, `Ok` the name of one to open.
         let other = match to.cast::<Self>() {
             Ok(to) => Err(to.get().store(py)?),
             Err(_) => Ok(store_name::named(to, None)?),
@@ -455,7 +457,7 @@ impl FieldStore {
     }
 }
 
-/// The arguments that every query needs.
+/// The interpreter, the open store and the parsed request, which every query needs.
 fn asked<'py>(
     store: &Bound<'py, FieldStore>,
     request: Option<&Bound<'py, PyAny>>,

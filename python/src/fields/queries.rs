@@ -50,11 +50,11 @@ pub(super) fn axes(
     empty: bool,
 ) -> Result<BTreeMap<String, Vec<String>>> {
     let mut axes = Axes::new(store.schema());
-    let of = |selection: &Selection| match empty {
+    let axes_of = |selection: &Selection| match empty {
         true => store.axes_with_empty(selection),
         false => store.axes(selection),
     };
-    for some in wanted.each(store, of)? {
+    for some in wanted.each(store, axes_of)? {
         for (name, values) in some.iter() {
             values.for_each(|value| axes.add_value(name, value));
         }
@@ -156,6 +156,7 @@ pub(super) fn move_fields(
     Ok(vec![("fields", fields), ("bytes", bytes), ("there", there), ("left", left)])
 }
 
+/// Counts the fields that a move would move.
 fn movable(store: &FieldStore, selection: &Selection) -> Result<Moved> {
     let mut moved = Moved::default();
     store.visit(selection, false, |listed: Listed| {

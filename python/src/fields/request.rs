@@ -106,7 +106,8 @@ fn spelt(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     Err(PyTypeError::new_err(message))
 }
 
-/// Parses a key from a dict or a text.
+/// Parses a key from a dict or a text. The inner result is whether the key is valid: the caller turns its error into an
+/// exception.
 pub(super) fn key(key: &Bound<'_, PyAny>) -> PyResult<Result<Key>> {
     if let Ok(text) = key.cast::<PyString>() {
         return Ok(Key::parse(text.to_str()?));

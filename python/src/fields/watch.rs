@@ -31,8 +31,9 @@ impl Watch {
         Ok(Self { store: store.clone().unbind(), watches, timeout })
     }
 
-    fn next(&mut self, patience: Duration) -> Result<Option<esker_fields::Field>> {
-        let each = patience / self.watches.len().max(1) as u32;
+    /// The next field of any request. Each watch waits for its share of `timeout`, one after the other.
+    fn next(&mut self, timeout: Duration) -> Result<Option<esker_fields::Field>> {
+        let each = timeout / self.watches.len().max(1) as u32;
         for watch in &mut self.watches {
             if let Some(field) = watch.next(each)? {
                 return Ok(Some(field));
@@ -50,6 +51,7 @@ impl Watch {
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Field>> {
         let begin = Instant::now();
+        // Waits are short, so that signals such as that of Ctrl-C are handled between them.
         loop {
             let left = self.timeout.map_or(TURN, |timeout| timeout.saturating_sub(begin.elapsed()));
             if let Some(field) = call(py, || self.next(left.min(TURN)))? {

@@ -30,6 +30,7 @@ pub(super) fn shown_data_type<'py>(py: Python<'py>, of: &DataType) -> PyResult<B
     if of.fields.is_empty() {
         return Ok(PyString::new(py, &of.code).into_any());
     }
+    // The code of a structured type is `|V` and its size in bytes.
     let size: u64 = of.code.trim_start_matches("|V").parse()?;
     let none = DataType::default();
     let members = of.fields.iter().map(|field| {
