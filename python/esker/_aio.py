@@ -66,6 +66,7 @@ _WAITING = {
 
 
 def _variant(cls: type[Any], name: str) -> Callable[..., Awaitable[Any]]:
+    """The method `a<name>`: awaits the method `name`, which runs in a thread."""
     method = getattr(cls, name)
 
     async def variant(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -78,7 +78,7 @@ class Axis:
         """The values in order: pressure descending, everything else ascending."""
         try:
             return sorted(self._values, reverse=self.name == "isobaricInhPa")
-        except TypeError:
+        except TypeError:  # numbers and texts have no common order
             return sorted(self._values, key=str)
 
     def index(self, value: Any) -> int:
@@ -163,6 +163,7 @@ class Grid:
             return True
         if self.dims != other.dims or self.shape != other.shape:
             return False
+        # Spherical harmonics have no points: equal numbers of them are on the same grid.
         if not self.coordinates or not other.coordinates:
             return bool(mine.kind == others.kind == "sh")
         return all(
@@ -188,6 +189,7 @@ class GridIdentity:
         return values
 
     def _compare(self, field: Field, first: Callable[[], Field]) -> None:
+        """Refuse a field on another grid than `first()`; otherwise remember how it describes the grid."""
         # The editions of GRIB describe one grid by different sections.
         where = grid(field)
         if not where.same(grid(first())):
@@ -270,7 +272,7 @@ def grid(field: Field) -> Grid:
     points = len(field.values) if about["gridType"] == "sh" else int(about["numberOfPoints"])
     try:
         north, east = field.latitudes, field.longitudes
-    except (KeyError, ValueError):
+    except (KeyError, ValueError):  # ecCodes knows no points of this grid
         return Grid(("values",), (points,), {}, identity)
     if about["gridType"] in ("regular_ll", "regular_gg"):
         rows, columns = int(about["Nj"]), int(about["Ni"])

@@ -86,6 +86,7 @@ class Cube:
         self._parts, self._along, self.fill, self._identity = parts, along, fill, identity
         shape = [len(axis) for axis in parts[0].axes]
         if shape:
+            # The index along the axis at which each part ends.
             ends = itertools.accumulate(len(part.axes[along]) for part in parts)
             self._ends = list(ends)
             shape[along] = self._ends[-1]
@@ -114,6 +115,7 @@ class Cube:
         return any(self._field(store, at) is not None for _, at in self._within(chunk))
 
     def _field(self, store: FieldStore, at: Sequence[int]) -> Field | None:
+        """The field at an index of the axes; None if the store does not have it."""
         key = self.key(at)
         if key is None:
             return None
@@ -139,6 +141,7 @@ class Cube:
         return identity.values(field, lambda: store.retrieve(identity.key)[0])
 
     def _decoded(self, field: Field, store: FieldStore) -> _Floats:
+        """The values of a field in the shape of the grid, with the fill value for missing ones."""
         decoded = self._values(field, store)
         expect_size(field, decoded, self._grid)
         if not math.isnan(self.fill):

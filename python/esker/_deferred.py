@@ -76,6 +76,7 @@ class EskerTransaction(Transaction):
 
 def _appear(files: Iterable[DeferredFile]) -> None:
     """Rename the stored files, in one transaction for each container and kind of file."""
+    # A later file of the same name replaces an earlier one.
     last = {(id(file.files), file.name): file for file in files if file.is_stored}
     groups: dict[tuple[int, bool], list[DeferredFile]] = {}
     for file in last.values():

@@ -188,7 +188,7 @@ class Axes(dict[str, list[str]]):
 
 
 def _or_none(shown: Callable[[Any], str]) -> Callable[[Any], str | None]:
-    """Without a table, for an object that is closed or destroyed, a notebook shows its repr."""
+    """Let `shown` return None for an object that is closed or destroyed: a notebook then shows its repr."""
 
     @functools.wraps(shown)
     def representation(self: Any) -> str | None:
@@ -215,6 +215,8 @@ _SHOWN: dict[type, Callable[[Any], str]] = {
 
 
 def _axes(asked: Callable[..., dict[str, list[str]]]) -> Callable[..., Axes]:
+    """Let the method `asked` return its dict as Axes, which a notebook shows as a table."""
+
     @functools.wraps(asked)
     def axes(self: _esker.FieldStore, request: Any = None, *, empty: bool = False) -> Axes:
         return Axes(asked(self, request, empty=empty))

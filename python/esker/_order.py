@@ -34,6 +34,7 @@ class Order(Sequence[int]):
         if not 0 <= rank < ranks:
             raise ValueError(f"rank {rank} of {ranks} ranks: ranks count from 0")
         self._count, self._shuffle, self._rank, self._ranks = count, shuffle, rank, ranks
+        # The permutation has twice as many bits as this half, and one key for each round.
         self._half = max(1, (max(count - 1, 1).bit_length() + 1) // 2)
         digest = hashlib.blake2b(f"{seed}/{epoch}".encode(), digest_size=8 * _ROUNDS).digest()
         self._keys = [int.from_bytes(digest[8 * at : 8 * at + 8], "little") for at in range(_ROUNDS)]
@@ -65,6 +66,7 @@ class Order(Sequence[int]):
         while True:
             left, right = number >> self._half, number & mask
             for key in self._keys:
+                # The round function is a multiplicative hash of one half and the key.
                 mixed = (right + key) * _ODD & (1 << 64) - 1
                 left, right = right, left ^ ((mixed ^ mixed >> 29) * _ODD >> 35 & mask)
             number = left << self._half | right

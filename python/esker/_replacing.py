@@ -51,6 +51,7 @@ class ReplacingFile(io.BufferedIOBase):
     def write(self, data: Buffer) -> int:
         """Append bytes, and return their number."""
         self._check()
+        # Without a limit, everything is buffered until the file is closed.
         with memoryview(data) as view, view.cast("B") as content:
             if self._limit and len(self._buffer) + len(content) >= self._limit:
                 self._store()

@@ -113,6 +113,7 @@ def _runs(numbers: Iterable[int], longest: int) -> list[tuple[int, int]]:
     """Begin and length of the runs of successive numbers."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
+        # The sum of begin and length is the number after a run.
         if runs and number == sum(runs[-1]) and runs[-1][1] < longest:
             runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         else:

@@ -70,6 +70,7 @@ def _memory(array: _NumpyArray) -> _Memory:
     if array.flags.c_contiguous:
         return array.reshape(-1).view(numpy.uint8), 0, array.strides
     reach = [(n - 1) * stride for n, stride in zip(array.shape, array.strides)]
+    # With its negative strides reversed, the array begins at its lowest address.
     lowest = array[tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)]
     as_strided = numpy.lib.stride_tricks.as_strided
     element = as_strided(lowest, (1,), (array.itemsize,), writeable=False).view(numpy.uint8)
@@ -90,6 +91,7 @@ def _attributes(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _array(data: ArrayLike) -> _NumpyArray:
+    """The data as a plain array of numpy. Refuses one with masked values."""
     array = _numpy().asanyarray(data)
     mask = getattr(array, "mask", None)
     if mask is not None and _numpy().any(mask):
@@ -219,6 +221,7 @@ def _one(item: Any, length: int) -> tuple[tuple[int, int, int], slice | int]:
         count = len(range(start, stop, step))
         if step > 0 or count == 0:
             return (min(start, length) if count else 0, abs(step), count), slice(None)
+        # The store reads ascending indexes, which numpy then reverses.
         return (start + (count - 1) * step, -step, count), slice(None, None, -1)
     if isinstance(item, bool) or not hasattr(item, "__index__"):
         raise IndexError(
@@ -237,6 +240,7 @@ def _select(self: Tensor, key: Any) -> Any:
     numpy = _numpy()
     shape = self.shape
     items, dots = _expanded(key, len(shape))
+    # The selection that the store reads, and the numpy index that is applied to the result.
     slabs: list[tuple[int, int, int]] = []
     left: list[Any] = []
     lengths = iter(shape)

@@ -115,6 +115,7 @@ class CubeStore(ZarrStore):
         chunk = tuple(map(int, parts))
         counts = _counts(cube)
         fits = len(chunk) == len(counts) and all(n < count for n, count in zip(chunk, counts))
+        # A number with leading zeros is not part of a key.
         return (cube, chunk) if fits and rest == "/".join(map(str, chunk)) else None
 
     def get_sync(
@@ -136,6 +137,7 @@ class CubeStore(ZarrStore):
         return key in self._written or (found is not None and found[0].has(self.fields, found[1]))
 
     def _keys(self, prefix: str) -> Iterator[str]:
+        """The keys that begin with `prefix`: those that zarr wrote, then those of chunks that have fields."""
         yield from (key for key in self._written if key.startswith(prefix))
         for path, cube in self._cubes.items():
             chunks = f"{path}/c/" if path else "c/"
@@ -150,6 +152,7 @@ class CubeStore(ZarrStore):
         above = f"{folder}/" if folder else ""
         paths = itertools.chain(self._written, (f"{path}/c/" if path else "c/" for path in self._cubes))
         names = {path[len(above) :].split("/")[0] for path in paths if path.startswith(above)} - {""}
+        # The folder is in the chunks of a cube.
         if not names and (found := next(self._keys(above), None)):
             names = {key[len(above) :].split("/")[0] for key in itertools.chain([found], self._keys(above))}
         return sorted(names)
@@ -253,6 +256,7 @@ class Layout:
         attributes: Mapping[str, Any] | None,
         fill: float | None,
     ) -> zarr.Array[Any]:
+        """Create an array of the shape and type of `like`, without values."""
         with warnings.catch_warnings():
             # Texts, which some coordinates are, have a type of zarr's own.
             warnings.simplefilter("ignore")

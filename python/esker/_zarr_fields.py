@@ -59,8 +59,10 @@ def _listed(store: FieldStore, request: _Request | None) -> dict[str, list[str]]
 
 
 def _layout(store: FieldStore, listed: Mapping[str, Sequence[str]], chunks: Mapping[str, int]) -> Layout:
+    """The arrays of all parameters on common axes, with their coordinates. All fields must have one grid."""
     parameters = list(_parameters(store, listed))
     if not parameters:
+        # Raises an error that names the missing fields, if the request names fields.
         store.retrieve(listed)
         raise NotFound(2, f"field store {store.name} has no fields")
     axes = union(parameters)
@@ -95,6 +97,7 @@ def _parameters(store: FieldStore, listed: Mapping[str, Sequence[str]]) -> Itera
 
 
 def _with_valid_time(coordinates: dict[str, Coordinate]) -> dict[str, Coordinate]:
+    """Add the time of validity, the sum of `time` and `step`, if there are both."""
     kinds = {name: coordinates[name][1].dtype.kind for name in ("time", "step") if name in coordinates}
     if kinds == {"time": "M", "step": "m"}:
         (dims, start, _), (more, length, _) = coordinates["time"], coordinates["step"]

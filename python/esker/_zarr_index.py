@@ -52,6 +52,7 @@ class Entry:
     def parse(raw: bytes) -> Entry:
         """Read an entry from its bytes."""
         whole = memoryview(raw)
+        # The last byte says whether the entry is the value itself, or refers to the object that holds it.
         tag = bytes(whole[-1:])
         if tag in (STAGED, ARRAY):
             number, size, _ = _REFERENCE.unpack(whole)
@@ -97,6 +98,7 @@ def is_hierarchy(container: Container) -> bool:
 
 
 def _holds_files(container: Container) -> bool:
+    """Whether a file system was created in the container."""
     try:
         FileSystem(container, True)
     except Invalid:
@@ -238,6 +240,7 @@ class Index:
                     yield key
 
     def _within(self, node: str) -> Iterator[str]:
+        """The keys of a node and of all nodes below it."""
         children = []
         for rest in self.node(node):
             if rest[:1] == _CHILD:

@@ -39,6 +39,7 @@ def _stat(pid: int) -> tuple[str, int] | None:
         state, *fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
+    # The state is field 3 of proc_pid_stat(5), the start time field 22.
     return state, int(fields[18])
 
 
@@ -59,6 +60,7 @@ def _has_ended(pid: int, began: int | None) -> bool:
     except PermissionError:
         pass
     found = _stat(pid)
+    # Z is a zombie, X a dead process. Another start time is that of a new process with the same ID.
     return found is not None and (found[0] in "ZX" or found[1] != began)
 
 

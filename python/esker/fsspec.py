@@ -71,6 +71,7 @@ class EskerFileSystem(AbstractFileSystem):
         return self._mounted[pool, container]
 
     def _files(self, pool: Pool, container: str) -> FileSystem | ZarrFiles:
+        """The file system in a container, or its zarr keys as files."""
         opened = pool.container(container)
         if is_hierarchy(opened):
             from ._zarr_files import ZarrFiles
@@ -97,6 +98,7 @@ class EskerFileSystem(AbstractFileSystem):
         path = self._strip_protocol(path)
         pool, container, _ = self._parts(path)
         if not container:
+            # An error if there is no such pool.
             if pool:
                 Pool(pool, "r").close()
             return {"name": path, "size": 0, "type": "directory"}
@@ -127,6 +129,7 @@ class EskerFileSystem(AbstractFileSystem):
         return [{"name": f"{pool}/{name}", "size": 0, "type": "directory"} for name in names]
 
     def _entries(self, path: str) -> list[dict[str, Any]]:
+        """The entries of a directory in a container, or that of a file."""
         files, inner = self._locate(path)
         here = files.stat(inner)
         if here["type"] != "directory":
@@ -137,10 +140,11 @@ class EskerFileSystem(AbstractFileSystem):
     def _entry(
         self, files: FileSystem | ZarrFiles, inner: str, path: str, name: str, stat: Mapping[str, Any]
     ) -> dict[str, Any]:
+        """An entry of the directory `inner`, which `path` names. A link has the attributes of its target."""
         if stat["type"] == "link":
             try:
                 stat = {**files.stat(posixpath.join(inner, name)), "islink": True}
-            except NotFound:
+            except NotFound:  # a dangling link has its own attributes
                 stat = {**stat, "islink": True}
         return self._shown(f"{path}/{name}", stat)
 

@@ -45,6 +45,7 @@ class FieldArray(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> NDArray[Any]:
+        """Decode the selected fields, and take the selected points of each; NaN where a field is missing."""
         outer, inner = key[: self.fields.ndim], key[self.fields.ndim :]
         wanted = _outer(self.fields, outer)
         points = _outer(np.arange(int(np.prod(self.grid_shape))).reshape(self.grid_shape), inner)
@@ -123,6 +124,7 @@ def _found(source: str | FieldStore, request: _Request | None) -> Fields:
     store, wanted = _source(source, request)
     found = store.retrieve(wanted, partial=True)
     if not len(found):
+        # Raises an error that names the missing fields, if the request names fields.
         store.retrieve(wanted)
         raise NotFound(2, f"{source}: the store has no fields")
     if found.missing:
@@ -176,6 +178,7 @@ def _is_pool(pool: str) -> bool:
 
 
 def _is_zarr(source: str) -> bool:
+    """Whether a URL without a request names a container that `esker.zarr` wrote."""
     name, query = _split(source)
     pool, _, label = name.rpartition("/")
     if query or not pool:
@@ -236,6 +239,7 @@ def _dataset(found: Iterable[Field], dropped: set[str]) -> xr.Dataset:
 
 
 def _with_valid_time(dataset: xr.Dataset) -> xr.Dataset:
+    """Add the time of validity, the sum of `time` and `step`, if there are both."""
     kinds = {name: dataset[name].dtype.kind for name in ("time", "step") if name in dataset.coords}
     if kinds != {"time": "M", "step": "m"}:
         return dataset

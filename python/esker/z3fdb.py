@@ -142,6 +142,7 @@ class SimpleStoreBuilder:
         return self._given[0][1]
 
     def _values(self, request: MarsSelection) -> dict[str, list[str]]:
+        """The values of each name of a request. For a name with all values, those in the store."""
         try:
             values = self._fields.expand(request)
             found = self._fields.axes(request) if None in values.values() else {}

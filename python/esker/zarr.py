@@ -197,6 +197,7 @@ class Store(ZarrStore):
     def _get(
         self, key: str, prototype: BufferPrototype | None, byte_range: ByteRequest | None, found: Found | None
     ) -> Buffer | None:
+        """The value of the entry `found`. If it is replaced during the read, that of the new entry."""
         buffer = (prototype or default_buffer_prototype()).buffer
         while found:
             value = self._value(key, byte_range, found)
@@ -229,6 +230,7 @@ class Store(ZarrStore):
         """Length of the value of a key in bytes, None if the key does not exist."""
         size = self._entry_size(key)
         if not may_refer(size):
+            # The entry is the value, followed by its tag, which is one byte.
             return size and size - 1
         found = self._find(key)
         return found and Entry.parse(found[0]).size
@@ -270,6 +272,7 @@ class Store(ZarrStore):
         self._latest.change(refer)
 
     def _insert(self, key: str, value: Buffer) -> None:
+        """Set the value of a key unless it exists."""
         if self._entry_size(key) is None:
             data = value.to_bytes()
             if len(data) > VALUE_MAX:
@@ -608,6 +611,7 @@ class Session(Store):
         self._set_short(key, reference(ARRAY, number, len(data)))
 
     def _insert(self, key: str, value: Buffer) -> None:
+        """Set the value of a key unless it exists."""
         if self._entry_size(key) is None:
             self.set_sync(key, value)
 
@@ -680,6 +684,7 @@ class Session(Store):
         return number, record
 
     def _check_conflicts(self, index: Index, keys: Sequence[str]) -> None:
+        """Raise Conflict if any of the keys has changed since the session began."""
         if self._base is None:
             return
         changed = [key for key in keys if self._differs(index, key)]
@@ -698,6 +703,7 @@ class Session(Store):
     def _move(index: Index, session: int, own: Kv, key: str) -> None:
         """Let the index refer to a value of the session, in place of the old value."""
         size = own.size(key) or 0
+        # Entries of other sizes are values, which need not be read.
         raw = own[key] if size == 1 or may_refer(size) else VALUE
         entry = Entry.parse(raw) if raw[-1:] == ARRAY else None
         existed = index.free_old(key)

@@ -77,6 +77,7 @@ class DArray(DObject[Array]):
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         begin, count, step = self._span(index)
+        # Reads all numbers from the first to the last, and selects from them in memory.
         last = begin + max(0, count - 1) * step
         span = abs(last - begin) + 1 if count else 0
         found = self._read(min(begin, last), span)[:: 1 if step > 0 else -1][:: abs(step)]

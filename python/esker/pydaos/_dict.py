@@ -70,6 +70,7 @@ class DDict(DObject[Kv]):
             return self.oh.get(_encoded(key)) or None
 
     def _store(self, key: str | bytes, value: str | bytes | None) -> None:
+        """Set the value of a key. An empty value, or None, removes the key."""
         if isinstance(value, str):
             value = value.encode()
         if value is not None and not isinstance(value, bytes):

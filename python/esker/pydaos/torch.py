@@ -174,6 +174,7 @@ class IterableDataset(_FileDataset, _IterableDataset):
         self._batch_size = batch_size
 
     def __iter__(self) -> Iterator[Any]:
+        # Each worker reads one range of the samples, which may be shorter for the last.
         worker, count = get_worker_info(), len(self)
         share = -(-count // worker.num_workers) if worker else count
         begin = share * worker.id if worker else 0

@@ -32,6 +32,7 @@ class StoreSettings(NamedTuple):
 
 
 def _yaml(text: str) -> Any:
+    """A configuration from text: YAML, or only the name of a store."""
     if _NAME.fullmatch(text.strip()):
         return text.strip()
     try:
@@ -105,6 +106,7 @@ def _in_directory(config: Mapping[str, Any], create: bool) -> str:
         remedy = "`esker fields adopt -s POOL/CONT DIRECTORY` makes their GRIB messages known to a store"
         raise refused(Invalid, f"{text}: name another directory; {remedy}")
     pool = f"esker:{directory}/esker"
+    # The pool exists if it can be opened.
     with contextlib.suppress(NotFound), Pool(pool, "r"):
         return f"{pool}/fields"
     if create:

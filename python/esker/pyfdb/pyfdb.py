@@ -92,6 +92,7 @@ class FDB:
 
     @staticmethod
     def _opened(settings: _config.StoreSettings) -> FieldStore:
+        """The store of a configuration, read-only if this user may not write to it."""
         if not settings.writable:
             return FieldStore(settings.name, "r")
         try:
@@ -202,6 +203,7 @@ class FDB:
             yield ListElement(field.levels, field, _internal=True)
 
     def _groups(self, request: dict[str, Any], level: int) -> Iterator[ListElement]:
+        """Yield the databases of a request, at level 2 their indexes, except where listing is disabled."""
         if not self.enabled(ControlIdentifier.LIST):
             return
         closed = self._closed(ControlIdentifier.LIST)
@@ -282,6 +284,7 @@ class FDB:
             rows = self._status(request, level == 2)
             names = {name for row in rows for name in row["database"] | row.get("index", {})}
             axes = {name: axes[name] for name in names}
+        # The empty value comes first.
         first = {name: sorted(values, key=lambda value: value != "") for name, values in axes.items()}
         return IndexAxis(first)
 

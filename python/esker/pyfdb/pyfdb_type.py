@@ -278,6 +278,7 @@ class DataHandle:
             end = bisect.bisect_right(self._ends, self._at + target.nbytes)
             count = self._ends[end - 1] - self._at
             self._fields[number:end].read_into(target[:count])
+        # A field that is not too large is read whole once, for several reads of parts.
         elif count < field.nbytes <= _WHOLE:
             target[:count] = self._whole(number)[offset : offset + count]
         else:

@@ -45,6 +45,7 @@ class _Files(FileSystemBase):
         return self._given
 
     def init_path(self, path: Any) -> str:
+        """The path within the container. A URL also names the container, which is opened."""
         if str(path).startswith("esker://"):
             self._given, path = file_system(path, self._mode)
         elif self._given is None:

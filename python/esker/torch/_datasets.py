@@ -42,6 +42,7 @@ class _Samples:
         return made if self._transform is None else self._transform(made)
 
     def _tensor(self, data: Any) -> torch.Tensor:
+        """The data of a sample as a tensor; bytes are copied unless they are a bytearray."""
         if isinstance(data, (bytes, bytearray)):
             whole = data if isinstance(data, bytearray) else bytearray(data)
             tensor = (

@@ -91,6 +91,7 @@ def save_safetensors(
 
 
 def _new_array(container: Container, name: str) -> Array:
+    """Create an Array of bytes. If there is one, the error names the remedy."""
     try:
         return container.create_array(name, 1, CHUNK_BYTES)
     except Exists:
@@ -125,6 +126,7 @@ def _load(read: Callable[[int, int], bytes], place: Callable[[int, int], Any]) -
 
 
 def _tensor(name: str, entry: Mapping[str, Any], data: int, place: Callable[[int, int], Any]) -> torch.Tensor:
+    """The tensor of an entry of the header, in the buffer that `place` returns; data begins at `data`."""
     dtype, (begin, end) = _TYPES.get(entry["dtype"]), entry["data_offsets"]
     if dtype is None:
         raise TypeError(f"{name!r} is of type {entry['dtype']}, which this release of torch does not have")
