@@ -137,16 +137,16 @@ fn serve(session: Session<Device>, dir: &Path, ready: impl FnOnce() -> Result<()
     thread::scope(|scope| {
         scope.spawn(|| signals.forever().for_each(|_| end(dir)));
         // This mount itself answers the request for its root, so then it is ready.
-        let is_ready = std::fs::metadata(dir).map_err(failed).and_then(|root| {
+        let answered = std::fs::metadata(dir).map_err(failed).and_then(|root| {
             read_ahead(root.st_dev());
             ready()
         });
-        if is_ready.is_err() {
+        if answered.is_err() {
             end(dir);
         }
         let served = session.join().map_err(failed);
         listening.close();
-        is_ready.and(served)
+        answered.and(served)
     })
 }
 
