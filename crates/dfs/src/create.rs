@@ -88,7 +88,7 @@ impl Node {
         }
     }
 
-    /// Creates a file; with a proof, on condition that it is valid.
+    /// Creates a file. With a `proof` of the reads of its path, fails if the path has changed since.
     ///
     /// # Errors
     /// The errors of [`Node::create`], and `TxRestart` if the proof is not valid.
@@ -101,7 +101,8 @@ impl Node {
         self.insert(name, Kind::File, new, &[], proof)
     }
 
-    /// Creates an entry and its object in one transaction. With a proof, the path to the directory is validated by it.
+    /// Creates an entry and its object in one transaction. With a `proof` of the reads of its path, fails if the path
+    /// has changed since.
     fn insert(
         &self,
         name: &[u8],
@@ -142,6 +143,7 @@ impl Node {
                 {
                     mounted.new_file_leases.put_back(class, lease);
                 }
+                // Its mark made the object of the directory exist. If this fails, `esker fs check` finds the leftover.
                 if kind == Kind::Directory && entry::has_marks(self.fs().container()) {
                     let made = self.fs().container().object(inode.oid);
                     let _ = made.punch(Cond::NONE, Access::Latest).wait();
@@ -234,6 +236,8 @@ impl Node {
         }
         loop {
             match container.write(&writes, Access::Latest).wait() {
+                // The directory was removed, or other software made it without a mark. `restore_mark` fails if it was
+                // removed.
                 Err(error) if error.kind() == ErrorKind::NotFound => self.restore_mark()?,
                 result => return result,
             }

@@ -34,7 +34,7 @@ struct Directory {
 
 impl DirectoryCache {
     /// The inode of a directory by its parent and its name, in the latest state. `None` if there is no directory of
-    /// this name.
+    /// this name, or if the backend cannot tell whether a cached one has changed.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -68,6 +68,7 @@ impl DirectoryCache {
         };
         let proof = transaction.proof()?;
         match container.is_unchanged(&proof) {
+            // `None`: the backend cannot tell.
             None => self.is_unsupported.store(true, Ordering::Relaxed),
             Some(_) => self.put(location, Directory { inode, proof }),
         }

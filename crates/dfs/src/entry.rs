@@ -283,6 +283,7 @@ pub(crate) fn value(
                 return Ok(Some(bytes));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            // The reply has the size of a value that does not fit: try again with a larger buffer.
             Err(error) if error.kind() == ErrorKind::RecordTooBig => bytes.resize(size, 0),
             Err(error) => return Err(error),
         }
@@ -322,7 +323,8 @@ impl FullEntry {
     }
 
     /// Removes the entry of a file as [`FullEntry::take`] does, and then its content, if one node has both, and if the
-    /// `proof` is valid: see [`Array::remove_unused_with`].
+    /// `proof` is valid. Returns the entry, and the result of the removal of the content; `None` instead of that result
+    /// if two nodes have them ([`Array::remove_unused_with`]).
     ///
     /// # Errors
     /// The errors of [`Object::take`].
@@ -371,7 +373,8 @@ impl FullEntry {
     }
 }
 
-/// The removal of the entry of this name, if it has the id of this object, as stored.
+/// The request to remove the entry `name` if it still names the object `oid`, which is given as the bytes that the
+/// entry stores.
 fn removal<'t>(dir: &Object, name: &'t [u8], oid: &'t [u8]) -> Take<'t> {
     Take {
         oid: dir.oid(),

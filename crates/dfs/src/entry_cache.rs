@@ -50,8 +50,8 @@ impl Batch {
         now < until || (until == 0 || now - until < TERM_MAX) && self.renew(container, now)
     }
 
-    /// Renews the lease, which lasts from the time `asked` before the request. An error counts as a refusal: the caller
-    /// then fetches the entry, and that fetch returns the error.
+    /// Renews the lease. Its term counts from `asked`, the time before the request. An error counts as a refusal: the
+    /// caller then fetches the entry, and that fetch returns the error.
     #[cold]
     fn renew(&self, container: &Container, asked: u64) -> bool {
         let Some(proof) = self.proof.lock().clone() else { return false };

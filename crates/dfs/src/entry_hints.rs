@@ -56,11 +56,12 @@ impl Default for Directory {
 }
 
 impl Directory {
-    /// Counts a cache miss. Returns a read-ahead if it is due.
+    /// Counts a cache miss of `name`. Returns a read-ahead if it is due: of the next entries in the listing, and of the
+    /// missed names that are not new, because the listing may have passed them.
     fn count_miss(&mut self, name: &[u8], is_new: bool) -> Option<ReadAhead> {
         self.misses += 1;
-        let is_listed = is_new || self.again.iter().any(|other| **other == *name);
-        if !is_listed && self.again.len() < MOST_MISSES {
+        let is_noted = is_new || self.again.iter().any(|other| **other == *name);
+        if !is_noted && self.again.len() < MOST_MISSES {
             self.again.push(name.into());
         }
         if self.misses < self.misses_max {
@@ -71,7 +72,8 @@ impl Directory {
         Some(ReadAhead { again: std::mem::take(&mut self.again), next: self.next.clone(), entries })
     }
 
-    /// Records a read-ahead that ended at `next`; `in_vain` if none of its entries could be cached.
+    /// Records a read-ahead that ended at `next`; `in_vain` if none of its entries could be cached. The next read-ahead
+    /// is due after more misses than this one, up to a maximum.
     fn record_read(&mut self, next: Anchor, in_vain: bool) {
         self.next = if next.is_end() { Anchor::Start } else { next };
         self.misses_max = match in_vain {

@@ -74,6 +74,7 @@ impl Node {
         let losses = AtomicU64::new(self.fs().container().lease_losses(self.oid()));
         self.fs().mounted().open_files.open(self.oid(), self.new_open_file())?;
         let file = File { node: self.clone(), open, content, closed: false, losses };
+        // A file that was created with a lease is empty, and nothing could remove its content.
         if is_new {
             return Ok(file);
         }
@@ -221,6 +222,7 @@ impl File {
             let range = [Extent::new(offset, len)];
             return self.content.write(&range, source, Access::Latest).await;
         }
+        // Over nodes, the stripe mark must be stored before any chunk but the first.
         self.content.prepare_write(offset + len, Access::Latest).await?;
         let mut done = 0;
         let chunks = std::iter::from_fn(|| {
@@ -244,8 +246,8 @@ impl File {
         Ok(())
     }
 
-    /// Appends `data` to the file and returns the offset. Concurrent appends of all processes are atomic and do not
-    /// overwrite each other (POSIX: `O_APPEND`).
+    /// Appends `data` to the file and returns the offset. Concurrent appends of all processes do not overwrite each
+    /// other (POSIX: `O_APPEND`). Data of up to 64 MiB is appended atomically (`APPEND_BYTES_MAX`).
     ///
     /// # Errors
     /// The errors of [`File::write_at`].
@@ -389,6 +391,7 @@ impl File {
     /// open.
     fn release_lease(&self, last: Closed) -> Result<()> {
         let (fs, inode) = (self.node.fs(), self.node.inode());
+        // Over the network, the close does not wait for the release. A file without a name is freed at once.
         if fs.mounted().is_slow() && last.has_name {
             return fs.release_later(last.lease, *inode);
         }

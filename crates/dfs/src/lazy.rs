@@ -79,7 +79,8 @@ impl DirectoryTimes {
         due.map_or(Ok(()), |(location, time)| store(container, &location, oid, time).wait())
     }
 
-    /// Records a change of a directory. Returns the time to store at once, if it is due.
+    /// Records a change of a directory at `now`. Returns the time to store at once, with its location: if the stored
+    /// time lags too far behind, or too many times are pending.
     fn note(
         &self,
         (oid, mtime): (ObjectId, Time),

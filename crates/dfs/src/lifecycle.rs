@@ -57,6 +57,7 @@ impl Dfs {
         match format() {
             Ok(()) => Ok(info),
             Err(error) => {
+                // The caller gets the first error: it says why the file system could not be created.
                 let _ = pool.destroy_container(&name, true).wait();
                 Err(error)
             }

@@ -88,6 +88,7 @@ impl Node {
     pub fn names_after(&self, after: &[u8], most: usize) -> Result<BTreeSet<Vec<u8>>> {
         let mut first = First { after, most: most.max(1), names: BTreeSet::new() };
         let mut anchor = Anchor::Start;
+        // Reading one name moves the anchor into the first shard.
         first.add(&self.read_names(&mut anchor, 1)?);
         while let Anchor::After { shard, .. } = anchor {
             anchor = self.add_shard(&mut first, shard)?;
@@ -107,7 +108,7 @@ impl Node {
             first.add(&names);
         }
         if is_in(&anchor) {
-            // Every name is shorter than this position, so none follows it.
+            // No name follows this position, so that a read from there continues in the next shard.
             anchor = Anchor::After { shard, position: vec![0xff; NAME_MAX + 1] };
             first.add(&self.read_names(&mut anchor, 1)?);
         }
@@ -215,7 +216,8 @@ impl DirStream {
         (self.first..self.first + self.batch.len() as u64).contains(&self.next)
     }
 
-    /// Fetches the batch with the next entry; false at the end.
+    /// Fetches the batch with the next entry; false at the end. `anchors` has the first position and the anchor of each
+    /// batch so far. A stream that was moved back continues at the batch before its position.
     fn load(&mut self) -> Result<bool> {
         let known = self.anchors.partition_point(|(first, _)| *first <= self.next);
         self.anchors.truncate(known.max(1));

@@ -72,7 +72,8 @@ impl OpenFiles {
         Some(Closed { lease: file.lease, has_name: file.location.is_some() })
     }
 
-    /// The location of a file's entry, as far as this process knows: `found` if it is not open here.
+    /// The location of a file's entry, as far as this process knows: `found` if it is not open here; `None` if it is
+    /// open and was removed.
     pub(crate) fn location(
         &self,
         oid: ObjectId,
@@ -138,6 +139,7 @@ impl OpenFiles {
             Entry::Vacant(free) => return Ok(work(free.insert(new))),
             Entry::Occupied(mut file) => (work(file.get_mut()), new.lease),
         };
+        // Another thread has added the file meanwhile, with a lease of its own.
         spare.release().await?;
         Ok(result)
     }

@@ -88,6 +88,7 @@ pub(crate) fn store_new_location(
 /// [`store_if_open`].
 pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_stored: bool) -> Result<()> {
     if is_stored {
+        // The last process may have closed the file since: then this one frees it.
         return if is_used(fs, inode.oid)? { Ok(()) } else { bury(fs, inode) };
     }
     fs.release_if_closed(inode.oid)?;
@@ -137,6 +138,8 @@ pub(crate) fn bury(fs: &Mounted, inode: &Inode) -> Result<()> {
         if !is_leased(fs, inode.oid)? {
             return free_orphan(fs, inode);
         }
+        // A process took a lease before the rename. Restore the entry for it, and try again if it has closed the file
+        // by now.
         if !rename(fs, &going, &orphan)? || is_leased(fs, inode.oid)? {
             break;
         }
@@ -297,7 +300,8 @@ fn find_by_new_name(fs: &Dfs, oid: ObjectId) -> Result<Option<Node>> {
 }
 
 /// Frees the files that were removed while a process had them open, and that no process has open any more: it was
-/// killed.
+/// killed. Entries whose names end in `GOING` are of files that a process was freeing; those in `MOVED` lead to the new
+/// names of renamed files.
 pub(crate) fn sweep(fs: &Dfs) -> Result<()> {
     let (orphans, mut anchor) = (object(fs.container())?, Anchor::Start);
     while !anchor.is_end() {
@@ -354,6 +358,7 @@ impl Dfs {
         // The thread holds a weak reference, so that it does not delay an unmount.
         let (closes, mounted) = (Arc::clone(closes), self.downgrade());
         later(move || {
+            // After an error, the next mount frees the files.
             let _ = closes.release_all(|| mounted.upgrade(), |fs, inode| bury(fs, inode));
         });
         Ok(())
@@ -386,6 +391,7 @@ impl Dfs {
         // The thread holds a weak reference: unmounting frees the content, too.
         let mounted = self.downgrade();
         later(move || {
+            // After an error, the files are kept for the next attempt.
             let _ = mounted.upgrade().map(|mounted| mounted.free_removed());
         });
         Ok(())

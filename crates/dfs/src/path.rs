@@ -346,7 +346,8 @@ pub fn find_and<T, E>(
     find_any_and(find, Node::oid, work, is_missing)
 }
 
-/// Like [`find_and`], with nodes of another type, whose objects `oid` names.
+/// Like [`find_and`], with nodes of another type, whose objects `oid` names. If the same object is missing `SAME_MAX`
+/// times in a row, the error is returned.
 ///
 /// # Errors
 /// Errors of [`find_and`].

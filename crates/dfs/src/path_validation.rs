@@ -61,6 +61,7 @@ impl Dfs {
         let Some((from, path, name)) = self.path_to_validate(base, path)? else {
             return Ok(false);
         };
+        // The second attempt has a new proof, if the path has changed.
         for _ in 0..2 {
             let Some(dir) = self.validated_directory(&path)? else { break };
             let Some(node) = dir.node_for_removal(&from, name)? else { break };

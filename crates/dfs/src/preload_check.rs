@@ -65,6 +65,7 @@ fn each_segment(file: &File, mut visit: impl FnMut(u32, u64, u64)) -> Option<()>
     if !header.starts_with(b"\x7fELF") {
         return None;
     }
+    // `e_phoff`, `e_phnum`.
     let table = u64_at(&header, 32)?;
     let count = u16::from_le_bytes(header.get(56..58)?.try_into().ok()?);
     for number in 0..count.min(SEGMENTS_MAX) {
@@ -72,6 +73,7 @@ fn each_segment(file: &File, mut visit: impl FnMut(u32, u64, u64)) -> Option<()>
         let at = table.checked_add(u64::from(number) * SEGMENT as u64)?;
         file.read_exact_at(&mut segment, at).ok()?;
         let kind = u32::from_le_bytes(segment.get(..4)?.try_into().ok()?);
+        // `p_type`, `p_offset`, `p_filesz`.
         visit(kind, u64_at(&segment, 8)?, u64_at(&segment, 32)?);
     }
     Some(())

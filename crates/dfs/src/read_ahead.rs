@@ -18,6 +18,7 @@ pub(crate) fn record_lookup(node: &Node) {
     }
     let is_new = mounted.entry_hints.record(node.location(), *node.inode());
     if let Some(dir) = node.parent()
+        // Without leases, nothing is cached: only new entries improve the hints.
         && (is_new || mounted.grants_leases())
         && let Some(due) = mounted.entry_hints.count_miss(dir.oid(), node.name(), is_new)
     {

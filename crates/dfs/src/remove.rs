@@ -181,6 +181,7 @@ impl Node {
     /// Removes an entry that passes `check`, and its object unless the file is open somewhere.
     fn remove(&self, name: &[u8], check: impl Fn(&Inode, Access<'_>) -> Result<()>) -> Result<()> {
         let dir = self.directory()?;
+        // In a read-only file system, errors of the entry are reported first, as Linux does.
         if self.fs().is_read_only() {
             let inode =
                 self.find(name, self.fs().view())?.ok_or_else(|| self.no_entry_error(name))?;

@@ -196,6 +196,7 @@ impl Rename<'_> {
         if entry::is_marked(&self.to.directory()?, access)? {
             return Ok(());
         }
+        // Other software made the directory without a mark: it exists if its entry does.
         self.to.stored(access).map(drop)
     }
 

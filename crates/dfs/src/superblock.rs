@@ -265,6 +265,7 @@ impl Superblock {
         let object = container.object(superblock_oid(container)?);
         object.fetch(DKEY, Cond::NONE, &mut fetches, access).wait()?;
         let sizes: Vec<_> = fetches.iter().map(|fetch| fetch.reply.size as usize).collect();
+        // `at` is the position in `values`.
         let value = |at: usize| &values[at][..sizes[at].min(VALUE_MAX)];
         if sizes[0] == 0 && has_files_layout(container)? {
             return Err(superblock_missing_error(container));
@@ -304,9 +305,10 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// True if the arrays of a container over nodes will have stripe marks: none was made without. On other pools they have
-/// none.
+/// True if all Arrays of a container over nodes will have stripe marks, because it has no Array yet. Arrays of other
+/// pools have none.
 pub(crate) fn can_rely_on_stripe_marks(container: &Container) -> Result<bool> {
+    // Only pools over nodes have read leases.
     if !container.capabilities().read_leases {
         return Ok(false);
     }
@@ -325,7 +327,7 @@ pub(crate) struct FileRules {
 }
 
 impl FileRules {
-    /// Reads all of them in one request. A file system on a local pool has none.
+    /// Reads the rules of a file system in one request. One on a local pool has none.
     pub(crate) fn read(container: &Container) -> Result<Self> {
         let able = container.capabilities();
         if !able.asynchronous {

@@ -60,7 +60,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks an entry; returns it if it is a directory to descend into.
+    /// Checks an entry and counts it. Returns its inode, unless the entry is gone or unreadable, or another entry has
+    /// named its object.
     fn entry(&mut self, dir: &Object, name: &[u8], path: &[u8]) -> Result<Option<Inode>> {
         if self.report.entries().is_multiple_of(PROGRESS_EVERY) {
             (self.watch)(self.report.entries());
@@ -129,7 +130,7 @@ impl Check<'_> {
         })
     }
 
-    /// Checks the mark of the first directory.
+    /// Counts and checks the directory at which a walk begins. Those below it are checked by their entries.
     fn check_directory(&mut self, oid: ObjectId, path: &[u8]) -> Result<()> {
         self.report.directories += 1;
         match self.directory_trouble(oid)? {

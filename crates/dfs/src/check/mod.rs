@@ -57,6 +57,7 @@ pub fn check(
     }
     let superblock = Superblock::read(container, Access::Latest)?;
     let roots = Roots::from_superblock(container, &superblock)?;
+    // Listed before the tree is read, so that objects that are created meanwhile do not seem to lack a name.
     let objects = objects::list(container)?;
     let mut check = Check::new(container, superblock, roots, options, watch);
     check.named.reserve(objects.len());
@@ -120,8 +121,10 @@ impl Check<'_> {
         let root = match entry::fetch(&above, ROOT_NAME, Access::Latest).wait() {
             Ok(root) => {
                 let root = root.filter(|root| root.kind == Kind::Directory);
+                // A copy from another pool may have a root with another id: see `with_root`.
                 self.roots =
                     root.as_ref().map_or(self.roots, |root| self.roots.with_root(root.oid));
+                // Any other id is damage.
                 root.filter(|root| root.oid == self.roots.root)
             }
             Err(error) if is_damage(&error) => None,
@@ -142,7 +145,7 @@ impl Check<'_> {
         entry::put(&above, ROOT_NAME, &root, Access::Latest).map(|()| true)
     }
 
-    /// Records a finding at `path`, and repairs it if asked to.
+    /// Records a finding at `path`. If asked to repair, calls `mend`, which returns whether it has repaired it.
     fn found(
         &mut self,
         path: &[u8],

@@ -65,6 +65,7 @@ impl Check<'_> {
 
     /// Reads the tree once more, in case another process moved entries meanwhile, and drops findings that are resolved.
     fn confirm(&mut self, strays: &mut Vec<ObjectId>) -> Result<()> {
+        // A repair has opened the container exclusively.
         let exclusive = self.options.repair;
         if exclusive || strays.is_empty() && self.twice.is_empty() {
             return Ok(());
@@ -147,6 +148,7 @@ impl Check<'_> {
             }
             _ => self.report.leftovers.count_one(kind),
         }
+        // These may hold data that a repair must not remove.
         if matches!(kind, Stray::Other | Stray::Directory) {
             return Ok(());
         }
@@ -186,7 +188,7 @@ impl Check<'_> {
         Ok(keys.is_empty())
     }
 
-    /// Kind of such an object with keys: a directory, an empty one, or another object.
+    /// Kind of a `MultiHashed` object that no entry refers to: a directory, an empty one, or another object.
     fn kind_of_keys(&self, oid: ObjectId) -> Result<Stray> {
         let object = self.object(oid);
         let names =
@@ -198,13 +200,14 @@ impl Check<'_> {
         let is_empty = entry::is_empty(&object, Access::Latest)?;
         match (is_marked, is_empty) {
             (true, true) => Ok(Stray::EmptyDirectory),
+            // A directory that has lost its mark still has inodes.
             (_, false) if !self.inodes(oid)?.is_empty() => Ok(Stray::Directory),
             (true, false) => Ok(Stray::Directory),
             _ => Ok(Stray::Other),
         }
     }
 
-    /// Restores a name: the id of the object.
+    /// Restores a name of an object: its id, in `/lost+found`.
     fn link(&mut self, oid: ObjectId, kind: Kind) -> Result<bool> {
         let fs = Dfs::mount(self.container.clone(), MountOptions::default())?;
         let root = fs.root();

@@ -57,6 +57,7 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         if meta.may_have_holes()
             && let Err(error) = self.to.set_len(&whole.target, meta.size)
         {
+            // After a failure, `queue_parts` queues nothing, and removes what was made.
             self.fail(&whole, error);
         }
         self.queue_parts(Arc::new(whole), buffers);

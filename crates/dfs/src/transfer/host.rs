@@ -138,6 +138,7 @@ impl Tree for Host {
     fn data(&self, file: &HostFile, offset: u64) -> Result<Option<(u64, u64)>> {
         let seek = |to| fs::seek(file.file(), to);
         let start = match seek(SeekFrom::Data(offset)) {
+            // No data follows.
             Err(Errno::NXIO) => return Ok(None),
             start => start,
         };
@@ -147,6 +148,7 @@ impl Tree for Host {
 
     fn mkdir(&self, dir: &Arc<Path>, name: &[u8], meta: &Meta) -> Result<Arc<Path>> {
         let path = within(dir, name);
+        // Its owner must be able to create entries in it; the mode is set when it is complete.
         let made = fs::mkdirat(CWD, &*path, Mode::from_raw_mode(meta.mode & 0o777 | 0o700));
         made.map_err(|cause| io_error("making the directory", &path, cause))?;
         Ok(path)
@@ -170,7 +172,7 @@ impl Tree for Host {
         let begin =
             || Draft::begin(&path, meta.mode & 0o777 | 0o600).map_err(|error| errno(&error));
         let begun = match begin() {
-            // Neither its owner nor its mode prevents replacing it.
+            // A file that may not be opened, or is being executed, is removed and created again.
             Err(Errno::ACCESS | Errno::TXTBSY) => fs::unlink(&*path).and_then(|()| begin()),
             begun => begun,
         };

@@ -26,6 +26,7 @@ impl Tree for Inside {
             uid: attr.uid,
             gid: attr.gid,
             size: attr.size,
+            // The stored bytes are not known. Zero makes the copy look for holes.
             stored: if attr.size < HOLES_BYTES_MIN { attr.size } else { 0 },
             names: attr.nlink.into(),
             mtime: attr.mtime,
@@ -119,6 +120,7 @@ impl Tree for Inside {
         match dir.lookup(name) {
             Ok(there) if there.oid() == made.oid() => dir.unlink(name),
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            // It is gone, or another process has replaced it.
             _ => Ok(()),
         }
     }

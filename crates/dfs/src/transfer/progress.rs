@@ -93,6 +93,7 @@ impl Progress {
 
     /// Records that an entry could not be copied.
     pub(super) fn fail(&self, path: Vec<u8>, error: Error) {
+        // All other entries would fail, too.
         if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::NoHandle) {
             self.stopped.store(true, Ordering::Relaxed);
         }
