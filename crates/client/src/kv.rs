@@ -94,6 +94,7 @@ impl Kv {
                 Ok(len) => return Ok(Some(len)),
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 Err(_) if self.is_missing(key, access).await? => return Ok(None),
+                // The key exists by now: read it again.
                 Err(_) => {}
             }
         }
@@ -103,6 +104,7 @@ impl Kv {
     /// is an error), and a key that was missing before may exist now.
     async fn is_missing(&self, key: &[u8], access: Access<'_>) -> Result<bool> {
         match self.fetch(key, Sink::None, Cond::NONE, access).await? {
+            // The value is missing or empty.
             0 => self.size(key, access).await.map(|size| size.is_none()),
             _ => Ok(false),
         }

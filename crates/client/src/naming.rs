@@ -48,6 +48,7 @@ impl Container {
         class: Option<ObjectClass>,
     ) -> Result<ObjectId> {
         let bits = ObjectId::parse(name).unwrap_or_else(|| user_bits(name));
+        // The upper half of `hi` has type and class; zero leaves them open.
         match bits.hi >> 32 {
             0 => self.generate_oid(bits.hi, bits.lo, otype, class, 0),
             _ => Ok(bits),
@@ -111,7 +112,7 @@ impl Container {
         classes.map(move |class| ObjectId::generate(oid.hi, oid.lo, otype, class))
     }
 
-    /// Filters the objects that have a key.
+    /// The objects among `oids` that exist: they have a key.
     pub(crate) async fn existing(
         &self,
         oids: impl Iterator<Item = ObjectId>,

@@ -179,7 +179,8 @@ impl Transaction {
         }
     }
 
-    /// The epoch of the writes, if there were any.
+    /// Applies the writes on condition that the reads still hold. Returns the epoch of the writes, if there were any.
+    /// Reads of a snapshot always hold.
     async fn try_commit(&self, attempt: &Attempt) -> Result<Option<Epoch>> {
         let buffer = std::mem::take(&mut *attempt.writes());
         let has_reads = self.view == View::Latest && !attempt.tokens.is_empty();

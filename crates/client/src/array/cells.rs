@@ -87,16 +87,17 @@ impl Layout {
 
     /// Number of chunks that the ranges name, whether they exist or not. Saturates.
     pub(super) fn count_chunks(self, ranges: &[Extent]) -> u64 {
-        let of = |range: &Extent| match range.count {
+        let chunks_of = |range: &Extent| match range.count {
             0 => 0,
             _ => self.locate(range.end() - 1).0 - self.locate(range.start).0 + 1,
         };
-        ranges.iter().map(of).fold(0, u64::saturating_add)
+        ranges.iter().map(chunks_of).fold(0, u64::saturating_add)
     }
 
     /// Adds the pieces of `ranges`, which are sorted and do not overlap, that are in the chunk under `dkey`. Their
     /// offsets are 0.
     pub(super) fn add_pieces(self, dkey: u64, ranges: &[Extent], pieces: &mut Vec<Piece>) {
+        // This dkey holds the attributes.
         if dkey == 0 {
             return;
         }
@@ -143,6 +144,7 @@ impl Layout {
     /// Size of the array whose last extent is `found`.
     pub(super) fn size_from(self, found: &KeyFound) -> Result<u64> {
         match (key_to_u64(&found.dkey)?, found.extent) {
+            // Dkey 0 holds the attributes.
             (dkey @ 1.., Some(extent)) => Ok(self.cell_at(dkey, extent.end())),
             _ => Ok(0),
         }

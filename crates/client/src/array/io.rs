@@ -129,7 +129,7 @@ impl Array {
             let (dkey, extents) = (piece.dkey.to_ne_bytes(), [piece.extent]);
             let akey = AkeyRef { dkey: &dkey, akey: FLAT_AKEY };
             let view = self.object.view(akey, Wanted::Array(&extents), access).await?;
-            // The read rejects records of another size.
+            // A view of another length has records of another size, which the read below rejects.
             if let Some(view) = view.filter(|view| view.len() == bytes) {
                 return Ok(view);
             }
@@ -215,6 +215,7 @@ impl Read<'_> {
         }
         let size = self.array.size(self.access).await.unwrap_or(0);
         let cells = size.saturating_sub(range.start).min(range.count);
+        // The closure does not fail.
         let _ = sink.visit(0, cells * self.array.layout.cell_size(), |part| {
             want_huge_pages(part);
             Ok(())
@@ -250,6 +251,7 @@ impl Read<'_> {
         sink: Sink<'_>,
     ) -> Result<()> {
         let mut fetch = self.fetch_of(extents, sink);
+        // Reuses the memory of an earlier list of this thread.
         fetch.reply.filled = SPARE.try_with(Cell::take).unwrap_or_default();
         let mut dkeys = [of_dkey(dkey, std::slice::from_mut(&mut fetch))];
         self.array.object.fetch_dkeys(&mut dkeys, self.access).await?;
@@ -309,7 +311,8 @@ impl Read<'_> {
         Ok(self.size.unwrap_or(0))
     }
 
-    /// If the size was never determined, no cell was missing.
+    /// The result of a read into `bytes` bytes. The size is asked for only if a cell is missing, so without it all
+    /// bytes were read.
     fn answer(&self, ranges: &[Extent], bytes: u64) -> ArrayRead {
         let Some(size) = self.size else { return ArrayRead { bytes, short_bytes: 0 } };
         let below = |range: &Extent| size.saturating_sub(range.start).min(range.count);

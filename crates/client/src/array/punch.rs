@@ -91,6 +91,7 @@ impl Array {
             }
         }
         pieces.sort_unstable_by_key(|piece| (piece.dkey, piece.extent));
+        // A chunk may be both stored and written by the transaction.
         pieces.dedup();
         Ok(pieces)
     }

@@ -29,6 +29,7 @@ impl Array {
             }
             at = self.layout.cell_at(dkey.saturating_add(1), 0);
         }
+        // After many empty chunks, one query finds the next chunk that has data.
         self.first_from(at, access).await
     }
 

@@ -133,11 +133,12 @@ impl Array {
         self.complete(removal).await
     }
 
-    /// Completes a removal at the node of the first chunk. False if a process has a lease.
+    /// Completes a removal that the node of the first chunk has answered. False if a process has a lease.
     async fn complete(&self, removal: Removal) -> Result<bool> {
         match removal {
             Removal::InUse => Ok(false),
             Removal::Removed => Ok(true),
+            // There may be chunks on other nodes.
             Removal::Striped => self.destroy(Access::Latest).await.map(|()| true),
         }
     }
@@ -203,6 +204,7 @@ impl Array {
         match found {
             _ if is_mark(found.as_ref()) => self.destroy(Access::Latest).await,
             _ if !mark.is_reliable => self.remove_stored().await,
+            // From here on, the missing mark proves that there are no other chunks.
             None => Ok(()),
             Some(_) => self.object.punch_dkey(&FIRST_CHUNK, Cond::NONE, Access::Latest).await,
         }

@@ -152,7 +152,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Records of a chunk must be contiguous from the first.
+    /// Refuses a chunk with a hole: its records must be contiguous from the first.
     fn check_holes(&self, dkey: &[u8]) -> Result<()> {
         if dkey == ATTRIBUTES_DKEY {
             return Ok(());

@@ -113,6 +113,7 @@ impl<'a> Drain<'a> {
         }
         walk.copy(&mut stride)?;
         if round.copied > 0 {
+            // Fails if the snapshot was destroyed meanwhile: objects may then have seemed empty.
             from.at(snapshot).wait()?;
             state::copy_metadata(from, to)?;
             state::copy_next_oid(from, to)?;

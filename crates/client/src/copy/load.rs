@@ -37,7 +37,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Akeys with a length are single values.
+    /// Reads akeys of a dkey into the batch, which `flush` writes when it is full. An akey whose value has a length is
+    /// a single value; any other is an array or an empty value.
     fn load_akeys(
         &self,
         dkey: &[u8],
@@ -71,7 +72,8 @@ impl Loader<'_> {
         Ok(fetches.into_iter().map(|fetch| fetch.reply.size).collect())
     }
 
-    /// Values of the latest state may change between asking for their lengths and reading them.
+    /// Reads single values into the batch, given their lengths. Values of the latest state may have changed since their
+    /// lengths were read: then it tries again with the new ones.
     fn load_singles(&self, dkey: &[u8], akeys: &[(&[u8], usize)], batch: &mut Batch) -> Result<()> {
         let start = batch.bytes.len();
         let mut sizes: Vec<usize> = akeys.iter().map(|(_, size)| *size).collect();
@@ -143,7 +145,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// An empty value, if the akey exists.
+    /// Adds an empty single value to the batch, if the akey exists.
     fn load_empty_value(&self, dkey: &[u8], akey: &[u8], batch: &mut Batch) -> Result<()> {
         let mut fetch = Fetch::single(akey, Sink::None);
         fetch.request.cond = Cond::AKEY_FETCH;
@@ -219,7 +221,8 @@ fn groups<'a, 'k>(singles: &'a [(&'k [u8], usize)]) -> Vec<&'a [(&'k [u8], usize
     groups
 }
 
-/// Extents of records of one size whose total fits in a buffer; longer extents are split.
+/// Divides stored extents into reads. Each read has records of one size, whose total fits in a buffer; longer extents
+/// are split.
 fn reads(found: &[StoredExtent]) -> Vec<(u64, Vec<Extent>)> {
     let (mut reads, mut bytes): (Vec<(u64, Vec<Extent>)>, u64) = (Vec::new(), 0);
     for stored in found {

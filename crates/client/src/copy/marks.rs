@@ -54,6 +54,7 @@ impl Marks {
     /// The akeys of a dkey that are copied.
     pub(super) fn copied(self, oid: ObjectId, dkey: &[u8], akeys: KeyBatch) -> KeyBatch {
         let mark = match () {
+            // The object is a file: its stripe mark is never copied.
             () if is_stripe_mark(oid, STRIPE_MARK) => STRIPE_MARK,
             () if self == Self::LeaveOut && dkey == DKEY && is_directory(oid) => AKEY,
             () => return akeys,
@@ -85,7 +86,7 @@ fn is_directory(oid: ObjectId) -> bool {
     oid.object_type() == Some(ObjectType::MultiHashed)
 }
 
-/// The object of the directory whose inode a piece is.
+/// The object id in an inode, if the piece is the inode of a directory.
 fn named_directory(piece: &Piece, bytes: &[u8]) -> Option<ObjectId> {
     let Kind::Array { record_size: 1, extents } = &piece.kind else { return None };
     if piece.akey != INODE_AKEY {
@@ -98,6 +99,7 @@ fn named_directory(piece: &Piece, bytes: &[u8]) -> Option<ObjectId> {
             *slot = *byte;
         }
     }
+    // An inode begins with the mode and the two words of the object id.
     let (mode, words) = head.split_first_chunk::<4>()?;
     let (lo, hi) = (words.first_chunk()?, words.last_chunk()?);
     let is_directory = u32::from_le_bytes(*mode) & KIND_MASK == DIRECTORY;

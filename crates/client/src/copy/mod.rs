@@ -130,7 +130,8 @@ fn check_labels(label: &str) -> Result<()> {
     }
 }
 
-/// Each step can be repeated if the next one was not reached.
+/// Completes a copy whose objects are all there. If it is stopped, a later call repeats these steps, until the last one
+/// removes the record of the copy.
 fn finish(from: &Container, to: &Container, label: &str, state: &CopyState) -> Result<()> {
     state::copy_metadata(from, to)?;
     state::copy_next_oid(from, to)?;
@@ -150,7 +151,7 @@ fn access(epoch: Option<Epoch>) -> Access<'static> {
     epoch.map_or(Access::Latest, Access::Snapshot)
 }
 
-/// Opens the container with exactly this label, if it exists.
+/// Opens the container with exactly this label exclusively; `None` if it does not exist.
 fn open_alone(pool: &Pool, label: &str) -> Result<Option<Container>> {
     match pool.open_container(label, OpenMode::Exclusive).wait() {
         Ok(container) => Ok(Some(container)),

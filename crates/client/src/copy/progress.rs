@@ -35,13 +35,13 @@ impl Progress {
     /// The current counts.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Summary {
-            objects: of(&self.objects),
-            keys: of(&self.keys),
-            bytes: of(&self.bytes),
-            verified: of(&self.verified),
-            removed: of(&self.removed),
+            objects: load(&self.objects),
+            keys: load(&self.keys),
+            bytes: load(&self.bytes),
+            verified: load(&self.verified),
+            removed: load(&self.removed),
             ..Summary::default()
         }
     }

@@ -86,8 +86,8 @@ fn layout_of_files(from: &Container) -> Result<Vec<(&'static str, Vec<u8>)>> {
     Ok(found)
 }
 
-/// The target already has its final label, but the steps after labelling were not reached; otherwise it is an
-/// unrelated container.
+/// Continues a copy that was stopped after its target got the final label. A container without a record of a copy is
+/// another one: an error.
 fn resume_labelled(
     to: &Container,
     pool: &Pool,
@@ -115,7 +115,8 @@ impl CopyState {
         access(self.epoch)
     }
 
-    /// Takes the snapshot first: the copy has not begun before its record is written.
+    /// Begins a copy: takes a snapshot, unless one is given, and records the start. If it is stopped before the record,
+    /// the next call begins again, and `new_snapshot` destroys the first snapshot.
     fn begin(to: &Container, from: &Container, options: &Options) -> Result<Self> {
         let has_snapshots = from.capabilities().snapshots;
         let owns_snapshot = has_snapshots && options.snapshot.is_none();
@@ -147,7 +148,8 @@ impl CopyState {
         Ok(state)
     }
 
-    /// A missing snapshot must not look like an empty container. It may be missing if everything is copied.
+    /// Fails if the snapshot of the copy is gone: it would look like an empty container. It may be missing if
+    /// everything is copied.
     fn check_snapshot(&self, from: &Container) -> Result<()> {
         match self.epoch {
             Some(epoch) if self.position != CopyPosition::End => from.at(epoch).wait().map(drop),
@@ -171,7 +173,7 @@ impl CopyState {
         to.properties().set(PROPERTY, self.to_text().as_bytes()).wait()
     }
 
-    /// Fields: version, source, epoch or `-`, whether the copy took the snapshot, position.
+    /// The record of the progress. Fields: version, source, epoch or `-`, whether the copy took the snapshot, position.
     fn to_text(&self) -> String {
         let epoch = self.epoch.map_or("-".to_owned(), |epoch| epoch.0.to_string());
         let own = if self.owns_snapshot { "own" } else { "given" };
@@ -280,8 +282,8 @@ pub(super) fn begin_drain(
     if state.source == new.source { Ok((to, state)) } else { Err(other_container_error(&to)) }
 }
 
-/// The name tells what the snapshot is for. If a copy was killed before it recorded its snapshot, the snapshot is
-/// destroyed.
+/// Takes a snapshot whose name tells which copy it is for. Destroys earlier ones of this name: each is of a copy that
+/// was killed before it recorded its snapshot.
 pub(super) fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
     let name = format!("copy to {}", to.info().uuid);
     for left in from.snapshots().wait()?.iter().filter(|snapshot| snapshot.name == name) {

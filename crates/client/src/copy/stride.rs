@@ -66,6 +66,7 @@ impl Walk<'_> {
                 self.add(*oid, &mut stride)?;
                 if stride.cost >= self.options.stride {
                     self.copy(&mut stride)?;
+                    // A later run lists this batch again, and skips the objects up to `oid`.
                     let position = CopyPosition::After { objects: before.clone(), oid: *oid };
                     state.save_position(self.to, self.from, position)?;
                 }
@@ -75,7 +76,7 @@ impl Walk<'_> {
         state.save_position(self.to, self.from, CopyPosition::End)
     }
 
-    /// Without a snapshot, an older state of the object may have been partly copied before the copy was stopped.
+    /// Removes what a stopped copy has left of an object. Without a snapshot, that may be part of an older state.
     fn remove_partial_copy(&self, oid: ObjectId, state: &CopyState) -> Result<()> {
         match state.resumed && state.epoch.is_none() {
             true => self.to.object(oid).punch(Cond::NONE, Access::Latest).wait(),
