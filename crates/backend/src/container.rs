@@ -227,6 +227,7 @@ pub trait OpenContainer: Metadata {
             let held = oids.iter().zip(&taken).filter(|(_, taken)| taken.is_ok());
             if taken.iter().any(Result::is_err) {
                 let ends = held.map(|(oid, _)| task(self.release(*oid))).collect();
+                // Errors are ignored: the caller gets that of the failed lease.
                 side_by_side(ends, SIDE_BY_SIDE).await;
             }
             taken.into_iter().collect()

@@ -124,6 +124,7 @@ impl<C: Handled> Table<C> {
             noted = Some(entries.note(uuid, &make));
             entries
         });
+        // `rcu` has called its closure, so the alternative is not used.
         noted.unwrap_or_else(|| Arc::new(make(ContainerId(0))))
     }
 }

@@ -32,14 +32,14 @@ pub fn outermost(
 ) -> Result<Option<KeyFound>> {
     let mut best: Option<(Vec<u8>, KeyFound)> = None;
     for found in found {
-        let mut place = Vec::new();
-        encode_key(kind, &found.dkey, &mut place)?;
+        let mut encoded = Vec::new();
+        encode_key(kind, &found.dkey, &mut encoded)?;
         let better = best.as_ref().is_none_or(|(best, _)| match edge {
-            Edge::Min => place < *best,
-            Edge::Max => place > *best,
+            Edge::Min => encoded < *best,
+            Edge::Max => encoded > *best,
         });
         if better {
-            best = Some((place, found));
+            best = Some((encoded, found));
         }
     }
     Ok(best.map(|(_, found)| found))

@@ -70,7 +70,8 @@ impl OwnedWrites {
         self.writes.is_empty()
     }
 
-    /// True if at most one check can fail for it.
+    /// True if at most one check can fail when the writes are applied: there is at most one write, and an update has
+    /// one akey.
     pub fn is_simple(&self) -> bool {
         match self.writes.as_slice() {
             [] => true,

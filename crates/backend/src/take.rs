@@ -39,6 +39,7 @@ pub async fn take<C: OpenContainer + ?Sized>(
             written => return written.map(|_| Some(taken)),
         }
     }
+    // Nothing was changed: the condition does not hold, or the dkey changed at each attempt.
     Ok(None)
 }
 

@@ -69,7 +69,8 @@ impl Commits {
         self.decisions.len() >= self.decisions_max
     }
 
-    /// Refuses to prepare a commit that this node coordinates and knows nothing about.
+    /// Checks that this node, the coordinator, can prepare a commit that is new to it: its start must be after all
+    /// swept decisions, and there must be room for its own.
     fn admit(&self, commit: Commit, clock: Epoch) -> Result<()> {
         commit.check_start(self.swept, clock)?;
         match self.is_full() {
@@ -136,7 +137,7 @@ impl PoolState {
     pub(super) fn commit(&mut self, commit: Commit, epoch: Epoch) -> Result<()> {
         commit.check(self.commits.part)?;
         let decides = commit.coordinator == self.commits.part.node;
-        // A later preparation is a delayed copy.
+        // A preparation at a later epoch came from a request that was repeated and delayed: it is dropped.
         if let Some(prepared) = self.commits.take(commit).filter(|it| it.epoch <= epoch) {
             if decides {
                 self.commits.decisions.insert(commit.id, Some(epoch));
@@ -146,13 +147,14 @@ impl PoolState {
         }
         match self.commits.decisions.get(&commit.id) {
             Some(Some(_)) => Ok(()),
+            // A participant without a preparation has committed before.
             _ if !decides => Ok(()),
             None if commit.may_be_swept(self.commits.swept) => Err(commit.unknown()),
             _ => Err(aborted_error()),
         }
     }
 
-    /// A container that was destroyed since needs no changes.
+    /// Applies a prepared share at `epoch`. A container that was destroyed since needs no changes.
     fn finish(&mut self, prepared: Prepared, epoch: Epoch) -> Result<()> {
         let Ok(container) = self.container(prepared.container) else { return Ok(()) };
         match prepared.work {

@@ -30,12 +30,14 @@ impl<P> History<P> {
 
     /// Removes versions that neither the latest state nor a snapshot shows.
     pub fn prune(&mut self, snapshots: &Snapshots) {
+        // A version is shown from its epoch to that of the next one. The last version has no end.
         let ends: Vec<_> = self.0.iter().skip(1).map(|(epoch, _)| *epoch).collect();
         let mut ends = ends.into_iter();
         self.0.retain(|(epoch, _)| match ends.next() {
             Some(end) => snapshots.range(*epoch..end).next().is_some(),
             None => true,
         });
+        // A punch before the oldest value hides nothing.
         let punches = self.0.iter().take_while(|(_, value)| value.is_none()).count();
         self.0.drain(..punches);
     }

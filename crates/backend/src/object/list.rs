@@ -64,8 +64,8 @@ impl<P: Payload> Reader<'_, P> {
             .collect()
     }
 
-    /// The anchor is the record after the last one listed, so that extents rewritten during the listing are neither
-    /// repeated nor skipped.
+    /// Lists the next stored extents of an array. The anchor becomes the record after the last one listed, so that
+    /// extents rewritten during the listing are neither repeated nor skipped.
     pub fn list_extents(
         &mut self,
         key: AkeyRef<'_>,

@@ -161,7 +161,8 @@ fn fill_array(
     Ok(())
 }
 
-/// Only existing records can have the wrong size.
+/// Fails unless stored records have the size that a reader expects; 0 stands for any. It is called only if there are
+/// records.
 pub fn check_record_size(expected: u64, stored: u64) -> Result<()> {
     match expected {
         0 => Ok(()),
