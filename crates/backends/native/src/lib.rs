@@ -117,7 +117,8 @@ impl Opened {
         })
     }
 
-    /// Runs a read. The view of a snapshot that is destroyed meanwhile may have holes.
+    /// Runs a read. Checks its snapshot before and after the read, because the view of a snapshot that is destroyed
+    /// meanwhile may have holes.
     fn viewing<'a, T>(
         &self,
         at: ReadAt<'_>,
@@ -246,7 +247,7 @@ fn read_versions(open: &OpenPool, tokens: Option<&ReadTokens>) -> Result<Vec<Rea
 /// From this number of keys or objects on, a read has compact tokens.
 const COMPACT_MIN: usize = 32;
 
-/// Runs a read of `many` keys or objects. Its tokens are replaced by compact ones.
+/// Runs a read of `many` keys or objects. From `COMPACT_MIN` on, its tokens are replaced by compact ones.
 fn compacting<T>(
     open: &OpenPool,
     many: usize,
@@ -395,6 +396,7 @@ impl OpenContainer for Opened {
                 // All reads were valid together when the first target was checked. There is nothing to write.
                 return open.check_read_versions(&reads).map(|()| Epoch::now());
             }
+            // Such reads must hold once after the call began, so the commit need not check them again.
             if change.proved_once && open.are_unchanged(&reads) {
                 reads.clear();
             }
@@ -520,7 +522,7 @@ impl OpenContainer for Opened {
     fn object_version(&self, oid: ObjectId) -> Reply<'_, Option<ReadTokens>> {
         self.within(|open| {
             let tokens = ReadTokens::default();
-            // A search among the keys of an object depends on all of them and their values.
+            // Only the tokens are wanted: a search among the keys of an object depends on all of them and their values.
             let at = ReadAt { tokens: Some(&tokens), ..ReadAt::LATEST };
             self.lister(open, oid, at).query(&self.own_shards(oid), KeyQuery::FIRST_DKEY)?;
             Ok(Some(tokens))
@@ -582,7 +584,9 @@ impl OpenContainer for Opened {
         let taken = self.within(|open| self.take_at_once(open, &take));
         match taken.wait() {
             Ok(TakeResult::Taken(taken)) => Reply::Ready(Ok(Some(taken))),
+            // The condition does not hold.
             Ok(TakeResult::Unexpected) => Reply::Ready(Ok(None)),
+            // One transaction cannot do it, so several calls do.
             Ok(TakeResult::Unsuited) => Reply::Pending(Box::pin(esker_backend::take(self, take))),
             Err(error) => Reply::Ready(Err(error)),
         }
