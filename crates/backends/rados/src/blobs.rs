@@ -98,7 +98,8 @@ impl<'a> BlobChanges<'a> {
         Ok(Some(StoredValue { stored: Stored::Array(stored), data }))
     }
 
-    /// Appends long pieces to the object's data, or replaces the data if no live bytes are left in it.
+    /// Appends long pieces to the object's data, or replaces the data if no live bytes are left in it. Returns the
+    /// bytes to write, and the offset to append them at.
     fn store_in_object_data(&self, runs: &mut [Run]) -> Option<Data> {
         let (_, end) = object_data_bytes(runs);
         let mut bytes = Vec::new();

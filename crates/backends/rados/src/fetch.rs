@@ -149,6 +149,7 @@ impl Fetcher<'_> {
             let answered = answer(fetch, index, stored.as_ref(), &mut pending);
             failed = failed.and(answered);
         }
+        // An error is returned only now, so that the replies of all fetches have their sizes.
         failed?;
         let prefetched = prefetched.map(|(offset, _)| Prefetched { offset, data: &found.data });
         let mut left = Vec::new();

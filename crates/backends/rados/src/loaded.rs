@@ -70,6 +70,7 @@ impl Loaded {
     fn add(&mut self, oid: ObjectId, object: String, page: Page, want: &Want) -> Result<()> {
         let table = self.tables.entry(object).or_default();
         let keyed = matches!(want, Want::Keys(_));
+        // The version of a listing stays, because the commit checks it.
         if !keyed || table.version.is_none() {
             table.version = page.version;
         }

@@ -88,6 +88,7 @@ impl<'a> Patch<'a> {
         let mut op = WriteOp::new()?;
         match self.base {
             Base::Any if self.remove => {}
+            // Comparisons need an object, so a missing one is created.
             Base::Any => drop(op.create()),
             Base::Absent => drop(op.create_new()),
             Base::Version(version) => drop(op.assert_version(version)),

@@ -20,6 +20,7 @@ impl Proof {
         tokens.add(&[lengths.as_flattened(), &parts.concat()].concat());
     }
 
+    /// Decodes a token: the lengths of the object's name and of the key, then both, then the value.
     fn from_token(token: &[u8]) -> Option<Self> {
         let (object, rest) = token.split_first_chunk::<4>()?;
         let (key, rest) = rest.split_first_chunk::<4>()?;

@@ -30,6 +30,7 @@ pub(super) fn inline(epoch: Epoch, value: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::with_capacity(INLINE_HEAD + len);
     out.push(INLINE);
     out.extend_from_slice(&epoch.0.to_le_bytes());
+    // Room for the checksum.
     out.extend_from_slice(&[0; 4]);
     value.iter().for_each(|part| out.extend_from_slice(part));
     let sum = inline_sum(&out);
@@ -50,6 +51,7 @@ pub(super) fn encode(epoch: Epoch, stored: &Stored<Piece>) -> Vec<u8> {
     }
 }
 
+/// The record of a single value: the value itself, or where its bytes are.
 fn encode_single(epoch: Epoch, piece: &Piece) -> Vec<u8> {
     if let Some(bytes) = piece.bytes() {
         return inline(epoch, &[bytes]);
@@ -60,6 +62,7 @@ fn encode_single(epoch: Epoch, piece: &Piece) -> Vec<u8> {
     finish(out)
 }
 
+/// The record of an array: each body once, then the runs, each with the index of its body and the offset in it.
 fn encode_array(epoch: Epoch, records: &Records<Piece>) -> Vec<u8> {
     let mut out = vec![ARRAY];
     put_u64(&mut out, epoch.0);
@@ -113,6 +116,7 @@ fn same(a: &Piece, b: &Piece) -> bool {
     }
 }
 
+/// Appends a body: its bytes, or their location, length and checksums.
 fn put_body(out: &mut Vec<u8>, piece: &Piece) {
     if let Some(bytes) = piece.bytes() {
         put_u32(out, HERE);
@@ -156,6 +160,7 @@ pub(super) fn decode(record: &[u8]) -> Option<(Epoch, Stored<Piece>)> {
     }
 }
 
+/// Decodes a body, as a piece of all its bytes.
 fn take_body(parts: &mut Parts<'_>) -> Option<Piece> {
     let location = match parts.u32()? {
         HERE => return Some(Piece::here(parts.bytes()?.to_vec())),
@@ -167,6 +172,7 @@ fn take_body(parts: &mut Parts<'_>) -> Option<Piece> {
     Some(Piece::whole(Body { location, len, sums }))
 }
 
+/// Decodes the bodies and the runs of an array; `None` if a run does not fit into its body.
 fn take_records(parts: &mut Parts<'_>) -> Option<Records<Piece>> {
     let mut records = Records::new(parts.u64()?);
     let count = parts.u32()?;

@@ -60,6 +60,7 @@ impl Registry {
                     let uuid = esker_os::random_uuid()?;
                     let mut record = begin(POOL_MAGIC);
                     record.extend_from_slice(&uuid.0);
+                    // Another client may be faster: the next round reads the record that was stored.
                     space.exchange(POOL, SUPERBLOCK, None, &finish(record)).await?;
                 }
             }
@@ -84,7 +85,7 @@ impl Registry {
         Namespace::new(&self.session, format!("{}.{uuid}", self.session.url.namespace))
     }
 
-    /// Creates a container: first the contents of its namespace, then its registry entry.
+    /// Creates a container: its registry entry, then the contents of its namespace.
     pub(super) async fn create(&self, new: &NewContainer<'_>) -> Result<Listed> {
         let uuid = match new.uuid {
             Some(uuid) => uuid,
@@ -121,6 +122,7 @@ impl Registry {
             io: self.namespace_of(listed.info.uuid).io_context()?,
             checksum: listed.info.checksum,
         };
+        // Nothing guards the patch, so it has no conflict.
         space.apply(&patch).await.map(drop)
     }
 
@@ -234,7 +236,7 @@ impl Metadata {
         }))
     }
 
-    /// Sets and removes metadata names in one operation.
+    /// Sets and removes metadata names in one operation. Of several changes to a name, the last one counts.
     pub(super) async fn set(&self, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         let mut patch = Patch::for_object(self.object);
         for (name, value) in changes {

@@ -60,6 +60,7 @@ impl Space {
             let lock = found.entries.iter().position(|entry| entry.key == LOCK);
             let Some(lock) = lock else { return Ok(Some(found)) };
             let id = found.entries.remove(lock).value;
+            // A pending transaction has not changed the object yet.
             if self.resolve_for_reading(object, &id).await? == Resolution::Pending {
                 return Ok(Some(found));
             }

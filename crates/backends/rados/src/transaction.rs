@@ -58,6 +58,7 @@ impl Space {
                 Ok(Outcome::Done)
             }
             other => {
+                // If another client has set the state before, it has aborted the transaction, too.
                 self.set_state(&id, ABORTED).await?;
                 self.unlock_all(&id, &patches).await?;
                 other.map(|_| Outcome::Conflict)
@@ -155,6 +156,7 @@ impl Space {
     async fn record_of(&self, id: &[u8]) -> Result<Option<TransactionRecord>> {
         let object = names::transaction(id);
         let mut op = ReadOp::new()?;
+        // The limit counts keys and values. The record is longer by less than 1 MiB.
         op.keys(&[STATE]).data(0, RADOS_TX_BYTES_MAX + (1 << 20));
         let found = match self.io.read(&object, op).await {
             Ok(found) => found,
@@ -167,7 +169,8 @@ impl Space {
         Ok(Some(TransactionRecord { state, patches }))
     }
 
-    /// Called by a reader that finds an object locked by the transaction `id`.
+    /// Resolves the transaction `id`, which a reader has found to lock `object`. A pending one stays: the reader sees
+    /// the state before it.
     pub(super) async fn resolve_for_reading(&self, object: &str, id: &[u8]) -> Result<Resolution> {
         match self.record_of(id).await? {
             Some(record) if record.state == PENDING => Ok(Resolution::Pending),

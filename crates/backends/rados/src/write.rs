@@ -37,14 +37,15 @@ impl Writer<'_> {
         }
         writes.iter().try_for_each(check_write)?;
         if let (None, [write]) = (tokens, writes)
-            && let Some(epoch) = self.shortly(write).await?
+            && let Some(epoch) = self.try_fast_path(write).await?
         {
             return Ok(epoch);
         }
         for _ in 0..RADOS_TRIES_MAX {
-            if let Some(epoch) = self.at_length(writes, tokens).await? {
+            if let Some(epoch) = self.try_general_path(writes, tokens).await? {
                 return Ok(epoch);
             }
+            // The reads of the caller may be outdated, so a second attempt would fail as well.
             if tokens.is_some() {
                 return Err(restart());
             }
@@ -53,7 +54,7 @@ impl Writer<'_> {
     }
 
     /// Fast path for one value of one akey, if a guard can express the conditions. `None` if the guard does not hold.
-    async fn shortly(&self, write: &Write<'_>) -> Result<Option<Epoch>> {
+    async fn try_fast_path(&self, write: &Write<'_>) -> Result<Option<Epoch>> {
         let WriteOp::Update { dkey, cond: Cond::NONE, updates: [update] } = write.op else {
             return Ok(None);
         };
@@ -73,7 +74,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A single value stored in its record, replacing another such value or none.
+    /// Stores a single value in its record, if that replaces another such value or none.
     async fn put(
         &self,
         oid: ObjectId,
@@ -81,6 +82,7 @@ impl Writer<'_> {
         update: &Update<'_>,
         data: Source<'_>,
     ) -> Result<Option<Epoch>> {
+        // A chunk with an object of its own must be recorded first.
         if names::own_chunk(oid, dkey).is_some() {
             return Ok(None);
         }
@@ -88,6 +90,7 @@ impl Writer<'_> {
         let key = names::entry(&dkey, &akey);
         let epoch = Epoch::now();
         let mut patch = Patch::for_object(names::table(oid, &dkey, self.targets));
+        // The first byte of a record is its kind: less than `APART` is a value in its record, or no record.
         patch.guards = match update.cond {
             Cond::AKEY_INSERT => vec![Guard::new(&key, Compare::Equal, b"")],
             Cond::AKEY_UPDATE => vec![
@@ -159,7 +162,7 @@ impl Writer<'_> {
 
     /// General path: reads what the writes depend on, computes the changes, and applies them. `None` if another
     /// client changed any of it meanwhile.
-    async fn at_length(
+    async fn try_general_path(
         &self,
         writes: &[Write<'_>],
         tokens: Option<&ReadTokens>,
@@ -183,6 +186,8 @@ impl Writer<'_> {
     /// Reads the records that a write needs.
     async fn load(&self, loaded: &mut Loaded, write: &Write<'_>) -> Result<()> {
         let oid = write.oid;
+        // `whole`: reads all akeys of the dkey (`true`), any one to see if it exists (`false`), or only those of the
+        // write.
         let (dkey, akeys, whole): (&[u8], Vec<&[u8]>, Option<bool>) = match write.op {
             WriteOp::PunchObject { .. } => {
                 return loaded.read_object(&self.space, oid, self.targets).await;
@@ -227,6 +232,7 @@ impl<'a> Work<'a> {
         let tables = loaded.tables.iter().map(|(object, table)| {
             let mut patch = Patch::for_object(object.clone());
             patch.base = match (table.ranged, table.version) {
+                // Only single keys were read: guards on them replace the version of the object.
                 (false, _) => Base::Any,
                 (true, None) => Base::Absent,
                 (true, Some(version)) => Base::Version(version),
@@ -250,6 +256,7 @@ impl<'a> Work<'a> {
                 patch.guards.push(Guard::new(&proof.key, Compare::Equal, &proof.value));
                 continue;
             }
+            // Without a key, the read depends on the version of the whole object.
             let base = match <[u8; 8]>::try_from(proof.value.as_slice()) {
                 Ok(version) => Base::Version(u64::from_le_bytes(version)),
                 Err(_) => Base::Absent,

@@ -190,6 +190,7 @@ impl<O: Send, T, F: Fn(u64, O) -> T + Send + Sync> PollAnswer<T> for CallbackAns
         drop(state);
         Some(match owned {
             Some(owned) if code >= 0 => Ok((self.finish)(version, owned)),
+            // A poll after the result was taken is an error, too.
             _ => Err(code.min(-1)),
         })
     }
@@ -204,6 +205,7 @@ where
         let (code, version) = operation.wait();
         Some(match operation.owned.take() {
             Some(owned) if code >= 0 => Ok((self.1)(version, owned)),
+            // A poll after the result was taken is an error, too.
             _ => Err(code.min(-1)),
         })
     }
