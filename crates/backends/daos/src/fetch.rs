@@ -202,13 +202,14 @@ impl Reader<'_> {
         if wants.iter().any(|want| foreign(want) && want.cond.has(Cond::AKEY_FETCH)) {
             return Err(missing_error("akey"));
         }
-        let of = |single: bool, plain: bool| {
+        let select = |single: bool, plain: bool| {
             let is_it = |want: &Want| want.extents.is_none() == single && want.is_plain() == plain;
             indices(wants, |want| !foreign(want) && is_it(want))
         };
-        let (sizes, others) = (of(true, false), of(false, false));
+        // Single values without room for any byte, and arrays that one call cannot read.
+        let (sizes, others) = (select(true, false), select(false, false));
         // DAOS returned wrong results for a fetch of both single values and records.
-        let plain = [of(true, true), of(false, true)];
+        let plain = [select(true, true), select(false, true)];
         for several in &plain {
             for index in self.read_plain(dkey, cond, wants, several, &mut all).await? {
                 all[index] = self.read_one(dkey, &wants[index]).await?;

@@ -92,6 +92,7 @@ impl Reader<'_> {
     /// DAOS crashes if a transaction that has listed them commits.
     async fn has_flat(&self, dkey: &[u8]) -> Result<bool> {
         let is_kv = self.oid.object_type().is_some_and(ObjectType::is_kv);
+        // Dkey 0 of an Array has the attributes, a single value.
         let has_records = !is_kv && dkey != [0; 8];
         let asked = AkeyFetch {
             akey: FLAT_AKEY.to_vec(),
@@ -137,6 +138,7 @@ impl Reader<'_> {
             check_keys(self.oid, dkey, None)?;
         }
         let listed = (self.oid, dkey.map(<[u8]>::to_vec), self.view);
+        // A transaction must read the keys again, so that its commit detects changes.
         let is_proved = self.tokens.is_some() || self.is_transaction();
         let recent = match anchor {
             Anchor::End => return Ok(KeyBatch::default()),
@@ -228,6 +230,7 @@ impl Reader<'_> {
             Ok(true) => Ok(Survivors::Some),
             Ok(false) => self.survivors_of_none(dkey, akey).await,
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Survivors::Absent),
+            // A single value: see `all_extents`.
             Err(error) if error.kind() == ErrorKind::NoHandle && is_flat(self.oid) => {
                 self.survivors_of_none(dkey, akey).await
             }

@@ -41,7 +41,8 @@ pub(super) fn unnamed(uuid: Uuid) -> String {
     format!("{UNNAMED}{uuid}")
 }
 
-/// The attribute that holds a name.
+/// The attribute that holds a name. Names of user attributes are stored as they are, unless they begin with a prefix of
+/// the others; all other names get a prefix.
 pub(super) fn stored_name(name: &str) -> String {
     match name.strip_prefix(USER) {
         Some(own) if !own.starts_with(OTHER) && !own.starts_with(OWN) => own.to_owned(),
@@ -63,7 +64,8 @@ pub(super) fn snapshot(epoch: Epoch) -> String {
     format!("{OWN}snapshot:{:016x}", epoch.0)
 }
 
-/// A value as DAOS stores it.
+/// A value as DAOS stores it. Values that are empty or begin with the mark get a mark, because DAOS stores no empty
+/// values.
 pub(super) fn stored_value(value: &[u8]) -> Vec<u8> {
     match value.is_empty() || value.starts_with(MARK) {
         true => [MARK, value].concat(),

@@ -62,6 +62,7 @@ impl<'a> NetObject<'a> {
         match *op {
             WriteOp::PunchObject { .. } => *self = Self { is_removed: true, ..Self::default() },
             WriteOp::PunchDkey { dkey, .. } => self.remove_dkey(dkey),
+            // The dkey of a flat object has one akey, which is removed with it.
             WriteOp::PunchAkeys { dkey, akeys, .. } if is_flat(oid) => {
                 if akeys.contains(&FLAT_AKEY) {
                     self.remove_dkey(dkey);

@@ -96,6 +96,7 @@ async fn find(opened: &Opened, view: View) -> Result<Vec<ObjectId>> {
         View::Latest => {
             let epoch = snapshots::begin_listing(&container).await?;
             let all = container.objects(epoch.0, DAOS_LISTING_BYTES_MAX).await;
+            // Also after an error of the listing.
             snapshots::remove(&container, epoch).await?;
             all?
         }

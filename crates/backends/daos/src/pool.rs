@@ -131,6 +131,7 @@ async fn create(pool: &Arc<Shared>, new: &NewContainer<'_>) -> Result<ContainerI
     match describe(pool, uuid, new).await {
         Ok(info) => Ok(info),
         Err(error) => {
+            // The caller gets the first error.
             let _ = pool.connection.destroy(&uuid.to_string(), true).await;
             Err(error)
         }

@@ -48,6 +48,7 @@ impl Writer<'_> {
             match self.try_commit(&tx, change).await {
                 Err(error) if error.kind() == ErrorKind::TxRestart => {}
                 Ok(None) => return Err(changed_read_error()),
+                // DAOS does not report the epoch.
                 Ok(Some(0)) => return Ok(Epoch::now()),
                 Ok(Some(epoch)) => return Ok(Epoch(epoch)),
                 Err(error) => return Err(error),
@@ -150,6 +151,8 @@ impl Reader<'_> {
             removed = self.akeys(dkey).await?;
             removed.retain(|akey| !net.akeys.contains_key(akey.as_slice()));
         }
+        // One call of DAOS takes one update of each akey: the first updates of all akeys, then the second ones, and so
+        // on.
         let mut rounds = BTreeMap::<usize, Vec<AkeyUpdate>>::new();
         for (akey, net) in &net.akeys {
             let updates = self.updates_of(dkey, (akey, net), &mut removed).await?;
@@ -162,6 +165,7 @@ impl Reader<'_> {
         if removed.is_empty() {
             return Ok(());
         }
+        // A dkey that loses its last akey must be removed itself.
         match !net.writes() && self.akeys(dkey).await?.iter().all(|akey| removed.contains(akey)) {
             true => self.object.punch_dkey(self.tx(), dkey, 0).await,
             false => self.object.punch_akeys(self.tx(), dkey, removed, 0).await,
@@ -181,6 +185,7 @@ impl Reader<'_> {
             let punches_first = net.records.first().is_some_and(|it| is_punch(it));
             let is_asked = net.single.is_none() && (net.is_removed || punches_first);
             let is_stored = is_asked && self.has_akey(dkey, akey).await?;
+            // The akey must not be punched, because it is written in the same transaction: its records are.
             let cleared = (is_stored && net.is_removed).then(|| emptied(akey));
             let records = net.records.iter().skip_while(|it| is_punch(it) && !is_stored);
             let wanted = net.single.iter().chain(records).filter(|it| !is_nothing(it));

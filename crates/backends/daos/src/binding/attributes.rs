@@ -187,6 +187,7 @@ impl Attributes {
                 };
             let doing = self.table.requests.0.doing("listing attributes");
             let (code, (names, size, _)) = self.calls.run(doing, room, owned, launch).await?;
+            // Truncated: the names do not fit, and the size says how much room they need.
             if failure::kind_of(code, doing.request) != ErrorKind::Truncated {
                 failure::check(code, doing)?;
             }

@@ -120,6 +120,7 @@ impl Calls {
         spawned.map_err(|cause| Error::io("starting a thread for a call of libdaos", &cause))?;
         match answer.wait(&alarm).await {
             Some((_, outcome)) => outcome,
+            // The agent has answered, so the system does not.
             None if is_launched.load(Ordering::Acquire) => {
                 Err(self.timeout_error(request.doing(text)))
             }
@@ -169,6 +170,7 @@ impl Calls {
             return None;
         }
         // SAFETY: the event was made above.
+        // Busy: the call was launched nevertheless, and its event will come from the queue.
         if unsafe { (functions.daos_event_fini)(event) } == BUSY {
             return None;
         }

@@ -125,7 +125,8 @@ impl System {
         work.under_way = work.under_way.saturating_sub(count);
     }
 
-    /// Sleeps while no call is in progress; false at the end of the process.
+    /// Wakes tasks whose alarms have expired, then sleeps while no call is in progress; false at the end of the
+    /// process.
     fn wait_for_work(&self) -> bool {
         self.ring();
         let mut work = self.work();
