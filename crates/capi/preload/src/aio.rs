@@ -58,6 +58,7 @@ impl Request {
         let answer = serve(|| self.perform(operation));
         self.end(&answer);
         let told = self.notice.send();
+        // Then the program finds this error as the result of the request.
         if told.is_err() {
             self.end(&told);
         }
@@ -146,6 +147,7 @@ fn start(request: Out<Request>, operation: Operation, theirs: impl FnOnce() -> c
     }
 }
 
+/// Serves `aio_fsync`. `how` must be `O_SYNC` or `O_DSYNC`, which do the same here.
 fn start_sync(request: Out<Request>, how: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
     match how {
         libc::O_SYNC | libc::O_DSYNC => start(request, Operation::Sync, theirs),
@@ -172,6 +174,7 @@ fn start_list(
     if !matches!(mode, libc::LIO_WAIT | libc::LIO_NOWAIT) {
         return fail(libc::EINVAL);
     }
+    // The list for the C library, which ignores null pointers in it.
     let mut others = requests.to_vec();
     let mut done = Ok(());
     for other in others.iter_mut().filter(|request| is_ours(request)) {

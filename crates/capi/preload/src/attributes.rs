@@ -72,7 +72,7 @@ fn set_times(to: &impl Target, wanted: In<libc::timespec>) -> Answer<c_int> {
     times(wanted)?.map_or(Ok(0), |change| to.set(&change))
 }
 
-/// If neither time is set, Linux does not even check the descriptor.
+/// Sets the times of an open file. If neither time is set, Linux does not even check the descriptor.
 fn set_open_times(file: &OpenFile, wanted: In<libc::timespec>) -> Answer<c_int> {
     match times(wanted) {
         Ok(None) => Ok(0),
@@ -129,13 +129,15 @@ fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
         maps::cut(file.oid(), length, || Ok(content.set_len(length).map(|()| 0)?))
     };
     match cut() {
+        // The error of `ftruncate` for a descriptor that is not open for writing.
         Err(Fail::Errno(libc::EBADF | libc::EISDIR)) => refuse(libc::EINVAL),
         answer => answer,
     }
 }
 
-/// POSIX: `posix_fallocate`; Linux: `fallocate`.
+/// Serves `posix_fallocate` and Linux's `fallocate`.
 fn allocate(file: &OpenFile, mode: c_int, offset: i64, length: i64) -> Answer<c_int> {
+    // Refuses descriptors of `O_PATH` before the arguments are checked.
     file.open()?;
     if offset < 0 || length <= 0 {
         return refuse(libc::EINVAL);

@@ -39,6 +39,7 @@ pub(crate) fn close_ours(fd: c_int) -> c_int {
 fn close_any(fd: c_int, theirs: impl FnOnce() -> c_int) -> c_int {
     match (descriptors::is_ours(fd), threads::is_inside()) {
         (true, _) => close_ours(fd),
+        // The store closes a descriptor of its own.
         (false, true) => {
             internal::forget(fd);
             theirs()

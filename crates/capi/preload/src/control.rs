@@ -29,6 +29,7 @@ fn plain_control(fd: c_int, file: &OpenFile, command: c_int, argument: usize) ->
             descriptors::put(new, descriptors::get(fd)?);
             Ok(new)
         }
+        // The descriptor is one of `O_PATH`.
         libc::F_GETFL if file.open().is_err() => Ok(file.identity().flags & !libc::O_ACCMODE),
         libc::F_GETFL => Ok(file.position.flags(fd)? | file.identity().flags | LARGE_FILE),
         libc::F_SETFL => file.open()?.position.set_flags(fd, argument as c_int).map(|()| 0),
@@ -132,6 +133,7 @@ fn answer(fd: c_int, command: c_int, argument: usize, theirs: impl Fn() -> c_int
         }
         () if is_inside() => theirs(),
         () if descriptors::is_ours(fd) => control(fd, command, argument),
+        // `on` refuses the store's own descriptors, which do not exist for the program.
         () => serve::on(fd, |_| refuse(libc::EBADF), theirs),
     }
 }

@@ -64,6 +64,7 @@ pub(crate) fn inherit() {
     let found = found.strip_suffix(b" (deleted)").unwrap_or(found);
     let folder = [config::get().run_dir.as_slice(), FOLDER].concat();
     let Some(rest) = found.strip_prefix(folder.as_slice()) else { return };
+    // After the folder follow the id of the process that made the stand-in, and the path.
     let path = &rest[rest.iter().take_while(|byte| byte.is_ascii_digit()).count()..];
     if path.is_empty() || path[0] == b'/' {
         keep(if path.is_empty() { b"/".to_vec() } else { path.to_vec() }, None);
@@ -96,10 +97,12 @@ pub(crate) fn stand_in(node: &Node) -> Answer<c_int> {
     open_removed(&names?)
 }
 
-/// Creates nested directories, opens the innermost, and removes them all.
+/// Creates nested directories, opens the innermost, and removes them all. The kernel still shows the path of a removed
+/// directory.
 fn open_removed(names: &[CString]) -> Answer<c_int> {
     let _one = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     for name in names {
+        // It may exist already. Any other error makes `open` fail.
         let _ = raw::make_directory(name, 0o700);
     }
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;

@@ -54,9 +54,11 @@ pub(crate) fn get(fd: c_int) -> Answer<Arc<OpenFile>> {
 /// # Errors
 /// `EMFILE`, `ENFILE`, `ENOMEM` from the kernel; `EMFILE` beyond [`DESCRIPTORS_MAX`].
 pub(crate) fn allocate(file: OpenFile, cloexec: bool) -> Answer<c_int> {
+    // From now on, a stream of the C library may have a descriptor of ours.
     stdio::replace_entries();
     let command = if cloexec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
     let fd = match raw::control(STAND_IN.load(Ordering::Acquire), command, 0) {
+        // There is no stand-in yet, or it was closed to free a descriptor.
         Err(Fail::Errno(libc::EBADF)) => raw::control(make_stand_in()?, command, 0)?,
         answer => answer?,
     };
@@ -112,6 +114,7 @@ pub(crate) fn share_all() {
 pub(crate) fn share(fd: c_int, file: &Arc<OpenFile>) -> Answer<()> {
     unshared::end();
     let make = || file.identity().anonymous_file();
+    // If no descriptor is free, it takes one above the limit, or else the one of the stand-in.
     let named = make().or_else(|_| raw::beyond_limit(make)).or_else(|_| {
         close_stand_in();
         make()
@@ -185,6 +188,7 @@ pub(crate) fn inherit() {
         }
     }
     raw::close(listing);
+    // Now that all files are known, each lock file finds its own.
     lock_files.iter().for_each(|(fd, name)| locks::inherit(*fd, name));
 }
 

@@ -298,6 +298,7 @@ pub(crate) fn raw_entries(fd: c_int, room: Out<u8>, size: usize) -> Answer<isize
     let is_same = |(of, listing): &(c_int, Listing)| {
         *of == fd && listing.entries.node().oid() == node.oid() && position != 0
     };
+    // Continues the listing of the last call. At the start of a directory, a new listing sees new entries.
     let mut listing = match last.take().filter(is_same) {
         Some((_, listing)) => listing,
         None => Listing::new(&node)?,

@@ -38,6 +38,7 @@ fn parse<'a>(file: impl ReadRef<'a>) -> Option<Dynamic> {
         of_tag.map(move |entry| entry.d_val(endian))
     };
     let (start, length) = (values(DT_STRTAB).next()?, values(DT_STRSZ).next()?);
+    // Offset of the string table in the file; `start` is its address in memory.
     let place = segments.iter().find_map(|segment| {
         let below = start.checked_sub(segment.p_vaddr(endian))?;
         let is_there = segment.p_type(endian) == PT_LOAD && below < segment.p_filesz(endian);

@@ -124,6 +124,7 @@ impl Program {
 
 /// Checks that a file is executable.
 fn check_program(node: &Node) -> Answer<()> {
+    // Like Linux for root: one execute permission, of any user, is enough.
     match node.kind() == dfs::Kind::File && node.attr()?.allows(0, &[], dfs::EXECUTE) {
         true => Ok(()),
         false => refuse(libc::EACCES),
@@ -203,6 +204,7 @@ mod c {
     }
 }
 
+/// Serves `execve`, for a program in the mount point or outside.
 pub(crate) fn run(path: &CStr, arguments: Texts, environment: Texts) -> c_int {
     let program = serve_program(|| {
         let mut program = Program::new(path, arguments, environment);
@@ -313,11 +315,12 @@ pub(crate) fn environment() -> Texts {
     unsafe { environ }
 }
 
-/// Runs a program in the mount point.
+/// Runs a program in the mount point that `open` opens.
 fn run_found(open: impl FnOnce() -> Answer<File>, arguments: Texts, environment: Texts) -> c_int {
     let program = serve(|| {
         let mut program = Program::new(c"", arguments, environment);
         program.reach_file(&open()?)?;
+        // The interpreter of a script may be in the mount point, too.
         program.reach()?;
         Ok(program)
     });

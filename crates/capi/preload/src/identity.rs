@@ -91,6 +91,7 @@ pub(crate) fn readable() -> Answer<c_int> {
 /// Makes a file in memory that nobody can change any more.
 fn sealed(name: &Name, content: &[u8]) -> Answer<c_int> {
     let fd = raw::anonymous(name.text()?, libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC)?;
+    // Best effort: a file without content or seals still identifies the open file.
     if !content.is_empty() {
         let _ = raw::write(fd, content);
         let _ = raw::seek(fd, 0, libc::SEEK_SET);

@@ -188,6 +188,7 @@ export! {
     fn __read_chk(fd: c_int, buffer: Out<u8>, length: usize, room: usize) -> isize | next {
         let theirs = || next(fd, buffer, length, room);
         if length > room {
+            // The C library reports the overflow and ends the program.
             return theirs();
         }
         on(fd, |file| read_all(file, fd, buffer, length), theirs)
@@ -197,6 +198,7 @@ export! {
     | next {
         let theirs = || next(fd, buffer, length, offset, room);
         if length > room {
+            // The C library reports the overflow and ends the program.
             return theirs();
         }
         on(fd, |file| read_at(file, buffer, length, offset), theirs)
@@ -206,6 +208,7 @@ export! {
     | next {
         let theirs = || next(fd, buffer, length, offset, room);
         if length > room {
+            // The C library reports the overflow and ends the program.
             return theirs();
         }
         on(fd, |file| read_at(file, buffer, length, offset), theirs)

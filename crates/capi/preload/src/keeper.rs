@@ -63,6 +63,7 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
     let ready_write = internal::keep(ready_write);
     let child = raw::fork();
     if let Ok(0) = child {
+        // A second fork, so that the keeper is not a child of the program, which might wait for it.
         if let Ok(0) = raw::fork() {
             become_keeper(ready_write, &environment);
         }
@@ -72,6 +73,7 @@ fn start(oids: &[ObjectId]) -> Answer<()> {
     raw::close(ready_write);
     if let Ok(child) = child {
         raw::wait(child);
+        // Returns when the keeper has its leases, or has ended.
         let _ = raw::read(ready, &mut [0]);
     }
     raw::close(ready);

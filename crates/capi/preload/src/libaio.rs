@@ -140,7 +140,8 @@ pub(crate) fn submit(
     done
 }
 
-/// Submits the stand-in, then performs the request: if the context is full, the request must not be performed.
+/// Submits a request on a file of the mount: first a stand-in to the kernel, which refuses it if the context is full.
+/// Only then does it perform the request.
 fn submit_ours(context: usize, request: In<Request>) -> c_long {
     let Some(wanted) = request.get() else { return -c_long::from(libc::EFAULT) };
     let stand_in = wanted.stand_in();

@@ -69,6 +69,7 @@ fn find_or_make(oid: ObjectId) -> Answer<c_int> {
     raw::open(&name, FLAGS, 0).or_else(|_| {
         note(oid, true)?;
         make(&name).or_else(|_| {
+            // It was not made. Another process may have made it meanwhile.
             note(oid, false)?;
             raw::open(&name, FLAGS, 0)
         })
@@ -145,6 +146,7 @@ fn unlock(fd: c_int, oid: ObjectId) -> Answer<LockFileState> {
     raw::lock_whole(fd, libc::LOCK_UN)?;
     let is_last = presence(fd, libc::F_OFD_SETLK, libc::F_WRLCK).is_ok();
     let status = raw::status(fd)?;
+    // A lock file that is not empty tells its last user to free the object.
     let is_over = status.st_nlink == 0 || (is_last && status.st_size > 0);
     if is_over || !internal::has_room_above(fd) {
         return Ok(close_lock_file(fd, oid));
@@ -275,6 +277,7 @@ pub(crate) fn share_one(fd: c_int, file: &OpenFile) -> Answer<()> {
 
 /// Assigns an inherited lock descriptor to its open file; closes it if that was not inherited.
 pub(crate) fn inherit(lock: c_int, name: &CStr) {
+    // The offset of a lock descriptor is the inode of its anonymous file: see `mark`.
     let number = raw::seek(lock, 0, libc::SEEK_CUR).unwrap_or(-1);
     let belongs = |fd: &c_int| raw::status(*fd).is_ok_and(|status| status.st_ino as i64 == number);
     let file = descriptors::within(0, u32::MAX).find(belongs).map(descriptors::get);
@@ -291,7 +294,7 @@ pub(crate) fn inherit(lock: c_int, name: &CStr) {
     }
 }
 
-/// Called when the last descriptor of an open file is closed.
+/// Releases the locks of an open file whose last descriptor is closed.
 pub(crate) fn closed(file: &OpenFile) -> LockFileState {
     let lock = file.lock.swap(-1, Ordering::AcqRel);
     if lock < 0 {
@@ -305,7 +308,7 @@ pub(crate) fn closed(file: &OpenFile) -> LockFileState {
     }
 }
 
-/// Called when the process ends and its descriptors are closed. Returns the files that other processes have open.
+/// Releases all open files at the end of the process. Returns those that other processes still have open.
 pub(crate) fn end() -> Vec<left_open::LeftOpen> {
     let files = descriptors::within(0, u32::MAX).filter_map(|fd| descriptors::get(fd).ok());
     let in_use = files.filter(|file| file.release() == LockFileState::InUse);
@@ -382,6 +385,7 @@ pub(crate) fn range(
     if start < 0 {
         return refuse(libc::EINVAL);
     }
+    // Locks of this byte show which processes have the lock file open.
     if start == PRESENCE {
         return refuse(libc::EOVERFLOW);
     }

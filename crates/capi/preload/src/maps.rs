@@ -355,6 +355,7 @@ fn map_any(request: MapRequest, real: impl Fn(MapRequest) -> *mut c_void) -> *mu
         return real(request);
     }
     if request.flags & libc::MAP_FIXED != 0 && has_any() {
+        // An error of writing the changes has no effect: the memory is replaced in any case.
         let _ = threads::inside(|| unmapped(request.address, request.length));
     }
     if !request.is_ours() {
@@ -424,6 +425,7 @@ fn change(ours: impl FnOnce() -> Answer<()>, real: impl FnOnce() -> isize) -> is
 /// Unmaps memory, after the changes in it were written.
 fn unmap(start: usize, length: usize, real: impl FnOnce() -> isize) -> isize {
     if has_any() {
+        // An error of writing the changes has no effect: the memory is unmapped in any case.
         let _ = threads::inside(|| unmapped(start, length));
     }
     real()

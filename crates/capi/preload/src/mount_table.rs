@@ -82,6 +82,7 @@ fn mounts(table: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     table.split(|byte| *byte == b'\n').filter_map(|line| {
         let mut fields = line.split(|byte| *byte == b' ');
         let number = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        // Parent, device and root come in between.
         Some((number, fields.nth(3)?))
     })
 }

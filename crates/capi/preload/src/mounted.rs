@@ -45,6 +45,7 @@ pub(crate) fn is_above_store() -> bool {
 fn open() -> Answer<Arc<Dfs>> {
     threads::watch();
     internal::choose_base();
+    // Before the lock is taken: see `store::load`.
     let store = store::load().map_err(|text| Error::new(ErrorKind::Incompatible, text));
     let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(fs) = MOUNTED.load_full() {

@@ -15,17 +15,20 @@ use std::ffi::{CString, c_int, c_uint, c_void};
 const HERE: c_int = libc::AT_FDCWD;
 const PIPE: u32 = libc::S_IFIFO;
 
+/// Serves `mkdirat`.
 fn make_directory(path: &MountPath<'_>, mode: u32) -> Answer<c_int> {
     let last = path.last()?;
     if last.is_special() {
         return refuse(libc::EEXIST);
     }
     let mut new = new_entry(&last.dir, mode, true);
+    // As in Linux, a new directory inherits the set-group-ID bit.
     new.mode |= last.dir.inode().mode & libc::S_ISGID;
     last.dir.mkdir(&last.name, &new)?;
     Ok(0)
 }
 
+/// Serves `unlink`.
 pub(crate) fn unlink_file(path: &MountPath<'_>) -> Answer<c_int> {
     if path.unlink_by_known_path()? {
         return Ok(0);
@@ -44,6 +47,7 @@ fn is_directory(node: &Node) -> bool {
     node.kind() == Kind::Directory
 }
 
+/// Serves `rmdir`.
 fn remove_directory(path: &MountPath<'_>) -> Answer<c_int> {
     let last = path.last()?;
     match &*last.name {
@@ -62,6 +66,7 @@ fn remove_any(path: &MountPath<'_>) -> Answer<c_int> {
     }
 }
 
+/// Serves `unlinkat`.
 fn unlink_by(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
     match flags {
         0 => unlink_file(path),
@@ -210,6 +215,7 @@ fn both(
     };
     let served = serve(|| match (End::find(dir, old)?, End::find(new_dir, new)?) {
         (End::Ours(from), End::Ours(to)) => ours(&from, &to).map(Ok),
+        // The inner `Err` has the arguments for `theirs`, which is called outside the store.
         (End::Theirs(dir, old), End::Theirs(new_dir, new)) => Ok(Err((dir, old, new_dir, new))),
         _ => refuse(libc::EXDEV),
     });

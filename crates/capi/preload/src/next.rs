@@ -55,7 +55,7 @@ const NEWER: [(&CStr, &CStr); 8] = [
     (c"io_getevents", c"LIBAIO_0.4"),
 ];
 
-/// The next symbol of this name after ours.
+/// The next symbol of this name after ours. If the C library has several versions of it, the one that programs use.
 fn find(name: &CStr) -> Option<*mut c_void> {
     let newer = NEWER.iter().find(|(known, _)| *known == name);
     newer.and_then(|(_, version)| versioned(name, version)).or_else(|| {

@@ -53,6 +53,7 @@ impl Content {
 }
 
 impl OpenFile {
+    /// Opens a node with the flags of `open`. With `O_TRUNC`, the mappings of the file are cut, too.
     pub(crate) fn new(node: Node, flags: c_int) -> Answer<Self> {
         let kind = if node.kind() == Kind::Directory { libc::O_DIRECTORY } else { 0 };
         let kept = flags & (libc::O_ACCMODE | libc::O_PATH);
@@ -95,6 +96,7 @@ impl OpenFile {
             self.drop_content();
         }
         if left == locks::LockFileState::Unlinked {
+            // After an error, the next mount frees it.
             let _ = mounted::get().map(|fs| fs.bury(self.identity.oid));
         }
         left
@@ -403,6 +405,7 @@ impl OpenFile {
 }
 
 impl Drop for OpenFile {
+    /// If other processes have the file open, its lease is kept for them.
     fn drop(&mut self) {
         if self.release() != locks::LockFileState::InUse {
             return;

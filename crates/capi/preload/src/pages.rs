@@ -67,6 +67,7 @@ impl Pages {
         loop {
             let fd = locks::open_or_make(&name).or_else(|_| refuse(libc::ENODEV))?;
             let mut pages = Self::new(fd, name.clone(), None);
+            // No process uses the file, so its content may be outdated.
             if pages.is_alone() && pages.has_name() {
                 raw::resize(pages.descriptor(), 0)?;
             }

@@ -54,6 +54,7 @@ impl Counter {
                 self.next.store(first, Ordering::Relaxed);
                 Some(this)
             };
+            // `link` never refuses, so this does not fail.
             let _ = FIRST.fetch_update(Ordering::Release, Ordering::Relaxed, link);
         }
     }

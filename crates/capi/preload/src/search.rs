@@ -83,6 +83,8 @@ impl Plan {
         Ok(copy)
     }
 
+    /// Adds the libraries that a program or library needs, if they are found in the mount point. `handed_on` are the
+    /// search directories that they inherit.
     fn add_all_needed(&mut self, dynamic: &Dynamic, folders: &[Folder], handed_on: &[Folder]) {
         for name in dynamic.needed.iter().filter(|name| !name.contains(&b'/')) {
             if let Some(found) = find(name, folders) {
@@ -155,6 +157,7 @@ fn find(name: &[u8], folders: &[Folder]) -> Option<Found> {
             return Some(Found { path, has_copies: folder.has_copies });
         }
         if is_ours {
+            // The loader must not find the copy of a library that was removed.
             copies::remove(&path);
         }
         if !is_ours && Path::new(OsStr::from_bytes(&path)).exists() {

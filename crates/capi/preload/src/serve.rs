@@ -87,6 +87,7 @@ pub(crate) fn serve<T>(work: impl FnOnce() -> Answer<T>) -> Answer<T> {
     report::served();
     process::used();
     let answer = threads::inside(work);
+    // The exit handler has run before this call, so its changes are stored now.
     if process::is_ending() {
         process::before_end();
     }

@@ -75,6 +75,7 @@ fn spawn_found(
 fn open_now(list: usize, path: &MountPath<'_>, flags: c_int, mode: u32) -> Answer<c_int> {
     let fd = open_path(path, flags | libc::O_CLOEXEC, mode)?;
     descriptors::share(fd, &descriptors::get(fd)?)?;
+    // Not the number of a standard descriptor, which an earlier action may replace in the child.
     let kept = raw::control(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO as usize + 1)?;
     let file = descriptors::take(fd);
     raw::close(fd);

@@ -170,7 +170,7 @@ extern "C" fn slot_stat(stream: *mut FILE, out: Out<libc::stat>) -> c_int {
 
 /// The flags of `open` for a mode of `fopen`.
 fn flags(mode: &[u8]) -> Answer<c_int> {
-    let (base, plus) = match mode.first() {
+    let (base, without_plus) = match mode.first() {
         Some(b'r') => (0, libc::O_RDONLY),
         Some(b'w') => (libc::O_CREAT | libc::O_TRUNC, libc::O_WRONLY),
         Some(b'a') => (libc::O_CREAT | libc::O_APPEND, libc::O_WRONLY),
@@ -178,7 +178,7 @@ fn flags(mode: &[u8]) -> Answer<c_int> {
     };
     let letters = mode[1..].split(|byte| *byte == b',').next().unwrap_or_default();
     let has = |letter| letters.contains(&letter);
-    let access = if has(b'+') { libc::O_RDWR } else { plus };
+    let access = if has(b'+') { libc::O_RDWR } else { without_plus };
     let exclusive = if has(b'x') { libc::O_EXCL } else { 0 };
     Ok(base | access | exclusive | if has(b'e') { libc::O_CLOEXEC } else { 0 })
 }
@@ -297,6 +297,7 @@ fn exchange_descriptor(fd: c_int, stream: *mut FILE, old: c_int) -> *mut FILE {
     }
     replace_entries();
     let to = number(stream);
+    // After an error, the stream stays on the null device: `freopen` has closed the old file.
     let _ = serve(|| {
         raw::duplicate(fd, to, 0)?;
         descriptors::put(to, descriptors::get(fd)?);

@@ -119,6 +119,7 @@ fn copy(from: End, to: End, length: usize) -> Answer<isize> {
             Err(error) if done == 0 => return Err(error),
             Err(_) => break,
         }
+        // Another thread has closed the descriptor of ours meanwhile.
         if !from.is_ours() && !to.is_ours() {
             break;
         }
@@ -150,6 +151,7 @@ fn step(from: End, to: End, room: &mut [u8]) -> Answer<usize> {
 /// Checks a range, and returns the number of bytes to copy. Within one file, the bytes that the copy appends do not
 /// count.
 fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<usize> {
+    // Errors have the order in which Linux checks: descriptors, flags, directories, modes.
     let are_directories = (from.is_directory()?, to.is_directory()?);
     if flags != 0 {
         return refuse(libc::EINVAL);

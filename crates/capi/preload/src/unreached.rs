@@ -31,7 +31,7 @@ pub(crate) fn warn_found(name: &CStr) -> Option<PathBuf> {
     found
 }
 
-/// True once for each program of a run.
+/// True once for each program of a run: a marker file in the run's directory shows that it was reported.
 fn is_first(path: &Path) -> bool {
     let (Ok(file), run_dir) = (path.metadata(), &config::get().run_dir) else { return true };
     let mark = format!("/warned.{}.{}", file.dev(), file.ino());

@@ -30,7 +30,8 @@ unsafe extern "C" {
     fn wordfree(words: *mut Words);
 }
 
-/// The text with its special characters replaced, except those in `$(...)` and the like.
+/// The text with stand-ins in place of the special characters of patterns, so that the C library leaves them to this
+/// library: `QUOTED` in quotes, `FREE` elsewhere. Those in `$(...)` and the like stay.
 fn replace_special(mut rest: &[u8]) -> Vec<u8> {
     let (mut text, mut in_double) = (Vec::new(), false);
     while let [first, after @ ..] = rest {
@@ -136,7 +137,8 @@ fn in_quotes(words: &[Vec<u8>]) -> Vec<u8> {
     text
 }
 
-/// Expands a text with `theirs`, and patterns in the mount point.
+/// Expands a text with `theirs`, and then patterns in the mount point. Returns the words in quotes, for another call of
+/// the C library.
 ///
 /// # Errors
 /// The number that `wordexp` returns.
