@@ -141,6 +141,7 @@ pub extern "C" fn daos_array_set_size(oh: Handle, th: Handle, size: u64, ev: Ptr
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move {
             array.set_size(size, via.access()).await?;
+            // `set_size` moves the epoch of arrays of this type only. Others may have attributes, too.
             let is_touched = array.oid().object_type() == Some(ObjectType::Array);
             if size == 0 && !is_touched {
                 array.touch_stored(via.access()).await?;

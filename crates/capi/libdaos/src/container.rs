@@ -150,6 +150,7 @@ fn mode_of(flags: u32) -> Result<OpenMode> {
         EVICT_ALL => true,
         _ => return Err(Code::INVAL),
     };
+    // `EVICT_ALL` requires exclusive access, and `EVICT` forbids it.
     match flags & !KNOWN == 0 && evicts_all == (mode == OpenMode::Exclusive) {
         true => Ok(mode),
         false => Err(Code::INVAL),

@@ -124,6 +124,7 @@ impl Extents {
             pair[0].start.checked_add(pair[0].count).is_some_and(|end| end <= pair[1].start)
         };
         let ranges = self.as_slice();
+        // Ranges are usually sorted already. Then no sorted copy is needed.
         if !ranges.iter().all(sound) || ranges.windows(2).all(apart) {
             return ranges.iter().all(sound);
         }

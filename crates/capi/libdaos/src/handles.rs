@@ -351,7 +351,7 @@ impl Drop for Pinned {
 }
 
 impl OpenArray {
-    /// An open array. Later openings of the same one, in transactions, are kept beside the first.
+    /// An open array, which [`OpenArray::change`] may replace.
     pub(crate) fn new(array: Array, mode: u32) -> Self {
         Self {
             first: array,
@@ -409,7 +409,8 @@ impl OpenPool {
         Self { pool, for_containers, name: name.into(), uses: Arc::default(), open, is_own: true }
     }
 
-    /// Connects to a pool. A read-only connection opens it for writing, if this user may do so, for its containers.
+    /// Connects to a pool. For a read-only connection, the pool is also opened for writing if this user may do so,
+    /// because containers may be opened for writing nevertheless.
     pub(crate) fn connect(name: &str, mode: OpenMode) -> esker::types::Result<Self> {
         if mode == OpenMode::ReadOnly
             && let Ok(for_containers) = Pool::connect(name, OpenMode::ReadWrite)

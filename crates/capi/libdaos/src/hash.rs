@@ -469,6 +469,7 @@ fn drop_references(open: &OpenTable, link: Ptr<Link>, count: c_int) -> Result<bo
         return match unsafe { drop(open.at, link, count) } {
             0 => Ok(true),
             error if error < 0 => Err(Code(error)),
+            // A positive result says that none are left.
             _ => Ok(false),
         };
     }

@@ -98,6 +98,7 @@ impl KeyPage {
             let keys = level.list(object, &mut end, limit, access).await?;
             match buffers.fill(&keys)? {
                 0 if !keys.is_empty() => return Err(self.too_big(&keys)),
+                // Lists again only the keys that fit, so that the next call begins after them.
                 fitting if fitting < keys.len() => limit.entries = fitting,
                 _ => {
                     at = end;
@@ -189,8 +190,8 @@ impl RecordPage {
         Ok(())
     }
 
-    /// The store lists in ascending order, so all records are read, and the last ones are returned first. The anchor
-    /// stores the first record of the part that was returned already.
+    /// Lists extents in descending order. The store lists in ascending order, so all records are read, and the last
+    /// ones are returned first. The anchor stores the first record of the part that was returned already.
     async fn fill_descending(
         self,
         object: &Object,
@@ -199,7 +200,7 @@ impl RecordPage {
         access: Access<'_>,
     ) -> Result<()> {
         let mut anchor = self.anchor.get()?;
-        let end = if anchor.kind == 0 { u64::MAX } else { anchor.sub_anchors };
+        let end = if anchor.kind == START { u64::MAX } else { anchor.sub_anchors };
         let mut below = Vec::new();
         let mut at = Anchor::Start;
         while !at.is_end() {
@@ -210,7 +211,7 @@ impl RecordPage {
         let mut page = below.split_off(rest);
         page.reverse();
         self.put(&page);
-        anchor.kind = if below.is_empty() { 3 } else { 2 };
+        anchor.kind = if below.is_empty() { END } else { KEY };
         anchor.sub_anchors = page.last().map_or(0, |stored| stored.extent.start);
         self.anchor.set(anchor);
         Ok(())
@@ -315,6 +316,7 @@ pub(crate) async fn find(
             None => {}
             Some(0) => return Ok(page),
             Some(before) => {
+                // Listing the keys before it moves the position up to it.
                 level.list(object, &mut page, ListLimit::entries(before), access).await?;
                 return Ok(page);
             }

@@ -202,6 +202,7 @@ async fn update(
     convert::check_cond(flags, convert::NOT_OF_UPDATES)?;
     strict::check_conditions(flags, access)?;
     let cond = convert::cond(flags, Cond::DKEY_INSERT.union(Cond::DKEY_UPDATE));
+    // The usual case needs no list of parts.
     if count == 1 {
         let part = UpdatePart::new(iods, sgls, 0)?;
         let mut updates = [part.update(flags)];
@@ -350,6 +351,7 @@ impl FetchArguments {
     ) -> Result<()> {
         convert::check_cond(self.flags, convert::NOT_OF_FETCHES)?;
         let cond = convert::cond(self.flags, Cond::DKEY_FETCH);
+        // The usual case needs no list of parts.
         if count == 1 {
             let part = self.part(0)?;
             let mut fetch = [self.fetch(&part, 0)?];
@@ -514,6 +516,7 @@ impl QueryArguments {
         self.flags & flags != 0
     }
 
+    /// Runs the query, and writes the keys or the extent that it finds. If there is none, nothing is written.
     async fn run(self, object: &Object, access: Access<'_>) -> Result<()> {
         let edge = self.check(object)?;
         let wants_below = self.wants(GET_AKEY | GET_RECX);

@@ -72,7 +72,8 @@ pub(crate) async fn create(container: &Container, epoch: Epoch) -> Result<()> {
     Ok(object.punch_dkey(DESTROYED, Cond::NONE, Access::Latest).await?)
 }
 
-/// Destroys a table: it cannot be opened until it is created again.
+/// Destroys a table: it cannot be opened until it is created again. A mark records that, because the store can list the
+/// objects of the snapshot nevertheless.
 pub(crate) async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
     drop_marks(container, epoch).await?;
     let value = Value::Single(Source::One(b"1"));

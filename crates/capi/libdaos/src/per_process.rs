@@ -29,7 +29,8 @@ impl<T: Default> PerProcess<T> {
         (*process == std::process::id()).then(|| Arc::clone(value))
     }
 
-    /// Values are never freed: another thread may be about to clone one, and an inherited one belongs to the parent.
+    /// Makes the value of this process. Values are never freed: another thread may be about to clone one, and an
+    /// inherited one belongs to the parent.
     #[cold]
     fn make(&self, known: *mut (u32, Arc<T>)) -> Arc<T> {
         let value = Arc::<T>::default();

@@ -319,12 +319,14 @@ fn is_valid(part: &FilterPart) -> bool {
 
 /// True if one condition of a filter holds.
 fn holds(part: &FilterPart, about: &ContInfo) -> bool {
+    // DAOS's numbers of the keys.
     let value = match part.key {
         0 => about.md_otime,
         1 => about.md_mtime,
         2 => u64::from(about.nsnapshots),
         _ => u64::from(about.nhandles),
     };
+    // DAOS's numbers of the comparisons.
     match part.func {
         0 => value == part.value,
         1 => value != part.value,

@@ -78,9 +78,9 @@ pub extern "C" fn daos_prop_entry_get(prop: Ptr<Prop>, kind: u32) -> Ptr<PropEnt
 
 /// The union of both lists; the new one takes precedence.
 fn merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Result<Ptr<Prop>> {
-    let of = |prop: Ptr<Prop>| if prop.is_null() { Ok(Vec::new()) } else { entries(prop) };
+    let entries_of = |prop: Ptr<Prop>| if prop.is_null() { Ok(Vec::new()) } else { entries(prop) };
     let read = |all: Vec<Ptr<PropEntry>>| all.into_iter().map(Ptr::get).collect::<Result<Vec<_>>>();
-    let (old, new) = (read(of(old)?)?, read(of(new)?)?);
+    let (old, new) = (read(entries_of(old)?)?, read(entries_of(new)?)?);
     let is_new = |kind| new.iter().any(|entry: &PropEntry| entry.kind == kind);
     let mut all: Vec<PropEntry> = old.into_iter().filter(|entry| !is_new(entry.kind)).collect();
     all.extend(&new);

@@ -49,7 +49,8 @@ fn rule(holds: impl FnOnce() -> bool, code: Code) -> Result<()> {
     if is_on() && !holds() { Err(code) } else { Ok(()) }
 }
 
-/// DAOS's library sends a request to the agent, and waits for its answer without a time-out.
+/// Waits for the agent, as DAOS's library does without a time-out. In tests, a file stands for it: it is there once the
+/// file exists.
 pub(crate) fn wait_for_agent() {
     let file = std::env::var_os(AGENT_VARIABLE).filter(|_| is_on()).map(PathBuf::from);
     while file.as_ref().is_some_and(|file| !file.exists()) {
@@ -89,8 +90,8 @@ pub(crate) fn check_listing(oid: ObjectId, level: Level<'_>, access: Access<'_>)
     rule(|| !is_harmful(), Code::INVAL)
 }
 
-/// The single value of a flat object has no records to list. DAOS finds no tree of records, and returns the code of an
-/// invalid handle.
+/// Refuses to list the records of a flat object's single value, which has none. DAOS finds no tree of records, and
+/// returns the code of an invalid handle.
 pub(crate) async fn check_array(
     object: &Object,
     key: AkeyRef<'_>,

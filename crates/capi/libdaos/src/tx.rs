@@ -81,6 +81,7 @@ pub extern "C" fn daos_tx_commit(th: Handle, ev: Ptr<Event>) -> c_int {
 pub extern "C" fn daos_tx_abort(th: Handle, ev: Ptr<Event>) -> c_int {
     boundary::complete_now(ev, || {
         let transaction = handles::transaction(th)?;
+        // Forgets its recorded changes.
         strict::akeys::take(&transaction);
         Ok(transaction.abort()?)
     })
@@ -91,6 +92,7 @@ pub extern "C" fn daos_tx_abort(th: Handle, ev: Ptr<Event>) -> c_int {
 pub extern "C" fn daos_tx_close(th: Handle, ev: Ptr<Event>) -> c_int {
     boundary::complete_now(ev, || {
         if let Ok(transaction) = handles::transaction(th) {
+            // Forgets its recorded changes.
             strict::akeys::take(&transaction);
         }
         handles::close(th.cookie, &[kind::TX]).map(drop)
@@ -102,6 +104,7 @@ pub extern "C" fn daos_tx_close(th: Handle, ev: Ptr<Event>) -> c_int {
 pub extern "C" fn daos_tx_restart(th: Handle, ev: Ptr<Event>) -> c_int {
     boundary::complete_now(ev, || {
         let transaction = handles::transaction(th)?;
+        // Forgets its recorded changes.
         strict::akeys::take(&transaction);
         Ok(transaction.restart()?)
     })

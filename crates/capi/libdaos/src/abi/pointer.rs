@@ -142,6 +142,7 @@ impl Bytes {
     /// `too_long` if `len` exceeds `max`; otherwise as [`Bytes::read`].
     pub fn read_at_most<'a>(self, len: u64, max: u64, too_long: Code) -> Result<&'a [u8]> {
         match len > max && isize::try_from(len).is_ok() {
+            // A length that no memory can have is refused by `read`, with its own error.
             true => Err(too_long),
             false => self.read(len),
         }

@@ -18,6 +18,7 @@ unsafe fn entry<T, R>(
     let mut room = vec![0; RECORD_BYTES];
     let mut entry = MaybeUninit::uninit();
     let mut found = std::ptr::null_mut();
+    // After an error, `found` is null.
     ask(entry.as_mut_ptr(), room.as_mut_ptr(), &raw mut found);
     // SAFETY: the caller guarantees that the entry is valid; entry and buffer live until it is read.
     unsafe { found.as_ref() }.map(read).ok_or(Code::NONEXIST)

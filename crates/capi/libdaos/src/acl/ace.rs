@@ -50,7 +50,8 @@ impl Ace {
         self.kind == kind && (!kind.has_name() || self.name == name)
     }
 
-    /// Whether the fields are consistent.
+    /// Whether the fields are consistent: only known bits; permissions only for the types of access in the entry; audit
+    /// or alarm exactly if a flag says when to notify.
     pub(crate) fn is_valid(&self) -> bool {
         let is_watched = self.access & (AUDIT | ALARM) != 0;
         let notifies = self.flags & (FLAG_FAIL | FLAG_SUCCESS) != 0;
@@ -210,6 +211,7 @@ pub extern "C" fn daos_ace_get_principal_str(ace: Bytes) -> Ptr<c_char> {
             Kind::OwnerGroup => c"GROUP@",
             Kind::Everyone => c"EVERYONE@",
             Kind::User | Kind::Group => {
+                // The name follows the fixed part of the entry.
                 return ace.cast::<c_char>().at(ACE_BYTES);
             }
         };
@@ -282,7 +284,7 @@ pub(crate) fn parse(text: &str) -> Result<Ace> {
     let [types, flags, name, perms] = parts[..] else { return Err(Code::INVAL) };
     let (access, flags) = (bits(types, &TYPES)?, bits(flags, &FLAGS)?);
     let perms = bits(perms, &PERMS)?;
-    let kind = match (name, flags & 1 != 0) {
+    let kind = match (name, flags & u64::from(FLAG_GROUP) != 0) {
         ("OWNER@", _) => Kind::Owner,
         ("GROUP@", _) => Kind::OwnerGroup,
         ("EVERYONE@", _) => Kind::Everyone,

@@ -133,6 +133,7 @@ pub(crate) async fn open(pool: &OpenPool, name: &str, mode: OpenMode) -> Result<
     if mode == OpenMode::ReadOnly || rights.has(WRITE) {
         return Ok(pool.with(container).for_user(rights, None));
     }
+    // This user may not write data. A read-only handle reads it, and the first handle changes properties.
     let data = pool.pool.open_container(name, OpenMode::ReadOnly).await?;
     Ok(pool.with(data).for_user(rights, Some(container)))
 }

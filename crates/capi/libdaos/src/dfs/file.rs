@@ -74,6 +74,7 @@ impl OpenFile {
         let array = array::with_mode(file.array().clone(), mode);
         let made = handles::open(Entry::Array(OpenArray::new(array, mode)))?;
         let kept = *self.array.get_or_init(|| made);
+        // Another thread was faster.
         if kept != made {
             drop(handles::close(made.cookie, &[kind::ARRAY]));
         }

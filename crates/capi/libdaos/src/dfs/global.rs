@@ -39,7 +39,7 @@ impl Fields {
         blob
     }
 
-    /// Reads the form that another process has made.
+    /// Reads the form that another process has made. After a header of 8 bytes come the container and the snapshot.
     fn read(blob: &[u8]) -> Result<Self> {
         let container = blob.get(8..24).and_then(|bytes| bytes.try_into().ok());
         Ok(Self {
@@ -141,6 +141,7 @@ pub extern "C" fn dfs_obj_global2local(
     errno::now(|| {
         let (mount, blob) = (handles::mount(dfs)?, take(&glob, OBJECT_MAGIC)?);
         obj.needed()?;
+        // After the header come the container, the object id, and the path.
         let oid = ObjectId { lo: long(blob, 24)?, hi: long(blob, 32)? };
         if blob[8..24] != mount.fs.container().info().uuid.0 {
             return Err(Errno::INVAL);

@@ -153,7 +153,7 @@ pub extern "C" fn dfs_punch(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, offset: u64, len: u
     })
 }
 
-/// A hole that reaches the end of the file truncates it, as in DAOS.
+/// Punches a hole. One that reaches the end of the file truncates it, as in DAOS.
 pub(crate) fn punch(file: &File, offset: u64, len: u64) -> Result<()> {
     let end = offset.saturating_add(len);
     let size = if len == TO_THE_END { 0 } else { file.size()? };

@@ -146,7 +146,7 @@ pub type Filler = unsafe extern "C" fn(
     arg: *mut c_void,
 ) -> c_int;
 
-/// Calls a function for entries.
+/// Calls a function for each of the next entries: at most `nr` of them, whose names take at most `size` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_iterate(
     dfs: Ptr<Dfs>,

@@ -112,6 +112,7 @@ pub(super) fn give(
     let snapshot_of = |epoch| (epoch != 0).then_some(Epoch(epoch));
     let options = MountOptions { read_only: !writing, snapshot: snapshot_of(snapshot) };
     let fs = ::dfs::Dfs::mount(container, options)?;
+    // A file system with balanced consistency must be mounted with it.
     if fs.superblock().consistency as c_int & !flags & BALANCED != 0 {
         return Err(Errno::PERM);
     }
@@ -146,7 +147,7 @@ pub extern "C" fn dfs_mount_snap(
     })
 }
 
-/// Snapshots have no names.
+/// The epoch of the snapshot to mount. Snapshots have no names here, so a name is refused.
 pub(super) fn snapshot(epoch: u64, name: Str) -> Result<u64> {
     match (epoch, name.is_null()) {
         (0, true) => Err(Errno::INVAL),
@@ -181,7 +182,7 @@ pub extern "C" fn dfs_disconnect(dfs: Ptr<Dfs>) -> c_int {
     errno::now(|| end(dfs))
 }
 
-/// Takes a handle of a mount back; there is nothing to count.
+/// Takes back a handle that the mount has handed out. Checks only that it is the mount's own: uses are not counted.
 fn put(ours: impl FnOnce(&Mount) -> Handle, dfs: Ptr<Dfs>, handle: Handle) -> Result<()> {
     match ours(&*handles::mount(dfs)?) == handle {
         true => Ok(()),

@@ -30,6 +30,7 @@ impl EntryFilter {
         }
         let name: Vec<_> = predicate.name.iter().map(|byte| byte.cast_unsigned()).collect();
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        // Fails if the pattern is not valid.
         is_like(b"", name)?;
         Ok(Self {
             name: (flags & NAME != 0).then(|| name.to_vec()),

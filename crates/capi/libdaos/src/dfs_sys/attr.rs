@@ -14,6 +14,7 @@ pub extern "C" fn dfs_sys_access(sys: Ptr<DfsSys>, path: Str, mask: c_int, flags
             return Err(Errno::NOTSUP);
         }
         match find(sys, path, flags)? {
+            // A link itself may always be accessed.
             link if link.kind() == Kind::Symlink => Ok(()),
             node => attr::may(&node, mask),
         }

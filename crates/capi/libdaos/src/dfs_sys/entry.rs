@@ -85,6 +85,7 @@ pub extern "C" fn dfs_sys_mkdir_p(
         let mut names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).peekable();
         while let Some(name) = names.next() {
             dir = match step(&dir, name, &directory(mode, class)) {
+                // The last name exists, but is not a directory.
                 Err(Errno::NOTDIR) if names.peek().is_none() => return Err(Errno::EXIST),
                 stepped => stepped?,
             };

@@ -99,10 +99,12 @@ impl Queue {
         ev.change(&events, |ev| {
             ev.status = EventStatus::Running;
             ev.done = false;
+            // The event itself, and its children that are not done.
             ev.pending = 1 + ev.children - ev.children_done.min(ev.children);
         });
         match known.parent {
             None => drop(events.running.insert(ev)),
+            // The parent has counted this child as done, and now waits for it again.
             Some(parent) if known.done => {
                 parent.change(&events, |parent| parent.children_done -= 1);
             }

@@ -76,6 +76,7 @@ impl Job {
         drop(operation);
         let slept =
             self.state.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+        // It was woken while it was polled.
         if slept.is_err() {
             self.state.store(READY, Ordering::Release);
             self.workers.push(Arc::clone(self));
@@ -111,6 +112,7 @@ pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
             let job = Arc::new(Job::new(operation, &workers));
             workers.push(job);
         }
+        // Without a worker, the calling thread runs the operation.
         false => block_on(operation),
     }
 }
@@ -131,6 +133,7 @@ pub(super) fn stop() {
 pub(super) fn join(threads: Vec<JoinHandle<()>>) {
     let this = std::thread::current().id();
     for thread in threads.into_iter().filter(|thread| thread.thread().id() != this) {
+        // An error only says that the thread has panicked.
         let _ = thread.join();
     }
 }

@@ -84,6 +84,7 @@ impl<E> Slot<E> {
     /// Releases a reference; true for the last one after the close. The caller then empties the slot.
     fn release(&self) -> bool {
         let before = self.state.fetch_sub(1, Ordering::Release);
+        // The handle is closed, and this was the only reference.
         let is_last = before & (OPEN | REFERENCES) == 1;
         if is_last {
             fence(Ordering::Acquire);

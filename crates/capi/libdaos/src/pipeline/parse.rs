@@ -219,6 +219,7 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads all parts of a filter. Each but the first is an operand of another.
     fn new(filter: PipelineFilter, aggregation: bool) -> Result<Self> {
         let parts = pointers(filter.parts, filter.num_parts)?;
         let parts = parts.iter().map(|part| Part::read(&part.get()?, aggregation));

@@ -183,7 +183,7 @@ impl Run {
         Ok(())
     }
 
-    /// Writes all but the anchor. A run behind the end changes no results.
+    /// Writes all results but the anchor. A run that began at the end changes neither statistics nor aggregates.
     fn write_results(&self, is_first: bool, is_over: bool) -> Result<()> {
         self.keys.record()?;
         self.values.record()?;

@@ -62,7 +62,8 @@ impl Turn {
         lock().drop_reference(self.task);
     }
 
-    /// An error of a callback becomes the result of the task, but its body runs nevertheless.
+    /// Calls the callbacks, then the body of the task. An error of a callback becomes the result of the task, but its
+    /// body runs nevertheless.
     fn perform(&self) {
         let task = self.task;
         while let Some(callback) = self.next_before() {

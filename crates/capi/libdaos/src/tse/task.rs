@@ -243,7 +243,7 @@ pub extern "C" fn tse_task_decref(task: Ptr<Task>) {
     guard((), || lock().drop_reference(task));
 }
 
-/// Errors of the tasks that it waits for do not become its own.
+/// Stops the propagation of errors to a task: errors of the tasks that it waits for do not become its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_disable_propagate(task: Ptr<Task>) {
     guard((), || {

@@ -29,6 +29,7 @@ impl OpenWatch {
         let mut watch = match self.0.try_lock() {
             Ok(watch) => watch,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread waits on this watch: the caller tries again soon.
             Err(TryLockError::WouldBlock) => {
                 std::thread::sleep(timeout.min(PAUSE));
                 return Ok(None);
