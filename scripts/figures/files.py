@@ -21,6 +21,9 @@ from spread import duration, quantity, ratio, spread_of
 # Ways to reach a container: name in reports, and heading.
 WAYS = [("DFS", "DFS"), ("run", "`esker run`"), ("mount", "`esker mount`")]
 
+# "Y" if the kernel serves FUSE over io_uring, which `esker mount` then uses.
+FUSE_OVER_IO_URING = pathlib.Path("/sys/module/fuse/parameters/enable_uring")
+
 # Work, workload, phase, size of a transfer, and the number of the run among those with the same members.
 Work = tuple[str, str, str, Union[int, None], int]
 WORK: list[Work] = [
@@ -34,6 +37,12 @@ WORK: list[Work] = [
     ("1 MiB read", "ior", "read", 1 << 20, 0),
 ]
 LATENCIES = WORK[:5]
+
+
+def way_headings() -> list[str]:
+    """Headings of the ways; that of the mount names io_uring if mounts are served over it on this machine."""
+    enabled = FUSE_OVER_IO_URING.exists() and FUSE_OVER_IO_URING.read_text().strip() == "Y"
+    return [heading + " over io_uring" if way == "mount" and enabled else heading for way, heading in WAYS]
 
 
 def find(report: Report, store: str, work: Work, procs: int) -> Run | None:
@@ -81,7 +90,7 @@ def measure_files(machine: Machine) -> Table:
     report = machine.bench(*posix_arguments(machine, 10_000, "--path", machine.options.memory))
     disk = disk_of(report)
     table = file_table(report, "tmpfs", [disk], "tmpfs", latencies=True)
-    table.columns = ["2 processes; times: 1 process", "tmpfs", *(heading for _, heading in WAYS), disk]
+    table.columns = ["2 processes; times: 1 process", "tmpfs", *way_headings(), disk]
     return table
 
 
@@ -90,7 +99,7 @@ def measure_files_on_disk(machine: Machine) -> Table:
     report = machine.bench(*posix_arguments(machine, 5000, "--path", machine.options.disk, "--durability", "process"))
     disk = disk_of(report)
     table = file_table(report, disk, [], "disk", latencies=False)
-    table.columns = ["2 processes", disk, *(heading for _, heading in WAYS)]
+    table.columns = ["2 processes", disk, *way_headings()]
     return table
 
 
