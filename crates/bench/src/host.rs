@@ -36,7 +36,7 @@ impl Host {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             memory_bytes: memory_in(&read("/proc/meminfo"), "MemTotal"),
             medium: mount.media().name().to_owned(),
-            file_system: mount.sort,
+            file_system: mount.fs_type,
         })
     }
 }

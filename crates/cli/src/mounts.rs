@@ -8,7 +8,7 @@ pub struct Mount {
     /// The mount point.
     pub point: PathBuf,
     /// Its type as the kernel names it (`ext4`, `tmpfs`).
-    pub sort: String,
+    pub fs_type: String,
     /// Its device or source.
     pub source: String,
     /// Mounted with direct access to persistent memory.
@@ -47,9 +47,12 @@ impl Mount {
     /// Medium of the file system, by its type and source.
     #[must_use]
     pub fn media(&self) -> Media {
-        match self.sort.as_str() {
+        match self.fs_type.as_str() {
             "tmpfs" | "ramfs" | "hugetlbfs" => Media::Memory,
-            sort if NETWORK.split(' ').any(|known| known == sort) || sort.starts_with("fuse.") => {
+            fs_type
+                if NETWORK.split(' ').any(|known| known == fs_type)
+                    || fs_type.starts_with("fuse.") =>
+            {
                 Media::Network
             }
             _ if self.dax => Media::Memory,
@@ -76,7 +79,7 @@ fn find(table: &str, path: &Path) -> Mount {
     let above = table.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count()).unwrap_or_else(|| Mount {
         point: PathBuf::from("/"),
-        sort: "unknown".to_owned(),
+        fs_type: "unknown".to_owned(),
         source: String::new(),
         dax: false,
     })
@@ -88,11 +91,11 @@ fn parse(line: &str) -> Option<Mount> {
     let point = mount.split(' ').nth(4)?;
     let options = mount.split(' ').nth(5)?;
     let mut device = device.split(' ');
-    let (sort, source) = (device.next()?, device.next()?);
+    let (fs_type, source) = (device.next()?, device.next()?);
     let is_dax = |options: &str| options.split(',').any(|one| one == "dax" || one == "dax=always");
     Some(Mount {
         point: PathBuf::from(unescape(point)),
-        sort: sort.to_owned(),
+        fs_type: fs_type.to_owned(),
         source: unescape(source),
         dax: is_dax(options) || device.next().is_some_and(is_dax),
     })
@@ -120,13 +123,13 @@ mod tests {
 
     #[test]
     fn the_innermost_mount_is_found() {
-        let sort = |path: &str| find(TABLE, Path::new(path)).sort;
-        assert_eq!(sort("/dev/shm/pool"), "tmpfs");
-        assert_eq!(sort("/dev/shmother"), "devtmpfs");
-        assert_eq!(sort("/home"), "ext4");
-        assert_eq!(sort("/net/my data/x"), "nfs4");
-        assert_eq!(sort("/over/there"), "fuse.sshfs");
-        assert_eq!(find("", Path::new("/x")).sort, "unknown");
+        let fs_type = |path: &str| find(TABLE, Path::new(path)).fs_type;
+        assert_eq!(fs_type("/dev/shm/pool"), "tmpfs");
+        assert_eq!(fs_type("/dev/shmother"), "devtmpfs");
+        assert_eq!(fs_type("/home"), "ext4");
+        assert_eq!(fs_type("/net/my data/x"), "nfs4");
+        assert_eq!(fs_type("/over/there"), "fuse.sshfs");
+        assert_eq!(find("", Path::new("/x")).fs_type, "unknown");
     }
 
     #[test]
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_root_of_this_machine_is_mounted() {
-        assert_ne!(Mount::for_path(Path::new("/proc")).unwrap().sort, "unknown");
+        assert_ne!(Mount::for_path(Path::new("/proc")).unwrap().fs_type, "unknown");
         assert!(Mount::for_path(Path::new("/no/such/path")).is_err());
     }
 }

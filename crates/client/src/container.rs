@@ -224,7 +224,7 @@ impl Container {
         }
     }
 
-    /// The error that there is no such snapshot, with the command that lists those that there are.
+    /// The error for a snapshot that does not exist. It names the command that lists the container's snapshots.
     pub(crate) async fn missing_snapshot_error(&self, named: String) -> Error {
         let container = &self.info().label;
         let pool = self.pool_info().await.map_or_else(|_| "POOL".to_owned(), |info| info.label);

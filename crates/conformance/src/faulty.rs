@@ -155,6 +155,7 @@ impl Faults {
 }
 
 impl Interceptor for Faults {
+    /// Makes a call that no fault changes. The functions below are those of calls with faults.
     fn pass<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,

@@ -93,7 +93,8 @@ fn fetch_of<'f>(akey: &'f AkeyRequest<'f>, buffer: &'f mut Option<Vec<u8>>) -> F
     fetch.with_cond(akey.cond)
 }
 
-/// Reads the akeys that a client asks for. The reply's data are the bytes that were found.
+/// Reads the akeys that a client asks for. `room` is the number of bytes that the client has announced. The reply's
+/// data are the bytes that were found. Its buffers come from `spare`, and return to it once the data is sent.
 pub(crate) async fn fetch(
     container: &dyn OpenContainer,
     oid: ObjectId,
@@ -103,6 +104,7 @@ pub(crate) async fn fetch(
     spare: &Spare,
 ) -> Result<(Reply, Bytes)> {
     check_room(dkeys, room)?;
+    // A long value is sent from the pool's memory, without a buffer, where that is possible.
     if let Some(viewed) = view(container, oid, dkeys, at).await {
         return Ok(viewed);
     }
@@ -123,6 +125,7 @@ pub(crate) async fn fetch(
     drop(wanted);
     let found: Vec<AkeyReply> = fetches.iter_mut().flatten().map(reply_of).collect();
     drop(fetches);
+    // DAOS returns the sizes of a failed fetch, too, for example when a buffer was too small.
     if let Err(error) = fetched {
         return Ok((Reply::FetchFailed(Failure::from(&error), found), Bytes::new()));
     }

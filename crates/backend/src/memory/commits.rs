@@ -125,7 +125,7 @@ impl PoolState {
                 (edits.epoch, Work::Change(edits))
             }
             Preparation::Snapshot(name) => {
-                self.resolved()?.container(container)?.check_snapshots()?;
+                self.resolved()?.container(container)?.check_snapshot_limit()?;
                 (self.tick(), Work::Snapshot(name.to_owned()))
             }
         };

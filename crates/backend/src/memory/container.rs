@@ -26,8 +26,8 @@ impl Content {
         }
     }
 
-    /// Fails if there is no room for another snapshot.
-    pub(super) fn check_snapshots(&self) -> Result<()> {
+    /// Fails if the container already has [`SNAPSHOTS_MAX`] snapshots.
+    pub(super) fn check_snapshot_limit(&self) -> Result<()> {
         if self.snapshots.len() < SNAPSHOTS_MAX {
             return Ok(());
         }
@@ -35,8 +35,9 @@ impl Content {
         Err(Error::new(ErrorKind::Overflow, message))
     }
 
+    /// Names the state at `epoch`. Fails if the container already has [`SNAPSHOTS_MAX`] snapshots.
     pub(super) fn create_snapshot(&mut self, name: &str, epoch: Epoch) -> Result<()> {
-        self.check_snapshots()?;
+        self.check_snapshot_limit()?;
         self.snapshots.insert(epoch, name.to_owned());
         Ok(())
     }

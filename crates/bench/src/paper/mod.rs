@@ -154,7 +154,10 @@ impl WorkDirs {
         let no_native_pool = PoolSpec::new("unused", 0);
         let mut new = |folder: &Path| -> Result<PosixPool> {
             let work_dir = WorkDir::new(folder, &[Store::Posix], &no_native_pool, note)?;
-            Ok(PosixPool { work_dir, store: format!("posix on {}", Mount::for_path(folder)?.sort) })
+            Ok(PosixPool {
+                work_dir,
+                store: format!("posix on {}", Mount::for_path(folder)?.fs_type),
+            })
         };
         let posix = new(&folder)?;
         let beside = second_medium(&folder).map(|folder| new(&folder)).transpose()?;

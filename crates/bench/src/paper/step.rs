@@ -70,7 +70,7 @@ pub(super) struct Words(pub(super) Vec<String>);
 impl Words {
     /// Fewer operations, sizes and repeats, to check that everything works.
     fn shorten(&mut self) {
-        let block = self.greatest("-b", 0).min(self.greatest("-t", 0).max(8 * MIB));
+        let block = self.largest_value("-b", 0).min(self.largest_value("-t", 0).max(8 * MIB));
         for index in 1..self.0.len() {
             let first_two = || self.0[index].split(',').take(2).collect::<Vec<_>>().join(",");
             self.0[index] = match self.0[index - 1].as_str() {
@@ -95,16 +95,17 @@ impl Words {
         }
     }
 
-    /// Halves a value; false if there is none, or none less.
+    /// Sets the option `name` to half of its largest value. Returns false and changes nothing if the option is absent
+    /// or cannot be halved. A block size of ior (`-b`) must remain a multiple of the transfer size (`-t`).
     fn halve(&mut self, name: &str) -> bool {
-        let transfer = if name == "-b" { self.greatest("-t", 1) } else { 1 };
-        let Some(place) = self.place(name) else { return false };
-        let half = self.greatest(name, 0) / 2;
-        let is_whole = half > 0 && half.is_multiple_of(transfer);
-        if is_whole {
-            self.0[place] = size_word(half);
+        let transfer = if name == "-b" { self.largest_value("-t", 1) } else { 1 };
+        let Some(index) = self.value_index(name) else { return false };
+        let half = self.largest_value(name, 0) / 2;
+        let can_halve = half > 0 && half.is_multiple_of(transfer);
+        if can_halve {
+            self.0[index] = size_word(half);
         }
-        is_whole
+        can_halve
     }
 
     /// Bytes on the medium: those of a pool, and once the data for the files that it is compared with; or those of pools
@@ -123,29 +124,31 @@ impl Words {
 
     /// Bytes that all processes write in the longest repeat.
     fn data(&self) -> u64 {
-        let procs = self.greatest("--procs", 1);
-        let ops = self.greatest("--ops", 1);
+        let procs = self.largest_value("--procs", 1);
+        let ops = self.largest_value("--ops", 1);
         procs
             * match self.0.first().map_or("", String::as_str) {
-                "field-io" => (1 + ops + ops / 8) * self.greatest("--size", MIB),
+                "field-io" => (1 + ops + ops / 8) * self.largest_value("--size", MIB),
                 "segments" => {
-                    (1 + self.greatest("--iterations", 1)) * self.greatest("--segments", 1) * MIB
+                    (1 + self.largest_value("--iterations", 1))
+                        * self.largest_value("--segments", 1)
+                        * MIB
                 }
-                "ior" => self.greatest("-b", MIB) * self.greatest("-s", 1),
-                "tensors" => 2 * self.greatest("--size", MIB),
-                _ => self.greatest("-n", 1) * self.greatest("-w", 4096),
+                "ior" => self.largest_value("-b", MIB) * self.largest_value("-s", 1),
+                "tensors" => 2 * self.largest_value("--size", MIB),
+                _ => self.largest_value("-n", 1) * self.largest_value("-w", 4096),
             }
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
+    fn value_index(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|word| word == name).map(|place| place + 1)
     }
 
-    /// The greatest of the values of an option.
-    fn greatest(&self, name: &str, missing: u64) -> u64 {
-        let values = self.place(name).and_then(|place| self.0.get(place));
+    /// The largest of the values of an option, or `default` if the option is absent.
+    fn largest_value(&self, name: &str, default: u64) -> u64 {
+        let values = self.value_index(name).and_then(|index| self.0.get(index));
         let values = values.into_iter().flat_map(|values| values.split(','));
-        values.filter_map(|value| parse_size(value).ok()).max().unwrap_or(missing)
+        values.filter_map(|value| parse_size(value).ok()).max().unwrap_or(default)
     }
 }
 

@@ -35,7 +35,8 @@ pub extern "C" fn daos_filter_init(filter: Ptr<PipelineFilter>) {
     filter.set(PipelineFilter { filter_type, num_parts: 0, parts: Ptr::null() });
 }
 
-/// Adds a filter, which must stay where it is.
+/// Adds a filter to a pipeline, as a condition or an aggregation by its type. The pipeline keeps the pointer: the
+/// caller must neither move nor free the filter while the pipeline is used.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_pipeline_add(pipeline: Ptr<Pipeline>, filter: Ptr<PipelineFilter>) -> c_int {
     boundary::always(|| {
@@ -54,7 +55,8 @@ pub extern "C" fn daos_pipeline_add(pipeline: Ptr<Pipeline>, filter: Ptr<Pipelin
     })
 }
 
-/// Adds a part, which must stay where it is.
+/// Adds a part to a filter. The filter keeps the pointer: the caller must neither move nor free the part while the
+/// filter is used.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_filter_add(filter: Ptr<PipelineFilter>, part: Ptr<PipelinePart>) -> c_int {
     boundary::always(|| {
@@ -66,7 +68,7 @@ pub extern "C" fn daos_filter_add(filter: Ptr<PipelineFilter>, part: Ptr<Pipelin
     })
 }
 
-/// Moves a list to memory for one more.
+/// Appends to a list: copies it to memory for one more item, and frees the old memory.
 fn append<T>(list: &mut Ptr<Ptr<T>>, count: &mut u32, last: Ptr<T>) -> Result<()> {
     let mut items = if *count == 0 { Vec::new() } else { list.list(*count as usize)? };
     items.push(last);

@@ -56,7 +56,7 @@ pub(crate) fn make(path: &[u8]) -> Answer<PathBuf> {
         update(&path_of(&known)?, &node)?;
         // The loader recognises a library that it has loaded under another name by its inode.
         if known != path {
-            link(&path_of(&known)?, &path_of(path)?)?;
+            make_link(&path_of(&known)?, &path_of(path)?)?;
         }
         path_of(path)
     })
@@ -126,11 +126,11 @@ fn write(file: &File, out: &mut fs::File) -> Answer<()> {
     }
 }
 
-/// Makes a symbolic link, unless it is there.
-fn link(to: &Path, from: &Path) -> Answer<()> {
-    match fs::read_link(from) {
-        Ok(found) if found == to => Ok(()),
-        _ => replace(from, |new| Ok(symlink(to, new)?)),
+/// Makes `link` a symbolic link to `target`, in place of any other file there.
+fn make_link(target: &Path, link: &Path) -> Answer<()> {
+    match fs::read_link(link) {
+        Ok(found) if found == target => Ok(()),
+        _ => replace(link, |new| Ok(symlink(target, new)?)),
     }
 }
 

@@ -56,17 +56,19 @@ pub(crate) fn path() -> Option<Vec<u8>> {
     Some(shown(&current.path))
 }
 
-/// Restores the working directory after exec: the kernel's directory then is a stand-in, whose path contains the path
-/// in the container.
+/// Restores the working directory after exec. The kernel's working directory is then the empty directory
+/// `RUN_DIR/cwd.PID/PATH` that [`stand_in`] made and removed: `PATH` is the working directory in the container.
 pub(crate) fn inherit() {
     let mut room = [0; crate::limits::PATH_MAX];
     let Ok(found) = raw::read_link(c"/proc/self/cwd", &mut room) else { return };
+    // The kernel appends this to the path of a removed directory.
     let found = found.strip_suffix(b" (deleted)").unwrap_or(found);
     let folder = [config::get().run_dir.as_slice(), FOLDER].concat();
     let Some(rest) = found.strip_prefix(folder.as_slice()) else { return };
     // After the folder follow the id of the process that made the stand-in, and the path.
     let path = &rest[rest.iter().take_while(|byte| byte.is_ascii_digit()).count()..];
     if path.is_empty() || path[0] == b'/' {
+        // The node is looked up at the first use.
         keep(if path.is_empty() { b"/".to_vec() } else { path.to_vec() }, None);
     }
 }

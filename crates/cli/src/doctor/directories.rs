@@ -58,10 +58,10 @@ fn cannot_write(directory: &Path) -> Finding {
     Finding::wrong(CHECK, what, remedy)
 }
 
-/// Judges a directory of pools by its file system: one over the network is a problem, because pools of this machine
-/// need a local one.
+/// Checks an existing directory for pools: its file system must be local, this user must be able to write to it, and it
+/// should have at least `ROOM_BYTES` free.
 fn check_mount(directory: &Path, mount: &Mount) -> Finding {
-    let shown = format!("{} on {} ({})", directory.display(), mount.sort, mount.media().name());
+    let shown = format!("{} on {} ({})", directory.display(), mount.fs_type, mount.media().name());
     if mount.media() == Media::Network {
         let what = format!("{shown}: pools of this machine need a local file system");
         let remedy = format!("export {}=DIR on /dev/shm or a local disk", names::POOLS_VARIABLE);
@@ -97,8 +97,8 @@ mod tests {
     use super::super::Status;
     use super::*;
 
-    fn mount(sort: &str) -> Mount {
-        Mount { point: "/".into(), sort: sort.to_owned(), source: String::new(), dax: false }
+    fn mount(fs_type: &str) -> Mount {
+        Mount { point: "/".into(), fs_type: fs_type.to_owned(), source: String::new(), dax: false }
     }
 
     #[test]

@@ -15,8 +15,9 @@ pub(super) fn are_usual(description: &[u8]) -> bool {
     all_usual(&mut Cursor::new(description)).unwrap_or(false)
 }
 
-/// Reads one description to its end, also after unusual numbers. Its depth is limited, because the reader has parsed
-/// it.
+/// Reads the description of a type to its end, and returns whether all its numbers are *usual*: whether numpy has
+/// numbers with their bit layout. Reads on after unusual numbers, so that the next description can be read. The depth
+/// of types is limited, because the HDF5 reader has parsed them before.
 fn all_usual(cursor: &mut Cursor<'_>) -> Result<bool> {
     let (head, size) = (cursor.read_u32_le()?, cursor.read_u32_le()?);
     let (class, version, bits) = (head as u8 & 15, head as u8 >> 4, head >> 8);
@@ -33,15 +34,15 @@ fn all_usual(cursor: &mut Cursor<'_>) -> Result<bool> {
         }
         TIME => cursor.skip(2).map(|()| true),
         OPAQUE => cursor.skip((bits as usize & 0xff).next_multiple_of(8)).map(|()| true),
-        COMPOUND => members(cursor, version, bits & 0xffff, size),
-        ENUMERATION => enumeration(cursor, version, bits & 0xffff, size),
-        ARRAY => array(cursor, version),
+        COMPOUND => are_members_usual(cursor, version, bits & 0xffff, size),
+        ENUMERATION => is_enumeration_usual(cursor, version, bits & 0xffff, size),
+        ARRAY => is_array_usual(cursor, version),
         _ => Ok(true),
     }
 }
 
-/// True if all members of a compound type are usual.
-fn members(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Result<bool> {
+/// Reads the rest of a compound type's description. True if all members are usual.
+fn are_members_usual(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Result<bool> {
     let mut usual = true;
     for _ in 0..count {
         skip_name(cursor, version)?;
@@ -56,16 +57,22 @@ fn members(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Resul
     Ok(usual)
 }
 
-/// True if the base type of an enumeration is usual.
-fn enumeration(cursor: &mut Cursor<'_>, version: u8, count: u32, size: u32) -> Result<bool> {
+/// Reads the rest of an enumeration's description: its base type, then its names and values. True if numpy has numbers
+/// with the bit layout of the base type.
+fn is_enumeration_usual(
+    cursor: &mut Cursor<'_>,
+    version: u8,
+    count: u32,
+    size: u32,
+) -> Result<bool> {
     let usual = all_usual(cursor)?;
     (0..count).try_for_each(|_| skip_name(cursor, version))?;
     cursor.skip(count as usize * size as usize)?;
     Ok(usual)
 }
 
-/// True if the base type of an array is usual.
-fn array(cursor: &mut Cursor<'_>, version: u8) -> Result<bool> {
+/// Reads the rest of an array type's description. True if its base type is usual.
+fn is_array_usual(cursor: &mut Cursor<'_>, version: u8) -> Result<bool> {
     let dimensions = usize::from(cursor.read_u8()?);
     cursor.skip(if version < 3 { 3 + 8 * dimensions } else { 4 * dimensions })?;
     all_usual(cursor)

@@ -158,7 +158,7 @@ impl FileSystems {
     /// Adds a new directory in `within`, named by the type of the file system.
     fn add_folder(&mut self, within: &Path) -> Result<()> {
         let scratch = Scratch::for_plain_files(within)?;
-        let mut name = Mount::for_path(within)?.sort;
+        let mut name = Mount::for_path(within)?.fs_type;
         if self.all.iter().any(|system| system.name == name) {
             name.push_str("-2");
         }
@@ -173,7 +173,7 @@ fn posix_file_system(name: &str, folder: &Path) -> Result<FileSystem> {
     let mount = Mount::for_path(folder)?;
     Ok(FileSystem {
         name: name.to_owned(),
-        about: format!("{} ({}, {})", folder.display(), mount.sort, mount.media().name()),
+        about: format!("{} ({}, {})", folder.display(), mount.fs_type, mount.media().name()),
         location: FileLocation::Posix { folder: folder.to_owned() },
         launcher: Launcher::new()?,
     })

@@ -31,14 +31,20 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
+/// Decimals in the summaries of mdtest and ior.
+const MDTEST_DECIMALS: usize = 3;
+const IOR_DECIMALS: usize = 2;
+
 impl Outcome {
-    /// One run for each phase and system.
+    /// The report of this call, with one run for each phase and file system. A run has no limit: the file systems are
+    /// compared with each other, not with their medium.
     pub fn report(&self) -> Report {
-        let names: Vec<_> = self.systems.iter().map(|system| system.name.as_str()).collect();
+        let system_names: Vec<_> = self.systems.iter().map(|system| system.name.as_str()).collect();
         let Self { workload, procs, size_bytes, .. } = *self;
         let runs = self.lines.iter().flat_map(|line| {
-            let name = RunName { store: "", workload, phase: &line.phase, procs, size_bytes };
-            line.runs(&names, &name, None)
+            // `runs` fills in the store: the name of the system.
+            let run_name = RunName { store: "", workload, phase: &line.phase, procs, size_bytes };
+            line.runs(&system_names, &run_name, None)
         });
         Report::new(self.host.clone(), self.settings.clone(), runs.collect())
     }
@@ -100,12 +106,13 @@ impl Outcome {
 
     /// Prints the results as mdtest does.
     fn print_operations(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ops = self.lines.iter().flat_map(|line| line.samples.first()?.first());
-        let ops = ops.map(|sample| sample.tally.ops).max().unwrap_or(0);
+        // The most operations of a phase, in the first iteration on the system under test.
+        let samples = self.lines.iter().flat_map(|line| line.samples.first()?.first());
+        let ops = samples.map(|sample| sample.tally.ops).max().unwrap_or(0);
         writeln!(f, "{} processes, {ops} files/directories\n", self.procs)?;
         let (subject, iterations) = (self.subject(), self.iterations());
         writeln!(f, "SUMMARY rate (in ops/sec): {subject} ({iterations} iterations)")?;
-        write!(f, "{}\n{BESIDE}", self.summary(3).text())
+        write!(f, "{}\n{OTHER_SYSTEMS_NOTE}", self.summary(MDTEST_DECIMALS).text())
     }
 
     /// Prints the results as ior does.
@@ -113,7 +120,7 @@ impl Outcome {
         writeln!(f, "{} processes\n", self.procs)?;
         writeln!(f, "{}\n", self.results().text())?;
         writeln!(f, "Summary (MiB/s): {} ({} iterations)", self.subject(), self.iterations())?;
-        write!(f, "{}\n{BESIDE}", self.summary(2).text())
+        write!(f, "{}\n{OTHER_SYSTEMS_NOTE}", self.summary(IOR_DECIMALS).text())
     }
 
     fn subject(&self) -> &str {
@@ -121,13 +128,13 @@ impl Outcome {
     }
 
     /// Statistics of the first system; then the medians of the others and the ratios to them.
-    fn summary(&self, places: usize) -> Table {
+    fn summary(&self, decimals: usize) -> Table {
         let others = self.systems.iter().skip(1);
         let others: String =
             others.map(|FileSystem { name, .. }| format!("|>{name}|>x {name}")).collect();
         let mut table = new_table(&format!("Operation|>Max|>Min|>Mean|>Std Dev|>Median{others}"));
         for line in self.lines.iter().filter(|line| !line.rates(0).is_empty()) {
-            table.row(summary_row(line, places));
+            table.row(summary_row(line, decimals));
         }
         table
     }
@@ -177,14 +184,15 @@ impl Outcome {
     }
 }
 
-const BESIDE: &str = "\
+/// Note below the summary: meaning of the columns of the other file systems.
+const OTHER_SYSTEMS_NOTE: &str = "\
 Further columns: medians of the same work on the other file systems, alternating with the first, and ratios of the \
 first to them (medians of the ratios of the iterations).";
 
 /// A row of the summary.
-fn summary_row(line: &Line, places: usize) -> Vec<String> {
+fn summary_row(line: &Line, decimals: usize) -> Vec<String> {
     let rates = Statistics::rounded(&line.rates(0));
-    let number = |value: f64| format!("{value:.places$}");
+    let number = |value: f64| format!("{value:.decimals$}");
     let mut row = vec![line.title.clone()];
     row.extend([rates.max, rates.min, rates.mean, rates.stddev, rates.median].map(number));
     for system in 1..line.samples.len() {
