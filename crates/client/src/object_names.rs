@@ -103,7 +103,7 @@ impl Container {
     /// # Errors
     /// [`ErrorKind::Invalid`] for a name that no object can have; errors of the backend.
     pub async fn objects_of(&self, name: &str, access: Access<'_>) -> Result<Vec<ObjectId>> {
-        // Of this id only the user's bits are used, unless `name` is a complete id.
+        // Unless `name` is a complete id, only the user's bits of this one are used.
         let usual = self.named_oid(name, ObjectType::KvHashed, None)?;
         let is_whole = ObjectId::parse(name) == Some(usual);
         let all = match is_whole {

@@ -22,7 +22,7 @@ fn make_directory(path: &MountPath<'_>, mode: u32) -> Answer<c_int> {
         return refuse(libc::EEXIST);
     }
     let mut new = new_entry(&last.dir, mode, true);
-    // As in Linux, a new directory inherits the set-group-ID bit.
+    // A new directory inherits the set-group-ID bit, as in Linux.
     new.mode |= last.dir.inode().mode & libc::S_ISGID;
     last.dir.mkdir(&last.name, &new)?;
     Ok(0)
