@@ -116,7 +116,7 @@ impl OwnedWrites {
     }
 }
 
-/// Fails with `Overflow` if a transaction gets too many operations or bytes.
+/// Checks the size of a transaction. Too many operations fail with `Overflow`, too many bytes with `NoMemory`.
 fn check_limits(ops: usize, bytes: usize) -> Result<()> {
     if ops > TX_OPS_MAX {
         return Err(Error::new(

@@ -132,7 +132,8 @@ pub(crate) fn separate(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The command that these words name, and the position of its first non-option argument.
+/// The command that these words name, and the position of its first non-option argument. `None` if no such argument
+/// precedes the first `--`, or the first word that is not UTF-8.
 pub(crate) fn first_argument<'a>(
     whole: &'a clap::Command,
     words: &[OsString],

@@ -129,17 +129,17 @@ impl<T: Send + Sync> PerProcess<T> {
         if let Some(value) = self.get() {
             return value;
         }
-        let mine = Box::into_raw(Box::new(Owned { generation: generation(), value, older }));
+        let created = Box::into_raw(Box::new(Owned { generation: generation(), value, older }));
         let (won, lost) = (Ordering::AcqRel, Ordering::Acquire);
-        match self.newest.compare_exchange(older, mine, won, lost) {
+        match self.newest.compare_exchange(older, created, won, lost) {
             // SAFETY: just created; from now on it lives as long as `self`.
-            Ok(_) => unsafe { &(*mine).value },
-            Err(theirs) => {
+            Ok(_) => unsafe { &(*created).value },
+            Err(other) => {
                 // SAFETY: no other thread knows the value just created; the other one, created by a thread of this
                 // process, lives as long as `self`.
                 unsafe {
-                    drop(Box::from_raw(mine));
-                    &(*theirs).value
+                    drop(Box::from_raw(created));
+                    &(*other).value
                 }
             }
         }
@@ -181,38 +181,41 @@ impl<T: Default> ForkLock<T> {
     /// Waits for the lock. In a child, a lock held in the parent does not count, and neither does its content, which
     /// is leaked because it may be half changed.
     pub fn lock(&self) -> ForkGuard<'_, T> {
-        let mine = generation();
-        while !self.try_take(mine) {
+        let generation = generation();
+        while !self.try_take(generation) {
             std::thread::yield_now();
         }
-        self.guard(mine)
+        self.guard(generation)
     }
 
     /// Takes the lock if no thread has it.
     pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
-        let mine = generation();
-        self.try_take(mine).then(|| self.guard(mine))
+        let generation = generation();
+        self.try_take(generation).then(|| self.guard(generation))
     }
 
-    /// Makes the guard. In a child made by fork, the content of the parent is replaced by a new one.
-    fn guard(&self, mine: u64) -> ForkGuard<'_, T> {
+    /// Makes the guard of the process with this generation. In a child made by fork, the content of the parent is
+    /// replaced by a new one.
+    fn guard(&self, generation: u64) -> ForkGuard<'_, T> {
         // SAFETY: this thread is the holder, so no other thread accesses the content.
         let (stamp, content) = unsafe { &mut *self.content.get() };
-        if *stamp != mine {
+        if *stamp != generation {
+            // Leaked and not dropped: it may be half changed, and may refer to resources that the parent still uses.
             std::mem::forget(content.take());
-            *stamp = mine;
+            *stamp = generation;
         }
         content.get_or_insert_with(T::default);
-        ForkGuard { lock: self, generation: mine, _content: PhantomData }
+        ForkGuard { lock: self, generation, _content: PhantomData }
     }
 
-    /// Takes the lock for the holder `mine` if no other has it. One that has it already gets false.
-    fn try_take(&self, mine: u64) -> bool {
+    /// Takes the lock for the process with this generation. False if a thread of this process has it; a lock of an
+    /// ancestor does not count.
+    fn try_take(&self, generation: u64) -> bool {
         let held = self.holder.load(Ordering::Relaxed);
-        held != mine
+        held != generation
             && self
                 .holder
-                .compare_exchange(held, mine, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(held, generation, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
     }
 }

@@ -247,11 +247,13 @@ impl ObjectClass {
         }
     }
 
-    /// True if a system of DAOS opens objects of this class in such a pool: the class fits as it is, and DAOS has it
-    /// still. It has none of the older classes but `RP_XSF`, and no more than six copies.
+    /// True if DAOS opens objects of this class in a pool of `targets` targets in `domains` fault domains. The class
+    /// must fit unchanged, and DAOS must know it. DAOS knows none of the older classes but `RP_XSF`, and none of more
+    /// than six copies.
     #[must_use]
     pub fn opens_in_daos(self, targets: u32, domains: u32) -> bool {
         let is_known = match self.redundancy() {
+            // Neither `RP_XSF` nor an unknown class has a redundancy code.
             None => self.0 == RP_XSF,
             Some(Redundancy::Replicas(copies)) => self.0 >= FIRST_NEW_STYLE && copies <= 6,
             Some(Redundancy::ErasureCode { .. }) => self.0 >= FIRST_NEW_STYLE,

@@ -138,7 +138,8 @@ impl<'a, P: Payload> Overlay<'a, P> {
         }
     }
 
-    /// Removes akeys. With `Cond::PUNCH`, there must be one.
+    /// Removes the existing akeys `paths`. Fails with `Cond::PUNCH` if there are none: then the key or object to be
+    /// punched does not exist.
     fn punch(&mut self, paths: Vec<AkeyPath>, cond: Cond) -> Result<()> {
         if paths.is_empty() && cond.has(Cond::PUNCH) {
             return Err(missing_key_error("key to be punched"));

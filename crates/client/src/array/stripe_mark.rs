@@ -38,7 +38,8 @@ impl StripeMark {
         (is_striped && oid.object_type() == Some(ObjectType::ArrayByte)).then(Self::default)
     }
 
-    /// True if the array may end in its first chunk. A query of that chunk then decides.
+    /// True if a query of the first chunk tells whether the array ends there: marks are reliable, and this process has
+    /// not seen the mark.
     fn tells(&self) -> bool {
         self.is_reliable && !self.is_set.load(Ordering::Acquire)
     }
@@ -54,7 +55,8 @@ fn is_mark(found: Option<&KeyFound>) -> bool {
 }
 
 impl Array {
-    /// The same array, in a container with the property [`STRIPE_MARKS`]: its size is requested from its first chunk.
+    /// Declares that the container has the property [`STRIPE_MARKS`], so that a missing mark proves that there is only
+    /// one chunk. A request for the size then asks only the node of the first chunk, unless the mark is set.
     #[must_use]
     pub fn with_reliable_marks(mut self) -> Self {
         if let Some(mark) = &mut self.mark {

@@ -23,7 +23,7 @@ pub(super) const SECTION_2: usize = 5;
 /// The shortest section 1 of edition 1.
 const SECTION_1_MIN: usize = 28;
 
-/// Bit in the length of edition 1 that marks a large message, and the unit of its length.
+/// Bit in the length of edition 1 that marks a large message, and the unit of its length in octets.
 const LARGE: usize = 0x80_0000;
 const LARGE_UNIT: usize = 120;
 
@@ -90,11 +90,13 @@ fn length_1(bytes: &[u8]) -> Result<usize, Frame> {
     if stated & LARGE == 0 {
         return Ok(stated);
     }
-    // In a large message, section 4 begins with the number of octets to subtract and not with its length.
+    // A large message states its length without 7777, rounded up to units of 120 octets. Section 4 then begins with the
+    // number of octets that rounding added. A number of 120 or more is the length of section 4: then the whole field
+    // states the length, of 8 MiB or more.
     let data = before_data(bytes)?.end;
-    let beyond = length(bytes, data, 3).ok_or(Frame::More(data + 3))?;
-    match beyond {
-        0..LARGE_UNIT => Ok(((stated & !LARGE) * LARGE_UNIT + END.len()).saturating_sub(beyond)),
+    let excess = length(bytes, data, 3).ok_or(Frame::More(data + 3))?;
+    match excess {
+        0..LARGE_UNIT => Ok(((stated & !LARGE) * LARGE_UNIT + END.len()).saturating_sub(excess)),
         _ => Ok(stated),
     }
 }

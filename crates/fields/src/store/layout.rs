@@ -160,7 +160,8 @@ pub(crate) enum Dkey<'a> {
 }
 
 impl<'a> Dkey<'a> {
-    /// Parses a dkey; `None` for keys that no release with this layout writes.
+    /// Parses a dkey; `None` for keys that no release with this layout writes. The dkey of the sequence numbers counts
+    /// as a log, because a listing of fields skips both.
     pub(crate) fn parse(dkey: &'a [u8]) -> Option<Self> {
         if dkey == FLUSHES || (dkey.len() == log(0).len() && dkey.starts_with(b"log")) {
             return Some(Self::Log);

@@ -131,9 +131,10 @@ impl Benchmark for FieldsPlan {
     }
 }
 
-/// First number of the rounds in which watchers read.
+/// Added to the number of a round to name its store that others read during archiving. The up to three stores of a
+/// round need different numbers.
 const WATCHED: u32 = 1 << 16;
-/// First number of the rounds in which GRIB messages are archived.
+/// Added to the number of a round to name its store of GRIB messages.
 const GRIB: u32 = 1 << 17;
 
 const NO_ESKER: &str = " has no package esker (`make wheel`, and `pip install` it there)";
@@ -287,8 +288,9 @@ fn enter(workers: &mut Workers, procs: u32, phase: Phase, round: u32) -> Result<
 }
 
 impl Run<'_> {
-    /// Runs a round, which has up to three stores, one after the other. In it, store, plain files and limit alternate,
-    /// so that other load on the machine affects all of them.
+    /// Runs a round. Its phases, the archiving while others read, and the GRIB messages each get a new store. The
+    /// measurements of the store, of plain files and of the medium alternate, so that other load on the machine affects
+    /// all three.
     fn round(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         self.within(round, |run| match round {
             WARM_UP => run.warm_up(note),
@@ -305,7 +307,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Creates the store and the directory of a round, and removes them.
+    /// Creates the store and the directory with the number `round`, runs `work`, and removes them.
     fn within(&mut self, round: u32, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let pool = self.setup.location.pool()?;
         let label = label(&self.job.container, round);
