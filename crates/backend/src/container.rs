@@ -130,7 +130,7 @@ pub trait OpenContainer: Metadata {
         Reply::Pending(Box::pin(crate::query::query_by_listing(self, oid, query, at)))
     }
 
-    /// The same query for each of several objects.
+    /// Queries each of several objects as [`OpenContainer::query_key`] does.
     fn query_keys<'a>(
         &'a self,
         oids: &'a [ObjectId],

@@ -83,8 +83,8 @@ impl OwnedWrites {
 
     /// The dkeys of an object that are updated, in the order of the writes.
     pub fn updated_dkeys(&self, oid: ObjectId) -> impl Iterator<Item = &[u8]> {
-        let of = move |write: &&Owned| write.oid == oid;
-        self.writes.iter().filter(of).filter_map(|write| match &write.op {
+        let is_of_object = move |write: &&Owned| write.oid == oid;
+        self.writes.iter().filter(is_of_object).filter_map(|write| match &write.op {
             OwnedOp::Update { dkey, .. } => Some(dkey.as_slice()),
             _ => None,
         })
@@ -221,7 +221,7 @@ impl OwnedUpdate {
         Ok(Self { akey: update.akey.to_vec(), cond: update.cond, value })
     }
 
-    /// The same update, which borrows its data, as the functions that write take it.
+    /// The update as the functions that write take it: it borrows its data from `self`.
     fn update(&self) -> Update<'_> {
         let value = match &self.value {
             OwnedValue::Single(data) => Value::Single(Source::One(data)),

@@ -81,8 +81,8 @@ impl Phase {
     /// for a given I/O iteration across all parallel processes". It has a meaning only where iterations
     /// are synchronised.
     pub fn iteration_wall_clock_ns(&self, iteration: u32) -> u64 {
-        let of = || self.ios.iter().filter(|io| io.iteration == iteration);
-        between(of().map(|io| io.start_ns).min(), of().map(|io| io.end_ns).max())
+        let ios = || self.ios.iter().filter(|io| io.iteration == iteration);
+        between(ios().map(|io| io.start_ns).min(), ios().map(|io| io.end_ns).max())
     }
 
     /// Synchronous bandwidth in bytes per second: the sizes of an iteration over its wall-clock time,

@@ -118,16 +118,16 @@ impl Rendezvous {
         self.who
     }
 
-    /// Gathers a value of each rank on rank 0, in order. The other ranks receive an empty list.
+    /// Gathers the `value` of each rank on rank 0, in order. The other ranks receive an empty list.
     ///
     /// # Errors
     /// The error of another rank; [`ErrorKind::TimedOut`] if a rank does not answer.
-    pub fn gather<T: Serialize + DeserializeOwned>(&mut self, mine: T) -> Result<Vec<T>> {
-        let Some(session) = self.session.clone() else { return Ok(vec![mine]) };
+    pub fn gather<T: Serialize + DeserializeOwned>(&mut self, value: T) -> Result<Vec<T>> {
+        let Some(session) = self.session.clone() else { return Ok(vec![value]) };
         self.exchanges += 1;
         let path = |rank| session.join(format!("{}.{rank}", self.exchanges));
         if !self.who.is_first() {
-            write(&path(self.who.rank), &mine)?;
+            write(&path(self.who.rank), &value)?;
             return Ok(Vec::new());
         }
         let others = (1..self.who.ranks).map(|rank| {
@@ -135,25 +135,25 @@ impl Rendezvous {
             let _ = std::fs::remove_file(path(rank));
             heard
         });
-        std::iter::once(Ok(mine)).chain(others).collect()
+        std::iter::once(Ok(value)).chain(others).collect()
     }
 
-    /// Broadcasts a value from rank 0, the only rank that calls `mine`.
+    /// Broadcasts a value from rank 0, the only rank that calls `make`.
     ///
     /// # Errors
-    /// Same as [`Rendezvous::gather`], and errors of `mine`.
+    /// The errors of [`Rendezvous::gather`] and of `make`.
     pub fn broadcast<T: Serialize + DeserializeOwned>(
         &mut self,
-        mine: impl FnOnce() -> Result<T>,
+        make: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let Some(session) = self.session.clone() else { return mine() };
+        let Some(session) = self.session.clone() else { return make() };
         self.exchanges += 1;
         let path = session.join(format!("{}.all", self.exchanges));
         match self.who.is_first() {
             true => {
-                let mine = mine()?;
-                write(&path, &mine)?;
-                Ok(mine)
+                let value = make()?;
+                write(&path, &value)?;
+                Ok(value)
             }
             false => wait("rank 0", Some(&session), || read(&path)),
         }
@@ -202,8 +202,8 @@ fn meet_in(who: Rank, folder: &Path) -> Result<PathBuf> {
     }
     let session = wait("rank 0", None, || {
         let roster: Option<Roster> = read(&roster);
-        let mine = |roster: &Roster| roster.words.get(who.rank as usize) == Some(&word);
-        roster.filter(mine).map(|roster| folder.join(roster.session))
+        let has_this_rank = |roster: &Roster| roster.words.get(who.rank as usize) == Some(&word);
+        roster.filter(has_this_rank).map(|roster| folder.join(roster.session))
     })?;
     write(&session.join(format!("joined.{}", who.rank)), &())?;
     Ok(session)

@@ -104,11 +104,12 @@ impl Container {
         oid: ObjectId,
         otype: ObjectType,
     ) -> impl Iterator<Item = ObjectId> {
-        let able = self.capabilities();
-        let can_exist = move |class: &ObjectClass| {
-            !able.fitting_classes || class.opens_in_daos(able.targets, able.domains)
-        };
-        let classes = ObjectClass::possible(able.targets, able.domains).filter(can_exist);
+        let capabilities = self.capabilities();
+        let (targets, domains) = (capabilities.targets, capabilities.domains);
+        let only_fitting = capabilities.fitting_classes;
+        let can_exist =
+            move |class: &ObjectClass| !only_fitting || class.opens_in_daos(targets, domains);
+        let classes = ObjectClass::possible(targets, domains).filter(can_exist);
         classes.map(move |class| ObjectId::generate(oid.hi, oid.lo, otype, class))
     }
 

@@ -217,7 +217,7 @@ impl Object {
         opened.query_key(self.oid, query, reading.at()).await
     }
 
-    /// The epoch of its last modification, computed from its existing keys; zero if it has none.
+    /// The epoch of the object's last modification, computed from its existing keys; zero if it has none.
     ///
     /// # Errors
     /// Errors of the backend.
@@ -226,7 +226,8 @@ impl Object {
         self.container.opened()?.last_epoch(self.oid, None, reading.at()).await
     }
 
-    /// The same of what is under a dkey. On `daos:` pools it is that of the object.
+    /// The epoch of the last modification under a dkey; zero if it has no akeys. On `daos:` pools, this is the epoch of
+    /// the object.
     ///
     /// # Errors
     /// Errors of the backend.

@@ -10,7 +10,7 @@ pub const READ_AHEAD_BYTES: u64 = REQUEST_BYTES_MAX as u64;
 /// Smallest file, in bytes, that is read without the kernel's cache for the first time after it was written.
 pub const LARGE_FILE_MIN: u64 = 8 << 20;
 
-/// Smallest mean size of the write requests, in bytes, for such a file.
+/// Smallest mean size of the write requests, in bytes, of a file that is read without the kernel's cache.
 pub const LARGE_REQUEST_MIN: u64 = 512 << 10;
 
 /// Mean size of read requests, in bytes, below which a program reads a file in small parts through the kernel's cache.
@@ -41,7 +41,7 @@ pub const COPY_BYTES_MAX: u64 = 64 << 20;
 /// How long the kernel may cache names and attributes.
 pub const FRESH: Duration = Duration::from_secs(1);
 
-/// The same for a snapshot, which never changes.
+/// How long the kernel may cache names and attributes of a snapshot, which never changes.
 pub const FRESH_SNAPSHOT: Duration = Duration::from_secs(24 * 3600);
 
 /// How long [`unmount`](crate::unmount()) waits for the process that served the mount to end.

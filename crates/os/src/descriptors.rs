@@ -39,7 +39,7 @@ pub unsafe fn close_directly(descriptor: RawFd) {
 }
 
 /// Closes a file. Network file systems may write its data only now, and report that they could not. Dropping a file ignores this.
-/// It uses the C library, as dropping does: the interception library counts the descriptors of the store there.
+/// Calls the C library, as dropping does, because the interception library counts the descriptors of the store there.
 ///
 /// # Errors
 /// Errors of the file system, such as `StorageFull`.

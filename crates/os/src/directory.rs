@@ -131,8 +131,8 @@ pub fn finish_others(parent: &Path, kind: Kind) {
     let user = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         // The metadata of a symbolic link is that of the link itself.
-        let mine = |info: fs::Metadata| info.is_dir() && info.uid() == user;
-        if is_unfinished(&entry.path()) && entry.metadata().is_ok_and(mine) {
+        let is_directory_of_user = |info: fs::Metadata| info.is_dir() && info.uid() == user;
+        if is_unfinished(&entry.path()) && entry.metadata().is_ok_and(is_directory_of_user) {
             finish(&entry.path(), kind);
         }
     }

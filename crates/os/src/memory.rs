@@ -47,8 +47,8 @@ pub fn lacks_huge_pages(buffer: &[u8]) -> bool {
     let Some(last) = buffer[whole_pages(buffer)].rchunks(HUGE_PAGE).next() else { return false };
     let mut present = 1;
     // SAFETY: the address is aligned to a page, and the byte of the answer is a local variable.
-    let told = unsafe { libc::mincore(last.as_ptr().cast_mut().cast(), 1, &raw mut present) };
-    told == 0 && present & 1 == 0
+    let result = unsafe { libc::mincore(last.as_ptr().cast_mut().cast(), 1, &raw mut present) };
+    result == 0 && present & 1 == 0
 }
 
 /// The complete huge pages inside a buffer.

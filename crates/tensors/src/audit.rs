@@ -135,12 +135,12 @@ fn divided(region: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region
     let (mut below, mut above) = (region.clone(), region.clone());
     below.high[dimension] = at;
     above.low[dimension] = at;
-    let of = |side: Region| {
+    let with_parts = |side: Region| {
         let parts =
             inside.iter().copied().filter(|part| regions[*part].intersects(&side)).collect();
         (side, parts)
     };
-    vec![of(below), of(above)]
+    vec![with_parts(below), with_parts(above)]
 }
 
 /// Parts whose faces are considered for a plane.

@@ -34,11 +34,11 @@ pub(crate) struct TensorRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub(crate) enum State {
-    /// Its PUT has begun.
+    /// The tensor's PUT has begun.
     Pending = 0,
-    /// Its PUT was committed.
+    /// The tensor's PUT was committed.
     Committed = 1,
-    /// It was removed or replaced, and is freed when no process reads it.
+    /// The tensor was removed or replaced, and is freed when no process reads it.
     Removed = 2,
 }
 

@@ -48,7 +48,7 @@ fn missing_error(epoch: Epoch) -> Error {
 /// Name of a snapshot that is taken to list the objects of the latest state.
 const LISTING: &str = "esker: listing of objects";
 
-/// Age from which on such a snapshot is considered a leftover of a killed process.
+/// Age from which on a snapshot with the name [`LISTING`] is considered a leftover of a killed process.
 const LEFT: Duration = Duration::from_secs(24 * 3600);
 
 /// Creates a snapshot. Its name is kept in an attribute.

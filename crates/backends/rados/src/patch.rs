@@ -11,9 +11,9 @@ pub(super) enum Base {
     /// Any state; the object is created if it does not exist.
     #[default]
     Any,
-    /// It does not exist.
+    /// The object does not exist.
     Absent,
-    /// It has not changed since this version.
+    /// The object has not changed since this version.
     Version(u64),
 }
 

@@ -62,7 +62,7 @@ pub enum Event {
     IoStart,
     /// The object is about to be opened.
     OpenStart,
-    /// It is open.
+    /// The object is open.
     OpenEnd,
     /// Data is about to be written or read.
     TransferStart,
@@ -70,7 +70,7 @@ pub enum Event {
     TransferEnd,
     /// The object is about to be closed.
     CloseStart,
-    /// It is closed.
+    /// The object is closed.
     CloseEnd,
     /// I/O end: the function has returned.
     IoEnd,

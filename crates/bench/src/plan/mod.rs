@@ -54,7 +54,7 @@ pub trait Benchmark {
 pub struct Measurement {
     /// The report.
     pub report: Value,
-    /// The same as text.
+    /// The report as text.
     pub text: String,
 }
 

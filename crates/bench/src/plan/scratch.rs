@@ -77,13 +77,14 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
+    /// Makes the directory, and the pool in it.
     pub(super) fn new(within: &Path, spec: &PoolSpec, note: Note<'_>) -> Result<Self> {
         let scratch = Self::folder(within)?;
         scratch.add_pool(spec, note)?;
         Ok(scratch)
     }
 
-    /// The same without a pool.
+    /// Makes the directory without a pool.
     pub(super) fn folder(within: &Path) -> Result<Self> {
         Self::named(within, "bench")
     }

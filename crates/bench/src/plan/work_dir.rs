@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// Environment variable with the URL of the store `rados`, and the URL if it is not set.
 const RADOS: (&str, &str) = ("ESKER_BENCH_RADOS", "rados:esker");
 
-/// The same for the store `daos`.
+/// Environment variable with the URL of the store `daos`, and the URL if it is not set.
 const DAOS: (&str, &str) = ("ESKER_BENCH_DAOS", "daos:esker");
 
 /// A store to measure.

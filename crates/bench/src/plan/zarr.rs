@@ -177,8 +177,8 @@ impl ZarrPlan {
             let mut processes = self.start(location, container, files, case)?;
             let mut lines = PHASES.map(|phase| Line::new(phase, STORES.len())).to_vec();
             for round in WARM_UP..=self.iterations {
-                let of = self.iterations;
-                note(&format!("chunks of {}: iteration {round} of {of}", Bytes(case.size_bytes)));
+                let (size, iterations) = (Bytes(case.size_bytes), self.iterations);
+                note(&format!("chunks of {size}: iteration {round} of {iterations}"));
                 for (phase, line) in PHASES.into_iter().zip(&mut lines) {
                     for (store, samples) in STORES.into_iter().zip(&mut line.samples) {
                         let sample = take(&mut processes, Step { store, phase, round })?;

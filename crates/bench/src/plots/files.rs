@@ -26,7 +26,7 @@ pub(crate) struct Phase<'s> {
     pub(crate) step: &'s str,
     /// The work of the step and the phase.
     work: String,
-    /// The same with the number of nodes, if the pool is over nodes.
+    /// The work, with the number of nodes if the pool is over nodes.
     pub(crate) name: String,
     /// Its measurements.
     pub(crate) run: &'s Run,

@@ -141,13 +141,13 @@ impl Page {
         Ok(Self::new(title, vec![about], vec![section]).with_numbers(files))
     }
 
-    /// The same with tables of all numbers, and the machines, of these files.
+    /// Adds tables of all numbers of these files, and their machines.
     pub(crate) fn with_numbers(mut self, files: &[Results]) -> Self {
         self.tables.extend(files.iter().flat_map(tables));
         self.with_machines(files)
     }
 
-    /// The same with the machines of these files.
+    /// Adds the machines of these files.
     pub(crate) fn with_machines(mut self, files: &[Results]) -> Self {
         self.machines.extend(files.iter().map(|file| (file.name.clone(), members(file))));
         self

@@ -45,7 +45,7 @@ pub struct Papers {
 struct Findings {
     /// Paragraphs below the title of the page.
     about: Vec<String>,
-    /// The same for the page of `esker bench tensors`.
+    /// Paragraphs below the title of the page of `esker bench tensors`.
     about_arrays: Vec<String>,
     figures: Vec<Item>,
 }

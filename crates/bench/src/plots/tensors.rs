@@ -188,7 +188,7 @@ fn highest(chart: &Chart) -> String {
 pub(crate) enum Compare {
     /// The tensor store with the fastest layout of parallel HDF5.
     Hdf5,
-    /// The same with the fewest processes.
+    /// The tensor store with the fastest layout of parallel HDF5, for the fewest processes only.
     FewestProcesses,
     /// Growth with processes, with that of the layout of parallel HDF5 that grows most.
     Growth,

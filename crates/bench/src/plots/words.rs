@@ -23,7 +23,7 @@ fn thousands(whole: &str) -> String {
     sign.to_owned() + &groups.join(",")
 }
 
-/// The same text with its first letter in upper case.
+/// The text with its first letter in upper case.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());

@@ -65,8 +65,9 @@ pub(crate) fn check_system(name: &str) -> Result<()> {
 
 /// An object's class must be one that DAOS has, and fit the pool.
 pub(crate) fn check_class(container: &Container, oid: ObjectId) -> Result<()> {
-    let able = container.capabilities();
-    rule(|| oid.class().opens_in_daos(able.targets, able.domains), Code::INVAL)
+    let capabilities = container.capabilities();
+    let (targets, domains) = (capabilities.targets, capabilities.domains);
+    rule(|| oid.class().opens_in_daos(targets, domains), Code::INVAL)
 }
 
 /// Refuses an update in a transaction whose akeys have different conditions: DAOS's library would crash the program.

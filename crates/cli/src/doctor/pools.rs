@@ -56,8 +56,8 @@ fn check_entry(path: &Path) -> Option<Finding> {
     })
 }
 
-/// Judges the pool at `path` by opening it read-only. The pool of one node is not opened: `esker pool check` checks all
-/// nodes of such a pool.
+/// Judges the pool at `path` by opening it read-only. A node's pool is not opened: `esker pool check` checks the pool
+/// over nodes that it belongs to.
 fn check_pool(path: &Path) -> Finding {
     let url = format!("esker:{}", path.display());
     let superblock = Superblock::read(path);

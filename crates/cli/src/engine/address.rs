@@ -52,7 +52,7 @@ impl Address {
         Self { host: LOCALHOST.to_owned(), port }
     }
 
-    /// The same host, with the port on which it listens.
+    /// The address with the port on which `listener` listens: that of `self` may be 0.
     pub(crate) fn bound(&self, listener: &TcpListener) -> Result<Self> {
         let address = listener.local_addr().map_err(|error| Error::io("listening", &error))?;
         Ok(Self { host: self.host.clone(), port: address.port() })

@@ -101,7 +101,7 @@ pub(super) fn punch_update(extents: &[Extent]) -> Update<'_> {
     Update { akey: FLAT_AKEY, value: Value::PunchExtents(extents), cond: Cond::NONE }
 }
 
-/// The same cells as sorted ranges without overlaps.
+/// Sorts ranges of cells, and merges those that overlap or touch.
 fn merge(ranges: &[Extent]) -> Vec<Extent> {
     let mut sorted: Vec<_> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
     sorted.sort_unstable();

@@ -33,8 +33,10 @@ pub(super) struct StripeMark {
 impl StripeMark {
     /// The mark of an array of bytes that is striped over nodes. Other arrays have none.
     pub(super) fn of_array(container: &Container, oid: ObjectId) -> Option<Self> {
-        let able = container.capabilities();
-        let is_striped = able.read_leases && oid.class().groups_on(able.targets) > 1;
+        let capabilities = container.capabilities();
+        // Only pools over nodes have read leases.
+        let is_striped =
+            capabilities.read_leases && oid.class().groups_on(capabilities.targets) > 1;
         (is_striped && oid.object_type() == Some(ObjectType::ArrayByte)).then(Self::default)
     }
 

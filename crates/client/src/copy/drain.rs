@@ -57,8 +57,8 @@ impl<'a> Drain<'a> {
         progress: &'a Progress,
     ) -> Result<Self> {
         check_label(label)?;
-        let able = from.capabilities();
-        if !able.snapshots || !able.transactions {
+        let capabilities = from.capabilities();
+        if !capabilities.snapshots || !capabilities.transactions {
             return Err(Error::new(
                 ErrorKind::NotSupported,
                 "draining needs a pool with snapshots and transactions, which this one does not have: use \

@@ -129,7 +129,7 @@ impl Wanted {
 
 /// Fields over a range of steps from the start of the forecast, such as `0-24`: a request for step 24 may mean them.
 impl Wanted {
-    /// The same values, which also match the ranges of steps that end at one of them.
+    /// A copy whose values also match the ranges of steps that end at one of them.
     fn with_ranges(&self) -> Self {
         let values = (0..).zip(self.values.iter().flatten());
         let ranges =
@@ -188,7 +188,7 @@ impl Selection {
         found == self.wanted.len() || self.has_listed(key)
     }
 
-    /// The same selection, in which each step also selects the range up to it: `0-24` if 24 is wanted.
+    /// A copy in which each step also selects the range up to it: `0-24` if 24 is wanted.
     pub(crate) fn with_ranges(&self) -> Self {
         let wanted = self.wanted.iter().map(Wanted::with_ranges).collect();
         Self { wanted, ..self.clone() }

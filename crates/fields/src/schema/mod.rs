@@ -171,10 +171,10 @@ impl Schema {
         let Ok(split) = self.split(key) else { return key.clone() };
         let rule = &self.rules()[split.rule];
         let is_default = |(name, value): &(&str, &str)| {
-            let of = |part: &Part| {
+            let has_default = |part: &Part| {
                 part.name == *name && part.presence == Presence::Default((*value).to_owned())
             };
-            rule.parts().any(of)
+            rule.parts().any(has_default)
         };
         let given = key.iter().filter(|pair| !is_default(pair));
         Key::from_pairs(given).unwrap_or_else(|_| key.clone())

@@ -48,8 +48,8 @@ pub(super) fn now_seconds() -> u64 {
 impl FieldStore {
     /// True if markers store times.
     fn has_times(&self) -> bool {
-        let able = self.container().capabilities();
-        able.asynchronous || !able.shared_leases
+        let capabilities = self.container().capabilities();
+        capabilities.asynchronous || !capabilities.shared_leases
     }
 
     /// Records that this process reserves a batch now.

@@ -76,7 +76,7 @@ impl DatabaseIndex {
         self.stripes.len()
     }
 
-    /// The same index, whose listings omit a stripe.
+    /// Makes listings of this index omit a stripe.
     pub(super) fn without(mut self, stripe: u8) -> Self {
         self.omitted |= 1u64 << stripe;
         self

@@ -203,8 +203,8 @@ impl FieldStore {
         wanted.iter().try_for_each(|(place, data)| look(place, data))?;
         self.reread_until_consistent(logs, concerned, |name, _, flushed| {
             let mut here = wanted.iter().filter(|((database, index), data)| {
-                let of = |flushed: &Flushed| any_of(data, flushed.get(index));
-                database == name && flushed.as_ref().is_none_or(of)
+                let is_flushed = |flushed: &Flushed| any_of(data, flushed.get(index));
+                database == name && flushed.as_ref().is_none_or(is_flushed)
             });
             here.try_for_each(|(place, data)| look(place, data))
         })

@@ -142,11 +142,12 @@ pub(crate) fn stage_part<'t>(
     writes: &[(Write<'t>, Vec<u32>)],
 ) -> Result<Staged<'t>> {
     let mut stager = Stager { target, container, writer: None };
-    let mine = |(write, targets): &(Write<'t>, Vec<u32>)| match targets.contains(&target.number()) {
-        true => stager.write(write),
-        false => Ok(StagedAkeys::new()),
-    };
-    let writes = writes.iter().map(mine).collect::<Result<_>>()?;
+    let staged_akeys =
+        |(write, targets): &(Write<'t>, Vec<u32>)| match targets.contains(&target.number()) {
+            true => stager.write(write),
+            false => Ok(StagedAkeys::new()),
+        };
+    let writes = writes.iter().map(staged_akeys).collect::<Result<_>>()?;
     Ok(Staged { writer: stager.writer, writes })
 }
 

@@ -224,10 +224,10 @@ impl Key {
         self
     }
 
-    /// The same key in the table of `other`.
+    /// Moves the key to the table of `other`. The first byte of a key is its table.
     pub(crate) fn with_table_of(mut self, other: &Self) -> Self {
-        if let (Some(mine), Some(theirs)) = (self.bytes_mut().first_mut(), other.first()) {
-            *mine = *theirs;
+        if let (Some(table), Some(new_table)) = (self.bytes_mut().first_mut(), other.first()) {
+            *table = *new_table;
         }
         self
     }
@@ -394,7 +394,7 @@ pub(crate) fn history_key(data: &[u8], created: Epoch) -> Key {
     Key::table(Table::History).push(body).push(&created.0.to_be_bytes())
 }
 
-/// The same key in another table.
+/// A copy of `key` in another table.
 pub(crate) fn in_table(table: Table, key: &[u8]) -> Key {
     Key::table(table).push(key.get(TABLE_LEN..).unwrap_or_default())
 }

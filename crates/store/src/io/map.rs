@@ -114,9 +114,9 @@ impl Map {
     pub(super) fn huge_bytes(&self) -> io::Result<u64> {
         let begin = format!("{:x}-", self.base.as_ptr().addr());
         let maps = std::fs::read_to_string("/proc/self/smaps")?;
-        let mine = maps.lines().skip_while(|line| !line.starts_with(&begin)).skip(1);
+        let about_map = maps.lines().skip_while(|line| !line.starts_with(&begin)).skip(1);
         // The next mapping begins with addresses, not with a name.
-        let facts = mine.map_while(|line| line.split_once(": "));
+        let facts = about_map.map_while(|line| line.split_once(": "));
         let huge = facts.filter(|(name, _)| ["ShmemPmdMapped", "FilePmdMapped"].contains(name));
         let kib = huge.filter_map(|(_, size)| size.trim().strip_suffix(" kB")?.parse::<u64>().ok());
         Ok(kib.sum::<u64>() << 10)

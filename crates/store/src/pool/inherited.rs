@@ -50,7 +50,7 @@ impl OpenPool {
     }
 
     /// Flags an object that processes have inherited, so that the last of them removes it. Returns false if none did.
-    /// It is the counterpart of [`OpenPool::unlink_on_last_close`] for processes without a lease.
+    /// [`OpenPool::unlink_on_last_close`] does this for an object on which processes have leases.
     ///
     /// # Errors
     /// `Io` or `NoPermission` if the lock file can be neither opened nor locked.

@@ -172,8 +172,8 @@ pub(super) fn release_segments(targets: &[Arc<Target>]) {
     for target in targets {
         let atomics = target.shared();
         for number in 0..target.segment_count() {
-            let mine = SegmentState::Open(Some(target.process()));
-            atomics.segment(number).change(mine, SegmentState::Open(None));
+            let owned = SegmentState::Open(Some(target.process()));
+            atomics.segment(number).change(owned, SegmentState::Open(None));
         }
     }
 }

@@ -107,8 +107,8 @@ impl OpenPool {
 
     /// Number of handles of this process, plus one if other processes have any.
     pub(crate) fn handles(&self, uses: &Uses, id: ContainerId) -> u32 {
-        let mine = uses.0.get(&id).map_or(0, |held| held.handles);
-        mine + u32::from(self.control.container_used_by_other(id))
+        let own_handles = uses.0.get(&id).map_or(0, |held| held.handles);
+        own_handles + u32::from(self.control.container_used_by_other(id))
     }
 
     /// Closes one handle of a container.

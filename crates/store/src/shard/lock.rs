@@ -177,11 +177,11 @@ impl Target {
         version_of: impl Fn(&crate::sync::AtomicU64) -> u64,
     ) -> Result<()> {
         let atomics = self.shared();
-        let mut mine = read_versions.iter().filter(|read| read.target == self.number());
+        let mut on_target = read_versions.iter().filter(|read| read.target == self.number());
         let is_stale = |read: &ReadVersion| {
             version_of(&atomics.conflicts()[read.slot as usize]) > read.version
         };
-        match mine.any(is_stale) {
+        match on_target.any(is_stale) {
             false => Ok(()),
             true => Err(Error::new(
                 ErrorKind::TxRestart,

@@ -432,17 +432,17 @@ impl Control {
     /// Fails if processes of another PID namespace use the pool, because neither side could detect the death of the
     /// other. Fails also for another time namespace, in which read leases end by another clock.
     fn check_namespaces(&self) -> Result<()> {
-        let mine = sys::namespaces();
+        let own_namespaces = sys::namespaces();
         // Word 2 has the namespaces of the processes that have the pool open.
-        let theirs = self.shared[2].load(Ordering::Acquire);
-        if theirs != mine && self.others_alive() {
+        let recorded = self.shared[2].load(Ordering::Acquire);
+        if recorded != own_namespaces && self.others_alive() {
             return Err(Error::new(
                 ErrorKind::Busy,
                 "the pool is in use by processes of another PID or time namespace (a container?), or of an earlier \
                  release: run all of them in one, and with one release",
             ));
         }
-        self.shared[2].store(mine, Ordering::Release);
+        self.shared[2].store(own_namespaces, Ordering::Release);
         Ok(())
     }
 

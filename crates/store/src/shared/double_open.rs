@@ -14,8 +14,8 @@ fn encode_record(address: usize) -> u64 {
     u64::from(std::process::id()) << PID_SHIFT | address as u64 >> PAGE_SHIFT
 }
 
-fn address_in(note: u64) -> u64 {
-    (note % (1 << PID_SHIFT)) << PAGE_SHIFT
+fn address_in(record: u64) -> u64 {
+    (record % (1 << PID_SHIFT)) << PAGE_SHIFT
 }
 
 /// Fails if another copy of this library has the pool open in this process. A record may be left from a process that
@@ -24,10 +24,11 @@ fn address_in(note: u64) -> u64 {
 /// # Errors
 /// `Busy`.
 pub(crate) fn refuse_second_copy(control: &Control) -> Result<()> {
-    let mine = encode_record(control.address());
-    let of_this_process = |note: &u64| *note >> PID_SHIFT == mine >> PID_SHIFT && *note != mine;
-    let notes = control.mappings().map(|word| word.load(Ordering::Acquire));
-    match notes.filter(of_this_process).any(|note| control.is_mapped_at(address_in(note))) {
+    let own_record = encode_record(control.address());
+    let is_of_other_copy =
+        |record: &u64| *record >> PID_SHIFT == own_record >> PID_SHIFT && *record != own_record;
+    let records = control.mappings().map(|word| word.load(Ordering::Acquire));
+    match records.filter(is_of_other_copy).any(|record| control.is_mapped_at(address_in(record))) {
         false => Ok(()),
         true => Err(Error::new(
             ErrorKind::Busy,

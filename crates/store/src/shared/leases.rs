@@ -183,15 +183,15 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
 
     /// Stores a lease of this process. If the caller still finds the object after this, the object remains.
     fn insert(&self) -> Option<usize> {
-        let mine = u64::from(self.slot.0) << SLOT_SHIFT | self.tag;
-        let index = self.entries().find(|&index| self.replace(index, 0, mine)).or_else(|| {
+        let lease = u64::from(self.slot.0) << SLOT_SHIFT | self.tag;
+        let index = self.entries().find(|&index| self.replace(index, 0, lease)).or_else(|| {
             self.entries().find(|&index| {
                 let found = self.atomics[index].load(Ordering::SeqCst);
-                !(self.is_alive)(owner(found)) && self.replace(index, found, mine)
+                !(self.is_alive)(owner(found)) && self.replace(index, found, lease)
             })
         });
         // Zero means empty. The one lease with that value is counted as one that did not fit.
-        let index = index.filter(|_| mine != 0);
+        let index = index.filter(|_| lease != 0);
         if index.is_none() {
             self.overflowed_anywhere.fetch_add(1, Ordering::AcqRel);
             self.counts().fetch_add(1, Ordering::SeqCst);

@@ -168,7 +168,7 @@ impl Reads {
         all.map(version)
     }
 
-    /// The same slots with other versions, which `version` returns for the number of a target.
+    /// A copy with the same slots and new versions: `version` returns that of a target.
     pub(crate) fn in_versions(&self, version: impl Fn(u32) -> Result<u64>) -> Result<Self> {
         let mut versions = BTreeMap::new();
         let mut moved = Self::default();

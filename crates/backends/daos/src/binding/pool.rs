@@ -117,7 +117,8 @@ impl Pool {
         seconds: Option<u32>,
     ) -> Result<Self> {
         let calls = Calls::new(seconds)?;
-        let (flags, of, system) = (flag(mode), system, system.map(c_string).transpose()?);
+        let of_system = system.map(|system| format!(" of system {system:?}")).unwrap_or_default();
+        let (flags, system) = (flag(mode), system.map(c_string).transpose()?);
         let owned = Connecting { name: c_string(name)?, system, handle: RawHandle::NONE };
         // SAFETY: the arguments live until the call is done, which sets the handle.
         let launch = move |functions: &Functions, it: &mut Connecting, event: Ev| unsafe {
@@ -125,8 +126,7 @@ impl Pool {
             let connect = functions.daos_pool_connect2;
             connect(it.name.as_ptr(), system, flags, &raw mut it.handle, ptr::null_mut(), event)
         };
-        let of = of.map(|system| format!(" of system {system:?}")).unwrap_or_default();
-        let doing = format!("connecting to the DAOS pool {name:?}{of}");
+        let doing = format!("connecting to the DAOS pool {name:?}{of_system}");
         let connected = calls.run_apart((Request::Connect, &doing), owned, launch).await?;
         calls.counts_connection(true);
         Ok(Self(Arc::new(Connection { calls, handle: connected.handle })))

@@ -159,7 +159,7 @@ struct PythonJob {
     messages: Vec<(usize, usize)>,
 }
 
-/// The same for all numbers of processes.
+/// Parts of the benchmark that do not depend on the number of processes.
 struct Setup<'p> {
     plan: &'p FieldsPlan,
     location: &'p Location,

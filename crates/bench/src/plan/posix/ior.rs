@@ -256,10 +256,11 @@ fn moved_by_process(done: &[Vec<Done>]) -> Vec<u64> {
 /// Times of open, transfers, close and the total run from the first start to the last end.
 fn sample(iteration: u32, done: &[Vec<Done>]) -> Sample {
     let all = |part: usize| -> Vec<Measured> {
-        let of = done.iter().flatten().filter_map(|one| one.parts.get(part));
-        of.filter(|one| one.ops > 0 || one.seconds() > 0.0).cloned().collect()
+        let measured = done.iter().flatten().filter_map(|one| one.parts.get(part));
+        measured.filter(|one| one.ops > 0 || one.seconds() > 0.0).cloned().collect()
     };
-    let seconds = |of: &[Measured]| if of.is_empty() { 0.0 } else { Tally::of_round(of).seconds };
+    let seconds =
+        |parts: &[Measured]| if parts.is_empty() { 0.0 } else { Tally::of_round(parts).seconds };
     let parts = [all(0), all(1), all(2)];
     let tally = Tally { seconds: seconds(&parts.concat()), ..Tally::of_round(&parts[1]) };
     Sample { iteration, tally, parts: Some(parts.each_ref().map(|part| seconds(part))) }

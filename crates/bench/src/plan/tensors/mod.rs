@@ -198,10 +198,10 @@ impl Run<'_> {
     fn measure_iteration(&mut self, round: u32, note: Note<'_>) -> Result<()> {
         let Part { procs, .. } = self.part;
         let each = Bytes(self.part.bytes());
-        let of = self.plan.iterations;
+        let iterations = self.plan.iterations;
         match round {
             WARM_UP => note(&format!("{procs} x {each}: warming up")),
-            _ => note(&format!("{procs} x {each}: iteration {round} of {of}")),
+            _ => note(&format!("{procs} x {each}: iteration {round} of {iterations}")),
         }
         self.all(Phase::Fill, round)?;
         self.measure_medium(round)?;

@@ -243,15 +243,18 @@ impl Worker {
 
     /// Creates or removes the directories of the tree. The first process does so for a shared tree.
     fn tree(&self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
-        let mine = if self.options.unique || self.process.member.rank == 0 {
+        let directories = if self.options.unique || self.process.member.rank == 0 {
             paths.directories(self.process.member.rank)
         } else {
             &[]
         };
         // Parents are first in the list: directories are removed in the reverse order.
-        measure(until_all(mine), 0, |index| match step.phase {
-            Phase::TreeCreate => self.process.files.make_dir(&mine[index as usize]),
-            _ => self.process.files.remove_dir(&mine[mine.len() - 1 - index as usize]),
+        measure(until_all(directories), 0, |index| match step.phase {
+            Phase::TreeCreate => self.process.files.make_dir(&directories[index as usize]),
+            _ => {
+                let last = directories.len() - 1;
+                self.process.files.remove_dir(&directories[last - index as usize])
+            }
         })
     }
 
@@ -261,10 +264,10 @@ impl Worker {
         let Member { rank, procs, .. } = self.process.member;
         let (from, step_by) =
             if self.options.unique { (0, 1) } else { (rank as usize, procs as usize) };
-        let mine: Vec<_> = all.iter().skip(from).step_by(step_by).collect();
+        let listed: Vec<_> = all.iter().skip(from).step_by(step_by).collect();
         let mut names = 0;
-        let mut measured = measure(until_all(&mine), 0, |index| {
-            names += self.process.files.list(mine[index as usize])?;
+        let mut measured = measure(until_all(&listed), 0, |index| {
+            names += self.process.files.list(listed[index as usize])?;
             Ok(())
         })?;
         measured.ops = names;

@@ -135,10 +135,12 @@ impl<'f> Walk<'f> {
         if let Some(root) = tree.root {
             self.page(root, place, tree.depth, keys, &mut met);
         }
-        let told = [tree.branch_pages, tree.leaf_pages, tree.overflow_pages, tree.entries];
+        let recorded = [tree.branch_pages, tree.leaf_pages, tree.overflow_pages, tree.entries];
         let found = [met.branch_pages, met.leaf_pages, met.overflow_pages, met.entries];
-        if self.problems.is_empty() && told != found {
-            self.report(format!("a tree has {found:?} pages and entries, {told:?} are recorded"));
+        if self.problems.is_empty() && recorded != found {
+            self.report(format!(
+                "a tree has {found:?} pages and entries, {recorded:?} are recorded"
+            ));
         }
     }
 

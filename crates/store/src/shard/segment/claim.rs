@@ -246,8 +246,8 @@ pub(crate) fn take_over_dead(target: &Target) -> Vec<u32> {
 /// and then the segment. In that case it keeps the segment.
 fn take_over(target: &Target, segment: u32, owner: ProcessSlot) -> bool {
     let atomics = target.shared().segment(segment);
-    let (theirs, mine) = (SegmentState::Busy(owner), SegmentState::Busy(target.process()));
-    target.control.while_dead(owner, || atomics.change(theirs, mine)).unwrap_or(false)
+    let (old, new) = (SegmentState::Busy(owner), SegmentState::Busy(target.process()));
+    target.control.while_dead(owner, || atomics.change(old, new)).unwrap_or(false)
 }
 
 /// Maximum number of waits while other processes make progress that does not help. They take more than two seconds.
