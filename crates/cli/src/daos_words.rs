@@ -90,7 +90,7 @@ const GROUPS: [(&str, &str); 3] = [("container", "cont"), ("obj", "object"), ("f
 /// A tip about what to use, for a command that Esker does not have.
 pub(crate) fn translate(mut words: Vec<OsString>) -> Result<Vec<OsString>, String> {
     let Some(at) = first(&words) else { return Ok(words) };
-    let Some((name, count, meaning)) = found(&words[at..]) else { return Ok(words) };
+    let Some((name, count, meaning)) = find_command(&words[at..]) else { return Ok(words) };
     match meaning {
         Words(own) => {
             words.splice(at..at + count, own.iter().map(OsString::from));
@@ -110,14 +110,15 @@ fn first(words: &[OsString]) -> Option<usize> {
 }
 
 /// Name, number of words and meaning of the command that a command line begins with.
-fn found(words: &[OsString]) -> Option<(String, usize, &'static Meaning)> {
+fn find_command(words: &[OsString]) -> Option<(String, usize, &'static Meaning)> {
     let group = words.first()?.to_str()?;
     if let Some((name, meaning)) = ALONE.iter().find(|(name, _)| *name == group) {
         return Some(((*name).to_owned(), 1, meaning));
     }
     let group = GROUPS.iter().find(|(other, _)| *other == group).map_or(group, |(_, own)| own);
     let command = words.get(1)?.to_str()?;
-    let (_, _, meaning) = COMMANDS.iter().find(|(of, name, _)| *of == group && *name == command)?;
+    let (_, _, meaning) =
+        COMMANDS.iter().find(|(its_group, name, _)| *its_group == group && *name == command)?;
     Some((format!("{group} {command}"), 2, meaning))
 }
 

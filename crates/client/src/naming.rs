@@ -119,11 +119,11 @@ impl Container {
         oids: impl Iterator<Item = ObjectId>,
         access: Access<'_>,
     ) -> Result<Vec<ObjectId>> {
-        let look =
+        let search =
             |oid| task(async move { self.has_keys(oid, access).await.map(|has| (oid, has)) });
-        let looked = side_by_side(oids.map(look).collect(), SEARCHES_MAX).await;
-        let looked = looked.into_iter().collect::<Result<Vec<_>>>()?;
-        Ok(looked.into_iter().filter_map(|(oid, has)| has.then_some(oid)).collect())
+        let searched = side_by_side(oids.map(search).collect(), SEARCHES_MAX).await;
+        let searched = searched.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(searched.into_iter().filter_map(|(oid, has)| has.then_some(oid)).collect())
     }
 
     /// True if the object has a key.

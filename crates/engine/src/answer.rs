@@ -43,11 +43,11 @@ impl Answered {
     /// Builds the response to a request whose handler panicked. Whether the request took effect is not known.
     #[cold]
     fn defect(kind: RequestKind, took: Duration, panic: &(dyn Any + Send)) -> Self {
-        let said = panic.downcast_ref::<&str>().copied();
-        let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        let (kind_name, said) = (kind.name(), said.unwrap_or("a panic"));
+        let reason = panic.downcast_ref::<&str>().copied();
+        let reason = reason.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let (kind_name, reason) = (kind.name(), reason.unwrap_or("a panic"));
         let message = format!(
-            "the engine met a defect while it served a request of kind {kind_name} ({said}); whether the request \
+            "the engine met a defect while it served a request of kind {kind_name} ({reason}); whether the request \
              took effect is not known; please report this with the engine's log"
         );
         tracing::error!(message);

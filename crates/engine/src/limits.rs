@@ -20,7 +20,7 @@ pub const LEASES_MAX: usize = 1 << 20;
 /// Entries of a listing in one reply. A client that asks for more gets these, and continues.
 pub const LIST_ENTRIES_MAX: usize = 1 << 16;
 
-/// Bytes of keys of a listing in one reply, likewise.
+/// Bytes of keys of a listing in one reply. A client that asks for more gets these, and continues.
 pub const LIST_BYTES_MAX: usize = 16 << 20;
 
 /// Akeys of all dkeys in one fetch.

@@ -44,18 +44,18 @@ impl Draft {
     /// # Errors
     /// Errors of the file system; `ELOOP` for a symbolic link.
     pub fn begin(path: &Path, mode: u32) -> io::Result<Self> {
-        let there = existing(path)?;
-        match Self::replacing(path, mode, there.as_ref()) {
-            Err(_) if there.is_some() => Self::in_place(path),
+        let old = existing(path)?;
+        match Self::replacing(path, mode, old.as_ref()) {
+            Err(_) if old.is_some() => Self::in_place(path),
             begun => begun,
         }
     }
 
     /// Begins a file that replaces another one: without a name where the file system can do that, else with a temporary
     /// name.
-    fn replacing(path: &Path, mode: u32, there: Option<&Metadata>) -> io::Result<Self> {
+    fn replacing(path: &Path, mode: u32, old: Option<&Metadata>) -> io::Result<Self> {
         // The other names of the file would keep its old content.
-        if there.is_some_and(|there| there.nlink() > 1) {
+        if old.is_some_and(|old| old.nlink() > 1) {
             return Err(Errno::MLINK.into());
         }
         let (file, state) = match nameless(directory_of(path), mode) {
@@ -68,17 +68,17 @@ impl Draft {
             }
         };
         let draft = Self { file, path: path.to_owned(), state };
-        there.map_or(Ok(()), |there| draft.take_over(there))?;
+        old.map_or(Ok(()), |old| draft.take_over(old))?;
         Ok(draft)
     }
 
-    /// Copies the owner and the mode of the file that it replaces.
-    fn take_over(&self, there: &Metadata) -> io::Result<()> {
+    /// Copies the owner and the mode of the file with the metadata `old`, which the draft replaces.
+    fn take_over(&self, old: &Metadata) -> io::Result<()> {
         let own = self.file.metadata()?;
-        if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
-            fchown(&self.file, Some(there.uid()), Some(there.gid()))?;
+        if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
+            fchown(&self.file, Some(old.uid()), Some(old.gid()))?;
         }
-        self.file.set_permissions(Permissions::from_mode(there.mode() & 0o7777))
+        self.file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))
     }
 
     /// Opens a file to be overwritten in place, for files that cannot be replaced.

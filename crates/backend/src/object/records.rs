@@ -75,16 +75,17 @@ impl<P: Payload> Records<P> {
 
     /// Removes the records of `extent` and trims runs that extend beyond it.
     pub fn remove(&mut self, extent: Extent) {
-        for met in self.overlapping(extent) {
-            let Some(run) = self.runs.remove(&met.start) else { continue };
-            self.keep(&run, met, Extent::new(met.start, extent.start.saturating_sub(met.start)));
-            let behind = extent.end().min(met.end());
-            self.keep(&run, met, Extent::new(behind, met.end() - behind));
+        for old in self.overlapping(extent) {
+            let Some(run) = self.runs.remove(&old.start) else { continue };
+            let count_before = extent.start.saturating_sub(old.start);
+            self.put_back(&run, old, Extent::new(old.start, count_before));
+            let behind = extent.end().min(old.end());
+            self.put_back(&run, old, Extent::new(behind, old.end() - behind));
         }
     }
 
     /// Puts back the part `left` of a run that had the extent `whole`.
-    fn keep(&mut self, run: &Run<P>, whole: Extent, left: Extent) {
+    fn put_back(&mut self, run: &Run<P>, whole: Extent, left: Extent) {
         if !left.is_empty() {
             let from = (left.start - whole.start) * self.record_size;
             let bytes = run.bytes.part(from, left.count * self.record_size);

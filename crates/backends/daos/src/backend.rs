@@ -125,7 +125,7 @@ impl Shared {
         let about = *known.about.lock();
         let about = match about {
             Some(about) => Some(about),
-            None => self.look(listed.uuid, &known).await.ok(),
+            None => self.read_about(listed.uuid, &known).await.ok(),
         };
         let (checksum, created) = about.unwrap_or_default();
         ContainerInfo {
@@ -139,7 +139,7 @@ impl Shared {
     }
 
     /// Opens a container to read its checksum and its time of creation.
-    async fn look(&self, uuid: Uuid, known: &Known) -> Result<(Checksum, Epoch)> {
+    async fn read_about(&self, uuid: Uuid, known: &Known) -> Result<(Checksum, Epoch)> {
         let container = self.connection.open(&uuid.to_string(), ContainerMode::Look).await?;
         let about = (checksum_of(container.query().await?.checksum), created(&container).await?);
         container.close().await?;

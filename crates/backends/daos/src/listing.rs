@@ -30,15 +30,15 @@ pub(super) struct Recent(ForkLock<Option<(Listed, Sorted)>>);
 impl Recent {
     fn get(&self, listed: &Listed) -> Option<Sorted> {
         let recent = self.0.lock();
-        recent.as_ref().filter(|(of, _)| of == listed).map(|(_, keys)| Arc::clone(keys))
+        recent.as_ref().filter(|(known, _)| known == listed).map(|(_, keys)| Arc::clone(keys))
     }
 
-    /// Stores a listing that has more pages, and drops a finished one.
-    fn keep(&self, listed: Listed, keys: Sorted, anchor: &Anchor) {
+    /// Stores a listing that has more pages, and drops it after the last one.
+    fn update(&self, listed: Listed, keys: Sorted, anchor: &Anchor) {
         let mut recent = self.0.lock();
         match anchor {
             Anchor::After { .. } => *recent = Some((listed, keys)),
-            _ if recent.as_ref().is_some_and(|(of, _)| *of == listed) => *recent = None,
+            _ if recent.as_ref().is_some_and(|(known, _)| *known == listed) => *recent = None,
             _ => {}
         }
     }
@@ -151,7 +151,7 @@ impl Reader<'_> {
         };
         let page = page(self.kind(dkey), &keys, anchor, limit)?;
         if !is_proved {
-            self.opened.listing.keep(listed, keys, anchor);
+            self.opened.listing.update(listed, keys, anchor);
         }
         Ok(page)
     }

@@ -103,7 +103,7 @@ impl Benchmark for Comparison {
         let absent = present.leave_out_absent(note)?;
         let mut compared = present.measure(note)?;
         compared.report["absent"] = absent.iter().cloned().collect();
-        let text = format!("{compared}\n{}", said(&absent)).trim_end().to_owned();
+        let text = format!("{compared}\n{}", absent_lines(&absent)).trim_end().to_owned();
         Ok(Measurement { report: compared.report, text })
     }
 }
@@ -120,7 +120,7 @@ impl Comparison {
             found.is_ok()
         });
         match self.stores.is_empty() {
-            true => Err(Error::new(ErrorKind::NotFound, said(&absent).trim_end())),
+            true => Err(Error::new(ErrorKind::NotFound, absent_lines(&absent).trim_end())),
             false => Ok(absent),
         }
     }
@@ -350,7 +350,7 @@ impl std::fmt::Display for Compared {
 }
 
 /// A line for each absent store.
-fn said(absent: &[(String, String)]) -> String {
+fn absent_lines(absent: &[(String, String)]) -> String {
     absent.iter().map(|(store, reason)| format!("absent: {store}: {reason}\n")).collect()
 }
 

@@ -59,7 +59,7 @@ fn check(exists: bool, inserts: bool, changes: bool) -> Result<()> {
 }
 
 async fn has_dkey(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<bool> {
-    found(object.fetch(dkey, Cond::DKEY_FETCH, &mut [], access).await)
+    condition_holds(object.fetch(dkey, Cond::DKEY_FETCH, &mut [], access).await)
 }
 
 /// Whether the akey exists.
@@ -67,11 +67,11 @@ async fn has_akey(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>)
     let mut fetch = Fetch::single(akey, Sink::None);
     fetch.request.cond = Cond::AKEY_FETCH;
     let fetches = std::slice::from_mut(&mut fetch);
-    found(object.fetch(dkey, Cond::NONE, fetches, access).await)
+    condition_holds(object.fetch(dkey, Cond::NONE, fetches, access).await)
 }
 
 /// False if a condition does not hold.
-fn found(fetched: esker::types::Result<()>) -> Result<bool> {
+fn condition_holds(fetched: esker::types::Result<()>) -> Result<bool> {
     match fetched {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         fetched => Ok(fetched.map(|()| true)?),

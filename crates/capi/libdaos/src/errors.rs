@@ -1,8 +1,9 @@
 //! Names and descriptions of error codes; the descriptions are those of `daos_errno.h`.
 use std::ffi::{CStr, c_char, c_int};
 
-/// The first general code is one above this number, likewise for codes of the store.
+/// The number before the first general code.
 const GENERAL_BASE: c_int = 1000;
+/// The number before the first code of the store.
 const STORE_BASE: c_int = 2000;
 
 /// Name and description of a code, if it is known.

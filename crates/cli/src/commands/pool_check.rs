@@ -62,7 +62,7 @@ impl Check {
             true => "esker pool salvage, which saves what can be read: no repair mends index pages",
             false => "esker pool check --repair",
         };
-        let trouble = found(ErrorKind::Corrupt, &report.problems, remedy);
+        let trouble = problems_error(ErrorKind::Corrupt, &report.problems, remedy);
         Ok(check_answer(&report).with_trouble(trouble))
     }
 }
@@ -113,12 +113,13 @@ fn check_posix(path: &Path, repair: bool) -> Result<Answer> {
         Bytes(report.temporary_bytes),
         count(report.problems.len(), "problem")
     ));
-    let trouble = found(ErrorKind::Corrupt, &report.problems, "restore or remove the file");
+    let trouble =
+        problems_error(ErrorKind::Corrupt, &report.problems, "restore or remove the file");
     Ok(Answer::new(response, lines.join("\n")).with_trouble(trouble))
 }
 
 /// An error if there are problems: the first of them, how many more there are, and the remedy.
-fn found(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
+fn problems_error(kind: ErrorKind, problems: &[String], remedy: &str) -> Option<Error> {
     let message = match problems {
         [] => return None,
         [one] => format!("{one}; remedy: {remedy}"),
@@ -139,7 +140,7 @@ impl Scrub {
         let report = pool.opened()?.scrub(&mut |done, all| bar.update(done, all))?;
         drop(bar);
         let remedy = "write the object again, or remove it";
-        let trouble = found(ErrorKind::Checksum, &report.damaged, remedy);
+        let trouble = problems_error(ErrorKind::Checksum, &report.damaged, remedy);
         Ok(scrub_answer(&report).with_trouble(trouble))
     }
 }

@@ -222,7 +222,7 @@ pub(super) fn destroy(pool: NodesPool, force: bool, guard: &Guard<'_>) -> Result
     });
     let response = json!({"url": pool.url(), "nodes": nodes.collect::<Vec<_>>()});
     let text = format!("destroyed pool {}", pool.url());
-    Ok(Answer::confirmation(response, text).with_trouble(left(&pool, &destroyed)))
+    Ok(Answer::confirmation(response, text).with_trouble(undestroyed_error(&pool, &destroyed)))
 }
 
 /// Refuses a pool that is in use: the first node counts the clients that have a container open. `remedy` ends the
@@ -255,7 +255,7 @@ fn remove_map(pool: &NodesPool) -> Result<()> {
 }
 
 /// An error that names the pools of nodes that may remain, and why.
-fn left(pool: &NodesPool, destroyed: &[Result<()>]) -> Option<Error> {
+fn undestroyed_error(pool: &NodesPool, destroyed: &[Result<()>]) -> Option<Error> {
     let nodes = pool.map.nodes.iter().zip(destroyed);
     let left: Vec<String> = nodes
         .filter_map(|(node, destroyed)| Some((node, destroyed.as_ref().err()?)))

@@ -47,13 +47,13 @@ pub(super) fn frame(bytes: &[u8]) -> Frame {
         Some(edition) => Err(damaged(format!("its edition is {edition}; 1 and 2 are supported"))),
     };
     match bytes_of {
-        Ok(length) => ended(bytes, length),
+        Ok(length) => check_end(bytes, length),
         Err(frame) => frame,
     }
 }
 
-/// Whether the message and its sections end after `length` bytes.
-fn ended(bytes: &[u8], length: usize) -> Frame {
+/// Checks that the message and its sections end after `length` bytes.
+fn check_end(bytes: &[u8], length: usize) -> Frame {
     if length > GRIB_MESSAGE_BYTES_MAX {
         let most = format!("the limit is {GRIB_MESSAGE_BYTES_MAX}");
         return damaged(format!("its stated length is {length} bytes; {most}"));
@@ -170,8 +170,8 @@ fn sections_1(message: &[u8]) -> Option<Sections> {
     if bitmap.end + 11 > end || first > bitmap.start {
         return None;
     }
-    let there = all.into_iter().filter(|(_, octets)| !octets.is_empty());
-    Some(there.map(|(number, octets)| Section { number, octets }).collect())
+    let present = all.into_iter().filter(|(_, octets)| !octets.is_empty());
+    Some(present.map(|(number, octets)| Section { number, octets }).collect())
 }
 
 #[cfg(test)]

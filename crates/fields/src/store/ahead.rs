@@ -54,7 +54,7 @@ fn use_all(
     visit: &mut impl FnMut(&Field, &[u8]) -> Result<()>,
 ) -> Result<()> {
     while !fields.is_empty() {
-        let run = read.recv().map_err(|_| lost())?;
+        let run = read.recv().map_err(|_| reader_ended_error())?;
         fields = &fields[run.fields.len()..];
         // After the last run, the reader does not receive it any more.
         let _ = used.send(run.visit(visit)?);
@@ -62,7 +62,8 @@ fn use_all(
     Ok(())
 }
 
-fn lost() -> Error {
+#[cold]
+fn reader_ended_error() -> Error {
     Error::new(ErrorKind::Canceled, "the thread that reads fields ended before all were read")
 }
 

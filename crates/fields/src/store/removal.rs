@@ -66,10 +66,11 @@ impl FieldStore {
         self.atomically(|transaction| {
             let access = Access::Tx(transaction);
             let locations = matched.database_index.fetch_many(&matched.dkey, &akeys, access)?;
-            let there = found.iter().zip(locations);
-            let there = there.filter_map(|((key, akey), location)| Some((key, *akey, location?)));
+            let with_location = found.iter().zip(locations);
+            let with_location =
+                with_location.filter_map(|((key, akey), location)| Some((key, *akey, location?)));
             let (gone, stay): (Vec<_>, Vec<_>) =
-                there.partition(|(key, _, location)| may_go(key, location));
+                with_location.partition(|(key, _, location)| may_go(key, location));
             // Decodes the locations before the names are removed: the bytes of an undecodable one could not be found
             // any more.
             let arrays =

@@ -150,13 +150,13 @@ impl FieldStore {
         // For each combination: the field itself, and the field of the range up to its step.
         let mut slots: Vec<[Slot; 2]> = vec![[None, None]; count as usize];
         self.look_all_up(selection, &wanted, &mut slots)?;
-        let there: Vec<bool> =
+        let exists: Vec<bool> =
             slots.iter().map(|slots| slots.iter().any(Option::is_some)).collect();
         // Checks this after the look-ups, so that fields flushed meanwhile are listed.
-        if there.contains(&false) && self.has_more(selection, &wanted)? {
-            return self.find_with_more(selection, &slots, there).map(Some);
+        if exists.contains(&false) && self.has_more(selection, &wanted)? {
+            return self.find_with_more(selection, &slots, exists).map(Some);
         }
-        let (missing, missing_count) = self.missing_keys(selection, &there)?;
+        let (missing, missing_count) = self.missing_keys(selection, &exists)?;
         let fields = slots.into_iter().flatten().flatten();
         let fields = fields.map(|(key, location)| self.found(key, location)).collect();
         Ok(Some(Found { fields, missing, missing_count }))
@@ -168,18 +168,18 @@ impl FieldStore {
         &self,
         selection: &Selection,
         slots: &[[Slot; 2]],
-        mut there: Vec<bool>,
+        mut exists: Vec<bool>,
     ) -> Result<Found> {
         let mut found = self.find_by_listing(selection)?;
-        let (ranges, by_key) = (selection.with_ranges(), there.clone());
+        let (ranges, by_key) = (selection.with_ranges(), exists.clone());
         let keys = slots.iter().flatten().flatten().map(|(key, _)| key.as_str());
         let keys: HashSet<&str> = keys.collect();
         found.fields.retain(|field| {
             let Some(number) = ranges.number(&field.key) else { return true };
-            there[number] = true;
+            exists[number] = true;
             !by_key[number] || keys.contains(field.key.as_str())
         });
-        (found.missing, found.missing_count) = self.missing_keys(selection, &there)?;
+        (found.missing, found.missing_count) = self.missing_keys(selection, &exists)?;
         Ok(found)
     }
 
@@ -276,12 +276,12 @@ impl FieldStore {
     }
 
     /// The first combinations that have no field, and the number of all such combinations.
-    fn missing_keys(&self, selection: &Selection, there: &[bool]) -> Result<(Vec<Key>, u64)> {
-        let count = there.iter().filter(|there| !**there).count() as u64;
+    fn missing_keys(&self, selection: &Selection, exists: &[bool]) -> Result<(Vec<Key>, u64)> {
+        let count = exists.iter().filter(|exists| !**exists).count() as u64;
         if count == 0 {
             return Ok((Vec::new(), 0));
         }
-        let keys = selection.keys()?.zip(there).filter(|(_, there)| !**there);
+        let keys = selection.keys()?.zip(exists).filter(|(_, exists)| !**exists);
         let whole = |(key, _): (Key, _)| Ok(self.schema().split(&key)?.whole);
         let missing = keys.take(MISSING_NAMED).map(whole).collect::<Result<Vec<Key>>>()?;
         Ok((missing, count))
@@ -322,14 +322,14 @@ impl FieldStore {
         }
         for name in selection.names() {
             let Some(values) = selection.values(name) else { continue };
-            let mut there = axes.values(name);
+            let mut stored = axes.values(name);
             if selection.lists_absence(name)
                 || values.iter().any(|value| axes.contains(name, value))
             {
                 continue;
             }
-            let some: Vec<&str> = there.by_ref().take(MISSING_NAMED).collect();
-            let more = if there.next().is_some() { "/..." } else { "" };
+            let some: Vec<&str> = stored.by_ref().take(MISSING_NAMED).collect();
+            let more = if stored.next().is_some() { "/..." } else { "" };
             let (wanted, some) = (values.join("/"), some.join("/"));
             let text = match some.is_empty() {
                 true => format!("no field has {name}={wanted}: no field of the store has a {name}"),

@@ -180,8 +180,9 @@ pub(super) fn on(targets: &[Arc<Target>], number: u32) -> Result<Option<Prepared
     // It is stored on its first target, whose number is not higher than this one.
     for target in targets.iter().take(number as usize + 1) {
         let found = in_index(target.view_in_doubt(Scope::Committed)?.committed())?;
-        let mut here = found.into_iter().filter(|it| it.targets().any(|it| it == number));
-        if let Some(found) = here.next() {
+        let mut on_target =
+            found.into_iter().filter(|prepared| prepared.targets().any(|target| target == number));
+        if let Some(found) = on_target.next() {
             return Ok(Some(found));
         }
     }

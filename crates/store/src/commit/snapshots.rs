@@ -54,14 +54,14 @@ impl OpenPool {
         crate::commit::destroyed::resume(self);
         let targets: Vec<&Target> = self.targets.iter().map(AsRef::as_ref).collect();
         let remove = |changes: &mut [Change<'_>]| {
-            let mut there = false;
+            let mut existed = false;
             for change in changes.iter_mut() {
-                there |= change.delete(&table::key(container.id(), epoch))?;
+                existed |= change.delete(&table::key(container.id(), epoch))?;
             }
             // If this process dies now, the next process that opens the pool continues the purge.
             changes[0].put(&crate::commit::destroyed::purge_key(container.id()), &[])?;
             let message = || format!("no snapshot at epoch {}", epoch.0);
-            if there { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
+            if existed { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message())) }
         };
         retry_after_page_reuse(&targets, || coordinated(self, &targets, &[], remove))?;
         crate::commit::destroyed::retry_later(self, self.purge_history(container.id()));

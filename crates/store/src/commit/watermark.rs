@@ -202,13 +202,14 @@ impl OpenPool {
     /// Removes the decisions that are stored on one target. The coordination lock is held meanwhile, so that no commit
     /// is prepared whose decision is being removed.
     fn sweep_target(&self, target: &Target, ids: &[CommitId]) -> Result<()> {
-        let here = {
+        let decisions = {
             let view = target.view_in_doubt(Scope::Committed)?;
             let found = ids.iter().map(|id| Ok((*id, Decision::find(view.committed(), *id)?)));
             found.collect::<Result<Vec<_>>>()?
         };
-        let here: Vec<_> = here.into_iter().filter_map(|(id, found)| found.map(|_| id)).collect();
-        if here.is_empty() {
+        let stored_ids: Vec<_> =
+            decisions.into_iter().filter_map(|(id, found)| found.map(|_| id)).collect();
+        if stored_ids.is_empty() {
             return Ok(());
         }
         let clock = self.control.next_epoch();
@@ -217,7 +218,7 @@ impl OpenPool {
                 // This works even if another commit is prepared on the target, since that commit does not depend on
                 // these keys.
                 let mut txn = target.begin_in_doubt()?;
-                sweep(&mut txn, &here, clock)?;
+                sweep(&mut txn, &stored_ids, clock)?;
                 txn.commit()
             })
         })

@@ -38,7 +38,7 @@ pub(super) fn map(
     let room = AddressRange::new(len + HUGE_LEN)?;
     let at = room.0.start.next_multiple_of(HUGE_LEN);
     map_any(Some(at), len, protection, flags | libc::MAP_FIXED, (file, offset))
-        .inspect(|_| room.keep(at..at + len))
+        .inspect(|_| room.release_all_but(at..at + len))
 }
 
 /// Calls mmap, at address `at` if it is given, which must be within reserved addresses.
@@ -70,7 +70,7 @@ impl AddressRange {
     }
 
     /// Releases all addresses but `used`, which must be inside.
-    fn keep(mut self, used: Range<usize>) {
+    fn release_all_but(mut self, used: Range<usize>) {
         let end = std::mem::replace(&mut self.0.end, used.start);
         // The rest begins at a page boundary.
         drop(Self(used.end.next_multiple_of(sys::page_bytes() as usize)..end));

@@ -29,7 +29,7 @@ impl ShownContainer {
     fn read_file(&self, oid: ObjectId, dkeys: &mut [DkeyFetch<'_, '_>]) -> Result<()> {
         match self.files.image(oid)? {
             Some(image) => fetch::chunks(&image, dkeys),
-            None => Err(gone()),
+            None => Err(tensor_removed_error()),
         }
     }
 
@@ -37,7 +37,7 @@ impl ShownContainer {
     fn query_file(&self, oid: ObjectId, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         match self.files.image(oid)? {
             Some(image) => fetch::query(&image, query),
-            None => Err(gone()),
+            None => Err(tensor_removed_error()),
         }
     }
 
@@ -65,7 +65,7 @@ impl ShownContainer {
 }
 
 #[cold]
-fn gone() -> Error {
+fn tensor_removed_error() -> Error {
     let text = "the tensor was removed or replaced: open it again by its name";
     Error::new(ErrorKind::NotFound, text)
 }

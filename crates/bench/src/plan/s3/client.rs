@@ -71,7 +71,7 @@ impl Client {
     fn bucket(&mut self, store: usize, method: Method) -> Result<Measured> {
         let request = Content::none().request(store_of(&self.job, store)?, method, "")?;
         let response = self.send(store, request)?;
-        self.runtime.block_on(ended(response, None)).map(|_| Measured::default())
+        self.runtime.block_on(read_success(response, None)).map(|_| Measured::default())
     }
 
     fn get(&mut self, store: usize, rank: u32, expected: Option<Bytes>) -> Result<Measured> {
@@ -96,7 +96,7 @@ impl Client {
         measure(Until::ops(self.job.ops), size, |_| {
             let Some(request) = requests.next() else { return Ok(()) };
             let response = self.send(store, request)?;
-            let count = self.runtime.block_on(ended(response, expected.as_ref()))?;
+            let count = self.runtime.block_on(read_success(response, expected.as_ref()))?;
             match is_get && count != size {
                 true => Err(connection_error(&format!("{count} bytes of {size} came"))),
                 false => Ok(()),
@@ -149,7 +149,7 @@ async fn connect(store: &Store) -> Result<SendRequest<Full<Bytes>>> {
 }
 
 /// Reads the complete answer and checks that its status is a success. Returns its length.
-async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Result<u64> {
+async fn read_success(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Result<u64> {
     if !response.status().is_success() {
         return Err(response_error(response).await);
     }
@@ -166,10 +166,10 @@ async fn ended(mut response: Response<Incoming>, expected: Option<&Bytes>) -> Re
 
 async fn response_error(response: Response<Incoming>) -> Error {
     let status: StatusCode = response.status();
-    let said = Limited::new(response.into_body(), ERROR_BYTES_MAX).collect().await;
-    let said = said.map(|said| said.to_bytes()).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said);
-    Error::new(ErrorKind::Io, format!("the server answered {status}: {said}"))
+    let body = Limited::new(response.into_body(), ERROR_BYTES_MAX).collect().await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = String::from_utf8_lossy(&body);
+    Error::new(ErrorKind::Io, format!("the server answered {status}: {body}"))
 }
 
 #[cold]

@@ -304,7 +304,7 @@ impl Endpoint {
         let code =
             unsafe { (objects.queue_ops().read)(objects.queue.raw(), (&raw mut done).cast(), 1) };
         match code {
-            1 => self.ended(done.context, done.len).map(Some),
+            1 => self.release_slot(done.context, done.len).map(Some),
             0 => Ok(None),
             _ if code == -FI_EAGAIN => Ok(None),
             _ if code == -FI_EAVAIL => Err(self.failure()),
@@ -313,7 +313,7 @@ impl Endpoint {
     }
 
     /// Releases the slot of an operation that has ended, and returns the slot and the length of its message.
-    fn ended(&mut self, context: *mut c_void, len: usize) -> Result<Done> {
+    fn release_slot(&mut self, context: *mut c_void, len: usize) -> Result<Done> {
         let slot = self.memory.slot_of(context).filter(|slot| self.busy[*slot]);
         let slot = slot.ok_or_else(|| {
             Error::new(ErrorKind::Io, "libfabric reported an operation that was not begun")
