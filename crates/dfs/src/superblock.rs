@@ -327,15 +327,17 @@ pub(crate) struct FileRules {
 }
 
 impl FileRules {
-    /// Reads the rules of a file system in one request. One on a local pool has none.
+    /// Reads the rules of a file system in one request. On a local pool, none of them applies.
     pub(crate) fn read(container: &Container) -> Result<Self> {
-        let able = container.capabilities();
-        if !able.asynchronous {
+        let capabilities = container.capabilities();
+        // Operations of local pools are not asynchronous.
+        if !capabilities.asynchronous {
             return Ok(Self::default());
         }
         let names = container.properties().list().wait()?;
         let has = |wanted| names.iter().any(|name| name == wanted);
-        let has_stripe_marks = able.read_leases && has(esker::STRIPE_MARKS);
+        // Only pools over nodes have stripe marks, and only they have read leases.
+        let has_stripe_marks = capabilities.read_leases && has(esker::STRIPE_MARKS);
         Ok(Self { has_stripe_marks, is_relaxed: has(RELAXED) })
     }
 }

@@ -108,8 +108,9 @@ pub(crate) fn write_back_of(oid: ObjectId) {
     }
 }
 
-/// Runs `work` on the memory of each mapping, around a fork. A signal handler may fork while its thread changes the
-/// list.
+/// Runs `work` on the memory of each mapping, before or after a fork. Does nothing if the list is locked: a signal
+/// handler may fork while its own thread has the lock, and waiting would then deadlock. The child then has no
+/// descriptors of its own for the memory.
 pub(crate) fn around_fork(work: impl Fn(&Pages)) {
     if has_any()
         && let Ok(regions) = REGIONS.try_lock()

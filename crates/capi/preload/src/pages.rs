@@ -158,17 +158,21 @@ impl Pages {
         Ok(at)
     }
 
-    /// Reads a range of the object again. Bytes past its end become zeros, as do all bytes without `file`.
+    /// Reads a range of the object into the memory again. Bytes of the range past the end of the object become zeros;
+    /// without `file`, all bytes of the range do.
     pub(crate) fn reload(&self, file: Option<&File>, range: Range<u64>) -> Answer<()> {
         let end = range.end.min(raw::status(self.descriptor())?.st_size as u64);
         if range.start >= end {
             return Ok(());
         }
-        let zeros = match file {
+        let data_end = match file {
             Some(file) => self.copy_any(file, range.start, end)?,
             None => range.start,
         };
-        if zeros < end { raw::punch(self.descriptor(), zeros, end - zeros) } else { Ok(()) }
+        match data_end < end {
+            true => raw::punch(self.descriptor(), data_end, end - data_end),
+            false => Ok(()),
+        }
     }
 
     /// Runs `work` while no other thread or process fills the memory, writes it to the object, or writes to both.

@@ -113,7 +113,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    /// Copies the extended attributes of `from`, each by `set`.
+    /// Copies the extended attributes of `from`, each by a call of `set`, if the copy keeps attributes. Counts those of
+    /// the system that the destination refuses.
     pub(super) fn copy_xattrs(
         &self,
         from: &S::Node,
@@ -125,14 +126,15 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         for (name, value) in self.from.xattrs(from)? {
             match set(&name, &value) {
                 Err(error) if may_be_lost(&name, &error) => add(&self.progress.lost_xattrs, 1),
-                set => set?,
+                result => result?,
             }
         }
         Ok(())
     }
 }
 
-/// True for an attribute of the system that the other side does not support.
+/// True if the destination refuses an attribute because it does not support it, or because the caller may not set it,
+/// and the attribute is one of the system.
 fn may_be_lost(name: &[u8], error: &Error) -> bool {
     use ErrorKind::{AccessDenied, NoPermission, NotSupported};
     !name.starts_with(USERS) && matches!(error.kind(), NotSupported | NoPermission | AccessDenied)
