@@ -105,8 +105,11 @@ impl Scratch {
         // It is started first: nothing is left even if this process is killed right after creating the directory.
         let janitor = start_janitor(&folder)?;
         let scratch = Self { folder, janitor };
-        std::fs::create_dir(&scratch.folder)
-            .doing(|| format!("creating {}", scratch.folder.display()))?;
+        let action = || {
+            let within = within.display();
+            format!("creating a temporary directory in {within}, which must exist and be writable")
+        };
+        std::fs::create_dir(&scratch.folder).doing(action)?;
         Ok(scratch)
     }
 

@@ -243,6 +243,11 @@ fn nonsense_is_refused_and_leaves_nothing() {
     }
     assert_eq!(bench.error_kind("kv --ops 5 --targets 2 --class RP_2G1 --path $DIR"), "io");
     assert_eq!(bench.error_kind("limit --path /no/such"), "not_found");
+    for command in ["limit", "kv --ops 5", "s3"] {
+        let message = bench.message(&format!("{command} --path /no/such"));
+        let names_it = message.contains("/no/such") && !message.contains("/no/such/");
+        assert!(names_it, "{command}: {message}");
+    }
     bench.assert_left(&[]);
 }
 
