@@ -20,6 +20,7 @@ mod dirs;
 mod edge;
 mod elf;
 mod exec;
+mod fts;
 mod identity;
 mod inside;
 mod internal;

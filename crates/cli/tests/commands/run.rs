@@ -88,6 +88,38 @@ fn df_names_the_container() {
     assert!(!told.contains("fuse.esker /esker"), "descriptors read the kernel's table: {told}");
 }
 
+/// Opens walks by `fts` in the mount point, relative to it, and of a directory outside. Prints the number of entries, or
+/// the error: `ENOTSUP` has the number of `EOPNOTSUPP`.
+const WALKS: &str = "import ctypes, errno, os
+c = ctypes.CDLL(None, use_errno=True)
+c.fts_open.restype = c.fts_read.restype = ctypes.c_void_p
+c.fts_read.argtypes = [ctypes.c_void_p]
+def walk(root):
+    walk = c.fts_open((ctypes.c_char_p * 2)(root, None), 16, None)
+    if not walk:
+        return errno.errorcode[ctypes.get_errno()]
+    found = 0
+    while c.fts_read(walk):
+        found += 1
+    return found
+os.mkdir('outside')
+open('outside/a', 'w').close()
+outside = os.path.abspath('outside').encode()
+os.chdir('/esker')
+open('b', 'w').close()
+print(walk(b'/esker'), walk(b'.'), walk(outside), os.getcwd(), os.path.exists('b'))";
+
+#[test]
+fn walks_by_fts_are_refused() {
+    let site = site();
+    let mut command = site.command(&["run", "tank/home", "--", "python3", "-c", WALKS]);
+    let output = command.env("ESKER_PRELOAD", library()).current_dir(&site.dir).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(told, "ENOTSUP ENOTSUP 3 /esker True\n");
+    let warned = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(warned.matches("esker mount").count(), 1, "{warned}");
+}
+
 /// The dashes before the program may be left out, and its options are its own.
 #[test]
 fn a_program_follows_the_container() {
