@@ -239,6 +239,30 @@ def test_many_are_deleted_at_once(s3, bucket):
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
 
 
+def test_each_of_many_deletions_has_its_own_result(s3, bucket):
+    """One key that cannot be deleted does not stop the others, and only its error is reported."""
+    contents = {"a": b"a", "b/c": b"c", "b/d": b"d", "e/": b""}
+    etags = {key: s3.put_object(Bucket=bucket, Key=key, Body=body)["ETag"] for key, body in contents.items()}
+    wanted = [
+        {"Key": "a", "ETag": etags["b/c"]},
+        {"Key": "b/c", "ETag": etags["b/c"]},
+        {"Key": "b/c"},
+        {"Key": "b/d"},
+        {"Key": "none", "ETag": etags["a"]},
+        {"Key": "a/below"},
+        {"Key": "b"},
+        {"Key": "e/"},
+        {"Key": "x//y"},
+        {"Key": "a", "VersionId": "1"},
+    ]
+    done = s3.delete_objects(Bucket=bucket, Delete={"Objects": wanted})
+    failed = sorted((one["Key"], one["Code"]) for one in done["Errors"])
+    assert failed == [("a", "NotImplemented"), ("a", "PreconditionFailed"), ("none", "NoSuchKey")]
+    deleted = sorted(one["Key"] for one in done["Deleted"])
+    assert deleted == ["a/below", "b", "b/c", "b/c", "b/d", "e/", "x//y"]
+    assert [one["Key"] for one in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["a"]
+
+
 @pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "SHA1", "SHA256", "CRC64NVME"])
 def test_checksums_are_verified_and_kept(s3, bucket, algorithm):
     """A client's checksum is verified, kept, and returned on request."""

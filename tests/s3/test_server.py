@@ -412,3 +412,31 @@ def test_a_client_refused_before_its_body_may_go_on(door):
             with pytest.raises(ClientError, match="AccessDenied"):
                 call(Bucket="goes-on", Key="a", **more)
     door.client().delete_bucket(Bucket="goes-on")
+
+
+def test_requests_on_a_durable_pool_sync_few_times(own, tmp_path):
+    """A request that deletes many objects takes few syncs, whatever their number."""
+    library, log = tmp_path / "syncs.so", tmp_path / "syncs.log"
+    source = pathlib.Path(__file__).parents[1] / "crash" / "syncs.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    own.esker("pool", "create", "durable", "--size", "256M", "--targets", "2", "--durability", "commit")
+    own.pool = "durable"
+    own.environment |= {"LD_PRELOAD": str(library), "SYNCS_LOG": str(log)}
+    own.start()
+    s3 = own.client()
+
+    def syncs(request, **parameters):
+        """Return the number of syncs of a request."""
+        before = log.stat().st_size if log.exists() else 0
+        request(Bucket="den", **parameters)
+        return log.stat().st_size - before
+
+    s3.create_bucket(Bucket="den")
+    keys = [f"d{number % 5}/k{number}" for number in range(300)]
+    for key in keys:
+        s3.put_object(Bucket="den", Key=key, Body=b"content")
+    # Once a second, a put also stores the time of the directory.
+    assert min(syncs(s3.put_object, Key=f"d0/more{number}", Body=b"content") for number in range(5)) <= 4
+    keys += [f"d0/more{number}" for number in range(5)]
+    assert 4 <= syncs(s3.delete_objects, Delete={"Objects": [{"Key": key} for key in keys]}) <= 60
+    assert s3.list_objects_v2(Bucket="den")["KeyCount"] == 0

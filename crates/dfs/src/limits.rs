@@ -33,6 +33,12 @@ pub const NEW_FILE_LEASES_MAX: usize = 64;
 /// Entries of a directory that a listing holds in memory at a time.
 pub const LIST_BATCH: usize = 1024;
 
+/// Entries that one transaction removes.
+pub const REMOVALS_MAX: usize = 1024;
+
+/// Attempts of a transaction that removes several entries and meets conflicts; then each half is removed on its own.
+pub const REMOVAL_TRIES_MAX: u32 = 8;
+
 /// Entries whose last seen inode a process remembers to predict paths, over the network.
 pub const ENTRY_HINTS_MAX: usize = 64 << 10;
 

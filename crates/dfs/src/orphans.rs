@@ -102,6 +102,22 @@ pub(crate) fn abandon(fs: &Mounted, inode: &Inode, is_stored: bool) -> Result<()
     bury(fs, inode)
 }
 
+/// Frees the content of several files as [`abandon`] does, none of which is stored, in few commits. Each has its own
+/// result.
+pub(crate) fn abandon_each(fs: &Mounted, inodes: &[Inode]) -> Vec<Result<()>> {
+    // After an error, each file is freed on its own, as far as it was not freed before.
+    let freed = free_unused(fs, inodes).unwrap_or_else(|_| vec![false; inodes.len()]);
+    let free = |(inode, is_freed)| if is_freed { Ok(()) } else { abandon(fs, inode, false) };
+    std::iter::zip(inodes, freed).map(free).collect()
+}
+
+/// Frees the contents of files, except of those that a process has open. Returns which were freed.
+fn free_unused(fs: &Mounted, inodes: &[Inode]) -> Result<Vec<bool>> {
+    inodes.iter().try_for_each(|inode| fs.release_if_closed(inode.oid))?;
+    let contents = inodes.iter().map(|inode| attr::content(fs, inode));
+    Array::remove_unused_each(&contents.collect::<Result<Vec<_>>>()?).wait()
+}
+
 /// Stores the entry of a file in use that was taken away, and frees the content if its last process has closed it
 /// meanwhile. Other processes that have it open find the entry among the orphans in a moment: [`find_used`] waits for
 /// that.
@@ -402,9 +418,8 @@ impl Mounted {
     /// Frees the content of all files that this process has removed, except of those that other processes have open.
     pub(crate) fn free_removed(&self) -> Result<()> {
         self.deferred_removals.free_all(|entries| {
-            let contents = entries.iter().map(|entry| attr::content(self, &entry.inode));
-            let contents = contents.collect::<Result<Vec<Array>>>()?;
-            let is_freed = Array::remove_unused_each(&contents).wait()?;
+            let inodes: Vec<Inode> = entries.iter().map(|entry| entry.inode).collect();
+            let is_freed = free_unused(self, &inodes)?;
             let used = std::iter::zip(entries, is_freed).filter(|(_, is_freed)| !is_freed);
             used.map(|(entry, _)| entry).try_for_each(|entry| store_taken(self, entry))
         })

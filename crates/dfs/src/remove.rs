@@ -3,11 +3,10 @@ use crate::attr;
 use crate::entry::{self, EntryLocation, FullEntry};
 use crate::existing::{Check, Existing};
 use crate::inode::{Inode, Kind};
-use crate::limits::LIST_BATCH;
 use crate::mount::Mounted;
 use crate::node::Node;
 use crate::orphans;
-use esker::types::ops::{Anchor, Cond, ListLimit};
+use esker::types::ops::Cond;
 use esker::types::{Error, ErrorKind, Result};
 use esker::{Access, Object, Proof, Wait};
 
@@ -24,7 +23,7 @@ impl Node {
         if self.take_away(name, None)? {
             return Ok(());
         }
-        self.remove(name, |inode, _| self.check_not_directory(name, inode))
+        self.remove(name, |inode, _| self.check_kind(name, inode, false))
     }
 
     /// Removes a file or symbolic link over nodes without a transaction, if this process knows which object the name
@@ -105,15 +104,16 @@ impl Node {
         }
         let dir = self.directory()?;
         self.remove(name, |inode, access| {
-            self.check_not_directory(name, inode)?;
+            self.check_kind(name, inode, false)?;
             check(FullEntry::read(&dir, name, access)?.as_ref().map(Existing::new))
         })
     }
 
-    /// Fails with `IsDirectory` if the inode is a directory.
-    fn check_not_directory(&self, name: &[u8], inode: &Inode) -> Result<()> {
-        match inode.kind {
-            Kind::Directory => Err(self.refusal(name, ErrorKind::IsDirectory, "is a directory")),
+    /// Fails with `IsDirectory` or `NotDirectory` unless the entry is a directory exactly if `is_directory`.
+    pub(crate) fn check_kind(&self, name: &[u8], inode: &Inode, is_directory: bool) -> Result<()> {
+        match (inode.kind == Kind::Directory, is_directory) {
+            (true, false) => Err(self.refusal(name, ErrorKind::IsDirectory, "is a directory")),
+            (false, true) => Err(self.refusal(name, ErrorKind::NotDirectory, "is not a directory")),
             _ => Ok(()),
         }
     }
@@ -134,53 +134,16 @@ impl Node {
         if let Some(kind) = special {
             return Err(self.refusal(name, kind, "cannot be removed"));
         }
-        self.remove(name, |inode, _| match inode.kind {
-            Kind::Directory => Ok(()),
-            _ => Err(self.refusal(name, ErrorKind::NotDirectory, "is not a directory")),
-        })
-    }
-
-    /// Removes an entry with everything below it (DAOS: `dfs_remove` with `force`); returns the number of removed
-    /// entries.
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`], [`ErrorKind::ReadOnly`]. Stops at the first error; what was removed
-    /// stays so.
-    pub fn remove_tree(&self, name: &[u8]) -> Result<u64> {
-        let node = self.lookup(name)?;
-        if node.kind() != Kind::Directory {
-            return self.unlink(name).map(|()| 1);
-        }
-        loop {
-            let below = node.remove_entries()?;
-            match self.rmdir(name) {
-                // Another process added an entry meanwhile.
-                Err(error) if error.kind() == ErrorKind::NotEmpty => {}
-                result => return result.map(|()| below + 1),
-            }
-        }
-    }
-
-    /// Removes all entries of this directory, which is being removed with all below it. Returns how many entries were
-    /// removed.
-    fn remove_entries(&self) -> Result<u64> {
-        let (dir, mut anchor, mut removed) = (self.directory()?, Anchor::Start, 0);
-        while !anchor.is_end() {
-            let limit = ListLimit::entries(LIST_BATCH);
-            let names = dir.list_dkeys(&mut anchor, limit, self.fs().view()).wait()?;
-            for name in names.iter().filter(|name| *name != entry::MARK) {
-                match self.remove_tree(name) {
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    result => removed += result?,
-                }
-            }
-        }
-        Ok(removed)
+        self.remove(name, |inode, _| self.check_kind(name, inode, true))
     }
 
     /// Removes an entry that passes `check`, and its object unless the file is open somewhere.
-    fn remove(&self, name: &[u8], check: impl Fn(&Inode, Access<'_>) -> Result<()>) -> Result<()> {
-        let dir = self.directory()?;
+    pub(crate) fn remove(
+        &self,
+        name: &[u8],
+        check: impl Fn(&Inode, Access<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.directory()?;
         // In a read-only file system, errors of the entry are reported first, as Linux does.
         if self.fs().is_read_only() {
             let inode =
@@ -191,29 +154,48 @@ impl Node {
         let (inode, is_orphan) = self.fs().transact(|access| {
             let inode = self.find(name, access)?.ok_or_else(|| self.no_entry_error(name))?;
             check(&inode, access)?;
-            if inode.kind == Kind::Directory {
-                self.remove_directory_object(name, &inode, access)?;
-            }
-            let is_orphan = orphans::store_if_open(self.fs(), &dir, name, &inode, access)?;
-            dir.punch_dkey(name, Cond::NONE, access).wait()?;
-            Ok((inode, is_orphan))
+            self.check_empty(name, &inode, access)?;
+            Ok((inode, self.remove_checked(name, &inode, access)?))
         })?;
         self.note_entries_changed()?;
         self.free_content(&inode, is_orphan)
     }
 
-    /// Removes the mark of an empty directory, so that nothing can be created in it any more.
+    /// Fails with `NotEmpty` if the entry is a directory with entries.
+    pub(crate) fn check_empty(&self, name: &[u8], inode: &Inode, access: Access<'_>) -> Result<()> {
+        let is_directory = inode.kind == Kind::Directory;
+        if is_directory && !entry::is_empty(&self.fs().container().object(inode.oid), access)? {
+            return Err(self.refusal(name, ErrorKind::NotEmpty, "is not empty"));
+        }
+        Ok(())
+    }
+
+    /// In a transaction that has checked the entry: removes it, with the mark of a directory, so that nothing can be
+    /// created in the directory any more. Returns true if a process has the file open: then it is stored as an orphan.
+    pub(crate) fn remove_checked(
+        &self,
+        name: &[u8],
+        inode: &Inode,
+        access: Access<'_>,
+    ) -> Result<bool> {
+        let dir = self.directory()?;
+        if inode.kind == Kind::Directory {
+            self.fs().container().object(inode.oid).punch(Cond::NONE, access).wait()?;
+        }
+        let is_orphan = orphans::store_if_open(self.fs(), &dir, name, inode, access)?;
+        dir.punch_dkey(name, Cond::NONE, access).wait()?;
+        Ok(is_orphan)
+    }
+
+    /// In a transaction: removes the object of a directory that a rename replaces.
     pub(crate) fn remove_directory_object(
         &self,
         name: &[u8],
         inode: &Inode,
         access: Access<'_>,
     ) -> Result<()> {
-        let gone = self.fs().container().object(inode.oid);
-        if !entry::is_empty(&gone, access)? {
-            return Err(self.refusal(name, ErrorKind::NotEmpty, "is not empty"));
-        }
-        gone.punch(Cond::NONE, access).wait()
+        self.check_empty(name, inode, access)?;
+        self.fs().container().object(inode.oid).punch(Cond::NONE, access).wait()
     }
 
     /// Frees the content of an entry that lost its name, now or on last close: see [`orphans::abandon`].

@@ -3,8 +3,8 @@
 
 use dfs::limits::FILE_SIZE_MAX;
 use dfs::{
-    Create, Dfs, Follow, Kind, MountOptions, NewDfs, Node, Open, Rename, RenameMode, SetAttr, Time,
-    XattrMode, rename_all,
+    Check, Create, Dfs, Existing, Follow, Kind, MountOptions, NewDfs, Node, Open, Removal, Rename,
+    RenameMode, SetAttr, Time, XattrMode, remove_many, rename_all,
 };
 use esker::backend::{Capabilities, NewContainer};
 use esker::types::{Epoch, ErrorKind, ObjectClass};
@@ -534,6 +534,73 @@ fn remove_tree_removes_all_entries() {
     }
     assert_eq!(fs.root().remove_tree(b"top").unwrap(), 61);
     assert!(fs.root().is_empty().unwrap());
+}
+
+/// The removal of a file or directory without a condition.
+fn removal<'a>(dir: &'a Node, name: &'a [u8], is_directory: bool) -> Removal<'a> {
+    Removal { dir, name, is_directory, check: None }
+}
+
+#[test]
+fn many_removals_have_a_result_each() {
+    let fs = mount_new("many-removals");
+    let (root, dir) = (fs.root(), fs.root().mkdir(b"dir", &FILE).unwrap());
+    for (dir, name) in [(&root, b"a"), (&root, b"kept"), (&dir, b"b")] as [(&Node, &[u8]); 3] {
+        write(dir, name, b"content");
+    }
+    root.mkdir(b"empty", &FILE).unwrap();
+    root.symlink(b"link", b"dir", &FILE).unwrap();
+    let refuse: Check<'_> = &|existing: Option<Existing<'_>>| match existing {
+        Some(_) => Err(esker::types::Error::new(ErrorKind::Canceled, "kept")),
+        None => Ok(()),
+    };
+    let kept = Removal { check: Some(refuse), ..removal(&root, b"kept", false) };
+    let wanted = [
+        (removal(&root, b"a", false), None),
+        (removal(&root, b"none", false), Some(ErrorKind::NotFound)),
+        (removal(&root, b"dir", false), Some(ErrorKind::IsDirectory)),
+        (removal(&root, b"dir", true), Some(ErrorKind::NotEmpty)),
+        (removal(&root, b"link", true), Some(ErrorKind::NotDirectory)),
+        (kept, Some(ErrorKind::Canceled)),
+        (removal(&dir, b"b", false), None),
+        (removal(&root, b"empty", true), None),
+        // A second removal of the same name comes after the first.
+        (removal(&root, b"a", false), Some(ErrorKind::NotFound)),
+        (removal(&root, b"link", false), None),
+        (removal(&root, b"..", false), Some(ErrorKind::IsDirectory)),
+        (removal(&root, &[b'n'; 300], false), Some(ErrorKind::NameTooLong)),
+        (removal(&root, b"dir", true), None),
+    ];
+    let removals: Vec<_> = wanted.iter().map(|(removal, _)| *removal).collect();
+    let results = remove_many(&removals);
+    let results: Vec<_> =
+        results.iter().map(|result| result.as_ref().err().map(|e| e.kind())).collect();
+    let kinds: Vec<_> = wanted.iter().map(|(_, kind)| *kind).collect();
+    assert_eq!(results, kinds);
+    assert_eq!(names(&root), ["kept"]);
+}
+
+#[test]
+fn files_that_are_open_outlive_removals_of_many() {
+    let fs = mount_new("many-open");
+    let root = fs.root();
+    for name in [b"a", b"b", b"c"] {
+        write(&root, name, b"content");
+    }
+    let nodes = [b"a", b"b", b"c"].map(|name| root.lookup(name).unwrap());
+    let is_freed = |node: &Node| {
+        fs.container().object(node.oid()).epoch(Access::Latest).wait().unwrap() == Epoch(0)
+    };
+    let open = nodes[1].open(Open::READ).unwrap();
+    let removals = nodes.each_ref().map(|node| removal(&root, node.name(), false));
+    assert!(remove_many(&removals).iter().all(Result::is_ok));
+    assert_eq!(names(&root), [""; 0]);
+    assert_eq!(nodes.each_ref().map(is_freed), [true, false, true]);
+    let mut bytes = [0; 7];
+    assert_eq!((open.read_at(0, &mut bytes).unwrap(), &bytes), (7, b"content"));
+    open.close().unwrap();
+    fs.flush().unwrap();
+    assert!(is_freed(&nodes[1]));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::place::{Place, is_text};
 use crate::put::Put;
 use crate::read::{Content, Reading};
 use crate::record::{Stored, TAGS, Tags, checked_tags, strong, tag_set, timestamp, written_tags};
-use crate::remove::remove;
+use crate::remove::{remove, remove_each};
 use crate::service::Service;
 use crate::sums::Expected;
 use dfs::{Kind, XattrMode};
@@ -448,23 +448,20 @@ impl Service {
             let why = "a key contains a control character: no object has such a key";
             return Err(Fault::new(S3ErrorCode::MalformedXML, why));
         }
-        let remove_one = |bucket: &crate::bucket::Bucket, object: &ObjectIdentifier| {
-            refuse_version(object.version_id.as_deref())?;
-            if object.last_modified_time.is_some() || object.size.is_some() {
-                return Err(not_offered("conditions on the time or size of what is deleted"));
-            }
-            let matches = object.e_tag.clone().map(ETagCondition::ETag);
-            remove(bucket, &object.key, &Condition { matches, ..Condition::default() })
-        };
         let bucket = self.bucket(&input.bucket)?;
-        let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+        let (mut deleted, mut errors, mut allowed) = (Vec::new(), Vec::new(), Vec::new());
         for object in objects {
-            match remove_one(&bucket, &object) {
-                Ok(()) if quiet => {}
-                Ok(()) => {
-                    deleted.push(DeletedObject { key: Some(object.key), ..Default::default() })
-                }
+            match removal_condition(&object) {
+                Ok(condition) => allowed.push((object.key, condition)),
                 Err(fault) => errors.push(error_of(object.key, fault)),
+            }
+        }
+        let removed = remove_each(&bucket, &allowed);
+        for ((key, _), removed) in allowed.into_iter().zip(removed) {
+            match removed {
+                Ok(()) if quiet => {}
+                Ok(()) => deleted.push(DeletedObject { key: Some(key), ..Default::default() }),
+                Err(fault) => errors.push(error_of(key, fault)),
             }
         }
         let some = |errors: Vec<Error>| Some(errors).filter(|errors| !errors.is_empty());
@@ -560,6 +557,19 @@ impl Service {
             _ => Ok(DeleteObjectTaggingOutput::default()),
         }
     }
+}
+
+/// The condition on an object that a request deletes with others.
+///
+/// # Errors
+/// `NotImplemented` for a version, and for conditions that are not offered.
+fn removal_condition(object: &ObjectIdentifier) -> Outcome<Condition> {
+    refuse_version(object.version_id.as_deref())?;
+    if object.last_modified_time.is_some() || object.size.is_some() {
+        return Err(not_offered("conditions on the time or size of what is deleted"));
+    }
+    let matches = object.e_tag.clone().map(ETagCondition::ETag);
+    Ok(Condition { matches, ..Condition::default() })
 }
 
 /// An object that was not deleted, and why.

@@ -112,7 +112,7 @@ impl Put {
 }
 
 /// Stores the fault for the reply, and returns the error that ends the transaction.
-fn refuse(refused: &RefCell<Option<Fault>>, fault: Fault) -> Error {
+pub(crate) fn refuse(refused: &RefCell<Option<Fault>>, fault: Fault) -> Error {
     *refused.borrow_mut() = Some(fault);
     Error::new(ErrorKind::Canceled, "a condition of the request does not hold")
 }

@@ -1,12 +1,14 @@
 //! Removes objects, and the directories that only led to them.
 use crate::bucket::Bucket;
 use crate::condition::Condition;
-use crate::fault::Outcome;
+use crate::fault::{Fault, Outcome};
 use crate::place::Place;
-use crate::put::remove_if;
+use crate::put::{check, refuse, remove_if};
 use crate::record::{DIRECTORY, IS_WAY, RECORD};
-use dfs::{Kind, Node, XattrMode};
-use esker::types::{Error, ErrorKind};
+use dfs::{Check, Existing, Kind, Node, Removal, XattrMode, remove_many};
+use esker::types::{Error, ErrorKind, ObjectId, Result};
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// Removes the object of a key. A missing object is an error only if the request has a condition.
 pub(crate) fn remove(bucket: &Bucket, key: &str, condition: &Condition) -> Outcome<()> {
@@ -69,4 +71,116 @@ pub(crate) fn remove_way(from: &Node) -> Outcome<()> {
         node = above;
     }
     Ok(())
+}
+
+/// Removes the objects of several keys as [`remove`] does, in few transactions. Each has its own result.
+pub(crate) fn remove_each(bucket: &Bucket, keys: &[(String, Condition)]) -> Vec<Outcome<()>> {
+    let mut known = HashMap::new();
+    let files = keys.iter().map(|(key, on)| ObjectFile::find(bucket, key, on, &mut known));
+    let files: Vec<_> = files.collect();
+    let found: Vec<_> = files.iter().flatten().collect();
+    let mut removed = remove_files(bucket, &found).into_iter();
+    let outcomes = std::iter::zip(keys, &files).map(|((key, condition), file)| {
+        let removed = file.as_ref().and_then(|_| removed.next());
+        removed.unwrap_or_else(|| remove(bucket, key, condition))
+    });
+    outcomes.collect()
+}
+
+/// Removes files, and then the directories that only led to them.
+fn remove_files(bucket: &Bucket, files: &[&ObjectFile<'_>]) -> Vec<Outcome<()>> {
+    let check =
+        |file| move |existing: Option<Existing<'_>>| ObjectFile::check(file, bucket, existing);
+    let checks: Vec<_> = files.iter().map(|file| check(*file)).collect();
+    let removals = std::iter::zip(files, &checks).map(|(file, check)| file.removal(check));
+    let removals: Vec<_> = removals.collect();
+    let removed = remove_many(&removals);
+    let done = std::iter::zip(&removals, &removed).filter(|(_, removed)| removed.is_ok());
+    remove_ways(done.map(|(removal, _)| removal.dir.clone()));
+    std::iter::zip(files, removed).map(|(file, removed)| file.outcome(removed)).collect()
+}
+
+/// Removes directories as [`remove_way`] does, all of those from which entries were removed together.
+fn remove_ways(from: impl Iterator<Item = Node>) {
+    let mut ways = distinct(from);
+    while !ways.is_empty() {
+        let removals: Vec<_> = ways.iter().filter_map(way_removal).collect();
+        let removed = removals.iter().zip(remove_many(&removals));
+        let removed = removed.filter(|(_, removed)| removed.is_ok());
+        let above = distinct(removed.map(|(removal, _)| removal.dir.clone()));
+        ways = above;
+    }
+}
+
+/// Each directory once.
+fn distinct(nodes: impl Iterator<Item = Node>) -> Vec<Node> {
+    let nodes: HashMap<ObjectId, Node> = nodes.map(|node| (node.oid(), node)).collect();
+    nodes.into_values().collect()
+}
+
+/// The removal of a directory that was made for objects below it; `None` for the root.
+fn way_removal(way: &Node) -> Option<Removal<'_>> {
+    let dir = way.parent()?;
+    Some(Removal { dir, name: way.name(), is_directory: true, check: Some(&check_way) })
+}
+
+/// Fails unless a directory was made for objects below it.
+fn check_way(existing: Option<Existing<'_>>) -> Result<()> {
+    match existing.and_then(|existing| existing.xattr(DIRECTORY.as_bytes())) {
+        Some(mark) if mark == IS_WAY => Ok(()),
+        _ => Err(Error::new(
+            ErrorKind::Canceled,
+            "the directory is an object, or was not made by S3",
+        )),
+    }
+}
+
+/// File of the object of a key, which may not exist.
+struct ObjectFile<'a> {
+    above: Node,
+    place: Place,
+    condition: &'a Condition,
+    /// Why the condition does not hold.
+    refused: RefCell<Option<Fault>>,
+}
+
+impl<'a> ObjectFile<'a> {
+    /// The file of a key; `None` if the key is that of a directory, or has no directory. `known` has the directories
+    /// found so far.
+    fn find(
+        bucket: &Bucket,
+        key: &str,
+        condition: &'a Condition,
+        known: &mut HashMap<Vec<u8>, Option<Node>>,
+    ) -> Option<Self> {
+        let place = Place::parse(key).ok().filter(|place| !place.is_directory)?;
+        let find = || bucket.directory(place.above()).ok();
+        let above = match known.get(place.above()) {
+            Some(above) => above.clone(),
+            None => known.entry(place.above().to_vec()).or_insert_with(find).clone(),
+        };
+        let above = above.filter(|above| above.kind() == Kind::Directory)?;
+        Some(Self { above, place, condition, refused: RefCell::default() })
+    }
+
+    /// The removal of the file, if `check` allows it.
+    fn removal<'r>(&'r self, check: Check<'r>) -> Removal<'r> {
+        let check = Some(check).filter(|_| !self.condition.is_none());
+        Removal { dir: &self.above, name: self.place.name(), is_directory: false, check }
+    }
+
+    /// Checks the condition in the transaction that removes the file.
+    fn check(&self, bucket: &Bucket, existing: Option<Existing<'_>>) -> Result<()> {
+        check(bucket, self.condition, existing).map_err(|fault| refuse(&self.refused, fault))
+    }
+
+    /// The outcome for the object. A directory of this name is not the object.
+    fn outcome(&self, removed: Result<()>) -> Outcome<()> {
+        let Err(error) = removed else { return Ok(()) };
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::IsDirectory => self.condition.check_change(None),
+            ErrorKind::Canceled => Err(self.refused.take().unwrap_or_else(|| error.into())),
+            _ => Err(error.into()),
+        }
+    }
 }

@@ -77,7 +77,8 @@ const DFS: Layering = Layering {
         // Changes.
         &["create", "set_attr"],
         &["file", "path_validation", "remove", "rename"],
-        &["publish", "resize", "walk"],
+        &["publish", "remove_many", "resize", "walk"],
+        &["remove_tree"],
         // File systems as a whole.
         &["lifecycle"],
         &["check", "transfer"],

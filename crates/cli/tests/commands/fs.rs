@@ -457,3 +457,28 @@ fn cp_keeps_what_it_is_told_to_keep() {
     assert_eq!((mode(&out), out.metadata().unwrap().mtime()), (0o640, 0));
     assert_ne!(site.json(&["fs", "stat", "tank/home:/kept"])[0], Value::Null);
 }
+
+#[test]
+fn removal_of_a_tree_on_a_durable_pool_takes_few_syncs() {
+    let site = Site::in_memory();
+    let create = ["pool", "create", "tank", "--size", "256M", "--targets", "2"];
+    site.ok(&[&create[..], &["--durability", "commit"]].concat());
+    site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
+    let tree = site.dir.join("tree");
+    for number in 0..200 {
+        let dir = tree.join(format!("deep/{}", number % 4));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join(format!("file {number}")), b"content").unwrap();
+    }
+    std::fs::write(tree.join("large"), support::noise(5 << 20)).unwrap();
+    site.ok(&["fs", "cp", "-r", tree.to_str().unwrap(), "tank/home:/"]);
+    assert_eq!(listed(&site, "tank/home:/tree").len(), 206);
+    let free =
+        || site.json(&["pool", "query", "tank"])["space"]["data_free_bytes"].as_u64().unwrap();
+    let before = free();
+    let syncs = support::count_syncs(&site, &["fs", "rm", "-r", "tank/home:/tree"]);
+    assert!((5..100).contains(&syncs), "{syncs} syncs for 206 entries");
+    assert_eq!(site.ok(&["fs", "ls", "-a", "tank/home:"]), "");
+    assert!(free() >= before + (5 << 20), "the contents are freed");
+    assert!(site.ok(&["fs", "check", "tank/home"]).contains("no damage"));
+}

@@ -7,6 +7,7 @@
 use super::{Array, LAST_CELL};
 use crate::access::Access;
 use crate::container::Container;
+use crate::limits::REMOVED_CHUNKS_MAX;
 use crate::proof::Proof;
 use esker_types::ops::{
     Cond, FIRST_CHUNK, KeyFound, LAST_OF_FIRST, Removal, STRIPE_MARK, Source, Take, Taken,
@@ -147,21 +148,18 @@ impl Array {
         }
     }
 
-    /// Removes several arrays of one container as [`Array::remove_unused`] does, with one request to each of the nodes
-    /// that have their first chunks.
+    /// Removes several arrays of one container as [`Array::remove_unused`] does: over nodes with one request to each of
+    /// the nodes that have their first chunks, on a local pool in few commits. The call may be repeated.
     ///
     /// # Errors
     /// The errors of [`Array::destroy`].
     pub async fn remove_unused_each(arrays: &[Self]) -> Result<Vec<bool>> {
         let Some(first) = arrays.first() else { return Ok(Vec::new()) };
         first.object.check_writable()?;
-        let mut is_removed = Vec::with_capacity(arrays.len());
         if !arrays.iter().all(Self::first_chunk_tells) {
-            for array in arrays {
-                is_removed.push(array.remove_unused().await?);
-            }
-            return Ok(is_removed);
+            return Self::remove_striped_each(arrays, first.object.container()).await;
         }
+        let mut is_removed = Vec::with_capacity(arrays.len());
         let oids: Vec<ObjectId> = arrays.iter().map(Self::oid).collect();
         let removals = first.object.container().writable()?.remove_unused_each(&oids).await?;
         for (array, removal) in std::iter::zip(arrays, removals) {
@@ -214,16 +212,60 @@ impl Array {
         }
     }
 
-    /// Most removed arrays are empty or have one chunk. Reading the size is cheaper than a write, and removing a chunk
-    /// is cheaper than removing an object on all its targets.
     async fn remove_stored(&self) -> Result<()> {
-        match self.object.query_key(LAST_CELL, Access::Latest).await? {
+        match self.removal().await? {
             None => Ok(()),
-            Some(last) if self.ends_with_chunk(&last.dkey)? => {
-                self.object.punch_dkey(&FIRST_CHUNK, Cond::NONE, Access::Latest).await
+            Some((removal, _)) => {
+                let container = self.object.container();
+                container.write_by_node(&[removal], Access::Latest).await?;
+                self.forget_mark();
+                Ok(())
             }
-            Some(_) => self.destroy(Access::Latest).await,
         }
+    }
+
+    /// The write that removes the array, and the number of its chunks; `None` if it is empty. Most removed arrays are
+    /// empty or have one chunk. Reading the size is cheaper than a write, and removing a chunk is cheaper than removing
+    /// an object on all its targets.
+    async fn removal(&self) -> Result<Option<(Write<'static>, u64)>> {
+        let Some(last) = self.object.query_key(LAST_CELL, Access::Latest).await? else {
+            return Ok(None);
+        };
+        let op = match self.ends_with_chunk(&last.dkey)? {
+            true => WriteOp::PunchDkey { dkey: &FIRST_CHUNK, cond: Cond::NONE },
+            false => WriteOp::PunchObject { cond: Cond::NONE },
+        };
+        let chunks = self.size_of(Some(&last))?.div_ceil(self.layout.0.chunk_size);
+        Ok(Some((Write { oid: self.oid(), op }, chunks)))
+    }
+
+    /// Variant of [`Array::remove_unused_each`] for arrays that may have several chunks. On a local pool, a commit
+    /// removes several arrays.
+    async fn remove_striped_each(arrays: &[Self], container: &Container) -> Result<Vec<bool>> {
+        let mut is_removed = Vec::with_capacity(arrays.len());
+        if !container.opened()?.is_empty_without_dkeys() {
+            for array in arrays {
+                is_removed.push(array.remove_unused().await?);
+            }
+            return Ok(is_removed);
+        }
+        let (mut batch, mut chunks) = (Vec::new(), 0_u64);
+        for array in arrays {
+            let is_used = array.object.unlink_on_last_close().await?;
+            is_removed.push(!is_used);
+            let removal = if is_used { None } else { array.removal().await? };
+            let Some((removal, count)) = removal else { continue };
+            batch.push(removal);
+            chunks = chunks.saturating_add(count);
+            if chunks >= REMOVED_CHUNKS_MAX {
+                container.write(&std::mem::take(&mut batch), Access::Latest).await?;
+                chunks = 0;
+            }
+        }
+        if !batch.is_empty() {
+            container.write(&batch, Access::Latest).await?;
+        }
+        Ok(is_removed)
     }
 
     /// True if nothing is left of an array whose last chunk is the first one, once this chunk is removed.

@@ -191,6 +191,27 @@ fn bytes_below(dir: &Path) -> u64 {
     entries.map(of).sum()
 }
 
+/// A library of `tests/crash`, built in the directory of a site, to be preloaded.
+pub(crate) fn build_library(site: &Site, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crash").join(name);
+    let library = site.dir.join(name).with_extension("so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
+    assert!(compiler.status().expect("running cc").success(), "cannot build {name}");
+    library
+}
+
+/// Number of syncs of a command that succeeds.
+pub(crate) fn count_syncs(site: &Site, arguments: &[&str]) -> u64 {
+    let (library, log) = (build_library(site, "syncs.c"), site.dir.join("syncs.log"));
+    let mut command = site.command(arguments);
+    let output = command.env("LD_PRELOAD", &library).env("SYNCS_LOG", &log).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    let syncs = std::fs::metadata(&log).map_or(0, |log| log.len());
+    [log, library].iter().for_each(|path| drop(std::fs::remove_file(path)));
+    syncs
+}
+
 /// Folders and files that are left in a site, but for those named.
 pub(crate) fn left(site: &Site, but: &[&str]) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(&site.dir).unwrap().map(|entry| entry.unwrap().path());

@@ -1,0 +1,77 @@
+//! Removal of directories with everything below them.
+use crate::inode::Kind;
+use crate::limits::LIST_BATCH;
+use crate::list::DirEntry;
+use crate::node::Node;
+use crate::remove_many::{Removal, remove_many};
+use esker::types::ops::Anchor;
+use esker::types::{ErrorKind, Result};
+
+impl Node {
+    /// Removes an entry with everything below it (DAOS: `dfs_remove` with `force`); returns the number of removed
+    /// entries. A transaction removes many entries of a directory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::ReadOnly`]. Stops at the first error; what was removed
+    /// stays so.
+    pub fn remove_tree(&self, name: &[u8]) -> Result<u64> {
+        let node = self.lookup(name)?;
+        if node.kind() != Kind::Directory {
+            return self.unlink(name).map(|()| 1);
+        }
+        loop {
+            let below = node.remove_entries()?;
+            match self.rmdir(name) {
+                // Another process added an entry meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotEmpty => {}
+                result => return result.map(|()| below + 1),
+            }
+        }
+    }
+
+    /// Removes all entries of this directory, which is being removed with all below it. Returns how many entries were
+    /// removed.
+    fn remove_entries(&self) -> Result<u64> {
+        let (mut anchor, mut removed) = (Anchor::Start, 0);
+        while !anchor.is_end() {
+            let entries = self.read_dir(&mut anchor, LIST_BATCH)?;
+            for entry in entries.iter().filter(|entry| entry.kind() == Kind::Directory) {
+                removed += self.child(&entry.name, entry.inode)?.remove_entries()?;
+            }
+            removed += self.remove_emptied(&entries)?;
+        }
+        Ok(removed)
+    }
+
+    /// Removes entries of this directory, of which the directories were emptied. Returns how many entries were removed.
+    fn remove_emptied(&self, entries: &[DirEntry]) -> Result<u64> {
+        let removals = entries.iter().map(|entry| Removal {
+            dir: self,
+            name: &entry.name,
+            is_directory: entry.kind() == Kind::Directory,
+            check: None,
+        });
+        let (removals, mut removed): (Vec<_>, _) = (removals.collect(), 0);
+        for (one, result) in removals.iter().zip(remove_many(&removals)) {
+            removed += match result {
+                Ok(()) => 1,
+                Err(error) => self.remove_changed(one.name, error.kind()).unwrap_or(Err(error))?,
+            };
+        }
+        Ok(removed)
+    }
+
+    /// Removes an entry that others have changed since it was listed; `None` if that was not the reason of the error.
+    fn remove_changed(&self, name: &[u8], why: ErrorKind) -> Option<Result<u64>> {
+        match why {
+            ErrorKind::NotFound => Some(Ok(0)),
+            ErrorKind::NotEmpty | ErrorKind::IsDirectory | ErrorKind::NotDirectory => {
+                match self.remove_tree(name) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => Some(Ok(0)),
+                    result => Some(result),
+                }
+            }
+            _ => None,
+        }
+    }
+}
