@@ -155,7 +155,7 @@ impl Node {
 
     /// Checks before a creation: the name, the size of the chunks, and that the file system may be changed. In a
     /// read-only file system a name that exists is reported first, as Linux does.
-    fn check_new(&self, name: &[u8], kind: Kind, new: &Create) -> Result<()> {
+    pub(crate) fn check_new(&self, name: &[u8], kind: Kind, new: &Create) -> Result<()> {
         if entry::is_special(name) {
             let file = kind == Kind::File;
             let kind = if file { ErrorKind::IsDirectory } else { ErrorKind::Exists };
@@ -170,7 +170,7 @@ impl Node {
     }
 
     /// Object class of a new entry: its own, that of the directory, or that of the file system.
-    fn class_of_new(&self, kind: Kind, new: &Create) -> Option<ObjectClass> {
+    pub(crate) fn class_of_new(&self, kind: Kind, new: &Create) -> Option<ObjectClass> {
         let (own, superblock) = (self.inode(), self.fs().superblock());
         match (new.class, kind) {
             (Some(class), _) => Some(class),
@@ -182,13 +182,18 @@ impl Node {
         }
     }
 
-    fn new_oid(&self, kind: Kind, class: Option<ObjectClass>) -> Result<ObjectId> {
+    pub(crate) fn new_oid(&self, kind: Kind, class: Option<ObjectClass>) -> Result<ObjectId> {
         self.fs().mounted().oids.next(self.fs().container(), object_type(kind), class)
     }
 
     /// The inode of a new entry. What the caller does not choose comes from the process, the directory or the file
     /// system.
-    fn new_inode(&self, (kind, oid): (Kind, ObjectId), new: &Create, target: &[u8]) -> Inode {
+    pub(crate) fn new_inode(
+        &self,
+        (kind, oid): (Kind, ObjectId),
+        new: &Create,
+        target: &[u8],
+    ) -> Inode {
         let (own, superblock) = (self.inode(), self.fs().superblock());
         let (uid, gid) = new.owner.unwrap_or_else(process_owner);
         let chunk_size = match (new.chunk_size, own.chunk_size, kind) {

@@ -298,6 +298,11 @@ pub(crate) struct FullEntry {
 }
 
 impl FullEntry {
+    /// A new entry, without other akeys.
+    pub(crate) fn new(inode: Inode) -> Self {
+        Self { inode, others: Vec::new() }
+    }
+
     /// Reads an entry; `None` if the name does not exist.
     pub(crate) fn read(dir: &Object, name: &[u8], access: Access<'_>) -> Result<Option<Self>> {
         let Some(inode) = fetch(dir, name, access).wait()? else { return Ok(None) };

@@ -86,7 +86,7 @@ pub use mount::{Dfs, FsSpace, MountOptions};
 pub use node::{IDENTITY_ATTRIBUTE, Node};
 pub use path::{Follow, Parent, Resolved, find_and, find_any_and};
 pub use preload_check::PreloadObstacle;
-pub use publish::Publish;
+pub use publish::{Publish, PublishNew};
 pub use remove_many::{Removal, remove_many};
 pub use rename::{Rename, RenameMode, rename_all};
 pub use superblock::{CHUNK_SIZE, NewDfs, RELAXED, Roots, Superblock};

@@ -67,6 +67,18 @@ impl Node {
         let Some(moved) = moved else { return Ok(()) };
         rename.note_done(&moved)
     }
+
+    /// In a transaction that adds an entry to this directory: fails if the directory was removed.
+    pub(crate) fn check_not_removed(&self, access: Access<'_>) -> Result<()> {
+        if !entry::has_marks(self.fs().container()) {
+            return self.check_exists(access);
+        }
+        if entry::is_marked(&self.directory()?, access)? {
+            return Ok(());
+        }
+        // Other software made the directory without a mark: it exists if its entry does.
+        self.stored(access).map(drop)
+    }
 }
 
 /// Renames files of one file system in one transaction: all of them or none. Each name occurs once.
@@ -133,7 +145,7 @@ impl Rename<'_> {
         let source = FullEntry::read(&from, self.name, access)?;
         let mut source = source.ok_or_else(|| self.from.no_entry_error(self.name))?;
         let target = FullEntry::read(&to, self.new_name, access)?;
-        self.check_target(access)?;
+        self.to.check_not_removed(access)?;
         with.map_or(Ok(()), |with| (with.check)(target.as_ref().map(Existing::new)))?;
         match (self.mode, &target) {
             (RenameMode::NoReplace, Some(_)) => {
@@ -186,18 +198,6 @@ impl Rename<'_> {
             return Err(self.from.refusal(self.name, ErrorKind::IsDirectory, "is a directory"));
         }
         Ok(moved)
-    }
-
-    /// Fails if the target directory was removed.
-    fn check_target(&self, access: Access<'_>) -> Result<()> {
-        if !entry::has_marks(self.to.fs().container()) {
-            return self.to.check_exists(access);
-        }
-        if entry::is_marked(&self.to.directory()?, access)? {
-            return Ok(());
-        }
-        // Other software made the directory without a mark: it exists if its entry does.
-        self.to.stored(access).map(drop)
     }
 
     /// Refuses to move a directory below itself. The transaction reads the ancestors, so that it conflicts with changes

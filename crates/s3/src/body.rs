@@ -1,7 +1,7 @@
 //! Receives the body of a request, and writes it to a file piece by piece.
 use crate::bucket::{Bucket, Hidden};
 use crate::fault::{Fault, Outcome};
-use crate::limits::{PIECE_BYTES, PUT_BYTES_MAX};
+use crate::limits::{PIECE_BYTES, PUT_BYTES_MAX, SMALL_BYTES_MAX};
 use crate::metered::Held;
 use crate::metrics::Metrics;
 use crate::sums::{Expected, Summed, Sums};
@@ -48,13 +48,18 @@ impl Incoming {
         Ok(Self { body, rest: Bytes::new(), expected, sums, size: 0, announced, held })
     }
 
-    /// Stores the body in a hidden file, which it creates after the first piece has arrived.
+    /// Stores the body in a hidden file, which it creates after the first piece has arrived. A small body stays in
+    /// memory, so that one transaction stores and publishes it.
     pub(crate) async fn store(
         mut self,
         metrics: &Metrics,
         bucket: &Bucket,
     ) -> Outcome<(Hidden, Received)> {
         let mut piece = self.piece(metrics).await?;
+        // A piece that is not complete is the last one.
+        if self.size <= SMALL_BYTES_MAX {
+            return Ok((Hidden::small_file(piece), self.received()?));
+        }
         let (hidden, file) = Hidden::file(bucket)?;
         let mut at = 0;
         while !piece.is_empty() {

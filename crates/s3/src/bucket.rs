@@ -4,10 +4,11 @@ use crate::limits::{BUCKETS_OPEN_MAX, LEFT_OVER_SECONDS};
 use crate::place::HIDDEN;
 use crate::plain::{Plain, read_only_fault};
 use crate::sums::hex;
+use bytes::Bytes;
 use dfs::limits::LIST_BATCH;
 use dfs::{
-    Check, Create, Dfs, Follow, MountOptions, NewDfs, Node, Publish, Rename, RenameMode, Time,
-    Xattrs,
+    Check, Create, Dfs, Follow, MountOptions, NewDfs, Node, Publish, PublishNew, Rename,
+    RenameMode, Time, Xattrs,
 };
 use esker::backend::NewContainer;
 use esker::types::info::{ContainerInfo, OpenMode};
@@ -259,11 +260,19 @@ pub(crate) fn drawn_name() -> Outcome<String> {
     Ok(hex(&bytes))
 }
 
-/// A file or directory in the hidden directory, until it is published. A drop before that removes it.
-pub(crate) struct Hidden {
-    dir: Node,
-    name: String,
-    is_published: bool,
+/// A new file or directory until it is published. A drop before that removes it.
+pub(crate) struct Hidden(Draft);
+
+/// Location of a new file or directory until it is published.
+enum Draft {
+    /// A name in the hidden directory.
+    Entry {
+        dir: Node,
+        name: String,
+    },
+    /// Content of a small file, in memory.
+    Content(Vec<Bytes>),
+    Published,
 }
 
 /// Directory, name and conditions for the publication of a file.
@@ -278,43 +287,58 @@ pub(crate) struct Target<'a> {
 impl Hidden {
     /// A new file, open for writing.
     pub(crate) fn file(bucket: &Bucket) -> Outcome<(Self, dfs::File)> {
-        let hidden = Self::named(bucket)?;
+        let (dir, name) = (bucket.puts()?, drawn_name()?);
         let create = Create { exclusive: true, open: true, ..Create::with_mode(FILE_MODE) };
-        let node = hidden.dir.create(hidden.name.as_bytes(), &create)?;
-        Ok((hidden, node.open(dfs::Open::BOTH)?))
+        let node = dir.create(name.as_bytes(), &create)?;
+        Ok((Self(Draft::Entry { dir, name }), node.open(dfs::Open::BOTH)?))
+    }
+
+    /// A new small file with this content, which its publication stores.
+    pub(crate) fn small_file(content: Vec<Bytes>) -> Self {
+        Self(Draft::Content(content))
     }
 
     /// A new directory.
     pub(crate) fn directory(bucket: &Bucket) -> Outcome<Self> {
-        let hidden = Self::named(bucket)?;
-        hidden.dir.mkdir(hidden.name.as_bytes(), &Create::with_mode(DIRECTORY_MODE))?;
-        Ok(hidden)
+        let (dir, name) = (bucket.puts()?, drawn_name()?);
+        dir.mkdir(name.as_bytes(), &Create::with_mode(DIRECTORY_MODE))?;
+        Ok(Self(Draft::Entry { dir, name }))
     }
 
-    fn named(bucket: &Bucket) -> Outcome<Self> {
-        Ok(Self { dir: bucket.puts()?, name: drawn_name()?, is_published: false })
-    }
-
-    /// Moves the new directory to its place, with its extended attributes, if the conditions hold.
+    /// Moves the file or directory to its place, with its extended attributes, if the conditions hold. A small file in
+    /// memory replaces another one whatever the mode.
     pub(crate) fn publish(&mut self, target: &Target<'_>) -> esker::types::Result<()> {
-        let rename = Rename {
-            from: &self.dir,
-            name: self.name.as_bytes(),
-            to: target.dir,
-            new_name: target.name,
-            mode: target.mode,
-        };
-        Publish { rename, xattrs: target.xattrs, check: target.check }.run()?;
-        self.is_published = true;
+        match &self.0 {
+            Draft::Entry { dir, name } => target.publish_entry(dir, name.as_bytes())?,
+            Draft::Content(content) => target.publish_content(content)?,
+            Draft::Published => {}
+        }
+        self.0 = Draft::Published;
         Ok(())
+    }
+}
+
+impl Target<'_> {
+    /// Moves an entry of the hidden directory to its place.
+    fn publish_entry(&self, from: &Node, name: &[u8]) -> esker::types::Result<()> {
+        let rename = Rename { from, name, to: self.dir, new_name: self.name, mode: self.mode };
+        Publish { rename, xattrs: self.xattrs, check: self.check }.run()
+    }
+
+    /// Creates the file with its content in its place.
+    fn publish_content(&self, content: &[Bytes]) -> esker::types::Result<()> {
+        let content: Vec<&[u8]> = content.iter().map(|part| &part[..]).collect();
+        let (dir, name, new) = (self.dir, self.name, &Create::with_mode(FILE_MODE));
+        let (xattrs, check) = (self.xattrs, self.check);
+        PublishNew { dir, name, new, content: &content, xattrs, check }.run()
     }
 }
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        if !self.is_published {
+        if let Draft::Entry { dir, name } = &self.0 {
             // After an error, the next open of the bucket removes it.
-            let _ = self.dir.remove_tree(self.name.as_bytes());
+            let _ = dir.remove_tree(name.as_bytes());
         }
     }
 }

@@ -13,6 +13,10 @@ pub const HANDSHAKE_SECONDS: u64 = 10;
 /// Bytes that are read from or written to a file at a time. Per connection, at most twice as many are in memory.
 pub const PIECE_BYTES: usize = 1 << 20;
 
+/// Most bytes of a body that stay in memory until the object is published, in one transaction with the content. Then it
+/// is in memory twice. Fewer than [`PIECE_BYTES`].
+pub const SMALL_BYTES_MAX: u64 = 256 << 10;
+
 /// Pieces of a pool in memory that are made ready to be sent in one go. They are used in place and take no memory.
 pub const PIECES_IN_PLACE: usize = 2;
 
