@@ -178,12 +178,14 @@ fn complete_table_is_measured_and_drawn() {
     if !Path::new("/dev/shm").is_dir() {
         return;
     }
-    let rows = rows(&bench, "--only-dfs -o $DIR/files.html");
+    let rows = rows(&bench, "--only-dfs -o $DIR/files.html --peer other=$DIR/peer");
     assert_eq!(rows.len(), 8 + 1 + 5);
+    assert!(rows.iter().all(|row| row["sites"]["other"].is_f64()), "{rows:?}");
     assert!(rows.iter().all(|row| row["goals"]["DFS"].is_f64()), "{rows:?}");
     let page = std::fs::read_to_string(bench.path("files.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("8 KiB write, shared file"));
-    bench.assert_left(&["files.html"]);
+    assert_eq!(std::fs::read_dir(bench.path("peer")).unwrap().count(), 0);
+    bench.assert_left(&["files.html", "peer"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 use super::super::Note;
 use super::super::scratch::Scratch;
 use super::container::{DfsSubject, OpenContainer};
+use super::peer::Peer;
 use crate::errors::Doing;
 use crate::host::Host;
 use crate::posix::FileLocation;
@@ -153,6 +154,12 @@ impl FileSystems {
                 Ok(())
             }
         }
+    }
+
+    /// Adds the file system of another project, if one is given.
+    pub(super) fn add_peer(&mut self, peer: &Peer) -> Result<()> {
+        self.all.extend(peer.file_system(&self.all)?);
+        Ok(())
     }
 
     /// Adds a new directory in `within`, named by the type of the file system.

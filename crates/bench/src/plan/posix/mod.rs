@@ -6,6 +6,7 @@ mod genuine;
 mod ior;
 mod mdtest;
 mod outcome;
+mod peer;
 mod table;
 
 pub use super::lines::{Line, Repeat, Repeated, Sample};
@@ -16,6 +17,7 @@ pub use genuine::Genuine;
 pub use ior::{Ior, IorPlan};
 pub use mdtest::{Mdtest, MdtestPlan};
 pub use outcome::Outcome;
+pub use peer::Peer;
 pub use table::TablePlan;
 pub(crate) use table::{Row, cells};
 

@@ -1,7 +1,7 @@
 //! `esker bench posix`: one table of all work on files, for all file systems of this machine.
 use super::super::{Benchmark, Measurement, Note, parse_procs, parse_size};
 use super::{
-    Baselines, DfsSubject, FileSystems, IorPlan, Line, MdtestPlan, Outcome, Setting, Subject,
+    Baselines, DfsSubject, FileSystems, IorPlan, Line, MdtestPlan, Outcome, Peer, Setting, Subject,
 };
 use crate::errors::ensure;
 use crate::pin::Pin;
@@ -57,6 +57,9 @@ pub struct TablePlan {
     /// The file systems it is compared with.
     #[command(flatten)]
     pub beside: Baselines,
+    /// A file system of another project.
+    #[command(flatten)]
+    pub peer: Peer,
     /// Seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -99,6 +102,7 @@ impl TablePlan {
         if !self.only_dfs {
             systems.add_programs(!self.engine);
         }
+        systems.add_peer(&self.peer)?;
         let (all, one) = (self.setting(self.procs), self.setting(1));
         let outcomes = vec![
             self.names().run(&all, &systems, note)?,
