@@ -30,9 +30,9 @@ def importable():
 
 
 with importable():
-    chart, files, objects, page, peers, spread, figure, machine = map(
+    chart, files, gekkofs, objects, page, peers, spread, figure, machine = map(
         importlib.import_module,
-        ["chart", "files", "objects", "page", "peers", "spread", "figure", "machine"],
+        ["chart", "files", "gekkofs", "objects", "page", "peers", "spread", "figure", "machine"],
     )
     command = importlib.util.spec_from_file_location("figures_command", FOLDER / "__main__.py")
     figures = importlib.util.module_from_spec(command)
@@ -44,6 +44,7 @@ class Sample:
 
     def __init__(self, runs, packages=("pyfdb", "zarr", "esker"), **options):
         defaults = {"memory": "/m", "disk": "/d", "python": "python", "ceph": "", "daos": "", "peer": None}
+        defaults["gekkofs"] = None
         self.options = argparse.Namespace(**(defaults | options))
         self.quick, self.commands, self.absent = False, [], []
         self._runs, self._packages, self._calls = runs, packages, itertools.count()
@@ -121,7 +122,7 @@ def test_ratios_are_those_of_the_same_iteration():
 
 
 def posix_runs():
-    rates = {"tmpfs": 10, "DFS": 5, "run": 2.5, "mount": 20, "ext4": 10}
+    rates = {"tmpfs": 10, "DFS": 5, "run": 2.5, "mount": 20, "ext4": 10, "GekkoFS": 0.5}
     found = []
     for store, rate in rates.items():
         for procs in (2, 1):
@@ -185,6 +186,13 @@ def zarr_runs():
     return runs(["esker", "local"], ["write", "read", "list", "commit"], size_bytes=[64 << 10, 1 << 20])
 
 
+def gekkofs_table():
+    table, report = figure.Table(), {"runs": posix_runs()}
+    gekkofs.add_work(table, {1: report, 2: report}, report)
+    table.columns = gekkofs.columns("1.0")
+    return table
+
+
 MEASURED = {
     "fields": lambda: peers.measure_fields(Sample(field_runs(["esker", "files", "medium", "pyfdb"]))),
     "tensors": lambda: peers.measure_tensors(Sample(tensor_runs())),
@@ -192,6 +200,7 @@ MEASURED = {
     "s3": lambda: peers.measure_s3(Sample(s3_runs(), peer=("other", "http://localhost:1"))),
     "ceph": lambda: peers.measure_ceph(Sample(rados_runs(), ceph="rados:esker")),
     "daos": lambda: peers.measure_daos(Sample([], daos="daos:esker")),
+    "gekkofs": gekkofs_table,
     "files": lambda: files.measure_files(Sample(posix_runs())),
     "files_on_disk": lambda: files.measure_files_on_disk(Sample(posix_runs())),
 }
@@ -205,6 +214,71 @@ def test_every_bar_of_the_chart_is_measured(group):
     assert all(len(row) == len(table.rows[0]) for row in table.rows)
     columns = table.columns or figures.FIGURES[group.table].columns
     assert len(columns) == len(table.rows[0])
+
+
+# --- GekkoFS
+
+# It notes its process, and listens as soon as it has started.
+DAEMON = """#!/bin/sh
+[ "$1" = --version ] && echo 1.2.3 && exit
+while [ $# -gt 0 ]; do
+    [ "$1" = --hosts-file ] && hosts=$2
+    shift
+done
+echo $$ >"$0.process"
+echo "node ofi+tcp://127.0.0.1:1" >"$hosts"
+exec sleep 1000
+"""
+
+
+def installed_gekkofs(folder, daemon):
+    """A machine with a GekkoFS whose daemon is a script."""
+    for name in ("bin", "lib"):
+        (folder / name).mkdir()
+    program = folder / "bin" / "gkfs_daemon"
+    program.write_text(daemon)
+    program.chmod(0o755)
+    (folder / "lib" / "libgkfs_intercept.so").touch()
+    return Sample([], gekkofs=folder, memory=folder)
+
+
+def test_programs_find_a_daemon_that_ends_afterwards(tmp_path):
+    sample = installed_gekkofs(tmp_path, DAEMON)
+    with gekkofs.running(sample) as client:
+        assert client.folder.is_dir()
+        hosts = pathlib.Path(client.variables["LIBGKFS_HOSTS_FILE"])
+        assert hosts.read_text() == "node ofi+tcp://127.0.0.1:1\n"
+        assert pathlib.Path(client.variables["LD_PRELOAD"]).is_file()
+        shown = gekkofs.shown_names(client)
+        assert f"LIBGKFS_HOSTS_FILE={hosts}" in shown and "GekkoFS=DIR" in shown.values()
+        process = int((tmp_path / "bin" / "gkfs_daemon.process").read_text())
+        assert pathlib.Path(f"/proc/{process}").exists()
+    assert not pathlib.Path(f"/proc/{process}").exists() and not hosts.parent.exists()
+    assert gekkofs.version_of(tmp_path / "bin" / "gkfs_daemon") == "1.2.3"
+
+
+def test_a_daemon_that_ends_at_once_is_reported(tmp_path):
+    sample = installed_gekkofs(tmp_path, "#!/bin/sh\necho no interface lo\nexit 1\n")
+    with pytest.raises(machine.Failed, match="no interface lo"), gekkofs.running(sample):
+        pass
+
+
+def test_gekkofs_is_left_out_where_it_is_not_installed(tmp_path):
+    for folder in (None, tmp_path):
+        with pytest.raises(machine.Skipped, match="--gekkofs FOLDER"):
+            gekkofs.measure_gekkofs(Sample([], gekkofs=folder))
+
+
+def test_ratios_to_gekkofs_are_of_the_same_run():
+    table = gekkofs_table()
+    assert table.rows[0] == ["create", "20 /s", "1 /s", "5 /s", "5", "5", "5"]
+    assert table.values["create engine 2"] == [5, 5, 5]
+
+
+def test_a_program_that_fails_has_no_time():
+    assert files.started_us(["/bin/true"], {}) > 0
+    with pytest.raises(machine.Failed, match="status 1"):
+        files.started_us(["/bin/false"], {})
 
 
 # --- The page
@@ -289,6 +363,13 @@ def test_charts_leave_out_missing_figures():
     other = recorded("abc", values={"put xxh3 1": [2.0] * 3}, rows=[["other 1.0: PUT", "1"]])
     assert "other 1.0 (S3)" in chart.render_stores({"tables": {"s3": other}})
     assert "write, chunks of 64 KiB" in text and "chunks of 1 MiB" not in text and "FDB" not in text
+
+
+def test_charts_name_the_bars_of_the_groups_that_they_show():
+    values = {"create native 1": [9.0] * 3, "create engine 1": [3.0] * 3}
+    data = {"tables": {"gekkofs": recorded("abc", values=values)}}
+    assert chart.notes_of(data) == ["GekkoFS: dark bar a native pool, light bar through an engine"]
+    assert chart.notes_of({"tables": {}}) == []
 
 
 def test_charts_are_the_same_each_time():

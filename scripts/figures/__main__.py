@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measured figures: docs/figures.json holds them, docs/performance.md, figures.svg and performance.svg beside it show them.
 
-usage: figures measure ESKER LIBDAOS [--quick] [--only NAMES] [--memory DIR] [--disk DIR] [--python PYTHON] [--ceph URL] [--daos URL] [--peer NAME=URL] [--keep]
+usage: figures measure ESKER LIBDAOS [--quick] [--only NAMES] [--memory DIR] [--disk DIR] [--python PYTHON] [--ceph URL] [--daos URL] [--gekkofs FOLDER] [--peer NAME=URL] [--keep]
        figures render
        figures check
 
@@ -25,13 +25,14 @@ import tempfile
 from chart import render_medium, render_stores
 from figure import Figure
 from files import FILES
+from gekkofs import GEKKOFS
 from machine import ROOT, Failed, Machine, Skipped, clock
 from objects import OBJECTS
 from page import Data, headings_and_marks, render_page, table_lines
 from peers import PEERS
 
 DATA, PAGE, STORES, MEDIUM = "figures.json", "performance.md", "figures.svg", "performance.svg"
-FIGURES: dict[str, Figure] = OBJECTS | FILES | PEERS
+FIGURES: dict[str, Figure] = OBJECTS | FILES | PEERS | GEKKOFS
 
 
 def rendered(data: Data, page: str) -> dict[str, str]:
@@ -154,6 +155,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     measuring.add_argument("--python", help="a Python that has esker, pyfdb and zarr, to measure FDB and zarr")
     measuring.add_argument("--ceph", help="pool on Ceph: rados:POOL?conf=FILE")
     measuring.add_argument("--daos", help="pool of a DAOS system: daos:POOL")
+    measuring.add_argument("--gekkofs", type=pathlib.Path, help="folder of an installed GekkoFS, to measure it")
     measuring.add_argument("--peer", type=parse_peer, help="another S3 server, NAME=URL, with the key of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     measuring.add_argument("--keep", action="store_true", help="write to docs and replace the figures there")
     actions.add_parser("render", help="write the page and the charts from docs/figures.json")

@@ -33,12 +33,17 @@ class Group(NamedTuple):
     title: str
     table: str
     bars: list[Bar]
+    # Meaning of the two bars of each row.
+    note: str = ""
+
+
+FILE_WORK = ["create", "stat", "remove", "8 KiB write", "8 KiB read", "1 MiB write", "1 MiB read"]
+FILE_NOTE = "files: dark bar under `esker run`, light bar on the mount"
 
 
 def file_bars(base: str) -> list[Bar]:
     """Each work, under `esker run` and on the mount."""
-    work = ["create", "stat", "remove", "8 KiB write", "8 KiB read", "1 MiB write", "1 MiB read"]
-    return [Bar(what, [f"{base} run {what}", f"{base} mount {what}"]) for what in work]
+    return [Bar(what, [f"{base} run {what}", f"{base} mount {what}"]) for what in FILE_WORK]
 
 
 STORES = [
@@ -53,6 +58,12 @@ STORES = [
             )
             for phase, name in zip(phases, ("write", "read"))
         ],
+    ),
+    Group(
+        "GekkoFS, one daemon on the same cores",
+        "gekkofs",
+        [Bar(what, [f"{what} native 1", f"{what} engine 1"]) for what in FILE_WORK],
+        "GekkoFS: dark bar a native pool, light bar through an engine",
     ),
     Group(
         "FDB (pyfdb), fields of 1 MiB",
@@ -102,8 +113,8 @@ STORES = [
     ),
 ]
 PLAIN_FILES = [
-    Group("files on tmpfs, 2 processes", "files", file_bars("tmpfs")),
-    Group("files on the disk ({disk}), 2 processes", "files_on_disk", file_bars("disk")),
+    Group("files on tmpfs, 2 processes", "files", file_bars("tmpfs"), FILE_NOTE),
+    Group("files on the disk ({disk}), 2 processes", "files_on_disk", file_bars("disk"), FILE_NOTE),
 ]
 
 
@@ -135,6 +146,12 @@ def drawn_groups(data: Data, groups: list[Group]) -> Iterator[tuple[str, list[Dr
         rows = [row for row in rows if any(value is not None for value in row.values)]
         if rows:
             yield title_of(group, data["tables"][group.table]), rows
+
+
+def notes_of(data: Data) -> list[str]:
+    """Meanings of the bars of the groups that have numbers."""
+    groups = [group for group in (*STORES, *PLAIN_FILES) if group.note and any(drawn_groups(data, [group]))]
+    return list(dict.fromkeys(group.note for group in groups))
 
 
 def pitch(row: Drawn) -> float:
@@ -222,8 +239,7 @@ def render_stores(data: Data) -> str:
     if not panels:
         all_axes[0][0].set_axis_off()
     notes = ["rate of Esker, as a multiple of the other's in the same run", "line: the raw medium (pwrite and pread; for S3 the HTTP library alone)"]
-    if any(len(row.values) > 1 for panel in panels for _, rows in panel for row in rows):
-        notes.append("files: dark bar under `esker run`, light bar on the mount")
+    notes += notes_of(data)
     figure.text(0.5, 0.004, "\n".join(notes), ha="center", va="bottom")
     figure.tight_layout(pad=0.3, rect=(0, 0.17 * len(notes) / figure.get_figheight(), 1, 1))
     return text_of(pyplot, figure)

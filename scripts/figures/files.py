@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Union
 
 from figure import Figure, Table
-from machine import Machine
+from machine import Failed, Machine
 from reports import Report, Run, median_rate, paired
 from spread import duration, quantity, ratio, spread_of
 
@@ -143,15 +143,17 @@ def started_us(command: list[str], variables: dict[str, str]) -> float:
     """The time that a program takes from its start to its end."""
     begin = time.perf_counter()
     process = os.posix_spawn(command[0], command, variables, file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)])
-    os.waitpid(process, 0)
-    return (time.perf_counter() - begin) * 1e6
+    _, status = os.waitpid(process, 0)
+    time_us = (time.perf_counter() - begin) * 1e6
+    if status:
+        raise Failed(f"`{' '.join(command)}` ended with status {os.waitstatus_to_exitcode(status)}")
+    return time_us
 
 
 @contextlib.contextmanager
-def variables_of_run(machine: Machine, variables: dict[str, str]) -> Iterator[dict[str, str]]:
-    """The variables of programs under `esker run`, which lasts as long: its directory is removed with it."""
-    machine.commands.append("esker run POOL/CONT -- PROGRAM   # its variables, then posix_spawn of each program with and without them, in turns")
-    command = [str(machine.options.esker), "run", "start/fs", "--create", "--", "sh", "-c", "touch /esker/file; env -0; echo; read line"]
+def variables_of_run(variables: dict[str, str], run: list[str]) -> Iterator[dict[str, str]]:
+    """The variables of programs under `esker run`, which lasts as long: its directory is removed with it. The container gets a file."""
+    command = [*run, "--", "sh", "-c", "touch /esker/file; env -0; echo; read line"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables) as process:
         assert process.stdin and process.stdout
         found = ""
@@ -174,11 +176,12 @@ def start_pairs(folder: str) -> list[tuple[str, list[str], list[str]]]:
 def measure_start(machine: Machine) -> Table:
     """Programs that start with and without `esker run`, in turns."""
     options, table, count = machine.options, Table(), 20 if machine.quick else 300
+    machine.commands.append("esker run POOL/CONT -- PROGRAM   # its variables, then posix_spawn of each program with and without them, in turns")
     with tempfile.TemporaryDirectory(dir=options.memory) as folder:
         pathlib.Path(f"{folder}/file").touch()
         variables = dict(os.environ) | {"ESKER_POOLS": folder}
         machine.run([options.esker, "pool", "create", "start", "--size", "256M", "--dir", folder], variables=variables)
-        with variables_of_run(machine, variables) as run:
+        with variables_of_run(variables, [str(options.esker), "run", "start/fs", "--create"]) as run:
             for what, plain, intercepted in start_pairs(folder):
                 both = [(started_us(plain, variables), started_us(intercepted, run)) for _ in range(count)]
                 bare, under = (statistics.median(times) for times in zip(*both))

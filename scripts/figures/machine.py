@@ -59,6 +59,8 @@ class Machine:
         self.media: dict[str, bool] = {}
         self.commits: collections.Counter[str] = collections.Counter()
         self.absent: list[str] = []
+        # Further words of commands that name directories of this machine, and how they are shown.
+        self.names: dict[str, str] = {}
 
     def repeats(self, count: int) -> int:
         """The number of runs of a command that is run several times."""
@@ -91,7 +93,7 @@ class Machine:
         options = self.options
         address = options.peer[1] if options.peer else None
         known = [(options.disk, "DISK"), (options.python, "PYTHON"), (options.ceph, "CEPH"), (options.daos, "DAOS"), (address, "URL")]
-        names = {str(value): name for value, name in known if value}
+        names = self.names | {str(value): name for value, name in known if value}
         words = [*(f"{name}={names.get(value, value)}" for name, value in variables.items()), "esker", *(names.get(word, word) for word in command)]
         line = " ".join(words) + remark
         print("   ", line, flush=True)
