@@ -5,6 +5,7 @@ import collections
 import contextlib
 import importlib.util
 import itertools
+import os
 import pathlib
 import sys
 
@@ -255,6 +256,16 @@ def test_programs_find_a_daemon_that_ends_afterwards(tmp_path):
         assert pathlib.Path(f"/proc/{process}").exists()
     assert not pathlib.Path(f"/proc/{process}").exists() and not hosts.parent.exists()
     assert gekkofs.version_of(tmp_path / "bin" / "gkfs_daemon") == "1.2.3"
+
+
+def test_a_daemon_that_ignores_the_request_to_end_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(gekkofs, "END_TIMEOUT_S", 0.1)
+    deaf = DAEMON.replace("exec sleep 1000", "read line <$0.pipe").replace("echo $$", "trap '' TERM; echo $$")
+    sample = installed_gekkofs(tmp_path, deaf)
+    os.mkfifo(tmp_path / "bin" / "gkfs_daemon.pipe")
+    with gekkofs.running(sample):
+        process = int((tmp_path / "bin" / "gkfs_daemon.process").read_text())
+    assert not pathlib.Path(f"/proc/{process}").exists()
 
 
 def test_a_daemon_that_ends_at_once_is_reported(tmp_path):

@@ -18,8 +18,8 @@ from reports import Report, median_rate, paired
 from spread import Spread, duration, mebibytes, rate, ratio, spread_of
 
 NAME, HOSTS, MOUNT = "GekkoFS", "hosts", "mount"
-# The network interface of the daemon, and the longest time until it listens there.
-LOOPBACK, LISTEN_TIMEOUT_S = "lo", 60.0
+# The network interface of the daemon, and the longest times until it listens there and until it ends.
+LOOPBACK, LISTEN_TIMEOUT_S, END_TIMEOUT_S = "lo", 60.0, 10.0
 # Programs reach a pool through engines only, as if they ran on another node.
 BY_ENGINE = {"ESKER_NODE": "none"}
 
@@ -62,8 +62,17 @@ def running(machine: Machine, *options: str) -> Iterator[Client]:
                 client = {"LD_PRELOAD": str(library), "LIBGKFS_HOSTS_FILE": f"{name}/{HOSTS}", "LIBGKFS_LOG": "none"}
                 yield Client(folder / MOUNT, client)
             finally:
-                process.terminate()
-                process.wait()
+                end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a daemon, which may still be at work."""
+    process.terminate()
+    try:
+        process.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def wait_until_listening(process: subprocess.Popen[bytes], folder: pathlib.Path) -> None:
