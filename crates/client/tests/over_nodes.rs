@@ -8,13 +8,15 @@ use esker::types::info::{ContainerRef, OpenMode, Part};
 use esker::types::ops::{
     Change, Commit, CommitId, Cond, Preparation, Source, Update, Value, Write, WriteOp,
 };
-use esker::types::{Epoch, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
+use esker::types::{Epoch, Error, ErrorKind, ObjectClass, ObjectId, ObjectType, Uuid};
 use esker::{Access, Container, Kv, Native, Wait, names};
-use esker_backend::{NewContainer, Placement, Pool};
+use esker_backend::{NewContainer, Placement, Pool, Reply};
+use esker_conformance::between::{Interceptor, PoolBetween};
 use esker_conformance::{Outcome, model, place, run_all, suite};
 use esker_nodes::{Map, Node, ShardedPool, Timeouts};
 use served::Folder;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -263,6 +265,101 @@ fn creating_a_container_again_without_the_first_node_destroys_nothing() {
     }
     drop((kvs, container, pool));
     engine.stop();
+}
+
+/// Containers that the pools of all nodes have, in the order of the nodes.
+fn containers_of_nodes(map: &Map) -> Vec<usize> {
+    let count = |node: &Node| {
+        let pool = Native::open(&node.directory, OpenMode::ReadOnly).expect("the node's pool");
+        pool.list_containers().wait().expect("a list").len()
+    };
+    map.nodes.iter().map(count).collect()
+}
+
+#[test]
+fn creation_without_the_first_node_leaves_nothing() {
+    let folder = Folder::new();
+    let mut map = map(&folder.0);
+    let (engine, address) = Stoppable::start("127.0.0.1:0", &map.nodes[0]);
+    map.nodes[0].address = address;
+    let (pool, container) = open_new(&map, NO_TIMEOUTS);
+    engine.stop();
+    let error = pool.create_container(&NewContainer::named("d")).wait().expect_err("lost");
+    assert!(error.message().contains("node n0"), "{error:?}");
+    assert_eq!(containers_of_nodes(&map), [1; NODES as usize]);
+    drop((container, pool));
+}
+
+/// The first node, which stops to answer after a number of calls.
+struct Answers {
+    calls: AtomicI64,
+    /// The first call that is not answered is executed.
+    executes: AtomicBool,
+}
+
+impl Answers {
+    fn lose(&self, calls: i64, executes: bool) {
+        self.executes.store(executes, Ordering::Relaxed);
+        self.calls.store(calls, Ordering::Relaxed);
+    }
+}
+
+impl Interceptor for Answers {
+    fn pass<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
+    ) -> Reply<'a, T> {
+        let calls = self.calls.fetch_sub(1, Ordering::Relaxed);
+        if calls > 0 {
+            return call();
+        }
+        if calls == 0 && self.executes.load(Ordering::Relaxed) {
+            drop(call().wait());
+        }
+        Reply::Ready(Err(Error::new(ErrorKind::Io, "node n0 is lost")))
+    }
+}
+
+#[test]
+fn parts_of_a_failed_creation_are_removed_once_the_first_node_answers() {
+    let folder = Folder::new();
+    let map = map(&folder.0);
+    let first = Native::open(&map.nodes[0].directory, OpenMode::ReadWrite).expect("the part");
+    let (calls, executes) = (AtomicI64::new(i64::MAX), AtomicBool::default());
+    let answers = Arc::new(Answers { calls, executes });
+    let first: Arc<dyn Pool> = Arc::new(PoolBetween::before(Arc::new(first), &answers));
+    let pool = ShardedPool::open(&map, Path::new("none.map"), vec![(0, first)]).expect("the pool");
+    let create = |label| pool.create_container(&NewContainer::named(label)).wait();
+    create("kept").expect("a container");
+    // It answers before the creation on the others, and is lost when it is to create the container itself.
+    answers.lose(1, false);
+    create("failed").expect_err("the first node is lost");
+    assert_eq!(containers_of_nodes(&map), [1, 2, 2]);
+    answers.lose(i64::MAX, false);
+    create("next").expect("a container");
+    assert_eq!(containers_of_nodes(&map), [2; 3]);
+    // It creates the container, and only its reply is lost.
+    answers.lose(1, true);
+    create("created").expect_err("the first node is lost");
+    answers.lose(i64::MAX, false);
+    create("last").expect("a container");
+    assert_eq!(containers_of_nodes(&map), [4; 3]);
+}
+
+#[test]
+fn removal_from_an_engine_of_another_pool_is_an_error() {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let mut map = map(&folder.0);
+    let path = Map::path(&folder.0, &map.label);
+    let open = |map: &Map| ShardedPool::open(map, &path, Vec::new()).expect("the pool");
+    open(&map).create_container(&NewContainer::named("c")).wait().expect("a container");
+    let part = Part { node: 2, nodes: NODES };
+    map.nodes[2].address = served::start(&elsewhere.0, &map.label, part, &RUNTIME).address;
+    let removed = open(&map).destroy_container(ContainerRef::Label("c"), true).wait();
+    let error = removed.expect_err("another pool");
+    let message = error.message();
+    assert!(message.contains("node n2 still has its data"), "{message}");
+    assert!(message.contains("serves another pool"), "{message}");
 }
 
 #[test]

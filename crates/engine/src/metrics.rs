@@ -37,7 +37,7 @@ impl Refused {
         match error {
             ErrorKind::NoPermission => Self::Secret,
             ErrorKind::Incompatible => Self::Version,
-            ErrorKind::NotFound => Self::Pool,
+            ErrorKind::BadPath => Self::Pool,
             ErrorKind::Corrupt => Self::Malformed,
             ErrorKind::TimedOut => Self::TimedOut,
             ErrorKind::Busy => Self::Crowded,

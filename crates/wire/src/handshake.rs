@@ -109,9 +109,11 @@ impl Refusal {
                     "the engine speaks version {newest} of the protocol, the client {VERSION}: use the same release of Esker on all nodes"
                 ),
             ),
+            // Not `NotFound`: a removal takes that as done.
             Self::Pool => Error::new(
-                ErrorKind::NotFound,
-                "the engine at this address serves another pool: the map of the pool is out of date",
+                ErrorKind::BadPath,
+                "the engine at this address serves another pool: use the current map of the pool, or start the node's \
+                 engine again",
             ),
             Self::Secret => Error::new(
                 ErrorKind::NoPermission,
@@ -195,7 +197,7 @@ impl Transcript<'_> {
 /// changes.
 ///
 /// # Errors
-/// `Incompatible`, `NotFound` or `NoPermission` if the engine refuses; `Incompatible` if it chose a version that was
+/// `Incompatible`, `BadPath` or `NoPermission` if the engine refuses; `Incompatible` if it chose a version that was
 /// not offered; `NoPermission` if it does not know the secret, or if a message was changed on the way; `Io` and
 /// `Corrupt` as for frames.
 pub async fn connect<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(

@@ -115,8 +115,8 @@ fn client_without_the_secret_is_refused() {
     assert_eq!(kind(connected), Some(ErrorKind::NoPermission));
     accepted.expect_err("the engine");
     let (connected, accepted) = meet(&secret(5), Uuid([4; 16]), &secret(5));
-    assert_eq!(kind(connected), Some(ErrorKind::NotFound));
-    assert_eq!(kind(accepted), Some(ErrorKind::NotFound));
+    assert_eq!(kind(connected), Some(ErrorKind::BadPath));
+    assert_eq!(kind(accepted), Some(ErrorKind::BadPath));
 }
 
 #[test]

@@ -120,7 +120,8 @@ impl Guard<'_> {
 
     #[cold]
     fn unknown_containers_error(&self, error: Error) -> Error {
-        if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NoPermission) {
+        use ErrorKind::{BadPath, NoPermission, NotFound};
+        if matches!(error.kind(), NotFound | BadPath | NoPermission) {
             return error;
         }
         let message = format!(

@@ -134,7 +134,7 @@ fn refusals_are_counted_by_their_reason() {
         let engine = engine();
         for (key, pool, kind) in [
             (secret(2), POOL, ErrorKind::NoPermission),
-            (secret(1), Uuid([5; 16]), ErrorKind::NotFound),
+            (secret(1), Uuid([5; 16]), ErrorKind::BadPath),
         ] {
             let (client, served) = stream(&engine);
             let (from, to) = split(client);

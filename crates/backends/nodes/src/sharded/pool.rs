@@ -13,7 +13,7 @@ use esker_os::executor::{Wait, side_by_side, task};
 use esker_types::info::{ContainerInfo, ContainerRef, OpenMode, Part, PoolInfo, Space};
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Concurrent requests of one operation to different nodes.
@@ -34,6 +34,9 @@ pub(crate) struct Shared {
     pub(crate) members: Vec<Member>,
     pub(crate) timeouts: Timeouts,
     pub(crate) dial: Arc<dyn Dial>,
+    /// Containers whose creation failed here, and of which other nodes may have a part. The first node may have the
+    /// container: it did not answer.
+    abandoned: Mutex<Vec<Uuid>>,
 }
 
 /// Timeouts of a client that waits for others.
@@ -186,7 +189,9 @@ impl ShardedPool {
         }
         let url = format!("nodes:{}", path.display());
         let (uuid, label) = (map.uuid, map.label.clone());
-        let pool = Self(Arc::new(Shared { uuid, label, url, placement, members, timeouts, dial }));
+        let abandoned = Mutex::default();
+        let shared = Shared { uuid, label, url, placement, members, timeouts, dial, abandoned };
+        let pool = Self(Arc::new(shared));
         resolved!(&pool.0, 0, pool.0.catalog().info().await)?;
         Ok(pool)
     }
@@ -283,10 +288,8 @@ impl Shared {
     /// Creates a container on all nodes, on the catalog last: then it exists.
     async fn create(&self, new: &NewContainer<'_>) -> Result<ContainerInfo> {
         let uuid = new.uuid.map_or_else(esker_os::random_uuid, Ok)?;
-        if new.uuid.is_some() && self.has_container(uuid).await? {
-            let message = format!("the pool has a container {uuid} already");
-            return Err(Error::new(ErrorKind::Exists, message));
-        }
+        self.check_before_creation(new.uuid).await?;
+        self.remove_abandoned().await;
         let part = NewContainer::nameless().with_uuid(uuid).with_checksum(new.checksum);
         let made = self.on_others(|member| member.pool().create_container(&part)).await;
         let made = made
@@ -296,12 +299,48 @@ impl Shared {
             None => self.create_in_catalog(&new.clone().with_uuid(uuid)).await,
             Some(error) => Err(error),
         };
-        // If the first node does not answer, it may have created the container, or have had it before.
-        if created.is_err() && matches!(self.has_container(uuid).await, Ok(false)) {
-            // The first error says why.
-            let _ = self.destroy_elsewhere(uuid).await;
+        // The parts of a container with a given UUID may be those of another creation.
+        if created.is_err() && !self.remove_failed(uuid).await && new.uuid.is_none() {
+            self.abandoned().push(uuid);
         }
         created
+    }
+
+    /// Fails if the pool has a container with a given UUID, or if the first node does not answer: then nothing is created
+    /// on the others.
+    async fn check_before_creation(&self, given: Option<Uuid>) -> Result<()> {
+        match given {
+            None => resolved!(self, 0, self.catalog().info().await).map(drop),
+            Some(uuid) if self.has_container(uuid).await? => {
+                let message = format!("the pool has a container {uuid} already");
+                Err(Error::new(ErrorKind::Exists, message))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Removes what a failed creation has left on the other nodes. True if that is done, or if the container exists. If the
+    /// first node does not answer, it may have created the container, or have had it before: then nothing is removed.
+    async fn remove_failed(&self, uuid: Uuid) -> bool {
+        match self.has_container(uuid).await {
+            Ok(true) => true,
+            Ok(false) => self.destroy_elsewhere(uuid).await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Removes what earlier creations have left, once the first node answers again.
+    async fn remove_abandoned(&self) {
+        let abandoned = std::mem::take(&mut *self.abandoned());
+        for uuid in abandoned {
+            if !self.remove_failed(uuid).await {
+                self.abandoned().push(uuid);
+            }
+        }
+    }
+
+    fn abandoned(&self) -> MutexGuard<'_, Vec<Uuid>> {
+        self.abandoned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the catalog has a container with this UUID. Fails if the first node, which has the catalog, does not
@@ -318,6 +357,7 @@ impl Shared {
     /// Destroys a container: first in the catalog, so that nobody can open it any more, then on the other nodes.
     async fn destroy(&self, name: ContainerRef<'_>, force: bool) -> Result<()> {
         let uuid = self.find(name).await?.uuid;
+        self.remove_abandoned().await;
         let name = ContainerRef::Uuid(uuid);
         resolved!(self, 0, self.catalog().destroy_container(name, force).await)?;
         self.destroy_elsewhere(uuid).await
