@@ -7,7 +7,7 @@ use super::form::{
     Form, Object, asks_for_the_akey, epoch_of, exists, found, missing_key_error, outermost, sorted,
     unsupported_error,
 };
-use super::journal::MAKE_TRIES;
+use super::journal::{MAKE_TRIES, RECORD};
 use super::proof::{Digest, Watched};
 use esker_backend::handles::gone;
 use esker_backend::object::list::page_of_keys;
@@ -44,6 +44,12 @@ impl CommitStep<'_> {
     pub(super) fn staged(&self) -> PathBuf {
         self.entered.join(self.number.to_string())
     }
+
+    /// False once another process has taken the commit over, or it has left the journal. The caller has opened the file that
+    /// it is about to change: a process that takes the commit over later replaces that file by a copy.
+    fn is_current(&self) -> Result<bool> {
+        Ok(files::info(&self.entered.join(RECORD))?.is_some())
+    }
 }
 
 /// How files of an Array are removed.
@@ -51,6 +57,16 @@ impl CommitStep<'_> {
 enum Removal<'a> {
     AtOnce,
     ByCommit(&'a CommitStep<'a>),
+}
+
+impl Removal<'_> {
+    /// True if a file that the caller has opened may be changed.
+    fn may_change(self) -> Result<bool> {
+        match self {
+            Self::AtOnce => Ok(true),
+            Self::ByCommit(commit) => commit.is_current(),
+        }
+    }
 }
 
 /// An Array.
@@ -99,8 +115,12 @@ impl ArrayFiles<'_> {
         if needs && !self.has(dkey)? {
             return Err(missing_key_error("dkey"));
         }
-        let Some(update) = update else { return Ok(()) };
-        match (dkey, update.value) {
+        update.map_or(Ok(()), |update| self.put(dkey, &update.value, inserts))
+    }
+
+    /// Changes one chunk or the attributes. With `inserts`, there must be no attributes.
+    fn put(&self, dkey: u64, value: &Value<'_>, inserts: bool) -> Result<()> {
+        match (dkey, *value) {
             (ATTRIBUTES, Value::Single(data)) => {
                 self.set_value(value_at_zero(self, data)?, inserts)
             }
@@ -150,21 +170,30 @@ impl ArrayFiles<'_> {
         let removal = Removal::ByCommit(commit);
         match step {
             ArrayStep::Value(Some(value)) => {
-                self.use_reserved(ATTRIBUTES, commit)?;
-                self.set_value(value.clone(), false)
+                let header = header_with(value.clone());
+                match self.open_for_step(ATTRIBUTES, &header, commit)? {
+                    Some(chunk) => chunk.set_value(&self.0.directory.files, header.value),
+                    None => Ok(()),
+                }
             }
             ArrayStep::Value(None) => self.punch_dkey(ATTRIBUTES, Cond::NONE, removal),
             ArrayStep::Write { dkey, record_size, extents, data } => {
-                self.use_reserved(*dkey, commit)?;
-                self.write_records(*dkey, *record_size, extents, Source::One(data))
+                let (size, data) = (*record_size, Source::One(data));
+                let header = Header { record_size: size, value: None };
+                match self.open_for_step(*dkey, &header, commit)? {
+                    Some(chunk) => chunk.write(&self.0.directory.files, size, extents, data),
+                    None => Ok(()),
+                }
             }
             ArrayStep::Cut { dkey, records } => {
                 let rest = Extent::new(*records, u64::MAX - records);
                 self.punch_records(*dkey, &[rest], removal)
             }
             ArrayStep::Zero { dkey, extent } => match self.open(*dkey, true)? {
-                Some(chunk) => chunk.clear(&self.0.directory.files, *extent),
-                None => Ok(()),
+                Some(chunk) if commit.is_current()? => {
+                    chunk.clear(&self.0.directory.files, *extent)
+                }
+                _ => Ok(()),
             },
             ArrayStep::Punch => self.punch(Cond::NONE, removal),
         }
@@ -214,8 +243,7 @@ impl ArrayFiles<'_> {
                     false => chunk.set_value(&self.0.directory.files, Some(value)),
                 };
             }
-            let record_size = ArrayAttributes::in_bytes(&value).map_or(0, |shape| shape.cell_size);
-            let header = Header { record_size, value: Some(value.clone()) };
+            let header = header_with(value.clone());
             if self.create(ATTRIBUTES, &header, &[], Source::One(&[]))? {
                 return Ok(());
             }
@@ -242,6 +270,33 @@ impl ArrayFiles<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Opens the file of a chunk for a step of a commit, and creates it if it is missing. `None` once the commit is not current.
+    fn open_for_step(
+        &self,
+        dkey: u64,
+        header: &Header,
+        commit: &CommitStep<'_>,
+    ) -> Result<Option<Chunk>> {
+        for _ in 0..MAKE_TRIES {
+            self.use_reserved(dkey, commit)?;
+            let chunk = self.open(dkey, true)?;
+            if !commit.is_current()? {
+                return Ok(None);
+            }
+            if chunk.is_some() {
+                return Ok(chunk);
+            }
+            // A punch outside transactions has removed the file, for which nothing was reserved.
+            match Chunk::create_reserved(&self.0.directory.files, &commit.staged(), header, &[]) {
+                Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Exists) => {
+                    return Err(error);
+                }
+                _ => {}
+            }
+        }
+        Err(files::directory_removed_error(&self.path_of(dkey)))
     }
 
     /// If the file of a chunk is missing, creates it from the one that was reserved for the step, if there is one.
@@ -289,6 +344,9 @@ impl ArrayFiles<'_> {
     /// Removes records of a chunk, and its file if nothing is left in it.
     fn punch_records(&self, dkey: u64, extents: &[Extent], removal: Removal<'_>) -> Result<()> {
         let Some(chunk) = self.open(dkey, true)? else { return Ok(()) };
+        if !removal.may_change()? {
+            return Ok(());
+        }
         extents.iter().try_for_each(|extent| chunk.remove(*extent))?;
         let is_empty = chunk.records()? == 0 && chunk.header.value.is_none();
         chunk.finish(&self.0.directory.files)?;
@@ -305,9 +363,10 @@ impl ArrayFiles<'_> {
         }
         match (dkey, self.open(dkey, true)?) {
             (_, None) => Ok(()),
-            (ATTRIBUTES, Some(chunk)) if chunk.records()? > 0 => {
-                chunk.set_value(&self.0.directory.files, None)
-            }
+            (ATTRIBUTES, Some(chunk)) if chunk.records()? > 0 => match removal.may_change()? {
+                true => chunk.set_value(&self.0.directory.files, None),
+                false => Ok(()),
+            },
             (ATTRIBUTES, Some(_)) => self.remove(&self.0.path, removal).map(drop),
             _ => self.punch_records(dkey, &[Extent::new(0, u64::MAX)], removal),
         }
@@ -385,6 +444,12 @@ impl ArrayFiles<'_> {
     }
 }
 
+/// The header of a new Array with this value of dkey 0, which determines the record size.
+fn header_with(value: Vec<u8>) -> Header {
+    let record_size = ArrayAttributes::in_bytes(&value).map_or(0, |shape| shape.cell_size);
+    Header { record_size, value: Some(value) }
+}
+
 /// The value that dkey 0 is to have.
 ///
 /// # Errors
@@ -427,6 +492,49 @@ fn fill_records(fetch: &mut Fetch<'_>, extents: &[Extent], chunk: &Chunk) -> Res
     Ok(())
 }
 
+/// True if a chunk has the records of a write.
+fn has_records(chunk: &Chunk, extents: &[Extent], data: Source<'_>) -> Result<bool> {
+    let (records, mut offset) = (chunk.records()?, 0);
+    for extent in extents.iter().filter(|extent| !extent.is_empty()) {
+        let len = extent.count.saturating_mul(chunk.header.record_size);
+        let expected =
+            |from: u64, found: &[u8]| *data.part(offset + from, found.len() as u64) == *found;
+        if extent.end() > records || !all_pieces(chunk, *extent, expected)? {
+            return Ok(false);
+        }
+        offset += len;
+    }
+    Ok(true)
+}
+
+/// True if the records of an extent, as far as they exist, are zeros.
+fn are_zero(chunk: &Chunk, extent: Extent) -> Result<bool> {
+    match extent.intersect(Extent::new(0, chunk.records()?)) {
+        Some(part) => all_pieces(chunk, part, |_, found| found.iter().all(|byte| *byte == 0)),
+        None => Ok(true),
+    }
+}
+
+/// True if `is_right` is true for all pieces of an extent, each with its offset.
+fn all_pieces(
+    chunk: &Chunk,
+    extent: Extent,
+    is_right: impl Fn(u64, &[u8]) -> bool,
+) -> Result<bool> {
+    let len = extent.count.saturating_mul(chunk.header.record_size);
+    let mut buffer = vec![0; len.min(DIGEST_BYTES) as usize];
+    let mut done = 0;
+    while done < len {
+        let piece = &mut buffer[..(len - done).min(DIGEST_BYTES) as usize];
+        chunk.read(extent.start, done, piece)?;
+        if !is_right(done, piece) {
+            return Ok(false);
+        }
+        done += piece.len() as u64;
+    }
+    Ok(true)
+}
+
 /// Reads the records `part` into the sink, starting at byte `offset`.
 fn copy(reply: &mut FetchReply<'_>, part: Extent, offset: u64, chunk: &Chunk) -> Result<()> {
     if matches!(reply.sink, Sink::None) {
@@ -464,6 +572,55 @@ fn fill(fetch: &mut Fetch<'_>, dkey: u64, chunk: Option<&Chunk>) -> Result<()> {
 }
 
 impl ArrayFiles<'_> {
+    /// Applies a write again, whose conditions were true.
+    pub(super) fn write_again(&self, op: &WriteOp<'_>) -> Result<()> {
+        match *op {
+            WriteOp::Update { dkey, updates, .. } => match self.only_update(updates)? {
+                Some(update) => self.put(key_to_u64(dkey)?, &update.value, false),
+                None => Ok(()),
+            },
+            WriteOp::PunchObject { .. } => self.punch(Cond::NONE, Removal::AtOnce),
+            WriteOp::PunchDkey { dkey, .. } => {
+                self.punch_dkey(key_to_u64(dkey)?, Cond::NONE, Removal::AtOnce)
+            }
+            WriteOp::PunchAkeys { dkey, akeys, .. } => {
+                self.punch_akeys(key_to_u64(dkey)?, akeys, Cond::NONE)
+            }
+        }
+    }
+
+    /// True if the Array is as a write leaves it.
+    pub(super) fn has_written(&self, op: &WriteOp<'_>) -> Result<bool> {
+        match *op {
+            WriteOp::Update { dkey, updates: [update], .. } => {
+                self.has_update(key_to_u64(dkey)?, &update.value)
+            }
+            WriteOp::Update { .. } => Ok(true),
+            WriteOp::PunchObject { .. } => Ok(self.dkeys()?.is_empty()),
+            WriteOp::PunchDkey { dkey, .. } | WriteOp::PunchAkeys { dkey, .. } => {
+                Ok(!self.has(key_to_u64(dkey)?)?)
+            }
+        }
+    }
+
+    fn has_update(&self, dkey: u64, value: &Value<'_>) -> Result<bool> {
+        let chunk = self.open(dkey, false)?;
+        match (*value, chunk) {
+            (Value::PunchExtents(_), None) => Ok(true),
+            (_, None) => Ok(false),
+            (Value::Single(data), Some(chunk)) => {
+                Ok(chunk.header.value.as_deref() == Some(&*data.part(0, data.len())))
+            }
+            (Value::Array { record_size, extents, data }, Some(chunk)) => {
+                Ok(chunk.header.record_size == record_size && has_records(&chunk, extents, data)?)
+            }
+            // It may have been cut or overwritten with zeros.
+            (Value::PunchExtents(extents), Some(chunk)) => extents
+                .iter()
+                .try_fold(true, |so_far, extent| Ok(so_far && are_zero(&chunk, *extent)?)),
+        }
+    }
+
     /// Applies a write at once, in place.
     pub(super) fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
         match *op {

@@ -74,7 +74,7 @@ impl ArrayStep {
     }
 
     /// The dkey that the step changes; `None` if it removes the whole Array.
-    fn dkey(&self) -> Option<u64> {
+    pub(super) fn dkey(&self) -> Option<u64> {
         match self {
             Self::Value(_) => Some(ATTRIBUTES),
             Self::Write { dkey, .. } | Self::Cut { dkey, .. } | Self::Zero { dkey, .. } => {

@@ -4,6 +4,7 @@ use super::array::ArrayFiles;
 use super::files::{is_stale, while_stale};
 use super::form::{Form, Kind, Object, form};
 use super::journal::Journal;
+use super::journal::takeover::QUIET;
 use super::kv::KvDirectory;
 use super::lock::{Locks, WAIT_MAX, locked_error};
 use super::open::Opened;
@@ -11,13 +12,16 @@ use super::plan::Plan;
 use super::proof::{Digest, Proof, Watched, changed_read_error};
 use esker_backend::check::check_write;
 use esker_backend::handles::{Handled, gone};
-use esker_types::ops::{Change, ReadAt, Write};
+use esker_types::ops::{Change, ReadAt, Write, WriteOp};
 use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Attempts of a slow write outside transactions until the Array has it.
+const SLOW_TRIES: u32 = 8;
 
 /// Attempts to read an object without its lock.
 const UNLOCKED_TRIES: u32 = 16;
@@ -146,16 +150,36 @@ impl Opened {
     fn write_plain(&self, writes: &[Write<'_>]) -> Result<Epoch> {
         let mut epoch = Epoch::now();
         for write in writes {
-            // A commit of a dead process that is completed later would undo this write.
-            self.journal().settle(write.oid)?;
             let object = Object::new(&self.pool.directory, &self.container, write.oid);
             epoch = match Kind::from_oid(write.oid) {
-                Kind::Array => {
-                    let array = ArrayFiles(object);
-                    while_stale(is_stale, || array.write(&write.op))?
+                Kind::Array => self.write_array(&ArrayFiles(object), &write.op)?,
+                _ => {
+                    self.journal().settle(write.oid)?;
+                    KvDirectory(object).write(&write.op)?
                 }
-                _ => KvDirectory(object).write(&write.op)?,
             };
+        }
+        Ok(epoch)
+    }
+
+    /// Applies a write to an Array. A process that takes over a commit replaces the files of its Arrays by copies, [`QUIET`] after
+    /// it has begun. A write that takes so long, and that the Array does not have afterwards, is repeated.
+    fn write_array(&self, array: &ArrayFiles<'_>, op: &WriteOp<'_>) -> Result<Epoch> {
+        let (mut begun, oid) = (esker_os::uptime(), array.0.oid);
+        // A commit of a dead process that is completed later would undo this write.
+        self.journal().settle(oid)?;
+        let epoch = while_stale(is_stale, || array.write(op))?;
+        let is_slow = |since| Duration::from_micros(esker_os::uptime() - since) > QUIET / 2;
+        for _ in 0..SLOW_TRIES {
+            if !is_slow(begun) {
+                break;
+            }
+            begun = esker_os::uptime();
+            self.journal().settle(oid)?;
+            if while_stale(is_stale, || array.has_written(op))? {
+                break;
+            }
+            while_stale(is_stale, || array.write_again(op))?;
         }
         Ok(epoch)
     }

@@ -31,7 +31,7 @@ const MAGIC: &[u8; 8] = b"ESKRJRNL";
 /// The journal of a container.
 const JOURNAL: &str = "journal";
 /// The file with the steps, among the staged files.
-const RECORD: &str = "record";
+pub(super) const RECORD: &str = "record";
 /// The marks of a container.
 const MARKS: &str = "commits";
 /// Number of marks among which the objects of a container are spread.
@@ -296,8 +296,6 @@ impl Journal<'_> {
                 let (path, removed) = (self.container.dir.join(path), format!("removed-{number}"));
                 self.files().remove_into(&path, entered, &removed).map(drop)
             }
-            // After the commit was taken over or has left the journal, a step changes an Array that may be another by now.
-            Entry::Array(..) if files::info(&entered.join(RECORD))?.is_none() => Ok(()),
             Entry::Array(oid, step) => self.array(*oid).apply(step, &commit),
         }
     }
@@ -349,6 +347,7 @@ impl Journal<'_> {
             return Err(gone());
         };
         let Some((taken, record)) = self.take_over(entered)? else { return Ok(()) };
+        self.fence(&taken, &record, &lock)?;
         self.apply_all(&taken, &record, || lock.renew())
     }
 
@@ -507,5 +506,6 @@ fn not_applied_error(cause: &Error) -> Error {
     Error::new(ErrorKind::TxUncertain, message)
 }
 
+pub(super) mod takeover;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 //! Tests of the journal.
 use super::*;
+use crate::chunk::Chunk;
 use crate::commit::ReadExtent;
 use crate::form::Form;
+use crate::lock::ThreadLocks;
 use crate::open::{Opened, Posix};
 use crate::pool::{PosixPool, PosixUrl};
 use esker_backend::{NewContainer, OpenContainer, Pool};
@@ -111,10 +113,15 @@ fn read(opened: &Opened) -> ([u8; 3], bool) {
 
 /// Stages writes as a process that dies soon. Returns the directory and the record.
 fn stage(opened: &Opened, writes: &[Write<'_>]) -> (PathBuf, Record) {
+    stage_as(opened, writes, &owner::ended())
+}
+
+/// Stages writes as the process with this line.
+fn stage_as(opened: &Opened, writes: &[Write<'_>], owner: &str) -> (PathBuf, Record) {
     let journal = opened.journal();
     let plan = plan_of(opened, writes);
     let mut record = journal.record_of(&plan).unwrap();
-    record.owner = owner::ended();
+    owner.clone_into(&mut record.owner);
     let permissions = journal.permissions().unwrap();
     let staged = journal.files().temporary_directory(permissions).unwrap();
     journal.stage(&plan, &record, &staged, permissions, || ()).unwrap();
@@ -550,6 +557,97 @@ fn commits_have_the_permissions_of_their_container() {
     assert_eq!(held.len(), 3);
     assert!(held.iter().all(|name| mode(&opened.container.dir.join(name)) == 0o777));
     drop(locks);
+}
+
+/// A process is stopped in a write of an Array, after it has checked its commit. Another one completes the commit and has no
+/// sign that the first one has ended; a third one changes the Array.
+#[test]
+fn stopped_process_writes_into_no_newer_array() {
+    let site = Site::new("write");
+    write(&site.opened(), 0);
+    let (stopped, array) = (site.opened(), oids()[2]);
+    let journal = stopped.journal();
+    let (staged, record) = with_writes(1, |writes| stage_as(&stopped, writes, owner::own()));
+    let entered = enter(&stopped, &staged);
+    let chunk = Chunk::open(&journal.array(array).path_of(1), true).unwrap().unwrap();
+    journal.complete(&entered).unwrap();
+    assert_eq!(read(&site.opened()), ([1; 3], false));
+    write(&site.opened(), 2);
+    let extents = [esker_types::Extent::new(0, 1)];
+    chunk.write(journal.files(), 1, &extents, Source::One(&[1])).unwrap();
+    journal.apply_all(&entered, &record, || ()).unwrap();
+    assert_eq!(read(&site.opened()), ([2; 3], true));
+    assert!(site.is_clean());
+}
+
+/// The Array does not exist before the commit, whose process has begun to create it.
+#[test]
+fn stopped_process_writes_into_no_array_that_its_commit_created() {
+    let site = Site::new("created");
+    let (stopped, array) = (site.opened(), oids()[2]);
+    let journal = stopped.journal();
+    let (staged, record) = with_writes(1, |writes| stage_as(&stopped, writes, owner::own()));
+    let entered = enter(&stopped, &staged);
+    (0..record.steps.len()).for_each(|number| journal.apply(&entered, &record, number).unwrap());
+    let chunk = Chunk::open(&journal.array(array).path_of(1), true).unwrap().unwrap();
+    journal.complete(&entered).unwrap();
+    write(&site.opened(), 2);
+    let extents = [esker_types::Extent::new(0, 1)];
+    chunk.write(journal.files(), 1, &extents, Source::One(&[1])).unwrap();
+    assert_eq!(read(&site.opened()).0, [2; 3]);
+}
+
+/// Files are not copied if all processes that have applied the commit are known to have ended.
+#[test]
+fn commit_of_a_dead_process_is_completed_without_copies() {
+    let site = Site::new("copies");
+    write(&site.opened(), 0);
+    let inode = || {
+        let path = site.opened().journal().array(oids()[2]).path_of(1);
+        fs::metadata(path).unwrap().ino()
+    };
+    let (before, opened) = (inode(), site.opened());
+    let (_, entered, _) = die_after(&opened, 1);
+    opened.journal().complete(&entered).unwrap();
+    assert_eq!(inode(), before);
+    // This process has taken the commit over, and may be stopped in it.
+    let (_, entered, record) = die_after(&opened, 1);
+    let (taken, _) = opened.journal().take_over(&entered).unwrap().unwrap();
+    let locks = ThreadLocks::new();
+    let lock = Locks::take_one(&locks, opened.journal().files(), opened.journal().path());
+    opened.journal().fence(&taken, &record, &lock.unwrap().unwrap()).unwrap();
+    assert_eq!(inode(), before);
+    opened.journal().complete(&taken).unwrap();
+    assert_ne!(inode(), before);
+    assert_eq!(read(&site.opened()), ([1; 3], false));
+}
+
+/// A write outside transactions takes long. The Array has it, or the write is repeated.
+#[test]
+fn slow_write_verifies_that_the_array_has_it() {
+    let site = Site::new("slow");
+    write(&site.opened(), 0);
+    let opened = site.opened();
+    let journal = opened.journal();
+    let array = journal.array(oids()[2]);
+    let (extents, dkey) = ([esker_types::Extent::new(0, 1)], 1u64.to_ne_bytes());
+    let with_op = |data: &[u8], work: &dyn Fn(&WriteOp<'_>)| {
+        let value = Value::Array { record_size: 1, extents: &extents, data: Source::One(data) };
+        let updates = [Update { akey: FLAT_AKEY, value, cond: Cond::AKEY_INSERT }];
+        work(&WriteOp::Update { dkey: &dkey, cond: Cond::NONE, updates: &updates });
+    };
+    with_op(&[0], &|op| assert!(array.has_written(op).unwrap()));
+    with_op(&[7], &|op| {
+        assert!(!array.has_written(op).unwrap());
+        array.write_again(op).unwrap();
+        assert!(array.has_written(op).unwrap());
+    });
+    let punch = WriteOp::PunchDkey { dkey: &dkey, cond: Cond::PUNCH };
+    assert!(!array.has_written(&punch).unwrap());
+    array.write_again(&punch).unwrap();
+    array.write_again(&punch).unwrap();
+    assert!(array.has_written(&punch).unwrap());
+    assert!(array.has_written(&WriteOp::PunchObject { cond: Cond::NONE }).unwrap());
 }
 
 #[test]
