@@ -1,5 +1,6 @@
 //! Threads and sockets of asynchronous servers and clients.
 use crate::errors::Doing;
+use esker_os::start_with_threads;
 use esker_types::Result;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -8,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 pub(crate) fn start(threads: Option<usize>) -> Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     threads.map(|threads| builder.worker_threads(threads));
-    builder.enable_all().build().doing(|| "starting the threads of a server or client")
+    start_with_threads(|| builder.enable_all().build())
 }
 
 /// A listener on loopback, and its address.

@@ -1,6 +1,7 @@
 //! How commands answer: text, tables and progress bars for people, or one JSON document for programs.
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, presets};
 use esker::types::{Error, ErrorKind, Result};
+use esker_os::start_thread;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -287,7 +288,8 @@ impl Bar {
     /// A spinner with a message.
     pub fn spinner() -> Self {
         let bar = Self::new("", "{spinner} {msg}");
-        if shows_progress() {
+        // It turns by a thread of the library, which panics if the system starts none.
+        if shows_progress() && start_thread(|| ()).is_ok() {
             bar.0.enable_steady_tick(TICK);
         }
         bar
@@ -337,7 +339,8 @@ pub fn watched<T>(
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         if shows_progress() && std::io::stderr().is_terminal() {
-            scope.spawn(|| {
+            // Without another thread, the work is not shown.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || {
                 let bar = make();
                 while !done.load(Ordering::Relaxed) {
                     show(&bar);

@@ -10,8 +10,10 @@ mod fork;
 mod later;
 mod links;
 mod memory;
+mod processors;
 mod signals;
 mod spin;
+mod threads;
 mod wake_up;
 pub mod whole;
 
@@ -23,7 +25,9 @@ pub use fork::{ForkGuard, ForkLock, PerProcess, generation, on_child, undisturbe
 pub use later::{LATER, later};
 pub use links::resolve_links;
 pub use memory::{HUGE_PAGE, keep_freed, lacks_huge_pages, want_huge_pages};
+pub use processors::{Processors, stay_on_processor};
 pub use signals::without_signals;
+pub use threads::{no_thread_error, run_on_threads, start_thread, start_with_threads};
 
 use esker_types::{Error, ErrorKind, Result, Uuid};
 use rustix::io::Errno;

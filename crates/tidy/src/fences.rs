@@ -34,6 +34,12 @@ const PRINTING: [&str; 4] = ["print", "println", "eprint", "eprintln"];
 /// Code that may use them: it is run by cargo only.
 const PRINTING_PATHS: [&str; 3] = ["crates/testing/", "crates/tidy/", "build.rs"];
 
+/// Tokens of the functions that panic if the system starts no more threads.
+const SPAWNING: [&[&str]; 2] = [&["thread", ":", ":", "spawn", "("], &["scope", ".", "spawn", "("]];
+
+/// Code that may use them: only tests run it.
+const THREAD_PATHS: [&str; 2] = ["crates/testing/", "crates/conformance/"];
+
 /// Lint levels that allow code.
 const LENIENT_LEVELS: [&str; 3] = ["allow", "expect", "warn"];
 
@@ -86,6 +92,27 @@ fn printed(source: &Source<'_>) -> Vec<Finding> {
     let calls = pairs.filter(|pair| PRINTING.contains(&&*pair[0].text) && pair[1].text == "!");
     let message = "panics if nobody reads it: use writeln! and ignore its result";
     calls.map(|pair| source.file.finding(pair[0].line, message)).collect()
+}
+
+/// Product code that starts threads by a function that panics if the system starts no more of them.
+pub fn starting_threads(tree: &Tree) -> Vec<Finding> {
+    let (sources, _) = rust::sources(tree);
+    let may_panic = |path: &str| THREAD_PATHS.iter().any(|allowed| path.starts_with(allowed));
+    let others = sources.iter().filter(|source| !may_panic(&source.file.path));
+    others.flat_map(started).collect()
+}
+
+fn started(source: &Source<'_>) -> Vec<Finding> {
+    let message = "panics if the system starts no more threads: use esker_os::start_thread or \
+                   std::thread::Builder";
+    let calls = SPAWNING.iter().flat_map(|spawning| {
+        let windows = source.tokens.windows(spawning.len());
+        windows.filter(move |window| {
+            window.iter().map(|token| &*token.text).eq(spawning.iter().copied())
+        })
+    });
+    let product = calls.filter(|call| !source.is_test(call[0].line));
+    product.map(|call| source.file.finding(call[0].line, message)).collect()
 }
 
 fn may_be_unsafe(path: &str) -> bool {
@@ -149,6 +176,19 @@ mod tests {
         let found = |path| printing(&Tree::of_texts(&[(path, text)])).len();
         assert_eq!((found("crates/cli/src/a.rs"), found("crates/cli/build.rs")), (1, 0));
         assert_eq!((found("crates/cli/tests/a.rs"), found("examples/rust/src/main.rs")), (0, 0));
+    }
+
+    #[test]
+    fn threads_that_may_not_start_are_found() {
+        let text = "fn a() {\n    std::thread::spawn(b);\n    scope.spawn(|| c);\n    Builder::new().spawn(d);\n}";
+        let lines = |path, text: &str| {
+            let found = starting_threads(&Tree::of_texts(&[(path, text)]));
+            found.iter().map(|finding| finding.line).collect::<Vec<_>>()
+        };
+        assert_eq!(lines("crates/cli/src/a.rs", text), [2, 3]);
+        let in_module = format!("#[cfg(test)]\nmod tests {{ {text} }}");
+        assert_eq!(lines("crates/cli/src/a.rs", &in_module), NONE);
+        assert_eq!(lines("crates/testing/src/a.rs", text), NONE);
     }
 
     #[test]

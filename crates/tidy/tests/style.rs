@@ -44,6 +44,11 @@ fn product_code_prints_without_panics() {
 }
 
 #[test]
+fn product_code_starts_threads_without_panics() {
+    demand(fences::starting_threads);
+}
+
+#[test]
 fn tests_wait_for_events() {
     demand(test_rules::sleeping);
 }

@@ -1,5 +1,5 @@
 //! The threads that run the connections to other nodes, for callers on any thread.
-use esker_os::{PerProcess, without_signals};
+use esker_os::{PerProcess, start_with_threads, without_signals};
 use esker_types::{Error, ErrorKind, Result};
 use std::future::Future;
 use std::time::Duration;
@@ -26,10 +26,8 @@ impl Drop for Running {
 fn start() -> Result<Running> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(THREADS).thread_name("esker-nodes").enable_io().enable_time();
-    let runtime = without_signals(|| builder.build());
-    runtime
-        .map(|runtime| Running(Some(runtime)))
-        .map_err(|error| Error::io("starting the thread for connections to other nodes", &error))
+    let runtime = without_signals(|| start_with_threads(|| builder.build()));
+    runtime.map(|runtime| Running(Some(runtime)))
 }
 
 fn handle() -> Result<&'static Handle> {

@@ -8,6 +8,7 @@ use esker::types::info::OpenMode;
 use esker::types::{Error, ErrorKind, Result, Uuid};
 use esker_engine::{Engine, Host, Threads};
 use esker_nodes::RECONNECT_TIMEOUT;
+use esker_os::{start_thread, start_with_threads};
 use esker_store::{CheckReport, Pool, Superblock};
 use esker_wire::handshake::Secret;
 use esker_wire::message::{Check, Maintained, Maintenance};
@@ -90,10 +91,15 @@ impl Host for Process {
     /// The first call starts a check on a thread. Later calls return `None` until it has ended, then its result, once.
     fn check(&self) -> Result<Option<Check>> {
         let mut checking = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = self.directory.clone();
-        let begin = || std::thread::spawn(move || Pool::check(&directory, false, &mut |_, _| ()));
-        if !checking.get_or_insert_with(begin).is_finished() {
-            return Ok(None);
+        match &*checking {
+            None => {
+                let directory = self.directory.clone();
+                let check = move || Pool::check(&directory, false, &mut |_, _| ());
+                *checking = Some(start_thread(check)?);
+                return Ok(None);
+            }
+            Some(running) if !running.is_finished() => return Ok(None),
+            Some(_) => {}
         }
         let Some(report) = checking.take().map(JoinHandle::join) else { return Ok(None) };
         let defect =
@@ -194,8 +200,7 @@ impl Service {
 
     /// The runtime that accepts connections, serves metrics and waits for signals.
     fn runtime() -> Result<Runtime> {
-        let made = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        made.map_err(|error| Error::io("starting the threads of the engine", &error))
+        start_with_threads(|| Builder::new_multi_thread().worker_threads(1).enable_all().build())
     }
 
     /// Serves the node's pool, with a new engine after each repair.

@@ -2,6 +2,7 @@
 use super::service::found;
 use esker::Native;
 use esker::types::{Error, ErrorKind, Result};
+use esker_os::start_thread;
 use esker_store::Pool;
 use esker_wire::message::{Maintained, Maintenance};
 use std::path::Path;
@@ -79,8 +80,8 @@ impl Upkeep {
         }
         let directory = directory.to_owned();
         let state = match what {
-            Maintenance::Scrub => State::Working(std::thread::spawn(move || scrub(&directory))),
-            Maintenance::Compact => State::Working(std::thread::spawn(move || compact(&directory))),
+            Maintenance::Scrub => State::Working(start_thread(move || scrub(&directory))?),
+            Maintenance::Compact => State::Working(start_thread(move || compact(&directory))?),
             Maintenance::Repair => {
                 self.repair.notify_one();
                 State::Repairing

@@ -3,13 +3,15 @@ use super::order::{Order, Place, refuse_missing_parent};
 use crate::engine::{Address, Ready, Signals, log_beside};
 use esker::types::{Error, ErrorKind, Result};
 use esker_nodes::Map;
+use esker_os::start_thread;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use tokio::runtime::{Builder, Runtime};
+use std::sync::mpsc::{Sender, channel};
+use tokio::runtime::Builder;
 
 /// A started node: its pool, its engine and their files.
 pub(crate) struct StartedNode {
@@ -64,30 +66,30 @@ impl StartedNode {
 }
 
 /// SIGTERM and SIGINT to a starter, also those that arrive before its engine has started.
-pub(crate) struct ForwardedSignals {
-    runtime: Runtime,
-    signals: Signals,
-}
+pub(crate) struct ForwardedSignals(Sender<Pid>);
 
 impl ForwardedSignals {
     /// Catches the signals from now on.
     pub(crate) fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("preparing for signals", &error))?;
-        let signals = runtime.block_on(async { Signals::new() })?;
-        Ok(Self { runtime, signals })
+        let mut signals = runtime.block_on(async { Signals::new() })?;
+        let (engine, engines) = channel();
+        start_thread(move || {
+            let Ok(engine) = engines.recv() else { return };
+            loop {
+                runtime.block_on(signals.first());
+                let _ = kill_process(engine, Signal::TERM);
+            }
+        })?;
+        Ok(Self(engine))
     }
 
     /// Passes them on to the engine as SIGTERM. The process ID stays that of the engine until this process ends, which
     /// it does as soon as it has waited for the engine.
-    fn forward_to(mut self, engine: &Child) {
-        let engine = Pid::from_child(engine);
-        std::thread::spawn(move || {
-            loop {
-                self.runtime.block_on(self.signals.first());
-                let _ = kill_process(engine, Signal::TERM);
-            }
-        });
+    fn forward_to(self, engine: &Child) {
+        // The thread waits for it.
+        let _ = self.0.send(Pid::from_child(engine));
     }
 }
 

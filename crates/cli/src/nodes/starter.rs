@@ -3,6 +3,7 @@ use super::order::{Down, Order, Own, Place, State, Up, read_order, to_line};
 use super::start_node::{ForwardedSignals, StartedNode};
 use super::tree::Tree;
 use esker::types::{Error, ErrorKind, Result};
+use esker_os::start_thread;
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -20,7 +21,7 @@ pub(crate) fn run() -> Result<()> {
     let mut lines = std::io::stdin().lock().lines().map_while(std::io::Result::ok);
     let order = read_order(&lines.next().unwrap_or_default())?;
     let (reports, reported) = channel();
-    let writer = std::thread::spawn(move || write_reports(&reported));
+    let writer = start_thread(move || write_reports(&reported))?;
     let own = own_place(&order)?;
     let signals = match order.own {
         Own::First => None,
@@ -108,7 +109,7 @@ impl Node {
     fn start(order: Order, place: Place, reports: &Sender<Up>) -> Self {
         let (thread_order, node) = (order.clone(), place.clone());
         let to = reports.clone();
-        let starting = std::thread::spawn(move || {
+        let starting = start_thread(move || {
             let detach = thread_order.own == Own::First;
             let raised = StartedNode::start(&thread_order, &node, detach);
             let state = match &raised {
@@ -120,7 +121,14 @@ impl Node {
             let _ = to.send(Up { node: node.number, state });
             raised.ok()
         });
-        Self { place, order, starting: Some(starting), raised: None, reports: reports.clone() }
+        let this = Self { place, order, starting: None, raised: None, reports: reports.clone() };
+        match starting {
+            Ok(starting) => Self { starting: Some(starting), ..this },
+            Err(error) => {
+                this.report(State::from_error(&error));
+                this
+            }
+        }
     }
 
     fn report(&self, state: State) {

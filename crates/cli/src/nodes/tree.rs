@@ -1,6 +1,7 @@
 //! The tree of starters on other nodes. Each starts several more, so that many nodes take little longer than one.
 use super::order::{Down, Order, Own, Place, Reach, State, Up, to_line};
 use esker::types::ErrorKind;
+use esker_os::start_thread;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -79,6 +80,20 @@ impl Branch {
     ) -> Option<Self> {
         // An interrupt from the terminal must reach this process only, which then ends the starters in order.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors).process_group(0);
+        let ((to, lines), (input, inputs), (starter, starters)) =
+            (channel::<String>(), channel(), channel());
+        // The threads exist before the starter: one without them would stay.
+        let writer = start_thread(move || inputs.iter().for_each(|to| write_lines(to, &lines)));
+        let reader = start_thread(move || {
+            starters.iter().for_each(|(child, pending)| relay(child, pending));
+        });
+        let threads = match (writer, reader) {
+            (Ok(writer), Ok(reader)) => [writer, reader],
+            (Err(error), _) | (_, Err(error)) => {
+                pending.fail(error.message());
+                return None;
+            }
+        };
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -87,12 +102,10 @@ impl Branch {
                 return None;
             }
         };
-        let (to, lines) = channel::<String>();
         let _ = to.send(to_line(&Down::Start(Box::new(order))));
-        let input = child.stdin.take();
-        let writer = std::thread::spawn(move || write_lines(input, &lines));
-        let reader = std::thread::spawn(move || relay(child, pending));
-        Some(Self { to, threads: [writer, reader] })
+        let _ = input.send(child.stdin.take());
+        let _ = starter.send((child, pending));
+        Some(Self { to, threads })
     }
 }
 
@@ -150,7 +163,7 @@ fn write_lines(input: Option<impl Write>, lines: &Receiver<String>) {
 /// Forwards the messages of a starter. When the starter ends, its nodes without a last report are reported as failed.
 fn relay(mut child: Child, mut pending: Pending) {
     let errors = child.stderr.take();
-    let errors = std::thread::spawn(move || errors.map(read_stderr).unwrap_or_default());
+    let errors = start_thread(move || errors.map(read_stderr).unwrap_or_default());
     let out = child.stdout.take().map(BufReader::new);
     let mut others = String::new();
     for line in out.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
@@ -161,7 +174,7 @@ fn relay(mut child: Child, mut pending: Pending) {
         }
     }
     let status = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-    let mut errors = errors.join().unwrap_or_default();
+    let mut errors = errors.ok().and_then(|errors| errors.join().ok()).unwrap_or_default();
     // The standard error of a launcher is this file.
     if let Some(log) = &pending.log {
         errors = std::fs::read_to_string(log).unwrap_or_default();

@@ -18,4 +18,5 @@ mod shell;
 mod support;
 mod system;
 mod tensors;
+mod threads;
 mod tree;

@@ -88,8 +88,11 @@ pub fn copy<S: Tree, D: Tree>(
     let queue = Queue::new(QUEUE_MAX);
     let copier = Copier { from, to, options, progress, queue: &queue };
     std::thread::scope(|scope| {
-        for _ in 0..workers(options.workers) {
-            scope.spawn(|| copier.work());
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, || copier.work());
+        let started: Vec<_> = (0..workers(options.workers)).map(start).collect();
+        if let [Err(error), ..] = &started[..] {
+            queue.close();
+            return Err(esker_os::no_thread_error(error));
         }
         let walked = copier.walk(source, target);
         queue.close();

@@ -5,6 +5,7 @@
 //! It is best effort: if the kernel or the file system does not support huge pages, the pages stay small.
 use super::map::Map;
 use super::sys;
+use esker_os::run_on_threads;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -126,9 +127,8 @@ fn fill_all(
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for done in std::iter::repeat_n(done, threads) {
-            scope.spawn(|| work(done));
-        }
+        let work = &work;
+        run_on_threads(scope, threads, move || work(done));
         reports.into_iter().try_for_each(|done: io::Result<u64>| done.map(&mut *report))
     })
 }

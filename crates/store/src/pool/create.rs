@@ -14,6 +14,7 @@ use crate::io::sys::FileSystem;
 use crate::io::{huge, lock, sys};
 use crate::shard::index_space;
 use crate::shared::control;
+use esker_os::run_on_threads;
 use esker_types::info::{Durability, Medium, Part};
 use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
 use esker_types::{ByteSize, Error, ErrorKind, Result, Uuid, check_pool_label};
@@ -343,9 +344,8 @@ impl Builder<'_> {
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
-            for done in std::iter::repeat_n(done, cores.min(targets as usize)) {
-                scope.spawn(|| work(done));
-            }
+            let work = &work;
+            run_on_threads(scope, cores.min(targets as usize), move || work(done));
             reports.into_iter().try_for_each(|done| done.map(&mut *report))
         })
     }

@@ -1,7 +1,7 @@
 //! Distribution of work over several threads.
+use esker_os::Processors;
 use esker_types::{Error, Result};
 use std::sync::{Mutex, PoisonError};
-use std::thread::available_parallelism;
 
 /// Most threads that work at once, the caller's included. A few threads use the full memory bandwidth; one does not.
 const THREADS_MAX: usize = 4;
@@ -19,8 +19,8 @@ pub(super) fn share<J: Send>(
     bytes: u64,
     work: impl Fn(J) -> Result<()> + Sync,
 ) -> Result<()> {
-    let processors = available_parallelism().map_or(1, usize::from);
-    let most = THREADS_MAX.min(processors).min(jobs.len());
+    let processors = Processors::for_helpers();
+    let most = THREADS_MAX.min(processors.count()).min(jobs.len());
     let others = usize::try_from(bytes / SHARE).unwrap_or(most).min(most).saturating_sub(1);
     let (left, failed) = (Mutex::new(jobs.into_iter()), Mutex::new(None));
     let take_part = || {
@@ -32,8 +32,12 @@ pub(super) fn share<J: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 0..others {
+            let help = || {
+                processors.use_here();
+                take_part();
+            };
             // If memory for another thread is missing, this thread does all the work.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, take_part);
+            let _ = std::thread::Builder::new().spawn_scoped(scope, help);
         }
         take_part();
     });

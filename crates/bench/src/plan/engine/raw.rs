@@ -2,6 +2,7 @@
 use crate::buffer::Buffer;
 use crate::errors::Doing;
 use crate::measure::{Measured, Meter};
+use esker_os::start_thread;
 use esker_types::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -62,12 +63,12 @@ impl Order {
 pub(super) fn listen() -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").doing(connection)?;
     let address = listener.local_addr().doing(connection)?.to_string();
-    std::thread::spawn(move || {
+    start_thread(move || {
         for stream in listener.incoming().flatten() {
             // The client reports errors of its connection.
-            std::thread::spawn(move || serve(stream));
+            let _ = start_thread(move || serve(stream));
         }
-    });
+    })?;
     Ok(address)
 }
 

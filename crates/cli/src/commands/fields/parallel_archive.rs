@@ -71,17 +71,15 @@ where
     pub(super) fn run(self) -> Result<Archived> {
         let turns = Mutex::new(Turns { next: 0, archived: Archived::default(), failed: None });
         let (changed, taken) = (Condvar::new(), AtomicUsize::new(0));
+        let archive = || {
+            let mut writer = self.store.writer();
+            while let number = taken.fetch_add(1, Ordering::Relaxed)
+                && let Some(input) = self.files.get(number)
+                && self.file(&mut writer, (number, input), &turns, &changed)
+            {}
+        };
         std::thread::scope(|scope| {
-            for _ in 0..self.jobs.min(self.files.len()) {
-                scope.spawn(|| {
-                    let mut writer = self.store.writer();
-                    while let number = taken.fetch_add(1, Ordering::Relaxed)
-                        && let Some(input) = self.files.get(number)
-                        && self.file(&mut writer, (number, input), &turns, &changed)
-                    {
-                    }
-                });
-            }
+            esker_os::run_on_threads(scope, self.jobs.min(self.files.len()), archive);
         });
         let turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
         turns.failed.map_or(Ok(turns.archived), Err)
