@@ -19,6 +19,7 @@ mod pages;
 mod passing;
 mod ring;
 mod served;
+mod spare;
 mod table;
 mod unmount;
 mod xattr;

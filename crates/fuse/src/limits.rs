@@ -29,8 +29,15 @@ pub const RING_BYTES_MAX: usize = 256 << 20;
 /// Smallest payload of an entry, in bytes. With less, the kernel uses the device.
 pub const RING_PAYLOAD_MIN: u32 = 128 << 10;
 
-/// Most threads of one processor's queue. A queue starts with two, and gets another one when all of them wait.
+/// Most threads of one processor's queue that long operations may start. A queue starts with two. Writes that wait for
+/// the kernel to drop pages start further threads without a limit: one each, so at most one for each waiting program.
 pub const RING_THREADS_MAX: usize = 128;
+
+/// How long a write waits for the kernel to drop pages if the system starts no thread to serve the queue meanwhile.
+pub const RING_UNSERVED_MAX: Duration = Duration::from_secs(5);
+
+/// Open files that a mount over io_uring may have: an entry has one.
+pub const RING_FILES_MAX: u64 = 1 << 16;
 
 /// Most background requests (read-ahead, write-back) that the kernel may have pending.
 pub const BACKGROUND_MAX: u16 = 64;

@@ -3,8 +3,9 @@ use crate::filesystem::Device;
 use crate::limits::{READ_AHEAD_BYTES, THREADS_MAX};
 use crate::options::{Options, Transport};
 use crate::passing::Dropper;
-use crate::ring::{Layout, Rings, check_ring};
+use crate::ring::{Fallback, Layout, Rings, check_ring};
 use crate::served::Served;
+use crate::spare::Spare;
 use crate::unmount::{When, detach};
 use dfs::Dfs;
 use esker::types::{Error, ErrorKind, Result};
@@ -15,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,18 +26,24 @@ use std::thread;
 /// The device through which the kernel sends requests.
 const DEVICE: &str = "/dev/fuse";
 
+/// Files and threads that a mount needs besides those that answer the kernel through the device.
+const SPARE: usize = 6;
+
 /// A file system mounted on a directory. Dropping it unmounts it.
 pub struct Mount {
     session: Session<Device>,
     rings: Option<ToStart>,
     dfs: Dfs,
     dir: PathBuf,
+    threads: usize,
 }
 
 /// Requests over io_uring, which the kernel has accepted.
 struct ToStart {
     served: Arc<Served>,
+    device: OwnedFd,
     layout: Layout,
+    fallback: Fallback,
     options: Options,
 }
 
@@ -49,24 +56,30 @@ impl Mount {
     pub fn new(dfs: Dfs, dir: &Path, options: &Options) -> Result<Self> {
         check(dir, options)?;
         let read_only = dfs.is_read_only();
-        let layout = wanted_rings(options)?;
+        let wanted = wanted_rings(options)?;
         let (dropper, to_drop) = Dropper::new();
         let served = Served::new(dfs.clone(), options.cache, options.snapshot, dropper);
         let (served, uses_ring) = (Arc::new(served), Arc::new(AtomicBool::new(false)));
         let device = Device {
             served: Arc::clone(&served),
-            ring_payload: layout.as_ref().map(|layout| layout.payload_bytes),
+            ring_payload: wanted.as_ref().map(|(layout, _)| layout.payload_bytes),
             uses_ring: Arc::clone(&uses_ring),
         };
         let session = start(device, dir, &config(options, read_only))?;
-        to_drop.start(session.notifier());
+        to_drop.start(session.notifier()).map_err(no_thread_error)?;
         // The kernel has answered in `Device::init` whether it uses rings.
-        let accepted = layout.filter(|_| uses_ring.load(Ordering::Relaxed));
+        let accepted = wanted.filter(|_| uses_ring.load(Ordering::Relaxed));
         if accepted.is_none() && options.transport == Transport::IoUring {
             return Err(refused());
         }
-        let rings = accepted.map(|layout| ToStart { served, layout, options: options.clone() });
-        Ok(Self { session, rings, dfs, dir: absolute(dir)? })
+        let rings = accepted.map(|(layout, fallback)| {
+            let device = session.as_fd().try_clone_to_owned();
+            let options = options.clone();
+            device.map(|device| ToStart { served, device, layout, fallback, options })
+        });
+        let opening = |error| Error::io("opening the device of the mount again", &error);
+        let rings = rings.transpose().map_err(opening)?;
+        Ok(Self { session, rings, dfs, dir: absolute(dir)?, threads: options.threads })
     }
 
     /// Answers the kernel until the file system is unmounted, by any process or because this one receives SIGHUP,
@@ -76,8 +89,12 @@ impl Mount {
     /// # Errors
     /// Errors of `ready`, of the connection to the kernel, and of the final write-back.
     pub fn serve(self, ready: impl FnOnce() -> Result<()>) -> Result<()> {
-        let rings = self.rings.map(|rings| rings.start(&self.session)).transpose()?.flatten();
-        let served = serve(self.session, &self.dir, ready);
+        let mut rings = None;
+        let start_rings = || {
+            rings = self.rings.map(ToStart::start).transpose()?.flatten();
+            Ok(())
+        };
+        let served = serve(self.session, (&self.dir, self.threads), start_rings, ready);
         // If the connection failed, the mount may still be there, and its threads do not end.
         if let (Ok(()), Some(rings)) = (&served, rings) {
             rings.join();
@@ -88,12 +105,9 @@ impl Mount {
 
 impl ToStart {
     /// Starts to serve the kernel over io_uring. Returns `None` if that fails and the device will do.
-    fn start(self, session: &Session<Device>) -> Result<Option<Rings>> {
+    fn start(self) -> Result<Option<Rings>> {
         let only_uid = (!self.options.allow_other).then(|| geteuid().as_raw());
-        let device = session.as_fd().try_clone_to_owned();
-        let rings =
-            device.and_then(|device| Rings::start(self.served, device, &self.layout, only_uid));
-        match rings {
+        match Rings::start(self.served, self.device, &self.layout, only_uid, self.fallback) {
             Ok(rings) => Ok(Some(rings)),
             Err(_) if self.options.transport == Transport::Auto => Ok(None),
             Err(error) => Err(Error::io("serving the kernel over io_uring", &error)),
@@ -101,16 +115,23 @@ impl ToStart {
     }
 }
 
-/// The entries to ask the kernel for; `None` if the device is to be used.
-fn wanted_rings(options: &Options) -> Result<Option<Layout>> {
+/// The entries to ask the kernel for, and the way back to the device; `None` if the device is to be used.
+fn wanted_rings(options: &Options) -> Result<Option<(Layout, Fallback)>> {
     match (options.transport, check_ring()) {
         (Transport::Device, _) | (Transport::Auto, Err(_)) => Ok(None),
         (Transport::IoUring, Err(error)) => Err(error),
-        (transport, Ok(())) => match Layout::of_machine(options.threads) {
-            None if transport == Transport::IoUring => Err(refused()),
-            layout => Ok(layout),
-        },
+        (transport, Ok(())) => {
+            match Layout::of_machine(options.threads).zip(Fallback::new().ok()) {
+                None if transport == Transport::IoUring => Err(refused()),
+                wanted => Ok(wanted),
+            }
+        }
     }
+}
+
+#[cold]
+fn no_thread_error(error: std::io::Error) -> Error {
+    Error::io("starting a thread for the mount", &error)
 }
 
 #[cold]
@@ -128,16 +149,28 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
     dir.canonicalize().map_err(|error| Error::io(format!("looking for {}", dir.display()), &error))
 }
 
-/// Answers the kernel until the file system is unmounted. Signals detach it. Calls `ready` once the mount answers.
-fn serve(session: Session<Device>, dir: &Path, ready: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Answers the kernel until the file system is unmounted, through the device by `threads` threads. Signals detach it.
+/// Calls `ready` once the mount answers. `start_rings` may need more files and threads than this process may have, so
+/// those for the device are reserved before it.
+fn serve(
+    session: Session<Device>,
+    (dir, threads): (&Path, usize),
+    start_rings: impl FnOnce() -> Result<()>,
+    ready: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let failed = |error| Error::io(format!("serving {}", dir.display()), &error);
     let mut signals = listen().map_err(failed)?;
     let listening = signals.handle();
+    let spare = Spare::keep(threads + SPARE).map_err(failed)?;
+    start_rings()?;
+    drop(spare);
     let session = session.spawn().map_err(failed)?;
     thread::scope(|scope| {
-        scope.spawn(|| signals.forever().for_each(|_| end(dir)));
+        let on_signals = || signals.forever().for_each(|_| end(dir));
+        let listener = thread::Builder::new().spawn_scoped(scope, on_signals);
         // This mount itself answers the request for its root, so then it is ready.
-        let answered = std::fs::metadata(dir).map_err(failed).and_then(|root| {
+        let root = listener.and_then(|_| std::fs::metadata(dir)).map_err(failed);
+        let answered = root.and_then(|root| {
             read_ahead(root.st_dev());
             ready()
         });

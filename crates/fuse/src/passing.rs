@@ -8,6 +8,7 @@
 use crate::answer::Answer;
 use crate::inodes::Inode;
 use fuser::{INodeNo, Notifier};
+use std::io;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -109,9 +110,9 @@ impl Dropper {
 
 impl ToDrop {
     /// Drops pages until the file system is no longer served.
-    pub(crate) fn start(self, notifier: Notifier) {
+    pub(crate) fn start(self, notifier: Notifier) -> io::Result<()> {
         let _ = self.notifier.set(notifier.clone());
-        thread::spawn(move || {
+        let drop_all = move || {
             for (passage, on_dropped) in self.passages {
                 let Range { start, end } = passage.range;
                 let number = INodeNo(passage.inode.number());
@@ -120,7 +121,16 @@ impl ToDrop {
                 drop(passage);
                 on_dropped();
             }
-        });
+        };
+        thread::Builder::new().name("drop-pages".to_owned()).spawn(drop_all).map(drop)
+    }
+
+    /// Ends the next bypassing write, of which the kernel has no pages.
+    #[cfg(test)]
+    pub(crate) fn drop_next(&self) {
+        let (passage, on_dropped) = self.passages.recv().unwrap();
+        drop(passage);
+        on_dropped();
     }
 }
 

@@ -55,7 +55,9 @@ mod tests {
         for (count, expected) in [(0, 1), (1, 1), (3, 3)] {
             let runs = AtomicUsize::new(0);
             std::thread::scope(|scope| {
-                run_on_threads(scope, count, || drop(runs.fetch_add(1, Ordering::Relaxed)));
+                run_on_threads(scope, count, || {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                });
             });
             assert_eq!(runs.into_inner(), expected);
         }

@@ -51,6 +51,12 @@ impl Commands {
         builder.build(2).map(Self)
     }
 
+    /// A connection that any thread may use.
+    pub(crate) fn for_any_thread() -> io::Result<Self> {
+        let mut builder = IoUring::<Entry128, cqueue::Entry>::builder();
+        builder.dontfork().build(2).map(Self)
+    }
+
     /// Makes the kernel send all requests through the device: it does that as soon as an entry cannot be registered.
     pub(crate) fn refuse(mut self, device: &OwnedFd) -> io::Result<()> {
         let command = opcode::UringCmd80::new(Fd(device.as_raw_fd()), REGISTER);

@@ -9,19 +9,22 @@ mod reply;
 mod request;
 
 use crate::answer::Answer;
-use crate::limits::{REQUEST_BYTES_MAX, RING_BYTES_MAX, RING_PAYLOAD_MIN, RING_THREADS_MAX};
+use crate::limits::{
+    REQUEST_BYTES_MAX, RING_BYTES_MAX, RING_FILES_MAX, RING_PAYLOAD_MIN, RING_THREADS_MAX,
+    RING_UNSERVED_MAX,
+};
 use crate::passing::Passage;
 use crate::served::Served;
 use entry::{Commands, Entry};
 use esker::types::{Error, ErrorKind, Result};
 use fuser::Errno;
 use operations::{Operations, Threads};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -136,6 +139,16 @@ struct Queue {
 /// Result of the registration of an entry.
 type Registered = SyncSender<io::Result<()>>;
 
+/// Makes the kernel use the device if no entry can be registered. Until then, all requests wait. So this is made before
+/// the file system is mounted: afterwards, the process may lack what it takes.
+pub(crate) struct Fallback(Commands);
+
+impl Fallback {
+    pub(crate) fn new() -> io::Result<Self> {
+        Commands::for_any_thread().map(Self)
+    }
+}
+
 impl Rings {
     /// Serves the kernel from now on. If an entry cannot be registered, the kernel uses the device only.
     pub(crate) fn start(
@@ -143,20 +156,15 @@ impl Rings {
         device: OwnedFd,
         layout: &Layout,
         only: Option<u32>,
+        fallback: Fallback,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            served,
-            device: Arc::new(device),
-            payload_bytes: layout.payload_bytes as usize,
-            only,
-            queues: layout.threads.iter().map(|_| Queue::default()).collect(),
-            handles: Mutex::default(),
-        });
+        raise_file_limit();
+        let shared = Shared::new(served, device, layout, only);
         // The thread for background work would stay on the processor of the thread that first needs it.
         esker_os::later(|| ());
         // The kernel uses the queues once each has an entry. Further ones may fail.
         if let Err(error) = shared.add_threads(layout, 0..1) {
-            Commands::new()?.refuse(&shared.device)?;
+            fallback.0.refuse(&shared.device)?;
             return Err(error);
         }
         let most = layout.threads.iter().copied().max().unwrap_or(1);
@@ -176,6 +184,17 @@ impl Rings {
 }
 
 impl Shared {
+    fn new(served: Arc<Served>, device: OwnedFd, layout: &Layout, only: Option<u32>) -> Arc<Self> {
+        Arc::new(Self {
+            served,
+            device: Arc::new(device),
+            payload_bytes: layout.payload_bytes as usize,
+            only,
+            queues: layout.threads.iter().map(|_| Queue::default()).collect(),
+            handles: Mutex::default(),
+        })
+    }
+
     /// Adds the threads with these numbers to each queue whose layout has them, and waits until they are registered.
     fn add_threads(
         self: &Arc<Self>,
@@ -185,7 +204,8 @@ impl Shared {
         let (registered, results) = sync_channel(layout.threads.len());
         for number in numbers {
             for (queue, _) in layout.threads.iter().enumerate().filter(|(_, of)| number < **of) {
-                self.add_thread(queue, Some(registered.clone()))?;
+                let thread = self.add_thread(queue, registered.clone())?;
+                self.handles().push(thread);
             }
         }
         drop(registered);
@@ -195,15 +215,28 @@ impl Shared {
     fn add_thread(
         self: &Arc<Self>,
         queue: usize,
-        registered: Option<Registered>,
-    ) -> io::Result<()> {
+        registered: Registered,
+    ) -> io::Result<JoinHandle<()>> {
         let shared = Arc::clone(self);
-        self.queues[queue].threads.fetch_add(1, Ordering::Relaxed);
-        let handle = thread::Builder::new()
+        let threads = &self.queues[queue].threads;
+        threads.fetch_add(1, Ordering::Relaxed);
+        let started = thread::Builder::new()
             .name(format!("ring-{queue}"))
-            .spawn(move || Thread { shared: &shared, queue }.run(registered))?;
-        self.handles().push(handle);
-        Ok(())
+            .spawn(move || Thread { shared: &shared, queue }.run(registered));
+        started.inspect_err(|_| {
+            threads.fetch_sub(1, Ordering::Relaxed);
+        })
+    }
+
+    /// Adds a thread to a queue. True if the queue is served by it.
+    fn add_serving_thread(self: &Arc<Self>, queue: usize) -> bool {
+        let (registered, result) = sync_channel(1);
+        let Ok(thread) = self.add_thread(queue, registered) else { return false };
+        let is_registered = matches!(result.recv(), Ok(Ok(())));
+        if is_registered {
+            self.handles().push(thread);
+        }
+        is_registered
     }
 
     fn handles(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
@@ -218,16 +251,20 @@ struct Thread<'a> {
 }
 
 impl Thread<'_> {
-    fn run(&self, registered: Option<Registered>) {
-        self.stay_on_processor();
+    fn run(&self, registered: Registered) {
+        // A thread on the processor of the program answers without an interrupt of another processor.
+        esker_os::stay_on_processor(self.queue);
         let mut entry = self.register();
         let copied = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
         let told = entry.as_ref().map(|_| ()).map_err(copied);
-        if told.is_ok() {
-            self.counts().free.fetch_add(1, Ordering::Relaxed);
-        }
-        // Nobody waits for the registration of a thread that is added later.
-        let _ = registered.map(|registered| registered.send(told));
+        let counts = self.counts();
+        match told {
+            Ok(()) => counts.free.fetch_add(1, Ordering::Relaxed),
+            Err(_) => counts.threads.fetch_sub(1, Ordering::Relaxed),
+        };
+        // This fails if `Rings::start` has failed because of another queue.
+        let _ = registered.send(told);
+        drop(registered);
         if let Ok(entry) = &mut entry {
             self.serve(entry);
         }
@@ -238,16 +275,6 @@ impl Thread<'_> {
         let mut entry = Entry::new(device, self.queue as u16, self.shared.payload_bytes)?;
         entry.register()?;
         Ok(entry)
-    }
-
-    /// A thread on the processor of the program answers without an interrupt of another processor.
-    fn stay_on_processor(&self) {
-        if self.queue < CpuSet::MAX_CPU {
-            let mut processors = CpuSet::new();
-            processors.set(self.queue);
-            // The processor may be offline, or kept from this process.
-            let _ = sched_setaffinity(None, &processors);
-        }
     }
 
     /// Answers requests until the end of the mount.
@@ -273,37 +300,40 @@ impl Thread<'_> {
     }
 
     /// Makes sure that another thread serves the queue until the first result is dropped. The second one is false if
-    /// the queue has as many threads as it may have, and all of them are occupied.
-    fn step_aside(&self) -> (Aside<'_>, bool) {
+    /// all threads are occupied, and the queue has `threads_max` of them or the system starts no other.
+    fn step_aside(&self, threads_max: usize) -> (Aside<'_>, bool) {
         let counts = self.counts();
         let was_last = counts.free.fetch_sub(1, Ordering::Relaxed) == 1;
-        let may_add = || counts.threads.load(Ordering::Relaxed) < RING_THREADS_MAX;
-        let is_served = !was_last || may_add() && self.shared.add_thread(self.queue, None).is_ok();
+        let may_add = || counts.threads.load(Ordering::Relaxed) < threads_max;
+        let is_served = !was_last || may_add() && self.shared.add_serving_thread(self.queue);
         (Aside(counts), is_served)
     }
 }
 
 impl Threads for Thread<'_> {
     fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _aside = self.step_aside();
+        let _aside = self.step_aside(RING_THREADS_MAX);
         work()
     }
 
     fn end(&self, passage: Passage) -> Answer<()> {
         let (dropped, when_dropped) = sync_channel(1);
-        let (_aside, is_served) = self.step_aside();
+        let (_aside, is_served) = self.step_aside(usize::MAX);
         let on_dropped = move || {
             // This fails if the thread does not wait.
             let _ = dropped.send(());
         };
         self.shared.served.dropper.end(passage, on_dropped);
-        if !is_served {
-            // The kernel may wait for a request of this queue before it drops the pages.
-            return Err(Errno::EAGAIN.into());
+        if is_served {
+            // This fails if the mount has ended.
+            let _ = when_dropped.recv();
+            return Ok(());
         }
-        // This fails if the mount has ended.
-        let _ = when_dropped.recv();
-        Ok(())
+        // The kernel may wait for a request of this queue before it drops the pages.
+        match when_dropped.recv_timeout(RING_UNSERVED_MAX) {
+            Err(RecvTimeoutError::Timeout) => Err(Errno::EAGAIN.into()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -316,6 +346,16 @@ impl Drop for Aside<'_> {
     }
 }
 
+/// Raises the soft limit of open files, up to the hard limit: each entry is an open file, and there are at least two for
+/// each processor. Under a lower limit, fewer entries are registered.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.map_or(RING_FILES_MAX, |hard| hard.min(RING_FILES_MAX));
+    if limit.current.is_some_and(|soft| soft < most) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });
+    }
+}
+
 #[cold]
 fn complain(error: &io::Error) {
     let _ =
@@ -325,6 +365,67 @@ fn complain(error: &io::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inodes::ROOT;
+    use crate::options::Cache;
+    use crate::passing::Dropper;
+    use dfs::{Dfs, MountOptions, NewDfs};
+    use esker::backend::NewContainer;
+    use esker::backend::memory::Memory;
+    use esker::types::info::OpenMode;
+    use esker::{Pool, Wait};
+    use esker_testing::wait_for;
+    use std::fs::File;
+
+    /// A file system in memory.
+    fn dfs() -> Dfs {
+        let pool = Pool::from_backend(Arc::new(Memory::new(2)), OpenMode::ReadWrite);
+        Dfs::create_container(&pool, &NewContainer::named("c"), &NewDfs::default()).unwrap();
+        let container = pool.open_container("c", OpenMode::ReadWrite).wait().unwrap();
+        Dfs::mount(container, MountOptions::default()).unwrap()
+    }
+
+    /// A file in place of the device, for which the kernel refuses all commands.
+    fn other_file() -> File {
+        File::open(std::env::current_exe().unwrap()).unwrap()
+    }
+
+    /// No thread can be added to the queue, because its device is not that of FUSE.
+    #[test]
+    fn write_waits_although_no_other_thread_serves_the_queue() {
+        let (dropper, to_drop) = Dropper::new();
+        let served = Arc::new(Served::new(dfs(), Cache::Auto, false, dropper));
+        let (device, layout) = (other_file(), Layout::new(1, &[0], 1).unwrap());
+        let shared = Shared::new(served, device.into(), &layout, None);
+        let queue = &shared.queues[0];
+        queue.threads.store(RING_THREADS_MAX, Ordering::Relaxed);
+        queue.free.store(1, Ordering::Relaxed);
+        let passage = Passage::begin(&shared.served.inode(ROOT).unwrap(), 0..1);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                wait_for("the write waits", || queue.free.load(Ordering::Relaxed) == 0);
+                to_drop.drop_next();
+            });
+            assert_eq!(Thread { shared: &shared, queue: 0 }.end(passage), Ok(()));
+        });
+        let counts = [&queue.threads, &queue.free].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counts, [RING_THREADS_MAX, 1]);
+        assert!(shared.handles().is_empty());
+    }
+
+    /// The device is not that of FUSE, so no entry can be registered.
+    #[test]
+    fn start_without_any_entry_fails_and_leaves_no_thread() {
+        let Ok(fallback) = Fallback::new() else {
+            return esker_testing::skip("this system has no io_uring");
+        };
+        let (dropper, _to_drop) = Dropper::new();
+        let served = Arc::new(Served::new(dfs(), Cache::Auto, false, dropper));
+        let (device, layout) = (other_file(), Layout::new(2, &[0], 1).unwrap());
+        let weak = Arc::downgrade(&served);
+        let started = Rings::start(served, device.into(), &layout, None, fallback);
+        assert!(started.is_err());
+        wait_for("the end of the threads", || weak.strong_count() == 0);
+    }
 
     #[test]
     fn kernel_that_lacks_the_ring_has_a_remedy() {

@@ -1,9 +1,13 @@
 //! Mounts whose requests come over io_uring.
 use super::mount_point::{MountPoint, errno};
-use crate::support::{self, wait_for};
+use crate::support::{self, Site, esker, wait_for};
 use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, chown};
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
@@ -71,6 +75,145 @@ fn writes_that_wait_leave_threads_for_reads() {
         assert!(part.iter().all(|byte| *byte == writer ^ 99), "writer {writer}");
     }
     point.umount();
+}
+
+/// Names of the threads that serve queues of the kernel.
+fn served_queues(point: &MountPoint) -> BTreeSet<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", point.server())).unwrap().flatten();
+    let names = tasks.map(|task| fs::read_to_string(task.path().join("comm")).unwrap_or_default());
+    names.filter(|name| name.starts_with("ring-")).collect()
+}
+
+/// Ids of the server's threads with a name.
+fn threads_named(point: &MountPoint, wanted: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", point.server())).unwrap().flatten();
+    let named = tasks.filter(|task| {
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        name.trim_end() == wanted
+    });
+    named.map(|task| task.file_name().into_string().unwrap()).collect()
+}
+
+/// Makes the thread that drops pages slower than all others, on the first processor.
+fn drop_pages_slowly(point: &MountPoint) {
+    let [thread] = &threads_named(point, "drop-pages")[..] else { panic!("not one thread") };
+    for change in [&["chrt", "--idle", "--pid", "0"][..], &["taskset", "--pid", "1"]] {
+        let output = Command::new(change[0]).args(&change[1..]).arg(thread).output().unwrap();
+        assert!(output.status.success(), "{change:?}: {output:?}");
+    }
+}
+
+/// More writes wait at a time than a queue of the kernel has threads for long operations (`RING_THREADS_MAX`). They are
+/// writes to different files, since the kernel lets one write at a time to a file that has pages.
+#[test]
+fn all_writes_of_a_processor_may_wait_at_a_time() {
+    const WRITERS: usize = 200;
+    let Some(point) = MountPoint::over_ring() else { return };
+    let paths: Vec<_> = (0..WRITERS).map(|number| point.at(&number.to_string())).collect();
+    let read = |path| {
+        fs::write(path, [0; 4096]).unwrap();
+        File::open(path).unwrap()
+    };
+    let readers: Vec<_> = paths.iter().map(read).collect();
+    drop_pages_slowly(&point);
+    let together = Barrier::new(WRITERS + 1);
+    let write = |path| {
+        let mut first = CpuSet::new();
+        first.set(0);
+        sched_setaffinity(None, &first).unwrap();
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        together.wait();
+        together.wait();
+        (1..=5).try_for_each(|round| file.write_all_at(&[round; 4096], 0))
+    };
+    thread::scope(|scope| {
+        let start = |path| scope.spawn(move || write(path));
+        let writers: Vec<_> = paths.iter().map(start).collect();
+        together.wait();
+        // From now on, the kernel has pages of the files, which writes drop.
+        readers.iter().for_each(|reader| reader.read_exact_at(&mut [0; 4096], 0).unwrap());
+        together.wait();
+        writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
+    });
+    for reader in readers {
+        let mut bytes = [0; 4096];
+        reader.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, [5; 4096]);
+    }
+    let threads = threads_named(&point, "ring-0").len();
+    assert!(threads > 128, "only {threads} threads served the queue of the first processor");
+    point.umount();
+}
+
+/// The server of a mount may have few open files: then entries cannot be registered, and the kernel uses the device.
+#[test]
+fn mount_uses_the_device_if_entries_cannot_be_registered() {
+    let Some(point) = MountPoint::over_ring() else { return };
+    fs::write(point.at("file"), b"content").unwrap();
+    let queues = served_queues(&point);
+    point.umount();
+    let mut used = [0; 2];
+    for files in 16..48 {
+        let limit = format!("--nofile={files}:{files}");
+        let mut mount = Command::new("timeout");
+        mount.args(["--signal=KILL", "20", "prlimit", &limit]).arg(esker());
+        mount.args(["mount", "tank/home", point.dir(), "--transport", "auto"]);
+        mount.env("ESKER_POOLS", &point.site.dir).stdin(Stdio::null());
+        let output = mount.output().unwrap();
+        assert!(output.status.code().is_some_and(|code| code < 2), "{files} files: {output:?}");
+        if !output.status.success() {
+            continue;
+        }
+        assert_eq!(fs::read(point.at("file")).unwrap(), b"content", "{files} open files");
+        // The kernel uses the device until all its queues have an entry.
+        used[usize::from(served_queues(&point) == queues)] += 1;
+        point.umount();
+    }
+    assert!(used.iter().all(|count| *count > 0), "by device and over io_uring: {used:?}");
+}
+
+/// A user other than root mounts over io_uring. The mount serves nobody else.
+#[test]
+fn users_mount_over_ring() {
+    const USER: u32 = 65534;
+    if let Err(error) = esker_fuse::check_ring() {
+        return esker_testing::skip(error);
+    }
+    let site = Site::in_memory();
+    let home = site.dir.join("home");
+    fs::create_dir(&home).unwrap();
+    let as_user = |program: &[&str]| {
+        let ids = [format!("--reuid={USER}"), format!("--regid={USER}")];
+        let mut command = Command::new("setpriv");
+        command.args(ids).arg("--clear-groups").args(program);
+        command.env("ESKER_POOLS", &home).env("ESKER_CONFIG", "").stdin(Stdio::null());
+        command.output()
+    };
+    let (program, dir) = (esker().display().to_string(), home.join("mnt").display().to_string());
+    let has_device = fs::metadata("/dev/fuse").is_ok_and(|device| device.mode() & 0o6 == 0o6);
+    let may_run = Command::new("fusermount3").arg("--version").output().is_ok()
+        && chown(&home, Some(USER), Some(USER)).is_ok()
+        && as_user(&[&program, "version"]).is_ok_and(|output| output.status.success());
+    if !has_device || !may_run {
+        return esker_testing::skip(
+            "this needs to be root, setpriv, fusermount3, and a /dev/fuse for all",
+        );
+    }
+    let ok = |arguments: &[&str]| {
+        let output = as_user(arguments).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        output.stdout
+    };
+    let pool = ["pool", "create", "tank", "--size", "64M", "--targets", "2"];
+    ok(&[&[&program[..]][..], &pool].concat());
+    ok(&[&program, "cont", "create", "tank/home", "--type", "posix"]);
+    ok(&["mkdir", &dir]);
+    ok(&[&program, "mount", "tank/home", &dir, "--transport", "io_uring"]);
+    let file = format!("{dir}/file");
+    ok(&["sh", "-c", &format!("echo content >{file}")]);
+    assert_eq!(ok(&["cat", &file]), b"content\n");
+    assert_eq!(errno(fs::read(&file)), Some(Errno::ACCESS.raw_os_error()));
+    ok(&[&program, "umount", &dir]);
 }
 
 /// Creates, reads and removes files until a call fails, and returns its error.
