@@ -53,8 +53,7 @@ fn remove_batch(batch: &[Removal<'_>]) -> Vec<Result<()>> {
     }
     match remove_together(batch) {
         Ok(results) => results,
-        // The transaction may have been committed, so a repetition would not find the entries.
-        Err(error) if error.kind() == ErrorKind::TxUncertain => {
+        Err(error) if concerns_all(error.kind()) => {
             batch.iter().map(|_| Err(error.clone())).collect()
         }
         Err(_) => {
@@ -62,6 +61,12 @@ fn remove_batch(batch: &[Removal<'_>]) -> Vec<Result<()>> {
             [remove_batch(one), remove_batch(other)].concat()
         }
     }
+}
+
+/// True for errors of a transaction after which smaller ones are not tried. After `TxUncertain`, the entries may be removed
+/// already, so a repetition would not find them. After the others, each smaller transaction could wait as long in vain.
+fn concerns_all(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::TxUncertain | ErrorKind::TimedOut | ErrorKind::Canceled)
 }
 
 /// Removes distinct entries in one transaction, as far as each can be removed.
