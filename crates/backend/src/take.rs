@@ -39,11 +39,12 @@ pub async fn take<C: OpenContainer + ?Sized>(
             written => return written.map(|_| Some(taken)),
         }
     }
-    // Nothing was changed: the condition does not hold, or the dkey changed at each attempt.
+    // Nothing was changed: `read` returned `None`, or the dkey changed at each attempt.
     Ok(None)
 }
 
-/// Content of the dkey, if the condition holds.
+/// Reads the content of the dkey. `None` if it has no such array, if the array does not have the bytes `take.expected`
+/// at offset `take.at`, or if the content is longer than [`TAKEN_BYTES_MAX`].
 async fn read<C: OpenContainer + ?Sized>(
     container: &C,
     take: &Take<'_>,
@@ -52,8 +53,8 @@ async fn read<C: OpenContainer + ?Sized>(
     let (mut bytes, extents) = (vec![0; take.extent.count as usize], [take.extent]);
     let array = Fetch::array(take.akey, 1, &extents, Sink::One(&mut bytes));
     let size = fetch(container, take, array, at).await?;
-    let expected = usize::try_from(take.at).ok().and_then(|at| bytes.get(at..));
-    if size == 0 || !expected.is_some_and(|found| found.starts_with(take.expected)) {
+    let from_offset = usize::try_from(take.at).ok().and_then(|offset| bytes.get(offset..));
+    if size == 0 || !from_offset.is_some_and(|found| found.starts_with(take.expected)) {
         return Ok(None);
     }
     let (mut others, mut total) = (Vec::new(), take.extent.count);
@@ -61,6 +62,7 @@ async fn read<C: OpenContainer + ?Sized>(
         if akey == take.akey {
             continue;
         }
+        // All akeys other than that of the array hold single values. The first fetch returns only the size.
         let size = fetch(container, take, Fetch::single(&akey, Sink::None), at).await?;
         total = total.saturating_add(size);
         if total > TAKEN_BYTES_MAX {

@@ -143,8 +143,10 @@ impl Session {
         Ok(())
     }
 
-    /// Releases the leases that this call took before another of its leases failed. An object that was removed
-    /// meanwhile, and that nobody else has open, is then removed.
+    /// Undoes `lease_each` after one of its leases failed: releases the leases on `oids`, which it took before. An
+    /// object may have been unlinked meanwhile. If the released lease was its last one, this removes the object.
+    ///
+    /// Errors are ignored, because the client gets the error of the lease that failed.
     async fn release_taken(
         &self,
         handle: Handle,

@@ -97,7 +97,7 @@ pub trait Polled: Send + Sync {
     /// Receives arrived data. It must not wait.
     fn poll(&self);
 
-    /// Records the outcome of polling.
+    /// Records the outcome of spin-waiting, on which later answers of [`Polled::is_soon`] depend.
     fn note(&self, spun: Spun);
 
     /// Sleeps until data may have arrived, or until `wake_up` is readable. False if another thread does that already.
@@ -147,23 +147,28 @@ pub(crate) trait Sleeper {
     fn sleep_with(&self, sleep: impl FnOnce(BorrowedFd<'_>) -> bool) -> Option<bool>;
 }
 
-/// Polls, and sleeps between two polls, until the thread is woken. False if other threads must poll for it: it may then
-/// sleep elsewhere.
+/// Waits until the thread is woken. First it spins, if a connection that it polls is likely to get a reply in time.
+/// Then it sleeps at its connection, if it polls only one.
+///
+/// False if the thread was not woken yet and polls no connection now. Other threads then receive its replies, and
+/// the caller may let it sleep in any way.
 pub(crate) fn wait(sleeper: &impl Sleeper) -> bool {
     if !IS_SPINNING.get() {
         return false;
     }
-    let all = POLLED.try_with(|polled| polled.0.borrow().clone()).unwrap_or_default();
-    if all.iter().any(|connection| connection.is_soon()) {
-        let spun = spin(&all, sleeper);
-        all.iter().for_each(|connection| connection.note(spun));
+    let connections = POLLED.try_with(|polled| polled.0.borrow().clone()).unwrap_or_default();
+    if connections.iter().any(|connection| connection.is_soon()) {
+        let spun = spin(&connections, sleeper);
+        // The outcome decides whether `is_soon` is true next time.
+        connections.iter().for_each(|connection| connection.note(spun));
         if spun.in_time {
             return true;
         }
     }
     // A thread can sleep at one connection only.
-    let woken = matches!(&all[..], [connection] if sleep_at(&**connection, sleeper));
+    let woken = matches!(&connections[..], [connection] if sleep_at(&**connection, sleeper));
     if !woken {
+        // The thread stops polling.
         end();
     }
     woken
@@ -183,7 +188,7 @@ fn spin(all: &[Arc<dyn Polled>], sleeper: &impl Sleeper) -> Spun {
 }
 
 /// Sleeps until `sleeper` is woken, and polls `connection` whenever that has something to read. Returns false if the
-/// connection cannot wake a thread.
+/// connection cannot wake this thread: it is over, another thread sleeps at it, or `sleeper` has no descriptor.
 fn sleep_at(connection: &dyn Polled, sleeper: &impl Sleeper) -> bool {
     while !sleeper.take() {
         if sleeper.sleep_with(|wake_up| connection.sleep(wake_up)) != Some(true) {
@@ -194,7 +199,7 @@ fn sleep_at(connection: &dyn Polled, sleeper: &impl Sleeper) -> bool {
     true
 }
 
-/// Stops polling.
+/// Ends the polling of this thread: it no longer polls any connection.
 pub(crate) fn end() {
     if IS_SPINNING.replace(false) {
         let all = POLLED.try_with(|polled| polled.0.take()).unwrap_or_default();

@@ -266,7 +266,7 @@ fn wants_checksum(mode: Option<&ChecksumMode>) -> bool {
 }
 
 impl Service {
-    /// Metadata of the object of a key.
+    /// Metadata of the object of a key. `with_parts` also reads the parts of its multipart upload.
     fn look_up(&self, bucket: &str, key: &str, with_parts: bool) -> Outcome<Head> {
         match self.opened(bucket)? {
             Opened::Files(bucket) if with_parts => find(&bucket, key)?.head_with_parts(),
@@ -386,7 +386,7 @@ impl Service {
         Ok(answer)
     }
 
-    /// Serves `GetObjectAttributes`.
+    /// Serves `GetObjectAttributes`: returns the attributes that the client asks for, and the time of the last change.
     pub(crate) fn attributes(
         &self,
         input: GetObjectAttributesInput,
@@ -394,9 +394,11 @@ impl Service {
         refuse_version(input.version_id.as_deref())?;
         let after = input.part_number_marker.unwrap_or(0);
         let count = count_of(input.max_parts, LIST_KEYS_MAX)?;
-        let head = self.look_up(&input.bucket, &input.key, true)?;
-        let asked = |name: &str| {
-            let all = input.object_attributes.iter().flat_map(|asked| asked.as_str().split(','));
+        let with_parts = true;
+        let head = self.look_up(&input.bucket, &input.key, with_parts)?;
+        // Clients may send several names in one header, separated by commas.
+        let is_asked = |name: &str| {
+            let all = input.object_attributes.iter().flat_map(|names| names.as_str().split(','));
             all.map(str::trim).any(|asked| asked == name)
         };
         let sums = head.checksum;
@@ -409,14 +411,14 @@ impl Service {
             checksum_sha256: sums.sha256,
         };
         Ok(GetObjectAttributesOutput {
-            e_tag: asked(ObjectAttributes::ETAG).then(|| strong(head.etag)),
+            e_tag: is_asked(ObjectAttributes::ETAG).then(|| strong(head.etag)),
             object_parts: head
                 .parts
-                .filter(|_| asked(ObjectAttributes::OBJECT_PARTS))
+                .filter(|_| is_asked(ObjectAttributes::OBJECT_PARTS))
                 .map(|parts| parts.listed(after, count)),
-            object_size: asked(ObjectAttributes::OBJECT_SIZE).then_some(head.size as i64),
-            checksum: asked(ObjectAttributes::CHECKSUM).then_some(checksum),
-            storage_class: asked(ObjectAttributes::STORAGE_CLASS)
+            object_size: is_asked(ObjectAttributes::OBJECT_SIZE).then_some(head.size as i64),
+            checksum: is_asked(ObjectAttributes::CHECKSUM).then_some(checksum),
+            storage_class: is_asked(ObjectAttributes::STORAGE_CLASS)
                 .then(|| StorageClass::from_static(StorageClass::STANDARD)),
             last_modified: Some(timestamp(head.mtime)),
             ..Default::default()

@@ -119,7 +119,7 @@ impl Opened {
 
     /// Runs a read. Checks its snapshot before and after the read, because the view of a snapshot that is destroyed
     /// meanwhile may have holes.
-    fn viewing<'a, T>(
+    fn with_checked_view<'a, T>(
         &self,
         at: ReadAt<'_>,
         work: impl FnOnce(&OpenPool) -> Result<T>,
@@ -205,7 +205,8 @@ impl Opened {
         placement.shards(oid).into_iter().filter_map(|target| placement.own(target)).collect()
     }
 
-    /// Targets of this node that store the dkey or, without one, data of the object.
+    /// Numbers of the targets of this node that store the dkey or, without one, data of the object. They are indexes of
+    /// [`OpenPool`]'s targets.
     fn shards(&self, oid: ObjectId, dkey: Option<&[u8]>) -> Result<Vec<u32>> {
         match dkey {
             Some(dkey) => Ok(vec![self.own(self.shared.placement.shard(oid, dkey))?]),
@@ -426,7 +427,7 @@ impl OpenContainer for Opened {
         'f: 'a,
     {
         let many = dkeys.len();
-        self.viewing(at, |open| {
+        self.with_checked_view(at, |open| {
             compacting(open, many, at, |at| {
                 dkeys.iter_mut().try_for_each(|DkeyFetch { dkey, cond, akeys }| {
                     self.target(open, oid, dkey)?.fetch(self.id(), oid, dkey, *cond, akeys, at)
@@ -442,7 +443,7 @@ impl OpenContainer for Opened {
         wanted: Wanted<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<Bytes>> {
-        self.viewing(at, |open| {
+        self.with_checked_view(at, |open| {
             let found = self.target(open, oid, key.dkey)?.view(self.id(), oid, key, wanted, at)?;
             Ok(found.map(Bytes::from_owner))
         })
@@ -456,7 +457,7 @@ impl OpenContainer for Opened {
         limit: ListLimit,
         at: ReadAt<'a>,
     ) -> Reply<'a, KeyBatch> {
-        self.viewing(at, |open| {
+        self.with_checked_view(at, |open| {
             let shards = match scope {
                 KeyScope::Dkeys => self.shards(oid, None)?,
                 KeyScope::Akeys(dkey) => self.shards(oid, Some(dkey))?,
@@ -473,7 +474,7 @@ impl OpenContainer for Opened {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<StoredExtent>> {
-        self.viewing(at, |open| {
+        self.with_checked_view(at, |open| {
             let target = self.target(open, oid, key.dkey)?;
             target.list_extents(self.id(), oid, key, anchor, entries, at)
         })
@@ -485,7 +486,9 @@ impl OpenContainer for Opened {
         entries: usize,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<ObjectId>> {
-        self.viewing(at, |open| self.lister(open, ObjectId::default(), at).objects(anchor, entries))
+        self.with_checked_view(at, |open| {
+            self.lister(open, ObjectId::default(), at).objects(anchor, entries)
+        })
     }
 
     fn query_key<'a>(
@@ -494,7 +497,7 @@ impl OpenContainer for Opened {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Option<KeyFound>> {
-        self.viewing(at, |open| {
+        self.with_checked_view(at, |open| {
             self.lister(open, oid, at).query(&self.shards(oid, query.dkey)?, query)
         })
     }
@@ -505,7 +508,7 @@ impl OpenContainer for Opened {
         query: KeyQuery<'a>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Vec<Option<KeyFound>>> {
-        self.viewing(at, |open| {
+        self.with_checked_view(at, |open| {
             compacting(open, oids.len(), at, |at| {
                 let query = |oid: &ObjectId| {
                     self.lister(open, *oid, at).query(&self.shards(*oid, query.dkey)?, query)
@@ -541,11 +544,11 @@ impl OpenContainer for Opened {
         dkey: Option<&'a [u8]>,
         at: ReadAt<'a>,
     ) -> Reply<'a, Epoch> {
-        self.viewing(at, |open| {
-            let shards = self.shards(oid, dkey)?;
-            let epochs = shards
+        self.with_checked_view(at, |open| {
+            let targets = self.shards(oid, dkey)?;
+            let epochs = targets
                 .iter()
-                .map(|&shard| open.targets[shard as usize].last_epoch(self.id(), oid, dkey, at));
+                .map(|&target| open.targets[target as usize].last_epoch(self.id(), oid, dkey, at));
             epochs.collect::<Result<Vec<_>>>().map(|all| all.into_iter().max().unwrap_or_default())
         })
     }

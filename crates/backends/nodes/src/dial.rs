@@ -23,8 +23,8 @@ pub trait Dial: Send + Sync {
     /// Waits before the next attempt to reach a node.
     fn pause(&self, duration: Duration) -> Task<'_, Result<()>>;
 
-    /// Runs `work` while callers do other things. Without that, which is the default, a lost connection is made again
-    /// by the next request.
+    /// Runs `work` in the background. `work` waits until a connection is lost, then connects again and takes the leases
+    /// again. The default drops `work`: then the next request does that.
     fn spawn(&self, _work: Task<'static, ()>) {}
 }
 
@@ -36,7 +36,8 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// Connects to the engine of `node`, within a tokio runtime that continues to run.
+    /// Connects to the engine of `node`, with TLS if `self.tls`. The caller runs in a tokio runtime that continues to
+    /// run.
     ///
     /// # Errors
     /// The errors of [`Connection::connect`] and [`Connection::connect_tls`].

@@ -18,12 +18,14 @@ pub(crate) type LeftOpen = (ObjectId, Arc<Content>);
 /// Files whose leases this process keeps. A forked child starts without any: the leases are its parent's.
 static LEFT: ForkLock<VecDeque<LeftOpen>> = ForkLock::new();
 
-/// False if lock files show which files are in use, and while the file system is not open.
+/// True if an engine on another node needs leases to know which files are in use. False for a pool on this node, whose
+/// lock files show that, and while the file system is not open.
 pub(crate) fn is_needed() -> bool {
     mounted::if_open().is_some_and(|fs| fs.is_asynchronous().unwrap_or(false))
 }
 
-/// Keeps the lease of a file that other processes have open. Above the limit, ends the oldest lease.
+/// Keeps the lease of a file that other processes have open. Above `LEFT_OPEN_MAX` files, ends the oldest lease. Does
+/// nothing if leases are not needed ([`is_needed`]).
 pub(crate) fn keep(oid: ObjectId, content: Arc<Content>) {
     if !is_needed() {
         return;
@@ -32,7 +34,7 @@ pub(crate) fn keep(oid: ObjectId, content: Arc<Content>) {
     let mut left = LEFT.lock();
     left.push_back((oid, content));
     let surplus = if left.len() > LEFT_OPEN_MAX { left.pop_front() } else { None };
-    // Releases the lock first, because ending a lease takes a while.
+    // Dropping `surplus` ends its lease. That takes a while, so the lock is released first.
     drop(left);
     drop(surplus);
 }

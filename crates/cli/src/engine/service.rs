@@ -151,6 +151,7 @@ impl Process {
 
     /// Returns when another process has removed the node's pool.
     async fn pool_gone(&self) {
+        // If this process removes the pool for a client, it continues until the client has the answer.
         while self.has_pool() || self.removing.load(Ordering::Relaxed) {
             tokio::time::sleep(EXISTENCE_CHECK_INTERVAL).await;
         }

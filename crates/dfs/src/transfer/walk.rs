@@ -103,7 +103,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(Arc::new(OpenDir { node, finish, parent, is_new }))
     }
 
-    /// Queues the entries of a directory; its directories wait to be listed.
+    /// Lists the directory `dir`. Queues its files as jobs that copy them to `into`, and adds its subdirectories to
+    /// `waiting`. Records an error of the listing in the progress.
     fn list(&self, dir: &S::Node, into: Arc<OpenDir<D>>, waiting: &mut Vec<Waiting<S, D>>) {
         let listed = self.from.entries(dir, &mut |child| {
             let into = Arc::clone(&into);
@@ -113,11 +114,13 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
                 }
                 _ => self.queue.push(Job::Entry { into, child }),
             }
+            // False ends the listing.
             !self.progress.is_stopped()
         });
         if let Err(error) = listed {
             self.progress.fail(self.from.path(dir), error);
         }
+        // Without jobs and subdirectories left, this was the last reference to `into`: its metadata is set now.
         self.leave(into);
     }
 

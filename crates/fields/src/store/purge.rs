@@ -19,7 +19,7 @@ pub struct Purged {
     /// Fields that dead writers archived and never flushed. On pools that do not show the leases of other processes, a
     /// writer counts as dead [`UNFLUSHED_SECONDS`] after it reserved the numbers of its fields.
     pub unflushed: u64,
-    /// Fields without a name, left by an interrupted removal.
+    /// Partly removed fields: an interrupted removal has left their data without a name.
     pub removed: u64,
     /// Bytes of all these fields in the store.
     pub bytes: u64,

@@ -462,20 +462,23 @@ impl Target {
         self.map(&found.key, &record)
     }
 
-    /// Pins the segment of a record, and verifies all bytes that its checksums cover. `None` if it cannot be pinned.
+    /// Pins the segment of a record, and verifies all bytes that its checksums cover. `None` if the record itself
+    /// contains the value, or if the segment cannot be pinned because it is on a disk.
     fn map(&self, key: &[u8], record: &Record<'_>) -> Result<Option<Mapped>> {
         let Body::Segment(location) = record.body else { return Ok(None) };
         let begin = self.segment_offset(location.segment);
         let pin = || self.data.pin(begin, self.segment_bytes());
         let Some(pin) = self.pins.share(location.segment, pin)? else { return Ok(None) };
         let (base, offset) = (location.base as usize, location.offset as usize);
-        let (summed, own) =
+        // Ranges in the segment: the bytes that the checksums cover, and those of the value.
+        let (summed, value) =
             (base..base + location.covered as usize, offset..offset + record.bytes() as usize);
         let bytes =
-            pin.bytes(summed.clone()).filter(|_| own.start >= base && own.end <= summed.end);
+            pin.bytes(summed.clone()).filter(|_| value.start >= base && value.end <= summed.end);
         let bytes = bytes.ok_or_else(|| self.damaged(key, "the location"))?;
-        self.verify(key, &location, 0, bytes)?;
-        Mapped::new(pin, own).map(Some)
+        let first_chunk = 0;
+        self.verify(key, &location, first_chunk, bytes)?;
+        Mapped::new(pin, value).map(Some)
     }
 
     /// True if a view of any process pins the segment.

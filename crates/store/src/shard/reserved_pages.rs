@@ -57,7 +57,8 @@ pub(crate) fn count(txn: &Txn, table: Table) -> Result<u32> {
         .map_or(0, |n| u32::from_be_bytes(n).saturating_add(1)))
 }
 
-/// Number of pages in use and of all pages, without `reserved` pages and without the `idle` pages of blocks.
+/// Number of pages in use and of all pages. The `reserved` pages count as free. The `idle` pages count neither as used
+/// nor as pages of the index: they are in blocks of the index's file that it does not use.
 fn used_and_total(txn: &Txn, reserved: u64, idle: u64) -> Result<(u64, u64)> {
     let pages = txn.pages()?;
     Ok((pages.used.saturating_sub(reserved.saturating_add(idle)), pages.total.saturating_sub(idle)))
@@ -70,7 +71,8 @@ impl Target {
         used_and_total(txn, count(txn, Table::ReservedPages)?.into(), self.idle_pages())
     }
 
-    /// Number of index pages in use and of all index pages.
+    /// Number of index pages in use and of all index pages. Reserved pages count as free, and pages of blocks that the
+    /// index does not use ([`Target::idle_pages`]) do not count.
     pub(crate) fn pages(&self, txn: &Txn) -> Result<(u64, u64)> {
         used_and_total(
             txn,

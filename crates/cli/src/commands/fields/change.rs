@@ -126,9 +126,12 @@ impl Purge {
             "done": change.doit, "masked": all.masked, "unflushed": all.unflushed, "removed": all.removed,
             "size_bytes": all.bytes,
         });
-        let (masked, left, bytes) = (all.masked, all.unflushed + all.removed, Bytes(all.bytes));
-        let what =
-            format!("{masked} masked fields and {left} unflushed or partly removed ones, {bytes}");
+        // `removed` counts the fields that an interrupted removal has left.
+        let (masked, leftovers) = (all.masked, all.unflushed + all.removed);
+        let bytes = Bytes(all.bytes);
+        let what = format!(
+            "{masked} masked fields and {leftovers} unflushed or partly removed ones, {bytes}"
+        );
         Ok(change.answer(&keys, response, Verb { present: "purge", past: "purged" }, &what))
     }
 }

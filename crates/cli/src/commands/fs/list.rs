@@ -296,9 +296,11 @@ impl Du {
         let mut lines = Lines::new(b'\n');
         for path in &self.paths {
             let top = mounts.node(path, Follow::AllButLast)?;
+            // True means that the output still has a reader.
             self.sum(&top, |sum, depth| match (self.is_shown(depth), json) {
                 (false, _) => Ok(true),
                 (true, true) => {
+                    // In JSON, a path is text, or hexadecimal digits if it is not UTF-8.
                     found.push(json!({"path": crate::shapes::bytes(&sum.path),
                         "size_bytes": sum.bytes, "files": sum.files}));
                     Ok(true)
@@ -318,7 +320,8 @@ impl Du {
         depth <= max
     }
 
-    /// Reports the total of each directory once all of it was visited. The stack holds the open levels.
+    /// Calls `tell` with the total of each directory, and with its depth, once all of it was visited. The stack `open`
+    /// holds the directories that are not complete yet.
     fn sum(&self, top: &Node, mut tell: impl FnMut(&Sum, usize) -> Result<bool>) -> Result<()> {
         let mut walk = top.walk(usize::MAX);
         let mut open: Vec<Sum> = Vec::new();
@@ -344,7 +347,7 @@ impl Du {
 /// Ends a directory: reports its sum, and adds it to that of the directory above.
 fn close(open: &mut Vec<Sum>, tell: &mut impl FnMut(&Sum, usize) -> Result<bool>) -> Result<()> {
     let Some(done) = open.pop() else { return Ok(()) };
-    // A reader of the output that has gone does not end the walk.
+    // `tell` returns false once the output has no reader any more. The walk continues all the same.
     tell(&done, open.len())?;
     if let Some(above) = open.last_mut() {
         above.add(done.bytes, done.files);

@@ -39,7 +39,7 @@ impl Keys {
     }
 }
 
-/// Key range of a page that cannot be followed.
+/// Key range of a page that cannot be followed: the walk reads neither its entries nor the pages below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     /// Number of the page.
@@ -67,7 +67,7 @@ pub(super) trait Visit {
     /// Called for an entry of a sound page. `value` is `None` if it is on overflow pages that are damaged or not
     /// wanted.
     fn entry(&mut self, key: &[u8], value: Option<&[u8]>);
-    /// Called for a page that cannot be followed.
+    /// Called for a page that cannot be followed: `gap` is the range of the keys that the walk does not see.
     fn gap(&mut self, gap: Gap);
     /// True if the walk must stop.
     fn is_over(&self) -> bool {

@@ -72,7 +72,7 @@ pub extern "C" fn esker_field_axis(
     })
 }
 
-/// Returns a value of an axis.
+/// Copies value `number` of axis `index` to `value`, as text with a NUL. Both numbers begin at 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_axis_value(
     axes: Handle,
