@@ -105,7 +105,7 @@ impl PublishNew<'_> {
 
     fn write_content(&self, inode: &Inode, access: Access<'_>) -> Result<()> {
         let content = Source::Many(self.content);
-        if content.len() == 0 {
+        if content.is_empty() {
             return Ok(());
         }
         let range = [Extent::new(0, content.len())];
