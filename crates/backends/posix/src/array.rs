@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
 pub(super) const ATTRIBUTES: u64 = 0;
 /// The chunk that is stored in the array's own file.
 pub(super) const FIRST: u64 = 1;
-/// Bytes that are read at a time for a digest.
-const DIGEST_BYTES: u64 = 1 << 20;
+/// Bytes of records that are read at a time.
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// A step of a commit in the journal.
 pub(super) struct CommitStep<'a> {
@@ -45,8 +45,8 @@ impl CommitStep<'_> {
         self.entered.join(self.number.to_string())
     }
 
-    /// False once another process has taken the commit over, or it has left the journal. The caller has opened the file that
-    /// it is about to change: a process that takes the commit over later replaces that file by a copy.
+    /// False once another process has taken the commit over, or it has left the journal. The caller has opened the file
+    /// that it is about to change: a process that takes the commit over later replaces that file by a copy.
     fn is_current(&self) -> Result<bool> {
         Ok(files::info(&self.entered.join(RECORD))?.is_some())
     }
@@ -102,9 +102,7 @@ impl ArrayFiles<'_> {
     }
 
     /// Makes an update of one chunk or of the attributes, after checking its conditions.
-    fn update(&self, dkey: u64, cond: Cond, updates: &[Update<'_>]) -> Result<()> {
-        let update = self.only_update(updates)?;
-        let cond = update.map_or(cond, |update| cond.union(update.cond));
+    fn update(&self, dkey: u64, cond: Cond, update: Option<&Update<'_>>) -> Result<()> {
         let inserts = cond.intersects(Cond::DKEY_INSERT.union(Cond::AKEY_INSERT));
         let needs = cond.intersects(Cond::DKEY_UPDATE.union(Cond::AKEY_UPDATE));
         // If the attributes are to be set, they are checked then.
@@ -272,7 +270,8 @@ impl ArrayFiles<'_> {
         }
     }
 
-    /// Opens the file of a chunk for a step of a commit, and creates it if it is missing. `None` once the commit is not current.
+    /// Opens the file of a chunk for a step of a commit, and creates it if it is missing. `None` once the commit is not
+    /// current.
     fn open_for_step(
         &self,
         dkey: u64,
@@ -463,16 +462,11 @@ pub(super) fn value_at_zero(array: &ArrayFiles<'_>, data: Source<'_>) -> Result<
 
 /// Adds the content of records to a digest.
 fn add_records_to_digest(chunk: &Chunk, part: Extent, digest: &mut Digest) -> Result<()> {
-    let len = part.count.saturating_mul(chunk.header.record_size);
-    let mut buffer = vec![0; len.min(DIGEST_BYTES) as usize];
-    let mut done = 0;
-    while done < len {
-        let piece = &mut buffer[..(len - done).min(DIGEST_BYTES) as usize];
-        chunk.read(part.start, done, piece)?;
+    let add = |_, piece: &[u8]| {
         digest.add(piece);
-        done += piece.len() as u64;
-    }
-    Ok(())
+        true
+    };
+    all_pieces(chunk, part, add).map(drop)
 }
 
 /// Copies the records of `chunk` that lie in `extents` to the sink of a fetch, and notes what was found.
@@ -515,19 +509,20 @@ fn are_zero(chunk: &Chunk, extent: Extent) -> Result<bool> {
     }
 }
 
-/// True if `is_right` is true for all pieces of an extent, each with its offset.
+/// Reads an extent piece by piece, in order, as long as `test` is true for each piece and its offset in bytes. True if
+/// it is true for all of them.
 fn all_pieces(
     chunk: &Chunk,
     extent: Extent,
-    is_right: impl Fn(u64, &[u8]) -> bool,
+    mut test: impl FnMut(u64, &[u8]) -> bool,
 ) -> Result<bool> {
     let len = extent.count.saturating_mul(chunk.header.record_size);
-    let mut buffer = vec![0; len.min(DIGEST_BYTES) as usize];
+    let mut buffer = vec![0; len.min(PIECE_BYTES) as usize];
     let mut done = 0;
     while done < len {
-        let piece = &mut buffer[..(len - done).min(DIGEST_BYTES) as usize];
+        let piece = &mut buffer[..(len - done).min(PIECE_BYTES) as usize];
         chunk.read(extent.start, done, piece)?;
-        if !is_right(done, piece) {
+        if !test(done, piece) {
             return Ok(false);
         }
         done += piece.len() as u64;
@@ -572,23 +567,6 @@ fn fill(fetch: &mut Fetch<'_>, dkey: u64, chunk: Option<&Chunk>) -> Result<()> {
 }
 
 impl ArrayFiles<'_> {
-    /// Applies a write again, whose conditions were true.
-    pub(super) fn write_again(&self, op: &WriteOp<'_>) -> Result<()> {
-        match *op {
-            WriteOp::Update { dkey, updates, .. } => match self.only_update(updates)? {
-                Some(update) => self.put(key_to_u64(dkey)?, &update.value, false),
-                None => Ok(()),
-            },
-            WriteOp::PunchObject { .. } => self.punch(Cond::NONE, Removal::AtOnce),
-            WriteOp::PunchDkey { dkey, .. } => {
-                self.punch_dkey(key_to_u64(dkey)?, Cond::NONE, Removal::AtOnce)
-            }
-            WriteOp::PunchAkeys { dkey, akeys, .. } => {
-                self.punch_akeys(key_to_u64(dkey)?, akeys, Cond::NONE)
-            }
-        }
-    }
-
     /// True if the Array is as a write leaves it.
     pub(super) fn has_written(&self, op: &WriteOp<'_>) -> Result<bool> {
         match *op {
@@ -623,19 +601,31 @@ impl ArrayFiles<'_> {
 
     /// Applies a write at once, in place.
     pub(super) fn write(&self, op: &WriteOp<'_>) -> Result<Epoch> {
+        self.write_under(op, |cond| cond)?;
+        Ok(Epoch::now())
+    }
+
+    /// Applies a write again. Its conditions were true the first time, and are not checked.
+    pub(super) fn write_again(&self, op: &WriteOp<'_>) -> Result<()> {
+        self.write_under(op, |_| Cond::NONE)
+    }
+
+    /// Applies a write under those of its conditions that `select` returns.
+    fn write_under(&self, op: &WriteOp<'_>, select: impl Fn(Cond) -> Cond) -> Result<()> {
         match *op {
             WriteOp::Update { dkey, cond, updates } => {
-                self.update(key_to_u64(dkey)?, cond, updates)?
+                let (dkey, update) = (key_to_u64(dkey)?, self.only_update(updates)?);
+                let cond = update.map_or(cond, |update| cond.union(update.cond));
+                self.update(dkey, select(cond), update)
             }
-            WriteOp::PunchObject { cond } => self.punch(cond, Removal::AtOnce)?,
+            WriteOp::PunchObject { cond } => self.punch(select(cond), Removal::AtOnce),
             WriteOp::PunchDkey { dkey, cond } => {
-                self.punch_dkey(key_to_u64(dkey)?, cond, Removal::AtOnce)?;
+                self.punch_dkey(key_to_u64(dkey)?, select(cond), Removal::AtOnce)
             }
             WriteOp::PunchAkeys { dkey, akeys, cond } => {
-                self.punch_akeys(key_to_u64(dkey)?, akeys, cond)?;
+                self.punch_akeys(key_to_u64(dkey)?, akeys, select(cond))
             }
         }
-        Ok(Epoch::now())
     }
 }
 

@@ -78,8 +78,8 @@ impl Opened {
         result
     }
 
-    /// Runs `work`, again while a commit of several files changes the object. If commits follow one another, the lock of the
-    /// object keeps them away. A user who may not take it waits for a pause.
+    /// Runs `work`, again while a commit of several files changes the object. If commits follow one another, the lock
+    /// of the object keeps them away. A user who may not take it waits for a pause.
     fn when_settled<T>(
         &self,
         oid: ObjectId,
@@ -150,24 +150,27 @@ impl Opened {
     fn write_plain(&self, writes: &[Write<'_>]) -> Result<Epoch> {
         let mut epoch = Epoch::now();
         for write in writes {
+            let begun = esker_os::uptime();
+            // A commit of a dead process that is completed later would undo this write.
+            self.journal().settle(write.oid)?;
             let object = Object::new(&self.pool.directory, &self.container, write.oid);
             epoch = match Kind::from_oid(write.oid) {
-                Kind::Array => self.write_array(&ArrayFiles(object), &write.op)?,
-                _ => {
-                    self.journal().settle(write.oid)?;
-                    KvDirectory(object).write(&write.op)?
-                }
+                Kind::Array => self.write_array(&ArrayFiles(object), &write.op, begun)?,
+                _ => KvDirectory(object).write(&write.op)?,
             };
         }
         Ok(epoch)
     }
 
-    /// Applies a write to an Array. A process that takes over a commit replaces the files of its Arrays by copies, [`QUIET`] after
-    /// it has begun. A write that takes so long, and that the Array does not have afterwards, is repeated.
-    fn write_array(&self, array: &ArrayFiles<'_>, op: &WriteOp<'_>) -> Result<Epoch> {
-        let (mut begun, oid) = (esker_os::uptime(), array.0.oid);
-        // A commit of a dead process that is completed later would undo this write.
-        self.journal().settle(oid)?;
+    /// Applies a write to an Array, which began at the time `begun`, before the journal was read. A process that takes
+    /// over a commit replaces the files of its Arrays by copies, [`QUIET`] after it has begun. A slow write may be lost
+    /// by that. So a write that took half of that time is repeated if the Array does not have it.
+    fn write_array(
+        &self,
+        array: &ArrayFiles<'_>,
+        op: &WriteOp<'_>,
+        mut begun: u64,
+    ) -> Result<Epoch> {
         let epoch = while_stale(is_stale, || array.write(op))?;
         let is_slow = |since| Duration::from_micros(esker_os::uptime() - since) > QUIET / 2;
         for _ in 0..SLOW_TRIES {
@@ -175,7 +178,7 @@ impl Opened {
                 break;
             }
             begun = esker_os::uptime();
-            self.journal().settle(oid)?;
+            self.journal().settle(array.0.oid)?;
             if while_stale(is_stale, || array.has_written(op))? {
                 break;
             }
