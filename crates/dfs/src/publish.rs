@@ -6,11 +6,10 @@ use crate::entry::FullEntry;
 use crate::existing::{Check, Existing};
 use crate::inode::{Inode, Kind};
 use crate::node::Node;
-use crate::orphans;
 use crate::rename::{Conditions, Rename};
 use crate::xattr::{self, Xattrs};
-use esker::types::ops::{Cond, Source};
-use esker::types::{ErrorKind, Extent, Result};
+use esker::types::ops::Source;
+use esker::types::{Extent, Result};
 use esker::{Access, Wait};
 
 /// A rename that gives the file extended attributes, and happens only on a condition: all in one transaction.
@@ -81,7 +80,10 @@ impl PublishNew<'_> {
         (self.check)(existing.as_ref().map(Existing::new))?;
         let replaced = existing.map(|existing| existing.inode);
         let is_orphan = match &replaced {
-            Some(replaced) => self.replace(replaced, access)?,
+            Some(replaced) => {
+                self.dir.check_kind(self.name, replaced, false)?;
+                self.dir.remove_checked(self.name, replaced, access)?
+            }
             None => false,
         };
         let mut entry = FullEntry::new(*inode);
@@ -89,18 +91,6 @@ impl PublishNew<'_> {
         entry.write(&dir, self.name, access)?;
         self.write_content(inode, access)?;
         Ok(replaced.map(|replaced| (replaced, is_orphan)))
-    }
-
-    /// Removes the entry of the name. Returns true if it is stored as an orphan.
-    fn replace(&self, replaced: &Inode, access: Access<'_>) -> Result<bool> {
-        let (node, name) = (self.dir, self.name);
-        if replaced.kind == Kind::Directory {
-            return Err(node.refusal(name, ErrorKind::IsDirectory, "is a directory"));
-        }
-        let dir = node.directory()?;
-        let is_orphan = orphans::store_if_open(node.fs(), &dir, name, replaced, access)?;
-        dir.punch_dkey(name, Cond::NONE, access).wait()?;
-        Ok(is_orphan)
     }
 
     fn write_content(&self, inode: &Inode, access: Access<'_>) -> Result<()> {

@@ -102,10 +102,8 @@ impl Node {
         if entry::is_special(name) {
             return self.unlink(name);
         }
-        let dir = self.directory()?;
         self.remove(name, |inode, access| {
-            self.check_kind(name, inode, false)?;
-            check(FullEntry::read(&dir, name, access)?.as_ref().map(Existing::new))
+            self.check_removal(name, inode, (false, Some(check)), access)
         })
     }
 
@@ -125,6 +123,11 @@ impl Node {
     /// [`ErrorKind::ReadOnly`]; [`ErrorKind::Invalid`] for `.`, [`ErrorKind::NotEmpty`] for `..`,
     /// [`ErrorKind::Busy`] for the root (an empty name).
     pub fn rmdir(&self, name: &[u8]) -> Result<()> {
+        self.rmdir_if(name, None)
+    }
+
+    /// Removes an empty directory as [`Node::rmdir`] does, if the condition on its entry holds.
+    pub(crate) fn rmdir_if(&self, name: &[u8], check: Option<Check<'_>>) -> Result<()> {
         let special = match name {
             b"." => Some(ErrorKind::Invalid),
             b".." => Some(ErrorKind::NotEmpty),
@@ -134,15 +137,25 @@ impl Node {
         if let Some(kind) = special {
             return Err(self.refusal(name, kind, "cannot be removed"));
         }
-        self.remove(name, |inode, _| self.check_kind(name, inode, true))
+        self.remove(name, |inode, access| self.check_removal(name, inode, (true, check), access))
+    }
+
+    /// In a transaction: fails unless the entry is a directory exactly if `is_directory`, or if the condition does not
+    /// hold.
+    pub(crate) fn check_removal(
+        &self,
+        name: &[u8],
+        inode: &Inode,
+        (is_directory, check): (bool, Option<Check<'_>>),
+        access: Access<'_>,
+    ) -> Result<()> {
+        self.check_kind(name, inode, is_directory)?;
+        let Some(check) = check else { return Ok(()) };
+        check(FullEntry::read(&self.directory()?, name, access)?.as_ref().map(Existing::new))
     }
 
     /// Removes an entry that passes `check`, and its object unless the file is open somewhere.
-    pub(crate) fn remove(
-        &self,
-        name: &[u8],
-        check: impl Fn(&Inode, Access<'_>) -> Result<()>,
-    ) -> Result<()> {
+    fn remove(&self, name: &[u8], check: impl Fn(&Inode, Access<'_>) -> Result<()>) -> Result<()> {
         self.directory()?;
         // In a read-only file system, errors of the entry are reported first, as Linux does.
         if self.fs().is_read_only() {

@@ -1,6 +1,6 @@
 //! Removal of many entries in few transactions, so that a pool that syncs each commit syncs few times.
-use crate::entry::{self, FullEntry};
-use crate::existing::{Check, Existing};
+use crate::entry;
+use crate::existing::Check;
 use crate::inode::{Inode, Kind};
 use crate::limits::{REMOVAL_TRIES_MAX, REMOVALS_MAX};
 use crate::node::Node;
@@ -25,8 +25,8 @@ pub struct Removal<'a> {
 /// Removes entries of one file system as [`Node::unlink`] and [`Node::rmdir`] do, up to [`REMOVALS_MAX`] in each
 /// transaction. Each removal has its own result: an entry that cannot be removed does not stop the others.
 ///
-/// A crash leaves each entry as it was, or removed. A directory is not empty as long as the same call removes entries in
-/// it, unless they are before it by more than [`REMOVALS_MAX`] removals.
+/// A crash leaves each entry as it was, or removed. A directory is not empty as long as the same call removes entries
+/// in it, unless they are before it by more than [`REMOVALS_MAX`] removals.
 #[must_use]
 pub fn remove_many(removals: &[Removal<'_>]) -> Vec<Result<()>> {
     let mut results = Vec::with_capacity(removals.len());
@@ -63,8 +63,9 @@ fn remove_batch(batch: &[Removal<'_>]) -> Vec<Result<()>> {
     }
 }
 
-/// True for errors of a transaction after which smaller ones are not tried. After `TxUncertain`, the entries may be removed
-/// already, so a repetition would not find them. After the others, each smaller transaction could wait as long in vain.
+/// True for errors of a transaction after which smaller ones are not tried. After `TxUncertain`, the entries may be
+/// removed already, so a repetition would not find them. After the others, each smaller transaction could wait as long
+/// in vain.
 fn concerns_all(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::TxUncertain | ErrorKind::TimedOut | ErrorKind::Canceled)
 }
@@ -130,11 +131,9 @@ impl Removal<'_> {
     /// Removes the entry in a transaction of its own.
     fn run(&self) -> Result<()> {
         match (self.is_directory, self.check) {
-            (true, None) => self.dir.rmdir(self.name),
+            (true, check) => self.dir.rmdir_if(self.name, check),
+            (false, Some(check)) => self.dir.unlink_if(self.name, check),
             (false, None) => self.dir.unlink(self.name),
-            (true, Some(_)) if entry::is_special(self.name) => self.dir.rmdir(self.name),
-            (false, Some(_)) if entry::is_special(self.name) => self.dir.unlink(self.name),
-            _ => self.dir.remove(self.name, |inode, access| self.check(inode, access)),
         }
     }
 
@@ -143,7 +142,8 @@ impl Removal<'_> {
     fn attempt(&self, inode: Option<Inode>, access: Access<'_>) -> Result<Result<Removed>> {
         let inode = inode.ok_or_else(|| self.dir.no_entry_error(self.name));
         let checked = inode.and_then(|inode| {
-            self.check(&inode, access)?;
+            let (dir, wanted) = (self.dir, (self.is_directory, self.check));
+            dir.check_removal(self.name, &inode, wanted, access)?;
             self.dir.check_empty(self.name, &inode, access)?;
             Ok(inode)
         });
@@ -155,13 +155,5 @@ impl Removal<'_> {
                 Ok(Ok(Removed { inode, is_orphan }))
             }
         }
-    }
-
-    /// Fails if the entry is of the wrong kind, or if the condition does not hold.
-    fn check(&self, inode: &Inode, access: Access<'_>) -> Result<()> {
-        self.dir.check_kind(self.name, inode, self.is_directory)?;
-        let Some(check) = self.check else { return Ok(()) };
-        let entry = FullEntry::read(&self.dir.directory()?, self.name, access)?;
-        check(entry.as_ref().map(Existing::new))
     }
 }

@@ -32,7 +32,8 @@ fn remove_existing(bucket: &Bucket, key: &str, condition: &Condition) -> Outcome
         // The entry is not the object of this key.
         _ => return condition.check_change(None),
     }
-    remove_way(&above)
+    remove_ways([above]);
+    Ok(())
 }
 
 /// Maps an error of the path, such as a file in it, to `NotFound`: no object can be below.
@@ -57,20 +58,6 @@ fn remove_directory(above: &Node, node: &Node) -> Outcome<()> {
         }
         removed => Ok(removed?),
     }
-}
-
-/// Removes directories from here upwards, as long as they are empty and were made for objects below them.
-pub(crate) fn remove_way(from: &Node) -> Outcome<()> {
-    let mut node = from;
-    while let Some(above) = node.parent() {
-        let is_way = node.get_xattr(DIRECTORY.as_bytes()).is_ok_and(|mark| mark == IS_WAY);
-        if !is_way || above.rmdir(node.name()).is_err() {
-            // Another client may have put an object there, or removed the directory.
-            return Ok(());
-        }
-        node = above;
-    }
-    Ok(())
 }
 
 /// Removes the objects of several keys as [`remove`] does, in few transactions. Each has its own result.
@@ -100,25 +87,30 @@ fn remove_files(bucket: &Bucket, files: &[&ObjectFile<'_>]) -> Vec<Outcome<()>> 
     std::iter::zip(files, removed).map(|(file, removed)| file.outcome(removed)).collect()
 }
 
-/// Removes directories as [`remove_way`] does, all of those from which entries were removed together.
-fn remove_ways(from: impl Iterator<Item = Node>) {
-    let mut ways = distinct(from);
+/// Removes directories, and then those above them, as long as they are empty and were made for objects below them.
+/// Errors are ignored: another client may have put an object there, or removed the directory.
+fn remove_ways(from: impl IntoIterator<Item = Node>) {
+    let mut ways = distinct_ways(from);
     while !ways.is_empty() {
         let removals: Vec<_> = ways.iter().filter_map(way_removal).collect();
         let removed = removals.iter().zip(remove_many(&removals));
         let removed = removed.filter(|(_, removed)| removed.is_ok());
-        let above = distinct(removed.map(|(removal, _)| removal.dir.clone()));
+        let above = distinct_ways(removed.map(|(removal, _)| removal.dir.clone()));
         ways = above;
     }
 }
 
-/// Each directory once.
-fn distinct(nodes: impl Iterator<Item = Node>) -> Vec<Node> {
-    let nodes: HashMap<ObjectId, Node> = nodes.map(|node| (node.oid(), node)).collect();
-    nodes.into_values().collect()
+/// Each directory that was made for objects below it, once.
+fn distinct_ways(nodes: impl IntoIterator<Item = Node>) -> Vec<Node> {
+    let nodes: HashMap<ObjectId, Node> = nodes.into_iter().map(|node| (node.oid(), node)).collect();
+    nodes.into_values().filter(is_way).collect()
 }
 
-/// The removal of a directory that was made for objects below it; `None` for the root.
+fn is_way(node: &Node) -> bool {
+    node.get_xattr(DIRECTORY.as_bytes()).is_ok_and(|mark| mark == IS_WAY)
+}
+
+/// The removal of such a directory, which is checked again; `None` for the root.
 fn way_removal(way: &Node) -> Option<Removal<'_>> {
     let dir = way.parent()?;
     Some(Removal { dir, name: way.name(), is_directory: true, check: Some(&check_way) })
