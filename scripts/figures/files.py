@@ -11,12 +11,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from figure import Figure, Table
 from machine import Failed, Machine
 from reports import Report, Run, median_rate, paired
-from spread import duration, quantity, ratio, spread_of
+from spread import duration, mebibytes, rate, ratio, spread_of
 
 # Ways to reach a container: name in reports, and heading.
 WAYS = [("DFS", "DFS"), ("run", "`esker run`"), ("mount", "`esker mount`")]
@@ -62,32 +62,49 @@ def disk_of(report: Report) -> str:
     return next((run["store"] for run in report["runs"] if run["store"] not in known), "disk")
 
 
+def rate_cell(work: Work, run: Run | None) -> str:
+    """The median rate of a run in the unit of its workload, or a dash."""
+    return (rate if work[1] == "mdtest" else mebibytes)(median_rate(run))
+
+
 def file_table(report: Report, base: str, others: list[str], name: str, latencies: bool) -> Table:
     """Ratios to a file system for each work, and times of one process."""
     table, ways = Table(), [way for way, _ in WAYS] + others
     for work in WORK:
         run = find(report, base, work, 2)
-        rate = median_rate(run)
-        unit = "" if rate is None else quantity(rate.median, "/s") if work[1] == "mdtest" else f"{rate.median:.0f} MiB/s"
         spreads = [table.keep(f"{name} {way} {work[0]}", paired(find(report, way, work, 2), run)) for way in ways]
-        table.rows.append([work[0], unit or "-", *map(ratio, spreads)])
+        table.rows.append([work[0], rate_cell(work, run), *map(ratio, spreads)])
     for work in LATENCIES if latencies else []:
         times = [find(report, system, work, 1) for system in (base, *ways)]
         table.rows.append([f"{work[0]}, time", *("-" if run is None else duration(run["latency_us"]["p50"]) for run in times)])
     return table
 
 
-def posix_arguments(machine: Machine, file_count: int, *more: object) -> list[object]:
-    """Arguments of `bench posix`."""
-    options = machine.options
-    shape = ["--files", file_count, "--small", "128M", "--large", "256M", "-i", 5]
-    short = machine.short("--files", 1000, "--small", "4M", "--large", "16M", "-i", 1) or shape
-    return ["posix", "--tmpfs", options.memory, "--disk", options.disk, *short, *more]
+class Sizes(NamedTuple):
+    """Number of files, and bytes that each process writes to files in small and in large transfers."""
+
+    files: int
+    small: str
+    large: str
+
+
+# Sizes that are tried, and those that are measured.
+MEMORY_SIZES = Sizes(1000, "4M", "16M"), Sizes(10_000, "128M", "256M")
+DISK_SIZES = Sizes(1000, "4M", "16M"), Sizes(5000, "128M", "256M")
+ENGINE_SIZES = Sizes(200, "1M", "8M"), Sizes(5000, "16M", "64M")
+
+
+def bench_posix(machine: Machine, sizes: tuple[Sizes, Sizes], *more: object) -> Report:
+    """Runs `bench posix` with sizes to be tried or to be measured."""
+    options, (tried, measured) = machine.options, sizes
+    files, small, large = tried if machine.quick else measured
+    shape = ["--files", files, "--small", small, "--large", large, "-i", machine.repeats(5)]
+    return machine.bench("posix", "--tmpfs", options.memory, "--disk", options.disk, *shape, *more)
 
 
 def measure_files(machine: Machine) -> Table:
     """Files in a container in memory, compared with tmpfs."""
-    report = machine.bench(*posix_arguments(machine, 10_000, "--path", machine.options.memory))
+    report = bench_posix(machine, MEMORY_SIZES, "--path", machine.options.memory)
     disk = disk_of(report)
     table = file_table(report, "tmpfs", [disk], "tmpfs", latencies=True)
     table.columns = ["2 processes; times: 1 process", "tmpfs", *way_headings(), disk]
@@ -96,7 +113,7 @@ def measure_files(machine: Machine) -> Table:
 
 def measure_files_on_disk(machine: Machine) -> Table:
     """Files in a container on a disk, compared with the file system of the disk."""
-    report = machine.bench(*posix_arguments(machine, 5000, "--path", machine.options.disk, "--durability", "process"))
+    report = bench_posix(machine, DISK_SIZES, "--path", machine.options.disk, "--durability", "process")
     disk = disk_of(report)
     table = file_table(report, disk, [], "disk", latencies=False)
     table.columns = ["2 processes", disk, *way_headings()]
@@ -122,15 +139,13 @@ def measure_mdtest(machine: Machine) -> Table:
     table.columns = ["2 processes, files of 3901 bytes", "DFS", "of tmpfs", f"of {disk}"]
     for what, phase in MDTEST:
         runs = [find(report, store, (what, "mdtest", phase, None, 0), 2) for store in ("DFS", "tmpfs", disk)]
-        rate = median_rate(runs[0])
-        table.rows.append([what, "-" if rate is None else quantity(rate.median, "/s"), *(ratio(paired(runs[0], base)) for base in runs[1:])])
+        table.rows.append([what, rate(median_rate(runs[0])), *(ratio(paired(runs[0], base)) for base in runs[1:])])
     return table
 
 
 def measure_engine_files(machine: Machine) -> Table:
     """Files of a pool that is reached through one engine."""
-    short = machine.short("--files", 200, "--small", "1M", "--large", "8M", "-i", 1) or ["--files", 5000, "--small", "16M", "--large", "64M", "-i", 5]
-    report = machine.bench("posix", "--engine", "--tmpfs", machine.options.memory, "--disk", machine.options.disk, *short)
+    report = bench_posix(machine, ENGINE_SIZES, "--engine")
     table = file_table(report, "tmpfs", [], "engine", latencies=True)
     rows = [row[:4] for row in table.rows]
     return Table(rows, table.values)

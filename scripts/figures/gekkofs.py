@@ -8,18 +8,20 @@ import pathlib
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from figure import Figure, Table
-from files import WORK, find, started_us, variables_of_run
+from files import WORK, Sizes, Work, bench_posix, find, rate_cell, started_us, variables_of_run
 from machine import Failed, Machine, Skipped
-from reports import Report, median_rate, paired
-from spread import Spread, duration, mebibytes, rate, ratio, spread_of
+from reports import Report, paired
+from spread import Spread, duration, ratio, spread_of
 
 NAME, HOSTS, MOUNT = "GekkoFS", "hosts", "mount"
 # The network interface of the daemon, and the longest times until it listens there and until it ends.
 LOOPBACK, LISTEN_TIMEOUT_S, END_TIMEOUT_S = "lo", 60.0, 10.0
+# Sizes that are tried, and those that are measured.
+SIZES = Sizes(100, "256K", "4M"), Sizes(2000, "8M", "64M")
 # Programs reach a pool through engines only, as if they ran on another node.
 BY_ENGINE = {"ESKER_NODE": "none"}
 
@@ -88,14 +90,11 @@ def wait_until_listening(process: subprocess.Popen[bytes], folder: pathlib.Path)
 
 def bench_beside(machine: Machine, client: Client, *arguments: object) -> Report:
     """Measures files of programs on a container and on GekkoFS, in turns."""
-    options = machine.options
-    shape = ["--files", 2000, "--small", "8M", "--large", "64M", "-i", 5]
-    short = machine.short("--files", 100, "--small", "256K", "--large", "4M", "-i", 1) or shape
     peer: list[object] = ["--peer", f"{NAME}={client.folder}/bench"]
     for name, value in client.variables.items():
         peer += ["--peer-variable", f"{name}={value}"]
     machine.names |= shown_names(client)
-    return machine.bench("posix", "--tmpfs", options.memory, "--disk", options.disk, *short, *arguments, *peer)
+    return bench_posix(machine, SIZES, *arguments, *peer)
 
 
 def shown_names(client: Client) -> dict[str, str]:
@@ -156,22 +155,16 @@ def start_rows(machine: Machine) -> list[list[str]]:
 # --- The table
 
 
-def rate_cell(workload: str) -> Callable[[Spread | None], str]:
-    """The cell of a rate in the unit of the workload."""
-    return rate if workload == "mdtest" else mebibytes
-
-
 def add_work(table: Table, by_engine: dict[int, Report], native: Report) -> None:
     """Rows of all work: rates of one process, and ratios to GekkoFS, iteration by iteration."""
     for work in WORK:
-        cell = rate_cell(work[1])
-        rates = [cell(median_rate(find(by_engine[1], system, work, 1))) for system in ("tmpfs", NAME, "run")]
+        rates = [rate_cell(work, find(by_engine[1], system, work, 1)) for system in ("tmpfs", NAME, "run")]
         reports = {f"engine {procs}": (report, procs) for procs, report in by_engine.items()} | {"native 1": (native, 1)}
         shares = [table.keep(f"{work[0]} {name}", times_faster(report, work, procs)) for name, (report, procs) in reports.items()]
         table.rows.append([work[0], *rates, *map(ratio, shares)])
 
 
-def times_faster(report: Report, work: tuple[str, str, str, int | None, int], procs: int) -> Spread | None:
+def times_faster(report: Report, work: Work, procs: int) -> Spread | None:
     """How many times as fast as GekkoFS programs under `esker run` are."""
     return paired(find(report, "run", work, procs), find(report, NAME, work, procs))
 
