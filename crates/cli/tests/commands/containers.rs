@@ -1,5 +1,5 @@
 //! `esker cont`: containers, snapshots, properties, attributes; attributes of pools.
-use crate::support::Site;
+use crate::support::{self, Site};
 use serde_json::json;
 
 #[test]
@@ -132,8 +132,7 @@ fn pool_of_another_user_is_reported_as_not_accessible() {
     site.create_pool();
     std::fs::set_permissions(&site.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = site.command(&["pool", "query", "tank"]);
-    let mut other = std::process::Command::new("setpriv");
-    other.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    let mut other = support::as_user(65534, "--clear-groups");
     other.arg(program.get_program()).args(program.get_args()).env("ESKER_POOLS", &site.dir);
     let said = other.output().map(|output| String::from_utf8(output.stderr).unwrap());
     match said {

@@ -1,9 +1,7 @@
 //! `esker pool`, and its exit status where something is wrong.
-use crate::support::{Site, left, noise};
+use crate::support::{self, Site, left, noise};
 use serde_json::json;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 #[test]
 fn a_pool_is_made_found_and_removed() {
@@ -361,16 +359,6 @@ fn leftovers_of_a_killed_creation_do_not_block_a_new_one() {
     assert!(killed > 0, "no creation was caught half-way");
 }
 
-/// A library that kills the process that preloads it, at a given step.
-fn build_killer(site: &Site) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crash/killer.c");
-    let library = site.dir.with_extension("killer.so");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
-    assert!(compiler.status().expect("running cc").success(), "cannot build the killer");
-    library
-}
-
 /// Runs a command again and again, killed at its first step, its second and so on, until it is done before it is
 /// killed; `prepare` comes before each, `check` after.
 fn killed_at_each_step(
@@ -379,7 +367,8 @@ fn killed_at_each_step(
     prepare: impl Fn(),
     check: impl Fn(u32),
 ) -> u32 {
-    let killer = build_killer(site);
+    let killer = site.dir.with_extension("killer.so");
+    support::build_library("killer.c", &killer);
     let steps = (1..1000).find(|step| {
         prepare();
         let mut command = site.command(arguments);
@@ -496,9 +485,8 @@ fn a_refused_destruction_changes_nothing() {
     std::fs::set_permissions(&site.dir, std::fs::Permissions::from_mode(0o755)).unwrap();
     let destroy = |groups: &str| {
         let program = site.command(&["pool", "destroy", "tank", "--recursive"]);
-        let member = ["--reuid=65534", "--regid=65534", groups, "--"];
-        let mut command = Command::new("setpriv");
-        command.args(member).arg(program.get_program()).args(program.get_args());
+        let mut command = support::as_user(65534, groups);
+        command.arg(program.get_program()).args(program.get_args());
         command.env("ESKER_POOLS", &site.dir).output()
     };
     let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;

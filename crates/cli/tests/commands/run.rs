@@ -88,8 +88,8 @@ fn df_names_the_container() {
     assert!(!told.contains("fuse.esker /esker"), "descriptors read the kernel's table: {told}");
 }
 
-/// Opens walks by `fts` in the mount point, relative to it, and of a directory outside. Prints the number of entries, or
-/// the error: `ENOTSUP` has the number of `EOPNOTSUPP`.
+/// Opens walks by `fts` in the mount point, relative to it, and of a directory outside. Prints the number of entries,
+/// or the error: `ENOTSUP` has the number of `EOPNOTSUPP`.
 const WALKS: &str = "import ctypes, errno, os
 c = ctypes.CDLL(None, use_errno=True)
 c.fts_open.restype = c.fts_read.restype = ctypes.c_void_p

@@ -1,17 +1,16 @@
 //! Commands on a system that starts no more threads.
-use crate::support::{Site, esker};
+use crate::support::{Site, as_user, esker};
 use std::fs;
 use std::os::unix::fs::chown;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 /// A user without other processes, which count as threads.
 const USER: u32 = 64_321;
 
 /// Runs a command as a user who may have one thread.
 fn run(site: &Site, arguments: &[&str]) -> std::io::Result<Output> {
-    let ids = [format!("--reuid={USER}"), format!("--regid={USER}")];
-    let mut command = Command::new("setpriv");
-    command.args(ids).args(["--clear-groups", "prlimit", "--nproc=1:1"]);
+    let mut command = as_user(USER, "--clear-groups");
+    command.args(["prlimit", "--nproc=1:1"]);
     command.arg(esker()).args(arguments).stdin(Stdio::null());
     command.env("ESKER_POOLS", &site.dir).env("ESKER_CONFIG", "").output()
 }

@@ -77,21 +77,23 @@ fn writes_that_wait_leave_threads_for_reads() {
     point.umount();
 }
 
+/// Ids and names of the server's threads.
+fn threads(point: &MountPoint) -> impl Iterator<Item = (String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", point.server())).unwrap().flatten();
+    tasks.map(|task| {
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        (task.file_name().into_string().unwrap(), name.trim_end().to_owned())
+    })
+}
+
 /// Names of the threads that serve queues of the kernel.
 fn served_queues(point: &MountPoint) -> BTreeSet<String> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", point.server())).unwrap().flatten();
-    let names = tasks.map(|task| fs::read_to_string(task.path().join("comm")).unwrap_or_default());
-    names.filter(|name| name.starts_with("ring-")).collect()
+    threads(point).map(|(_, name)| name).filter(|name| name.starts_with("ring-")).collect()
 }
 
 /// Ids of the server's threads with a name.
 fn threads_named(point: &MountPoint, wanted: &str) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", point.server())).unwrap().flatten();
-    let named = tasks.filter(|task| {
-        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-        name.trim_end() == wanted
-    });
-    named.map(|task| task.file_name().into_string().unwrap()).collect()
+    threads(point).filter(|(_, name)| name == wanted).map(|(id, _)| id).collect()
 }
 
 /// Makes the thread that drops pages slower than all others, on the first processor.
@@ -183,9 +185,8 @@ fn users_mount_over_ring() {
     let home = site.dir.join("home");
     fs::create_dir(&home).unwrap();
     let as_user = |program: &[&str]| {
-        let ids = [format!("--reuid={USER}"), format!("--regid={USER}")];
-        let mut command = Command::new("setpriv");
-        command.args(ids).arg("--clear-groups").args(program);
+        let mut command = support::as_user(USER, "--clear-groups");
+        command.args(program);
         command.env("ESKER_POOLS", &home).env("ESKER_CONFIG", "").stdin(Stdio::null());
         command.output()
     };

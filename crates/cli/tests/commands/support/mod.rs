@@ -191,19 +191,26 @@ fn bytes_below(dir: &Path) -> u64 {
     entries.map(of).sum()
 }
 
-/// A library of `tests/crash`, built in the directory of a site, to be preloaded.
-pub(crate) fn build_library(site: &Site, name: &str) -> PathBuf {
+/// Builds a source of `tests/crash` as a library, to be preloaded.
+pub(crate) fn build_library(name: &str, library: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crash").join(name);
-    let library = site.dir.join(name).with_extension("so");
     let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(library).arg(source).arg("-ldl");
     assert!(compiler.status().expect("running cc").success(), "cannot build {name}");
-    library
+}
+
+/// A command that runs the program given by its next arguments as another user. `groups` is an option of setpriv for
+/// the supplementary groups.
+pub(crate) fn as_user(user: u32, groups: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={user}"), &format!("--regid={user}"), groups, "--"]);
+    command
 }
 
 /// Number of syncs of a command that succeeds.
 pub(crate) fn count_syncs(site: &Site, arguments: &[&str]) -> u64 {
-    let (library, log) = (build_library(site, "syncs.c"), site.dir.join("syncs.log"));
+    let (library, log) = (site.dir.join("syncs.so"), site.dir.join("syncs.log"));
+    build_library("syncs.c", &library);
     let mut command = site.command(arguments);
     let output = command.env("LD_PRELOAD", &library).env("SYNCS_LOG", &log).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {output:?}");
