@@ -150,8 +150,10 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
 }
 
 /// Answers the kernel until the file system is unmounted, through the device by `threads` threads. Signals detach it.
-/// Calls `ready` once the mount answers. `start_rings` may need more files and threads than this process may have, so
-/// those for the device are reserved before it.
+/// Calls `ready` once the mount answers.
+///
+/// `start_rings` may use up all files and threads that this process may have. So the files and threads that serve the
+/// device are reserved before the call.
 fn serve(
     session: Session<Device>,
     (dir, threads): (&Path, usize),

@@ -1,7 +1,7 @@
 //! Files and threads that are kept for the session of a mount.
 //!
-//! Threads of the session clone the device and start others by themselves. If that fails, nobody serves the mount, and calls
-//! on it wait for good. Entries of io_uring need files and threads too, so they are made while these are kept.
+//! Threads of the session clone the device and start others by themselves. If that fails, nobody serves the mount, and
+//! calls on it wait for good. Entries of io_uring need files and threads too, so they are made while these are kept.
 use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Sender, channel};

@@ -8,8 +8,8 @@ thread_local! {
     static BEFORE: Cell<Option<CpuSet>> = const { Cell::new(None) };
 }
 
-/// Pins this thread to a processor, unless that is offline or kept from this process. Helpers of this thread may still use
-/// all processors that it had before ([`Processors`]).
+/// Pins this thread to a processor, unless that is offline or kept from this process. Helpers of this thread may still
+/// use all processors that it had before ([`Processors`]).
 pub fn stay_on_processor(number: usize) {
     if number >= CpuSet::MAX_CPU {
         return;
@@ -22,7 +22,8 @@ pub fn stay_on_processor(number: usize) {
     }
 }
 
-/// Processors for the helpers of a thread. If the program has pinned the thread, its helpers stay on the same processors.
+/// Processors for the helpers of a thread. If the program has pinned the thread, its helpers stay on the same
+/// processors.
 #[derive(Clone, Copy, Debug)]
 pub struct Processors(Option<CpuSet>);
 

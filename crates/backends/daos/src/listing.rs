@@ -201,8 +201,8 @@ impl Reader<'_> {
 
     /// All extents of an array. A single value has none.
     ///
-    /// For a single value of a flat object DAOS fails with `NoHandle`, as if the container were closed. Then the dkey is
-    /// fetched: if that works, the container is open and there are no extents; if not, its error is returned.
+    /// For a single value of a flat object DAOS fails with `NoHandle`, as if the container were closed. Then the dkey
+    /// is fetched: if that works, the container is open and there are no extents; if not, its error is returned.
     pub(super) async fn all_extents(
         &self,
         (dkey, akey): (&[u8], &[u8]),

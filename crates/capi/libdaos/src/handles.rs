@@ -367,8 +367,8 @@ impl OpenArray {
         unsafe { self.latest.load(Ordering::Acquire).as_ref() }.unwrap_or(&self.first)
     }
 
-    /// Replaces the array. All earlier ones are kept until the handle is closed, because operations in other threads may
-    /// still use them.
+    /// Replaces the array. All earlier ones are kept until the handle is closed, because operations in other threads
+    /// may still use them.
     pub(crate) fn change(&self, array: Array) {
         let array = Box::into_raw(Box::new(array));
         let mut replacements = self.replacements.lock().unwrap_or_else(PoisonError::into_inner);

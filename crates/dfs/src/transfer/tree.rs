@@ -112,8 +112,8 @@ pub trait Tree: Sync {
     /// Errors of the file system.
     fn data(&self, file: &Self::File, offset: u64) -> Result<Option<(u64, u64)>>;
 
-    /// Creates a directory. Its owner can write to it even if the mode in `meta` forbids that, so that it can be filled;
-    /// [`Self::set_meta`] sets the mode later.
+    /// Creates a directory. Its owner can write to it even if the mode in `meta` forbids that, so that it can be
+    /// filled; [`Self::set_meta`] sets the mode later.
     ///
     /// # Errors
     /// Errors of the file system.

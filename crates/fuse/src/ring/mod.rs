@@ -346,8 +346,8 @@ impl Drop for Aside<'_> {
     }
 }
 
-/// Raises the soft limit of open files, up to the hard limit: each entry is an open file, and there are at least two for
-/// each processor. Under a lower limit, fewer entries are registered.
+/// Raises the soft limit of open files, up to the hard limit: each entry is an open file, and there are at least two
+/// for each processor. Under a lower limit, fewer entries are registered.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.map_or(RING_FILES_MAX, |hard| hard.min(RING_FILES_MAX));

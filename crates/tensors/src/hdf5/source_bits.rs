@@ -15,9 +15,9 @@ pub(super) fn are_usual(description: &[u8]) -> bool {
     all_usual(&mut Cursor::new(description)).unwrap_or(false)
 }
 
-/// Reads the description of a type to its end, and returns whether all its numbers are *usual*: whether numpy has
-/// numbers with their bit layout. Reads on after unusual numbers, so that the next description can be read. The depth
-/// of types is limited, because the HDF5 reader has parsed them before.
+/// Reads the description of a type to its end. Returns true if all its numbers are *usual*: numpy has numbers with the
+/// same bit layout. Continues after unusual numbers, so that the next description can be read. The function calls
+/// itself for nested types. Their depth is limited, because the HDF5 reader has already parsed them.
 fn all_usual(cursor: &mut Cursor<'_>) -> Result<bool> {
     let (head, size) = (cursor.read_u32_le()?, cursor.read_u32_le()?);
     let (class, version, bits) = (head as u8 & 15, head as u8 >> 4, head >> 8);

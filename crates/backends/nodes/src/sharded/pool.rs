@@ -196,8 +196,8 @@ impl ShardedPool {
         Ok(pool)
     }
 
-    /// Waits for the commits that are prepared on all nodes now, and decides those that dead clients have left. Until then
-    /// an engine cannot list the containers of its node.
+    /// Waits for the commits that are prepared on all nodes now, and decides those that dead clients have left. Until
+    /// then an engine cannot list the containers of its node.
     ///
     /// # Errors
     /// For each node, the error for which its commits stay undecided, such as that of a lost node.
@@ -306,8 +306,8 @@ impl Shared {
         created
     }
 
-    /// Fails if the pool has a container with a given UUID, or if the first node does not answer: then nothing is created
-    /// on the others.
+    /// Fails if the pool has a container with a given UUID, or if the first node does not answer: then nothing is
+    /// created on the others.
     async fn check_before_creation(&self, given: Option<Uuid>) -> Result<()> {
         match given {
             None => resolved!(self, 0, self.catalog().info().await).map(drop),
@@ -319,8 +319,9 @@ impl Shared {
         }
     }
 
-    /// Removes what a failed creation has left on the other nodes. True if that is done, or if the container exists. If the
-    /// first node does not answer, it may have created the container, or have had it before: then nothing is removed.
+    /// Removes what a failed creation has left on the other nodes. True if that is done, or if the container exists. If
+    /// the first node does not answer, it may have created the container, or have had it before: then nothing is
+    /// removed.
     async fn remove_failed(&self, uuid: Uuid) -> bool {
         match self.has_container(uuid).await {
             Ok(true) => true,

@@ -1,13 +1,13 @@
 //! Fences against processes that were stopped in a commit which another process takes over.
 //!
-//! A step on an Array changes a file in place. Its process may be stopped, or cut off from the server of the file system, in
-//! the middle of the step. It continues after another process has completed the commit, and after others have changed the Array
-//! again. So the process that takes over a commit first replaces the files of its Arrays by copies: the file that the former
-//! process has open does not belong to the Array then. A step opens its file before it checks that its commit has not been taken over
-//! ([`CommitStep::is_current`]).
+//! A step on an Array changes a file in place. Its process may be stopped in the middle of the step, or be cut off from
+//! the server of the file system. It continues after another process has completed the commit, and after others have
+//! changed the Array again. So the process that takes over a commit first replaces the files of its Arrays by copies.
+//! Then the file that the former process has open no longer belongs to the Array. A step opens its file before it
+//! checks that its commit has not been taken over ([`CommitStep::is_current`]).
 //!
-//! Writes outside transactions change files without a lock. Those that began before the commit have [`QUIET`] to end before the
-//! files are copied. A write that takes longer verifies that the Array has it.
+//! Writes outside transactions change files without a lock. Those that began before the commit have [`QUIET`] to end
+//! before the files are copied. A write that takes longer verifies that the Array has its data.
 use super::{Entry, Journal, Record};
 use crate::array::CommitStep;
 use crate::array_plan::ArrayStep;
@@ -32,8 +32,8 @@ const COPY: &str = "copy";
 const COPY_BYTES: u64 = 64 << 20;
 
 impl Journal<'_> {
-    /// Prevents all processes that have applied this commit so far from changing its Arrays later. The caller has just taken it
-    /// over.
+    /// Prevents all processes that have applied this commit so far from changing its Arrays later. The caller has just
+    /// taken it over.
     pub(super) fn fence(&self, taken: &Path, record: &Record, lock: &Locks<'_>) -> Result<()> {
         let is_fenced = former_owners(taken, record)?.iter().all(|line| owner::has_ended(line));
         self.note_taker(taken)?;

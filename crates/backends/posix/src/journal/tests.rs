@@ -559,8 +559,8 @@ fn commits_have_the_permissions_of_their_container() {
     drop(locks);
 }
 
-/// A process is stopped in a write of an Array, after it has checked its commit. Another one completes the commit and has no
-/// sign that the first one has ended; a third one changes the Array.
+/// A process is stopped in a write of an Array, after it has checked its commit. Another one completes the commit and
+/// has no sign that the first one has ended. A third one changes the Array.
 #[test]
 fn stopped_process_writes_into_no_newer_array() {
     let site = Site::new("write");

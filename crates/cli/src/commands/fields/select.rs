@@ -35,8 +35,9 @@ impl StoreArg {
         open(&self.store, mode)
     }
 
-    /// Opens the store for reading. If nodes of its pool have lost it, opens it without them and also returns the pool
-    /// of the other nodes, which names the lost ones. Fields that were stored there are missing.
+    /// Opens the store for reading. If some nodes of its pool have lost their data, opens the store on the other nodes.
+    /// Then it also returns the pool of these nodes, which can name the lost nodes. The fields of the lost nodes are
+    /// missing.
     pub(super) fn open_left(&self) -> Result<(FieldStore, Option<SurvivingPool>)> {
         let (pool, container) = open::split(&self.store)?;
         match SurvivingPool::open_if_damaged(&pool, container)? {
