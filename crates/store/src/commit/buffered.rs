@@ -9,7 +9,7 @@ use crate::shard::open_pool::OpenPool;
 use crate::shared::control::touched_slots;
 use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
-use esker_types::{Epoch, Result};
+use esker_types::{Checksum, Epoch, Result};
 
 /// Splits off a write that only requires that a dkey exists, if it is followed by another one.
 fn split_required<'a, 'w>(
@@ -89,7 +89,9 @@ impl OpenPool {
         writes: &[Write<'_>],
         staged: &mut Staged<'_>,
     ) -> Result<Option<Epoch>> {
-        if !target.has_write_buffer() {
+        // After a power failure, the checksums of an incomplete put show that its data is missing.
+        let is_verifiable = !staged.has_data() || container.checksum() != Checksum::Off;
+        if !target.has_write_buffer() || !(is_verifiable || !target.is_durable()) {
             return Ok(None);
         }
         let split = split_required(container.id(), writes);
@@ -99,22 +101,21 @@ impl OpenPool {
         let Some(bufferable) = BufferablePut::from_write(container.id(), write, akeys) else {
             return Ok(None);
         };
-        let lock = target.lock_in_doubt()?;
-        let Some(buffer) = lock.open_buffer()? else { return Ok(None) };
-        container.check_alive(self)?;
-        staged.check_held()?;
-        let (key, epoch) = (bufferable.put.key(), self.control.next_epoch());
-        if let Some(required) = &required
-            && !buffer.is_committed(required)?
-        {
-            return Ok(None);
+        let mut done = None;
+        target.put(|buffer| {
+            done = None;
+            container.check_alive(self)?;
+            staged.check_held()?;
+            let is_met = required.as_ref().map_or(Ok(true), |dkey| buffer.is_committed(dkey))?;
+            let (key, epoch) = (bufferable.put.key(), self.control.next_epoch());
+            let record = bufferable.record(&key, epoch);
+            done = (is_met && buffer.append(&bufferable.put, &key, &record)?).then_some(epoch);
+            Ok(())
+        })?;
+        if done.is_some() {
+            staged.publish();
         }
-        if !buffer.append(&bufferable.put, &key, &bufferable.record(&key, epoch))? {
-            return Ok(None);
-        }
-        drop(lock);
-        staged.publish();
-        Ok(Some(epoch))
+        Ok(done)
     }
 }
 
@@ -126,7 +127,7 @@ mod tests {
     use crate::sync::AtomicU64;
     use crate::tests::{Random, Scratch};
     use crate::{ContainerSpec, ReadVersion};
-    use esker_types::info::{ContainerRef, OpenMode};
+    use esker_types::info::{ContainerRef, Durability, OpenMode};
     use esker_types::ops::{
         AkeyRef, Anchor, Edge, Fetch, KeyQuery, KeyScope, ListLimit, ReadAt, ReadTokens, Sink,
         Source, Update, Value, View, Wanted,
@@ -137,6 +138,8 @@ mod tests {
     use std::process::Command;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
+
+    const BOTH: [Durability; 2] = [Durability::Process, Durability::Commit];
 
     struct Pool {
         scratch: Scratch,
@@ -155,8 +158,13 @@ mod tests {
 
     impl Pool {
         fn new() -> Self {
+            Self::with(Durability::Process)
+        }
+
+        fn with(durability: Durability) -> Self {
             let scratch = Scratch::new(24 << 20, |spec| {
                 (spec.targets, spec.write_buffer) = (Some(1), Some(true));
+                spec.durability = Some(durability);
             });
             let pool = scratch.opened();
             let spec = ContainerSpec { label: Some("c"), ..ContainerSpec::default() };
@@ -229,7 +237,7 @@ mod tests {
         }
 
         fn get_at(&self, dkey: &[u8], at: ReadAt<'_>) -> Vec<u8> {
-            let mut bytes = [0; 64];
+            let mut bytes = [0; 4096];
             let mut fetches = [Fetch::single(b"a", Sink::One(&mut bytes))];
             let id = self.container.id();
             self.target().fetch(id, oid(1), dkey, Cond::NONE, &mut fetches, at).unwrap();
@@ -258,12 +266,23 @@ mod tests {
         /// Takes the write lock for another purpose.
         fn disturb(&self, what: u64) {
             let target = self.target();
-            match what % 4 {
+            match what % 5 {
                 0 => drop(target.begin_write().unwrap()),
                 1 => drop(target.begin_for_room().unwrap()),
                 2 => self.commit_for_room(),
+                3 if target.is_durable() => self.restart_machine(what),
                 _ => target.flush().unwrap(),
             }
+        }
+
+        /// Loses the write buffer, as a restart of the machine does.
+        fn restart_machine(&self, seed: u64) {
+            let mut random = Random::new(seed);
+            let lost = [0, u64::MAX, random.draw()][seed as usize % 3];
+            let lose = |word: &AtomicU64| word.store(lost, Ordering::Relaxed);
+            self.words().iter().for_each(lose);
+            self.target().load_redo_log().unwrap();
+            crate::pool::rebuild(self.target(), &[]).unwrap();
         }
 
         /// Commits a transaction that retains the buffered puts. It changes a page, since LMDB does not commit
@@ -391,7 +410,11 @@ mod tests {
     /// Random inserts on condition and removals, with other changes in between.
     #[test]
     fn buffered_inserts_match_model() {
-        let (pool, mut random) = (Pool::new(), Random::new(35));
+        BOTH.into_iter().for_each(buffered_inserts_match);
+    }
+
+    fn buffered_inserts_match(durability: Durability) {
+        let (pool, mut random) = (Pool::with(durability), Random::new(35));
         pool.mark();
         let (mut model, mut most) = (BTreeSet::new(), 0);
         for _ in 0..esker_testing::rounds(20_000) {
@@ -481,7 +504,11 @@ mod tests {
     /// Random puts and gets, with other changes and reads in between.
     #[test]
     fn buffered_puts_match_model() {
-        let (pool, mut random) = (Pool::new(), Random::new(31));
+        BOTH.into_iter().for_each(buffered_puts_match);
+    }
+
+    fn buffered_puts_match(durability: Durability) {
+        let (pool, mut random) = (Pool::with(durability), Random::new(31));
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let mut most = 0;
         for _ in 0..esker_testing::rounds(20_000) {
@@ -713,8 +740,12 @@ mod tests {
     /// Random writes and reads of extents, with other changes in between.
     #[test]
     fn buffered_extents_match_model() {
+        BOTH.into_iter().for_each(buffered_extents_match);
+    }
+
+    fn buffered_extents_match(durability: Durability) {
         const LEN: u64 = 40_000;
-        let (pool, mut random) = (Pool::new(), Random::new(33));
+        let (pool, mut random) = (Pool::with(durability), Random::new(33));
         let mut model = vec![b'.'; LEN as usize];
         let mut most = 0;
         for round in 0..esker_testing::rounds(10_000) {
@@ -811,6 +842,118 @@ mod tests {
             }
             done += 1;
         }
+    }
+
+    /// The process of a put dies after its entry is in the redo log. The put was not acknowledged, and must not replace
+    /// later changes after a restart of the machine.
+    #[test]
+    fn logged_put_of_dead_process_does_not_return_after_a_later_commit() {
+        let pool = Pool::with(Durability::Commit);
+        pool.put(b"key", b"acknowledged");
+        let published = pool.words()[3].load(Ordering::Relaxed);
+        pool.put(b"key", b"of a dead process");
+        pool.words()[3].store(published, Ordering::Relaxed);
+        assert_eq!(pool.get(b"key"), b"acknowledged");
+        pool.put(b"key", b"later");
+        for seed in 0..3 {
+            pool.restart_machine(seed);
+            assert_eq!((pool.get(b"key"), pool.buffered()), (b"later".to_vec(), 0));
+        }
+    }
+
+    /// The entry of a put may be on the medium without its data, since one sync stores both. The put was not
+    /// acknowledged then.
+    #[test]
+    fn put_without_its_data_is_dropped_after_a_restart() {
+        let pool = Pool::with(Durability::Commit);
+        pool.put(b"key", &[b'1'; 2000]);
+        pool.put(b"key", &[b'2'; 2000]);
+        let name = crate::format::superblock::target_name(0);
+        let path = pool.scratch.path().join(name).join(crate::data::NAME);
+        let bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(2000).position(|window| window == [b'2'; 2000]).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"x", at as u64 + 1000).unwrap();
+        pool.restart_machine(1);
+        assert_eq!((pool.get(b"key"), pool.buffered()), (vec![b'1'; 2000], 1));
+    }
+
+    /// Containers without checksums cannot tell whether the data of a put is on the medium.
+    #[test]
+    fn data_without_checksums_is_not_buffered_if_commits_are_synced() {
+        for (durability, buffered) in [(Durability::Process, 1), (Durability::Commit, 0)] {
+            let mut pool = Pool::with(durability);
+            let spec = ContainerSpec { label: Some("off"), ..ContainerSpec::default() };
+            let spec = ContainerSpec { checksum: esker_types::Checksum::Off, ..spec };
+            pool.pool.create_container(&spec).unwrap();
+            let name = ContainerRef::Label("off");
+            pool.container = pool.pool.open_container(name, OpenMode::ReadWrite).unwrap();
+            pool.put(b"key", &[b'1'; 2000]);
+            assert_eq!(pool.buffered(), buffered, "{durability:?}");
+            pool.flush();
+            pool.put(b"key", b"short");
+            assert_eq!((pool.get(b"key"), pool.buffered()), (b"short".to_vec(), 1));
+        }
+    }
+
+    /// Threads share the syncs of the redo log, and find the puts of one another.
+    #[test]
+    fn threads_share_syncs_of_redo_log() {
+        let pool = Pool::with(Durability::Commit);
+        let rounds = esker_testing::rounds(400);
+        std::thread::scope(|threads| {
+            for thread in 0..4 {
+                let pool = &pool;
+                threads.spawn(move || {
+                    for round in 0..rounds {
+                        let key = [thread, round as u8];
+                        pool.put(&key, &round.to_le_bytes());
+                        assert_eq!(pool.get(&key), round.to_le_bytes());
+                    }
+                });
+            }
+        });
+        let found = |key: [u8; 2]| pool.get(&key);
+        let last = |thread| found([thread, (rounds - 1) as u8]);
+        let before = [0, 1, 2, 3].map(last);
+        assert_eq!(before, [(); 4].map(|()| (rounds - 1).to_le_bytes()));
+        pool.restart_machine(2);
+        assert_eq!([0, 1, 2, 3].map(last), before);
+    }
+
+    /// Check reports a damaged redo log after a restart. A repair keeps the undamaged puts.
+    #[test]
+    fn damaged_redo_log_is_reported_and_repaired() {
+        let pool = Pool::with(Durability::Commit);
+        for key in [b"one", b"two", b"six"] {
+            pool.put(key, b"value");
+        }
+        let copy = copy_of(&pool.scratch.path());
+        let data = copy.join(crate::format::superblock::target_name(0)).join(crate::data::NAME);
+        let write = |path: PathBuf, at, bytes: &[u8]| {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, bytes, at).unwrap();
+        };
+        let end = std::fs::metadata(&data).unwrap().len();
+        write(data, end - crate::format::superblock::REDO_LOG_BYTES + 20, b"damage");
+        write(copy.join("control"), 8, b"another boot");
+        let refused = crate::Pool::open(&copy).map(drop).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+        let mut values = Vec::new();
+        let mut hear = |value: crate::Salvaged<'_>| {
+            values.push(value.dkey.to_vec());
+            Ok(())
+        };
+        let mut salvage = crate::Salvage::open(&copy).unwrap();
+        salvage.visit(&mut hear, &mut |_, _| {}).unwrap();
+        assert_eq!((values.len(), salvage.losses().count > 0), (2, true));
+        let check = |repair| crate::Pool::check(&copy, repair, &mut |_, _| {}).unwrap();
+        let found = check(false);
+        assert!(found.problems.iter().any(|it| it.contains("write buffer")), "{found:?}");
+        let repaired = check(true);
+        assert!(repaired.problems.is_empty() && repaired.repaired[0].contains("2 puts"));
+        let state = crate::Pool::open(&copy).unwrap().opened().unwrap().targets[0].last_commit();
+        assert!(state.is_ok() && check(false).problems.is_empty());
     }
 
     /// A snapshot contains earlier puts and no later ones.

@@ -1,8 +1,9 @@
 //! The data file of a target: an array of segments.
 pub(crate) mod header;
+pub(crate) mod redo_log;
 pub(crate) mod table;
 
-use crate::format::superblock::Superblock;
+use crate::format::superblock::{REDO_LOG_BYTES, Superblock};
 use crate::io::folder::Folder;
 use crate::io::huge::{HUGE, TimeLimit};
 use crate::io::map::Map;
@@ -52,11 +53,11 @@ pub(crate) struct Data {
 impl Data {
     /// Opens the file in the directory of a target.
     pub(crate) fn open(target: &Folder, superblock: &Superblock) -> Result<Self> {
-        let bytes = superblock.data_file_bytes();
+        let (bytes, log_bytes) = (superblock.data_file_bytes(), superblock.redo_log_bytes());
         let path = target.path().join(NAME);
         let failed = |error| Error::io(format_args!("opening {}", path.display()), &error);
         let file = target.file(NAME, target.most(), superblock.file_permissions())?;
-        if file.metadata().map_err(failed)?.len() < bytes {
+        if file.metadata().map_err(failed)?.len() < bytes + log_bytes {
             let message = format!("{} is truncated: run `esker pool check`", path.display());
             return Err(Error::new(ErrorKind::Corrupt, message));
         }
@@ -168,6 +169,20 @@ impl Data {
         }
     }
 
+    /// Writes zeros to a part of the file that is about to be written in small pieces, if commits sync the file and
+    /// nothing was ever written there. A sync of such space takes twice as long, since the block map of the file
+    /// changes. Here it changes once for the whole part. An error only means that later syncs take longer.
+    pub(crate) fn write_ahead(&self, part: &Range<u64>) {
+        let is_new = || {
+            sys::is_unwritten(&self.file, part).unwrap_or(false)
+                && sys::overwrites_in_place(&self.file).unwrap_or(false)
+        };
+        if self.is_synced && self.map.is_none() && !part.is_empty() && is_new() {
+            let zeros = vec![0; (part.end - part.start) as usize];
+            let _ = self.file.write_all_at(&zeros, part.start);
+        }
+    }
+
     /// Pins the `len` bytes at `begin`, so that their content does not change. Returns `None` if they are on a disk.
     /// There the kernel may read them again after they were verified, and an error of the medium would kill the
     /// process.
@@ -234,10 +249,30 @@ impl Data {
         self.cached.get(&self.file, 0).is_some_and(CachedMap::has_cached_chunks)
     }
 
+    /// Writes entries to the redo log, which is behind the segments, and waits until all written bytes are on the medium.
+    pub(crate) fn log(&self, batch: &redo_log::Batch) -> Result<()> {
+        let (at, entries) = batch.part();
+        let written = self.file.write_all_at(entries, self.bytes + at);
+        written.map_err(|error| Error::io("writing a redo log", &error))?;
+        self.sync()
+    }
+
+    /// The bytes of the redo log.
+    pub(crate) fn redo_log(&self) -> Result<Vec<u8>> {
+        read_redo_log(&self.file, self.bytes)
+    }
+
     /// Waits until all written bytes are on the medium.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("syncing a segment", &error))
     }
+}
+
+/// The bytes of the redo log behind the segments of a data file, which end at `at`.
+pub(crate) fn read_redo_log(file: &File, at: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; REDO_LOG_BYTES as usize];
+    let read = file.read_exact_at(&mut bytes, at);
+    read.map(|()| bytes).map_err(|error| Error::io("reading a redo log", &error))
 }
 
 /// True if segments on a disk may be written through a mapping: without syncs, and if stray pointers of the host

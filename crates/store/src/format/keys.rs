@@ -21,6 +21,8 @@ pub(crate) enum Table {
     Data = b'D',
     /// Segments whose space the index uses.
     IndexSegment = b'E',
+    /// The last write buffer that a commit includes.
+    Flushed = b'F',
     /// Earlier content that snapshots contain.
     History = b'H',
     /// Intent of a commit over several targets, which is decided by it.
@@ -51,13 +53,14 @@ pub(crate) enum Table {
 
 impl Table {
     /// All tables.
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Attribute,
         Self::Arrays,
         Self::Block,
         Self::Container,
         Self::Data,
         Self::IndexSegment,
+        Self::Flushed,
         Self::History,
         Self::Intent,
         Self::Label,

@@ -18,8 +18,12 @@ pub(crate) const PART_VERSION: u32 = 3;
 /// Experimental format version of pools with a log of puts before each index. Such a pool can be opened if the log is
 /// empty.
 const OLD_LOG_VERSION: u32 = 4;
-/// Format version of pools that have write buffers.
+/// Format version of pools with durability `process` that have write buffers.
 pub(crate) const BUFFER_VERSION: u32 = 5;
+/// Format version of pools with durability `commit` that have write buffers, and redo logs for them.
+pub(crate) const REDO_VERSION: u32 = 6;
+/// Bytes of the redo log of a target. A full write buffer fits.
+pub(crate) const REDO_LOG_BYTES: u64 = 80 << 10;
 /// Oldest supported format version. In it, index and data have fixed sizes.
 const FIXED_SHARES: u32 = 1;
 
@@ -121,7 +125,12 @@ impl Superblock {
     /// True if small puts go to write buffers first.
     #[must_use]
     pub fn has_write_buffer(&self) -> bool {
-        self.version == BUFFER_VERSION
+        [BUFFER_VERSION, REDO_VERSION].contains(&self.version)
+    }
+
+    /// True if the puts in a write buffer are also in a redo log.
+    pub(crate) fn has_redo_log(&self) -> bool {
+        self.version == REDO_VERSION
     }
 
     /// True if the format has the log that write buffers replaced.
@@ -132,6 +141,11 @@ impl Superblock {
     /// Bytes allocated for data on each target.
     pub(crate) fn data_file_bytes(&self) -> u64 {
         u64::from(self.segments) * self.segment_bytes
+    }
+
+    /// Bytes allocated for the redo log of each target.
+    pub(crate) fn redo_log_bytes(&self) -> u64 {
+        if self.has_redo_log() { REDO_LOG_BYTES } else { 0 }
     }
 
     /// Bytes allocated for data on all targets.
@@ -152,7 +166,8 @@ impl Superblock {
     /// Bytes that the pool allocates on its file system.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
-        self.data_bytes() + u64::from(self.targets) * self.index_reserved_bytes()
+        let rest = self.index_reserved_bytes() + self.redo_log_bytes();
+        self.data_bytes() + u64::from(self.targets) * rest
     }
 
     /// Reads the superblock of the pool at `pool`.
@@ -187,9 +202,9 @@ impl Superblock {
     fn parse(text: &str) -> Result<Self> {
         let fields = Fields(text);
         let version: u32 = fields.number("format")?;
-        if !(FIXED_SHARES..=BUFFER_VERSION).contains(&version) {
+        if !(FIXED_SHARES..=REDO_VERSION).contains(&version) {
             let message = format!(
-                "format version {version}, this release reads versions {FIXED_SHARES} to {BUFFER_VERSION}: \
+                "format version {version}, this release reads versions {FIXED_SHARES} to {REDO_VERSION}: \
                  use the release that made the pool"
             );
             return Err(Error::new(ErrorKind::Incompatible, message));
@@ -236,8 +251,9 @@ impl Superblock {
             && (PAGE as u64..=self.segment_bytes).contains(&self.block_bytes)
             && self.blocks <= INDEX_BLOCKS_MAX
             && self.part.is_valid()
-            && (!self.has_write_buffer()
-                || (self.durability == Durability::Process && !self.guarded))
+            && !(self.has_write_buffer() && self.guarded)
+            && (self.version != BUFFER_VERSION || self.durability == Durability::Process)
+            && (self.version != REDO_VERSION || self.durability == Durability::Commit)
             && (self.version == PART_VERSION) == (self.part != Part::WHOLE);
         if sound { Ok(()) } else { Err(invalid_field("sizes")) }
     }
@@ -345,7 +361,7 @@ mod tests {
         let superblock = sample();
         let text = superblock.to_text();
         assert_eq!(Superblock::parse(&text), Ok(superblock));
-        let newer = text.replace("format = 2", "format = 6");
+        let newer = text.replace("format = 2", "format = 7");
         assert_eq!(Superblock::parse(&newer).unwrap_err().kind(), ErrorKind::Incompatible);
         for line in text.lines() {
             assert!(Superblock::parse(&text.replace(line, "")).is_err(), "without {line}");

@@ -4,7 +4,7 @@ use super::{Pool, control_bytes};
 use crate::data;
 use crate::format::superblock::PAGE;
 use crate::format::superblock::{
-    self, Access, BUFFER_VERSION, FORMAT_VERSION, LOCKS, PART_VERSION, Superblock,
+    self, Access, BUFFER_VERSION, FORMAT_VERSION, LOCKS, PART_VERSION, REDO_VERSION, Superblock,
 };
 use crate::index::lmdb::{DATA, Index, Mode};
 use crate::io::folder::Folder;
@@ -20,7 +20,7 @@ use esker_types::limits::{INDEX_BLOCKS_MAX, TARGETS_MAX};
 use esker_types::{ByteSize, Error, ErrorKind, Result, Uuid, check_pool_label};
 use std::fs;
 use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -51,7 +51,7 @@ pub struct PoolSpec {
     /// default, huge pages are used only while they take no longer than small pages. See [`crate::HugePages`].
     pub huge_pages: bool,
     /// True to store small puts in write buffers first, which makes them up to twice as fast. By default where it is
-    /// possible: in pools of one node with durability `process` that are not guarded.
+    /// possible: in pools of one node that are not guarded.
     pub write_buffer: Option<bool>,
     /// Number of the node and of all nodes, if the pool belongs to a pool over nodes. By default it does not.
     pub part: Part,
@@ -396,11 +396,29 @@ impl Builder<'_> {
         let superblock = self.superblock;
         let bytes = superblock.data_file_bytes();
         if superblock.medium != Medium::Memory {
-            return self.reserve(path, bytes, report);
+            self.reserve(path.clone(), bytes, report)?;
+        } else {
+            let file = self.create(&path)?;
+            let reserved = huge::reserve_all(&file, bytes, &self.limit, report);
+            reserved.map_err(|error| allocation_error(&path, &error))?;
         }
-        let file = self.create(&path)?;
-        let reserved = huge::reserve_all(&file, bytes, &self.limit, report);
-        reserved.map_err(|error| allocation_error(&path, &error))
+        self.make_redo_log(&path, report)
+    }
+
+    /// Writes zeros behind the segments. So later syncs of the log change no metadata of the file.
+    fn make_redo_log(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<()> {
+        let bytes = self.superblock.redo_log_bytes();
+        if bytes == 0 {
+            return Ok(());
+        }
+        let file = File::options().write(true).open(path);
+        let write = |file: File| {
+            file.write_all_at(&vec![0; bytes as usize], self.superblock.data_file_bytes())?;
+            file.sync_all()
+        };
+        file.and_then(write).map_err(|error| allocation_error(path, &error))?;
+        report(bytes);
+        Ok(())
     }
 
     fn create(&self, path: &Path) -> Result<File> {
@@ -480,13 +498,15 @@ fn with_slack(data: u64) -> u64 {
 
 /// Format version that a pool needs.
 fn version_of(spec: &PoolSpec, durability: Durability) -> Result<u32> {
-    let may_buffer = spec.part == Part::WHOLE && durability == Durability::Process && !spec.guarded;
+    let may_buffer = spec.part == Part::WHOLE && !spec.guarded;
     match spec.part {
         _ if spec.write_buffer == Some(true) && !may_buffer => Err(invalid(
-            "only a pool of one node has write buffers, with durability `process`, and not guarded"
-                .to_owned(),
+            "only a pool of one node has write buffers, and only if it is not guarded".to_owned(),
         )),
-        Part::WHOLE if spec.write_buffer.unwrap_or(may_buffer) => Ok(BUFFER_VERSION),
+        Part::WHOLE if spec.write_buffer.unwrap_or(may_buffer) => Ok(match durability {
+            Durability::Process => BUFFER_VERSION,
+            Durability::Commit => REDO_VERSION,
+        }),
         Part::WHOLE => Ok(FORMAT_VERSION),
         part if part.is_valid() => Ok(PART_VERSION),
         Part { node, nodes } => {

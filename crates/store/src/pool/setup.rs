@@ -44,6 +44,9 @@ pub(super) fn set_up(
         if superblock.has_old_log() {
             targets.iter().try_for_each(|target| refuse_old_log(superblock, target))?;
         }
+        if !current {
+            targets.iter().try_for_each(|target| target.load_redo_log())?;
+        }
         if current {
             targets.iter().try_for_each(|target| clear_dead_state(target, control.slot))?;
         } else if purpose == Purpose::Use {

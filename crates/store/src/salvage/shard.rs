@@ -1,16 +1,19 @@
 //! Files of one target of a damaged pool.
 use super::Losses;
 use crate::data;
+use crate::data::redo_log::Log;
 use crate::format::keys::Table;
-use crate::format::record::Location;
+use crate::format::record::{Body, Location, Record};
 use crate::format::superblock::{self, Superblock};
 use crate::index::lmdb::DATA;
 use crate::index::pages::{DamagedIndex, Finding};
 use crate::io::folder::{Folder, Use};
+use crate::shard::redo::{flushed_key, open_bases};
 use crate::shared::control::{LeftInBuffer, left_in_buffer};
-use crate::shared::write_buffer::{Put, Puts};
+use crate::shared::write_buffer::{BUFFER_LEN, Put, Puts, WriteBuffer};
+use crate::sync::AtomicU64;
 use esker_types::limits::CHECKSUM_CHUNK;
-use esker_types::{ErrorKind, Result};
+use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -45,17 +48,67 @@ impl Shard {
         let index = index.map(|file| or_report_loss(file, number, losses)).transpose()?.flatten();
         let data = data.map(|file| or_report_loss(file, number, losses)).transpose()?.flatten();
         let index = index.map(|file| DamagedIndex::open(file, bytes));
-        let last = index.as_ref().and_then(DamagedIndex::last_commit);
-        let buffered = last.map(|last| left_in_buffer(pool, superblock, number, last));
-        let buffered = buffered.map(|puts| puts_or_rest(puts, number, losses)).transpose()?;
-        Ok(Self {
+        let mut shard = Self {
             number,
             index,
-            buffered: buffered.unwrap_or_default(),
+            buffered: Puts::default(),
             data,
             segments: superblock.segments,
             segment_bytes: superblock.segment_bytes,
-        })
+        };
+        if let Some(last) = shard.index.as_ref().and_then(DamagedIndex::last_commit) {
+            let left = match superblock.has_redo_log() {
+                true => shard.left_in_redo_log(last),
+                false => left_in_buffer(pool, superblock, number, last),
+            };
+            shard.buffered = puts_or_rest(left, number, losses)?;
+        }
+        Ok(shard)
+    }
+
+    /// Puts of the redo log on top of commit `last`.
+    fn left_in_redo_log(&self, last: u64) -> Result<LeftInBuffer> {
+        let Some(file) = &self.data else { return Ok(LeftInBuffer::default()) };
+        let bytes = data::read_redo_log(file, u64::from(self.segments) * self.segment_bytes)?;
+        let mut log = Log::parse(&bytes, &open_bases(self.flushed()?.as_deref(), last)?);
+        log.cut(|put| self.has_data_of(put));
+        if log.is_empty() {
+            return Ok(LeftInBuffer::default());
+        }
+        let words: Vec<_> = (0..BUFFER_LEN).map(|_| AtomicU64::new(0)).collect();
+        let buffer = WriteBuffer::from_atomics(&words);
+        buffer.load((log.base, last), log.puts(), log.is_damaged)?;
+        Ok(LeftInBuffer::of(buffer, last))
+    }
+
+    /// The entry of the index about the last write buffer that a commit includes.
+    fn flushed(&self) -> Result<Option<Vec<u8>>> {
+        let (mut value, mut has_gap) = (None, false);
+        let mut found = |finding: Finding<'_>| {
+            match finding {
+                Finding::Entry(key, found) if *key == *flushed_key() => {
+                    value = Some(found.to_vec());
+                }
+                Finding::Gap(_) => has_gap = true,
+                _ => {}
+            }
+            Ok(())
+        };
+        self.visit_wanted(|key| Table::of_key(key) == Some(Table::Flushed), &mut found)?;
+        match value.is_none() && has_gap {
+            true => Err(Error::new(
+                ErrorKind::Corrupt,
+                "it is not known which puts of the redo log are in the index: they are left out",
+            )),
+            false => Ok(value),
+        }
+    }
+
+    /// False if the data of a put does not match its checksums, so that it was never stored.
+    fn has_data_of(&self, put: &Put<'_>) -> bool {
+        let Ok(record) = Record::decode(&put.key[1..], put.record) else { return false };
+        let Body::Segment(place) = record.body else { return true };
+        self.load(&place, record.bytes(), &mut Vec::new()).is_empty()
     }
 
     pub(super) fn number(&self) -> u32 {
@@ -87,7 +140,15 @@ impl Shard {
 
     /// Reports all entries and gaps of the index.
     pub(super) fn visit(&self, found: &mut dyn FnMut(Finding<'_>) -> Result<()>) -> Result<()> {
-        self.index.as_ref().map_or(Ok(()), |index| index.visit(is_wanted, found))
+        self.visit_wanted(is_wanted, found)
+    }
+
+    fn visit_wanted(
+        &self,
+        wanted: fn(&[u8]) -> bool,
+        found: &mut dyn FnMut(Finding<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.index.as_ref().map_or(Ok(()), |index| index.visit(wanted, found))
     }
 
     /// Reads `len` bytes at a location; returns the damaged ranges.

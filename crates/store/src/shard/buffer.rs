@@ -1,15 +1,16 @@
 //! Conditions for puts in the write buffer of a target, and their application in a transaction.
-use super::Target;
 use super::change::{Change, headroom_pages, note_versions};
 use super::extents::{Extents, fits_between};
 use super::lock::WriteLock;
+use super::{Target, group};
+use crate::data::redo_log::Batch;
 use crate::format::keys::{DataKey, Key, Table, is_kv};
 use crate::format::record::Record;
 use crate::index::entries::exists;
-use crate::index::txn::Txn;
+use crate::index::txn::{Txn, WriteTxn};
 use crate::shared::control::TouchedSlots;
 use crate::shared::write_buffer::{LockedBuffer, Published, Put};
-use esker_types::{Extent, ObjectId, Result};
+use esker_types::{Epoch, Extent, ObjectId, Result};
 
 /// Maximum number of free pages of the index that a put may need when it is committed: those from the root to a leaf,
 /// another leaf for the old value if a snapshot needs it, and pages that split.
@@ -74,19 +75,19 @@ impl SinglePut<'_> {
         }
     }
 
-    /// True if the put does not conflict with the index or the write buffer.
-    fn has_no_conflict(&self, lock: &WriteLock<'_>, buffer: &LockedBuffer<'_>) -> Result<bool> {
+    /// True if the put does not conflict with the index or the puts in the write buffer.
+    fn has_no_conflict(&self, buffer: &OpenBuffer<'_, '_>) -> Result<bool> {
+        let (puts, committed) = (buffer.buffer.appended(), buffer.committed);
         match self.kind {
             Kind::Value => Ok(true),
             // Each buffered put has changed the version of its dkey, whose slot is the last one.
             Kind::First | Kind::Extent { is_first: true, .. } => {
-                let may_be_buffered = |puts| lock.target().may_have_put(&puts, self.slots[2]);
-                Ok(!buffer.published().is_some_and(may_be_buffered)
-                    && self.is_first(lock.committed())?)
+                let may_be_buffered = |puts| buffer.target.may_have_put(&puts, self.slots[2]);
+                Ok(!puts.is_some_and(may_be_buffered) && self.is_first(committed)?)
             }
             Kind::Extent { extent, record_size, .. } => {
-                Ok(self.fits_beside_buffered(buffer.published(), extent, record_size)?
-                    && fits_between(lock.committed(), self.akey, extent, record_size)?)
+                Ok(self.fits_beside_buffered(puts, extent, record_size)?
+                    && fits_between(committed, self.akey, extent, record_size)?)
             }
         }
     }
@@ -119,31 +120,102 @@ impl SinglePut<'_> {
 
 /// The write buffer of a target whose write lock is held, on top of the last commit.
 pub(crate) struct OpenBuffer<'l, 't> {
-    lock: &'l WriteLock<'t>,
+    target: &'t Target,
+    committed: &'l Txn,
     buffer: LockedBuffer<'t>,
+    /// Entries of the redo log. If the pool has none, puts are published at once.
+    log: Option<&'l mut Batch>,
 }
 
 impl OpenBuffer<'_, '_> {
     /// True if the last commit of the index has data under the dkey with this prefix. No buffered put removes it.
     pub(crate) fn is_committed(&self, dkey: &Key) -> Result<bool> {
-        exists(self.lock.committed(), dkey)
+        exists(self.committed, dkey)
     }
 
     /// Appends a put with its key and record. Returns false if it must be committed instead.
-    pub(crate) fn append(&self, put: &SinglePut<'_>, key: &[u8], record: &[u8]) -> Result<bool> {
-        let Self { lock, buffer } = self;
+    pub(crate) fn append(
+        &mut self,
+        put: &SinglePut<'_>,
+        key: &[u8],
+        record: &[u8],
+    ) -> Result<bool> {
         let entry = Put { key, record, count: put.count() };
-        let fits = key.len() <= KEY_MAX && record.len() <= RECORD_MAX && buffer.has_room(&entry)?;
-        if !fits || !put.has_no_conflict(lock, buffer)? {
+        let fits =
+            key.len() <= KEY_MAX && record.len() <= RECORD_MAX && self.buffer.has_room(&entry)?;
+        if !fits || !put.has_no_conflict(self)? {
             return Ok(false);
         }
         // The versions are stored as in a commit, so that a transaction detects that the put changes something it has
         // read.
-        note_versions(lock.target(), buffer.version_of(&entry), &put.slots);
-        if lock.target().expect_no_leases(&put.slots).is_err() {
+        note_versions(self.target, self.buffer.version_of(&entry), &put.slots);
+        if self.target.expect_no_leases(&put.slots).is_err() {
             return Ok(false);
         }
-        buffer.append(&entry).map(|()| true)
+        self.buffer.append(&entry)?;
+        match &mut self.log {
+            Some(log) => log.add(&entry),
+            None => self.buffer.publish(),
+        }
+        Ok(true)
+    }
+}
+
+/// Puts of threads of this process that share a sync of the redo log. The transaction holds the write lock.
+pub(crate) struct PutBatch {
+    txn: WriteTxn,
+    /// `None` if the write buffer accepts no puts.
+    entries: Option<Batch>,
+}
+
+impl PutBatch {
+    /// The write buffer, if it accepts puts.
+    fn open<'l, 't>(&'l mut self, target: &'t Target) -> Result<Option<OpenBuffer<'l, 't>>> {
+        let (committed, last) = (&*self.txn, self.txn.id() - 1);
+        let (Some(buffer), Some(log)) = (target.write_buffer(), &mut self.entries) else {
+            return Ok(None);
+        };
+        let buffer = LockedBuffer::locked_before(buffer, last)?;
+        Ok(Some(OpenBuffer { target, committed, buffer, log: Some(log) }))
+    }
+}
+
+impl Target {
+    /// Calls `append` with the write buffer, if that accepts puts. The puts that it appends are visible when this
+    /// function returns, and on the medium if commits are synced.
+    pub(crate) fn put(
+        &self,
+        mut append: impl FnMut(&mut OpenBuffer<'_, '_>) -> Result<()>,
+    ) -> Result<()> {
+        if self.is_durable() {
+            return group::put(self, &mut |batch| {
+                batch.open(self)?.map_or(Ok(()), |mut buffer| append(&mut buffer))?;
+                Ok(Epoch(0))
+            })
+            .map(drop);
+        }
+        let lock = self.lock_in_doubt()?;
+        let Some(buffer) = lock.ready_buffer()? else { return Ok(()) };
+        let committed = lock.committed();
+        append(&mut OpenBuffer { target: self, committed, buffer, log: None })
+    }
+
+    /// Takes the write lock for a batch of puts.
+    pub(super) fn begin_puts(&self) -> Result<PutBatch> {
+        let lock = self.lock_in_doubt()?;
+        let buffer = lock.ready_buffer()?;
+        let entries = buffer.map(|buffer| Batch::behind(buffer.base(), buffer.size()));
+        Ok(PutBatch { txn: lock.into_txn(), entries })
+    }
+
+    /// Stores the entries of a batch in the redo log, with the data of the puts, and publishes the puts. If that fails,
+    /// they are never visible: the next owner of the write lock freezes the buffer.
+    pub(super) fn end_puts(&self, batch: &PutBatch) -> Result<()> {
+        let entries = batch.entries.as_ref().filter(|entries| !entries.is_empty());
+        let (Some(entries), Some(buffer)) = (entries, self.write_buffer()) else { return Ok(()) };
+        self.data.log(entries)?;
+        LockedBuffer::locked_before(buffer, batch.txn.id() - 1)?.publish();
+        Ok(())
     }
 }
 
@@ -175,7 +247,7 @@ impl Target {
 
 impl<'t> WriteLock<'t> {
     /// The write buffer on top of the last commit; `None` if it accepts no puts.
-    pub(crate) fn open_buffer(&self) -> Result<Option<OpenBuffer<'_, 't>>> {
+    fn ready_buffer(&self) -> Result<Option<LockedBuffer<'t>>> {
         let Some(mut buffer) = self.buffer.filter(|_| !self.target().is_in_doubt()) else {
             return Ok(None);
         };
@@ -185,7 +257,7 @@ impl<'t> WriteLock<'t> {
             let has_arrays = self.committed().get(&arrays_key())?.is_some();
             buffer.restart(if has_arrays { 0 } else { self.fitting_put_count(PAGES_PER_PUT)? });
         }
-        Ok(Some(OpenBuffer { lock: self, buffer }))
+        Ok(Some(buffer))
     }
 }
 

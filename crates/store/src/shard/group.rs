@@ -1,6 +1,7 @@
-//! Group commit: threads of one process that wait for a sync of the same durable target share one transaction. Targets
-//! that need no sync commit each change separately.
+//! Group commit: threads of one process that wait for a sync of the same durable target share one transaction, or one
+//! sync of the redo log. Targets that need no sync commit each change separately.
 use super::Target;
+use super::buffer::PutBatch;
 use crate::index::txn::WriteTxn;
 use crate::shared::read_version::ReadVersion;
 use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, yield_now};
@@ -72,6 +73,28 @@ impl CommitTarget for Target {
     }
 }
 
+/// A target of puts into its write buffer.
+struct PutTarget<'t>(&'t Target);
+
+impl CommitTarget for PutTarget<'_> {
+    type Txn = PutBatch;
+
+    fn begin(&self, _: &[ReadVersion]) -> Result<PutBatch> {
+        self.0.begin_puts()
+    }
+
+    /// Nothing to do: the sync of the redo log includes the data.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn commit(&self, batch: PutBatch) -> Result<()> {
+        self.0.end_puts(&batch)
+    }
+
+    fn abort(&self, _batch: PutBatch, _spoiled: bool) {}
+}
+
 /// Changes of one target that wait for the same sync.
 pub(crate) struct Group<T = WriteTxn> {
     state: Mutex<GroupState<T>>,
@@ -125,6 +148,11 @@ pub(crate) fn commit(
         (true, []) => target.group.commit_together(target, has_data, job),
         (true, _) => commit_alone(target, read_versions, has_data, job),
     })
+}
+
+/// Appends puts to the write buffer of a durable target. Threads share the sync of its redo log.
+pub(super) fn put(target: &Target, job: Job<'_, PutBatch>) -> Result<Epoch> {
+    target.puts.commit_together(&PutTarget(target), false, job)
 }
 
 fn commit_alone<C: CommitTarget>(

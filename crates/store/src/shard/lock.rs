@@ -118,6 +118,8 @@ impl Target {
         let puts = buffer.recover();
         let mut txn = self.begin_bare()?;
         apply_puts(self, &mut txn, &puts)?;
+        let last = txn.id() - 1;
+        self.note_flushed(&mut txn, last)?;
         txn.commit()?;
         buffer.reset();
         Ok(puts.iter().count())
@@ -210,6 +212,11 @@ impl<'t> WriteLock<'t> {
         self.target
     }
 
+    /// The transaction, which holds the lock. It does not include the buffered puts.
+    pub(super) fn into_txn(self) -> WriteTxn {
+        self.txn
+    }
+
     /// The index without the buffered puts.
     pub(super) fn committed(&self) -> &Txn {
         &self.txn
@@ -246,13 +253,13 @@ impl<'t> WriteLock<'t> {
     /// `NoSpace` if the index has no space for the puts; `Corrupt` if the buffer is damaged.
     pub(crate) fn flush(self) -> Result<WriteTxn> {
         let Self { mut txn, target, buffer } = self;
-        let mut puts = buffer.map(|buffer| buffer.puts()).transpose()?.unwrap_or_default();
-        if !puts.is_empty() {
-            // Sorting keeps the newest put of a key last.
-            puts.sort();
-            apply_puts(target, &mut txn, &puts)?;
-            txn.includes_buffer = true;
-        }
+        let Some(buffer) = buffer.filter(LockedBuffer::has_appended) else { return Ok(txn) };
+        let mut puts = buffer.puts()?;
+        // Sorting keeps the newest put of a key last.
+        puts.sort();
+        apply_puts(target, &mut txn, &puts)?;
+        target.note_flushed(&mut txn, buffer.base())?;
+        txn.includes_buffer = !puts.is_empty();
         Ok(txn)
     }
 

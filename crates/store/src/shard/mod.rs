@@ -17,6 +17,7 @@ pub(crate) mod open_pool;
 mod query;
 mod read;
 pub(crate) mod read_leases;
+pub(crate) mod redo;
 pub(crate) mod reserved_pages;
 mod scan;
 pub(crate) mod segment;
@@ -33,6 +34,7 @@ use crate::io::folder::Folder;
 use crate::shared::control::{
     Control, ProcessSlot, TargetAtomics, conflict_slot, object_slot, punch_slot,
 };
+use buffer::PutBatch;
 use esker_types::info::{ContainerId, Durability};
 use esker_types::ops::{ReadAt, ReadTokens};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
@@ -40,6 +42,7 @@ use group::Group;
 use index_space::IndexSpace;
 use open_pool::OpenPool;
 use segment::claim::AppendSlots;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -62,6 +65,8 @@ pub struct Target {
     pub(crate) coordinating: Mutex<()>,
     /// Changes of threads of this process that share a sync.
     group: Group,
+    /// Puts into the write buffer of threads of this process that share a sync.
+    puts: Group<PutBatch>,
     /// Transaction id from which on free pages may be reserved again.
     reserving_pause: AtomicU64,
     /// Transaction id from which on the pages that readers hold back are counted again.
@@ -79,6 +84,9 @@ const APPEND_SLOTS: usize = 8;
 /// Bytes of a segment that are entered into the page table at once. New memory takes milliseconds per MiB, and a single
 /// write should not wait for several such steps.
 const PREPARED_AT_ONCE: u64 = 1 << 20;
+
+/// Longest append for which space is written ahead.
+const SMALL_APPEND: u64 = 64 << 10;
 
 /// Mode in which the index of a pool is opened.
 fn index_mode(pool: &Folder, superblock: &Superblock) -> Mode {
@@ -160,6 +168,7 @@ impl Target {
             has_long_keys: superblock.has_long_keys(),
             coordinating: Mutex::default(),
             group: Group::new(),
+            puts: Group::new(),
             reserving_pause: AtomicU64::new(0),
             count_pause: AtomicU64::new(0),
             pool: OnceLock::new(),
@@ -229,13 +238,18 @@ impl Target {
         table::RESERVE as u32 + 2
     }
 
-    /// Enters the pages of a segment up to `end`, and some more, into the page table.
-    pub(crate) fn prepare(&self, segment: u32, end: u64) {
+    /// Prepares the end of a segment for an append to `part`, and some more. In memory, the pages up to there are entered
+    /// into the page table. On a disk, space that was never written is written if the append is small.
+    pub(crate) fn prepare(&self, segment: u32, part: Range<u64>) {
         let prepared = &self.prepared[segment as usize];
         let from = prepared.load(Ordering::Relaxed);
-        if end > from {
-            let until = end.next_multiple_of(PREPARED_AT_ONCE).min(self.segment_bytes);
-            self.data.prepare(self.segment_offset(segment) + from, (until - from) as usize);
+        if part.end > from {
+            let until = part.end.next_multiple_of(PREPARED_AT_ONCE).min(self.segment_bytes);
+            let begin = self.segment_offset(segment);
+            self.data.prepare(begin + from, (until - from) as usize);
+            if part.end - part.start <= SMALL_APPEND {
+                self.data.write_ahead(&(begin + part.end..begin + until));
+            }
             prepared.store(until, Ordering::Relaxed);
         }
     }

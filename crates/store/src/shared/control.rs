@@ -212,6 +212,16 @@ pub(crate) struct LeftInBuffer {
     pub(crate) damage: Option<Error>,
 }
 
+impl LeftInBuffer {
+    /// Puts in a write buffer on top of commit `last`.
+    pub(crate) fn of(buffer: WriteBuffer<'_>, last: u64) -> Self {
+        match buffer.left_after(last) {
+            Ok(puts) => Self { puts, damage: None },
+            Err(error) => Self { puts: buffer.recover(), damage: Some(error) },
+        }
+    }
+}
+
 /// Puts in the write buffer of target `number` on top of commit `last` of its index, in a pool that no process has
 /// open.
 ///
@@ -234,10 +244,7 @@ pub(crate) fn left_in_buffer(
     let begin = buffers_begin(targets_end(targets, segments), targets);
     let first = begin + number as usize * BUFFER_LEN;
     let buffer = WriteBuffer::from_atomics(&atomics[first..][..BUFFER_LEN]);
-    Ok(match buffer.left_after(last) {
-        Ok(puts) => LeftInBuffer { puts, damage: None },
-        Err(error) => LeftInBuffer { puts: buffer.recover(), damage: Some(error) },
-    })
+    Ok(LeftInBuffer::of(buffer, last))
 }
 
 /// Extends a control file of the first release, which has no atomics for processes and leases.

@@ -15,6 +15,9 @@
 //!   reads the puts on top of its state. At the end it loads `from` again, since `from` changes before puts are
 //!   overwritten.
 //!
+//! - **Durability.** If commits are synced, a put is published once its entry in the redo log is on the medium
+//!   ([`crate::data::redo_log`]).
+//!
 //! Every word is verified when it is loaded. `from`, `until`, the number of published words and the buckets have 16
 //! bits of checksum each. A checksum chained over all puts is stored with their length. `docs/format.md` has the
 //! layout.
@@ -39,7 +42,7 @@ const PUTS: usize = HEAD_LEN + BUCKETS;
 /// Number of atomics of a put before its key.
 const PUT_HEAD_LEN: usize = 2;
 /// Minimum number of atomics of a put: its head, a word of the key and a word of the record.
-const PUT_LEN_MIN: usize = PUT_HEAD_LEN + 2;
+pub(crate) const PUT_LEN_MIN: usize = PUT_HEAD_LEN + 2;
 /// Bytes of the index of the first record, with which the key of an extent ends.
 const START_LEN: usize = 8;
 /// Number of checksum bits in a sealed word.
@@ -229,8 +232,48 @@ impl<'c> WriteBuffer<'c> {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_le_bytes();
         let mut puts = Puts::parse(self.0[PUTS..PUTS + len].iter().map(load).collect());
         let Puts { words, locations } = &mut puts;
-        locations.retain(|location| location.is_intact_in(words.as_flattened()));
+        locations.retain(|location| location.put_in(words.as_flattened()).is_intact());
         puts
+    }
+
+    /// Empties the buffer and moves it on top of the state `from`. Until the caller stores `until`, the buffer belongs to
+    /// no state.
+    fn begin(self, from: u64, count_max: u64) {
+        self.from().store(seal(from), Ordering::Release);
+        fence(Ordering::Release);
+        self.state().store(State::empty(from).to_word(), Ordering::Release);
+        self.published().store(seal(0), Ordering::Release);
+        self.count_max().store(seal(count_max), Ordering::Release);
+    }
+
+    /// Loads the puts that a redo log has on top of state `from`. `last` is the last commit of the index. No other
+    /// process uses the buffer. Nothing is appended behind these puts. If the log `is_damaged`, so is the buffer then.
+    pub(crate) fn load<'p>(
+        self,
+        (from, last): (u64, u64),
+        puts: impl Iterator<Item = Put<'p>>,
+        is_damaged: bool,
+    ) -> Result<()> {
+        self.clear();
+        self.begin(from, 0);
+        let locked = LockedBuffer { buffer: self, last, from, is_live: true };
+        for put in puts {
+            match locked.fits(&put) {
+                true => locked.append(&put)?,
+                false => return Err(damaged_error()),
+            }
+        }
+        locked.publish();
+        if is_damaged {
+            self.published().store(!seal(0), Ordering::Release);
+        }
+        self.until().store(seal(last), Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes the buffer empty, whatever it contains.
+    pub(crate) fn clear(self) {
+        self.0[..PUTS].iter().for_each(|word| word.store(0, Ordering::Release));
     }
 
     /// Makes the buffer empty, so that it belongs to no state.
@@ -269,19 +312,32 @@ impl<'c> LockedBuffer<'c> {
     /// # Errors
     /// `Corrupt` if the buffer is damaged.
     pub(crate) fn lock(buffer: WriteBuffer<'c>, last: u64) -> Result<Self> {
-        let (from, until) = buffer.range()?;
-        if from > last {
-            return Err(damaged_error());
-        }
+        let (locked, until) = Self::on_top_of(buffer, last)?;
         if until > last {
             // The transaction with id `until` was aborted.
             buffer.until().store(seal(last), Ordering::Release);
         }
-        let locked = Self { buffer, last, from, is_live: until >= last };
         if locked.is_live {
             locked.freeze_if_unfinished()?;
         }
         Ok(locked)
+    }
+
+    /// The buffer, if [`LockedBuffer::lock`] was called since the write lock was taken.
+    ///
+    /// # Errors
+    /// `Corrupt` if the buffer is damaged.
+    pub(crate) fn locked_before(buffer: WriteBuffer<'c>, last: u64) -> Result<Self> {
+        Self::on_top_of(buffer, last).map(|(locked, _)| locked)
+    }
+
+    /// The buffer on top of commit `last`, and its `until`.
+    fn on_top_of(buffer: WriteBuffer<'c>, last: u64) -> Result<(Self, u64)> {
+        let (from, until) = buffer.range()?;
+        match from > last {
+            true => Err(damaged_error()),
+            false => Ok((Self { buffer, last, from, is_live: until >= last }, until)),
+        }
     }
 
     fn state(&self) -> State {
@@ -335,10 +391,26 @@ impl<'c> LockedBuffer<'c> {
         }
     }
 
-    /// Puts that readers of the last commit see on top of it.
-    pub(crate) fn published(&self) -> Option<Published<'c>> {
-        let end = PUTS + self.published_len();
-        self.has_puts().then_some(Published { buffer: self.buffer, from: self.from, end })
+    /// Puts on top of the last commit, with those that are not published yet.
+    pub(crate) fn appended(&self) -> Option<Published<'c>> {
+        let end = PUTS + self.state().len;
+        self.has_appended().then_some(Published { buffer: self.buffer, from: self.from, end })
+    }
+
+    /// True if there are puts on top of the last commit, published or not.
+    pub(crate) fn has_appended(&self) -> bool {
+        self.is_live && self.state().len > 0
+    }
+
+    /// First state of the index that the buffer is on top of.
+    pub(crate) fn base(&self) -> u64 {
+        self.from
+    }
+
+    /// Number of puts, published or not, and number of words that they take.
+    pub(crate) fn size(&self) -> (u64, usize) {
+        let state = self.state();
+        (state.count, state.len)
     }
 
     /// Retains the puts on top of transaction `id`, which is about to be committed and does not include them.
@@ -352,14 +424,8 @@ impl<'c> LockedBuffer<'c> {
 
     /// Empties the buffer and moves it on top of the last commit, with space for `count_max` puts.
     pub(crate) fn restart(&mut self, count_max: u64) {
-        let (buffer, empty) = (self.buffer, State::empty(self.last));
-        // Until the last of these stores, the buffer belongs to no state.
-        buffer.from().store(seal(self.last), Ordering::Release);
-        fence(Ordering::Release);
-        buffer.state().store(empty.to_word(), Ordering::Release);
-        buffer.published().store(seal(0), Ordering::Release);
-        buffer.count_max().store(seal(count_max), Ordering::Release);
-        buffer.until().store(seal(self.last), Ordering::Release);
+        self.buffer.begin(self.last, count_max);
+        self.buffer.until().store(seal(self.last), Ordering::Release);
         (self.from, self.is_live) = (self.last, true);
     }
 
@@ -370,10 +436,12 @@ impl<'c> LockedBuffer<'c> {
 
     /// True if the buffer has space for a put.
     pub(crate) fn has_room(&self, put: &Put<'_>) -> Result<bool> {
-        let (state, count_max) =
-            (self.state(), unseal(self.buffer.count_max().load(Ordering::Relaxed))?);
-        let fits = PUTS + state.len + put.words_len() <= self.buffer.0.len();
-        Ok(fits && state.count < count_max)
+        let count_max = unseal(self.buffer.count_max().load(Ordering::Relaxed))?;
+        Ok(self.fits(put) && self.state().count < count_max)
+    }
+
+    fn fits(&self, put: &Put<'_>) -> bool {
+        PUTS + self.state().len + put.words_len() <= self.buffer.0.len()
     }
 
     /// Version of a put that is appended now.
@@ -381,7 +449,7 @@ impl<'c> LockedBuffer<'c> {
         Version::new(self.last, self.state().len + put.words_len())
     }
 
-    /// Appends a put for which [`LockedBuffer::has_room`] holds, and publishes it to readers.
+    /// Appends a put for which [`LockedBuffer::has_room`] holds. Readers see it once it is published.
     pub(crate) fn append(&self, put: &Put<'_>) -> Result<()> {
         let (buffer, state) = (self.buffer, self.state());
         let at = PUTS + state.len;
@@ -392,11 +460,15 @@ impl<'c> LockedBuffer<'c> {
         for (atomic, word) in buffer.0[location.at..location.end()].iter().zip(&words) {
             atomic.store(u64::from_le_bytes(*word), Ordering::Relaxed);
         }
-        let after = state.after(&words);
-        buffer.state().store(after.to_word(), Ordering::Release);
+        buffer.state().store(state.after(&words).to_word(), Ordering::Release);
         self.insert_in_bucket(location, hash >> 32);
-        buffer.published().store(seal(after.len as u64), Ordering::Release);
         Ok(())
+    }
+
+    /// Publishes all appended puts to readers.
+    pub(crate) fn publish(&self) {
+        let len = self.state().len as u64;
+        self.buffer.published().store(seal(len), Ordering::Release);
     }
 }
 
@@ -593,11 +665,7 @@ impl Puts {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Put<'_>> {
-        self.locations.iter().map(|location| Put {
-            key: location.key_in(self.words.as_flattened()),
-            record: location.record_in(self.words.as_flattened()),
-            count: location.count,
-        })
+        self.locations.iter().map(|location| location.put_in(self.words.as_flattened()))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -605,7 +673,39 @@ impl Puts {
     }
 }
 
-impl Put<'_> {
+impl<'p> Put<'p> {
+    /// Appends the lengths, the key and the record to `bytes`, as in the buffer.
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.lengths().to_le_bytes());
+        for part in [self.key, self.record] {
+            bytes.extend_from_slice(part);
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+        }
+    }
+
+    /// The put at the beginning of `bytes`, and its length there. `None` if there is none.
+    pub(crate) fn decode(bytes: &'p [u8]) -> Option<(Self, usize)> {
+        let lengths = u64::from_le_bytes(*bytes.first_chunk()?);
+        let location = PutLocation::parse(0, lengths)?;
+        // The first word of a put in a buffer is not there.
+        let at = |word: usize| (word - 1) * 8;
+        let key = bytes.get(at(location.key_at())..)?.get(..location.key_len)?;
+        let record = bytes.get(at(location.record_at())..)?.get(..location.record_len)?;
+        let len = at(location.end());
+        (len <= bytes.len()).then_some((Self { key, record, count: location.count }, len))
+    }
+
+    fn lengths(&self) -> u64 {
+        let sizes = (self.record.len() as u64) << 16 | self.key.len() as u64;
+        u64::from(self.count) << 32 | sizes
+    }
+
+    /// True if the record matches its checksum, which covers the key.
+    pub(crate) fn is_intact(&self) -> bool {
+        Table::of_key(self.key) == Some(Table::Data)
+            && Record::decode(&self.key[1..], self.record).is_ok()
+    }
+
     /// Part of the key by which the put is found. It is the same for all extents of an array.
     fn name(&self) -> &[u8] {
         &self.key[..name_len(self.key.len(), self.count)]
@@ -617,8 +717,7 @@ impl Put<'_> {
 
     /// The words to store. `before` is the position of the previous put in the same bucket.
     fn words(&self, hash_high: u64, before: usize) -> SmallVec<[[u8; 8]; 64]> {
-        let sizes = (self.record.len() as u64) << 16 | self.key.len() as u64;
-        let head = [seal_chain(hash_high, before), u64::from(self.count) << 32 | sizes];
+        let head = [seal_chain(hash_high, before), self.lengths()];
         let mut words = SmallVec::from_slice(&head.map(u64::to_le_bytes));
         push_padded(&mut words, self.key);
         push_padded(&mut words, self.record);
@@ -726,10 +825,8 @@ impl PutLocation {
         &puts[(self.key_at() - PUTS) * 8..][..self.key_len]
     }
 
-    /// True if the record matches its checksum, which covers the key.
-    fn is_intact_in(self, puts: &[u8]) -> bool {
-        let (key, record) = (self.key_in(puts), self.record_in(puts));
-        Table::of_key(key) == Some(Table::Data) && Record::decode(&key[1..], record).is_ok()
+    fn put_in(self, puts: &[u8]) -> Put<'_> {
+        Put { key: self.key_in(puts), record: self.record_in(puts), count: self.count }
     }
 
     fn record_in(self, puts: &[u8]) -> &[u8] {
@@ -788,6 +885,7 @@ mod tests {
         assert!(locked.is_live() && locked.has_room(&put).unwrap());
         assert_eq!(locked.version_of(&put), Version::new(41, 5));
         locked.append(&put).unwrap();
+        locked.publish();
         locked.retain(42);
         let word = |at: usize| words[at].load(Ordering::Relaxed);
         assert_eq!([0, 1, 3, 4].map(|at| unseal(word(at)).unwrap()), [41, 42, 5, 9]);
@@ -802,8 +900,9 @@ mod tests {
         assert_eq!([530, 531, 532].map(word), stored);
         let extent = Put { key: b"name of\0\0\0\0\0\0\x01\x02", record: b"r", count: 5 };
         locked.append(&extent).unwrap();
+        locked.publish();
         assert_eq!(word(534), 5 << 32 | 1 << 16 | 15);
-        let puts = locked.published().unwrap();
+        let puts = locked.appended().unwrap();
         assert_eq!(puts.extents(b"name of").unwrap()[..], [Extent::new(0x102, 5)]);
         assert!(puts.extents(b"name o").unwrap().is_empty());
         let all = locked.puts().unwrap();
@@ -822,6 +921,7 @@ mod tests {
         let mut locked = LockedBuffer::lock(buffer, 7).unwrap();
         locked.restart(9);
         locked.append(&Put { key: b"key", record: b"r", count: 0 }).unwrap();
+        locked.publish();
         locked.retain(8);
         let locked = LockedBuffer::lock(buffer, 7).unwrap();
         assert!(locked.has_puts() && found(&words, 7, b"key").is_some());
@@ -889,6 +989,7 @@ mod models {
             let put = Put { key: b"key", record: &value.to_le_bytes(), count: 0 };
             assert!(buffer.has_room(&put).unwrap());
             buffer.append(&put).unwrap();
+            buffer.publish();
             self.acknowledged.fetch_max(value, Ordering::SeqCst);
         }
 

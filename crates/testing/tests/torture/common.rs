@@ -33,6 +33,8 @@ pub(crate) enum PoolKind {
     Guarded,
     Disk,
     Durable,
+    /// With durability `commit`, without write buffers.
+    DurableUnbuffered,
 }
 
 /// A directory for pools. It is removed if the test succeeds and kept for inspection if it fails.
@@ -46,7 +48,9 @@ impl Folder {
             PoolKind::Memory | PoolKind::Unbuffered | PoolKind::Guarded => {
                 PathBuf::from("/dev/shm")
             }
-            PoolKind::Disk | PoolKind::Durable => PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+            PoolKind::Disk | PoolKind::Durable | PoolKind::DurableUnbuffered => {
+                PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            }
         };
         let path = base.join(format!("esker-torture-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).expect("making a directory");
@@ -87,12 +91,12 @@ impl Shape {
         spec.targets = Some(self.targets);
         spec.segment_bytes = Some(self.segment_bytes);
         spec.guarded = pool_kind == PoolKind::Guarded;
-        spec.write_buffer = Some(pool_kind == PoolKind::Memory);
+        spec.write_buffer = Some(matches!(pool_kind, PoolKind::Memory | PoolKind::Durable));
         spec.huge_pages = pool_kind == PoolKind::Memory;
         spec.durability = match pool_kind {
             PoolKind::Memory | PoolKind::Unbuffered | PoolKind::Guarded => None,
             PoolKind::Disk => Some(Durability::Process),
-            PoolKind::Durable => Some(Durability::Commit),
+            PoolKind::Durable | PoolKind::DurableUnbuffered => Some(Durability::Commit),
         };
         spec
     }

@@ -109,7 +109,7 @@ impl<'t> Writer<'t> {
         }
         let (segment, at) = self.room_for(need)?;
         let tail = at + need;
-        self.target.prepare(segment, tail);
+        self.target.prepare(segment, at..tail);
         let begin = self.target.segment_offset(segment) + at;
         let data_at = at + header::data_offset(append.key.len());
         Header::encode(append.key, append.count, append.len, &mut self.slot.scratch);

@@ -205,3 +205,8 @@ fn killed_on_disk_with_mapped_segments() {
 fn killed_while_syncing() {
     torture(PoolKind::Durable, 20);
 }
+
+#[test]
+fn killed_while_syncing_without_write_buffers() {
+    torture(PoolKind::DurableUnbuffered, 10);
+}

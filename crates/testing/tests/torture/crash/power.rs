@@ -114,9 +114,9 @@ struct Run {
 }
 
 impl Run {
-    fn record(seed: u64, run: u64) -> Self {
-        let folder = Folder::new(PoolKind::Durable);
-        let pool = common::make(&folder, "pool", PoolKind::Durable, SHAPE);
+    fn record(pool_kind: PoolKind, seed: u64, run: u64) -> Self {
+        let folder = Folder::new(pool_kind);
+        let pool = common::make(&folder, "pool", pool_kind, SHAPE);
         world::prepare(&common::open(&pool), SLOTS).expect("preparing");
         let root = folder.path().canonicalize().expect("own path");
         let pool = root.join("pool");
@@ -247,9 +247,18 @@ impl Run {
 
 #[test]
 fn power_failure_at_any_sync() {
+    expect_all_acknowledged(PoolKind::Durable);
+}
+
+#[test]
+fn power_failure_at_any_sync_without_write_buffers() {
+    expect_all_acknowledged(PoolKind::DurableUnbuffered);
+}
+
+fn expect_all_acknowledged(pool_kind: PoolKind) {
     let (seed, runs, mut images) = (seed(), scaled(2), 0);
     for number in 0..runs {
-        let run = Run::record(seed, number);
+        let run = Run::record(pool_kind, seed, number);
         let mut random = Random::new(seed, 1000 + number);
         let mut cuts = run.cuts();
         let all = cuts.len();
@@ -303,10 +312,10 @@ pub(crate) fn put_values() {
 }
 
 /// A recorded run of [`put_values`].
-fn record_values(seed: u64) -> Run {
-    let folder = Folder::new(PoolKind::Durable);
+fn record_values(pool_kind: PoolKind, seed: u64) -> Run {
+    let folder = Folder::new(pool_kind);
     let shape = Shape { segment_bytes: 1 << 20, ..SHAPE };
-    let pool = common::make(&folder, "pool", PoolKind::Durable, shape);
+    let pool = common::make(&folder, "pool", pool_kind, shape);
     let opened = common::open(&pool);
     opened.create_container(&NewContainer::named("values")).wait().expect("making a container");
     drop(opened);
@@ -315,37 +324,67 @@ fn record_values(seed: u64) -> Run {
     Run::record_job(folder, seed, ("crash-values", &arguments), (1, VALUES))
 }
 
+fn is_acknowledgement(event: &Event) -> bool {
+    matches!(event, Event::Acknowledged { .. })
+}
+
+impl Run {
+    /// How often each sequence of synced files precedes an acknowledgement.
+    fn count_syncs(&self) -> HashMap<Vec<&str>, u64> {
+        let mut counts = HashMap::new();
+        // The first commit also opens the pool, and some others also free segments.
+        for commit in self.events.split_inclusive(is_acknowledgement).skip(1) {
+            let syncs = commit.iter().filter(|event| event.is_sync()).filter_map(Event::file_name);
+            *counts.entry(syncs.collect()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Expects that nothing is acknowledged, and no tree is named, while anything is not on the disk.
+    fn expect_synced_in_order(&self) {
+        for (at, event) in self.events.iter().enumerate() {
+            if is_acknowledgement(event) || matches!(event, Event::Write { synced: true, .. }) {
+                let durable = self.durable(at);
+                let mut writes = self.events.iter().zip(durable).filter(|(_, durable)| !durable);
+                let unsynced = writes.find_map(|(event, _)| event.file_name());
+                assert_eq!(unsynced, None, "event {at} follows a write that is not on the disk");
+            }
+        }
+    }
+}
+
 /// A commit writes data, then pages of the index, then the page that names the tree. Each is on the disk before the
 /// next is written, and all of it before the acknowledgement. Most commits have no other syncs.
 #[test]
 fn commits_sync_data_then_pages_then_root() {
-    let run = record_values(0);
-    let is_acknowledgement = |event: &Event| matches!(event, Event::Acknowledged { .. });
-    for (at, event) in run.events.iter().enumerate() {
-        if is_acknowledgement(event) || matches!(event, Event::Write { synced: true, .. }) {
-            let durable = run.durable(at);
-            let mut writes = run.events.iter().zip(durable).filter(|(_, durable)| !durable);
-            let unsynced = writes.find_map(|(event, _)| event.file_name());
-            assert_eq!(unsynced, None, "event {at} follows a write that is not on the disk");
-        }
-    }
-    let mut counts = HashMap::<Vec<&str>, u64>::new();
-    // The first commit also opens the pool, and some others also free segments.
-    for commit in run.events.split_inclusive(is_acknowledgement).skip(1) {
-        let syncs = commit.iter().filter(|event| event.is_sync()).filter_map(Event::file_name);
-        *counts.entry(syncs.collect()).or_default() += 1;
-    }
+    let run = record_values(PoolKind::DurableUnbuffered, 0);
+    run.expect_synced_in_order();
+    let counts = run.count_syncs();
     let count = |syncs: &[&str]| counts.get(syncs).copied().unwrap_or(0);
     let (small, large) = (["data.mdb"; 2], ["data", "data.mdb", "data.mdb"]);
     assert!(count(&small) > VALUES / 6 && count(&large) > VALUES / 3, "{counts:?}");
 }
 
+/// A put into the write buffer writes its data and its entry in the redo log, and syncs both at once.
+#[test]
+fn buffered_puts_sync_data_and_entry_at_once() {
+    let run = record_values(PoolKind::Durable, 0);
+    run.expect_synced_in_order();
+    let counts = run.count_syncs();
+    assert!(counts.get(&["data"][..]).copied().unwrap_or(0) > VALUES / 2, "{counts:?}");
+}
+
 /// The value in a pool after a power failure is the last acknowledged one, or the one after it.
 #[test]
 fn power_failure_while_large_values_are_stored() {
-    let run = record_values(seed());
+    let pool_kinds = [PoolKind::Durable, PoolKind::DurableUnbuffered];
+    pool_kinds.into_iter().for_each(expect_last_or_next_value);
+}
+
+fn expect_last_or_next_value(pool_kind: PoolKind) {
+    let run = record_values(pool_kind, seed());
     let (mut random, cuts) = (Random::new(run.seed, 1000), run.cuts());
-    for _ in 0..scaled(40) {
+    for _ in 0..scaled(25) {
         let cut = cuts[random.below(cuts.len() as u64) as usize];
         let replay = format!("{SEED_VARIABLE}={} event {cut}", run.seed);
         let _watchdog = Watchdog::new(replay.clone());

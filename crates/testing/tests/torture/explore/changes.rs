@@ -188,9 +188,12 @@ impl Plan {
             spec.index_percent = Some((INDEX_BYTES * 100).div_ceil(share) as u32);
             spec.targets = Some(TARGETS);
             spec.segment_bytes = Some(SEGMENT_BYTES);
-            spec.write_buffer = Some(self.pool_kind == PoolKind::Memory && nodes == 1);
+            let is_buffered = matches!(self.pool_kind, PoolKind::Memory | PoolKind::Durable);
+            spec.write_buffer = Some(is_buffered && nodes == 1);
             spec.guarded = self.pool_kind == PoolKind::Guarded;
-            spec.durability = (self.pool_kind == PoolKind::Durable).then_some(Durability::Commit);
+            let is_durable =
+                matches!(self.pool_kind, PoolKind::Durable | PoolKind::DurableUnbuffered);
+            spec.durability = is_durable.then_some(Durability::Commit);
             spec.part = Part { node, nodes };
             esker_store::Pool::create(home, &spec, &mut |_, _| {}).expect("creating a pool");
         }
@@ -375,7 +378,13 @@ impl Plan {
 }
 
 fn parse_pool_kind(name: &str) -> PoolKind {
-    let pool_kinds = [PoolKind::Memory, PoolKind::Unbuffered, PoolKind::Guarded, PoolKind::Durable];
+    let pool_kinds = [
+        PoolKind::Memory,
+        PoolKind::Unbuffered,
+        PoolKind::Guarded,
+        PoolKind::Durable,
+        PoolKind::DurableUnbuffered,
+    ];
     let found = pool_kinds.into_iter().find(|pool_kind| format!("{pool_kind:?}") == name);
     found.unwrap_or_else(|| panic!("unknown kind of pool: {name}"))
 }

@@ -123,7 +123,15 @@ fn killed_at_every_store_with_a_guarded_index() {
 
 #[test]
 fn killed_at_every_store_of_a_durable_pool() {
-    explore_on(PoolKind::Durable, if explores_all() { &Kind::ALL } else { &[Kind::PutLarge] });
+    let few = [Kind::PutSmall, Kind::PutLarge];
+    let all: Vec<_> = Kind::ALL.into_iter().filter(|kind| !kind.is_over_nodes()).collect();
+    explore_on(PoolKind::Durable, if explores_all() { &all } else { &few });
+}
+
+#[test]
+fn killed_at_every_store_of_a_durable_pool_without_write_buffers() {
+    let kinds: &[Kind] = if explores_all() { &Kind::ALL } else { &[Kind::PutLarge] };
+    explore_on(PoolKind::DurableUnbuffered, kinds);
 }
 
 /// Both methods of finding stores agree.
