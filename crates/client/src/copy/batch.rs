@@ -3,7 +3,7 @@ use super::BUFFER_BYTES;
 use esker_types::Extent;
 use std::ops::Range;
 
-/// Limit of pieces per batch. A batch is written by one commit if the target has transactions.
+/// Limit of pieces per batch. A batch is written by one commit if the destination has transactions.
 pub(super) const PIECES_MAX: usize = 256;
 
 /// The content of an akey, or a part of it.

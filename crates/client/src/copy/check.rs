@@ -31,7 +31,7 @@ pub fn survey(from: &Container, pool: &Pool, options: &Options) -> Result<Summar
     Ok(Summary { objects, keys, epoch: options.snapshot, ..Summary::default() })
 }
 
-/// Rejects content that the target cannot hold. If the target can hold everything that the source can, only object
+/// Rejects content that the destination cannot hold. If it can hold everything that the source can, only object
 /// ids are checked.
 pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Result<()> {
     let (able, access) = (pool.capabilities(), super::access(options.snapshot));
@@ -45,7 +45,7 @@ pub(super) fn can_hold(from: &Container, pool: &Pool, options: &Options) -> Resu
     })
 }
 
-/// Rejects an object that the target cannot hold.
+/// Rejects an object that the destination cannot hold.
 pub(super) fn check_object(
     object: &Object,
     able: Capabilities,
@@ -87,7 +87,7 @@ fn each_dkey(
     Ok(count)
 }
 
-/// An object, and the target's capabilities.
+/// An object, and the capabilities of the destination.
 struct Survey<'a> {
     object: &'a Object,
     access: Access<'a>,
@@ -96,7 +96,7 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Checks that the target can store the object: its class, its akeys, and its holes.
+    /// Checks that the destination can store the object: its class, its akeys, and its holes.
     fn check(&self) -> Result<()> {
         self.check_class()?;
         let source = self.object.container().capabilities();
@@ -108,28 +108,29 @@ impl Survey<'_> {
         if !akeys && !holes {
             return Ok(());
         }
-        let look = |dkey: &[u8]| {
+        let check_dkey = |dkey: &[u8]| {
             if akeys {
                 self.check_akeys(dkey)?;
             }
             if holes { self.check_holes(dkey) } else { Ok(()) }
         };
-        each_dkey(self.object, self.access, look).map(drop)
+        each_dkey(self.object, self.access, check_dkey).map(drop)
     }
 
-    /// Refuses an object whose class is not possible on the targets of the pool that is copied to.
+    /// Refuses an object whose class the destination's pool does not support: DAOS may not know the class, or the pool
+    /// has too few targets or fault domains for it.
     fn check_class(&self) -> Result<()> {
         let class = self.object.oid().class();
         let (targets, domains) = (self.able.targets, self.able.domains);
         if self.able.fitting_classes && !class.opens_in_daos(targets, domains) {
             return Err(self.refuse(&format!(
-                "is of class {class}, which the target has not on {targets} targets: copy to a larger pool, or to one \
-                 that is not of DAOS"
+                "is of class {class}, which a pool of DAOS with {targets} targets cannot open: copy to a larger pool, \
+                 or to one that is not of DAOS"
             )));
         }
         match class.redundancy().map(|redundancy| redundancy.group_size()) {
             Some(size) if size > self.able.domains.max(1) => Err(self.refuse(&format!(
-                "is of class {class}, and the target has {} fault domains",
+                "is of class {class}, and the destination has {} fault domains",
                 self.able.domains
             ))),
             _ => Ok(()),
@@ -145,7 +146,7 @@ impl Survey<'_> {
             let oid = self.object.oid();
             if akeys.iter().any(|akey| akey != FLAT_AKEY && !is_stripe_mark(oid, akey)) {
                 return Err(self.refuse(
-                    "has akeys that Key-Values and Arrays do not have, which are all that the target supports",
+                    "has akeys besides the one of a Key-Value or an Array, which the destination does not support",
                 ));
             }
         }
@@ -164,7 +165,7 @@ impl Survey<'_> {
             for stored in found {
                 if stored.extent.start > next {
                     return Err(self.refuse(
-                        "has holes, which the target does not support: allow zeros in their place (--zeros)",
+                        "has holes, which the destination does not support: allow zeros in their place (--zeros)",
                     ));
                 }
                 next = stored.extent.end();

@@ -47,7 +47,7 @@ impl<'a> Drain<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] if the source has no snapshots and transactions, so that modified objects cannot
-    /// be told from unmodified ones; [`ErrorKind::Exists`] if the target container was not made by this drain.
+    /// be told from unmodified ones; [`ErrorKind::Exists`] if the destination was not made by this drain.
     pub fn begin(
         from: &'a Container,
         pool: &Pool,
@@ -69,15 +69,15 @@ impl<'a> Drain<'a> {
         Ok(Self { from, to, options, progress, keep, state })
     }
 
-    /// The target container.
+    /// The container to which objects are copied.
     #[must_use]
     pub fn target(&self) -> &Container {
         &self.to
     }
 
-    /// Copies a snapshot of the changes since the last round, and removes objects that have not changed since they were
-    /// copied. An object is removed in a transaction which verifies that it is still the version in the target. Copied
-    /// objects are recorded in the target first.
+    /// Takes a snapshot and copies the objects that changed since the last round. Removes from the source the objects
+    /// that have not changed since they were copied. Each is removed by a transaction that fails if the object was
+    /// changed. The destination records that the objects are copied before any later round removes them.
     ///
     /// # Errors
     /// The errors of [`super::copy`]. No data is lost: the next round continues this one.
@@ -126,7 +126,7 @@ impl<'a> Drain<'a> {
         Ok(round)
     }
 
-    /// Removes from the source an object that has been copied, in a transaction of its own. If it was written to since,
+    /// Removes a copied object from the source, in a transaction of its own. If it was written to after it was copied,
     /// or is written to meanwhile, it stays and counts as left.
     fn remove(&self, oid: ObjectId, round: &mut Round) -> Result<()> {
         let transaction = self.from.transaction()?;

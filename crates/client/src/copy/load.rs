@@ -72,8 +72,8 @@ impl Loader<'_> {
         Ok(fetches.into_iter().map(|fetch| fetch.reply.size).collect())
     }
 
-    /// Reads single values into the batch, given their lengths. Values of the latest state may have changed since their
-    /// lengths were read: then it tries again with the new ones.
+    /// Reads single values into the batch, given their lengths. If the latest state is read, a value may have changed
+    /// since its length was read. Then all are read again, with the new lengths.
     fn load_singles(&self, dkey: &[u8], akeys: &[(&[u8], usize)], batch: &mut Batch) -> Result<()> {
         let start = batch.bytes.len();
         let mut sizes: Vec<usize> = akeys.iter().map(|(_, size)| *size).collect();

@@ -1,7 +1,8 @@
 //! Marks of directories and files in copies of file systems (docs/format.md, "The file system in a container").
 //!
-//! A copy leaves out the stripe marks of files: objects from a pool without them may follow in a later round, so a copy
-//! does not have the property by which they count.
+//! A copy leaves out the stripe marks of files. They are valid only in a container with the property
+//! [`STRIPE_MARKS`](crate::array::STRIPE_MARKS). A copy does not have that property, because files without stripe marks
+//! may be copied to it later.
 //!
 //! A directory has a mark, except on pools where programs of DAOS would list it as a file. A copy to such a pool leaves
 //! the marks out. A copy from there to another pool adds them: an empty directory has no object there, so the mark
@@ -25,13 +26,13 @@ const HEAD_BYTES: usize = 20;
 /// Bits of the mode for the kind, and their value for a directory.
 const KIND_MASK: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
-/// Upper half of the user's bits and lower word of the object of orphans, which names no directories of the tree.
+/// The object of orphans: the lower half of `hi`, and `lo`. Its entries name no directories of the tree.
 const ORPHANS: (u32, u64) = (2, 0);
 
-/// Treatment of marks in a copy.
+/// How a copy treats the marks of directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// They are copied as they are.
+    /// Marks are copied as they are.
     #[default]
     Copy,
     LeaveOut,

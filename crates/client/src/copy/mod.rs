@@ -2,12 +2,12 @@
 //!
 //! A copy keeps everything in a container as it is: objects with their ids (hence types and classes), dkeys, akeys,
 //! single values, records, holes, attributes, properties, and the next number for object ids. The marks of the
-//! directories of a file system are left out or added, as the target needs them. A copy does not include the
+//! directories of a file system are left out or added, as the destination needs them. A copy does not include the
 //! container's snapshots. If the source supports snapshots, the copy is of one point in time, held by a snapshot until
 //! the copy is done; otherwise each object is copied when it is reached, and the container should not be written
 //! meanwhile.
 //!
-//! A copy in progress has the label of the target with [`UNFINISHED`] appended; it gets its own label when it is
+//! A copy in progress has the label of the destination with [`UNFINISHED`] appended; it gets its own label when it is
 //! complete. Its progress is recorded in a property, after the data up to that point was copied: calling again
 //! continues a copy that was stopped or killed. What is written is read back and compared.
 //!
@@ -65,7 +65,7 @@ pub struct Options {
     pub workers: usize,
     /// Read back and compare what was written.
     pub verify: bool,
-    /// Fill holes of arrays with zeros if the target does not support holes; otherwise such arrays are rejected.
+    /// Fill holes of arrays with zeros if the destination does not support holes; otherwise such arrays are rejected.
     pub zeros: bool,
     /// Copy this snapshot and keep it; otherwise a snapshot is taken and destroyed at the end.
     pub snapshot: Option<Epoch>,

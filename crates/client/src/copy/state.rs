@@ -1,4 +1,4 @@
-//! The progress of a copy, as recorded in a property of the target (docs/format.md, "Copies in progress").
+//! The progress of a copy, as recorded in a property of the destination (docs/format.md, "Copies in progress").
 use super::{Options, UNFINISHED, access, open_alone};
 use crate::access::Access;
 use crate::array::STRIPE_MARKS;
@@ -13,7 +13,7 @@ use esker_types::{Epoch, Error, ErrorKind, ObjectId, Result, Uuid};
 
 /// The property that records a copy.
 const PROPERTY: &str = "copy";
-/// The property of the target of a drain.
+/// The property that records a drain, in its destination.
 const DRAINED: &str = "drained";
 const DRAINED_METADATA: &str = "prop:drained";
 /// Properties that describe one container only, and not its copies. Objects in a copy may come from a pool without
@@ -47,7 +47,7 @@ pub(super) struct CopyState {
     pub(super) resumed: bool,
 }
 
-/// Creates the target, or finds that of an earlier call.
+/// Creates the destination, or finds that of an earlier call.
 pub(super) fn begin(
     from: &Container,
     pool: &Pool,
@@ -76,7 +76,7 @@ pub(super) fn begin(
     Ok((to, state))
 }
 
-/// The metadata by which a container holds a file system. DAOS takes it only when it creates the container.
+/// The metadata that marks a container as a file system. DAOS accepts it only when the container is created.
 fn layout_of_files(from: &Container) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let properties = [("prop:layout_type", FILES_LAYOUT), ("prop:roots", "roots")];
     let mut found = Vec::new();
@@ -86,8 +86,8 @@ fn layout_of_files(from: &Container) -> Result<Vec<(&'static str, Vec<u8>)>> {
     Ok(found)
 }
 
-/// Continues a copy that was stopped after its target got the final label. A container without a record of a copy is
-/// another one: an error.
+/// Continues a copy that was stopped after its destination got the final label. Fails if the container has no record of
+/// a copy: then it is not a copy, or a complete one.
 fn resume_labelled(
     to: &Container,
     pool: &Pool,
@@ -228,7 +228,7 @@ fn bytes(hex: &str) -> Option<Vec<u8>> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DrainState {
     source: Uuid,
-    /// Everything written to the source up to this epoch is in the target.
+    /// Everything written to the source up to this epoch is in the destination.
     pub(super) until: Epoch,
     /// An earlier call began the drain.
     pub(super) resumed: bool,
@@ -250,8 +250,8 @@ impl DrainState {
     }
 }
 
-/// The target of a drain, created if it does not exist, and its progress. The record is written when the target is
-/// created.
+/// The destination of a drain, created if it does not exist, and the progress of the drain. The destination is created
+/// with the record of its progress.
 pub(super) fn begin_drain(
     from: &Container,
     pool: &Pool,
@@ -282,8 +282,8 @@ pub(super) fn begin_drain(
     if state.source == new.source { Ok((to, state)) } else { Err(other_container_error(&to)) }
 }
 
-/// Takes a snapshot whose name tells which copy it is for. Destroys earlier ones of this name: each is of a copy that
-/// was killed before it recorded its snapshot.
+/// Takes a snapshot of the source. Its name contains the id of the destination. Destroys earlier snapshots of this
+/// name: each belongs to a copy that was killed before it recorded its snapshot.
 pub(super) fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
     let name = format!("copy to {}", to.info().uuid);
     for left in from.snapshots().wait()?.iter().filter(|snapshot| snapshot.name == name) {
@@ -292,7 +292,7 @@ pub(super) fn new_snapshot(from: &Container, to: &Container) -> Result<Epoch> {
     from.create_snapshot(&name).wait()
 }
 
-/// Copies all attributes and properties of the source to the target.
+/// Copies all attributes and properties of the source to the destination.
 pub(super) fn copy_metadata(from: &Container, to: &Container) -> Result<()> {
     for (from, to) in [(from.attributes(), to.attributes()), (from.properties(), to.properties())] {
         let all = from.list().wait()?;
@@ -305,7 +305,7 @@ pub(super) fn copy_metadata(from: &Container, to: &Container) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that objects created in the target do not get ids that the source has reserved.
+/// Makes sure that objects created in the destination do not get ids that the source has reserved.
 pub(super) fn copy_next_oid(from: &Container, to: &Container) -> Result<()> {
     let (theirs, ours) = (from.next_oid().wait()?, to.next_oid().wait()?);
     match theirs.checked_sub(ours) {

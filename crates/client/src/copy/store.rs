@@ -8,7 +8,7 @@ use esker_os::executor::{Wait, side_by_side, task};
 use esker_types::ops::{Cond, Fetch, Sink, Source, Update, Value, Write, WriteOp};
 use esker_types::{Error, ErrorKind, ObjectId, Result};
 
-/// Target of an object's batches.
+/// Container to which the batches of an object are written.
 pub(super) struct Storer<'a> {
     pub(super) to: &'a Container,
     pub(super) oid: ObjectId,
@@ -36,9 +36,9 @@ impl Storer<'_> {
         Ok(())
     }
 
-    /// Writes in one commit if the target has transactions; otherwise each dkey is written on its own, all of them in
-    /// parallel. Chunks of arrays are always written in parallel: they are long, and some targets write a single
-    /// chunk more efficiently than several.
+    /// Writes all dkeys in one commit if the destination has transactions. Otherwise writes each dkey by a separate
+    /// request, all in parallel. Chunks of arrays are always written in parallel: they are long, and some backends write
+    /// a single chunk more efficiently than several.
     fn write(&self, batch: &Batch) -> Result<()> {
         let updates: Vec<Vec<Update<'_>>> = batch
             .dkeys
@@ -63,7 +63,7 @@ impl Storer<'_> {
         side_by_side(each.collect(), PIECES_MAX).wait().into_iter().collect()
     }
 
-    /// Compares the target's data with the source's.
+    /// Reads the pieces of a dkey back, and compares them with `bytes`.
     fn compare(
         &self,
         dkey: &[u8],
@@ -98,7 +98,7 @@ impl Storer<'_> {
     fn readback_error(&self, dkey: &[u8]) -> Error {
         let key = String::from_utf8_lossy(dkey).escape_debug().to_string();
         let text = format!(
-            "object {}, key {key}: the target returned other data than was written to it: another \
+            "object {}, key {key}: the destination returned other data than was written to it: another \
              process writes to it, or it is damaged",
             self.oid
         );

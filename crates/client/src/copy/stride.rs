@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 /// Objects to list at a time.
 pub(super) const OBJECTS: usize = 1024;
 
-/// Estimated size of a part of a stride in bytes: by chunks for arrays, by keys for everything else.
+/// Estimated bytes of a stride: per chunk of an array, per key of any other object, and at least per part.
 const CHUNK_COST: u64 = 1 << 20;
 const KEY_COST: u64 = 1 << 10;
 const PART_COST: u64 = 64 << 10;
@@ -76,7 +76,8 @@ impl Walk<'_> {
         state.save_position(self.to, self.from, CopyPosition::End)
     }
 
-    /// Removes what a stopped copy has left of an object. Without a snapshot, that may be part of an older state.
+    /// Removes the data that a stopped copy has written of an object. Without a snapshot, that data may come from an
+    /// older state of the source than the data still to be copied.
     fn remove_partial_copy(&self, oid: ObjectId, state: &CopyState) -> Result<()> {
         match state.resumed && state.epoch.is_none() {
             true => self.to.object(oid).punch(Cond::NONE, Access::Latest).wait(),
