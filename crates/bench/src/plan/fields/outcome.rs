@@ -1,4 +1,4 @@
-//! Measurements by phase, system and repeat.
+//! Measurements of the field benchmark, by phase, system and repeat, and their table.
 use crate::fields::Phase;
 use crate::measure::Tally;
 use crate::metrics::Statistics;
@@ -13,7 +13,7 @@ blocks. files: one plain file per field, and the ratio of the store to it (media
 the same for a real FDB. Latencies of list and axes are of one call. Those of watch run from the start of a flush until \
 a reader sees a field of it.";
 
-/// Indexes of the compared systems: the store, one plain file for each field, the medium, a real FDB.
+/// Indexes of the compared systems: the store, one plain file for each field, the medium, a real FDB (the peer).
 pub(super) const ESKER: usize = 0;
 pub(super) const FILES: usize = 1;
 pub(super) const MEDIUM: usize = 2;
@@ -39,7 +39,7 @@ pub(super) struct Case<'n> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines(Vec<(Phase, Line)>);
 
-/// The phase whose line has the measurements of the medium and of plain files for `phase`.
+/// The phase whose line has the measurements that `phase` is compared with: those of the medium and of plain files.
 fn base(phase: Phase) -> Option<Phase> {
     match phase {
         Phase::Archive | Phase::FileWrite | Phase::Pwrite | Phase::PwriteSync => {
@@ -66,7 +66,7 @@ impl Lines {
         self.line(compared.unwrap_or(phase)).samples[system].push(sample);
     }
 
-    /// The line of a phase, which is added if it is new.
+    /// The line of a phase. Adds one if there is none yet.
     fn line(&mut self, phase: Phase) -> &mut Line {
         let at = self.0.iter().position(|(known, _)| *known == phase).unwrap_or_else(|| {
             self.0.push((phase, Line::new(&phase.name(), SYSTEMS)));
@@ -94,7 +94,7 @@ impl Lines {
     /// Ratio of scattered reads to reads in order.
     pub(super) fn scattered(&self) -> Option<f64> {
         let find = |wanted| self.0.iter().find(|(phase, _)| *phase == wanted).map(|(_, line)| line);
-        // A line compares systems, so the reads in order take the position of the files.
+        // `Line::ratio` compares two systems of one line. So the reads in order are put where the files would be.
         let mut both = find(Phase::Scattered)?.clone();
         both.samples[FILES].clone_from(&find(Phase::InOrder)?.samples[ESKER]);
         both.ratio(ESKER, FILES)
@@ -120,7 +120,8 @@ impl Case<'_> {
         runs
     }
 
-    /// The run of a system in a phase. That of the medium is named by the phase of the limit.
+    /// The run of a system in a phase. The run of the medium has the name of the phase that measured it: `pwrite`,
+    /// `pwrite+sync` or `pread`.
     fn run(&self, phase: Phase, line: &Line, system: usize) -> Run {
         let limit_phase = match (phase, self.durable) {
             (Phase::Archive, true) => Phase::PwriteSync,
@@ -132,7 +133,7 @@ impl Case<'_> {
             workload: "fields",
             phase: &if system == MEDIUM { limit_phase } else { phase }.name(),
             procs: self.procs,
-            // Messages of a file differ in length: this is the mean.
+            // Messages of a GRIB file differ in length. This is the mean.
             size_bytes: match phase {
                 Phase::ArchiveGrib => line.tally(system).bytes / line.tally(system).ops.max(1),
                 _ => self.size_bytes,
@@ -180,7 +181,8 @@ fn other_system(line: &Line, other: usize) -> [String; 2] {
     [or_dash(rate.map(|rate| format!("{rate:.0}"))), or_dash(times)]
 }
 
-/// The share of the limit, over all repeats.
+/// Bandwidth of a system as a share of that of the medium (`limit`), over all repeats. `None` if the medium was not
+/// measured, or the phase transfers no data.
 fn share(tally: &Tally, limit: &Tally) -> Option<f64> {
     let limit = limit.bandwidth_mib_s();
     (limit > 0.0 && tally.bytes > 0).then(|| tally.bandwidth_mib_s() / limit)
