@@ -11,7 +11,7 @@ use esker::{Access, Proof, Wait};
 /// Attributes of a new entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Create {
-    /// Permission bits as stored: the caller has applied its umask.
+    /// Permission bits to store. The caller has applied its umask already.
     pub mode: u32,
     /// Owner and group; `None` for those of the process.
     pub owner: Option<(u32, u32)>,
@@ -21,12 +21,13 @@ pub struct Create {
     pub chunk_size: Option<u64>,
     /// Object class of a file or directory; `None` for the default of the directory or container.
     pub class: Option<ObjectClass>,
-    /// The caller opens the file next ([`Node::open`]). Over the network, that open then costs no round trip.
+    /// The caller opens the file next ([`Node::open`]). The creation then also takes the lease that the open needs, so
+    /// the open costs no further round trip over the network.
     pub open: bool,
 }
 
 impl Create {
-    /// With these permission bits.
+    /// Default attributes with these permission bits.
     #[must_use]
     pub fn with_mode(mode: u32) -> Self {
         Self { mode, ..Self::default() }
@@ -48,8 +49,8 @@ impl Node {
                 Err(error) if error.kind() == ErrorKind::Exists && !new.exclusive => {}
                 result => return result,
             }
-            // Removed meanwhile: create it again.
             match self.lookup(name) {
+                // The existing file was removed meanwhile: create it again.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Ok(found) if found.kind() == Kind::Directory => {
                     return Err(Error::new(
@@ -137,13 +138,15 @@ impl Node {
                 Ok(made)
             }
             Err(error) => {
-                // After other errors, the entry may exist.
+                // The id of the lease can be used again only if the entry certainly does not exist. Other errors leave
+                // that open.
                 if let Some(lease) = lease
                     && matches!(error.kind(), ErrorKind::Exists | ErrorKind::TxRestart)
                 {
                     mounted.new_file_leases.put_back(class, lease);
                 }
-                // Its mark made the object of the directory exist. If this fails, `esker fs check` finds the leftover.
+                // The mark was written before the entry, so the object of the directory exists: remove it. If that
+                // fails, `esker fs check` finds the leftover.
                 if kind == Kind::Directory && entry::has_marks(self.fs().container()) {
                     let made = self.fs().container().object(inode.oid);
                     let _ = made.punch(Cond::NONE, Access::Latest).wait();
@@ -153,8 +156,8 @@ impl Node {
         }
     }
 
-    /// Checks before a creation: the name, the size of the chunks, and that the file system may be changed. In a
-    /// read-only file system a name that exists is reported first, as Linux does.
+    /// Checks before a creation: the name, the chunk size, and that the file system is writable. In a read-only file
+    /// system, a name that exists fails with [`ErrorKind::Exists`] and not with [`ErrorKind::ReadOnly`], as on Linux.
     pub(crate) fn check_new(&self, name: &[u8], kind: Kind, new: &Create) -> Result<()> {
         if entry::is_special(name) {
             let file = kind == Kind::File;
@@ -169,15 +172,18 @@ impl Node {
         self.fs().check_writable()
     }
 
-    /// Object class of a new entry: its own, that of the directory, or that of the file system.
+    /// Object class of a new entry of this directory. A class that the caller chose comes first. Without one, a new
+    /// directory gets the class of the file system, and a new file that of this directory or else of the file system.
+    /// `None` lets DAOS's rules choose.
     pub(crate) fn class_of_new(&self, kind: Kind, new: &Create) -> Option<ObjectClass> {
-        let (own, superblock) = (self.inode(), self.fs().superblock());
+        let (parent, superblock) = (self.inode(), self.fs().superblock());
         match (new.class, kind) {
             (Some(class), _) => Some(class),
             (None, Kind::Directory) => pick(superblock.dir_class, superblock.class),
             (None, Kind::File) => {
-                pick(own.class, pick_code(superblock.file_class, superblock.class))
+                pick(parent.class, pick_code(superblock.file_class, superblock.class))
             }
+            // The entry stores the target of the link, and the object stays empty.
             (None, Kind::Symlink) => Some(ObjectClass::S1),
         }
     }
@@ -186,17 +192,18 @@ impl Node {
         self.fs().mounted().oids.next(self.fs().container(), object_type(kind), class)
     }
 
-    /// The inode of a new entry. What the caller does not choose comes from the process, the directory or the file
-    /// system.
+    /// The inode of a new entry of this directory. If the caller did not choose an owner, the process is the owner.
+    /// Without a chosen chunk size, the entry gets that of this directory, or else that of the file system. A new
+    /// directory inherits the object class for its files.
     pub(crate) fn new_inode(
         &self,
         (kind, oid): (Kind, ObjectId),
         new: &Create,
         target: &[u8],
     ) -> Inode {
-        let (own, superblock) = (self.inode(), self.fs().superblock());
+        let (parent, superblock) = (self.inode(), self.fs().superblock());
         let (uid, gid) = new.owner.unwrap_or_else(process_owner);
-        let chunk_size = match (new.chunk_size, own.chunk_size, kind) {
+        let chunk_size = match (new.chunk_size, parent.chunk_size, kind) {
             (_, _, Kind::Symlink) => 0,
             (Some(size), _, _) => size,
             (None, 0, Kind::File) => superblock.chunk_size,
@@ -207,7 +214,7 @@ impl Node {
             uid,
             gid,
             chunk_size,
-            class: if kind == Kind::Directory { own.class } else { 0 },
+            class: if kind == Kind::Directory { parent.class } else { 0 },
             link_len: target.len() as u64,
             ..Inode::new(kind, oid, Time::now())
         }
