@@ -1,10 +1,10 @@
-//! Writes that bypass the kernel's pages of a file while programs have it mapped.
+//! Writes that bypass the kernel's page cache of a file, while programs have the file mapped.
 //!
-//! The kernel drops the pages of a range before it sends such a write. But a program may touch its mapping meanwhile,
-//! so the kernel reads a page without the write. Once the program has stored something in that page, the kernel writes
-//! back the complete page, over the write. So the server drops the pages of the range again after it has stored the
-//! write, and only then answers. Until then it leaves the range out of write-backs: stores to it are concurrent with
-//! the write, which comes after them.
+//! The kernel drops the cached pages of a range before it sends such a write. But a program may access its mapping
+//! before the write is stored, so the kernel reads a page with the old data. If the program then changes that page, the
+//! kernel writes back the complete page and overwrites the new data. So the server stores the write, drops the pages of
+//! the range again, and only then replies. Until then it ignores write-backs to the range. That is correct because
+//! the program's stores are concurrent with the write, which may therefore come after them.
 use crate::answer::Answer;
 use crate::inodes::Inode;
 use fuser::{INodeNo, Notifier};
@@ -42,7 +42,7 @@ impl Passing {
     }
 }
 
-/// A bypassing write, until this is dropped.
+/// A bypassing write in progress. Dropping this ends it.
 pub(crate) struct Passage {
     inode: Arc<Inode>,
     range: Range<u64>,
@@ -54,7 +54,7 @@ impl Passage {
         Self { inode: Arc::clone(inode), range }
     }
 
-    /// Ends the write, unless the kernel may have read pages meanwhile: then returns itself.
+    /// Ends the write if the kernel has certainly read no pages meanwhile; otherwise returns it.
     pub(crate) fn if_filled(self) -> Option<Self> {
         self.inode.with_pages(|pages| pages.are_filled()).then_some(self)
     }
@@ -86,7 +86,7 @@ pub(crate) struct ToDrop {
 }
 
 impl Dropper {
-    /// The queue of inodes that the kernel is to forget, and its other end.
+    /// Creates the queue of bypassing writes whose pages are to be dropped. Returns its two ends.
     pub(crate) fn new() -> (Self, ToDrop) {
         let ((sender, receiver), notifier) = (channel(), Arc::default());
         let to_drop = ToDrop { passages: receiver, notifier: Arc::clone(&notifier) };
@@ -101,7 +101,7 @@ impl Dropper {
 
     /// Drops the attributes of an inode.
     pub(crate) fn drop_attributes(&self, number: u64) {
-        // A negative offset keeps the pages.
+        // A negative offset makes the kernel drop only the attributes.
         let dropped = |notifier: &Notifier| notifier.inval_inode(INodeNo(number), -1, 0);
         // This fails if the kernel has forgotten the file, or is being unmounted.
         let _ = self.notifier.get().map(dropped);

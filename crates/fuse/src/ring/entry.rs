@@ -1,8 +1,8 @@
-//! An entry of a queue: memory shared with the kernel, in which it puts one request at a time, and the io_uring that
-//! hands it over.
+//! An entry of a queue: memory for one request and its reply, which this process and the kernel hand to each other
+//! through an io_uring.
 //!
-//! At any time, either the kernel owns the memory, or this process does: [`Entry::exchange`] gives it to the kernel, and
-//! returns once the kernel has put a request there.
+//! At any time, either the kernel or this process owns the memory. [`Entry::exchange`] hands it to the kernel, and
+//! returns when the kernel has written a request there.
 #![allow(unsafe_code)]
 use io_uring::squeue::Entry128;
 use io_uring::types::Fd;
@@ -24,7 +24,7 @@ const OPERATION_BYTES: usize = 128;
 const TRAILER_BYTES: usize = 32;
 const HEADERS_BYTES: usize = HEADER_BYTES + OPERATION_BYTES + TRAILER_BYTES;
 
-/// Part of the memory for the headers. The payload follows it, and begins a page.
+/// Offset of the payload. The headers are before it. It is a multiple of the page size.
 const PAYLOAD_START: usize = 4096;
 
 /// Linux: offsets in `struct fuse_uring_ent_in_out`.
@@ -33,7 +33,7 @@ const LEN_OFFSET: usize = 16;
 
 /// Linux: offset of `len` in `struct io_uring_sqe`.
 const SQE_LEN_OFFSET: usize = 24;
-/// The command has an array of two ranges: headers and payload.
+/// Number of memory ranges that a command passes to the kernel: headers and payload.
 const RANGES: u32 = 2;
 
 /// A queue that does not exist on any machine.
@@ -43,11 +43,11 @@ const NO_QUEUE: u16 = u16::MAX;
 pub(crate) struct Commands(IoUring<Entry128, cqueue::Entry>);
 
 impl Commands {
-    /// Only the thread that calls this may use it.
+    /// A connection that only the calling thread may use.
     pub(crate) fn new() -> io::Result<Self> {
         let mut builder = IoUring::<Entry128, cqueue::Entry>::builder();
         builder.setup_single_issuer().setup_defer_taskrun().dontfork();
-        // Two, since the kernel rounds up, and needs room for a completion at any time.
+        // Two entries: the kernel rounds the number up, and always needs room for a completion.
         builder.build(2).map(Self)
     }
 
@@ -57,11 +57,12 @@ impl Commands {
         builder.dontfork().build(2).map(Self)
     }
 
-    /// Makes the kernel send all requests through the device: it does that as soon as an entry cannot be registered.
-    pub(crate) fn refuse(mut self, device: &OwnedFd) -> io::Result<()> {
+    /// Makes the kernel send all requests through the device. The kernel does so after a registration has failed, so
+    /// this registers an entry of a queue that does not exist.
+    pub(crate) fn use_device_only(mut self, device: &OwnedFd) -> io::Result<()> {
         let command = opcode::UringCmd80::new(Fd(device.as_raw_fd()), REGISTER);
         let command = command.cmd(command_bytes(NO_QUEUE, 0)).build();
-        // SAFETY: the kernel refuses the command because of its queue, and accesses no memory for it.
+        // SAFETY: the queue does not exist, so the kernel refuses the command before it accesses any memory.
         unsafe { self.push(&command) }?;
         self.wait().map(drop)
     }
@@ -76,7 +77,7 @@ impl Commands {
         pushed.map_err(|_| Errno::BUSY.into())
     }
 
-    /// Waits for a completion, after queued commands are submitted. Returns its result.
+    /// Submits queued commands, and waits for a completion. Returns its result.
     fn wait(&mut self) -> io::Result<i32> {
         loop {
             if let Some(completion) = self.0.completion().next() {
@@ -90,7 +91,7 @@ impl Commands {
     }
 }
 
-/// A request in the memory of an entry, in place of which the reply is written.
+/// A request in the memory of an entry. The reply overwrites it.
 pub(crate) struct Message<'a> {
     /// Header of the request, and then of the reply.
     pub(crate) header: &'a mut [u8],
@@ -132,7 +133,7 @@ pub(crate) struct Entry {
     /// Addresses and sizes of headers and payload, which the kernel reads when it registers the entry.
     ranges: Box<[u64; 2 * RANGES as usize]>,
     /// The kernel owns the memory.
-    is_lent: bool,
+    kernel_owns_memory: bool,
     /// The kernel knows the entry.
     is_registered: bool,
 }
@@ -159,34 +160,35 @@ impl Entry {
             memory,
             payload_bytes,
             ranges: Box::new([start, HEADERS_BYTES as u64, payload[0], payload[1]]),
-            is_lent: false,
+            kernel_owns_memory: false,
             is_registered: false,
         })
     }
 
-    /// Registers the entry with its queue, without waiting for a request.
+    /// Registers the entry with its queue, without waiting for a request. The kernel completes the command at once only
+    /// if it refuses it.
     pub(crate) fn register(&mut self) -> io::Result<()> {
-        self.lend()?;
+        self.hand_to_kernel()?;
         self.commands.0.submit()?;
-        let refused = self.commands.0.completion().next();
-        match refused.map(|completion| completion.result()) {
+        let failed = self.commands.0.completion().next();
+        match failed.map(|completion| completion.result()) {
             None => Ok(()),
             Some(result) => {
-                self.is_lent = false;
+                self.kernel_owns_memory = false;
                 check(result)
             }
         }
     }
 
-    /// Sends the reply that is in the memory, if there is one, and waits for a request. Returns false at the end of the
-    /// mount.
+    /// Sends the reply in the memory, if there is one, and waits for the next request. False if the file system was
+    /// unmounted.
     pub(crate) fn exchange(&mut self) -> io::Result<bool> {
-        if !self.is_lent {
-            self.lend()?;
+        if !self.kernel_owns_memory {
+            self.hand_to_kernel()?;
         }
         loop {
             let result = self.commands.wait()?;
-            self.is_lent = false;
+            self.kernel_owns_memory = false;
             match check(result) {
                 Ok(()) => {
                     self.is_registered = true;
@@ -195,7 +197,7 @@ impl Entry {
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::NOTCONN | Errno::CONNABORTED | Errno::NODEV) => return Ok(false),
                     // The kernel has not carried out the command.
-                    Some(Errno::AGAIN | Errno::INTR) => self.lend()?,
+                    Some(Errno::AGAIN | Errno::INTR) => self.hand_to_kernel()?,
                     _ => return Err(error),
                 },
             }
@@ -204,7 +206,7 @@ impl Entry {
 
     /// The request in the memory; `None` if the kernel owns it.
     pub(crate) fn message(&mut self) -> Option<Message<'_>> {
-        if self.is_lent {
+        if self.kernel_owns_memory {
             return None;
         }
         // SAFETY: the mapping has this many bytes, all initialised. The kernel does not own it, and the result borrows
@@ -217,8 +219,9 @@ impl Entry {
         Some(Message { header, operation, payload, trailer })
     }
 
-    /// Queues the command that gives the memory to the kernel: to register it, or with a reply.
-    fn lend(&mut self) -> io::Result<()> {
+    /// Queues a command that hands the memory to the kernel. The first one registers it; each later one sends the reply
+    /// in it.
+    fn hand_to_kernel(&mut self) -> io::Result<()> {
         let id = self.message().map_or(0, |message| message.id());
         let operation = if self.is_registered { COMMIT_AND_FETCH } else { REGISTER };
         let mut command = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), operation)
@@ -229,7 +232,7 @@ impl Entry {
         // SAFETY: the kernel reads the ranges while the command is submitted, and they are valid until this entry is
         // dropped. The memory that they describe is not freed while the kernel owns it.
         unsafe { self.commands.push(&command) }?;
-        self.is_lent = true;
+        self.kernel_owns_memory = true;
         Ok(())
     }
 
@@ -240,8 +243,8 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // The kernel may still write to memory that it owns. The memory is then kept until the process ends.
-        if !self.is_lent {
+        // The kernel may still write to memory that it owns, so that memory stays mapped until the process ends.
+        if !self.kernel_owns_memory {
             // SAFETY: the mapping is this entry's own, and nothing borrows it any more.
             unsafe { libc::munmap(self.memory.as_ptr().cast(), self.len()) };
         }

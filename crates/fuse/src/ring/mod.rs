@@ -136,11 +136,12 @@ struct Queue {
     free: AtomicUsize,
 }
 
-/// Result of the registration of an entry.
+/// Sends the result of the registration of an entry.
 type Registered = SyncSender<io::Result<()>>;
 
-/// Makes the kernel use the device if no entry can be registered. Until then, all requests wait. So this is made before
-/// the file system is mounted: afterwards, the process may lack what it takes.
+/// Makes the kernel use the device if no entry can be registered. Until one is registered or this is used, all requests
+/// wait. It is created before the file system is mounted, because the process may have no descriptor or memory for an
+/// io_uring later.
 pub(crate) struct Fallback(Commands);
 
 impl Fallback {
@@ -160,11 +161,12 @@ impl Rings {
     ) -> io::Result<Self> {
         raise_file_limit();
         let shared = Shared::new(served, device, layout, only);
-        // The thread for background work would stay on the processor of the thread that first needs it.
+        // Starts the thread for background work here. If one of the threads below started it, it would be bound to the
+        // same processor.
         esker_os::later(|| ());
-        // The kernel uses the queues once each has an entry. Further ones may fail.
+        // The kernel uses io_uring once each queue has an entry. Further entries are optional.
         if let Err(error) = shared.add_threads(layout, 0..1) {
-            fallback.0.refuse(&shared.device)?;
+            fallback.0.use_device_only(&shared.device)?;
             return Err(error);
         }
         let most = layout.threads.iter().copied().max().unwrap_or(1);
@@ -228,7 +230,7 @@ impl Shared {
         })
     }
 
-    /// Adds a thread to a queue. True if the queue is served by it.
+    /// Adds a thread to a queue. True if the thread has registered an entry, and so serves the queue.
     fn add_serving_thread(self: &Arc<Self>, queue: usize) -> bool {
         let (registered, result) = sync_channel(1);
         let Ok(thread) = self.add_thread(queue, registered) else { return false };
@@ -252,18 +254,19 @@ struct Thread<'a> {
 
 impl Thread<'_> {
     fn run(&self, registered: Registered) {
-        // A thread on the processor of the program answers without an interrupt of another processor.
+        // The program that sends a request to this queue runs on the same processor. So the kernel can wake this thread
+        // without an interrupt of another processor.
         esker_os::stay_on_processor(self.queue);
         let mut entry = self.register();
         let copied = |error: &io::Error| io::Error::new(error.kind(), error.to_string());
-        let told = entry.as_ref().map(|_| ()).map_err(copied);
+        let registration = entry.as_ref().map(|_| ()).map_err(copied);
         let counts = self.counts();
-        match told {
+        match registration {
             Ok(()) => counts.free.fetch_add(1, Ordering::Relaxed),
             Err(_) => counts.threads.fetch_sub(1, Ordering::Relaxed),
         };
         // This fails if `Rings::start` has failed because of another queue.
-        let _ = registered.send(told);
+        let _ = registered.send(registration);
         drop(registered);
         if let Ok(entry) = &mut entry {
             self.serve(entry);
@@ -299,8 +302,9 @@ impl Thread<'_> {
         &self.shared.queues[self.queue]
     }
 
-    /// Makes sure that another thread serves the queue until the first result is dropped. The second one is false if
-    /// all threads are occupied, and the queue has `threads_max` of them or the system starts no other.
+    /// Counts this thread as occupied until the first result is dropped. If no other thread of the queue is free, adds
+    /// one. The second result is true if another thread serves the queue, and false if none is free and none could be
+    /// added. None is added if the queue has `threads_max` threads already.
     fn step_aside(&self, threads_max: usize) -> (Aside<'_>, bool) {
         let counts = self.counts();
         let was_last = counts.free.fetch_sub(1, Ordering::Relaxed) == 1;
@@ -329,7 +333,8 @@ impl Threads for Thread<'_> {
             let _ = when_dropped.recv();
             return Ok(());
         }
-        // The kernel may wait for a request of this queue before it drops the pages.
+        // The kernel may drop the pages only after a request in this queue, which no thread serves now: do not wait for
+        // long.
         match when_dropped.recv_timeout(RING_UNSERVED_MAX) {
             Err(RecvTimeoutError::Timeout) => Err(Errno::EAGAIN.into()),
             _ => Ok(()),
@@ -337,7 +342,7 @@ impl Threads for Thread<'_> {
     }
 }
 
-/// A thread that does not serve its queue until this is dropped.
+/// Counts a thread as occupied until it is dropped.
 struct Aside<'a>(&'a Queue);
 
 impl Drop for Aside<'_> {
