@@ -41,7 +41,8 @@ pub(crate) enum Bound {
 pub(crate) type Evidence = Result<Vec<(String, f64)>, String>;
 
 impl Finding {
-    /// Decides a statement: each of the values must be within the bound. It is not measured if a value is missing.
+    /// Judges a statement: it is reproduced if each value is within the bound. Without values or a bound, it counts as
+    /// not measured.
     pub(crate) fn judged(text: &str, paper: &str, values: Evidence, bound: Option<Bound>) -> Self {
         let finding = Self { text: text.to_owned(), paper: paper.to_owned(), ..Self::default() };
         let none = "This run has no measurements for it.".to_owned();
@@ -69,8 +70,8 @@ impl Finding {
         Self { class, verdict, ..self }
     }
 
-    /// The statement alone, for runs whose measurements mean nothing.
-    pub(crate) fn without_verdict(&mut self) {
+    /// Leaves only the statement and the paper's value. For quick runs, whose measurements mean nothing.
+    pub(crate) fn remove_verdict(&mut self) {
         let Self { text, paper, figure, .. } = std::mem::take(self);
         *self = Self { text, paper, figure, ..Self::default() };
     }

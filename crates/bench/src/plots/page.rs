@@ -1,7 +1,7 @@
-//! One self-contained page: figures, tables and the machines.
+//! The page of benchmark results: figures, tables, and a description of the machines, in one file.
 //!
-//! The page is XHTML, so that it can be parsed; it needs no network and no scripts to be read. `page.html` is its
-//! template.
+//! The page is XHTML, so that tests can parse it. It can be read without a network and without scripts. `page.html` is
+//! its template.
 use crate::plots::finding::Finding;
 use crate::plots::results::Results;
 use crate::plots::words::short;
@@ -23,19 +23,19 @@ const TEMPLATE: &str = include_str!("page.html");
 pub struct Page {
     /// Title.
     pub(crate) title: String,
-    /// Warning below it, on all that follows.
+    /// Warning below the title, which applies to the complete page.
     pub(crate) banner: Option<String>,
-    /// Paragraphs below it.
+    /// Paragraphs below the title and the banner.
     pub(crate) about: Vec<String>,
-    /// Findings of all sections.
+    /// List of the findings of all sections, before the sections.
     glance: Vec<Glance>,
     /// Tables before the figures.
     pub(crate) summary: Vec<Table>,
     /// The figures, after a list of links to the sections, or to the figures if there is only one section.
     pub(crate) sections: Vec<Section>,
-    /// Tables behind the figures.
+    /// Tables after the figures.
     tables: Vec<Table>,
-    /// Machines and settings: a name, and members with their values.
+    /// Machine and settings of each result file: the file's name, and names with values.
     machines: Vec<(String, Vec<(String, String)>)>,
 }
 
@@ -46,16 +46,16 @@ pub(crate) struct Section {
     pub(crate) title: String,
     /// Lines of small print.
     pub(crate) notes: Vec<String>,
-    /// Findings that the figures decide.
+    /// Findings of the paper, which the measurements in the figures confirm or not.
     pub(crate) findings: Vec<Finding>,
     /// The figures.
     pub(crate) figures: Vec<Figure>,
 }
 
 impl Section {
-    /// Removes all that would be said about measurements that mean nothing.
-    pub(crate) fn without_verdicts(&mut self) {
-        self.findings.iter_mut().for_each(Finding::without_verdict);
+    /// Removes the verdicts and replaces the sentences below the figures. For a quick run, whose values mean nothing.
+    pub(crate) fn remove_verdicts(&mut self) {
+        self.findings.iter_mut().for_each(Finding::remove_verdict);
         for figure in &mut self.figures {
             figure.sentence = "Quick run: these values mean nothing.".to_owned();
         }
@@ -72,7 +72,7 @@ struct Glance {
     finding: Finding,
 }
 
-/// The findings of these sections, by the labels before the titles.
+/// The findings of these sections, each with the label of its section: the part of the title before `: `.
 fn glance(sections: &[Section]) -> Vec<Glance> {
     let rows = (1..).zip(sections).flat_map(|(number, section)| {
         let label = section.title.split(": ").next().unwrap_or_default();
@@ -85,7 +85,7 @@ fn glance(sections: &[Section]) -> Vec<Glance> {
     rows.collect()
 }
 
-/// A table. A heading that begins with `>` is that of numbers, which are aligned to the right.
+/// A table. A heading that begins with `>` belongs to a column of numbers, which are aligned to the right.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Table {
     caption: String,
@@ -112,7 +112,7 @@ impl Table {
 }
 
 impl Page {
-    /// A page of these sections, with the findings of all.
+    /// A page of these sections, with a list of all their findings.
     pub(crate) fn new(title: &str, about: Vec<String>, sections: Vec<Section>) -> Self {
         Self {
             title: title.to_owned(),
@@ -123,7 +123,7 @@ impl Page {
         }
     }
 
-    /// The page of some report files.
+    /// A page with all figures that some result files allow.
     ///
     /// # Errors
     /// If the traces beside a file cannot be read, or a figure cannot be drawn.
@@ -171,15 +171,15 @@ impl Page {
     }
 }
 
-/// Text without the characters that XML forbids.
+/// Replaces the characters that XML forbids.
 pub(crate) fn legible(text: &str) -> String {
     let is_forbidden =
         |c: char| (c.is_control() && !"\t\n\r".contains(c)) || "\u{fffe}\u{ffff}".contains(c);
     text.replace(is_forbidden, "\u{fffd}")
 }
 
-/// Columns of the tables with all numbers. A column is the member of a run, `a.b` for the member `b` of the member `a`,
-/// and its heading behind a colon where that differs.
+/// Columns of the tables with all numbers. For example, `latency_us.p50:>p50 us` is the member `p50` of the member
+/// `latency_us` of a run, under the heading `>p50 us`. Without a colon, the heading is the name of the member.
 const BANDWIDTHS: &str = "store|workload|phase|mode|pattern|contention|class_array:class|class_kv:Key-Values|nodes:>nodes|server_nodes:>server nodes|\
     procs:>procs|size_bytes:>size|ops:>ops|ops_per_s:>ops/s|mib_s:>MiB/s|limit_mib_s:>limit|ratio:>ratio";
 const SPREADS: &str = "label:run|phase|repeat.count:>repeats|spread.mean:>mean MiB/s|spread.min:>min|spread.max:>max|\
@@ -240,7 +240,7 @@ fn members(file: &Results) -> Vec<(String, String)> {
     [known(&file.host), known(&file.settings)].concat()
 }
 
-/// A member as people read it: sizes with their unit, moments as dates.
+/// A member as text for readers: sizes with their unit, points in time as dates.
 fn shown(name: &str, value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -109,7 +109,7 @@ pub fn page(steps: &[PaperStep], quick: bool) -> Result<Papers> {
     let Findings { mut about, figures, .. } = findings()?;
     let mut sections = sections(&figures, steps)?;
     if quick {
-        sections.iter_mut().for_each(Section::without_verdicts);
+        sections.iter_mut().for_each(Section::remove_verdicts);
     }
     about.push(format!("Measured by Esker {}.", build()));
     let mut page = Page::new("The papers on object stores, on this machine", about, sections);
