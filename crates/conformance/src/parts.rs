@@ -1,5 +1,7 @@
-//! A client of a pool over nodes that has the pools of all nodes open: it commits in two phases, and resolves commits
-//! that others have left in doubt. Numbers are stored under numbered keys, as values that are long enough for segments.
+//! A small client of a pool over nodes, for tests. It opens the pools of all nodes itself, commits in two phases, and
+//! resolves commits that other clients have left in doubt.
+//!
+//! It stores numbers under numbered keys. Each value is longer than an inline value, so that it uses a segment.
 use esker_backend::{NewContainer, OpenContainer, Placement, Pool};
 use esker_types::info::{ContainerRef, OpenMode, Part};
 use esker_types::ops::{
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of a value.
 const LEN: usize = 3000;
 
-/// Attempts of an operation that meets a commit before it aborts that commit.
+/// Attempts of an operation that is blocked by a commit in doubt, before it aborts that commit.
 const ATTEMPTS: u32 = 50;
 
 /// The pools of all nodes, with one container.
@@ -22,16 +24,17 @@ pub struct Parts {
     containers: Vec<Box<dyn OpenContainer>>,
     oid: ObjectId,
     placement: Placement,
-    /// Makes the ids of commits unique.
+    /// Number of this client. It is part of the ids of its commits, which are unique because no other client has it.
     origin: u64,
     commits: AtomicU64,
 }
 
 impl Parts {
-    /// Opens the pools of all nodes, in order. `origin` must differ from that of all other clients.
+    /// A client of these pools, one per node in the order of nodes. Creates the container if it does not exist, and
+    /// opens it on each node. `origin` is the number of the client: no other client may have the same.
     ///
     /// # Errors
-    /// The errors of making and opening the container.
+    /// The errors of creating and opening the container.
     pub fn open(pools: Vec<Arc<dyn Pool>>, origin: u64) -> Result<Self> {
         let nodes = pools.len() as u32;
         let targets = pools.first().map_or(1, |pool| pool.capabilities().targets);
@@ -69,18 +72,18 @@ impl Parts {
     #[must_use]
     pub fn new_commit(&self, coordinator: usize) -> Commit {
         let number = self.commits.fetch_add(1, Ordering::Relaxed);
-        // An early start, like that of a client that does not know the clock of the node.
+        // The start is earlier than the clock of every node: real clients do not know these clocks either.
         self.commit_from(Epoch(number), coordinator)
     }
 
-    /// A new commit with this start, which no other commit of this client may have.
+    /// A new commit that starts at epoch `start`. No other commit of this client may have the same start.
     #[must_use]
     pub fn commit_from(&self, start: Epoch, coordinator: usize) -> Commit {
         let id = CommitId::new(start, Uuid(u128::from(self.origin).to_be_bytes()));
         Commit { id, coordinator: coordinator as u32 }
     }
 
-    /// Key `number` among those that are stored on a node.
+    /// The key for `number` on a node: one of the keys that the placement stores there.
     fn dkey(&self, node: usize, number: u64) -> Vec<u8> {
         let keys = (0..u64::MAX).map(|key| format!("key {key}").into_bytes());
         let mut here = keys.filter(|key| {
@@ -89,7 +92,7 @@ impl Parts {
         here.nth(number as usize).unwrap_or_default()
     }
 
-    /// Calls `work` on a node with the write of a number.
+    /// Builds the write of `value` as number `number` of a node, and calls `work` with it.
     fn with_write<T>(
         &self,
         (node, number, value): (usize, u64, u64),
@@ -164,7 +167,7 @@ impl Parts {
         self.resolved(node, || self.try_put(node, number, value))
     }
 
-    /// Runs `work` on a node, and again while a commit blocks it, which is resolved.
+    /// Runs `work` on a node. If a commit in doubt blocks it, resolves that commit and runs `work` again.
     ///
     /// # Errors
     /// The errors of `work`, and of resolving a commit.
@@ -181,8 +184,8 @@ impl Parts {
         Err(Error::from(ErrorKind::InDoubt))
     }
 
-    /// Queries the decisions about all commits that are prepared on a node, and follows them. With `decide`, the
-    /// coordinator aborts a commit that is undecided.
+    /// Asks the coordinators of all commits that are prepared on a node for their decisions, and commits or aborts each
+    /// on the node accordingly. With `decide`, the coordinator aborts a commit that is undecided.
     ///
     /// # Errors
     /// The errors of the pools.
@@ -201,7 +204,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Commits what `prepare` prepares on each node in turn.
+    /// Runs `prepare` on each node in turn, and then commits what it prepared.
     ///
     /// # Errors
     /// `TxRestart` if others have aborted it, and those of `prepare`.
