@@ -1,4 +1,4 @@
-//! Entry of the calls of `esker.h`, and their handles.
+//! Common part of all functions of `esker.h`: they run with or without an event, report errors, and look up handles.
 use super::failure::{Failure, Result};
 use super::fields::{OpenAxes, OpenFields, OpenWatch, Selected};
 use super::tensors::TensorList;
@@ -13,7 +13,7 @@ use esker_tensors::{Put, Tensor, TensorStore};
 use std::ffi::c_int;
 
 /// Runs a call. `prepare` looks up handles and reads arguments on the calling thread, and returns the work. Without an
-/// event, this thread does the work. With an event, a thread for work that blocks does it.
+/// event, the calling thread also does the work. With an event, a background thread does it, because it may block.
 pub(super) fn run<W>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<W>) -> c_int
 where
     W: FnOnce() -> Result<()> + Send + 'static,
@@ -57,9 +57,9 @@ pub(crate) enum OpenStore {
     List(TensorList),
 }
 
-/// A type that handles of `esker.h` identify.
+/// A type of object that a handle of `esker.h` can identify.
 pub(super) trait Openable: Sized {
-    /// Its name in texts of failures, and the functions that open it.
+    /// Its name in error messages, and the functions that return a handle of it.
     const NAMES: [&'static str; 2];
 
     fn pick(store: &OpenStore) -> Option<&Self>;
@@ -98,14 +98,14 @@ openable! {
     List(TensorList): "a list of tensors" by "esker_tensor_list";
 }
 
-/// Opens a handle and stores it for the caller.
+/// Opens a handle of an object, and stores the handle in the caller's variable.
 pub(super) fn open<T: Openable>(it: T, handle: Ptr<Handle>) -> Result<()> {
     handle.set(handles::open(Entry::Store(Box::new(it.entry())))?);
     Ok(())
 }
 
-/// The store, or part of one, behind an open handle. A handle of another kind is an error, which names the function
-/// that returns the right ones.
+/// The object of an open handle. If the handle is that of another kind of object, the error names the function that
+/// returns handles of the right kind.
 pub(super) fn opened<T: Openable>(handle: Handle) -> Result<Held<T>> {
     let found = handles::held(handle, |entry| match entry {
         Entry::Store(store) => T::pick(store),
@@ -120,7 +120,7 @@ pub(super) fn opened<T: Openable>(handle: Handle) -> Result<Held<T>> {
     })
 }
 
-/// Closes a handle. The caller ends what it refers to by dropping the result, which may block.
+/// Closes a handle and returns its object. The caller drops the object, which may block.
 pub(super) fn close_now<T: Openable>(handle: Handle) -> Result<Held<Entry>> {
     opened::<T>(handle)?;
     Ok(handles::close(handle.cookie, &[kind::STORE])?)
