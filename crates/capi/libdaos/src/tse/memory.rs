@@ -47,7 +47,7 @@ const _: () = assert!(size_of::<Task>() == 1024 && size_of::<Sched>() == 400);
 pub(super) enum TaskStatus {
     /// Not scheduled.
     Fresh,
-    /// Waits for others, or for its turn.
+    /// Scheduled: it waits for other tasks, for a time, or for a thread that runs it.
     Waiting,
     /// Running. The task runs until a caller completes it, even after its body has returned.
     Running,
@@ -68,26 +68,26 @@ pub(super) struct Inner {
     pub(super) work: Work,
     pub(super) private: Bytes,
     pub(super) status: TaskStatus,
-    /// Counts its runs.
+    /// Number of runs that began.
     pub(super) runs: u32,
-    /// Completing: its callbacks run.
+    /// A thread is completing the task: it calls the callbacks.
     pub(super) completing: bool,
-    /// Counts postponed completions.
+    /// Changes whenever a completion is postponed.
     pub(super) completions: u32,
     pub(super) not_before: Option<Instant>,
-    /// Tasks it waits for.
+    /// Number of tasks it waits for.
     pub(super) awaited: u32,
     /// Tasks that wait for it.
     pub(super) dependents: Vec<Ptr<Task>>,
     pub(super) before: VecDeque<Callback>,
     pub(super) after: Vec<Callback>,
-    pub(super) keeps_errors_out: bool,
+    pub(super) ignores_errors: bool,
 }
 
 impl Inner {
-    /// Postpones its completion, because it runs again or waits for another task. The thread that is completing it
-    /// stops.
-    pub(super) fn put_off(&mut self) {
+    /// Postpones the completion, because the task runs again or waits for another task. A thread that is completing it
+    /// notices the new number in `completions` and stops.
+    pub(super) fn postpone_completion(&mut self) {
         self.completions = self.completions.wrapping_add(1);
         self.completing = false;
     }
@@ -100,20 +100,20 @@ pub(super) struct SchedInner {
     pub(super) ready: VecDeque<(Option<Instant>, Ptr<Task>)>,
     /// Tasks that are scheduled and not completed.
     pub(super) tasks: BTreeSet<*mut Task>,
-    /// A thread is ending it.
+    /// A thread is completing the scheduler.
     pub(super) ending: bool,
     pub(super) cancelled: bool,
     pub(super) done: Vec<(SchedDone, Bytes)>,
 }
 
 impl SchedInner {
-    /// Removes a task from those that are ready.
-    pub(super) fn withdraw(&mut self, task: Ptr<Task>) {
+    /// Removes a task from the list of ready tasks.
+    pub(super) fn remove_from_ready(&mut self, task: Ptr<Task>) {
         self.ready.retain(|(_, ready)| !std::ptr::eq(ready.raw(), task.raw()));
     }
 }
 
-/// Guards what tasks and schedulers point to.
+/// Guards the private data of all tasks and schedulers.
 static LOCK: Mutex<()> = Mutex::new(());
 static CHANGED: Condvar = Condvar::new();
 
@@ -161,7 +161,7 @@ impl Held {
     /// A task of a scheduler that has not completed.
     pub(super) fn first_task(&mut self, at: Ptr<Sched>) -> Option<Ptr<Task>> {
         let first = self.sched(at).ok()?.tasks.first().copied()?;
-        // SAFETY: it is alive: completing it takes it out of the set.
+        // SAFETY: the task exists: it is removed from the set when it completes.
         Some(unsafe { Ptr::new(first) })
     }
 
@@ -247,7 +247,7 @@ pub(super) fn make_sched(at: Ptr<Sched>, inner: SchedInner, udata: Bytes) -> Res
     Ok(())
 }
 
-/// Frees what a scheduler points to.
+/// Frees the private data of a scheduler.
 pub(super) fn unmake_sched(at: Ptr<Sched>) {
     let Ok(sched) = at.get() else { return };
     if !sched.inner.is_null() {

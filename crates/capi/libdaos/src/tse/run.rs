@@ -1,4 +1,4 @@
-//! The life of a task.
+//! The states of a task: it is scheduled, becomes ready, runs, and completes.
 use super::callbacks::Callback;
 use super::memory::{Held, Task, TaskStatus, Work, changed, lock};
 use crate::abi::Ptr;
@@ -6,8 +6,8 @@ use crate::code::{Code, Result};
 use std::ffi::c_int;
 use std::time::Instant;
 
-/// Schedules a task. It begins at once if it has no body or if `instant` is set, unless it has to wait for a task, a
-/// callback or a time.
+/// Schedules a task. If `instant` is set or the task has no body, it begins now, on this thread. It does not begin now
+/// if it depends on other tasks, has callbacks to run before it, or has an earliest time.
 pub(super) fn schedule(task: Ptr<Task>, instant: bool, not_before: Option<Instant>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
@@ -23,13 +23,13 @@ pub(super) fn schedule(task: Ptr<Task>, instant: bool, not_before: Option<Instan
         make_ready(&mut held, task);
         return Ok(());
     }
-    let turn = begin(&mut held, task);
+    let run = begin(&mut held, task);
     drop(held);
-    turn.into_iter().for_each(Turn::run);
+    run.into_iter().for_each(TaskRun::run);
     Ok(())
 }
 
-/// Adds a task to those that are ready, if it waits for no other task.
+/// Adds a task to the list of ready tasks, if it waits for no other task.
 fn make_ready(held: &mut Held, task: Ptr<Task>) {
     let Ok(inner) = held.task(task) else { return };
     let (free, not_before) = (inner.awaited == 0, inner.not_before);
@@ -39,24 +39,24 @@ fn make_ready(held: &mut Held, task: Ptr<Task>) {
     }
 }
 
-/// One run of a task. It holds a reference. Each run has a number of its own.
-pub(super) struct Turn {
+/// One run of a task. It holds a reference to the task. Its number tells it from later runs of the same task.
+pub(super) struct TaskRun {
     task: Ptr<Task>,
     number: u32,
     work: Work,
 }
 
 /// Begins a run of a waiting task.
-pub(super) fn begin(held: &mut Held, task: Ptr<Task>) -> Option<Turn> {
+pub(super) fn begin(held: &mut Held, task: Ptr<Task>) -> Option<TaskRun> {
     let inner = held.task(task).ok()?;
     inner.status = TaskStatus::Running;
     inner.references += 1;
     inner.runs = inner.runs.wrapping_add(1);
-    Some(Turn { task, number: inner.runs, work: inner.work })
+    Some(TaskRun { task, number: inner.runs, work: inner.work })
 }
 
-impl Turn {
-    /// Runs the callbacks that precede the task, then its body.
+impl TaskRun {
+    /// Runs the task, and drops the reference.
     pub(super) fn run(self) {
         self.perform();
         lock().drop_reference(self.task);
@@ -68,16 +68,16 @@ impl Turn {
         let task = self.task;
         while let Some(callback) = self.next_before() {
             let code = callback.call(task);
-            if self.goes_on() {
+            if self.still_runs() {
                 note(task, code);
             }
         }
-        if !self.goes_on() {
+        if !self.still_runs() {
             return;
         }
         match self.work {
             Work::Call(call) => complete(task, call.run(task.args())),
-            // It runs until the caller completes it.
+            // A task without a body runs until the caller completes it.
             Work::Body(None) => {}
             Work::Body(Some(body)) => {
                 // SAFETY: the caller made the task with a body to be called so.
@@ -86,33 +86,33 @@ impl Turn {
         }
     }
 
-    fn is_mine(&self, held: &mut Held) -> bool {
+    fn is_current(&self, held: &mut Held) -> bool {
         held.task(self.task)
             .is_ok_and(|inner| inner.status == TaskStatus::Running && inner.runs == self.number)
     }
 
-    fn goes_on(&self) -> bool {
-        self.is_mine(&mut lock())
+    fn still_runs(&self) -> bool {
+        self.is_current(&mut lock())
     }
 
     /// The next function to call before the task runs.
     fn next_before(&self) -> Option<Callback> {
         let mut held = lock();
-        match self.is_mine(&mut held) {
+        match self.is_current(&mut held) {
             true => held.task(self.task).ok()?.before.pop_front(),
             false => None,
         }
     }
 }
 
-/// Records a result of a task. Its first error counts.
+/// Records the result of one step of a task. The first error becomes the result of the task.
 fn note(task: Ptr<Task>, code: c_int) {
     if task.result() == 0 {
         task.set_result(code);
     }
 }
 
-/// Runs a task again that is running or has completed.
+/// Schedules a task again that is running or has completed.
 pub(super) fn run_again(
     held: &mut Held,
     task: Ptr<Task>,
@@ -130,15 +130,15 @@ pub(super) fn run_again(
     }
     inner.status = TaskStatus::Waiting;
     inner.not_before = not_before;
-    inner.put_off();
+    inner.postpone_completion();
     task.set_result(0);
     held.sched_of(task)?.tasks.insert(task.raw());
     make_ready(held, task);
     Ok(())
 }
 
-/// Makes a task wait for another, unless that has completed. A task that is running completes with the last one it
-/// waits for.
+/// Makes `task` wait until the task `on` completes. Does nothing if `on` has completed. If `task` is running, only its
+/// completion waits: it completes when the last task that it waits for completes.
 pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<()> {
     if std::ptr::eq(task.raw(), on.raw()) {
         return Err(Code::INVAL);
@@ -146,23 +146,23 @@ pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<
     if held.task(task)?.status == TaskStatus::Completed {
         return Err(Code::NO_PERM);
     }
-    let first = held.task(on)?;
-    if first.status == TaskStatus::Completed {
+    let awaited = held.task(on)?;
+    if awaited.status == TaskStatus::Completed {
         return Ok(());
     }
-    first.dependents.push(task);
+    awaited.dependents.push(task);
     let inner = held.task(task)?;
     inner.awaited += 1;
     inner.references += 1;
-    inner.put_off();
+    inner.postpone_completion();
     if inner.status == TaskStatus::Waiting {
-        held.sched_of(task)?.withdraw(task);
+        held.sched_of(task)?.remove_from_ready(task);
     }
     Ok(())
 }
 
-/// Completes a task, unless a callback runs it again or makes it wait. Running tasks that waited for it alone complete
-/// with it.
+/// Completes a task, unless a callback schedules it again or makes it wait for another. Also completes the running
+/// tasks that waited for no other task.
 pub(super) fn complete(task: Ptr<Task>, code: c_int) {
     let known = lock().task(task).map(|inner| inner.references += 1).is_ok();
     if known {
@@ -170,7 +170,7 @@ pub(super) fn complete(task: Ptr<Task>, code: c_int) {
     }
 }
 
-/// Completes tasks. Each comes with a reference, which is dropped.
+/// Completes tasks, and drops a reference to each.
 fn complete_all(mut left: Vec<(Ptr<Task>, c_int)>) {
     while let Some((task, code)) = left.pop() {
         if let Some(completion) = begin_completing(task, code) {
@@ -181,7 +181,8 @@ fn complete_all(mut left: Vec<(Ptr<Task>, c_int)>) {
     }
 }
 
-/// The number of the completion that begins; `None` if the task has completed or is being completed.
+/// Begins to complete a task. Returns the number of this attempt; `None` if the task has completed or another thread is
+/// completing it.
 fn begin_completing(task: Ptr<Task>, code: c_int) -> Option<u32> {
     let mut held = lock();
     let inner = held.task(task).ok()?;
@@ -193,7 +194,7 @@ fn begin_completing(task: Ptr<Task>, code: c_int) -> Option<u32> {
     Some(inner.completions)
 }
 
-/// Calls the callbacks for its completion, until one of them postpones it.
+/// Calls the callbacks for the completion of a task, until one of them postpones it.
 fn call_after(task: Ptr<Task>, completion: u32) {
     while let Some(callback) = next_after(task, completion) {
         let code = callback.call(task);
@@ -210,7 +211,7 @@ fn next_after(task: Ptr<Task>, completion: u32) -> Option<Callback> {
     inner.after.pop()
 }
 
-/// Ends a task, and returns the tasks that can run now. Nothing happens if it was started again meanwhile.
+/// Marks a task as completed, unless a callback postponed the completion. Returns the tasks that complete with it.
 fn finish(task: Ptr<Task>, completion: u32) -> Vec<Ptr<Task>> {
     let mut held = lock();
     match held.task(task) {
@@ -229,7 +230,7 @@ fn end(held: &mut Held, task: Ptr<Task>) -> Vec<Ptr<Task>> {
     if let Ok(known) = held.sched(sched) {
         known.tasks.remove(&task.raw());
         if before == TaskStatus::Waiting {
-            known.withdraw(task);
+            known.remove_from_ready(task);
         }
         sched.note(result);
     }
@@ -239,13 +240,13 @@ fn end(held: &mut Held, task: Ptr<Task>) -> Vec<Ptr<Task>> {
     dependents
 }
 
-/// Notifies a task that a task for which it waits has completed with this result. True if the notified task is running
-/// and waits for no other task; otherwise its reference is dropped.
+/// Tells `task` that one of the tasks it waits for has completed with this result. True if `task` is running and waits
+/// for no other task, so that it completes now. Otherwise drops a reference to it.
 fn release(held: &mut Held, task: Ptr<Task>, error: c_int) -> bool {
     let cancelled = held.sched_of(task).is_ok_and(|sched| sched.cancelled);
     let Ok(inner) = held.task(task) else { return false };
     inner.awaited = inner.awaited.saturating_sub(1);
-    if !inner.keeps_errors_out {
+    if !inner.ignores_errors {
         note(task, error);
     }
     let (free, status) = (inner.awaited == 0 && !cancelled, inner.status);

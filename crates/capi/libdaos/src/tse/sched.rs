@@ -1,13 +1,13 @@
 //! Schedulers.
 use super::memory::{Held, Sched, SchedDone, SchedInner, lock, make_sched, unmake_sched};
-use super::run::{self, Turn};
+use super::run::{self, TaskRun};
 use crate::abi::{Bytes, Ptr};
 use crate::boundary::guard;
 use crate::code::{self, Code, Result};
 use std::ffi::c_int;
 use std::time::Instant;
 
-/// Runs a function on tasks or schedulers, which need no initialised library.
+/// Runs a call on tasks or schedulers, and returns its code. Such calls work before `daos_init`, too.
 pub(super) fn pure(work: impl FnOnce() -> Result<()>) -> c_int {
     guard(Code::MISC.0, || code::from_result(work()))
 }
@@ -75,8 +75,8 @@ pub extern "C" fn tse_sched_register_comp_cb(
     })
 }
 
-/// Completes a scheduler: cancels its tasks, or runs all of them first. Its callbacks run, and a reference is dropped
-/// as by [`tse_sched_decref`].
+/// Completes a scheduler. First cancels its tasks, or runs all of them if `cancel` is false. Then calls the callbacks,
+/// and drops a reference as [`tse_sched_decref`] does.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_complete(sched: Ptr<Sched>, code: c_int, cancel: bool) {
     guard((), || {
@@ -97,7 +97,7 @@ pub extern "C" fn tse_sched_complete(sched: Ptr<Sched>, code: c_int, cancel: boo
     });
 }
 
-/// Fails for all but the first caller that completes a scheduler.
+/// Marks a scheduler as being completed. Fails if another caller has done so.
 fn begin_ending(sched: Ptr<Sched>, cancel: bool) -> Result<()> {
     let mut held = lock();
     let inner = held.sched(sched)?;
@@ -113,7 +113,7 @@ fn begin_ending(sched: Ptr<Sched>, cancel: bool) -> Result<()> {
 pub extern "C" fn tse_sched_progress(sched: Ptr<Sched>) {
     guard((), || {
         let next = || next(&mut lock(), sched);
-        std::iter::from_fn(next).for_each(Turn::run);
+        std::iter::from_fn(next).for_each(TaskRun::run);
     });
 }
 
@@ -123,8 +123,8 @@ pub extern "C" fn tse_sched_check_complete(sched: Ptr<Sched>) -> bool {
     guard(true, || lock().sched(sched).map_or(true, |inner| inner.tasks.is_empty()))
 }
 
-/// Begins the first task whose time has come.
-fn next(held: &mut Held, sched: Ptr<Sched>) -> Option<Turn> {
+/// Begins the first ready task whose earliest time has passed.
+fn next(held: &mut Held, sched: Ptr<Sched>) -> Option<TaskRun> {
     let ready = &mut held.sched(sched).ok()?.ready;
     let now = Instant::now();
     let due = |(not_before, _): &(Option<Instant>, _)| not_before.is_none_or(|then| then <= now);
@@ -145,7 +145,7 @@ pub(super) fn progress(sched: Ptr<Sched>, until: Option<Instant>) -> bool {
         if until.is_some_and(|until| until <= Instant::now()) {
             return false;
         }
-        // A task that has become ready without an earliest time runs now.
+        // A task without an earliest time has become ready meanwhile: run it.
         let due = inner.ready.iter().map(|(not_before, _)| *not_before).min();
         if let Some(None) = due {
             continue;

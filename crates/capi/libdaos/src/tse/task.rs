@@ -33,7 +33,7 @@ pub(super) fn create(
         dependents: Vec::new(),
         before: VecDeque::new(),
         after: Vec::new(),
-        keeps_errors_out: false,
+        ignores_errors: false,
     })?;
     out.set(task);
     Ok(task)
@@ -205,7 +205,7 @@ pub extern "C" fn tse_task_register_comp_cb_and_reinit(
     })
 }
 
-/// Gives other work to a task that has completed and is in no list.
+/// Gives new work to a task, which must have completed and be in no list.
 pub(super) fn reuse(task: Ptr<Task>, work: Work, private: Option<Bytes>) -> Result<()> {
     let mut held = lock();
     let inner = held.task(task)?;
@@ -248,7 +248,7 @@ pub extern "C" fn tse_task_decref(task: Ptr<Task>) {
 pub extern "C" fn tse_disable_propagate(task: Ptr<Task>) {
     guard((), || {
         if let Ok(inner) = lock().task(task) {
-            inner.keeps_errors_out = true;
+            inner.ignores_errors = true;
         }
     });
 }
