@@ -5,7 +5,8 @@ use std::borrow::Cow;
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
-/// `20200131` from itself, from `2020-01-31`, and from `0`, `-1` if `today` is given.
+/// Canonical form of a date: `20200131`. Also accepts `2020-01-31`, and days relative to `today` (`0`, `-1`) if that
+/// is given.
 pub(super) fn date(value: &str, today: Option<Date>) -> Option<Cow<'_, str>> {
     if let Some(day) = yyyy_mm_dd(value) {
         let done = value.len() == 8 && !value.contains('-');
@@ -14,7 +15,7 @@ pub(super) fn date(value: &str, today: Option<Date>) -> Option<Cow<'_, str>> {
     day_in(value, today).map(|day| Cow::Owned(day.to_string()))
 }
 
-/// The day that a value means, relative ones included.
+/// Parses a date. With `today`, the value may be relative to it: `0` or a negative number of days.
 pub(crate) fn day_in(value: &str, today: Option<Date>) -> Option<Date> {
     yyyy_mm_dd(value).or_else(|| relative(value, today?))
 }
@@ -42,7 +43,7 @@ pub(crate) fn yyyy_mm_dd(value: &str) -> Option<Date> {
     }
 }
 
-/// `0131` from itself, from `jan-31` and from a date.
+/// Canonical form of a day of any year: `0131`. Also accepts `jan-31` and dates.
 pub(super) fn climate_daily(value: &str) -> Option<Cow<'_, str>> {
     let (month, day) = day_of_any_year(value)?;
     // 2000 is a leap year: the 29th of February is a day of some year.
@@ -63,12 +64,12 @@ fn day_of_any_year(value: &str) -> Option<(u8, u8)> {
     if four { Some((small(&bytes[..2])?, small(&bytes[2..])?)) } else { None }
 }
 
-/// `1` to `12` from itself, from `jan` and from a date.
+/// Canonical form of a month: `1` to `12`. Also accepts `01`, `jan` and dates.
 pub(super) fn month(value: &str) -> Option<Cow<'_, str>> {
     Some(borrow_if_equal(value, month_number(value)?.to_string()))
 }
 
-/// `01` to `12`, from values that [`month`] accepts.
+/// Canonical form of the month of a date: `01` to `12`. Accepts the same values as [`month`].
 pub(super) fn month_of_date(value: &str) -> Option<Cow<'_, str>> {
     Some(borrow_if_equal(value, format!("{:02}", month_number(value)?)))
 }
@@ -89,7 +90,7 @@ fn named_month(name: &str) -> Option<u8> {
     u8::try_from(place + 1).ok()
 }
 
-/// `2020` from itself and from a date.
+/// Canonical form of a year: `2020`. Also accepts dates.
 pub(super) fn year(value: &str) -> Option<Cow<'_, str>> {
     let year = match yyyy_mm_dd(value) {
         Some(day) => day.year(),
@@ -99,7 +100,7 @@ pub(super) fn year(value: &str) -> Option<Cow<'_, str>> {
     Some(borrow_if_equal(value, year.to_string()))
 }
 
-/// `202001` from itself, from `2020-01` and from a date.
+/// Canonical form of year and month: `202001`. Also accepts `2020-01` and dates.
 pub(super) fn year_month(value: &str) -> Option<Cow<'_, str>> {
     let bytes = value.as_bytes();
     let day = match bytes.len() {

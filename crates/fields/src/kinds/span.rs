@@ -6,7 +6,8 @@ const MINUTE: u32 = 60;
 const HOUR: u32 = 60 * MINUTE;
 const DAY: u32 = 24 * HOUR;
 
-/// `0600` from itself and from `6`, `06`, `600`, `06:00`, `06:00:00` and `060000`; seconds must be zero.
+/// Canonical form of a time of day: `0600`. Also accepts `6`, `06`, `600`, `06:00`, `06:00:00` and `060000`; seconds
+/// must be zero.
 pub(super) fn time(value: &str) -> Option<Cow<'_, str>> {
     let (hour, minute) = hour_and_minute(value)?;
     if hour > 23 || minute > 59 {
@@ -42,7 +43,8 @@ fn digits(text: &str) -> Option<u32> {
     if plain { text.parse().ok() } else { None }
 }
 
-/// `24`, `0-24`, `1h30m` from themselves and from other spellings of these steps, such as `024`, `90m`, `1d`.
+/// Canonical form of a step or a range of steps: `24`, `0-24`, `1h30m`. Also accepts other spellings, such as `024`,
+/// `90m` and `1d`.
 pub(super) fn step(value: &str) -> Option<Cow<'_, str>> {
     if is_hours(value) {
         return Some(Cow::Borrowed(value));
@@ -51,7 +53,7 @@ pub(super) fn step(value: &str) -> Option<Cow<'_, str>> {
     Some(if form == value { Cow::Borrowed(value) } else { Cow::Owned(form) })
 }
 
-/// Whether the value is a canonical number of hours, short enough to be in range.
+/// True if the value is a number of hours in canonical form, with at most five digits, so that it does not overflow.
 fn is_hours(value: &str) -> bool {
     let bytes = value.as_bytes();
     let plain = bytes.iter().all(u8::is_ascii_digit);
@@ -83,7 +85,7 @@ impl Span {
     }
 }
 
-/// `0-24` of `24`.
+/// The range from 0 to a single step: `0-24` for `24`. `None` for ranges and for step 0.
 pub(super) fn range_to(value: &str) -> Option<String> {
     let span = Span::parse(value).filter(|span| span.from == span.to && span.to > 0)?;
     Some(Span { from: 0, ..span }.to_string())
@@ -100,7 +102,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Whole hours as a number; else hours, minutes and seconds with their letters, as FDB writes them.
+/// Writes a duration as FDB does: `24` for whole hours, otherwise with units: `1h30m`.
 fn write_duration(f: &mut fmt::Formatter<'_>, seconds: u32) -> fmt::Result {
     let (hours, rest) = (seconds / HOUR, seconds % HOUR);
     if rest == 0 {
@@ -114,7 +116,8 @@ fn write_duration(f: &mut fmt::Formatter<'_>, seconds: u32) -> fmt::Result {
     Ok(())
 }
 
-/// Seconds of `24` (hours), `90m`, `1h30m`, `2d`. Larger units precede smaller ones.
+/// Parses a duration, and returns its seconds. A plain number means hours: `24`. With units, larger ones come first:
+/// `90m`, `1h30m`, `2d`.
 pub(crate) fn duration(text: &str) -> Option<u32> {
     if let Some(hours) = digits(text) {
         return hours.checked_mul(HOUR);

@@ -1,4 +1,8 @@
-//! Ranges: values as integer multiples of the smallest distance of a type.
+//! Ranges such as `20200101/to/20200131/by/2`: each type that has ranges maps its values to integers, called ticks. So
+//! the values of a range are computed by adding integers.
+//!
+//! A tick is a day of dates, a minute of times, a second of steps, a month of year and month, a millionth of a
+//! [`KeyType::Double`], and 1 of all other types.
 use super::calendar::yyyy_mm_dd;
 use super::span::{Span, duration};
 use super::{KeyType, spelling};
@@ -7,7 +11,8 @@ use crate::date::Date;
 const MICRO: f64 = 1e6;
 const MINUTES_A_DAY: i64 = 24 * 60;
 
-/// The default distance between the values of a range, as in the MARS language.
+/// The default distance in ticks between the values of a range, as in the MARS language. `None` if the type has no
+/// ranges.
 pub(crate) fn default_distance(kind: KeyType) -> Option<i64> {
     match kind {
         KeyType::Double => tick(kind, "1"),
@@ -19,7 +24,8 @@ pub(crate) fn default_distance(kind: KeyType) -> Option<i64> {
     }
 }
 
-/// The distance that `by/...` gives: days of dates, hours of times and steps, else a number.
+/// The distance in ticks that `by/...` gives. Its argument is a number of days for dates, a duration for times and
+/// steps (a plain number means hours), and a number for other types.
 pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
     let (sign, size) = by.strip_prefix('-').map_or((1, by), |size| (-1, size));
     let size = match kind {
@@ -34,7 +40,7 @@ pub(crate) fn distance(kind: KeyType, by: &str) -> Option<i64> {
     Some(sign * size)
 }
 
-/// The tick of a canonical value; none if the type has no ranges.
+/// The tick of a canonical value. `None` if the type has no ranges, or the value is a range of steps.
 pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
     match kind {
         KeyType::Integer | KeyType::Default | KeyType::Year | KeyType::Month => value.parse().ok(),
@@ -51,13 +57,15 @@ pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
     }
 }
 
-/// The canonical value of a tick.
+/// The canonical value of a tick, the reverse of [`tick`]. `None` if the type has no such value: for example, a time
+/// of day ends at 2359.
 pub(crate) fn value_at(kind: KeyType, tick: i64) -> Option<String> {
     match kind {
         KeyType::Integer | KeyType::Default => Some(tick.to_string()),
         KeyType::Double => spelling::double(&decimal(tick)).map(Into::into),
         KeyType::Date => Date::from_days(tick).map(|day| day.to_string()),
         KeyType::ClimateDaily => {
+            // A day of any year has the tick of that day in 2000, which is a leap year.
             let day = Date::from_days(tick).filter(|day| day.year() == 2000)?;
             Some(format!("{:02}{:02}", day.month(), day.day()))
         }
@@ -72,7 +80,7 @@ pub(crate) fn value_at(kind: KeyType, tick: i64) -> Option<String> {
     }
 }
 
-/// A number in millionths, if that is an integer.
+/// A number in millionths; `None` if it has more than six decimal places or is too large.
 fn micros(number: f64) -> Option<i64> {
     let scaled = (number * MICRO).round();
     let exact = (scaled / MICRO - number).abs() <= f64::EPSILON * number.abs();
