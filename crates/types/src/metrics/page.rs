@@ -16,19 +16,19 @@ impl Page {
         let _ = writeln!(self.0, "{name}{labels} {value}");
     }
 
-    /// A current value.
+    /// Adds a gauge: a metric whose value may also decrease.
     pub fn gauge(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, "gauge", help);
         self.line(name, "", value);
     }
 
-    /// A number that only grows.
+    /// Adds a counter: a metric whose value only increases.
     pub fn counter(&mut self, name: &str, help: &str, counter: &Counter) {
         self.family(name, "counter", help);
         self.line(name, "", counter.get());
     }
 
-    /// A counter for each value of `label`.
+    /// Adds a counter for each value of `label`.
     pub fn counters<'c>(
         &mut self,
         (name, label): (&str, &str),
@@ -41,7 +41,7 @@ impl Page {
         }
     }
 
-    /// A histogram for each value of `label`.
+    /// Adds a histogram of latencies for each value of `label`.
     pub fn latencies<'c>(
         &mut self,
         (name, label): (&str, &str),
@@ -60,7 +60,7 @@ impl Page {
         self.0
     }
 
-    /// Writes a histogram of latencies: the cumulated buckets, the sum in seconds, and the count.
+    /// Writes a histogram of latencies: cumulative buckets, the sum in seconds, and the count.
     fn write_histogram(&mut self, name: &str, of: &str, latency: &Latency) {
         let bounds = BUCKETS.iter().map(|(_, bound)| *bound).chain(["+Inf"]);
         let mut count = 0;
