@@ -1,17 +1,15 @@
 //! Files of one target of a damaged pool.
 use super::Losses;
 use crate::data;
-use crate::data::redo_log::Log;
 use crate::format::keys::Table;
-use crate::format::record::{Body, Location, Record};
+use crate::format::record::Location;
 use crate::format::superblock::{self, Superblock};
 use crate::index::lmdb::DATA;
 use crate::index::pages::{DamagedIndex, Finding};
 use crate::io::folder::{Folder, Use};
-use crate::shard::redo::{flushed_key, open_bases};
+use crate::shard::redo::{flushed_key, left_in_log};
 use crate::shared::control::{LeftInBuffer, left_in_buffer};
-use crate::shared::write_buffer::{BUFFER_LEN, Put, Puts, WriteBuffer};
-use crate::sync::AtomicU64;
+use crate::shared::write_buffer::{Put, Puts};
 use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Error, ErrorKind, Result};
 use std::fs::File;
@@ -70,15 +68,11 @@ impl Shard {
     fn left_in_redo_log(&self, last: u64) -> Result<LeftInBuffer> {
         let Some(file) = &self.data else { return Ok(LeftInBuffer::default()) };
         let bytes = data::read_redo_log(file, u64::from(self.segments) * self.segment_bytes)?;
-        let mut log = Log::parse(&bytes, &open_bases(self.flushed()?.as_deref(), last)?);
-        log.cut(|put| self.has_data_of(put));
-        if log.is_empty() {
-            return Ok(LeftInBuffer::default());
-        }
-        let words: Vec<_> = (0..BUFFER_LEN).map(|_| AtomicU64::new(0)).collect();
-        let buffer = WriteBuffer::from_atomics(&words);
-        buffer.load((log.base, last), log.puts(), log.is_damaged)?;
-        Ok(LeftInBuffer::of(buffer, last))
+        let flushed = self.flushed()?;
+        let is_stored = |_: &[u8], place: &Location<'_>| {
+            self.load(place, u64::from(place.covered), &mut Vec::new()).is_empty()
+        };
+        left_in_log(&bytes, (flushed.as_deref(), last), is_stored)
     }
 
     /// The entry of the index about the last write buffer that a commit includes.
@@ -102,13 +96,6 @@ impl Shard {
             )),
             false => Ok(value),
         }
-    }
-
-    /// False if the data of a put does not match its checksums, so that it was never stored.
-    fn has_data_of(&self, put: &Put<'_>) -> bool {
-        let Ok(record) = Record::decode(&put.key[1..], put.record) else { return false };
-        let Body::Segment(place) = record.body else { return true };
-        self.load(&place, record.bytes(), &mut Vec::new()).is_empty()
     }
 
     pub(super) fn number(&self) -> u32 {

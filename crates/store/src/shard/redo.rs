@@ -2,9 +2,11 @@
 use super::Target;
 use crate::data::redo_log::Log;
 use crate::format::keys::{Key, Table};
-use crate::format::record::{Body, Record};
+use crate::format::record::{Body, Location, Record};
 use crate::index::txn::WriteTxn;
-use crate::shared::write_buffer::Put;
+use crate::shared::control::LeftInBuffer;
+use crate::shared::write_buffer::{BUFFER_LEN, WriteBuffer};
+use crate::sync::AtomicU64;
 use esker_types::{Error, ErrorKind, Result};
 use std::ops::RangeInclusive;
 
@@ -15,11 +17,48 @@ pub(crate) fn flushed_key() -> Key {
 
 /// Bases of write buffers that no commit includes, in an index whose last commit has an id. `flushed` is the value of
 /// [`flushed_key`].
-pub(crate) fn open_bases(flushed: Option<&[u8]>, last: u64) -> Result<RangeInclusive<u64>> {
+fn open_bases(flushed: Option<&[u8]>, last: u64) -> Result<RangeInclusive<u64>> {
     let Some(flushed) = flushed else { return Ok(0..=last) };
     let flushed = flushed.try_into().map(u64::from_le_bytes);
     let damaged = |_| Error::new(ErrorKind::Corrupt, "the index names no write buffer");
-    Ok(flushed.map_err(damaged)? + 1..=last)
+    Ok(flushed.map_err(damaged)?.saturating_add(1)..=last)
+}
+
+/// Parses the puts of a redo log that no commit includes (see [`open_bases`]). `is_stored` is false for a location of a
+/// key whose data does not match its checksums, so that it was never stored.
+fn parse<'l>(
+    log: &'l [u8],
+    (flushed, last): (Option<&[u8]>, u64),
+    is_stored: impl Fn(&[u8], &Location<'_>) -> bool,
+) -> Result<Log<'l>> {
+    let mut log = Log::parse(log, &open_bases(flushed, last)?);
+    log.cut(|put| match Record::decode(&put.key[1..], put.record).map(|record| record.body) {
+        Ok(Body::Segment(place)) => is_stored(put.key, &place),
+        body => body.is_ok(),
+    });
+    Ok(log)
+}
+
+/// Replaces the content of a write buffer by the puts of a log.
+fn fill(buffer: WriteBuffer<'_>, log: &Log<'_>, last: u64) -> Result<()> {
+    match log.is_empty() && !log.is_damaged {
+        true => buffer.clear(),
+        false => buffer.load((log.base, last), log.puts(), log.is_damaged)?,
+    }
+    Ok(())
+}
+
+/// Puts of a redo log in a pool that no process has open. The parameters are those of [`parse`].
+pub(crate) fn left_in_log(
+    log: &[u8],
+    (flushed, last): (Option<&[u8]>, u64),
+    is_stored: impl Fn(&[u8], &Location<'_>) -> bool,
+) -> Result<LeftInBuffer> {
+    let log = parse(log, (flushed, last), is_stored)?;
+    let words: Vec<_> = (0..BUFFER_LEN).map(|_| AtomicU64::new(0)).collect();
+    let buffer = WriteBuffer::from_atomics(&words);
+    fill(buffer, &log, last)?;
+    Ok(LeftInBuffer::from_buffer(buffer, last))
 }
 
 impl Target {
@@ -40,23 +79,17 @@ impl Target {
         let (Some(buffer), true) = (self.write_buffer(), self.is_durable()) else { return Ok(()) };
         let txn = self.index.read()?;
         let bytes = self.data.redo_log()?;
-        let mut log = Log::parse(&bytes, &open_bases(txn.get(&flushed_key())?, txn.id())?);
-        log.cut(|put| self.has_data_of(put));
+        let flushed = txn.get(&flushed_key())?;
+        let log = parse(&bytes, (flushed, txn.id()), |key, place| self.is_stored(key, place))?;
         // A flush before the control file is rebuilt must retain what snapshots need.
         self.shared().note_snapshots(true);
-        match log.is_empty() {
-            true => buffer.clear(),
-            false => buffer.load((log.base, txn.id()), log.puts(), log.is_damaged)?,
-        }
-        Ok(())
+        fill(buffer, &log, txn.id())
     }
 
-    /// False if the data of a put does not match its checksums, so that it was never stored.
-    fn has_data_of(&self, put: &Put<'_>) -> bool {
-        let Ok(record) = Record::decode(&put.key[1..], put.record) else { return false };
-        let Body::Segment(place) = record.body else { return true };
+    /// False if the data at a location does not match its checksums.
+    fn is_stored(&self, key: &[u8], place: &Location<'_>) -> bool {
         let mut bytes = vec![0; place.covered as usize];
-        let read = self.read_verified(put.key, &place, 0, &mut bytes);
+        let read = self.read_verified(key, place, 0, &mut bytes);
         !read.is_err_and(|error| error.kind() == ErrorKind::Checksum)
     }
 }

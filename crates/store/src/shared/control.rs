@@ -214,7 +214,7 @@ pub(crate) struct LeftInBuffer {
 
 impl LeftInBuffer {
     /// Puts in a write buffer on top of commit `last`.
-    pub(crate) fn of(buffer: WriteBuffer<'_>, last: u64) -> Self {
+    pub(crate) fn from_buffer(buffer: WriteBuffer<'_>, last: u64) -> Self {
         match buffer.left_after(last) {
             Ok(puts) => Self { puts, damage: None },
             Err(error) => Self { puts: buffer.recover(), damage: Some(error) },
@@ -244,7 +244,7 @@ pub(crate) fn left_in_buffer(
     let begin = buffers_begin(targets_end(targets, segments), targets);
     let first = begin + number as usize * BUFFER_LEN;
     let buffer = WriteBuffer::from_atomics(&atomics[first..][..BUFFER_LEN]);
-    Ok(LeftInBuffer::of(buffer, last))
+    Ok(LeftInBuffer::from_buffer(buffer, last))
 }
 
 /// Extends a control file of the first release, which has no atomics for processes and leases.
