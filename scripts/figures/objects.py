@@ -69,8 +69,8 @@ def measure_store(machine: Machine) -> Table:
         machine.absent.append("the C API needs `cc` and the headers of libuuid")
     for what, name, arguments in WORKLOADS:
         rows(what, name, "disk", (1, 2), *arguments, "--path", options.disk, "--durability", "process")
-    for what, name, arguments in (WORKLOADS[0], WORKLOADS[3]):
-        rows(what, name, "disk, `commit`", (1,), *arguments, "--path", options.disk, "--durability", "commit")
+    for what, name, arguments in WORKLOADS:
+        rows(what, name, "disk, `commit`", (1, 2), *arguments, "--path", options.disk, "--durability", "commit")
     return table
 
 
