@@ -169,7 +169,8 @@ impl Key {
         Ok(())
     }
 
-    /// Refuses a text of `bytes` bytes, if it exceeds the limit with this pair.
+    /// Fails if the text of a key, with the pair `name=value` in it, has more than [`KEY_BYTES_MAX`] bytes. `bytes` is
+    /// its length.
     fn check_room(bytes: usize, name: &str, value: &str) -> Result<()> {
         if bytes <= KEY_BYTES_MAX {
             return Ok(());
@@ -177,7 +178,7 @@ impl Key {
         Err(too_big(format!("the key has over {KEY_BYTES_MAX} bytes at {name}={value}")))
     }
 
-    /// Adds a pair without checks.
+    /// Appends `name=value` to the text. The caller has checked that both are valid, and that the order is right.
     pub(crate) fn push(&mut self, name: &str, value: &str) {
         if !self.text.is_empty() {
             self.text.push(',');
@@ -297,7 +298,7 @@ fn is_canonical(text: &str) -> bool {
     text.len() <= KEY_BYTES_MAX && bytes == text.len() + usize::from(count > 0)
 }
 
-/// One of 64 bits, chosen by a hash of the name.
+/// A bit of a 64-bit set for a name, chosen by a hash. If the bit is not yet set, no equal name is in the set.
 fn mark_of(name: &str) -> u64 {
     let sum = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     1 << (sum % u64::BITS)

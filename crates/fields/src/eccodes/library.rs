@@ -194,7 +194,7 @@ impl Library {
         call(&self.functions)
     }
 
-    /// The error for the code of the previous call, if it is one.
+    /// Fails if `code`, which a function of ecCodes returned, is an error. `doing` names the action in the message.
     pub(crate) fn check(&self, code: c_int, doing: impl std::fmt::Display) -> Result<()> {
         failure::check(&self.functions, code, doing)
     }
@@ -213,7 +213,7 @@ fn load(file: &OsStr) -> std::result::Result<libloading::Library, libloading::Er
     unsafe { unix::Library::open(Some(file), unix::RTLD_NOW | unix::RTLD_LOCAL) }.map(Into::into)
 }
 
-/// The default context.
+/// The default context of ecCodes, an argument of its functions that read messages.
 fn context(functions: &Functions) -> *mut Context {
     // SAFETY: it has no arguments.
     unsafe { (functions.codes_context_get_default)() }

@@ -104,7 +104,7 @@ impl Slot {
         }
     }
 
-    /// Writes another value, which must be plain and fit.
+    /// Overwrites the quantity in the octets of `message` with `value`, which must be plain and fit in the octets.
     pub(super) fn write(&self, message: &mut [u8], value: u64) {
         let [high, low] = [value / 100, value % 100];
         let octets: u64 = match self.form {

@@ -50,7 +50,8 @@ impl<I: Identify> Learned<I> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the teacher for the key of the first message of a kind.
+    /// Asks the teacher for the key of a message whose kind is new. Stores the key for exactly this header and, if the
+    /// kind has quantities, that it was seen once.
     fn ask_about_first(&self, header: &Header<'_>) -> Result<Key> {
         let key = self.ask(header.message())?;
         if !header.slots().is_empty() {
@@ -77,7 +78,8 @@ impl<I: Identify> Learned<I> {
         self.lock_cache().keep(|kind| header.write_exact(kind), rule);
     }
 
-    /// The rule of the kind to which `header` and `key` belong; none if no simple rule fits.
+    /// Derives the rule of a kind from a message, its `key`, and the teacher's keys of two copies with other
+    /// quantities. `None` if a value of the key neither stays the same nor follows one quantity.
     fn rule(&self, header: &Header<'_>, key: &Key) -> Option<Rule> {
         let mut copy = header.message().to_vec();
         let mut examples = vec![Example::new(header.message(), header, key.clone())?];
@@ -142,7 +144,7 @@ enum Value {
 }
 
 impl Rule {
-    /// The rule that always gives this key.
+    /// A rule whose values are all constant, so that each message has this key.
     fn constant(key: &Key) -> Self {
         let part = |(name, value): (&str, &str)| (name.into(), Value::Constant(value.into()));
         Self { parts: key.iter().map(part).collect(), bytes: key.as_str().len() + 16 }
@@ -169,7 +171,8 @@ impl Rule {
         examples.iter().all(|example| example.key.len() == count).then_some(self)
     }
 
-    /// The key of a message of the kind.
+    /// Computes the key of a message of this kind: constant values, and quantities read from the message. `None` if a
+    /// quantity is not plain, or the message is too short for it.
     fn key(&self, message: &[u8]) -> Option<Key> {
         let mut key = Key::with_capacity(self.bytes);
         let mut text = String::new();
@@ -250,14 +253,15 @@ impl IdentityCache {
         self.young.get(self.kind.as_slice())
     }
 
-    /// Stores a rule for the kind that `write` writes.
+    /// Stores `learnt` for a kind, whose bytes `write` appends to an empty buffer.
     fn keep(&mut self, write: impl FnOnce(&mut Vec<u8>), learnt: LearnedRule) {
         write(&mut self.kind);
         let kind = self.kind.as_slice().into();
         self.insert(kind, learnt);
     }
 
-    /// Stores what was learned. The older half is dropped when there is too much.
+    /// Stores `learnt` under `kind` in the younger half. If that half exceeds half of [`GRIB_KINDS_BYTES_MAX`], it
+    /// becomes the older half, whose entries are dropped.
     fn insert(&mut self, kind: Box<[u8]>, learnt: LearnedRule) {
         let bytes = kind.len() + learnt.bytes();
         if self.bytes + bytes > GRIB_KINDS_BYTES_MAX / 2 {

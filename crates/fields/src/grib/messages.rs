@@ -121,7 +121,9 @@ impl<R: Read> Messages<R> {
         Ok(())
     }
 
-    /// Cuts the `length` bytes at `at` out of the window. Copies them if they are the smaller part of it.
+    /// Returns the message of `length` bytes at offset `at` of the window, and removes it and all before it from the
+    /// window. If the message begins the window and is at least half of it, the bytes after it are copied, not the
+    /// message.
     fn cut(&mut self, at: usize, length: usize) -> Vec<u8> {
         if at > 0 || length < self.window.len() / 2 {
             self.start = at + length;
@@ -213,7 +215,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Consumes what `step` found in `window`; returns the number of bytes.
+    /// Counts the skipped bytes and the message or damage that a search has found in `window`. Returns how many bytes
+    /// of the window are now consumed.
     fn take(&mut self, window: &[u8], step: &SearchResult) -> usize {
         let (at, rest) = match *step {
             SearchResult::Nothing(bytes) => (bytes, 0),

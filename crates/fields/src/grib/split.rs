@@ -45,7 +45,8 @@ impl<'a> Fields<'a> {
         Self { message, sections, current: Default::default(), bitmap: None, whole }
     }
 
-    /// Records a section that is in force from here on.
+    /// Makes `section` the one of its number that applies to the next fields. A section 6 may refer to an earlier
+    /// bitmap, which then applies.
     fn pass(&mut self, section: Section) {
         if section.number == 6 {
             match self.message.get(section.octets.start + SECTION_2) {

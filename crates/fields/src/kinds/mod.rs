@@ -170,7 +170,7 @@ impl KeyType {
             && !matches!(self, ClimateDaily | ClimateMonthly | First3 | Ignore | YearMonth)
     }
 
-    /// Whether it has ranges of values.
+    /// True for a type whose values may be ranges, such as steps `0-24`.
     pub(crate) fn has_ranges(self) -> bool {
         self == Self::Step
     }

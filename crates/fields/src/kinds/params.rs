@@ -11,7 +11,8 @@ static NAMES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
 /// The table whose parameters are known by their number alone.
 const COMMON_TABLE: u32 = 128;
 
-/// `167` from itself, from `167.128` and from `2t`; `151200` from `151.200`. Numbers such as `200151` stay as they are.
+/// Canonical id of a parameter: `167` for `167`, `167.128` and the short name `2t`, and `151200` for `151.200`. Numbers
+/// such as `200151` do not change. `None` for other values.
 pub(super) fn param(value: &str) -> Option<Cow<'_, str>> {
     if let Some(number) = digits(value) {
         let done = !value.starts_with('0') || value == "0";
@@ -25,7 +26,7 @@ pub(super) fn param(value: &str) -> Option<Cow<'_, str>> {
     NAMES.get(place).map(|(_, id)| Cow::Borrowed(*id))
 }
 
-/// Short names, for suggestions.
+/// All short names of parameters, such as `2t`, to suggest one near a misspelt name.
 pub(crate) fn short_names() -> impl Iterator<Item = &'static str> {
     NAMES.iter().map(|(name, _)| *name)
 }

@@ -31,7 +31,7 @@ impl Rank {
     }
 }
 
-/// Whether each number has one canonical spelling only.
+/// True for a type in which equal numbers have the same canonical value, so that values can be sorted by number alone.
 fn is_number(kind: KeyType) -> bool {
     use KeyType::{Default, Expver, First3, Grid, Ignore};
     !matches!(kind, Default | Expver | First3 | Grid | Ignore)

@@ -62,7 +62,8 @@ impl Parser<'_> {
         found
     }
 
-    /// `verb, name = a/b, name = c`, or the same without a verb.
+    /// Parses one request: `verb, name = a/b, name = c`, or the same without a verb. It ends at the end of a line
+    /// without a comma.
     fn request(&mut self) -> Result<Request> {
         let mut request = Request::default();
         let first = self.word("a verb or a name")?;
@@ -89,7 +90,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The verb of a request.
+    /// The verb of a request in lower case. Fails if `word` has other characters than letters, `-` and `_`.
     fn parse_verb(&self, word: &str) -> Result<String> {
         let plain =
             word.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_'));

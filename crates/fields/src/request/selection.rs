@@ -75,7 +75,7 @@ impl ValueIndexes {
         }
     }
 
-    /// Index of a value.
+    /// Position in the request's list of the value that has the canonical form `value`; `None` if the list lacks it.
     fn get(&self, value: &str) -> Option<u32> {
         match self {
             Self::Few(indexes) => {
@@ -110,17 +110,19 @@ impl Wanted {
         self.absent.is_some() && value == ABSENT
     }
 
-    /// The index of the key's value among the wanted ones, or the index of the name's absence.
+    /// Position in the list of the key's value for this name. For a key without the name: that of [`ABSENT`]. `None` if
+    /// the request does not want the key.
     fn index_in(&self, key: &Key) -> Option<u32> {
         key.get(&self.name).map_or(self.absent, |value| self.index(value))
     }
 
-    /// The index of a value among the wanted ones; 0 if all are wanted.
+    /// Position in the list of a value; 0 if the request wants all values, `None` if it does not want this one.
     fn index(&self, value: &str) -> Option<u32> {
         if self.values.is_none() { Some(0) } else { self.indexes.get(value) }
     }
 
-    /// The rank of a value among the wanted ones: by the list, or by the order of the type.
+    /// Sort position of a value: by the order of the request's list or, if the request wants all values, by the order
+    /// of the type.
     fn position(&self, value: &str) -> (u32, Option<Rank>) {
         let rank = self.values.is_none().then(|| Rank::new(self.kind, value));
         (self.index(value).unwrap_or(u32::MAX), rank)
@@ -129,7 +131,7 @@ impl Wanted {
 
 /// Fields over a range of steps from the start of the forecast, such as `0-24`: a request for step 24 may mean them.
 impl Wanted {
-    /// A copy whose values also match the ranges of steps that end at one of them.
+    /// A copy that also matches ranges of steps: if `24` is in the list, `0-24` is matched at the same position.
     fn with_ranges(&self) -> Self {
         let values = (0..).zip(self.values.iter().flatten());
         let ranges =
@@ -167,7 +169,7 @@ impl Selection {
         self.any
     }
 
-    /// The schema it was expanded by.
+    /// The schema by which the request was expanded to this selection.
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -204,7 +206,8 @@ impl Selection {
         Some(key)
     }
 
-    /// Whether the key has every name whose values are listed, unless its absence is one of them.
+    /// True if the key has every name for which the request lists values. A name may be missing if [`ABSENT`] is among
+    /// its values.
     fn has_listed(&self, key: &Key) -> bool {
         self.demanded_names().all(|name| key.get(name).is_some())
     }
@@ -254,7 +257,8 @@ impl Selection {
         missing.collect()
     }
 
-    /// Whether `found` has a value of a name, in any form that it has in the schema.
+    /// True if the wanted `value` is in `found`: as it is, in a form of another type of the name in the schema, or as
+    /// the range up to a step.
     fn is_among(&self, wanted: &Wanted, value: &str, found: &HashSet<&str>) -> bool {
         let mut forms = self.schema.kinds(&wanted.name).iter();
         let range = wanted.kind.range_to(value);
@@ -274,7 +278,7 @@ impl Selection {
         listed.filter(|wanted| wanted.absent.is_none()).map(|wanted| wanted.name.as_str())
     }
 
-    /// Whether fields without a name are among those that it lists.
+    /// True if the request also selects fields without the name: [`ABSENT`] is among its values.
     pub(crate) fn lists_absence(&self, name: &str) -> bool {
         self.wanted(name).is_some_and(|wanted| wanted.absent.is_some())
     }
@@ -352,7 +356,7 @@ impl Selection {
     }
 }
 
-/// Most bytes that a name takes in a key.
+/// Most bytes that a name adds to the text of a key: the name, its longest listed value, `=` and `,`.
 fn longest(wanted: &Wanted) -> usize {
     let value = wanted.values.iter().flatten().map(String::len).max();
     wanted.name.len() + value.unwrap_or(0) + 2

@@ -7,7 +7,7 @@ use crate::request::ABSENT;
 use esker_types::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 
-/// The canonical form of a value in its part of a rule.
+/// The canonical form of a value for a part of a rule. The error for an invalid value names the part.
 pub(super) fn canonical<'a>(part: &Part, value: &'a str) -> Result<Cow<'a, str>> {
     part.kind
         .canonical(value, None)
@@ -113,7 +113,7 @@ fn mismatches(
                 found.push((2, format!("{} is missing ({})", part.name, part.kind.examples())));
             }
         } else if !part.admits(value) {
-            found.push((5, refused(part, value)));
+            found.push((5, refusal_reason(part, value)));
         }
     }
     let names = schema.names().enumerate();
@@ -122,8 +122,8 @@ fn mismatches(
     found
 }
 
-/// Why a part of a rule does not take a value.
-fn refused(part: &Part, value: &str) -> String {
+/// The reason, for an error, why a part of a rule does not accept a value.
+fn refusal_reason(part: &Part, value: &str) -> String {
     if let Err(error) = canonical(part, value) {
         return error.to_string();
     }

@@ -140,7 +140,7 @@ impl Schema {
         self.slot(name).is_some_and(|slot| self.inner.optional & (1 << slot) != 0)
     }
 
-    /// Every type that a name has somewhere, the one for requests first.
+    /// All types that a name has in the schema. Requests are read by the first one.
     pub(crate) fn kinds(&self, name: &str) -> &[KeyType] {
         self.slot(name).map_or(&[], |slot| &self.inner.kinds[slot])
     }
@@ -226,7 +226,8 @@ impl Schema {
         })
     }
 
-    /// Whether some type of a name turns one canonical value into another.
+    /// True if some type of the name turns the value `from` into `value`, as the type of months turns a date into its
+    /// month.
     fn follows(&self, name: &str, from: &str, value: &str) -> bool {
         let mut kinds = self.kinds(name).iter();
         kinds.any(|kind| kind.form(from, None).is_some_and(|form| form == value))

@@ -184,7 +184,8 @@ impl Parser<'_> {
             .map_err(|error| self.tokens.error(format!("{}={error}", part.name)))
     }
 
-    /// Parses a name.
+    /// Parses a name, and returns it in lower case. Fails if it is too long, or has other characters than letters,
+    /// digits and underscores.
     fn parse_name(&mut self) -> Result<String> {
         let name = self.tokens.name("a name")?.to_ascii_lowercase();
         if name.len() <= NAME_BYTES_MAX && is_name(&name) {

@@ -78,12 +78,13 @@ impl Part {
         &self.values
     }
 
-    /// Whether split keys have it.
+    /// True if the keys of database, index and datum contain this part. Hidden parts and the type `Ignore` are left
+    /// out.
     pub(super) fn is_kept(&self) -> bool {
         self.presence != Presence::Hidden && self.kind != KeyType::Ignore
     }
 
-    /// Whether it allows a value; an empty one counts as none.
+    /// True if the list of the part, if it has one, allows a value. An empty `value` stands for a key without the name.
     pub(super) fn admits(&self, value: &str) -> bool {
         let (listed, wanted) = match &self.values {
             Values::Any => return true,
@@ -152,7 +153,8 @@ impl Rule {
         self.parts().nth(self.lost?)
     }
 
-    /// Whether information of the part's values is lost.
+    /// True if different values of a part become equal in split keys: no level keeps the value in full, as when only
+    /// the month of a date is kept.
     fn loses(&self, part: &Part) -> bool {
         let of_name = || self.parts().filter(|one| one.is_kept() && one.slot == part.slot);
         let alone = of_name().all(|one| one.kind == part.kind);

@@ -35,7 +35,8 @@ pub fn read_ahead(
     })
 }
 
-/// The first of these fields that are read together: one, and the next ones while they are small.
+/// The first fields of the list that are read as one run: as many as have at most [`AHEAD_RUN_BYTES`] in total, but at
+/// least one.
 fn run(fields: &[Field]) -> &[Field] {
     let mut bytes = 0;
     let small = fields.iter().take_while(|field| {
@@ -144,7 +145,7 @@ impl Reader {
         Some(self.spare.pop().unwrap_or_default())
     }
 
-    /// Takes the buffer of a run that has been read through, to use it for another.
+    /// Receives the buffer of a run that the caller has finished, so that a later run uses it again.
     fn take_back(&mut self, used: Vec<u8>) {
         self.runs -= 1;
         self.bytes -= used.len() as u64;

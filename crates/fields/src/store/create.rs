@@ -59,7 +59,7 @@ impl Description {
         self.values.iter().map(|(name, value)| (*name, value.as_slice())).collect()
     }
 
-    /// Sets it as properties of an existing container.
+    /// Stores the schema and the number of stripes as properties of a container that exists already.
     fn set(&self, container: &Container) -> Result<()> {
         let change = |(name, value)| (property(name), Some(value));
         let changes: Vec<_> = self.metadata().into_iter().map(change).collect();
@@ -146,30 +146,31 @@ impl FieldStore {
     }
 }
 
-/// Makes an empty container a store; `None` if it holds something. If several callers do so at the same time, the store
-/// gets the values of the caller that stores them first in [`layout::beginning`].
+/// Turns an empty container into a field store; `None` if the container has other content. If several callers do so at
+/// the same time, the store gets the schema and the stripes that were stored first in [`layout::beginning`].
 fn begin_in(container: Container, schema: &Schema, new: NewFields) -> Result<Option<FieldStore>> {
     let beginning = layout::beginning(&container)?;
-    let begun = |key| beginning.get(key, Access::Latest).wait();
-    if begun(layout::BEGUN)?.is_none() {
+    let stored = |key| beginning.get(key, Access::Latest).wait();
+    if stored(layout::BEGUN)?.is_none() {
         // The container may hold the schema that another caller has just stored.
-        if !container.holds_nothing().wait()? && begun(layout::BEGUN)?.is_none() {
+        if !container.holds_nothing().wait()? && stored(layout::BEGUN)?.is_none() {
             return Ok(None);
         }
         check_new(container.capabilities(), schema)?;
-        begin(&beginning, layout::BEGUN, schema.text().as_bytes())?;
+        put_if_absent(&beginning, layout::BEGUN, schema.text().as_bytes())?;
     }
     let stripes = new.stripes_on(container.nodes())?.to_string();
-    begin(&beginning, layout::BEGUN_STRIPES, stripes.as_bytes())?;
-    let Some(text) = begun(layout::BEGUN)? else { return Ok(None) };
-    let stripes = begun(layout::BEGUN_STRIPES)?.and_then(|text| String::from_utf8(text).ok());
+    put_if_absent(&beginning, layout::BEGUN_STRIPES, stripes.as_bytes())?;
+    let Some(text) = stored(layout::BEGUN)? else { return Ok(None) };
+    let stripes = stored(layout::BEGUN_STRIPES)?.and_then(|text| String::from_utf8(text).ok());
     let stripes = parse_stripes(&stripes.ok_or_else(damaged_catalogue_error)?)?;
     Description::new(&text, stripes).set(&container)?;
     FieldStore::open_in(container).map(Some)
 }
 
-/// Stores a value unless another caller has.
-fn begin(beginning: &Kv, key: &[u8], value: &[u8]) -> Result<()> {
+/// Stores `value` under `key`, unless another caller has stored one before: the first caller wins, and that is not an
+/// error.
+fn put_if_absent(beginning: &Kv, key: &[u8], value: &[u8]) -> Result<()> {
     match beginning.put(key, value, Kv::INSERT, Access::Latest).wait() {
         Err(error) if error.kind() != ErrorKind::Exists => Err(error),
         _ => Ok(()),

@@ -87,7 +87,8 @@ impl DatabaseIndex {
         self.stripes.get(usize::from(number)).ok_or_else(damaged_catalogue_error)
     }
 
-    /// The stripe of a datum, or of the akey of a masked field of this datum.
+    /// Number of the stripe that stores a datum. Its masked fields are on the same stripe: only the first pair of the
+    /// datum counts.
     pub(super) fn stripe_of(&self, akey: &[u8]) -> u8 {
         match self.stripes.len() {
             1 => 0,
@@ -207,7 +208,8 @@ impl DatabaseIndex {
     }
 }
 
-/// The stripe of an akey. Part of the format.
+/// Number of the stripe that stores an akey: a hash of its first pair, which ends at a comma or zero byte. The function
+/// is part of the format.
 fn stripe_of(akey: &[u8], stripes: usize) -> u8 {
     let first = akey.split(|byte| matches!(byte, b',' | 0)).next().unwrap_or_default();
     let hash = u128::from(XxHash3_64::oneshot(first));

@@ -128,7 +128,7 @@ pub(crate) fn field_oid(container: &Container, number: u64) -> Result<ObjectId> 
     container.generate_oid(FIELD, number, ObjectType::ArrayByte, None, 0)
 }
 
-/// The bytes of a field.
+/// The Array with the bytes of a field: cells of 1 byte, in chunks of [`CHUNK`].
 pub(crate) fn field(container: &Container, oid: ObjectId) -> Result<Array> {
     container.open_array_with_attributes(oid, ArrayAttributes { cell_size: 1, chunk_size: CHUNK })
 }

@@ -46,7 +46,7 @@ impl FieldLocation {
         Self { bytes, archived, holder }
     }
 
-    /// The array that holds it, unless it is in a file.
+    /// The Array that holds the field's bytes; `None` if a file outside the store holds them.
     pub(crate) fn array(&self) -> Option<ObjectId> {
         match self.holder {
             Holder::Array(oid) => Some(oid),

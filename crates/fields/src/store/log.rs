@@ -115,7 +115,7 @@ fn text_of(object: &Object, log: u8, number: u64) -> Result<Option<String>> {
     Ok(entry.and_then(|mut entry| String::from_utf8(entry.split_off(NUMBER)).ok()))
 }
 
-/// The akey of an entry.
+/// The akey of log entry `number`. A log is a ring of [`LOG_ENTRIES`] akeys, so an entry overwrites an older one.
 fn slot(number: u64) -> [u8; 1] {
     [(number % LOG_ENTRIES) as u8]
 }

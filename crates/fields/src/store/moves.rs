@@ -102,7 +102,9 @@ impl FieldStore {
         Err(Error::new(ErrorKind::Invalid, text))
     }
 
-    /// Moves the fields of `part`, which are in one index, to the store `to`. `visit` is called for each.
+    /// Moves the fields of `part`, which are in one index, to the store `to`: copies them, calls `visit` for each and,
+    /// unless `how.keep`, removes them here. A field that was archived again meanwhile stays, and counts in
+    /// `moved.left`.
     fn move_part(
         &self,
         matched: &MatchedIndex,

@@ -81,13 +81,14 @@ impl FieldStore {
             if !akeys.is_empty() {
                 matched.database_index.punch(&matched.dkey, &akeys, access)?;
             }
-            self.enter(&removal, access)?;
+            self.store_list(&removal, access)?;
             Ok((removal, stay.len() as u64))
         })
     }
 
-    /// Records the removal, so that another process can finish it.
-    fn enter(&self, removal: &Removal, access: Access<'_>) -> Result<()> {
+    /// Stores the list of arrays to be removed in the catalogue, so that another process can finish the removal if this
+    /// one dies.
+    fn store_list(&self, removal: &Removal, access: Access<'_>) -> Result<()> {
         let Some(akey) = removal.akey() else { return Ok(()) };
         let value = removal.encode();
         let entry = [put(&akey, &value)];

@@ -48,8 +48,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The akeys under which it may be.
-    fn data(&self) -> impl Iterator<Item = &[u8]> {
+    /// The akeys to look up for this combination: its datum and, for a step, the range up to that step.
+    fn akeys(&self) -> impl Iterator<Item = &[u8]> {
         [Some(&self.datum), self.range.as_ref()].into_iter().flatten().map(String::as_bytes)
     }
 }
@@ -241,7 +241,7 @@ impl FieldStore {
         };
         let Some(database_index) = self.index_of(database)? else { return Ok(false) };
         let mut used =
-            data.iter().flat_map(Wanted::data).map(|datum| database_index.stripe_of(datum));
+            data.iter().flat_map(Wanted::akeys).map(|datum| database_index.stripe_of(datum));
         let first = used.next();
         Ok(data.len() <= AT_ONCE && used.all(|stripe| Some(stripe) == first))
     }
@@ -258,7 +258,7 @@ impl FieldStore {
         let Some(database_index) = self.index_at(database, access)? else { return Ok(()) };
         let dkey = layout::current(index);
         for part in data.chunks(AT_ONCE) {
-            let akeys: Vec<&[u8]> = part.iter().flat_map(Wanted::data).collect();
+            let akeys: Vec<&[u8]> = part.iter().flat_map(Wanted::akeys).collect();
             let mut locations = database_index.fetch_many(&dkey, &akeys, access)?.into_iter();
             let mut decoded = || {
                 let location = locations.next().flatten();

@@ -68,7 +68,8 @@ impl<'a> Work<'a> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Reads one field after another, until none is left that another thread has not begun.
+    /// Body of a reading thread: takes the next field that no thread has taken, reads it, and repeats until all are
+    /// taken.
     fn take_part(&self) {
         while let Some((number, field, location)) = self.next() {
             if let Err(error) = field.read_at(0, location) {

@@ -98,7 +98,7 @@ impl FieldWriter {
         let array = layout::field(self.store.container(), oid)?;
         let range = [Extent::new(0, data.len() as u64)];
         array.write(&range, Source::One(data), Access::Latest).wait()?;
-        self.enter(split, FieldLocation::new(data.len() as u64, Holder::Array(oid)));
+        self.add_pending(split, FieldLocation::new(data.len() as u64, Holder::Array(oid)));
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl FieldWriter {
         check(key, bytes)?;
         self.check_room()?;
         check_path(path)?;
-        self.enter(
+        self.add_pending(
             split,
             FieldLocation::new(bytes, Holder::File { path: path.to_path_buf(), offset }),
         );
@@ -129,8 +129,8 @@ impl FieldWriter {
         Err(Error::new(ErrorKind::Overflow, text))
     }
 
-    /// Adds a field to those that the next flush makes visible.
-    fn enter(&mut self, split: Split, location: FieldLocation) {
+    /// Adds a field to the pending ones, which the next flush makes visible.
+    fn add_pending(&mut self, split: Split, location: FieldLocation) {
         self.fields += 1;
         self.bytes += location.bytes;
         let indexes = self.pending.entry(split.database.to_string()).or_default();
@@ -220,7 +220,9 @@ impl FieldWriter {
         }
     }
 
-    /// Commits the pending fields: as new ones or, if some of them exist, with the fields that they mask.
+    /// Commits the pending fields in one transaction. Unless the last flush replaced fields, it first assumes that all
+    /// are new, and only inserts. If one exists already, it repeats the transaction and masks the fields that are
+    /// replaced.
     fn commit(&mut self) -> Result<()> {
         if !self.masks {
             match self.store.atomically(|transaction| self.stage(&Staging::insert(transaction))) {
@@ -469,7 +471,7 @@ mod tests {
         let refused = writer.archive(&key, b"field").unwrap_err();
         assert!(refused.to_string().contains("date: Month"), "{refused}");
         let location = FieldLocation::new(5, Holder::File { path: "/nowhere".into(), offset: 0 });
-        writer.enter(store.schema().split(&key).unwrap(), location);
+        writer.add_pending(store.schema().split(&key).unwrap(), location);
         writer.flush().unwrap();
         assert_eq!(store.field(&key).unwrap().key().get("date"), Some("6"));
     }
