@@ -260,7 +260,8 @@ impl Literal {
         all.iter().map(number).collect()
     }
 
-    /// Parses a literal, and advances behind it.
+    /// Parses one literal at the beginning of `rest`, which afterwards begins after it. `level` counts the nesting, of
+    /// which a header may have only a limited depth.
     fn take(rest: &mut &str, level: usize) -> Option<Self> {
         *rest = rest.trim_start();
         match rest.chars().next()? {
@@ -303,7 +304,7 @@ fn sequence<T>(
     }
 }
 
-/// Parses a string.
+/// Parses a string literal of Python that begins with `quote`. Afterwards `rest` begins after the closing quote.
 fn string(rest: &mut &str, quote: char) -> Option<Literal> {
     let (mut text, mut chars) = (String::new(), rest.chars());
     chars.next();
@@ -334,7 +335,7 @@ fn escaped(chars: &mut std::str::Chars<'_>) -> Option<char> {
     char::from_u32(u32::from_str_radix(&code?, 16).ok()?)
 }
 
-/// Parses a number.
+/// Parses a decimal number without a sign. The `L` of long integers in Python 2 is skipped.
 fn number(rest: &mut &str) -> Option<Literal> {
     let end = rest.find(|one: char| !one.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);

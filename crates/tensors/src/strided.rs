@@ -102,7 +102,7 @@ impl Sides {
         merged
     }
 
-    /// Number of runs.
+    /// Number of contiguous runs that a copy consists of.
     pub(crate) fn runs(&self) -> u64 {
         self.counts.iter().product()
     }
@@ -166,7 +166,7 @@ impl Row {
         }
     }
 
-    /// Copies runs of any length, one after another.
+    /// Copies the runs of a row one after another. For lengths that [`Self::copy`] is not compiled for.
     fn copy_long(&self, to: &mut [u8], from: &[u8], [mut own, mut other]: [i64; 2]) {
         for _ in 0..self.count {
             let (own_at, other_at) = (own as usize, other as usize);

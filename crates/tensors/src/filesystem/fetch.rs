@@ -106,7 +106,8 @@ fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 
-/// The first or last chunk of a file, and its bytes as an extent.
+/// Answers a query for the first or last chunk of a file that a tensor is shown as. The extent in the answer has as
+/// many bytes as the chunk; `None` if there is no such chunk.
 pub(crate) fn query(image: &Image, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
     let last = image.bytes().div_ceil(CHUNK_SIZE);
     let after = query.after.map(key_to_u64).transpose()?.unwrap_or(0);

@@ -93,7 +93,7 @@ impl Files {
         Ok(())
     }
 
-    /// Ends one use of an open tensor. The last use releases its lease.
+    /// Undoes one [`Self::lease`] of a tensor. After the last one, the lease on the tensor is released.
     pub(crate) fn release(&self, oid: ObjectId) {
         let mut all = self.open.lock();
         let Some(open) = all.get_mut(&oid) else { return };

@@ -19,7 +19,7 @@ impl Shown {
     }
 }
 
-/// The refusal of every change.
+/// The error of every operation that would change a tensor shown as a file.
 #[cold]
 pub(crate) fn refusal() -> Error {
     let text = "tensors are shown for reading: store them with `esker tensor` or a program that puts tensors";

@@ -66,7 +66,7 @@ impl Heap {
         self.finished.resize(end, 0);
     }
 
-    /// The bytes of all collections.
+    /// All collections of the global heap as they are stored in the file. The last one is completed first.
     pub(super) fn bytes(mut self) -> Vec<u8> {
         self.close();
         self.finished

@@ -59,7 +59,7 @@ impl ObjectHeader {
     }
 }
 
-/// Appends a checksum to bytes.
+/// `bytes`, followed by their checksum as HDF5 computes it (Jenkins' lookup3).
 pub(super) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(jenkins_lookup3(&bytes).to_le_bytes());
     bytes
@@ -75,7 +75,7 @@ pub(super) fn superblock(end: u64, root: u64) -> Vec<u8> {
     sealed(bytes)
 }
 
-/// The message of a dataspace.
+/// Encodes the HDF5 message that states the shape of a dataset, or that it is a scalar.
 pub(super) fn dataspace(shape: &[u64]) -> Vec<u8> {
     let mut bytes = vec![2, shape.len() as u8, 0, u8::from(!shape.is_empty())];
     bytes.extend(shape.iter().flat_map(|length| length.to_le_bytes()));

@@ -185,7 +185,7 @@ impl Source {
         Ok(())
     }
 
-    /// Writes the fill value everywhere.
+    /// Writes the dataset's fill value to all elements of the tensor, for a dataset without stored data.
     fn fill(&self, put: &Put) -> Result<()> {
         let Some(value) = self.fill_value() else { return Ok(()) };
         self.fill_box(put, value, &vec![0; self.new.shape.len()], &self.new.shape)

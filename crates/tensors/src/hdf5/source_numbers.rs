@@ -11,7 +11,7 @@ pub(super) enum Real {
 }
 
 impl Real {
-    /// The number, exact or rounded.
+    /// The value as a 64-bit float, whether it is exact or was rounded.
     pub(super) fn number(self) -> f64 {
         match self {
             Self::Exact(number) | Self::Rounded(number) => number,
@@ -19,7 +19,7 @@ impl Real {
     }
 }
 
-/// The bytes in little-endian order.
+/// A copy of a number's bytes in little-endian order; `order` is the order in the file.
 fn little(bytes: &[u8], order: ByteOrder) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if order == ByteOrder::BigEndian {

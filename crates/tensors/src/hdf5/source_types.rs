@@ -44,7 +44,8 @@ fn plural(of: &Datatype) -> &'static str {
     }
 }
 
-/// Type of numbers.
+/// The data type of a number in numpy's notation, such as `<f4`, from its kind (`i`, `u`, `f` and so on), its size in
+/// bytes and its byte order.
 fn number(kind: char, size: u8, order: ByteOrder) -> Result<DataType> {
     let order = match (order, size) {
         (_, 1) => '|',

@@ -101,7 +101,7 @@ fn nested(values: &mut impl Iterator<Item = Attribute>, shape: &[u64]) -> Option
     Some(Value::List(AttributeList { items }).into())
 }
 
-/// The values of an attribute. What cannot be kept exactly is noted in `changes`.
+/// The first `count` elements of an attribute. If an element is converted to something else, `changes` says to what.
 fn values(of: &Of, count: usize, changes: &mut Changes) -> Result<Vec<Attribute>, Refusal> {
     if is_text(&of.datatype) {
         return texts(of, count);
@@ -116,7 +116,7 @@ fn is_text(of: &Datatype) -> bool {
     matches!(of, Datatype::String { .. } | Datatype::VarLen { .. })
 }
 
-/// Texts of an attribute.
+/// The `count` strings of an attribute. Fails if their encoding cannot be read.
 fn texts(of: &Of, count: usize) -> Result<Vec<Attribute>, Refusal> {
     match (of.read_strings(), count) {
         (Ok(texts), _) => Ok(texts.into_iter().map(|text| Value::Text(text).into()).collect()),
@@ -137,7 +137,8 @@ fn unknown(of: &Datatype) -> Refusal {
     }
 }
 
-/// Converts one element.
+/// Converts the bytes of one element to a value of a tensor's attribute. A value that has no equal counterpart is noted
+/// in `changes`.
 fn element(of: &Datatype, bytes: &[u8], changes: &mut Changes) -> Result<Attribute, Refusal> {
     let value = match of {
         Datatype::FixedPoint { signed, byte_order, .. } => integer(bytes, *byte_order, *signed),

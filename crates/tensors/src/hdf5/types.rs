@@ -101,7 +101,7 @@ pub(super) fn float(size: u32, is_big: bool) -> Vec<u8> {
     bytes
 }
 
-/// Bit layout of a float.
+/// Layout of a floating-point number of `size` bytes: IEEE 754, or for 16 bytes on x86 the 80-bit extended format.
 fn bits(size: u32) -> Bits {
     let ieee = |precision: u16, exponent: u8| {
         let mantissa = precision as u8 - 1 - exponent;

@@ -38,7 +38,7 @@ pub(super) fn new_class(container: &Container) -> u32 {
     ObjectClass::automatic(ObjectType::ArrayByte, 0, container.capabilities().targets).code()
 }
 
-/// The Key-Value of the parts of a PUT.
+/// The Key-Value of a tensor that records which parts of it were written.
 pub(super) fn parts(container: &Container, uuid: Uuid, class: u32) -> Result<Kv> {
     container.kv(hashed(PARTS, uuid, ObjectType::KvHashed, class))
 }
@@ -54,12 +54,12 @@ pub(super) fn data_oid(uuid: Uuid, class: u32) -> ObjectId {
     hashed(DATA, uuid, ObjectType::ArrayByte, class)
 }
 
-/// Id of the Key-Value of the parts of a PUT.
+/// Object id of the Key-Value that records which parts of a tensor were written.
 pub(super) fn parts_oid(uuid: Uuid, class: u32) -> ObjectId {
     hashed(PARTS, uuid, ObjectType::KvHashed, class)
 }
 
-/// The first 11 bytes of the digest of the UUID, below the kind.
+/// The object id that belongs to a tensor's UUID: 11 bytes of the SHA-256 of the UUID, below the byte `kind`.
 fn hashed(kind: u64, uuid: Uuid, otype: ObjectType, class: u32) -> ObjectId {
     let digest = Sha256::digest(uuid.0);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));

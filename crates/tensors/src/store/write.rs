@@ -10,7 +10,8 @@ use esker_types::{Extent, Result, memory};
 /// Extents of a chunk that are written at a time.
 const EXTENTS: usize = 8192;
 
-/// Writes a selection from `bytes`.
+/// Writes `bytes`, the elements of a selection in C order, to the Array of a tensor. Threads share the bands of the
+/// selection.
 pub(super) fn write(array: &Array, selection: &Selection<'_>, bytes: &[u8]) -> Result<()> {
     let bands = selection.bands();
     let total = bands.iter().map(|band| band.bytes).sum();
