@@ -33,7 +33,7 @@ impl Places {
         }
     }
 
-    /// Connections that may still authenticate.
+    /// Number of free slots for authenticated connections.
     pub(crate) fn free(&self) -> usize {
         self.authenticated.available_permits()
     }
@@ -61,7 +61,8 @@ impl Admission {
         }
     }
 
-    /// Ready after this time, unless the connection has authenticated by then.
+    /// Returns after `limit`, the handshake timeout, unless the connection has authenticated. Then it never returns, so
+    /// that only other events end the connection.
     pub(crate) async fn expire(&self, limit: Duration) {
         tokio::time::sleep(limit).await;
         if self.0.is_authenticated.load(Ordering::Relaxed) {

@@ -84,7 +84,7 @@ impl Incoming {
         Ok(received)
     }
 
-    /// True if nothing arrives.
+    /// True if the body has no bytes. Receives the first piece and drops it, so the body cannot be read afterwards.
     pub(crate) async fn is_empty(&mut self, metrics: &Metrics) -> Outcome<bool> {
         Ok(self.piece(metrics).await?.is_empty())
     }
@@ -109,7 +109,7 @@ impl Incoming {
         Ok(piece)
     }
 
-    /// The next bytes, as they arrive.
+    /// Receives the next bytes of the body; `None` at its end.
     async fn receive(&mut self) -> Outcome<Option<Bytes>> {
         let Some(body) = &mut self.body else { return Ok(None) };
         match poll_fn(|context| Pin::new(&mut *body).poll_next(context)).await {

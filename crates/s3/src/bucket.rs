@@ -47,7 +47,7 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
-    /// True if a request uses it.
+    /// True if a request still uses the container: there is another reference to it.
     fn is_used(&self) -> bool {
         match self {
             Self::Files(bucket) => Arc::strong_count(&bucket.0) > 1,
@@ -203,12 +203,12 @@ impl Bucket {
 
     /// The directory of unfinished puts.
     pub(crate) fn puts(&self) -> Outcome<Node> {
-        made(&made(&self.fs().root(), HIDDEN)?, PUTS)
+        find_or_create(&find_or_create(&self.fs().root(), HIDDEN)?, PUTS)
     }
 
     /// The directory of multipart uploads.
     pub(crate) fn uploads(&self) -> Outcome<Node> {
-        made(&made(&self.fs().root(), HIDDEN)?, UPLOADS)
+        find_or_create(&find_or_create(&self.fs().root(), HIDDEN)?, UPLOADS)
     }
 
     /// The directory of multipart uploads, if there were any yet.
@@ -239,8 +239,8 @@ impl Bucket {
     }
 }
 
-/// The directory of this name; creates it if missing.
-fn made(dir: &Node, name: &str) -> Outcome<Node> {
+/// Looks up a directory, and creates it if it is missing. Another process may create it at the same time.
+fn find_or_create(dir: &Node, name: &str) -> Outcome<Node> {
     match dir.lookup(name.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         found => return Ok(found?),
@@ -298,7 +298,8 @@ impl Hidden {
         Self(Draft::Content(content))
     }
 
-    /// A new directory.
+    /// A new empty directory in the hidden directory of unfinished puts. Only [`Self::publish`] makes it visible as an
+    /// object.
     pub(crate) fn directory(bucket: &Bucket) -> Outcome<Self> {
         let (dir, name) = (bucket.puts()?, drawn_name()?);
         dir.mkdir(name.as_bytes(), &Create::with_mode(DIRECTORY_MODE))?;
@@ -319,13 +320,15 @@ impl Hidden {
 }
 
 impl Target<'_> {
-    /// Moves an entry of the hidden directory to its place.
+    /// Publishes an object whose file is in the hidden directory: renames the file to its key, with attributes and
+    /// condition, in one transaction.
     fn publish_entry(&self, from: &Node, name: &[u8]) -> esker::types::Result<()> {
         let rename = Rename { from, name, to: self.dir, new_name: self.name, mode: self.mode };
         Publish { rename, xattrs: self.xattrs, check: self.check }.run()
     }
 
-    /// Creates the file with its content in its place.
+    /// Publishes a small object, whose content is still in memory: creates the file with content and attributes in one
+    /// transaction.
     fn publish_content(&self, content: &[Bytes]) -> esker::types::Result<()> {
         let content: Vec<&[u8]> = content.iter().map(|part| &part[..]).collect();
         let (dir, name, new) = (self.dir, self.name, &Create::with_mode(FILE_MODE));

@@ -66,7 +66,7 @@ impl RequestedChecksum {
         }
     }
 
-    /// The type of the checksum, as S3 names it.
+    /// `COMPOSITE` for a checksum over the checksums of parts, `FULL_OBJECT` for one over the whole content.
     pub(crate) fn kind(&self) -> ChecksumType {
         ChecksumType::from_static(match self.is_composite {
             true => ChecksumType::COMPOSITE,

@@ -40,7 +40,7 @@ impl Condition {
         }
     }
 
-    /// True if there is none.
+    /// True if the request has no conditional header.
     pub(crate) fn is_none(&self) -> bool {
         self.matches.is_none()
             && self.matches_not.is_none()

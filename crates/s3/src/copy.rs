@@ -34,7 +34,7 @@ impl Source {
         tags(&self.found)
     }
 
-    /// Copies a range of it into a hidden file.
+    /// Copies a byte range of the source object to a new hidden file in bucket `to`, and updates `sums` with the bytes.
     pub(crate) fn copy(
         &self,
         to: &Bucket,

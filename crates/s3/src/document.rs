@@ -88,7 +88,8 @@ impl Document {
         }
     }
 
-    /// The error to answer with, in place of one that only says that the body could not be read.
+    /// Takes the reason why the body of an XML request was refused, such as a wrong signature. The server answers with
+    /// it, since `s3s` only reports that the body could not be read.
     pub(crate) fn take_fault(&self) -> Option<S3Error> {
         self.state().fault.take()
     }

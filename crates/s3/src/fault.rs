@@ -51,7 +51,7 @@ impl Fault {
         matches!(self, Self::S3(error) if error.code().as_str() == code)
     }
 
-    /// True if something is not there.
+    /// True if the store reports that the bucket, object or directory does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Store(error) if error.kind() == ErrorKind::NotFound)
     }

@@ -18,7 +18,8 @@ struct Run {
 }
 
 impl Run {
-    /// The first ID from `id` on, which is `None` if there is none; `None` if this run does not cover `id`.
+    /// Looks up the first listed ID that is not below `id`. Outer `None`: this run does not cover `id`, so the caller
+    /// has to list. Inner `None`: no such ID exists.
     fn next(&self, id: ObjectId) -> Option<Option<ObjectId>> {
         if id < self.from {
             return None;
@@ -84,7 +85,8 @@ impl Numbers {
         Self((1..=20).filter_map(|digits| Range::new(digits, &side)).collect())
     }
 
-    /// The next one that exists. `find` returns the first one from a number on.
+    /// Removes and returns the next number that is in use, in the order of decimal digits; `None` after the last.
+    /// `find` returns the first number in use that is not below its argument.
     fn next(&mut self, mut find: impl FnMut(u64) -> Result<Option<u64>>) -> Result<Option<u64>> {
         let mut ranges = Vec::with_capacity(self.0.len());
         for Range { from, last } in self.0.drain(..) {
@@ -98,7 +100,7 @@ impl Numbers {
 }
 
 impl Range {
-    /// The numbers of `digits` digits that are on the wanted side. `None` if there are none.
+    /// The numbers with this count of digits for which `side` is `Equal`; `None` if there are none.
     fn new(digits: u32, side: impl Fn(u64) -> Ordering) -> Option<Self> {
         let first = if digits == 1 { 0 } else { 10_u64.pow(digits - 1) };
         let end = 10_u128.pow(digits).min(1 << 64);
@@ -110,7 +112,7 @@ impl Range {
         (from < end).then(|| Self { from: from as u64, last: (end - 1) as u64 })
     }
 
-    /// The first number, which is left out from now on.
+    /// Removes the first number from the range, and returns it.
     fn take(&mut self) -> u64 {
         let first = self.from;
         match first.checked_add(1).filter(|next| *next <= self.last) {

@@ -131,7 +131,7 @@ impl Keys {
     }
 }
 
-/// Random bytes.
+/// `N` random bytes from the system, for a new key.
 fn drawn<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let failed = |_| Error::new(ErrorKind::Io, "the system gave no random bytes for a key");

@@ -44,7 +44,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// The text by which it is sorted.
+    /// The text by which entries are sorted: the name, with `/` after that of a directory, since S3 sorts complete
+    /// keys.
     fn order(&self) -> String {
         match self.inode.kind {
             Kind::Directory => format!("{}/", self.name),
@@ -80,7 +81,7 @@ impl Bound {
         order
     }
 
-    /// True if an entry of this order is listed.
+    /// True if an entry with the sort text `order` is within this bound, so that it is listed.
     fn includes(&self, order: &str) -> bool {
         match self {
             Self::After(bound) => order.as_bytes() > &bound[..],

@@ -36,7 +36,7 @@ impl Encoding {
         }
     }
 
-    /// Encodes a name.
+    /// Percent-encodes a name, if the client asked for the encoding `url`.
     pub(crate) fn encode(self, name: &str) -> String {
         if !self.0 {
             return name.to_owned();
@@ -202,7 +202,7 @@ impl Service {
     }
 }
 
-/// The only version of an object that there is.
+/// Converts an entry of a listing to one of a listing of versions: the latest and only version, with the id `null`.
 fn version(object: Object) -> ObjectVersion {
     ObjectVersion {
         key: object.key,

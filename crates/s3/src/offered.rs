@@ -165,7 +165,8 @@ fn is_demand(name: &str) -> bool {
             .any(|begin| name.starts_with(begin))
 }
 
-/// Refuses such a header without a value, since `s3s` would ignore it.
+/// Refuses a header of [`is_demand`] without a value: `s3s` would ignore it, and the client would believe that the
+/// check was made.
 fn check_demand(name: &str, headers: &HeaderMap) -> S3Result<()> {
     let is_empty =
         headers.get_all(name).iter().any(|value| value.as_bytes().trim_ascii().is_empty());

@@ -89,7 +89,7 @@ impl<'a> Lines<'a> {
         self.page
     }
 
-    /// True if there is more than the page shows.
+    /// True if all lines are used and at least one more entry exists: the page is truncated.
     pub(crate) fn is_full(&self) -> bool {
         self.page.is_truncated
     }
@@ -104,7 +104,7 @@ impl<'a> Lines<'a> {
         self.lines_left().saturating_add(1).clamp(LIST_WINDOW_MIN, LIST_WINDOW)
     }
 
-    /// Shows a line, or notes that there is one more.
+    /// Adds a line to the page. If the page has no line left, marks it as truncated.
     pub(crate) fn show(&mut self, shown: Shown) {
         match self.lines_left() {
             0 => self.page.is_truncated = true,

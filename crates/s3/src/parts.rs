@@ -48,7 +48,8 @@ impl Parts {
         Self { count: parts.len(), sizes, checksums }
     }
 
-    /// The value of [`PARTS`].
+    /// Encodes the parts for the attribute [`PARTS`]. If the text is longer than [`PARTS_BYTES_MAX`], leaves out the
+    /// checksums, and then also the sizes.
     pub(crate) fn written(&self) -> Vec<u8> {
         let with_sizes = Self { checksums: Vec::new(), ..self.clone() };
         let counted = Self { count: self.count, ..Self::default() };
@@ -74,12 +75,12 @@ impl Parts {
         }
     }
 
-    /// How many there are.
+    /// Number of parts.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Number and size of each, as far as they are known.
+    /// Number and size in bytes of each part; nothing if the sizes were left out to save space.
     fn each(&self) -> impl Iterator<Item = (i32, u64)> {
         let run = |&(first, count, size): &(i32, i32, u64)| {
             (first..first.saturating_add(count)).map(move |number| (number, size))
@@ -131,7 +132,7 @@ impl Parts {
     }
 }
 
-/// A part in a reply.
+/// Converts a part with its checksums to the form in replies.
 fn shown(((number, size), sums): ((i32, u64), Option<Stored>)) -> ObjectPart {
     let sums = sums.unwrap_or_default();
     ObjectPart {

@@ -54,12 +54,12 @@ impl Place {
         Self::parse(key).map_err(missing)
     }
 
-    /// The path of the directory that it is in, from the root.
+    /// Path of the directory that contains the object's file, from the root of the bucket.
     pub(crate) fn above(&self) -> &[u8] {
         self.path().rsplit_once('/').map_or(&b"/"[..], |(above, _)| above.as_bytes())
     }
 
-    /// The names of the directories above it.
+    /// Names of the directories from the root to the object's file, without the name of the file.
     pub(crate) fn directories(&self) -> Vec<&[u8]> {
         let mut names: Vec<_> = self.path().split('/').map(str::as_bytes).collect();
         names.pop();

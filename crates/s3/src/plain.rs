@@ -135,7 +135,7 @@ impl Plain {
         Self(Arc::new(container))
     }
 
-    /// True if a request uses it.
+    /// True if a request still uses the container: there is another reference to it.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
@@ -258,7 +258,7 @@ struct First {
 }
 
 impl First {
-    /// Adds a name, and keeps the first ones in order.
+    /// Adds a name that is after the start of the page. If there are then more than `most` names, drops the last one.
     fn add(&mut self, name: String) {
         if name > self.after {
             self.found.insert(name);
@@ -268,7 +268,8 @@ impl First {
         }
     }
 
-    /// The last one, if there may be more.
+    /// The last name, from which the next page continues; `None` if fewer than `most` names were found, so that no more
+    /// exist.
     fn last(&self) -> Option<String> {
         self.found.last().filter(|_| self.found.len() == self.most).cloned()
     }
@@ -293,7 +294,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Shows the values of one Key-Value: the prefix leads there.
+    /// Lists one Key-Value if `id` is its object id. For a prefix that contains an id, so that other objects need not
+    /// be read.
     fn list_only(&mut self, id: &str) -> Outcome<()> {
         let Some(oid) = ObjectId::parse(id) else { return Ok(()) };
         match beginning(oid) {

@@ -30,7 +30,7 @@ pub(crate) fn take_parameters(uri: &Uri, headers: &mut HeaderMap) -> Uri {
     with_query(uri, &pairs.filter(&mut is_kept).collect::<Vec<_>>())
 }
 
-/// The URL with these parameters in place of its own.
+/// The URL with the query `pairs` in place of its query.
 fn with_query(uri: &Uri, pairs: &[&str]) -> Uri {
     let text = match pairs.is_empty() {
         true => uri.path().to_owned(),

@@ -99,7 +99,7 @@ impl Put {
             xattrs.push((DIRECTORY.into(), IS_KEY.into()));
             xattrs
         };
-        let node = made(bucket, &above, self.place.name(), &xattrs)?;
+        let node = find_or_create(bucket, &above, self.place.name(), &xattrs)?;
         if node.kind() != Kind::Directory {
             let why = format!("{:?} is an object, so nothing can be below it", above.path());
             return Err(Fault::new(S3ErrorCode::InvalidRequest, why));
@@ -169,7 +169,7 @@ fn create_directories(bucket: &Bucket, place: &Place) -> Outcome<Node> {
     let way = |_: &Inode| vec![(DIRECTORY.into(), IS_WAY.into())];
     let mut node = bucket.fs().root();
     for name in place.directories() {
-        node = made(bucket, &node, name, &way).map_err(|fault| match fault {
+        node = find_or_create(bucket, &node, name, &way).map_err(|fault| match fault {
             Fault::Store(error) => occupied_fault(place, error),
             other => other,
         })?;
@@ -177,8 +177,9 @@ fn create_directories(bucket: &Bucket, place: &Place) -> Outcome<Node> {
     Ok(node)
 }
 
-/// The entry of this name in a directory; creates a directory with these attributes if the name is free.
-fn made(
+/// Looks up a directory for the path of a key. If the name is free, creates the directory with these attributes.
+/// Another process may create it at the same time.
+fn find_or_create(
     bucket: &Bucket,
     dir: &Node,
     name: &[u8],

@@ -162,7 +162,7 @@ impl About {
         self.content_type.clone().unwrap_or_else(|| CONTENT_TYPE.to_owned())
     }
 
-    /// Time at which it expires.
+    /// Time of the header `Expires` that the client sent with the object.
     pub(crate) fn expires(&self) -> Option<Timestamp> {
         self.expires.map(|seconds| timestamp(Time { seconds, nanos: 0 }))
     }
@@ -185,7 +185,8 @@ impl Record {
         serde_json::to_vec(&stored).unwrap_or_default()
     }
 
-    /// True if the content is that of the put: it has the time of then, and the size, if that is known.
+    /// True if this record describes the current content: the file has the modification time of the put and, if given,
+    /// its size. If not, another program has changed the file.
     pub(crate) fn holds(&self, mtime: Time, size: Option<u64>) -> bool {
         !self.etag.is_empty()
             && self.mtime == pair(mtime)
@@ -197,7 +198,7 @@ impl Record {
         self.size
     }
 
-    /// The ETag that the put gave it.
+    /// The ETag that the put computed; empty if it computed none.
     pub(crate) fn put_etag(&self) -> &str {
         &self.etag
     }

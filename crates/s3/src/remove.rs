@@ -100,7 +100,7 @@ fn remove_ways(from: impl IntoIterator<Item = Node>) {
     }
 }
 
-/// Each directory that was made for objects below it, once.
+/// The directories among `nodes` that this server created only to hold keys below them, without duplicates.
 fn distinct_ways(nodes: impl IntoIterator<Item = Node>) -> Vec<Node> {
     let nodes: HashMap<ObjectId, Node> = nodes.into_iter().map(|node| (node.oid(), node)).collect();
     nodes.into_values().filter(is_way).collect()
@@ -110,7 +110,8 @@ fn is_way(node: &Node) -> bool {
     node.get_xattr(DIRECTORY.as_bytes()).is_ok_and(|mark| mark == IS_WAY)
 }
 
-/// The removal of such a directory, which is checked again; `None` for the root.
+/// The removal of a directory that was created for keys below it; `None` for the root. [`check_way`] checks it again in
+/// the transaction.
 fn way_removal(way: &Node) -> Option<Removal<'_>> {
     let dir = way.parent()?;
     Some(Removal { dir, name: way.name(), is_directory: true, check: Some(&check_way) })
@@ -155,7 +156,7 @@ impl<'a> ObjectFile<'a> {
         Some(Self { above, place, condition, refused: RefCell::default() })
     }
 
-    /// The removal of the file, if `check` allows it.
+    /// The removal of the object's file. `check` is used only if the request has a condition.
     fn removal<'r>(&'r self, check: Check<'r>) -> Removal<'r> {
         let check = Some(check).filter(|_| !self.condition.is_none());
         Removal { dir: &self.above, name: self.place.name(), is_directory: false, check }
@@ -166,7 +167,8 @@ impl<'a> ObjectFile<'a> {
         check(bucket, self.condition, existing).map_err(|fault| refuse(&self.refused, fault))
     }
 
-    /// The outcome for the object. A directory of this name is not the object.
+    /// The result for the client. A missing file is not an error unless the condition requires it; a directory of this
+    /// name is another object, so the file counts as missing.
     fn outcome(&self, removed: Result<()>) -> Outcome<()> {
         let Err(error) = removed else { return Ok(()) };
         match error.kind() {

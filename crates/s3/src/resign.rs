@@ -231,7 +231,7 @@ fn trimmed(value: &HeaderValue) -> Option<String> {
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Text in which all bytes but unreserved ones, and these, are percent-encoded.
+/// Percent-encodes all bytes of `text` except the unreserved ones (letters, digits and `-_.~`) and those in `kept`.
 fn encoded(text: &str, kept: &[u8]) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -305,7 +305,8 @@ impl Server {
         resign(&method, &uri, request.headers_mut(), &self.0.keys)
     }
 
-    /// Calls the operation of a request, unless it is refused.
+    /// Checks a request, and passes it to `s3s`, which calls the operation. Returns an error reply if the request or
+    /// its body is refused.
     async fn call(
         &self,
         mut request: Request<Incoming>,
@@ -399,7 +400,7 @@ fn missing_message(error: &str) -> Option<&'static str> {
     }
 }
 
-/// Names the request in the XML of an error, as S3 does. Adds a message if `s3s` gave none.
+/// Adds the request id to the XML of an error reply, as S3 does, and a message if `s3s` gave none.
 fn name_request(response: &mut Response<Body>, id: &str) {
     let text = text_of(response);
     if let Some(error) = text.as_deref().and_then(|text| text.strip_suffix("</Error>")) {

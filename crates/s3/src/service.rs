@@ -30,7 +30,7 @@ impl Service {
         Self { buckets: Arc::new(Buckets::new(pool)), metrics, etags }
     }
 
-    /// A bucket.
+    /// Opens a bucket, or uses it if it is open: a file system, or a container of other objects.
     pub(crate) fn opened(&self, name: &str) -> Outcome<Opened> {
         self.buckets.get(name)
     }

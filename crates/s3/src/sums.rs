@@ -130,7 +130,8 @@ impl Expected {
         Self { etags, headers: named, ..Self::default() }
     }
 
-    /// True if the client uses this checksum.
+    /// True if the request names this checksum in any way: its value in a header, an announced trailer, or the
+    /// algorithm.
     fn names(&self, known: &str) -> bool {
         self.headers.contains_key(format!("{CHECKSUM}{known}"))
             || self.announces(known)
@@ -157,7 +158,7 @@ impl Expected {
         of(&self.headers).or_else(|| self.trailing.as_ref()?.read(of).flatten())
     }
 
-    /// The sums to compute.
+    /// The checksums to compute over the body: those that the client names, and the one for the ETag.
     pub(crate) fn sums(&self) -> Sums {
         let others = ChecksumHasher {
             crc32: self.names("crc32").then(Crc32::new),
@@ -200,7 +201,7 @@ impl Expected {
     }
 }
 
-/// Fails if a checksum differs.
+/// Fails with `BadDigest` unless the computed checksum equals the one in the request.
 fn check_sum(name: &str, is_same: bool) -> Outcome<()> {
     match is_same {
         true => Ok(()),

@@ -69,8 +69,9 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// True if the claims of the client about a part are true.
-    fn is(&self, part: &Part) -> bool {
+    /// True if the ETag and the checksums that the client gives for a part equal those of the stored part. Values that
+    /// the client leaves out are not compared.
+    fn matches(&self, part: &Part) -> bool {
         self.etag.as_ref().is_none_or(|etag| *etag == part.etag)
             && KNOWN.iter().all(|name| {
                 self.checksum.get(name).is_none_or(|sum| part.checksum.get(name) == Some(sum))
@@ -238,7 +239,9 @@ impl Begun {
         let find = |wanted: &Chosen| {
             let at = there.binary_search_by_key(&wanted.number, |part| part.number);
             let part = at.ok().and_then(|at| there.get(at));
-            part.filter(|part| wanted.is(part)).cloned().ok_or_else(|| no_part_fault(wanted.number))
+            part.filter(|part| wanted.matches(part))
+                .cloned()
+                .ok_or_else(|| no_part_fault(wanted.number))
         };
         let parts: Vec<Part> = chosen.iter().map(find).collect::<Outcome<_>>()?;
         match parts.iter().rev().skip(1).find(|part| part.size < PART_BYTES_MIN) {
@@ -266,7 +269,7 @@ impl Begun {
         Ok(hidden)
     }
 
-    /// Removes it with its parts.
+    /// Removes the directory of the upload with all parts. It is not an error if another request has removed it.
     pub(crate) fn abort(&self) -> Outcome<()> {
         let Some(uploads) = self.dir.parent() else { return Ok(()) };
         match uploads.remove_tree(self.id.as_bytes()) {
