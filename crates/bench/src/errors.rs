@@ -12,7 +12,7 @@ pub(crate) fn ensure_intact<S: Into<String>>(intact: bool, why: impl FnOnce() ->
     ensure(intact, ErrorKind::Corrupt, why)
 }
 
-/// Fails with an error of this kind unless a condition holds.
+/// Fails with an error of kind `kind` and the text of `why` unless `holds`.
 pub(crate) fn ensure<S: Into<String>>(
     holds: bool,
     kind: ErrorKind,

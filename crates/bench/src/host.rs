@@ -58,12 +58,12 @@ fn cpu_in(text: &str) -> String {
     name.unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
-/// Memory that programs could get.
+/// Bytes of memory that programs can still allocate (`MemAvailable` of the kernel); 0 if unknown.
 pub(crate) fn available_memory_bytes() -> u64 {
     memory_in(&read("/proc/meminfo"), "MemAvailable")
 }
 
-/// A size in a table of `/proc`; 0 if it is missing.
+/// Bytes that the line `name` of a table in `/proc` gives in KiB; 0 if there is no such line.
 pub(crate) fn memory_in(text: &str, name: &str) -> u64 {
     let size = text.lines().find_map(|line| value_of(line, name));
     let kib = size.and_then(|size| size.split(' ').next()?.parse::<u64>().ok());

@@ -88,7 +88,7 @@ impl Launcher {
         Ok(Self { program, worker, variables: Vec::new() })
     }
 
-    /// The process gets a group of its own. Ctrl-C then reaches only the main process, which ends the others.
+    /// Starts the worker in its own process group. Ctrl-C then reaches only the main process, which ends the workers.
     fn start(&self) -> Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(&self.worker).envs(self.variables.iter().cloned());
@@ -162,7 +162,8 @@ impl<S: Serialize, D: DeserializeOwned> Processes<S, D> {
         self.begin(steps, start_ns(steps.len()))
     }
 
-    /// Steps may be fewer than processes: those without a step wait for the next message.
+    /// Makes the first `steps.len()` processes take their steps at the time `start_ns`. The others wait for the next
+    /// message.
     fn begin(&mut self, steps: &[S], start_ns: u64) -> Result<Vec<D>> {
         self.ask(&steps.iter().map(|step| Order::Begin { step, start_ns }).collect::<Vec<_>>())
     }

@@ -96,7 +96,8 @@ fn serve_stdio<W: Work>() -> Result<()> {
     serve_work::<W>(std::io::stdin().lock(), answers)
 }
 
-/// Returns standard output, and lets what others write there go to standard error: the library of DAOS logs there.
+/// Returns standard output for messages to the main process, and redirects it to standard error for all other code,
+/// because the library of DAOS writes its log there.
 fn take_stdout() -> std::io::Result<File> {
     let output = std::io::stdout().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdout(std::io::stderr())?;
@@ -124,7 +125,7 @@ pub fn serve_work<W: Work>(mut input: impl BufRead, mut output: impl Write) -> R
     Ok(())
 }
 
-/// Prepares or takes a step. Errors name it.
+/// Prepares a step, or takes it at its start time. The text of an error begins with the name of the step.
 pub(crate) fn execute<W: Work>(worker: &mut W, order: Order<W::Step>) -> Result<W::Done> {
     let (Order::Prepare(step) | Order::Begin { step, .. }) = &order;
     let name = W::name(step);

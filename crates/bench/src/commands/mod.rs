@@ -78,7 +78,7 @@ impl<P: Args + Benchmark> Measure<P> {
     }
 }
 
-/// Runs a benchmark whose report `json` can take.
+/// Runs a benchmark. Fails before the run if its report could not be written to `json`.
 fn measure<P: Benchmark>(plan: &P, json: &JsonFile) -> Result<Measurement> {
     json.check()?;
     with_spinner(|note| plan.run(note))
@@ -141,7 +141,8 @@ impl JsonFile {
         path.map_or(Ok(()), whole::check)
     }
 
-    /// The answer with this report, which is also written to the file, and its text for people.
+    /// The answer of a command: the report as JSON and, for people, `text`. Also writes the report to the file of
+    /// `--json`; for `-`, the report takes the place of the text.
     pub(super) fn answer(&self, report: Value, text: String) -> Result<Answer> {
         let document = format!("{report:#}\n");
         match self.json.as_deref() {

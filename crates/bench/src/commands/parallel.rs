@@ -86,7 +86,8 @@ impl Segments {
     }
 }
 
-/// Runs the benchmark on one pool, or on each of `pools`, over more and more nodes. The latter can be drawn as a page.
+/// Runs the benchmark on one pool or, with `--nodes`, on each of `pools`, which are over more and more nodes. The
+/// results of the latter can also be drawn as a page.
 fn run(mut plan: ParallelPlan, pools: &Pools, name: &str, json: &JsonFile) -> Result<Answer> {
     json.check()?;
     if pools.names.is_empty() {

@@ -88,7 +88,8 @@ impl Start {
         Ok(Answer::new(with_origin(&folder, &settings, results)?, text(&steps, &starts)))
     }
 
-    /// Measures the steps that one machine has.
+    /// Measures the times of the model that one machine has: forking a process, connecting by ssh if a host is given,
+    /// creating and starting a node, and publishing the map.
     fn measure(&self) -> Result<Steps> {
         let esker = esker_program()?;
         let fork_s = median_s(|_| time_command(&esker, &[]))?;
@@ -131,7 +132,8 @@ impl Steps {
         }
     }
 
-    /// Depth of the tree below a starter, and the time from its start until it knows that all nodes below are ready.
+    /// Depth of the tree of starts below a node, and the seconds from the node's start until it knows that all `nodes`
+    /// nodes below it are ready.
     fn below(&self, nodes: usize, fanout: usize) -> (u32, f64) {
         let mut deepest = (0, 0.0_f64);
         for (turn, range) in (1..).zip(bounds(nodes, fanout)).filter(|(_, range)| !range.is_empty())

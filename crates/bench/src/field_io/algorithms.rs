@@ -34,7 +34,7 @@ impl Session {
         forecast.index.put(least, &entry, Cond::NONE, Access::Latest).wait()
     }
 
-    /// Writes ranges of an Array of the main container, whose id has these user bits.
+    /// Writes `data` to `ranges` of an Array in the main container. `bits` are the user's bits of its object id.
     pub(super) fn write_named(
         &mut self,
         bits: ObjectId,

@@ -68,7 +68,7 @@ fn md5(parts: &[&str]) -> [u8; 16] {
     Md5::digest(parts.join("/")).into()
 }
 
-/// The first 12 bytes of a sum, as big-endian numbers.
+/// An object id from an MD5 sum: its first 12 bytes as big-endian numbers, and the bit that marks ids of named Arrays.
 fn bits(sum: [u8; 16]) -> ObjectId {
     let number = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
     ObjectId { hi: number(&sum[..4]) | NAMED, lo: number(&sum[4..12]) }

@@ -52,7 +52,7 @@ impl Messages {
         self
     }
 
-    /// The messages in order; after the last, the first again.
+    /// Message `number` of the file, counted from 0. After the last message, the count continues with the first.
     pub(super) fn nth(&self, number: u64) -> &[u8] {
         let range = self.ranges.get(number as usize % self.ranges.len().max(1));
         range.and_then(|range| self.bytes.get(range.clone())).unwrap_or_default()

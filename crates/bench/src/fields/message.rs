@@ -72,7 +72,7 @@ fn stamps(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
     bytes.chunks_mut(PAGE_BYTES).filter_map(|page| page.get_mut(..STAMP_BYTES))
 }
 
-/// The sum of a key. Its pairs are sorted by name first, because stores may reorder them.
+/// MD5 sum of a key's pairs. They are sorted by name first, because stores may return them in another order.
 fn key_sum(buffer: &mut Vec<u8>, key: &Key) -> Sum {
     let mut pairs: Vec<_> = key.iter().collect();
     pairs.sort_unstable();

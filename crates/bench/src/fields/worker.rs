@@ -152,7 +152,7 @@ impl Work for Worker {
 }
 
 impl Worker {
-    /// Opens the field store of a round, unless it is open. What was open before is closed first.
+    /// Opens the field store and the files of a round, unless they are open. Closes those of another round first.
     fn enter(&mut self, round: u32) -> Result<()> {
         if self.open.as_ref().is_some_and(|(known, ..)| *known == round) {
             return Ok(());
@@ -176,7 +176,7 @@ impl Worker {
         self.limit.as_ref().map_or(Ok(Measured::default()), |limit| measure(limit, ops))
     }
 
-    /// The fields of some processes.
+    /// Selects the fields that the processes `owners` archive.
     pub(super) fn selection(&self, owners: Range<u32>) -> Result<Selection> {
         let request = Request::from_pairs(self.job.shape.request(owners))?;
         request.expand(self.store()?.schema(), Date::today())
@@ -232,7 +232,8 @@ impl Worker {
         Ok(Done { measured, event_times })
     }
 
-    /// Reads every field as soon as it is visible. Reports when each was.
+    /// Reads each field as soon as a flush has made it visible, until all are read. Reports the time at which each was
+    /// found.
     fn watch(&mut self) -> Result<Done> {
         let shape = self.job.shape;
         let all = shape.fields() * u64::from(self.job.member.procs);
@@ -325,7 +326,7 @@ impl Worker {
         self.job.shape.fields().min(SCATTERED_MAX)
     }
 
-    /// Retrieves fields one after the other.
+    /// Finds and reads `fields` one at a time, and measures each as one operation.
     fn one_by_one(&mut self, fields: Vec<Field>) -> Result<Measured> {
         let (shape, store) = (self.job.shape, self.store()?);
         measure(Until::ops(fields.len() as u64), shape.size_bytes, |number| {
@@ -351,7 +352,7 @@ impl Worker {
     }
 }
 
-/// Checks that as many fields were found as were archived.
+/// Fails if fewer or more fields, or bytes of a field, were found than archived.
 fn counted(found: u64, archived: u64) -> Result<()> {
     ensure_intact(found == archived, || format!("found {found} of {archived} archived fields"))
 }

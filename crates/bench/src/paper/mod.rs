@@ -135,7 +135,8 @@ impl PaperPlan {
         [1, 2, 4].into_iter().take(if self.quick { 2 } else { 3 })
     }
 
-    /// Pools over nodes, each in a directory of its own.
+    /// Creates the pools over nodes, one for each number of nodes, and starts their engines on this machine. Each pool
+    /// has its own directory.
     fn served(&self, words: &Words, dirs: &WorkDirs) -> Result<Vec<Served>> {
         let pool = |nodes: u32| {
             let folder = dirs.posix.work_dir.folder().join(format!("nodes-{nodes}"));

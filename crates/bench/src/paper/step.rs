@@ -44,7 +44,7 @@ pub(super) fn steps() -> impl Iterator<Item = Step> {
 }
 
 impl Step {
-    /// Parses a line: name, place and command.
+    /// Parses a line `NAME ON COMMAND` of the list of steps. `ON` says on which system the step runs.
     fn parse(line: &'static str) -> Option<Self> {
         let (name, rest) = line.split_once(' ')?;
         let (on, words) = rest.trim_start().split_once(' ')?;

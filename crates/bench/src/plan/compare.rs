@@ -234,7 +234,8 @@ impl Comparison {
     }
 }
 
-/// Field I/O of a pool and plain files of the same phase share a line.
+/// True if the table shows two runs in one line: equal phase, number of processes and size. The workload is not
+/// compared, because plain files have another one than Field I/O of a pool.
 fn is_same_phase(one: &Run, other: &Run) -> bool {
     (&one.phase, one.procs, one.size_bytes) == (&other.phase, other.procs, other.size_bytes)
 }
@@ -246,7 +247,8 @@ impl Line {
         runs.filter_map(|(store, runs)| self.merge(store, runs)).collect()
     }
 
-    /// The first run with means in place of its values, and without members of single runs.
+    /// One run in place of those of a store over all rounds: means of their figures, sums of their operations and
+    /// seconds. Members that describe a single run are left out.
     fn merge(&self, store: &str, runs: &[Run]) -> Option<Value> {
         let bandwidth: Vec<_> = runs.iter().map(bandwidth_of).collect();
         let bandwidth = Statistics::from_values(&bandwidth);

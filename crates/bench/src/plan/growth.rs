@@ -137,7 +137,8 @@ impl GrowthPlan {
         Ok(())
     }
 
-    /// Puts entries from `from` on, so that there are `entries`, then reads and opens.
+    /// Puts the entries `from..entries`, gets some of all entries, and measures with new processes how long the pool
+    /// takes to open. Puts and gets each follow the same phase on a plain file, which is their limit.
     fn measure(
         &self,
         process: &mut Process,
@@ -278,7 +279,7 @@ impl Worker {
         self.load.as_mut().ok_or_else(missing_store)?.write(slot, self.payload.block(slot))
     }
 
-    /// Reads any of the entries.
+    /// Gets one of the first `entries` entries at random, and compares its value.
     fn get(&mut self, entries: u64) -> Result<()> {
         let slot = slot(self.random.u64(..entries.max(1)));
         self.load()?;
@@ -294,7 +295,7 @@ impl Worker {
         synced.doing(|| "pwrite of the file that measures the medium's limit")
     }
 
-    /// Reads any of the values.
+    /// Reads one of the first `entries` values at random from the plain file, which measures the limit of the medium.
     fn read_value(&mut self, entries: u64) -> Result<()> {
         let entry = self.random.u64(..entries.max(1));
         let read = self.file.read_exact_at(&mut self.value, entry * self.job.size_bytes);

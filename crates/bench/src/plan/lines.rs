@@ -21,7 +21,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A phase that has one part.
+    /// The sample of a phase that is not divided into open, transfers and close.
     pub(super) fn new(iteration: u32, round: &[Measured]) -> Self {
         Self { iteration, tally: Tally::of_round(round), parts: None }
     }
@@ -56,7 +56,7 @@ impl Line {
         self.samples.get(system).map_or(&[], Vec::as_slice)
     }
 
-    /// Systems that were measured.
+    /// Numbers of the systems that have samples; others were left out.
     pub(super) fn measured(&self) -> impl Iterator<Item = usize> {
         (0..self.samples.len()).filter(|&system| !self.samples_of(system).is_empty())
     }

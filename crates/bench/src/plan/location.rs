@@ -72,7 +72,7 @@ impl Location {
         Ok(Some(esker_nodes::Map::read(Path::new(map))?.nodes.len() as u32))
     }
 
-    /// The pool.
+    /// The pool that is measured. Fails for a location of plain files.
     pub(super) fn pool(&self) -> Result<&Pool> {
         match &self.kind {
             Kind::Pool(pool) => Ok(pool),
@@ -91,7 +91,7 @@ impl Location {
         self.destroy_container(&label).and(done)
     }
 
-    /// A job on a container here; without its process, sizes and operations.
+    /// A job on a container of this pool. The caller sets the process, the sizes and the operations.
     pub(super) fn job(&self, container: &str, class: &str, workload: Workload) -> Job {
         let store = StoreJob {
             pool: self.url.clone(),
@@ -102,7 +102,7 @@ impl Location {
         Job { folder: self.folder.clone(), store: Some(store), ..Job::default() }
     }
 
-    /// The report of runs here.
+    /// The report of runs on this pool: with the machine, the options and the properties of the pool.
     pub(super) fn report(&self, seed: u64, options: Value, runs: Vec<Run>) -> Result<Report> {
         Ok(Report::new(Host::for_folder(&self.folder)?, self.settings(seed, options)?, runs))
     }

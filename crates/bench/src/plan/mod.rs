@@ -111,7 +111,7 @@ fn check_repetitions(name: &str, number: u32, most: u32) -> Result<()> {
 /// Processes that store and read blocks, and measure the limit of the medium.
 type LoadProcesses = Processes<LoadStep, Measured>;
 
-/// Starts one process for each rank of a job.
+/// Starts the processes of a job, one for each rank.
 fn start_processes(job: &Job) -> Result<LoadProcesses> {
     let members = Member::all(job.member.procs, job.member.seed, &[]);
     LoadProcesses::launch(WorkerKind::Load, members.map(|member| Job { member, ..job.clone() }))
@@ -127,7 +127,7 @@ struct Tallies {
 }
 
 impl Tallies {
-    /// The runs of these phases, by their names: limit of writing, writing, limit of reading, reading.
+    /// The four runs of the report. `phases` are their names: limit of writing, writing, limit of reading, reading.
     fn runs<'n>(&self, store: RunName<'n>, phases: [&'n str; 4]) -> [Run; 4] {
         let medium = |name, tally| Run::new(&RunName { store: "medium", ..name }, tally, None);
         let [write_limit, write, read_limit, read] = phases.map(|phase| RunName { phase, ..store });

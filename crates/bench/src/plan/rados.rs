@@ -268,7 +268,7 @@ impl Work<'_> {
         Ok(meter.finish())
     }
 
-    /// Removes what was written.
+    /// Removes all objects of a round, whose fields are numbered from `first`.
     fn punch(&self, first: u64) -> Result<()> {
         (first..first + 2 * self.plan.ops).try_for_each(|number| {
             let array = self.fields.array(number, self.plan.size)?;

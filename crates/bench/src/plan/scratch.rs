@@ -44,7 +44,8 @@ pub fn memory_or_temporary() -> PathBuf {
 }
 
 impl OwnPool {
-    /// The specification of the pool, with space as in [`spec`].
+    /// The specification of a temporary pool, with the user's options. [`spec`] computes its space from the payload in
+    /// bytes and the number of index entries.
     pub(super) fn spec(&self, data_bytes: u64, entries: u64) -> PoolSpec {
         PoolSpec {
             durability: self.durability,

@@ -217,7 +217,7 @@ impl Plan {
         Ok(tallies)
     }
 
-    /// Starts new processes if wanted, so that their first operations are measured.
+    /// With `--fresh`, replaces the processes by new ones, so that their first operations are measured as well.
     fn refresh(&self, processes: &mut LoadProcesses, job: &Job) -> Result<()> {
         if self.fresh {
             *processes = start_processes(job)?;

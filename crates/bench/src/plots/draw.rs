@@ -111,7 +111,7 @@ fn power_below(number: f64) -> f64 {
     10f64.powf(number.log10().floor())
 }
 
-/// Round numbers: multiples of one.
+/// Marks of a linear axis from 0 to `high`: multiples of 1, 2 or 5 times a power of ten, about [`LABELS`] of them.
 fn linear_ticks(high: f64) -> Vec<f64> {
     let rough = high / LABELS;
     let round = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power_below(rough));
@@ -150,7 +150,8 @@ impl Chart {
         })
     }
 
-    /// The first series of each label, with its place in rows that are as wide as the figure.
+    /// Entries of the legend, one for each label, with the position of each in pixels. A row that reaches the width of
+    /// the figure is continued in the next one.
     fn legend(&self) -> Vec<(&Series, (i32, i32))> {
         let mut entries: Vec<(&Series, (i32, i32))> = Vec::new();
         let (mut x, mut y) = (12, 0);
@@ -285,7 +286,7 @@ fn draw_bars(plane: &mut Plane<'_, '_>, series: &[&Series], category: f64) -> Dr
     Ok(())
 }
 
-/// Pixels between a place and the bottom of its number, so that no line of a limit crosses the number.
+/// Pixels by which the number of a bar is raised above the bar's end, so that no line of a limit crosses the number.
 fn above_lines(plane: &Plane<'_, '_>, place: (f64, f64), limits: &[&Point]) -> i32 {
     let height = (TEXT * NUMBER_SIZE) as i32 + NUMBER_RISE;
     let over = |point: &&&Point| {

@@ -61,7 +61,8 @@ fn words_of_nodes(nodes: u32) -> String {
 }
 
 impl Phase<'_> {
-    /// Ratio to the file system that is fastest at this phase, and its name. It is the least of all ratios.
+    /// The smallest ratio to another file system in this phase, and the name of that file system, which is the fastest
+    /// one.
     pub(crate) fn harder_ratio(&self) -> Option<(&str, f64)> {
         let ratios = self.run.repeated.as_ref()?.ratio_to.iter();
         let ratios = ratios.map(|(name, ratio)| (name.as_str(), *ratio));

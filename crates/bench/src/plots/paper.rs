@@ -189,7 +189,7 @@ impl Item {
         })
     }
 
-    /// The runs of a file that the figures of this paper show.
+    /// The results of a file, without the runs that the figures of this paper do not show.
     fn drawn(&self, file: &Results) -> Results {
         let runs = file.runs.iter().filter(|run| {
             (self.contention.is_none() || run.contention() == self.contention.as_deref())

@@ -29,7 +29,7 @@ pub struct Results {
     pub traces: Option<PathBuf>,
 }
 
-/// A text of a report, unless it is empty.
+/// `text`, or `None` if it is empty.
 fn text(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }

@@ -84,7 +84,7 @@ pub(crate) enum Offset {
 }
 
 impl Rule {
-    /// The values that a bound decides, and sentences about them.
+    /// The numbers that are compared with the bound of a finding, and sentences that say where they come from.
     pub(crate) fn values(
         &self,
         steps: &[PaperStep],
@@ -285,7 +285,8 @@ impl Pick {
     }
 }
 
-/// Shares in percent over all runs of a step. One process alone has no offsets.
+/// The offsets of all runs of a step, in percent (see [`Offset::share`]). Runs of one process are left out, because
+/// they have no offsets.
 fn offsets(steps: &[PaperStep], step: &str, of: &[Offset], pattern: Option<&str>) -> Vec<f64> {
     let pick =
         Pick { step: step.to_owned(), pattern: pattern.map(str::to_owned), ..Pick::default() };
@@ -302,7 +303,7 @@ fn offsets(steps: &[PaperStep], step: &str, of: &[Offset], pattern: Option<&str>
 }
 
 impl Offset {
-    /// The offset as a share of the phase, or of both phases if it is between them.
+    /// The offset divided by the time of its phase or, for an offset between two phases, by the time of both.
     fn share(self, parallel: &Parallel, phase_s: f64, both_s: f64) -> Option<f64> {
         Some(match self {
             Self::Off0 => parallel.off_0 / phase_s,

@@ -87,7 +87,8 @@ impl Sample {
         Some(Self { mib_s, range_mib_s, texts: texts(run), run: run.clone() })
     }
 
-    /// The sum of this write phase and the read phase beside it, in pattern B.
+    /// In pattern B: the sum of this write phase and the read phase that ran at the same time. `None` for other
+    /// samples.
     fn sum(&self, samples: &[Self]) -> Option<Self> {
         let write = &self.run;
         if write.phase != "write" || write.pattern() != Some("B") {
@@ -110,7 +111,7 @@ impl Sample {
         Some(Self { run, mib_s, range_mib_s, texts: self.texts.clone() })
     }
 
-    /// The member of this name, empty if it does not apply.
+    /// The text of property `name` of the run; empty if the run has no such property.
     fn text(&self, name: &str) -> &str {
         self.texts.get(name).map_or("", String::as_str)
     }
@@ -248,7 +249,7 @@ impl Sweep {
         }
     }
 
-    /// Names of what varies among series. All panels label series by it.
+    /// The properties that differ among the series, which therefore name a series. If none differs, the first two.
     fn labels(&self, samples: &[&Sample]) -> Vec<&str> {
         let varied: Vec<_> = names(&self.series).filter(|name| varies(samples, name)).collect();
         if varied.is_empty() { names(&self.series).take(2).collect() } else { varied }
@@ -276,7 +277,7 @@ impl Sweep {
         }
     }
 
-    /// Several measurements at one place become their mean, with the range of all, or the best of them.
+    /// One point for several measurements at the same position: the best one, or their mean with the range of all.
     fn merged(&self, points: Vec<Point>) -> Point {
         let best = points
             .iter()

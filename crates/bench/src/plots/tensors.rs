@@ -172,7 +172,7 @@ fn time_s(run: &Run) -> Option<Point> {
     Some(Point { x: f64::from(run.procs), y, low, high })
 }
 
-/// The sentences below the figure.
+/// Sentences below the figure: the highest bandwidth of each series, and how to read the whiskers.
 fn highest(chart: &Chart) -> String {
     let processes = |procs: &str| {
         let name = if procs == "1" { "process" } else { "processes" };

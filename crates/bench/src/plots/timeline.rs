@@ -145,7 +145,8 @@ fn pairs(runs: &[Run]) -> BTreeMap<u32, u32> {
     pairs
 }
 
-/// Phases that follow each other are drawn apart, those that overlap together.
+/// Divides a timeline into one for the writes and one for the reads, each with the end of its title. Phases that
+/// overlap stay in one.
 fn parts(trace: Trace) -> Vec<(&'static str, Trace)> {
     let (writes, reads): (Trace, Trace) =
         trace.clone().into_iter().partition(|((kind, ..), _)| *kind == Kind::Write);

@@ -170,7 +170,8 @@ impl Work for Worker {
         Ok(())
     }
 
-    /// Takes a step. Returns the times of open, transfers and close.
+    /// Opens the file, makes the transfers and closes it, as `step` says, and returns the times of the three. A step
+    /// may instead remove the file.
     fn take(&mut self, step: IorStep) -> Result<Done> {
         if step.access == Access::Remove {
             return self.remove().map(|()| Done::new(Vec::new()));

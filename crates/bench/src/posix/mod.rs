@@ -156,7 +156,8 @@ pub struct Done {
 }
 
 impl Done {
-    /// The reply with the parts of a step, and the memory of this process after it.
+    /// The reply of a process: the times of a step's parts, and the memory in bytes that the process uses now and has
+    /// used at most.
     pub(super) fn new(parts: Vec<Measured>) -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let [peak_bytes, own_bytes] = ["VmHWM", "RssAnon"].map(|name| memory_in(&status, name));

@@ -225,7 +225,7 @@ impl EnginePlan {
         self.finish_round(clients, round)
     }
 
-    /// Compares what was written, if it is to be verified, and removes it.
+    /// With `--verify`, reads back the objects of a round and compares them. Then removes them.
     fn finish_round(&self, clients: &mut Clients, round: u32) -> Result<()> {
         if self.verify {
             clients.all(Step::Verify(round))?;
@@ -363,7 +363,7 @@ impl Work for Server {
         Ok(Self { _runtime: runtime, addresses })
     }
 
-    /// Returns the addresses.
+    /// Answers the main process with the addresses of the engine.
     fn take(&mut self, (): ()) -> Result<Addresses> {
         Ok(self.addresses.clone())
     }

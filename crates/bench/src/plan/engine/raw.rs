@@ -32,7 +32,7 @@ pub(super) struct Order {
 
 const ORDER_LEN: usize = 17;
 
-/// The action in errors.
+/// Names the action in errors of the raw connection.
 fn connection() -> &'static str {
     "talking over a raw connection"
 }

@@ -320,7 +320,7 @@ impl Run<'_> {
         pool.destroy_container(&label, true).wait().and(done)
     }
 
-    /// Runs phases without measuring them.
+    /// Writes files and archives fields once, with the peer as well if there is one, and does not record the times.
     fn warm_up(&mut self, note: Note<'_>) -> Result<()> {
         note("warming up");
         enter(&mut self.workers, self.job.member.procs, Phase::FileWrite, WARM_UP)?;
@@ -331,7 +331,8 @@ impl Run<'_> {
         })
     }
 
-    /// Makes all workers enter a phase, and records it.
+    /// Runs a phase of a round at the same time in all processes of a system, and adds the times to the report. Does
+    /// nothing for a system that is left out.
     fn measure(&mut self, system: usize, phase: Phase, round: u32, number: u32) -> Result<()> {
         let workers = match (system, phase.from_python()) {
             (PEER, _) => self.peer.as_mut(),

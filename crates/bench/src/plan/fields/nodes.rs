@@ -71,7 +71,7 @@ impl Row {
     }
 }
 
-/// Measures all pools.
+/// Measures fields and Field I/O on each pool over nodes, with each number of processes.
 pub(super) fn run(plan: &FieldsPlan, note: Note<'_>) -> Result<Measurement> {
     plan.check()?;
     let node = std::env::var(NODE_VARIABLE).unwrap_or_else(|_| "none".to_owned());

@@ -66,7 +66,7 @@ impl Lines {
         self.line(compared.unwrap_or(phase)).samples[system].push(sample);
     }
 
-    /// The line of a phase. Adds one if there is none yet.
+    /// The line of a phase in the report; adds an empty one if there is none.
     fn line(&mut self, phase: Phase) -> &mut Line {
         let at = self.0.iter().position(|(known, _)| *known == phase).unwrap_or_else(|| {
             self.0.push((phase, Line::new(&phase.name(), SYSTEMS)));

@@ -206,13 +206,13 @@ impl<'p> Stage<'p> {
         ])
     }
 
-    /// Numbers of the processes of this node.
+    /// Ranks, among the processes of all nodes, of those that run on this node.
     fn processes(&self) -> std::ops::Range<u32> {
         let first = self.meeting.who().rank * self.case.procs_per_node;
         first..first + self.case.procs_per_node
     }
 
-    /// Starts new processes on this node.
+    /// Starts a process on this node for each of its ranks for which `takes_part` is true.
     fn start_processes(
         &self,
         job: &Job,

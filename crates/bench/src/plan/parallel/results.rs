@@ -42,7 +42,7 @@ impl<'c> Series<'c> {
         Self { case, kind, tally, limit, repeats }
     }
 
-    /// Adds a repeat; `other` is the phase that ran at the same time, in pattern B.
+    /// Adds the figures of a phase in one repeat. `other` is the phase that ran at the same time in pattern B.
     fn add(&mut self, done: &Done, phase: &Phase, other: Option<&Phase>) -> Result<()> {
         for stamps in done.traces.iter().flat_map(|trace| &trace.ios) {
             let took = stamps[EVENTS - 1].saturating_sub(stamps[0]);

@@ -193,7 +193,7 @@ pub(super) trait Original {
     const REFUSED: &'static str;
 }
 
-/// The options, and what to do instead.
+/// Options of the original program that are refused, each with the advice what to use instead.
 fn refused<O: Original>() -> impl Iterator<Item = (&'static str, &'static str)> {
     O::REFUSED.lines().filter_map(|line| line.split_once(' '))
 }

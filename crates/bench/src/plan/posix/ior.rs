@@ -129,7 +129,8 @@ impl IorPlan {
         self.read || !self.write
     }
 
-    /// True if all processes write the same amount after the stonewall. The last directive counts.
+    /// True for stoneWallingWearOut: after the time limit, slower processes continue until all have written as much as
+    /// the fastest. The last directive counts.
     pub(super) fn wears_out(&self) -> bool {
         self.wear_out.last() == Some(&true)
     }
@@ -147,7 +148,8 @@ impl IorPlan {
         })
     }
 
-    /// The data of files that are kept does not depend on the iteration, which later runs do not know.
+    /// Number from which the content of files is generated. It is the iteration, but 1 for files that are kept or only
+    /// read, because a later run does not know the iteration that wrote them.
     fn round(&self, iteration: u32) -> u32 {
         if self.keep || !self.writes() { 1 } else { iteration }
     }

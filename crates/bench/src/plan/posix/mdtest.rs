@@ -135,7 +135,7 @@ impl MdtestPlan {
         titles.iter().map(|title| Line::new(title, systems)).collect()
     }
 
-    /// True if a phase is measured, whose option is `given`.
+    /// True if a phase is measured: its option is `given`, or no option selects phases, so that all are measured.
     pub(super) fn measures(&self, given: bool) -> bool {
         given || !(self.create || self.stat || self.read || self.remove)
     }
@@ -278,7 +278,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After the stonewall, all processes continue until they have created as many files as the fastest.
+    /// After the time limit, makes slower processes continue until all have created as many files as the fastest one.
+    /// Returns the times of both parts.
     fn wear_out(
         &mut self,
         system: usize,

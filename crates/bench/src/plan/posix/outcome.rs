@@ -86,7 +86,7 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// The machine and the systems.
+    /// Writes the machine, the systems that were measured, and those that are missing.
     pub(super) fn print_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.host)?;
         for system in &self.systems {

@@ -170,7 +170,7 @@ impl TablePlan {
 }
 
 impl TableResults {
-    /// All runs in one report, with the table as `table`.
+    /// One JSON report with the runs of all outcomes, and the rows of the table as the member `table`.
     fn report(&self) -> Value {
         let reports: Vec<_> = self.outcomes.iter().map(Outcome::report).collect();
         let runs = reports.iter().flat_map(|report| report.runs.clone()).collect();

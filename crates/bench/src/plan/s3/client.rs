@@ -62,7 +62,8 @@ impl Work for Client {
 }
 
 impl Client {
-    /// Content that a process puts in a round, the same for every object.
+    /// The bytes that process `rank` puts in a round. All its objects of the round have the same content, so that
+    /// generating it takes no time.
     fn content(&self, rank: u32, round: u32) -> Bytes {
         self.all.slice(self.payload.range(Slot { rank, round, op: 0 }))
     }

@@ -17,7 +17,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// A request without content.
+    /// The body and headers of a request without content.
     pub(super) fn none() -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT, HeaderValue::from_static("UNSIGNED-PAYLOAD"));

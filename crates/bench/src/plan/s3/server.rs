@@ -48,7 +48,7 @@ impl Work for Servers {
         Ok(Self { addresses: Addresses { memory, doors }, _runtime: runtime })
     }
 
-    /// Returns the addresses.
+    /// Answers the main process with the addresses of the servers.
     fn take(&mut self, (): ()) -> Result<Addresses> {
         Ok(self.addresses.clone())
     }

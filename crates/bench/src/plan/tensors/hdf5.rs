@@ -77,7 +77,8 @@ pub(super) enum PeerPhase {
 }
 
 impl Hdf5 {
-    /// Returns the program and its directory. If it cannot be compiled, the peer contains the reason.
+    /// Compiles the program in a temporary directory, and returns both. If that fails, the [`Peer`] has the reason, and
+    /// HDF5 is not measured.
     pub(super) fn peer(&self) -> Result<(Peer, Scratch)> {
         let built = Scratch::programs()?;
         let found = self.tools().and_then(|(compiler, mpirun)| {
@@ -87,7 +88,8 @@ impl Hdf5 {
         Ok((Peer { found, processes: None, about: None }, built))
     }
 
-    /// The compiler, and the mpirun of the same MPI.
+    /// Paths of an HDF5 compiler and of the mpirun of the same MPI: those that the user gave, or else the first pair on
+    /// the PATH. The error is the reason why HDF5 is not measured.
     fn tools(&self) -> std::result::Result<(PathBuf, PathBuf), String> {
         if self.left_out {
             return Err("--no-hdf5 was given".to_owned());
@@ -96,7 +98,7 @@ impl Hdf5 {
         let pair = |(compiler, mpirun): (&str, &str)| {
             Some((given(self.compiler.as_ref(), compiler)?, given(self.mpirun.as_ref(), mpirun)?))
         };
-        // The MPI of a compiler with another name is unknown: use the default mpirun.
+        // If the user names a compiler, only its pair fits. A compiler of no pair is used with the usual mpirun.
         let is_named = |(compiler, _): &(&str, &str)| {
             self.compiler.as_ref().is_none_or(|given| given.ends_with(compiler))
         };
@@ -105,7 +107,8 @@ impl Hdf5 {
     }
 }
 
-/// Compiles the program.
+/// Writes the C source to `folder`, compiles it there, and returns the path of the program. The error is the reason why
+/// HDF5 is not measured.
 fn compiled(compiler: &Path, folder: &Path) -> std::result::Result<PathBuf, String> {
     let (source, program) = (folder.join("parallel_hdf5.c"), folder.join("parallel_hdf5"));
     std::fs::write(&source, PEER).map_err(|error| format!("{}: {error}", source.display()))?;
@@ -144,7 +147,7 @@ impl Program {
 }
 
 impl Peer {
-    /// Why it is not measured.
+    /// The reason why HDF5 is not measured; `None` if it is.
     pub(super) fn absent(&self) -> Option<&str> {
         self.found.as_ref().err().map(String::as_str)
     }
@@ -154,7 +157,8 @@ impl Peer {
         self.about.as_deref()
     }
 
-    /// Starts its processes. If they do not start, it is absent from now on.
+    /// Starts the processes of the HDF5 program by mpirun. If that fails, HDF5 is not measured, and [`Self::absent`]
+    /// returns the reason.
     pub(super) fn start(&mut self, job: &Job, cpus: &[u32]) -> Result<()> {
         let Ok(program) = &self.found else { return Ok(()) };
         match Processes::start(&program.launcher(job, cpus), [()]) {
@@ -172,7 +176,7 @@ impl Peer {
         self.processes = None;
     }
 
-    /// Makes its processes take a step. Returns its times; none if it is absent.
+    /// Makes all HDF5 processes run a phase. Returns its times; `None` if HDF5 is not measured.
     pub(super) fn take(
         &mut self,
         phase: PeerPhase,

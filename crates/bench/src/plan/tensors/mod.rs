@@ -360,7 +360,7 @@ impl Rows {
         places.zip(self.elements()).for_each(|(place, element)| place.copy_from_slice(&element));
     }
 
-    /// Checks that a buffer has them.
+    /// Fails unless the elements in `buffer` are those that this process wrote to its rows.
     pub(crate) fn check(self, buffer: &Buffer) -> Result<()> {
         let found = buffer.chunks_exact(ELEMENT_BYTES as usize);
         let differing = found.zip(self.elements()).position(|(found, written)| found != written);

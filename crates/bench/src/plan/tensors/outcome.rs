@@ -42,7 +42,8 @@ pub(super) enum Scaling {
 }
 
 impl Scaling {
-    /// Name in tables, and the bytes that stay the same.
+    /// Name of the scaling in tables, and the number of bytes that stays the same: of each process, or of the whole
+    /// array.
     fn parts(self) -> (&'static str, u64) {
         match self {
             Self::Weak(bytes) => ("weak", bytes),
@@ -95,7 +96,7 @@ impl Lines {
     }
 }
 
-/// One array is one operation.
+/// The sample of one array, which counts as one operation of `bytes` bytes, from its times in seconds.
 fn sample(iteration: u32, bytes: u64, [begin, opened, moved, closed]: Times) -> Result<Sample> {
     let seconds = (closed - begin).max(0.0);
     let mut latency = Histogram::default();

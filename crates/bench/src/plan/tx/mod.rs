@@ -172,7 +172,7 @@ fn start(job: &TxJob) -> Result<TxProcesses> {
     TxProcesses::launch(WorkerKind::Tx, jobs)
 }
 
-/// Takes a step of `kv`.
+/// Runs a step of the benchmark `kv` in all processes, and returns the measurement of each.
 fn load(processes: &mut TxProcesses, step: LoadStep) -> Result<Vec<Measured>> {
     let done = processes.all(TxStep::Load(step))?;
     Ok(done.into_iter().map(|done| done.all).collect())

@@ -241,7 +241,8 @@ impl Worker {
         Ok(Measured::default())
     }
 
-    /// Creates or removes the directories of the tree. The first process does so for a shared tree.
+    /// Creates or removes the directories of the tree. In a shared tree only the first process does so, and the others
+    /// have nothing to do.
     fn tree(&self, step: &MdtestStep, paths: &Paths) -> Result<Measured> {
         let directories = if self.options.unique || self.process.member.rank == 0 {
             paths.directories(self.process.member.rank)
