@@ -73,7 +73,8 @@ impl Attr {
         Ok(Self::with_size(fs, inode, size))
     }
 
-    /// The attributes of an inode whose content has this size.
+    /// Attributes as `stat` reports them, from an inode and the size of the content. Times that this process has not
+    /// stored yet take the place of the stored ones.
     pub(crate) fn with_size(fs: &Dfs, inode: &Inode, size: u64) -> Self {
         let pending = fs.mounted().pending_time(inode);
         Self {

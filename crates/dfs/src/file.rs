@@ -401,13 +401,13 @@ impl File {
         }
     }
 
-    /// The location of its entry, as far as this process knows.
+    /// Location of the file's entry as this process last saw it; `None` if the entry is known to be gone.
     fn location(&self) -> Option<EntryLocation> {
         let open_files = &self.node.fs().mounted().open_files;
         open_files.location(self.node.oid(), || self.node.location())
     }
 
-    /// True if its entry is cached under a read lease: it exists at this moment.
+    /// True if a read lease covers the file's entry, so that it certainly exists now.
     fn is_cached(&self) -> bool {
         let mounted = self.node.fs().mounted();
         let cached = |location| mounted.entry_cache.inode(mounted.container(), &location);

@@ -165,7 +165,7 @@ pub(crate) const fn number_of(oid: ObjectId) -> u64 {
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
-    /// Takes the next bytes; zeros at the end.
+    /// Takes the next `N` bytes of the encoded inode; zeros if fewer are left.
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let (head, tail) = self.0.split_first_chunk::<N>().unwrap_or((&[0; N], &[]));
         self.0 = tail;

@@ -141,7 +141,7 @@ struct First<'a> {
 }
 
 impl First<'_> {
-    /// Adds names, and keeps the first ones in order.
+    /// Adds the names of a batch that are after the start, and drops the last ones beyond `most`.
     fn add(&mut self, found: &KeyBatch) {
         let later = found.iter().filter(|name| *name > self.after);
         self.names.extend(later.map(<[u8]>::to_vec));

@@ -166,7 +166,7 @@ impl Dfs {
         }
     }
 
-    /// Same as [`Mounted::transact`].
+    /// Runs `work` in a transaction and commits it; retries on conflicts (see [`Mounted::transact`]).
     pub(crate) fn transact<T>(&self, work: impl FnMut(Access<'_>) -> Result<T>) -> Result<T> {
         self.0.transact(work)
     }

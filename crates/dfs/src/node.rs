@@ -48,7 +48,8 @@ impl Node {
         self.child_with(name, inode, None)
     }
 
-    /// The node of an entry of this directory, with the lease on its object if this process has one already.
+    /// The node of an entry of this directory. `lease` is the lease on its object, if this process has taken one. Fails
+    /// beyond [`DEPTH_MAX`].
     pub(crate) fn child_with(
         &self,
         name: &[u8],
@@ -203,7 +204,8 @@ impl Node {
         Ok(Self::root(fs, inode))
     }
 
-    /// The record of the node among the open files, with a lease on it.
+    /// A record of the file for the table of open files, with a lease on its object: the lease of its creation, that of
+    /// a deferred close, or a new one.
     pub(crate) async fn new_open_file(&self) -> Result<OpenFile> {
         let deferred = || self.fs().mounted().deferred_closes.take(self.oid());
         let lease = match self.take_lease().or_else(deferred) {

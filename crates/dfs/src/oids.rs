@@ -18,7 +18,7 @@ struct Series {
 }
 
 impl Oids {
-    /// A fresh id of this type and class.
+    /// A new object id of this type and class, which no other process generates.
     pub(crate) fn next(
         &self,
         container: &Container,

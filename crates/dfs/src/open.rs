@@ -33,12 +33,13 @@ pub(crate) struct Closed {
 }
 
 impl OpenFile {
-    /// A file without handles. `stored` is its modification time as stored.
+    /// The record of an open file that no handle counts yet. `stored` is the modification time in its entry.
     pub(crate) fn new(lease: Lease, location: EntryLocation, stored: Time) -> Self {
         Self { handles: 0, lease, location: Some(location), written: None, stored }
     }
 
-    /// If `due`, records `time` as stored, and returns it with the location where the caller stores it.
+    /// If `due`, records that `time` is now stored. Returns it with the location of the entry, where the caller stores
+    /// it. `None` also if the entry is gone.
     fn take_due(&mut self, time: Time, due: bool) -> Option<(EntryLocation, Time)> {
         if !due {
             return None;
@@ -159,7 +160,7 @@ impl OpenFiles {
         self.change(oid, |file| file.location = location.cloned());
     }
 
-    /// Changes what is known of an open file.
+    /// Changes the record of a file; does nothing if the file is not open.
     fn change(&self, oid: ObjectId, work: impl FnOnce(&mut OpenFile)) {
         if let Some(file) = self.0.lock().get_mut(&oid) {
             work(file);

@@ -134,7 +134,8 @@ fn is_used(fs: &Mounted, oid: ObjectId) -> Result<bool> {
     is_leased(fs, oid)
 }
 
-/// [`is_used`] that counts deferred leases of this process: their release frees the file.
+/// True if any process has a lease on the object. Unlike [`is_used`], also counts deferred leases of this process,
+/// whose release frees the file.
 fn is_leased(fs: &Mounted, oid: ObjectId) -> Result<bool> {
     fs.container().object(oid).unlink_on_last_close().wait()
 }
@@ -348,7 +349,7 @@ fn may_be_open(container: &Container, inode: &Inode) -> bool {
     is_recent && !container.capabilities().shared_leases
 }
 
-/// True if a process has an object without a name open, or may have it open.
+/// True if a process has an object without a name open, or may have it open, so that a check must not remove it.
 pub(crate) fn is_kept(container: &Container, oid: ObjectId) -> Result<bool> {
     if container.object(oid).unlink_on_last_close().wait()? {
         return Ok(true);
@@ -387,7 +388,7 @@ impl Mounted {
         self.deferred_closes.release_all(|| Some(self), |fs, inode| bury(fs, inode))
     }
 
-    /// Releases all deferred leases, if one of them is on this file.
+    /// If this process has closed the file but deferred releasing its lease, releases all deferred leases now.
     pub(crate) fn release_if_closed(&self, oid: ObjectId) -> Result<()> {
         if self.deferred_closes.contains(oid) { self.release_closed() } else { Ok(()) }
     }

@@ -220,7 +220,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The node reached. No lookup leads to the root, so its inode is read again.
+    /// The node at which the walk ends. The root is read again, because no lookup of an entry has read its inode.
     fn end(self) -> Result<Node> {
         if self.node.parent().is_none() { self.node.refresh_root() } else { Ok(self.node) }
     }

@@ -82,7 +82,7 @@ impl Node {
         if is_freed { Ok(()) } else { orphans::store_taken(mounted, &entry) }
     }
 
-    /// The entry of this name when this process last saw it, or now.
+    /// The inode under a name: as this process last saw it, or read now if it has not seen it.
     fn known_entry(&self, name: &[u8]) -> Result<Option<Inode>> {
         match self.fs().mounted().entry_hints.inode(&self.location_of(name)) {
             None => self.find(name, self.fs().view()),
@@ -229,7 +229,8 @@ impl Node {
     }
 }
 
-/// Removes the entry of a file or symbolic link, and the content of a file if one node has both.
+/// Removes the entry of a file or symbolic link. For a file, also removes the content in the same request, if one node
+/// stores both.
 fn take(
     mounted: &Mounted,
     dir: &Object,

@@ -104,7 +104,8 @@ struct Removed {
     is_orphan: bool,
 }
 
-/// Updates the state of this process after the commit, and frees the contents of files.
+/// After the commit: updates the caches of this process, and frees the contents of the removed files. Returns the
+/// result of each removal.
 fn finish(batch: &[Removal<'_>], removed: Vec<Result<Removed>>) -> Vec<Result<()>> {
     let (mut results, mut places, mut inodes) = (Vec::new(), Vec::new(), Vec::new());
     for (one, removed) in std::iter::zip(batch, removed) {

@@ -110,13 +110,14 @@ fn check_distinct(renames: &[Rename<'_>]) -> Result<()> {
 }
 
 impl Rename<'_> {
-    /// `None` if both names are the same entry.
+    /// Renames in a transaction. `None` if both names refer to the same object, so that nothing changes.
     fn run(&self) -> Result<Option<Moved>> {
         self.check()?;
         self.from.fs().transact(|access| self.attempt(access, None))
     }
 
-    /// Renames as [`Node::rename`], on a condition and with extended attributes.
+    /// Renames like [`Node::rename`], but only if a condition holds, and stores extended attributes with the entry in
+    /// the same transaction.
     pub(crate) fn run_if(&self, with: Conditions<'_>) -> Result<()> {
         self.check()?;
         let moved = self.from.fs().transact(|access| self.attempt(access, Some(with)))?;
@@ -244,7 +245,7 @@ impl Rename<'_> {
             .any(|node| node.oid() == dir.oid)
     }
 
-    /// Updates the state of this process after the commit.
+    /// After the commit: updates the caches of this process, and frees the content of a replaced file.
     fn note_done(&self, moved: &Moved) -> Result<()> {
         let mounted = self.from.fs().mounted();
         let location =

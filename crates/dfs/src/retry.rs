@@ -7,7 +7,7 @@ use esker::types::{Error, ErrorKind, Result};
 pub(crate) struct Attempts(u32);
 
 impl Attempts {
-    /// The result of an attempt; `None` if it met a conflict and the caller tries the transaction again.
+    /// The result of an attempt; `None` if it met a conflict, so that the caller has to repeat the transaction.
     pub(crate) fn resolve<T>(&mut self, result: Result<T>) -> Option<Result<T>> {
         match result {
             Err(error) if error.kind() == ErrorKind::TxRestart => self.again().err().map(Err),
@@ -15,7 +15,7 @@ impl Attempts {
         }
     }
 
-    /// Counts an attempt. Fails if there were too many.
+    /// Counts a conflict, and yields the processor. Fails with `Again` after [`RETRIES_MAX`] conflicts.
     fn again(&mut self) -> Result<()> {
         self.0 += 1;
         if self.0 < RETRIES_MAX {

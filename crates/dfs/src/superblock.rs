@@ -140,7 +140,8 @@ fn superblock_oid(container: &Container) -> Result<ObjectId> {
     container.generate_oid(0, 0, ObjectType::MultiHashed, SUPERBLOCK_CLASS, 0)
 }
 
-/// The class in effect: the specific one, else the default, else the choice of the rules.
+/// The object class for new objects: `special` (of files or of directories) if set, else `general`, else `None`: the
+/// rules of the pool choose it. 0 means not set.
 pub(crate) fn pick(special: u32, general: u32) -> Option<ObjectClass> {
     let code = if special != 0 { special } else { general };
     (code != 0).then(|| ObjectClass::from_code(code))
@@ -327,7 +328,8 @@ pub(crate) struct FileRules {
 }
 
 impl FileRules {
-    /// Reads the rules of a file system in one request. On a local pool, none of them applies.
+    /// Reads in one request which rules the file system has. Skips the request on a local pool, because no rule applies
+    /// there.
     pub(crate) fn read(container: &Container) -> Result<Self> {
         let capabilities = container.capabilities();
         // Operations of local pools are not asynchronous.

@@ -121,7 +121,8 @@ impl Node {
         Ok((self.child(name, inode)?, value))
     }
 
-    /// Changes the attribute and the entry's time of change, if `mode` allows it.
+    /// Changes an extended attribute in a transaction, and sets the entry's time of change. Fails if `mode` requires
+    /// that the attribute exists, or that it does not.
     fn change_xattr(
         &self,
         name: &[u8],

@@ -145,7 +145,8 @@ impl Check<'_> {
         entry::put(&above, ROOT_NAME, &root, Access::Latest).map(|()| true)
     }
 
-    /// Records a finding at `path`. If asked to repair, calls `mend`, which returns whether it has repaired it.
+    /// Adds a finding to the report. If the check repairs, calls `mend` first, which returns true if it has repaired
+    /// the damage.
     fn found(
         &mut self,
         path: &[u8],

@@ -38,7 +38,8 @@ pub(super) fn list(container: &Container) -> Result<Vec<ObjectId>> {
 }
 
 impl Check<'_> {
-    /// Checks the objects, which were listed before the tree was read, and those that two entries name.
+    /// Checks all objects that no entry names, and reports those that two entries name. `objects` was listed before the
+    /// tree was read.
     pub(super) fn objects(&mut self, objects: Vec<ObjectId>) -> Result<()> {
         let mut strays = self.strays(objects)?;
         self.confirm(&mut strays)?;
@@ -63,7 +64,8 @@ impl Check<'_> {
         Ok(strays)
     }
 
-    /// Reads the tree once more, in case another process moved entries meanwhile, and drops findings that are resolved.
+    /// Reads the tree again without a repair, because another process may have moved entries during the first pass.
+    /// Keeps only objects that again have no name, or two.
     fn confirm(&mut self, strays: &mut Vec<ObjectId>) -> Result<()> {
         // A repair has opened the container exclusively.
         let exclusive = self.options.repair;
@@ -136,7 +138,9 @@ impl Check<'_> {
         Ok(lost)
     }
 
-    /// Counts leftovers; a repair removes them, or restores a name if they may have had one.
+    /// Counts an object without a name as a leftover. A repair removes it, except directories with entries, objects of
+    /// unknown kind, and objects that may be open. A file with content is reported as lost if damage may have removed
+    /// its name; a repair then links it in `/lost+found`.
     fn stray(&mut self, oid: ObjectId) -> Result<()> {
         let kind = self.kind_of(oid)?;
         match kind {
@@ -254,7 +258,7 @@ impl Leftovers {
     }
 }
 
-/// The directory for what has no name.
+/// Path in `/lost+found` under which a repair links an object without a name.
 pub(super) fn lost_path(oid: ObjectId) -> Vec<u8> {
     [b"/", LOST_AND_FOUND, b"/", oid.to_string().as_bytes()].concat()
 }

@@ -76,7 +76,8 @@ fn new_directory(fs: &Dfs, name: &[u8]) -> Result<Node> {
 }
 
 impl Check<'_> {
-    /// The first of each tree of objects: directories, then objects that are in none of them.
+    /// The objects to treat: each directory that is not inside another object without a name, then all objects that are
+    /// in none of these directories.
     fn tops(&mut self, strays: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
         let mut tops = Vec::new();
         for oid in self.lost_in_order(&strays)? {
@@ -89,7 +90,8 @@ impl Check<'_> {
         Ok(tops)
     }
 
-    /// Treats an object, unless it belongs to Esker or to a program that has it open.
+    /// Reports an object without a name to `found`, and removes it or links it in `dir`, as `unnamed` says. Skips
+    /// objects that Esker itself uses, or that a program may have open.
     fn treat(
         &mut self,
         oid: ObjectId,

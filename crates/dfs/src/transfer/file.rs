@@ -114,7 +114,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    /// Queues a part; returns it if the caller should copy it.
+    /// Queues a part of a large file for any worker. Returns it if the caller should copy it: the file is small, or the
+    /// queue is full.
     fn hand_over(&self, part: Part<S, D>) -> Option<Part<S, D>> {
         if part.copying.meta.size <= PART_BYTES || part.range.is_empty() {
             return Some(part);
@@ -213,7 +214,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         Ok(true)
     }
 
-    /// Finishes the file if this was its last range: completes it, or removes what was made.
+    /// Drops a reference to a file being copied. The last one completes the copy, or removes the unfinished copy after
+    /// an error.
     fn release(&self, copying: Arc<Copying<S, D>>) {
         let Some(copying) = Arc::into_inner(copying) else { return };
         let Copying { node, meta, source, made, target, into, name, has_failed } = copying;

@@ -29,7 +29,7 @@ impl Meta {
         self.stored < self.size
     }
 
-    /// True if a complete copy would have this metadata.
+    /// True if kind, size and modification time are equal, as they are after a complete copy.
     pub(super) fn looks_like(&self, other: &Self) -> bool {
         (self.kind, self.size, self.mtime) == (other.kind, other.size, other.mtime)
     }

@@ -81,7 +81,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    /// Creates the directory on the other side, or finds the existing one.
+    /// Creates the copy of a directory in the destination, or uses an existing one. Fails if the name is another kind
+    /// of file there.
     fn enter(&self, waiting: &Waiting<S, D>) -> Result<Arc<OpenDir<D>>> {
         let meta = self.as_kept(self.from.meta(&waiting.node)?);
         let (dir, name) = (&waiting.into.node, &waiting.name);

@@ -80,7 +80,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         self.keep(&made, &meta)
     }
 
-    /// The entry of a name on the other side.
+    /// The entry of this name in the destination directory. Skips the lookup if the copy has just created the
+    /// directory.
     pub(super) fn present(
         &self,
         into: &OpenDir<D>,
