@@ -243,7 +243,7 @@ fn shortened(mut value: Vec<u8>, len: u64) -> Vec<u8> {
     value
 }
 
-/// The length to try next, if `error` says that `value` was too short.
+/// If `error` says that the buffer `value` was too short, the length that the stored value needs; otherwise the error.
 fn longer(value: &[u8], error: Error) -> Result<usize> {
     let needed = error.needed().and_then(|needed| usize::try_from(needed).ok());
     match needed {

@@ -73,7 +73,8 @@ impl Lease {
         Ok(answers)
     }
 
-    /// True the first time, if the lease is valid in this process.
+    /// Marks the lease as ended. True if the caller has to release it: it was not ended before, and this process took
+    /// it (a forked child did not).
     fn is_to_end(&mut self) -> bool {
         !std::mem::replace(&mut self.ended, true) && self.counts()
     }

@@ -137,7 +137,7 @@ impl Named {
         }
     }
 
-    /// Kind of the pool at a path: a map of nodes, a posix pool, or a native pool.
+    /// The kind of the pool at a path: over nodes (a map file), posix, or native if it is neither.
     fn at(path: PathBuf) -> Self {
         #[cfg(feature = "nodes")]
         if path.to_string_lossy().ends_with(esker_nodes::MAP_SUFFIX) && path.is_file() {

@@ -292,7 +292,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The form that the backend takes.
+    /// The view and the transaction's list of read versions, in the form that the backend trait takes.
     pub(crate) fn at(&self) -> ReadAt<'_> {
         let tokens = self.attempt.as_deref().map(Attempt::tokens);
         ReadAt { view: self.view, tokens }

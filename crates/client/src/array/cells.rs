@@ -66,7 +66,7 @@ impl Layout {
         (dkey - 1).saturating_mul(self.0.chunk_size).saturating_add(record)
     }
 
-    /// The piece, if `ranges` is a single range inside one chunk.
+    /// The piece for `ranges` if they are a single range inside one chunk, which is the common case; `None` otherwise.
     pub(super) fn only_piece(self, ranges: &[Extent]) -> Option<Piece> {
         let [range] = ranges else { return None };
         let (dkey, record) = self.locate(range.start);
@@ -141,7 +141,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Size of the array whose last extent is `found`.
+    /// Size of the array in cells, from the last extent of its last chunk; 0 if there is none.
     pub(super) fn size_from(self, found: &KeyFound) -> Result<u64> {
         match (key_to_u64(&found.dkey)?, found.extent) {
             // Dkey 0 holds the attributes.
@@ -166,7 +166,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The data, as a backend takes it.
+    /// The bytes of this part in the form that the backend trait takes.
     pub(super) fn source(&self) -> Source<'_> {
         match self {
             Self::One(buffer) => Source::One(buffer),

@@ -303,7 +303,7 @@ impl Read<'_> {
         Ok(self.size().await?.saturating_sub(first).min(hole.count))
     }
 
-    /// Size of the array. It is asked for once.
+    /// Size of the array in cells. The first call reads it, later ones return the same.
     async fn size(&mut self) -> Result<u64> {
         if self.size.is_none() {
             self.size = Some(self.array.size(self.access).await?);
@@ -344,7 +344,7 @@ fn any(sink: &Sink<'_>, is: impl Fn(&[u8]) -> bool) -> bool {
     }
 }
 
-/// The fetch of one chunk.
+/// A fetch of these akeys of one dkey, without a condition.
 fn of_dkey<'f, 'b>(dkey: &'f [u8; 8], akeys: &'f mut [Fetch<'b>]) -> DkeyFetch<'f, 'b> {
     DkeyFetch { dkey, cond: Cond::NONE, akeys }
 }
@@ -365,7 +365,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// The next `len` bytes.
+    /// Splits the next `len` bytes off the caller's buffers, as the destination of a fetch.
     fn take(&mut self, len: u64) -> Sink<'a> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         match self {

@@ -251,7 +251,7 @@ impl Array {
     }
 }
 
-/// The answers to a query for each of several arrays, a part at a time.
+/// Results of one query on each array. Each request covers at most `SIZES_BATCH` arrays.
 async fn query_each<T>(
     opened: &dyn OpenContainer,
     arrays: &[(&Array, T)],

@@ -95,7 +95,8 @@ impl Array {
         self.mark.as_ref().is_some_and(StripeMark::tells)
     }
 
-    /// The size by the result of [`LAST_OF_FIRST`]; `None` if there may be more chunks.
+    /// The size of the array in cells, if `found`, the result of [`LAST_OF_FIRST`], tells it. `None` if `found` is the
+    /// stripe mark: then other chunks may exist.
     pub(super) fn size_by_first(&self, found: Option<&KeyFound>) -> Result<Option<u64>> {
         if !is_mark(found) {
             return self.size_of(found).map(Some);
@@ -106,7 +107,8 @@ impl Array {
         Ok(None)
     }
 
-    /// The array was removed, and the mark with it.
+    /// Records that the stripe mark is gone, after the array was removed. The next write beyond the first chunk stores
+    /// it again.
     pub(super) fn forget_mark(&self) {
         if let Some(mark) = &self.mark {
             mark.is_set.store(false, Ordering::Release);

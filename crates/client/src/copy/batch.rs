@@ -36,7 +36,7 @@ impl Batch {
         self.pieces == 0
     }
 
-    /// Empties the batch after its write. Its memory is used again.
+    /// Empties the batch after it was written, and keeps its memory for the next one.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.dkeys.clear();
@@ -55,7 +55,7 @@ impl Batch {
         self.bytes.truncate(start);
     }
 
-    /// Adds a piece; true if it is the first of its dkey.
+    /// Adds a piece to the batch. Returns true if it begins a new dkey, and so counts as one more key copied.
     pub(super) fn add(&mut self, dkey: &[u8], piece: Piece) -> bool {
         self.pieces += 1;
         match self.dkeys.last_mut() {

@@ -116,7 +116,8 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// Takes a value that was found. A value of another object first writes the batch of the last one.
+    /// Adds a value of the damaged pool to the batch. If it belongs to another object than the batch, or the batch is
+    /// full, writes the batch first.
     fn take(&mut self, found: &Salvaged<'_>) -> Result<()> {
         let current = Some((found.container, found.oid));
         if self.current != current || self.batch.is_full() {

@@ -110,7 +110,7 @@ fn resume_labelled(
 }
 
 impl CopyState {
-    /// The state that is read.
+    /// Access to the source at the epoch that is copied; at its current state if the copy has no epoch.
     pub(super) fn access(&self) -> Access<'static> {
         access(self.epoch)
     }
@@ -314,7 +314,7 @@ pub(super) fn copy_next_oid(from: &Container, to: &Container) -> Result<()> {
     }
 }
 
-/// Completes the copy.
+/// Removes the recorded state from the destination: the copy is complete, and cannot be resumed any more.
 pub(super) fn forget(to: &Container) -> Result<()> {
     to.properties().remove(PROPERTY).wait()
 }

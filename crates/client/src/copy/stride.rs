@@ -105,7 +105,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Copies the stride if it is long enough.
+    /// Copies the collected objects if they cost at least `options.stride`. Fewer are not worth waking all workers.
     pub(super) fn copy_if_long(&self, stride: &mut Stride) -> Result<()> {
         if stride.cost >= self.options.stride { self.copy(stride) } else { Ok(()) }
     }
@@ -154,7 +154,7 @@ impl Walk<'_> {
     }
 }
 
-/// The objects after `oid`; all if it is not among them.
+/// The objects that are listed after `after`; all of them if `after` is `None` or not listed.
 fn rest(objects: &[ObjectId], after: Option<ObjectId>) -> &[ObjectId] {
     let done = after.and_then(|oid| objects.iter().position(|listed| *listed == oid));
     done.map_or(objects, |index| &objects[index + 1..])
