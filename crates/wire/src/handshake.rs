@@ -186,7 +186,8 @@ impl Transcript<'_> {
         Ok(self.mac(secret, side)?.finalize().into_bytes().into())
     }
 
-    /// Compares in constant time.
+    /// Fails unless `proof` is the MAC of the transcript under the secret. The comparison takes constant time, so that
+    /// its duration reveals nothing.
     fn verify(&self, secret: &Secret, side: &[u8], proof: &[u8; LEN]) -> Result<()> {
         let verified = self.mac(secret, side)?.verify_slice(proof);
         verified.map_err(|_| Refusal::Secret.into_error())

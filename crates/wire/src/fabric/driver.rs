@@ -72,7 +72,8 @@ pub(crate) fn start(
 }
 
 impl<W: AsyncWrite + Unpin> Driver<W> {
-    /// Moves the pieces of one connection until it ends. Then it hands out what has arrived, and wakes all that wait.
+    /// Body of a connection's task: sends and receives pieces until the connection ends. Then it delivers the pieces
+    /// that have already arrived, and wakes the reader and the writer.
     async fn run(mut self, mut from: impl AsyncRead + Unpin) {
         let why = self.drive(&mut from).await.err();
         let mut state = self.shared.state();
@@ -150,7 +151,8 @@ impl<W: AsyncWrite + Unpin> Driver<W> {
         }
     }
 
-    /// Rings the peer for the pieces that were sent, if it needs that.
+    /// If the peer waits on the TCP connection and not on the fabric, writes to that connection how many pieces were
+    /// sent, which wakes the peer.
     async fn ring(&mut self) -> Result<()> {
         let mut sent = self.shared.state().flow.take_sent();
         while self.shared.rings && sent > 0 {
@@ -189,7 +191,8 @@ async fn readable(descriptor: Option<&AsyncFd<OwnedFd>>) -> Result<AsyncFdReadyG
     }
 }
 
-/// Waits as `next` says, at most until `deadline`. True if the connection has ended.
+/// Waits for the event `next`, but no longer than `deadline`. True if the connection has ended, or the deadline has
+/// passed.
 async fn pause(next: &Next, deadline: Option<Instant>) -> bool {
     let rest = async {
         match next {

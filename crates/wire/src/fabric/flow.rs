@@ -68,17 +68,17 @@ impl Flow {
         &self.endpoint
     }
 
-    /// Ends the connection; without an error if the peer closed it.
+    /// Records that the connection has ended, and the error; `None` if the peer closed it. Later calls change nothing.
     pub(crate) fn end(&mut self, why: Option<Error>) {
         self.over.get_or_insert(why);
     }
 
-    /// The end of the connection, if it has ended.
+    /// `Some` once the connection has ended: with the error, or with `None` if the peer closed it.
     pub(crate) fn over(&self) -> Option<&Option<Error>> {
         self.over.as_ref()
     }
 
-    /// Makes progress. True if there was some.
+    /// Receives and sends what is possible now. Returns true if anything happened. An error ends the connection.
     pub(crate) fn progress(&mut self) -> bool {
         if self.over.is_some() {
             return false;
@@ -150,7 +150,8 @@ impl Flow {
         Ok(true)
     }
 
-    /// Returns credits before the peer runs out of them, if no other piece does.
+    /// Sends a piece that returns credits to the peer, if it lacks half of its window. Other pieces return them, too,
+    /// but there may be none.
     fn give_credits(&mut self) -> Result<()> {
         let is_due =
             |size: Size| self.incoming.owed[size as usize] >= Window::OWN.counts[size as usize] / 2;

@@ -34,7 +34,7 @@ pub(crate) struct Arrived {
 }
 
 impl Incoming {
-    /// The beginning of a stream whose pieces have the identity `own`.
+    /// The state before the first piece. `own` are the tag and key that pieces to this side have.
     pub(crate) fn new(own: Identity) -> Self {
         Self {
             own,

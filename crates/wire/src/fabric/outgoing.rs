@@ -26,7 +26,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The beginning of a stream to a peer that is not known yet.
+    /// The state before the first piece. There are no credits until the peer has told its window.
     pub(crate) fn new() -> Self {
         Self {
             peer: Identity::default(),

@@ -35,7 +35,8 @@ impl Identity {
         Ok(Self { tag: number()? >> (u64::BITS - TAG_BITS), key: number()? })
     }
 
-    /// The tag of pieces of this size.
+    /// The libfabric tag of messages for pieces of this size. The lowest bit is the size, so that slots receive only
+    /// messages that fit.
     pub(crate) fn tag(&self, size: Size) -> u64 {
         self.tag << 1 | size as u64
     }

@@ -33,7 +33,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the driver if it must ring for a piece that was sent, offer a piece to the provider again, or end.
+    /// Wakes the driver task if it has work: it must ring for a piece that was sent, offer a piece to the provider
+    /// again, or end.
     fn note(&self, flow: &Flow) {
         if self.rings || flow.is_refused() || flow.over().is_some() {
             self.wake.notify_one();
@@ -166,7 +167,7 @@ impl AsyncWrite for Writing {
         true
     }
 
-    /// Written data is on its way already.
+    /// Does nothing, because each write has passed its data to the fabric already.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
