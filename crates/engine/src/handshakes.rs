@@ -53,7 +53,7 @@ impl Slot {
         self.handshake.since
     }
 
-    /// Waits until the connection must free its slot for another one.
+    /// Waits until the engine asks this connection to leave, because a new one needs its slot.
     pub(crate) async fn must_leave(&self) {
         self.handshake.leave.notified().await;
     }

@@ -54,7 +54,8 @@ pub(crate) fn check_change(change: &ChangeRequest<'_>) -> Result<()> {
     check("writes in one change", change.writes.len(), TX_OPS_MAX)
 }
 
-/// Fails with `Overflow` if a client asks for more than `most` of `what`.
+/// Fails with `Overflow` if a request has `count` items, but the engine serves at most `most`. `what` names the items
+/// in the error.
 pub(crate) fn check(what: &str, count: usize, most: usize) -> Result<()> {
     match count <= most {
         true => Ok(()),

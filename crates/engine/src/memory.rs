@@ -17,18 +17,19 @@ pub(crate) struct Memory {
 pub(crate) type Share = Option<OwnedSemaphorePermit>;
 
 impl Memory {
-    /// Memory of `bytes` bytes.
+    /// A budget of `bytes` bytes for the buffers of requests.
     pub(crate) fn new(bytes: u64) -> Self {
         let total = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX >> 4);
         Self { units: Arc::new(Semaphore::new(total as usize)), total }
     }
 
-    /// Bytes that are taken.
+    /// Bytes of the budget that requests hold now.
     pub(crate) fn in_use(&self) -> u64 {
         u64::from(self.total).saturating_sub(self.units.available_permits() as u64) * UNIT
     }
 
-    /// Waits for `bytes` bytes. A request for more than the total takes the total.
+    /// Waits until `bytes` bytes of the budget are free, and takes them until the share is dropped. A request for more
+    /// than the budget takes all of it.
     pub(crate) async fn take(&self, bytes: u64) -> Share {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total);
         Arc::clone(&self.units).acquire_many_owned(units).await.ok()

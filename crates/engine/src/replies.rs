@@ -35,7 +35,7 @@ pub(crate) struct Replies<W> {
 }
 
 impl<W: AsyncWrite + Unpin> Replies<W> {
-    /// No reply waits; those that are added go to `to`.
+    /// An empty queue of replies, which are sent to the client by `to`.
     pub(crate) fn new(to: Sender<W>) -> Self {
         let (to, outbox) = to.into_parts();
         let unsent = VecDeque::new();
@@ -96,7 +96,8 @@ impl<W: AsyncWrite + Unpin> Replies<W> {
         Poll::Ready(done)
     }
 
-    /// Ready once the client has received nothing for too long.
+    /// Ready with an error once the client has received nothing for [`SEND_TIMEOUT`]. `taken` counts what it has
+    /// received.
     fn poll_late(&mut self, taken: u64, context: &mut Context<'_>) -> Poll<Error> {
         let late = self.late.get_or_insert_with(|| Box::pin(sleep(SEND_TIMEOUT)));
         if std::mem::replace(&mut self.taken, taken) != taken {
