@@ -64,7 +64,7 @@ impl Served {
             }
             changed => changed?,
         };
-        inode.see_again();
+        inode.refresh_node();
         Ok(shown(number, &attr))
     }
 
@@ -91,14 +91,15 @@ impl Served {
         if let Some(mode) = mode {
             let set = SetAttr { mode: Some(mode), ..SetAttr::default() };
             of_number(stored(inode, &set))?;
-            inode.see_again();
+            inode.refresh_node();
             self.dropper.drop_attributes(inode.number());
         }
         Ok(())
     }
 }
 
-/// Sets attributes; for an open file even if it has lost its name.
+/// Stores attributes of a file. If it is open, stores them through the open file, which works even if the file has lost
+/// its name.
 fn stored(inode: &Inode, set: &SetAttr) -> Result<Attr> {
     match inode.file() {
         Some(file) => file.set_attr(set),
@@ -114,7 +115,7 @@ fn without_set_ids(attr: &Attr) -> Option<u32> {
     (attr.kind == Kind::File && lost != 0).then_some(attr.mode & !lost)
 }
 
-/// Attributes for the kernel, under the inode number that it knows.
+/// Converts attributes to the kernel's structure, with the inode number by which the kernel knows the file.
 pub(crate) fn shown(number: u64, attr: &Attr) -> FileAttr {
     let mtime = system_time(attr.mtime);
     FileAttr {

@@ -60,7 +60,7 @@ impl Inodes {
             told: 0,
         });
         known.told += 1;
-        known.inode.see(node);
+        known.inode.set_node(node);
         Arc::clone(&known.inode)
     }
 
@@ -68,7 +68,7 @@ impl Inodes {
     pub(crate) fn moved(&self, node: Node) {
         let inodes = self.lock();
         if let Some(known) = inodes.get(&free_or_own(&inodes, &node)) {
-            known.inode.see(node);
+            known.inode.set_node(node);
         }
     }
 
@@ -118,21 +118,21 @@ impl Inode {
         self.number
     }
 
-    /// The entry of the inode, as last seen.
+    /// The file system's node of this inode, as of the last lookup.
     pub(crate) fn node(&self) -> Node {
         self.state().node.clone()
     }
 
-    /// Replaces its entry by `node`.
-    pub(crate) fn see(&self, node: Node) {
+    /// Replaces the node, after a lookup has returned a newer one.
+    pub(crate) fn set_node(&self, node: Node) {
         self.state().node = node;
     }
 
-    /// Reads its entry again after its attributes changed.
-    pub(crate) fn see_again(&self) {
+    /// Reads the entry again, after this mount has changed its attributes.
+    pub(crate) fn refresh_node(&self) {
         // If another process moved it, the next lookup reads them.
         if let Ok(node) = self.node().refresh() {
-            self.see(node);
+            self.set_node(node);
         }
     }
 
@@ -145,7 +145,7 @@ impl Inode {
         self.state().file.clone()
     }
 
-    /// Runs a function on the record of the kernel's pages of it.
+    /// Calls `work` with the record of this file's pages in the kernel's cache, under the lock of the inode.
     pub(crate) fn with_pages<T>(&self, work: impl FnOnce(&mut Pages) -> T) -> T {
         work(&mut self.state().pages)
     }
@@ -190,7 +190,7 @@ impl Inode {
         self.unopen();
     }
 
-    /// Undoes the count of an open; the last one closes the file.
+    /// Undoes one [`Self::open`]. After the last one, closes the file.
     pub(crate) fn unopen(&self) {
         let mut state = self.state();
         state.opens = state.opens.saturating_sub(1);
@@ -208,7 +208,7 @@ impl Inode {
         kept.mtime = set.mtime.or(kept.mtime);
     }
 
-    /// `attr` with the attributes that were stored here.
+    /// `attr`, in which attributes set after the open file lost its name replace the stored ones.
     pub(crate) fn with_kept(&self, attr: Attr) -> Attr {
         let kept = self.state().nameless;
         Attr {

@@ -161,7 +161,8 @@ impl Served {
         of_number(self.as_it_stands(parent)?.lookup(dir.name()))
     }
 
-    /// The reply for a node.
+    /// The attributes of a node for a reply, and a reference more to its inode, since the reply tells the kernel about
+    /// it.
     pub(crate) fn told(&self, node: Node) -> Answer<FileAttr> {
         let attr = node.attr_as_found()?;
         Ok(shown(self.inodes.tell(node).number(), &attr))

@@ -65,7 +65,8 @@ impl<V> Pages<V> {
         false
     }
 
-    /// Records an open that drops the pages. If handles bypass them, a concurrent read may fill some again.
+    /// Records that an open makes the kernel drop the pages. They count as filled if writers bypass them, because a
+    /// concurrent read may fill some again.
     pub(crate) fn note_drop(&mut self) {
         self.filled &= self.are_bypassed();
     }
@@ -95,7 +96,7 @@ impl<V> Pages<V> {
         self.writers.retain(|writer| *writer != handle);
     }
 
-    /// Records a request through this handle, so the kernel has carried out its open.
+    /// Records a request through a handle. If the open of this handle drops the pages, the kernel has now done so.
     pub(crate) fn note_use(&mut self, handle: u64) {
         if self.dropping == Some(handle) {
             self.dropping = None;

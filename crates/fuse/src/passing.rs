@@ -54,7 +54,8 @@ impl Passage {
         Self { inode: Arc::clone(inode), range }
     }
 
-    /// Ends the write if the kernel has certainly read no pages meanwhile; otherwise returns it.
+    /// Returns the write if the kernel may have read pages during it, so that the caller must drop them. Otherwise the
+    /// write ends here.
     pub(crate) fn if_filled(self) -> Option<Self> {
         self.inode.with_pages(|pages| pages.are_filled()).then_some(self)
     }

@@ -21,7 +21,8 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Root may keep set-id bits. The kernel reports for writes whether the process may keep them, but not for opens.
+    /// True unless the caller is root, who may keep set-id bits. For writes the kernel reports whether the process may
+    /// keep them, but not for opens.
     pub(crate) const fn is_user(self) -> bool {
         self.uid != 0
     }
@@ -123,7 +124,7 @@ impl Served {
         }
     }
 
-    /// Serves `statfs`.
+    /// Space and number of files of the file system, for `statfs`.
     pub(crate) fn space(&self) -> Answer<Space> {
         let space = self.dfs.space()?;
         Ok(Space {
@@ -136,7 +137,7 @@ impl Served {
         })
     }
 
-    /// Stores all changes.
+    /// Stores the pending times of files and directories, and releases the leases of closed files.
     pub(crate) fn flush(&self) -> Answer<()> {
         Ok(self.dfs.flush()?)
     }

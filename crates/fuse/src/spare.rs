@@ -16,7 +16,7 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Keeps `count` files and as many threads.
+    /// Takes `count` descriptors and threads, so that as many are certainly available once this is dropped.
     pub(crate) fn keep(count: usize) -> io::Result<Self> {
         let files = (0..count).map(|_| File::open("/dev/null")).collect::<io::Result<_>>()?;
         let (hold, held) = channel();

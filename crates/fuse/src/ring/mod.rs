@@ -85,7 +85,8 @@ impl Layout {
         Self::new(possible, &online, threads)
     }
 
-    /// `None` if the machine has too many processors.
+    /// Divides `threads` among the queues, at least two for each processor that is online. `None` if the memory for
+    /// requests would be too small for so many queues.
     fn new(queues: usize, online: &[usize], threads: usize) -> Option<Self> {
         let share = threads.div_ceil(online.len().max(1)).max(2);
         // No program runs on a processor that is offline, but the kernel wants an entry for its queue.
@@ -197,7 +198,8 @@ impl Shared {
         })
     }
 
-    /// Adds the threads with these numbers to each queue whose layout has them, and waits until they are registered.
+    /// Starts threads on each queue: of the threads that `layout` gives the queue, counted from 0, those in `numbers`.
+    /// Waits until the kernel has registered them.
     fn add_threads(
         self: &Arc<Self>,
         layout: &Layout,

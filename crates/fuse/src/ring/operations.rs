@@ -36,7 +36,7 @@ impl<T: Threads> Operations<'_, T> {
         }
     }
 
-    /// Puts a refusal in the place of a request.
+    /// Replaces a request in its memory by a reply with the error `errno`.
     pub(super) fn refuse(&self, message: &mut Message<'_>, errno: Errno) {
         finish(message, Some(errno), 0);
     }
@@ -163,7 +163,7 @@ impl<T: Threads> Operations<'_, T> {
     }
 }
 
-/// Puts the header of a reply in the place of that of the request.
+/// Writes the header of a reply over that of the request. `len` is the length of the reply's data in bytes.
 fn finish(message: &mut Message<'_>, errno: Option<Errno>, len: usize) {
     message.set_len(len);
     let unique = Header::parse(message.header).map_or(0, |header| header.unique);

@@ -196,7 +196,7 @@ impl<'a> Out<'a> {
         Ok(())
     }
 
-    /// Returns true if `write` does not fit; then nothing is written.
+    /// Calls `write`. If its output does not fit, undoes it and returns true.
     fn all_or_nothing(&mut self, write: impl FnOnce(&mut Self) -> Answer<()>) -> bool {
         let start = self.len;
         let full = write(self).is_err();

@@ -149,7 +149,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns the range, with its flags as the third field.
+/// Parses handle, offset and length of a read or write. Returns the flags separately.
 fn parse_range(op: &mut Fields<'_>) -> Answer<(Range, u32)> {
     let (handle, offset, len, flags) = (op.u64()?, op.u64()?, op.u32()?, op.u32()?);
     let bypasses = flags & READ_LOCKOWNER != 0;
