@@ -1,6 +1,6 @@
 //! Storing the bytes of new values, and removing those of replaced ones.
 use super::names;
-use super::piece::{Location, Piece, damaged_pool_error, moved};
+use super::piece::{Location, Piece, damaged_pool_error, stored_piece};
 use super::record;
 use super::space::Space;
 use crate::join_all;
@@ -107,7 +107,8 @@ impl<'a> BlobChanges<'a> {
             if let Some(long) = long(piece) {
                 let location = Location::ObjectData(end + bytes.len() as u64);
                 bytes.extend_from_slice(long);
-                *piece = moved(location, &bytes[bytes.len() - long.len()..], self.space.checksum);
+                *piece =
+                    stored_piece(location, &bytes[bytes.len() - long.len()..], self.space.checksum);
             }
         }
         (!bytes.is_empty()).then_some(((end > 0).then_some(end), bytes))
@@ -119,7 +120,8 @@ impl<'a> BlobChanges<'a> {
         let mut writes = Vec::new();
         for (_, _, piece) in long_ones {
             let (id, space, old) = (random_id()?, self.space, piece.clone());
-            *piece = moved(Location::Blob(id), long(piece).unwrap_or_default(), space.checksum);
+            *piece =
+                stored_piece(Location::Blob(id), long(piece).unwrap_or_default(), space.checksum);
             self.new.insert(id);
             writes.push(task(async move {
                 write_blob(space, id, long(&old).unwrap_or_default()).await
@@ -133,7 +135,7 @@ impl<'a> BlobChanges<'a> {
         let id = random_id()?;
         self.new.insert(id);
         write_blob(self.space, id, bytes).await?;
-        Ok(moved(Location::Blob(id), bytes, self.space.checksum))
+        Ok(stored_piece(Location::Blob(id), bytes, self.space.checksum))
     }
 
     /// Loads the bytes of all runs into memory.

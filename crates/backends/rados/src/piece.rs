@@ -92,8 +92,8 @@ impl Piece {
     }
 }
 
-/// A body with the same bytes at another location, with their checksums.
-pub(super) fn moved(location: Location, bytes: &[u8], checksum: Checksum) -> Piece {
+/// The piece for `bytes` that the caller stores at `location`. It refers to them there, and has their checksums.
+pub(super) fn stored_piece(location: Location, bytes: &[u8], checksum: Checksum) -> Piece {
     let mut sums = Vec::new();
     checksum.push_all(bytes, &mut sums);
     Piece::whole(Body { location, len: bytes.len() as u64, sums })

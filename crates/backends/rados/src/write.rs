@@ -4,7 +4,7 @@ use super::blobs::BlobChanges;
 use super::loaded::{Loaded, Want};
 use super::names;
 use super::patch::{Base, Guard, Patch};
-use super::piece::{Location, Piece, moved};
+use super::piece::{Location, Piece, stored_piece};
 use super::proof::Proof;
 use super::record::{self, APART};
 use super::space::{Outcome, Space, contended_error};
@@ -127,7 +127,11 @@ impl Writer<'_> {
         // A copy, because the caller's buffer may change between computing the checksum and sending.
         let bytes = data.part(0, data.len()).into_owned();
         let mut records = Records::new(record_size);
-        records.put(extent, moved(Location::ObjectData(0), &bytes, self.space.checksum), epoch);
+        records.put(
+            extent,
+            stored_piece(Location::ObjectData(0), &bytes, self.space.checksum),
+            epoch,
+        );
         let mut patch = Patch::for_object(names::table(oid, &dkey, self.targets));
         patch.guards.push(Guard::new(&key, Compare::Equal, b""));
         patch.sets.push((key, record::encode(epoch, &Stored::Array(records))));
