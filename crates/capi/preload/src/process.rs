@@ -21,7 +21,9 @@ static START: extern "C" fn() = start;
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = end;
 
-/// Prepares the library when it is loaded, before the program's `main`.
+/// Prepares the library when it is loaded, before the program's `main` and while the process has one thread. Without a
+/// mount point, all calls pass through, and nothing else is done. After an exec, finds the working directory and the
+/// open files that the process inherited, unless no process of the run has passed any on.
 extern "C" fn start() {
     libraries::look_up();
     needed::forget();
