@@ -921,6 +921,26 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(last), before);
     }
 
+    /// After a restart, the control file may say that segments are free which have data. A check must not use them.
+    #[test]
+    fn check_after_a_restart_commits_nothing() {
+        let pool = Pool::with(Durability::Commit);
+        pool.put(b"key", &[b'1'; 2000]);
+        pool.flush();
+        pool.put(b"key", &[b'2'; 2000]);
+        let copy = copy_of(&pool.scratch.path());
+        let control = std::fs::File::options().write(true).open(copy.join("control")).unwrap();
+        let lost = vec![0; control.metadata().unwrap().len() as usize];
+        std::os::unix::fs::FileExt::write_all_at(&control, &lost, 0).unwrap();
+        let index = || std::fs::read(copy.join("target-0/index/data.mdb")).unwrap();
+        let before = index();
+        let found = crate::Pool::check(&copy, false, &mut |_, _| {}).unwrap();
+        assert!(found.problems.is_empty() && before == index(), "{found:?}");
+        let reopened = crate::Pool::open(&copy).unwrap();
+        let target = &reopened.opened().unwrap().targets[0];
+        assert_eq!(target.committed_and_buffered().unwrap().1.iter().count(), 1);
+    }
+
     /// Check reports a damaged redo log after a restart. A repair keeps the undamaged puts.
     #[test]
     fn damaged_redo_log_is_reported_and_repaired() {

@@ -248,9 +248,10 @@ impl Drop for OpenPool {
 }
 
 /// Commits the buffered puts before the pool is closed. Puts that cannot be committed remain in the buffer. If another
-/// process has the write lock of a target, its puts are left to that process, which may be stopped.
+/// process has the write lock of a target, its puts are left to that process, which may be stopped. A check after a
+/// restart of the machine does not rebuild the shared state that a commit needs, so it leaves the puts in the buffer.
 fn flush_all(pool: &OpenPool) {
-    if pool.control.read_only {
+    if pool.control.read_only || !pool.control.is_current() {
         return;
     }
     let may_flush = |target: &&Arc<Target>| {

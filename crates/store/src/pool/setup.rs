@@ -45,7 +45,7 @@ pub(super) fn set_up(
             targets.iter().try_for_each(|target| refuse_old_log(superblock, target))?;
         }
         if !current {
-            targets.iter().try_for_each(|target| target.load_redo_log())?;
+            targets.iter().try_for_each(|target| forget_lost_state(target))?;
         }
         if current {
             targets.iter().try_for_each(|target| clear_dead_state(target, control.slot))?;
@@ -58,6 +58,17 @@ pub(super) fn set_up(
         }
         Ok(targets)
     })
+}
+
+/// Replaces shared state that a restart of the machine has lost by one that is safe until it is rebuilt. Commits may be
+/// completed before that. They find no segment that is free or dead, retain everything that a snapshot might need, and
+/// flush the puts of the redo log.
+fn forget_lost_state(target: &Target) -> Result<()> {
+    let atomics = target.shared();
+    (0..target.segment_count())
+        .for_each(|number| atomics.segment(number).store(SegmentState::Index));
+    atomics.note_snapshots(true);
+    target.load_redo_log()
 }
 
 /// Fails if the log of an experimental format has puts that the index does not have.

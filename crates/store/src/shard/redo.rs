@@ -81,8 +81,6 @@ impl Target {
         let bytes = self.data.redo_log()?;
         let flushed = txn.get(&flushed_key())?;
         let log = parse(&bytes, (flushed, txn.id()), |key, place| self.is_stored(key, place))?;
-        // A flush before the control file is rebuilt must retain what snapshots need.
-        self.shared().note_snapshots(true);
         fill(buffer, &log, txn.id())
     }
 
