@@ -141,7 +141,8 @@ impl CachedMap {
         number * CHUNK..((number + 1) * CHUNK).min(self.bytes)
     }
 
-    /// Fills a chunk to which nothing was ever written with zeros in memory, in a huge page if the kernel has one.
+    /// Fills a chunk to which nothing was ever written with zeros in memory, in a huge page if the kernel has one. True
+    /// if the chunk is in memory afterwards, false if something was written to it or the kernel refuses.
     fn fill(&self, file: &File, part: &Range<u64>) -> bool {
         let is_unwritten = sys::is_unwritten(file, part).unwrap_or(false);
         is_unwritten && self.map.populate_to_write(part.start, (part.end - part.start) as usize)

@@ -520,7 +520,7 @@ fn segment_bytes(spec: &PoolSpec, data_bytes: u64) -> Result<u64> {
     let bytes = spec.segment_bytes.unwrap_or_else(|| {
         let wanted = (data_bytes / 64).clamp(SEGMENT_BYTES_WANTED, SEGMENT_BYTES_MAX);
         let few = (data_bytes / SEGMENTS_WANTED).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
-        // The slack is added again below.
+        // Both are sizes of data, to which the slack for headers is added below.
         let data = wanted.min(few - few / 128).max(SEGMENT_BYTES_MIN);
         with_slack(1 << data.ilog2())
     });

@@ -64,8 +64,8 @@ impl CommitTarget for Target {
         txn.commit()
     }
 
-    /// Commits the buffered puts that the transaction includes, since otherwise the next transaction would apply them
-    /// again. If the commit fails, they remain in the buffer.
+    /// Commits the transaction if it includes buffered puts and no edit of the failed change, so that the next one need
+    /// not apply these puts again. Otherwise drops it. If the commit fails, the puts remain in the buffer.
     fn abort(&self, txn: WriteTxn, spoiled: bool) {
         if !spoiled && txn.includes_buffer {
             let _ = txn.commit();
