@@ -28,7 +28,7 @@ struct OpenAttributes {
 }
 
 impl Owner {
-    /// Attributes to read.
+    /// Returns the attributes of the open pool or container behind `handle`, if its user may read them.
     fn readable(self, handle: Handle) -> Result<OpenAttributes> {
         self.open(handle, Rights::require_read)
     }
@@ -71,7 +71,7 @@ async fn change(
     Ok(())
 }
 
-/// Checks the number of names.
+/// Converts the number of names that a caller passes: 1 to [`COUNT_MAX`], otherwise `INVAL`.
 fn count(n: c_int) -> Result<usize> {
     match usize::try_from(n) {
         Ok(count @ 1..=COUNT_MAX) => Ok(count),
@@ -83,7 +83,7 @@ fn names<'a>(names: Ptr<Str>, count: usize) -> Result<Vec<&'a str>> {
     names.list(count)?.into_iter().map(name).collect()
 }
 
-/// Checks the name of an attribute.
+/// Reads the name of an attribute: 1 to [`NAME_MAX`] bytes, otherwise `INVAL`.
 fn name<'a>(name: Str) -> Result<&'a str> {
     let name = name.text()?;
     match name.len() {

@@ -46,7 +46,7 @@ pub(crate) fn complete_now(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) ->
     }
 }
 
-/// A function that is not implemented.
+/// Completes a call of a function that is not implemented: with `NOSYS`.
 pub(crate) fn not_offered(ev: Ptr<Event>) -> c_int {
     complete_now(ev, || Err(Code::NOSYS))
 }

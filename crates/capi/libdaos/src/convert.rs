@@ -36,7 +36,8 @@ impl From<Recx> for Extent {
     }
 }
 
-/// Mode of a pool or container: the flags of both are the same, and exactly one is set.
+/// Returns the mode in which the flags open a pool or container. `INVAL` unless exactly one of the three mode flags is
+/// set. Pools and containers use the same flags.
 pub(crate) fn open_mode(flags: u32) -> Result<OpenMode> {
     match flags & 7 {
         4 => Ok(OpenMode::Exclusive),
@@ -46,7 +47,7 @@ pub(crate) fn open_mode(flags: u32) -> Result<OpenMode> {
     }
 }
 
-/// The flag of a mode.
+/// Returns the flag of an open mode: the inverse of [`open_mode`].
 pub(crate) fn mode_bit(mode: OpenMode) -> u32 {
     match mode {
         OpenMode::ReadOnly => 1,
@@ -55,7 +56,7 @@ pub(crate) fn mode_bit(mode: OpenMode) -> u32 {
     }
 }
 
-/// Whether an object is opened read-only.
+/// True if the mode with which a program opens an object allows reading only.
 pub(crate) fn is_read_only(mode: u32) -> bool {
     const READ: u32 = 0x2;
     const WRITE_OR_EXCLUSIVE: u32 = 0xc;
@@ -83,7 +84,8 @@ pub(crate) fn key<'a>(key: Ptr<Iov>) -> Result<&'a [u8]> {
     key_in(&key.get()?)
 }
 
-/// The key in a buffer.
+/// Returns the key in a buffer of the caller. `INVAL` if the buffer is null or the key is empty or longer than the
+/// buffer.
 pub(crate) fn key_in<'a>(key: &Iov) -> Result<&'a [u8]> {
     match key.buf.is_null() || key.len == 0 || key.len > key.buf_len {
         true => Err(Code::INVAL),
@@ -165,7 +167,7 @@ pub(crate) enum Data<'a> {
 }
 
 impl<'a> Data<'a> {
-    /// The whole contents of a list.
+    /// Returns the bytes in all buffers of a scatter-gather list, up to the length that each buffer is filled.
     pub(crate) fn all(sgl: Ptr<Sgl>) -> Result<Self> {
         let sgl = sgl.get()?;
         if sgl.nr == 1 {

@@ -69,7 +69,7 @@ impl Link {
         }
     }
 
-    /// Sets the attribute of a path.
+    /// Stores this link to a container in the extended attribute of a path.
     pub(crate) fn put(&self, path: &Path) -> Result<()> {
         let text = self.text().and_then(|text| CString::new(text).ok()).ok_or(Errno::INVAL)?;
         let (path, value) = (c_path(path)?, text.as_bytes_with_nul());

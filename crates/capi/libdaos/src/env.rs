@@ -6,7 +6,7 @@ use crate::code::{Code, Result};
 use crate::memory;
 use std::ffi::{c_char, c_int, c_uint};
 
-/// The value of a variable.
+/// Returns the value of an environment variable. `NONEXIST` if it is not set.
 fn variable<'a>(name: Str) -> Result<&'a [u8]> {
     // SAFETY: the caller guarantees a string that ends in NUL, and that nothing changes the environment meanwhile.
     let value: Str = unsafe { Ptr::new(libc::getenv(name.needed()?.raw())) };

@@ -91,7 +91,7 @@ pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
     boundary::guard(libc::EIO, || from_result(work()))
 }
 
-/// Does work at once.
+/// Does work in this call, without an event, and returns 0 or its errno. `EINVAL` before `daos_init`.
 pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     match init::is_ready() {
         true => always(work),

@@ -423,7 +423,8 @@ impl OpenPool {
         Ok(Self::new(Pool::connect(name, mode)?, name))
     }
 
-    /// The same connection for another handle, which becomes invalid when this one is closed.
+    /// Returns an open pool for another handle on the same connection. That handle becomes invalid when this one is
+    /// closed.
     pub(crate) fn lend(&self) -> Self {
         Self {
             pool: self.pool.clone(),
@@ -496,7 +497,8 @@ impl OpenContainer {
         self.described.as_ref().unwrap_or(&self.container)
     }
 
-    /// Another handle of the same user, through another connection to the pool.
+    /// Returns an open container for another handle, which uses the connection `pool`, with the rights of the same
+    /// user.
     pub(crate) fn lend(&self, pool: &OpenPool) -> Self {
         let lent = pool.with(self.container.clone()).for_user(self.rights, self.described.clone());
         lent.lent()

@@ -128,7 +128,7 @@ fn init(feats: u32, bits: u32, private: Bytes, ops: Ptr<Ops>, at: Ptr<Table>) ->
     Ok(())
 }
 
-/// Initialises the lock of the table, which its own thread may take again.
+/// Initialises the lock of the table. It is recursive: a thread that holds it may take it again.
 fn make_mutex(at: Ptr<Table>) {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
     let attributes = attributes.as_mut_ptr();
@@ -218,7 +218,7 @@ pub extern "C" fn d_hash_table_destroy(table: Ptr<Table>, force: bool) -> c_int 
 }
 
 impl OpenTable {
-    /// The bucket of a key.
+    /// Returns the bucket of a key, chosen by the hash function of the caller, or by `djb2` if the caller has none.
     fn bucket_of(&self, key: Bytes, len: u32) -> Result<Ptr<Link>> {
         let hash = match self.ops.key_hash {
             // SAFETY: the caller's own function and key.

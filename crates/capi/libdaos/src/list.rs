@@ -384,7 +384,8 @@ pub(crate) fn read_anchor(anchor: Ptr<abi::Anchor>, positions: &StoredPositions)
     }
 }
 
-/// The position in an anchor.
+/// Returns the position in the bytes of an anchor: a short one is stored there, a long one in `positions`. None if the
+/// anchor is damaged or its stored position is gone.
 fn position(buf: &[u8; 104], positions: &StoredPositions) -> Option<Vec<u8>> {
     match buf[0] {
         STORED => positions.get(u64::from_le_bytes(buf.get(1..9)?.try_into().ok()?)),

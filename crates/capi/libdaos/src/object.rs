@@ -101,7 +101,8 @@ fn check_count(nr: u32) -> Result<usize> {
     }
 }
 
-/// The conditional flags of one akey.
+/// Returns the conditions of one akey among those in `known`. They come from the flags of its descriptor if the call
+/// has the flag for conditions per akey, otherwise from the flags of the call.
 fn akey_cond(flags: u64, iod: &Iod, known: Cond) -> Cond {
     let per_akey = flags & Cond::PER_AKEY.bits() != 0;
     convert::cond(if per_akey { iod.flags } else { flags }, known)
@@ -369,7 +370,7 @@ impl FetchArguments {
         Ok(result?)
     }
 
-    /// Checks the request for one akey.
+    /// Reads and checks the request for the akey at `index`. Its buffers, if any, are checked for enough room.
     fn part(&self, index: usize) -> Result<FetchPart> {
         let iod = self.iods.needed()?.at(index).get()?;
         let part = FetchPart { iod, extents: extents(&iod)? };
@@ -399,7 +400,8 @@ impl FetchArguments {
         Ok(fetch)
     }
 
-    /// The caller's buffers for one akey.
+    /// Returns the caller's buffers for the akey at `index`. `Sink::None` if the caller passed none and only asks for
+    /// sizes.
     fn sink<'a>(&self, index: usize) -> Result<Sink<'a>> {
         match self.has_buffers(index)? {
             true => convert::room(self.sgls.at(index), |iov| iov.buf_len),
@@ -553,7 +555,7 @@ impl QueryArguments {
         if sound { Ok(edge) } else { Err(Code::INVAL) }
     }
 
-    /// Writes what the query has found.
+    /// Stores the parts of the result that the caller asked for in the variables of the caller.
     fn write(&self, found: &KeyFound) -> Result<()> {
         if self.wants(GET_DKEY) {
             put_key(self.dkey, &found.dkey)?;

@@ -24,7 +24,7 @@ fn register(container: &Container) -> Object {
     container.object(ObjectId::generate(2, 0, ObjectType::Oit, ObjectClass::S1))
 }
 
-/// True if `epoch` is that of a table.
+/// True if an object table was created at `epoch`.
 pub(crate) async fn exists(container: &Container, epoch: Epoch) -> Result<bool> {
     has_dkey(&register(container), &epoch.0.to_be_bytes()).await
 }
@@ -84,14 +84,14 @@ pub(crate) async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
     Ok(table(container, epoch).punch(Cond::NONE, Access::Latest).await?)
 }
 
-/// Adds an object to the table.
+/// Stores a dkey in the object: the entry of an object in a table, or of a table in the register.
 async fn put(object: &Object, dkey: &[u8], cond: Cond) -> Result<()> {
     let updates =
         [Update { akey: AKEY, value: Value::Single(Source::One(b"1")), cond: Cond::NONE }];
     Ok(object.update(dkey, cond, &updates, Access::Latest).await?)
 }
 
-/// Whether the table has this object.
+/// True if the object has this dkey: if the table has this entry.
 async fn has_dkey(object: &Object, dkey: &[u8]) -> Result<bool> {
     let mut fetch = Fetch::single(AKEY, Sink::None);
     object.fetch(dkey, Cond::NONE, std::slice::from_mut(&mut fetch), Access::Latest).await?;

@@ -22,7 +22,7 @@ impl<T: Default> PerProcess<T> {
         Self::read(self.0.swap(std::ptr::null_mut(), Ordering::AcqRel))
     }
 
-    /// The value, unless it is that of the parent process.
+    /// Returns the value if this process made it. None if it is null or was made by the parent before a fork.
     fn read(known: *mut (u32, Arc<T>)) -> Option<Arc<T>> {
         // SAFETY: it is null or was made by `make`, and is never freed.
         let (process, value) = unsafe { known.as_ref() }?;

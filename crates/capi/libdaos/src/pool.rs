@@ -155,7 +155,7 @@ fn wants_disabled_ranks(bits: u64) -> bool {
     bits & (DISABLED | DEAD) != 0 && bits & ENABLED == 0
 }
 
-/// Value of a property.
+/// Returns the stored value of a pool's property, or its default if none is stored or the stored bytes are not valid.
 async fn get(pool: &Pool, property: &Property) -> Result<Value> {
     if property.id == table::PO_LABEL {
         return Ok(Value::Text(pool.info().await?.label));
@@ -187,7 +187,7 @@ pub extern "C" fn daos_pool_query_target(
     })
 }
 
-/// A container in a listing.
+/// Converts the information about a container to an entry of the list for C. A label of more than 127 bytes is cut.
 fn listed(about: &ContainerInfo) -> PoolContInfo {
     let mut info = PoolContInfo { uuid: about.uuid.0, label: [0; 128] };
     let last = info.label.len() - 1;
@@ -286,7 +286,7 @@ struct ContainerFilter {
 }
 
 impl ContainerFilter {
-    /// Reads a filter.
+    /// Reads a filter of containers. A null pointer is a filter that accepts all containers.
     fn read(filter: Ptr<Filter>) -> Result<Self> {
         if filter.is_null() {
             return Ok(Self { all: true, parts: Vec::new() });
@@ -353,7 +353,8 @@ pub extern "C" fn daos_pool_cont_filter_add(filter: Ptr<Filter>, part: Ptr<Filte
     boundary::always(|| add(filter, part))
 }
 
-/// Adds a condition to a filter.
+/// Appends a copy of a condition to a filter of C. `INVAL` if the condition is not valid or the filter has
+/// [`ADDED_MAX`] conditions.
 fn add(at: Ptr<Filter>, part: Ptr<FilterPart>) -> Result<()> {
     let (filter, part) = (at.get()?, part.get()?);
     if filter.nparts >= ADDED_MAX || !is_valid(&part) {

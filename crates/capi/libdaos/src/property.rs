@@ -109,7 +109,7 @@ pub extern "C" fn daos_prop_merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Ptr<Prop> {
     guard(Ptr::null(), || merge(old, new).unwrap_or(Ptr::null()))
 }
 
-/// Replaces the pointer in an entry.
+/// Replaces the pointer in an entry, and frees the value to which the old one points.
 fn put<T>(at: Ptr<PropEntry>, pointer: Ptr<T>) -> Result<()> {
     let entry = at.get()?;
     free(sort_of(entry.kind), entry);
@@ -282,7 +282,8 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// Reads the value of an entry.
+    /// Reads the value of an entry that a program passes. `INVAL` if it is not set or out of range; `NO_PERM` for a
+    /// list of ranks, which a program cannot set.
     pub(crate) fn read(property: &Property, entry: PropEntry) -> Result<Self> {
         if entry.flags & NOT_SET != 0 {
             return Err(Code::INVAL);
@@ -311,7 +312,7 @@ impl Value {
         Ok(())
     }
 
-    /// The bytes to store.
+    /// Encodes the value for the metadata of the pool or container; numbers are little-endian.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Number(number) => number.to_le_bytes().to_vec(),
@@ -325,7 +326,8 @@ impl Value {
         }
     }
 
-    /// The value of stored bytes.
+    /// Decodes a value that [`Self::to_bytes`] encoded. None if the bytes are not valid, and for lists of ranks, which
+    /// are not stored.
     pub(crate) fn from_bytes(sort: Sort, bytes: Vec<u8>) -> Option<Self> {
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
         Some(match sort {

@@ -166,12 +166,14 @@ async fn check_name(object: &Object, dkey: &[u8]) -> Result<()> {
     rule(|| !holds_files, Code::INVAL)
 }
 
+/// True if a dkey can be the name of an entry of a directory: 1 to [`NAME_MAX`] bytes, no `/`, no
+/// zero byte, and neither `.` nor `..`.
 fn is_name(dkey: &[u8]) -> bool {
     let is_special = matches!(dkey, b"" | b"." | b"..");
     !is_special && dkey.len() <= NAME_MAX && dkey.iter().all(|byte| !matches!(byte, b'/' | 0))
 }
 
-/// Fails if the dkey has another akey than this one.
+/// Fails with `INVAL` if the dkey has an akey other than `akey`. In a transaction, it looks at the latest state.
 async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>) -> Result<()> {
     let latest = if let Access::Tx(_) = access { Access::Latest } else { access };
     let limit = ListLimit::entries(2);

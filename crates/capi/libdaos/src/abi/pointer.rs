@@ -109,7 +109,8 @@ impl<T: Copy> Ptr<T> {
         (0..count).map(|index| self.at(index).get()).collect()
     }
 
-    /// Refuses a count that no memory can hold.
+    /// Checks that this can point to `count` values: it is not null, and their size in bytes fits into `isize`. Any
+    /// pointer will do if they have 0 bytes.
     fn bounded(self, count: usize) -> Result<()> {
         let bytes = count.checked_mul(size_of::<T>().max(1));
         match bytes {

@@ -33,7 +33,7 @@ unsafe fn text(name: *const c_char) -> String {
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
-/// The name of a user.
+/// Returns the name of a user in the accounts of the system (`getpwuid_r`).
 pub(crate) fn user_name(uid: libc::uid_t) -> Result<String> {
     // SAFETY: the buffer has the given length, and an entry that was found has a name.
     unsafe {
@@ -44,7 +44,7 @@ pub(crate) fn user_name(uid: libc::uid_t) -> Result<String> {
     }
 }
 
-/// The name of a group.
+/// Returns the name of a group in the accounts of the system (`getgrgid_r`).
 pub(crate) fn group_name(gid: libc::gid_t) -> Result<String> {
     // SAFETY: the buffer has the given length, and an entry that was found has a name.
     unsafe {
@@ -81,7 +81,7 @@ pub(crate) fn effective_groups() -> Vec<libc::gid_t> {
     groups
 }
 
-/// The number of a user.
+/// Returns the number of the user with this name in the accounts of the system (`getpwnam_r`).
 pub(crate) fn uid_of(name: &str) -> Result<libc::uid_t> {
     let name = CString::new(name).map_err(|_| Code::INVAL)?;
     // SAFETY: the buffer has the given length.
@@ -93,7 +93,7 @@ pub(crate) fn uid_of(name: &str) -> Result<libc::uid_t> {
     }
 }
 
-/// The number of a group.
+/// Returns the number of the group with this name. `NONEXIST` if there is none or the look-up fails.
 pub(crate) fn gid_of(name: &str) -> Result<libc::gid_t> {
     esker::group_id(name).ok().flatten().ok_or(Code::NONEXIST)
 }

@@ -35,7 +35,7 @@ pub(crate) struct Ace {
 }
 
 impl Ace {
-    /// An entry without permissions.
+    /// Creates an entry that grants nothing yet. `name` is ignored for kinds without a name, such as the owner.
     pub(crate) fn new(kind: Kind, name: &str) -> Self {
         let flags = if kind.is_group() { FLAG_GROUP } else { 0 };
         let name = if kind.has_name() { name.to_owned() } else { String::new() };
@@ -275,7 +275,8 @@ fn letters(bits: u64, letters: &[(char, u64)]) -> String {
 /// `DAOS_ACL_MAX_ACE_STR_LEN`.
 const TEXT_MAX: usize = 319;
 
-/// Parses an entry.
+/// Parses an entry in DAOS's notation `types:flags:name:permissions`, such as `A::user@:rw`. `INVAL` if it is not
+/// valid.
 pub(crate) fn parse(text: &str) -> Result<Ace> {
     if text.len() > TEXT_MAX {
         return Err(Code::INVAL);
@@ -303,7 +304,8 @@ pub(crate) fn parse(text: &str) -> Result<Ace> {
     if ace.is_valid() { Ok(ace) } else { Err(Code::INVAL) }
 }
 
-/// Formats an entry, whose permissions must be the same for each access type.
+/// Formats an entry as `types:flags:name:permissions`. This notation has one set of permissions for all access types of
+/// the entry, so an entry with several different sets is refused with `INVAL`.
 pub(super) fn to_text(ace: &Ace) -> Result<String> {
     if !ace.is_valid() {
         return Err(Code::INVAL);
@@ -354,7 +356,8 @@ pub(super) fn verbose(ace: &str) -> Result<String> {
     Ok(format!("{types}:{flags}:{}:{perms}", principal_words(name)))
 }
 
-/// The principal in words.
+/// Returns the principal of an entry for people: `Owner` for `OWNER@`, and so on; the name of a user or group is
+/// unchanged.
 fn principal_words(name: &str) -> &str {
     let is = |kind: Kind| kind.special() == Some(name);
     match name {

@@ -47,7 +47,8 @@ pub(crate) fn valid(bytes: &[u8]) -> Result<&[u8]> {
     }
 }
 
-/// Decodes the entries of a list.
+/// Decodes the entries that follow the header of a list in its memory layout. `INVAL` if the header or an entry is cut
+/// off.
 pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<Ace>> {
     let mut rest = bytes.get(LIST_BYTES..).ok_or(Code::INVAL)?;
     let mut aces = Vec::new();

@@ -68,12 +68,13 @@ pub(crate) fn of_group(gid: libc::gid_t) -> String {
     of_name(&group_name(gid).unwrap_or_else(|_| gid.to_string()))
 }
 
-/// The principal with this name.
+/// Returns the principal of a local user or group: its name and an `@` without a domain.
 pub(crate) fn of_name(name: &str) -> String {
     format!("{name}@")
 }
 
-/// The name before the `@`.
+/// Returns the part of a principal before the `@`: the name of the local user or group. `INVAL` if the principal is not
+/// valid.
 pub(crate) fn local<'a>(principal: Str) -> Result<&'a str> {
     let text = principal.text()?;
     let (name, _) = text.split_once('@').ok_or(Code::INVAL)?;

@@ -41,7 +41,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Adds a property to store.
+    /// Sets the value of property `id` in the metadata to store. It replaces a value that was set before.
     pub(crate) fn set(&mut self, id: u32, value: &Value) -> Result<()> {
         let name = format!("{PREFIX}{}", by_id(id)?.name);
         self.metadata.retain(|(known, _)| *known != name);
@@ -107,7 +107,7 @@ fn checksum(number: u64) -> Result<Checksum> {
     }
 }
 
-/// DAOS's number of a checksum.
+/// Returns the number by which DAOS's checksum property names this checksum.
 fn checksum_number(checksum: Checksum) -> u64 {
     match checksum {
         Checksum::Off => 0,

@@ -144,7 +144,8 @@ pub extern "C" fn dfs_access(dfs: Ptr<Dfs>, parent: Ptr<DfsObj>, name: Str, mask
     errno::now(|| may(&target(dfs, parent, name, 0)?, mask))
 }
 
-/// Checks the bits of `access(2)` against those of a node.
+/// Checks that the process may access a node in the ways that `mask` names, by the bits of `access(2)`. `ACCES` if the
+/// mode of the node does not allow it, `PERM` for writing to a read-only mount.
 pub(crate) fn may(node: &Node, mask: c_int) -> Result<()> {
     let mask = u32::try_from(mask).ok().filter(|mask| *mask <= 7).ok_or(Errno::INVAL)?;
     if mask & ::dfs::WRITE != 0 && node.fs().is_read_only() {

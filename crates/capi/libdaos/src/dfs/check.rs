@@ -50,7 +50,7 @@ impl Count {
     }
 }
 
-/// Mounts a container for reading.
+/// Opens the container with this label or UUID read-only and mounts its file system.
 fn mounted(poh: Handle, cont: Str) -> Result<Dfs> {
     let pool = handles::pool(poh)?;
     let container = pool.pool.open_container(cont.text()?, OpenMode::ReadOnly).wait()?;

@@ -34,7 +34,7 @@ impl OpenFile {
         Ok(Self { node: RwLock::new(node), flags, file, array, positions })
     }
 
-    /// The node of the file.
+    /// Returns a copy of the node that this handle refers to.
     pub(crate) fn node(&self) -> Node {
         self.node.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -45,7 +45,7 @@ impl OpenFile {
         if node.kind() == Kind::Directory { Ok(node) } else { Err(Errno::NOTDIR) }
     }
 
-    /// The file, if it is one.
+    /// Returns the open file. `INVAL` if this is a directory or a symbolic link.
     pub(crate) fn file(&self) -> Result<&File> {
         self.file.as_ref().ok_or(Errno::INVAL)
     }
@@ -110,7 +110,7 @@ pub(crate) fn opened_to_change(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>) -> Result<Held<O
     if mount.fs.is_read_only() { Err(Errno::PERM) } else { Ok(open) }
 }
 
-/// Opens a node for C.
+/// Opens a node and stores its new handle in the caller's `obj`.
 pub(crate) fn give(node: Node, flags: c_int, obj: Ptr<Ptr<DfsObj>>) -> Result<()> {
     let file = OpenFile::new(node, flags)?;
     obj.set(handles::as_pointer(handles::open(Entry::File(file))?));

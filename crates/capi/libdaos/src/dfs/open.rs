@@ -156,7 +156,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Refuses a node of another kind.
+/// Returns the node if it has this kind. Otherwise `NOTDIR` if a directory was expected, `INVAL` if not.
 pub(crate) fn of_kind(node: Node, kind: Kind) -> Result<Node> {
     match kind {
         _ if node.kind() == kind => Ok(node),
@@ -165,7 +165,7 @@ pub(crate) fn of_kind(node: Node, kind: Kind) -> Result<Node> {
     }
 }
 
-/// An object class; 0 means none.
+/// Returns the object class with this code. None for 0, by which a caller leaves the choice to the file system.
 pub(crate) fn class_of(code: u32) -> Option<ObjectClass> {
     (code != 0).then(|| ObjectClass::from_code(code))
 }

@@ -16,7 +16,8 @@ pub(crate) fn name<'a>(name: Str) -> Result<&'a [u8]> {
     }
 }
 
-/// Bytes that fit the caller's buffer.
+/// Returns the size of the caller's buffer in bytes; 0 for a null buffer, by which a caller only asks for the size of
+/// the value.
 pub(crate) fn room_of(place: Bytes, size: Ptr<u64>) -> Result<u64> {
     size.needed()?;
     Ok(if place.is_null() { 0 } else { size.get()? })

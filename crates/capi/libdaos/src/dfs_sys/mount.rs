@@ -93,7 +93,7 @@ fn end(sys: Ptr<DfsSys>) -> c_int {
     })
 }
 
-/// The handle below, as a pointer.
+/// Returns the handle of the mounted file system that this `dfs_sys` handle uses, as a pointer of C.
 fn base(sys: Ptr<DfsSys>) -> Result<Ptr<Dfs>> {
     Ok(handles::as_pointer(handles::sys(sys)?.dfs))
 }

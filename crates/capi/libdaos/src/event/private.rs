@@ -93,7 +93,7 @@ impl Ev {
         it
     }
 
-    /// The event as C knows it.
+    /// Converts an event to the pointer by which C knows it; None becomes null.
     pub(super) fn pointer(ev: Option<Self>) -> Ptr<Event> {
         let address = ev.map_or(0, |ev| ev.0);
         // SAFETY: it came from C as a pointer to an event, or is null.

@@ -33,7 +33,7 @@ pub(super) fn keep(ev: Ev, code: c_int, text: String) {
     COUNT.store(all.len(), Ordering::Release);
 }
 
-/// Forgets the text of an event.
+/// Drops the error text that was recorded for an event, if there is one.
 pub(super) fn forget(ev: Ev) {
     if COUNT.load(Ordering::Acquire) > 0 {
         let texts = TEXTS.get();

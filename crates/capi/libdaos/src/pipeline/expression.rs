@@ -129,7 +129,7 @@ impl Operand {
         }
     }
 
-    /// Whether a record has the data.
+    /// True if the record has the bytes of the akey that this operand reads. Operands that read no akey always exist.
     fn exists(&self, record: &Record<'_>) -> bool {
         match self {
             Self::Akey(_, span, name) => data_of(record, name, *span).is_some(),
@@ -184,7 +184,7 @@ fn any<T>(items: &[T], is_so: impl Fn(&T) -> Result<bool>) -> Result<bool> {
 }
 
 impl Aggregate {
-    /// The result for no record.
+    /// Returns the value from which the aggregation starts, before the first record.
     pub(super) fn start(self) -> f64 {
         match self {
             Self::Sum | Self::Average => 0.0,
@@ -214,7 +214,8 @@ impl Aggregate {
         }
     }
 
-    /// The result for `count` records.
+    /// Returns the final result after `count` records: for an average, the sum divided by `count`; otherwise `result`
+    /// itself.
     pub(super) fn end(self, result: f64, count: u64) -> f64 {
         match self {
             Self::Average if count > 0 => result / count as f64,

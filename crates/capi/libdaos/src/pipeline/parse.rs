@@ -150,7 +150,7 @@ fn filters(
     Ok(filters)
 }
 
-/// Pointers of a list of the caller.
+/// Reads the `count` pointers in `list`, an array of the caller. Refuses a `count` above [`COUNT_MAX`].
 fn pointers<T>(list: Ptr<Ptr<T>>, count: u32) -> Result<Vec<Ptr<T>>> {
     match count {
         0 => Ok(Vec::new()),
@@ -191,7 +191,7 @@ impl Part {
     }
 }
 
-/// Constants of a part.
+/// Reads the constants of a part. `INVAL` unless there are 1 to [`CONSTANTS_MAX`] of them.
 fn constants(part: &PipelinePart) -> Result<Vec<Vec<u8>>> {
     match part.num_constants {
         1..=CONSTANTS_MAX => part.constant.list(part.num_constants)?.iter().map(bytes).collect(),

@@ -155,7 +155,7 @@ impl Arithmetic {
         }
     }
 
-    /// Result for unsigned numbers.
+    /// Applies the operation to two unsigned numbers. Results wrap around at 2^64; a division by zero is an error.
     fn unsigned(self, left: u64, right: u64) -> Result<u64> {
         match self {
             Self::Add => Ok(left.wrapping_add(right)),
@@ -178,7 +178,8 @@ impl Arithmetic {
         }
     }
 
-    /// Result for real numbers.
+    /// Applies the operation to two real numbers. A division by zero is an error. So is [`Self::BitAnd`], which is
+    /// defined for integers only.
     fn real(self, left: f64, right: f64) -> Result<f64> {
         match self {
             Self::Add => Ok(left + right),

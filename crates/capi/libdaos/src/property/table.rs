@@ -145,7 +145,7 @@ pub(crate) const POOL: [Property; 27] = {
     ]
 };
 
-/// The property with this number.
+/// Returns the property of a pool or container with DAOS's number `id`.
 pub(crate) fn by_id(id: u32) -> Option<&'static Property> {
     POOL.iter().chain(&CONTAINER).find(|property| property.id == id)
 }

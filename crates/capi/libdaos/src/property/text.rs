@@ -77,7 +77,7 @@ fn parse(text: &str) -> Result<Vec<(u32, Value)>> {
     if values.is_empty() { Err(Code::INVAL) } else { Ok(values) }
 }
 
-/// Parses one property.
+/// Parses one property of a container, `name:value` or `name=value`. `INVAL` if it is unknown or has no textual form.
 fn one(part: &str) -> Result<(u32, Value)> {
     let (name, value) = part.split_once([':', '=']).ok_or(Code::INVAL)?;
     let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());

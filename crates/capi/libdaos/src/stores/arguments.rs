@@ -46,7 +46,7 @@ pub(super) fn list<T: Copy>(
     entries.list(count).map_err(|_| null(name))
 }
 
-/// A string in UTF-8.
+/// Reads a string argument. The error names the argument if it is null, too long or not UTF-8.
 pub(super) fn text<'a>(text: Str, name: &str) -> Result<&'a str> {
     if text.is_null() {
         return Err(null(name));
@@ -70,7 +70,7 @@ pub(super) fn bytes<'a>(bytes: Bytes, size: u64, name: &str) -> Result<&'a [u8]>
     })
 }
 
-/// The address of a result.
+/// Returns the address for a result of a call. The error names the argument if the address is null.
 pub(super) fn needed<T>(result: Ptr<T>, name: &str) -> Result<Ptr<T>> {
     result.needed().map_err(|_| null(name))
 }

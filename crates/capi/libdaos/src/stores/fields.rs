@@ -53,7 +53,8 @@ impl OpenFields {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fields that a request means.
+    /// Reads a request of C, and expands it by the schema to the fields that it selects. Relative dates count from
+    /// today.
     fn selection(&self, request: Ptr<Pair>, pairs: u32) -> Result<Selection> {
         let request = Request::from_pairs(arguments::pairs(request, pairs, "request")?)?;
         Ok(request.expand(self.store.schema(), Date::today())?)
@@ -305,7 +306,7 @@ impl Selected {
         })
     }
 
-    /// Field number `index`.
+    /// Returns the selected field with this index. The error gives the number of fields if the index is too large.
     fn entry(&self, index: u64) -> Result<&Field> {
         let field = usize::try_from(index).ok().and_then(|index| self.0.get(index));
         field.ok_or_else(|| {

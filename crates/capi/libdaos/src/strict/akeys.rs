@@ -228,7 +228,7 @@ async fn expect_exists(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<()> 
     if exists(object, dkey, akey).await? { Ok(()) } else { Err(Code::INVAL) }
 }
 
-/// True if an akey is stored.
+/// True if the dkey has this akey in the latest state.
 async fn exists(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<bool> {
     let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(1000));
     while !anchor.is_end() {

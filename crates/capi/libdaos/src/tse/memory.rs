@@ -192,7 +192,7 @@ impl Ptr<Task> {
         self.cast::<c_int>().set(code);
     }
 
-    /// The buffer for arguments inside it.
+    /// Returns the address of the buffer in the task in which C stores the arguments of its operation.
     pub(super) fn args(self) -> Bytes {
         self.cast::<u8>().at(std::mem::offset_of!(Task, args)).cast()
     }
@@ -220,7 +220,7 @@ impl Ptr<Sched> {
     }
 }
 
-/// Creates a task with one reference.
+/// Allocates a task that has `inner` as its private data and is in no list.
 pub(super) fn make(inner: Inner) -> Result<Ptr<Task>> {
     let task: Ptr<Task> = crate::memory::zeroed(1)?;
     let inner = Box::into_raw(Box::new(inner));
@@ -231,7 +231,7 @@ pub(super) fn make(inner: Inner) -> Result<Ptr<Task>> {
     Ok(task)
 }
 
-/// Frees a task without references.
+/// Frees a task and its private data. Nothing may refer to the task any more.
 fn unmake(task: Ptr<Task>) {
     if let Ok(inner) = task.get_inner() {
         // SAFETY: it was made with a box, and nothing refers to the task any more.
