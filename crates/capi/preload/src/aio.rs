@@ -65,7 +65,7 @@ impl Request {
         answer.map(drop)
     }
 
-    /// Performs the operation.
+    /// Reads, writes or syncs, and returns the number of bytes (0 for a sync).
     fn perform(&self, operation: Operation) -> Answer<isize> {
         let (file, length) = (descriptors::get(self.fd)?, self.length.min(TRANSFER_MAX));
         match operation {
@@ -191,7 +191,7 @@ fn start_list(
     if done.is_err() && mode == libc::LIO_WAIT { fail(libc::EIO) } else { result }
 }
 
-/// Completes one request of a list.
+/// Performs one request of a `lio_listio` list, unless the entry is a null pointer.
 fn listed(request: Out<Request>) -> Answer<()> {
     let [request] = request.values(1) else { return Ok(()) };
     match request.operation {

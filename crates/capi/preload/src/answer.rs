@@ -25,7 +25,7 @@ impl Fail {
         }
     }
 
-    /// True if something does not exist.
+    /// True for `ENOENT`: a file or a part of a path does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Errno(libc::ENOENT))
     }

@@ -39,7 +39,7 @@ fn mode(mode: u32) -> SetAttr {
     SetAttr { mode: Some(mode & 0o7777), ..SetAttr::default() }
 }
 
-/// An owner of -1 stays unchanged.
+/// Returns the change that `chown` asks for. An id of -1 stays unchanged.
 fn owner(user: u32, group: u32) -> SetAttr {
     let changed = |id: u32| (id != u32::MAX).then_some(id);
     SetAttr { uid: changed(user), gid: changed(group), ..SetAttr::default() }
@@ -109,18 +109,19 @@ fn set_seconds(node: &impl Target, wanted: In<libc::utimbuf>) -> Answer<c_int> {
     }
 }
 
+/// Converts a length of C. A negative one is refused with `EINVAL`.
 fn size(length: i64) -> Answer<u64> {
     u64::try_from(length).or_else(|_| refuse(libc::EINVAL))
 }
 
-/// Sets the size of the file at a path, and cuts the shared mappings of it.
+/// Sets the size of the file at a path, also in shared memory mappings of it.
 fn truncate_path(path: &MountPath<'_>, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let change = SetAttr { size: Some(length), ..SetAttr::default() };
     path.with_node(Follow::All, |node| maps::cut(node.oid(), length, || node.set(&change)))
 }
 
-/// Sets the size of an open file, and cuts the shared mappings of it.
+/// Sets the size of an open file, also in shared memory mappings of it.
 fn truncate_open(file: &OpenFile, length: i64) -> Answer<c_int> {
     let length = size(length)?;
     let file = file.open()?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Largest file offset shown by `F_GETFL`, as 64-bit programs see it.
 const LARGE_FILE: c_int = if cfg!(target_arch = "aarch64") { 0o400_000 } else { 0o100_000 };
 
-/// Serves `fcntl`.
+/// Serves `fcntl` on a descriptor of ours.
 fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
     use libc::{F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLK, F_SETLKW};
     match command {
@@ -98,7 +98,8 @@ fn lock_from_here(fd: c_int, operation: c_int, length: i64) -> c_int {
     }
 }
 
-/// Serves `ioctl`.
+/// Serves `ioctl` on a descriptor of ours: the requests that Linux answers for any regular file. Others fail with
+/// `ENOTTY`.
 fn device_control(fd: c_int, request: c_ulong, argument: usize) -> Answer<c_int> {
     match request {
         FIOCLEX => raw::control(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize),

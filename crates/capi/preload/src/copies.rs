@@ -101,7 +101,7 @@ fn is_current(copy: &Path, attr: &Attr) -> bool {
     })
 }
 
-/// Converts a time.
+/// Converts a file time to a `SystemTime`. A time outside its range becomes 1970.
 fn time(of: Time) -> SystemTime {
     let (whole, part) =
         (Duration::from_secs(of.seconds.unsigned_abs()), Duration::from_nanos(of.nanos.into()));

@@ -37,7 +37,8 @@ pub(crate) fn is_ours() -> bool {
     IS_OURS.load(Ordering::Relaxed)
 }
 
-/// The node of the working directory.
+/// Returns the node of the working directory, and resolves its path at the first call. `ENOENT` if the working
+/// directory is not in the mount point.
 pub(crate) fn node() -> Answer<Node> {
     let current = CURRENT.load_full().filter(|_| is_ours());
     let Some(current) = current else { return refuse(libc::ENOENT) };

@@ -35,7 +35,7 @@ pub(crate) fn is_ours(fd: c_int) -> bool {
 /// True once a descriptor was ours, so that programs without any need not touch the table.
 static EVER: AtomicBool = AtomicBool::new(false);
 
-/// True if any descriptor is ours.
+/// True if this process has a descriptor of a file in the mount point.
 pub(crate) fn any() -> bool {
     EVER.load(Ordering::Acquire) && TAKEN.iter().any(|word| word.load(Ordering::Acquire) != 0)
 }

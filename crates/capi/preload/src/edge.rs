@@ -272,7 +272,8 @@ impl Texts {
         list
     }
 
-    /// Ends a string of the array early. The strings must be writable, as those of the environment are.
+    /// Cuts the string at `index` to `length` bytes, by writing a zero byte. The strings must be writable, as those of
+    /// the environment are.
     pub(crate) fn shorten(self, index: usize, length: usize) {
         if self.list().get(index).is_some_and(|text| length < text.to_bytes().len()) {
             // SAFETY: the array has a string with that index, which has a byte there. No reference to it is alive.

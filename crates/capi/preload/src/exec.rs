@@ -88,7 +88,8 @@ impl Program {
         Ok(())
     }
 
-    /// Copies the libraries in the mount point that a program outside of it needs.
+    /// Copies the libraries in the mount point that a program outside of it needs, and lets the loader find the copies
+    /// through the environment.
     fn reach_libraries(&mut self) {
         if self.copy < 0 {
             let path = self.path.to_bytes();
@@ -122,7 +123,7 @@ impl Program {
     }
 }
 
-/// Checks that a file is executable.
+/// Fails with `EACCES` unless the node is a regular file with an execute permission.
 fn check_program(node: &Node) -> Answer<()> {
     // Like Linux for root: one execute permission, of any user, is enough.
     match node.kind() == dfs::Kind::File && node.attr()?.allows(0, &[], dfs::EXECUTE) {
@@ -131,7 +132,7 @@ fn check_program(node: &Node) -> Answer<()> {
     }
 }
 
-/// Opens an executable file.
+/// Opens a file that exec is to run, for reading. `EACCES` if it is not executable.
 fn open_program(node: &Node) -> Answer<File> {
     check_program(node)?;
     Ok(node.open(Open::READ)?)
@@ -154,7 +155,7 @@ fn interpreter(first: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     Some((&line[..end], argument))
 }
 
-/// Copies a program to memory.
+/// Copies a program to an anonymous file in memory, which exec can run, and returns its descriptor.
 fn copy(file: &File, name: &[u8]) -> Answer<c_int> {
     let name = c_string(name[..name.len().min(200)].to_vec())?;
     let fd = raw::anonymous(&name, libc::MFD_CLOEXEC)?;
@@ -461,14 +462,14 @@ extern "C" fn run_listed(path: Text, registers: ArgumentWords, stack: ArgumentWo
     }
 }
 
-/// Does the same as `run_listed`, and searches `PATH` for the program.
+/// Serves `execlp`: like `run_listed`, but searches `PATH` for the program.
 extern "C" fn search_listed(file: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, _) = unsafe { gather(registers, stack) };
     search(file, Texts::from_pointers(&arguments), environment())
 }
 
-/// Does the same as `run_listed`, with an environment after the arguments.
+/// Serves `execle`: like `run_listed`, but the environment follows the arguments.
 extern "C" fn run_listed_with(path: Text, registers: ArgumentWords, stack: ArgumentWords) -> c_int {
     // SAFETY: one of the functions above passed them from C.
     let (arguments, environment) = unsafe { gather(registers, stack) };

@@ -46,7 +46,7 @@ impl Name {
         name
     }
 
-    /// Appends the text, if all of it fits.
+    /// Appends the text if all of it fits into [`NAME_MAX`] bytes. Otherwise appends nothing and returns false.
     fn push(&mut self, text: &[u8]) -> bool {
         let end = self.length + text.len();
         let fits = end <= NAME_MAX;
@@ -151,7 +151,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// Content of a file in memory.
+/// Reads the start of an anonymous file, up to [`PATH_MAX`] bytes. None if it cannot be read.
 fn content(fd: c_int) -> Option<Box<[u8]>> {
     let (mut room, readable) = ([0; PATH_MAX], open_again(fd, libc::O_RDONLY).ok()?);
     let length = raw::read_at(readable, &mut room, 0);

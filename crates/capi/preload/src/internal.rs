@@ -102,7 +102,7 @@ pub(crate) fn between(
     if start <= last { work(start, last) } else { Ok(()) }
 }
 
-/// Descriptors of this library.
+/// Iterates over the descriptors that this library uses itself and hides from the program.
 fn members() -> impl Iterator<Item = u32> {
     let words = MEMBERS.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
     let taken = words.filter(|(_, bits)| *bits != 0);

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 
 static KEPT: ForkLock<Vec<(ObjectId, c_int)>> = ForkLock::new();
 
-/// True if any lock file is cached.
+/// True if this process has a cached lock file open.
 pub(crate) fn any() -> bool {
     !KEPT.lock().is_empty()
 }

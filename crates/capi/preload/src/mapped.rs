@@ -64,7 +64,7 @@ pub(crate) fn add(oid: ObjectId) -> Answer<()> {
     Ok(())
 }
 
-/// Undoes one [`add`].
+/// Undoes one [`add`]: this process has one mapping less of the object.
 pub(crate) fn remove(oid: ObjectId) {
     if let Some(table) = table() {
         let less = |count: u32| count.checked_sub(1);

@@ -76,7 +76,7 @@ impl Region {
         Ok(())
     }
 
-    /// The part of it from `start` to `end`.
+    /// Returns the part of this mapping between the addresses `start` and `end`. None if they do not overlap it.
     fn part(&self, start: usize, end: usize) -> Option<Self> {
         let (start, end) = (start.max(self.start), end.min(self.end()));
         let skip = start.checked_sub(self.start)?;
@@ -331,7 +331,7 @@ fn pages_of(oid: ObjectId) -> Answer<Arc<Pages>> {
     })
 }
 
-/// Reads the file into new memory.
+/// Reads the mapped range of the file into the new memory at `start`.
 fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
     // SAFETY: the memory is new, has this length, and nothing else uses it yet.
@@ -340,7 +340,8 @@ fn fill(start: usize, request: MapRequest, file: Arc<OpenFile>) -> Answer<()> {
     Ok(())
 }
 
-/// Records a shared mapping.
+/// Adds a shared mapping at `start` to the list. For a writable one, keeps a copy of its bytes, by which changes of the
+/// program are found later.
 fn record(start: usize, request: MapRequest, file: Arc<OpenFile>, pages: Arc<Pages>) -> Answer<()> {
     let (length, offset) = (request.length, request.offset as u64);
     let view = View::map(start, length)?;
@@ -520,20 +521,21 @@ struct View {
 }
 
 impl View {
-    /// A view of mapped shared memory.
+    /// Maps the shared memory at `start` a second time, so that this library can read it at any time, and returns a
+    /// view of it.
     fn map(start: usize, length: usize) -> Answer<Self> {
         let mapping = SecondMapping { start: raw::map_again(start, length)?, length };
         Ok(Self { mapping: Arc::new(mapping), skip: 0, length })
     }
 
-    /// A view of `length` bytes of it, cut at its end.
+    /// Returns a view of `length` bytes of this view, from `skip` on. It ends where the mapping ends.
     fn part(&self, skip: usize, length: usize) -> Self {
         let skip = (self.skip + skip).min(self.mapping.length);
         let length = length.min(self.mapping.length - skip);
         Self { mapping: self.mapping.clone(), skip, length }
     }
 
-    /// The bytes of the second mapping.
+    /// Returns the bytes of the view, through the second mapping.
     fn bytes(&self) -> &[u8] {
         // SAFETY: the second mapping has this length and lives as long as this value. If the program changes it
         // meanwhile, each byte has its old or its new value, as with the kernel.

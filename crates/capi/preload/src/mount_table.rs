@@ -39,7 +39,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// The mount point of this process.
+    /// Returns the line of the mount table for the mount point of this process.
     fn of_mount_point() -> Self {
         let config = config::get();
         Line {

@@ -66,7 +66,7 @@ fn remove_any(path: &MountPath<'_>) -> Answer<c_int> {
     }
 }
 
-/// Serves `unlinkat`.
+/// Serves `unlinkat`: removes a file, or a directory with `AT_REMOVEDIR`.
 fn unlink_by(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
     match flags {
         0 => unlink_file(path),
@@ -75,7 +75,7 @@ fn unlink_by(path: &MountPath<'_>, flags: c_int) -> Answer<c_int> {
     }
 }
 
-/// Makes a symbolic link.
+/// Serves `symlinkat`: creates a symbolic link to `target` at `path`.
 fn make_link(path: &MountPath<'_>, target: Text) -> Answer<c_int> {
     let Some(target) = target.bytes() else { return refuse(libc::EFAULT) };
     let last = path.last()?;

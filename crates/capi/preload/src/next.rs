@@ -30,8 +30,8 @@ impl Next {
         if known.is_null() { self.look_up(name) } else { known }
     }
 
-    /// Looks up the C library's function of this name, which an intercepted call goes on to. A missing one fails with
-    /// `ENOSYS`.
+    /// Looks up the C library's function of this name, to which an intercepted call is passed on. In place of a missing
+    /// one, it returns a function that fails with `ENOSYS`.
     #[cold]
     fn look_up(&self, name: &CStr) -> *mut c_void {
         libraries::keep_message(name);
@@ -55,7 +55,8 @@ const NEWER: [(&CStr, &CStr); 8] = [
     (c"io_getevents", c"LIBAIO_0.4"),
 ];
 
-/// The next symbol of this name after ours. If the C library has several versions of it, the one that programs use.
+/// Returns the C library's function of this name, which our function of that name hides. If the C library has several
+/// versions of it, returns the one that programs use.
 fn find(name: &CStr) -> Option<*mut c_void> {
     let newer = NEWER.iter().find(|(known, _)| *known == name);
     newer.and_then(|(_, version)| versioned(name, version)).or_else(|| {

@@ -162,7 +162,7 @@ fn parse(path: &[u8]) -> Option<c_int> {
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// Opens the same file again, as Linux does.
+/// Opens the file of a descriptor of ours again, as Linux does for paths such as `/proc/self/fd/N`.
 pub(crate) fn reopen(fd: c_int, flags: c_int) -> Answer<c_int> {
     let node = descriptors::get(fd)?.node()?;
     let flags = flags & !(libc::O_CREAT | libc::O_EXCL);

@@ -65,7 +65,7 @@ impl OpenFile {
         Ok(Self::with(identity, Position::start(flags), Some(content)))
     }
 
-    /// An open file inherited through exec.
+    /// Creates an open file that this process inherited through exec.
     pub(crate) fn inherited(identity: Identity) -> Self {
         Self::with(identity, Position::inherited(), None)
     }

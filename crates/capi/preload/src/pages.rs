@@ -113,7 +113,7 @@ impl Pages {
         raw::status(self.descriptor()).is_ok_and(|status| status.st_nlink > 0)
     }
 
-    /// The descriptor to map.
+    /// Returns the descriptor of the shared memory, for `mmap`.
     pub(crate) fn descriptor(&self) -> c_int {
         self.fd.load(Ordering::Relaxed)
     }

@@ -50,7 +50,8 @@ fn from_above(dir: c_int, path: &[u8]) -> Option<Vec<u8>> {
     inside(&whole).is_some().then_some(whole)
 }
 
-/// The rest of a path after the mount point, if it begins with that.
+/// Returns the part of a path after the mount point, without resolving anything. None if the path does not begin with
+/// the mount point.
 pub(crate) fn below_mount(path: &[u8]) -> Option<&[u8]> {
     let mount = &*config::get().mount;
     let rest = path.strip_prefix(mount).filter(|_| !mount.is_empty())?;
@@ -158,7 +159,7 @@ impl<'a> MountPath<'a> {
         Self { fs, base, path, climbed: false }.without_detours()
     }
 
-    /// A path relative to a node.
+    /// Creates the path `path` relative to the directory `base`.
     pub(crate) fn below(base: &Node, path: Vec<u8>) -> Answer<Self> {
         let (fs, base) = (mounted::get()?, base.clone());
         Self { fs, base, path: Cow::Owned(path), climbed: false }.without_detours()

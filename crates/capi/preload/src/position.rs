@@ -23,7 +23,7 @@ impl Position {
         Self::with(flags, false)
     }
 
-    /// The position of an inherited file.
+    /// Creates the position of a file inherited through exec, which this process shares with others.
     pub(crate) fn inherited() -> Self {
         Self::with(0, true)
     }
@@ -63,7 +63,8 @@ impl Position {
         self.flags(fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
     }
 
-    /// The flags that can be changed.
+    /// Returns the flags that `F_SETFL` can change. A shared position has them in the kernel, so that all processes see
+    /// a change.
     pub(crate) fn flags(&self, fd: c_int) -> Answer<c_int> {
         match self.is_shared() {
             true => Ok(raw::control(fd, libc::F_GETFL, 0)? & CHANGEABLE),

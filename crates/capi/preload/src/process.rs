@@ -107,7 +107,7 @@ pub(crate) fn before_fork() {
     }
 }
 
-/// Called before exec.
+/// Prepares this process for exec: the next program inherits descriptors and locks of files in the mount point.
 pub(crate) fn before_exec() {
     lock_cache::close();
     if descriptors::any() {

@@ -45,7 +45,7 @@ fn checked(result: isize) -> Answer<isize> {
     }
 }
 
-/// A call whose arguments are numbers.
+/// Makes a system call whose arguments are numbers, not pointers.
 fn numbers(number: c_long, a: usize, b: usize, c: usize) -> Answer<isize> {
     // SAFETY: callers pass calls that take only numbers, which cannot harm memory.
     checked(unsafe { call(number, [a, b, c, 0, 0, 0]) })
@@ -111,13 +111,13 @@ pub(crate) fn pid() -> c_int {
     numbers(libc::SYS_getpid, 0, 0, 0).map_or(0, |pid| pid as c_int)
 }
 
-/// Effective user and group.
+/// Returns the effective user and group of this process.
 pub(crate) fn user() -> (u32, u32) {
     let number = |call| numbers(call, 0, 0, 0).map_or(0, |id| id as u32);
     (number(libc::SYS_geteuid), number(libc::SYS_getegid))
 }
 
-/// Real user and group.
+/// Returns the real user and group of this process.
 pub(crate) fn real_user() -> (u32, u32) {
     let number = |call| numbers(call, 0, 0, 0).map_or(0, |id| id as u32);
     (number(libc::SYS_getuid), number(libc::SYS_getgid))
@@ -173,7 +173,7 @@ fn change_blocked(signals: u64) -> u64 {
     before
 }
 
-/// An anonymous file of the kernel.
+/// Creates an anonymous file in memory (`memfd_create`) and returns its descriptor.
 pub(crate) fn anonymous(name: &CStr, flags: c_uint) -> Answer<c_int> {
     let with = [name.as_ptr() as usize, flags as usize, 0, 0, 0, 0];
     // SAFETY: the name ends with a zero byte.

@@ -60,7 +60,7 @@ impl Counter {
     }
 }
 
-/// Starts counting.
+/// Lets this process count the intercepted calls, for the report of `esker run`.
 pub(crate) fn enable() {
     ENABLED.store(true, Ordering::Relaxed);
 }
@@ -117,7 +117,7 @@ pub(crate) fn report_error(error: &Error) {
     note(&format!("failed: {error}"));
 }
 
-/// Resets the counts in a forked child: the parent reports its own.
+/// Sets all counts to zero in a forked child, because the parent reports the calls before the fork.
 pub(crate) fn forget() {
     for_each_counter(|counter| counter.count.store(0, Ordering::Relaxed));
     if let Ok(mut notes) = NOTES.try_lock() {

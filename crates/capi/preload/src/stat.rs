@@ -207,7 +207,7 @@ fn check_access(attr: &Attr, mode: c_int, user: (u32, u32)) -> Answer<c_int> {
     }
 }
 
-/// Supplementary groups of the process.
+/// Returns the supplementary groups of the process. None of them if there are more than 64.
 fn groups() -> Vec<u32> {
     let mut room = [0; 64];
     // SAFETY: the buffer has this length.

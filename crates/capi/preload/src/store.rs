@@ -48,7 +48,8 @@ fn find() -> Result<&'static Table, String> {
     table.ok_or_else(|| format!("{} is of another version", path.display()))
 }
 
-/// The path of the library, in the directory of this one. This one may be named by a link.
+/// Returns the path of the library with the store, which is in the directory of this library, or in that of the file to
+/// which a link to this library points. None if neither has it.
 fn path() -> Option<PathBuf> {
     let own = path_of_this_library()?;
     let beside = |path: PathBuf| Some(path.with_file_name(LIBRARY)).filter(|path| path.exists());
@@ -60,7 +61,7 @@ fn path_of_this_library() -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(own.to_bytes())))
 }
 
-/// The message of the loader.
+/// Returns the loader's text for its last error (`dlerror`).
 fn message() -> Option<String> {
     Some(Text::at(c::dlerror() as usize).c_str()?.to_string_lossy().into_owned())
 }

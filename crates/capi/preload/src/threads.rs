@@ -171,7 +171,7 @@ extern "C" fn prepare() {
     maps::around_fork(Pages::before_fork);
 }
 
-/// Lets the other threads continue after a fork, and signals arrive again.
+/// Ends the pause around a fork: other threads may enter the store again, and blocked signals arrive.
 fn resume() {
     let blocked = BLOCKED.load(Ordering::Relaxed);
     FORKING.store(false, Ordering::SeqCst);
@@ -183,7 +183,7 @@ extern "C" fn in_parent() {
     resume();
 }
 
-/// Continues in the child of a fork with a generation of its own, which makes state of the parent invalid.
+/// Continues in the child of a fork. The child gets a new generation number, which makes state of the parent invalid.
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     INSIDE.store(u64::from(is_inside()), Ordering::SeqCst);

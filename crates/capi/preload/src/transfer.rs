@@ -175,7 +175,7 @@ fn check_range(from: End, to: End, length: usize, flags: c_uint) -> Answer<usize
     Ok(length)
 }
 
-/// True if both descriptors are of the same file.
+/// True if both descriptors are of the same file in the mount point.
 fn same(one: c_int, other: c_int) -> bool {
     match (descriptors::get(one), descriptors::get(other)) {
         (Ok(one), Ok(other)) => one.identity().oid == other.identity().oid,

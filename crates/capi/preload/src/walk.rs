@@ -207,7 +207,8 @@ impl Walk {
         if below != 0 || !depth { below } else { self.call(path, &stat, FTW_DP, level) }
     }
 
-    /// Visits the entries of a directory.
+    /// Visits the entries `names` of the directory `path`, and what is below them. Returns 0, or the value by which a
+    /// callback of the program stopped the walk.
     fn go_below(&self, path: &[u8], names: &[Vec<u8>], level: c_int) -> c_int {
         let separator: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
         for name in names {

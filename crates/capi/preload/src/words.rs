@@ -114,7 +114,7 @@ fn matches(word: &[u8]) -> Vec<Vec<u8>> {
     list
 }
 
-/// Texts of an array of C.
+/// Copies the `count` strings of an array of C.
 fn strings(array: *mut *mut c_char, count: usize) -> Vec<Vec<u8>> {
     let list = Out::at(array as usize).values(count);
     let bytes = |text: &*mut c_char| Text::at(*text as usize).bytes().unwrap_or_default().to_vec();

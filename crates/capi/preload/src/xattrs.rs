@@ -25,7 +25,7 @@ fn get(node: &Node, name: Text, room: Out<u8>, size: usize) -> Answer<isize> {
     copy_out(&value, room, size)
 }
 
-/// Lists the names of extended attributes.
+/// Serves `listxattr`: copies the names, each with a zero byte at its end, and returns their total length in bytes.
 fn list(node: &Node, room: Out<u8>, size: usize) -> Answer<isize> {
     let names = node.list_xattrs()?;
     let text: Vec<u8> = names.iter().flat_map(|name| [&**name, b"\0"].concat()).collect();
