@@ -206,7 +206,7 @@ pub(crate) fn configured(key: &str) -> Option<&'static str> {
     config().ok().and_then(|config| config.get(key))
 }
 
-/// The configured number of threads.
+/// Returns the number of threads that the configuration sets by `jobs`, if it does.
 pub(crate) fn configured_jobs() -> Option<u16> {
     configured("jobs").and_then(|value| value.parse().ok())
 }

@@ -39,7 +39,7 @@ fn with_synopsis(page: &str, command: &Command) -> String {
     format!("{before}{SYNOPSIS}{}\n{after}", line.trim_end())
 }
 
-/// Synopsis of a command.
+/// Returns the synopsis of a command: its name, its options and its positional arguments.
 fn synopsis(command: &Command) -> Vec<Inline> {
     let mut line = vec![bold(command.get_bin_name().unwrap_or_else(|| command.get_name()))];
     let shown = || command.get_arguments().filter(|argument| !argument.is_hide_set());

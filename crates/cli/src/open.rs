@@ -138,8 +138,9 @@ fn without_scheme(name: &str) -> &str {
     plain.unwrap_or(name)
 }
 
-/// True if the options of a URL are its end, so that the container is written before them. The options of `rados:` name
-/// files, but a pool of Ceph or of DAOS has no slash in its name; with other schemes it is the other way round.
+/// True if the options of a URL are at its end, after the container, and not between pool and container. With `rados:`
+/// and `daos:`, a slash in the path shows it, since their pool names have none. With other schemes, the options show
+/// it: they contain no slash.
 fn are_last(path: &str, options: &str) -> bool {
     match path.strip_prefix("rados:").or_else(|| path.strip_prefix("daos:")) {
         Some(pool) => pool.trim_start_matches('/').contains('/'),

@@ -35,7 +35,7 @@ pub(crate) fn checksum(checksum: Checksum) -> &'static str {
     }
 }
 
-/// The space of all targets together.
+/// Adds up the space of all targets.
 pub(crate) fn sum(targets: &[Space]) -> Space {
     targets.iter().fold(Space::default(), |sum, target| Space {
         data_total: sum.data_total + target.data_total,
@@ -70,7 +70,8 @@ pub(crate) fn pool(info: &PoolInfo) -> Value {
     })
 }
 
-/// `3 GiB of 4 GiB`, with a remark about the rest if there is one.
+/// Returns `3 GiB of 4 GiB` for the bytes in huge pages. If some bytes are not in huge pages, `rest` is appended as a
+/// remark about them.
 pub(crate) fn huge_pages(pages: &HugePages, rest: &str) -> String {
     let text = format!("{} of {}", Bytes(pages.bytes), Bytes(pages.total));
     if pages.bytes < pages.total { format!("{text}: {rest}") } else { text }
@@ -130,7 +131,7 @@ pub(crate) fn created(info: &ContainerInfo) -> String {
     info.creation().map_or_else(|| "unknown".to_owned(), utc)
 }
 
-/// A container as people know it.
+/// Returns the label of a container, or its UUID if it has no label.
 pub(crate) fn name(info: &ContainerInfo) -> String {
     match info.label.as_str() {
         "" => info.uuid.to_string(),

@@ -161,7 +161,8 @@ impl Put {
         Error::new(error.kind(), message)
     }
 
-    /// The Array, and whether it is new. Of two processes that create it at the same time, one finds it existing.
+    /// Opens the Array, or creates it if it does not exist. True means that this call created it: of two processes that
+    /// do so at the same time, only one gets true.
     fn open_or_create(&self, container: &Container, oid: ObjectId) -> Result<(Array, bool)> {
         let cell_size = self.cell_size.0;
         let chunk_size = chunk_cells(self.chunk_size.map(|chunk| chunk.0), cell_size)?;
@@ -215,7 +216,8 @@ fn store(array: &Array, source: &mut files::Source, is_new: bool) -> Result<u64>
     Ok(cells * cell)
 }
 
-/// About [`PIECE_BYTES`], and whole cells.
+/// Returns the number of bytes to copy at a time: at most [`PIECE_BYTES`], rounded down to whole cells, but at least
+/// one cell.
 fn piece_bytes(cell_size: u64) -> usize {
     ((PIECE_BYTES / cell_size).max(1) * cell_size) as usize
 }

@@ -159,7 +159,7 @@ impl Create {
     }
 }
 
-/// The value of an option of the command, or of `--properties`, but not of both.
+/// Returns the value that was given by an option of the command or in `--properties`. An error if both give one.
 fn one_of<T>(what: &str, option: Option<T>, property: Option<T>) -> Result<Option<T>> {
     match (option, property) {
         (Some(_), Some(_)) => {

@@ -176,7 +176,7 @@ impl Run {
     }
 }
 
-/// Value parser of `--metrics`.
+/// Parses the value of `--metrics`: a port of the loopback interface, or an address.
 pub(super) fn parse_metrics(text: &str) -> std::result::Result<Address, String> {
     match text.parse() {
         Ok(port) => Ok(Address::on_loopback(port)),
@@ -206,8 +206,8 @@ fn select_node<'m>(map: &'m Map, name: Option<&str>) -> Result<&'m Node> {
     only(map.nodes.iter().filter(|node| node.name == name), &map.label)
 }
 
-/// The only one of `nodes`, those of the pool `label` that an engine here may serve. An error if there are none or
-/// several.
+/// Returns the only node in `nodes`, which are the nodes of pool `label` that this machine may serve. An error if there
+/// are none or several.
 fn only<'m>(mut nodes: impl Iterator<Item = &'m Node>, label: &str) -> Result<&'m Node> {
     match (nodes.next(), nodes.next()) {
         (Some(only), None) => Ok(only),

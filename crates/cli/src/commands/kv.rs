@@ -114,7 +114,7 @@ impl KvCommand {
     }
 }
 
-/// Opens a Key-Value for writing.
+/// Opens the container of a Key-Value for writing, and the Key-Value.
 fn open(kv: &ObjectArg) -> Result<(Container, Kv)> {
     let (container, oid) = kv.open(OpenMode::ReadWrite, ObjectType::KvHashed)?;
     let kv = container.kv(oid)?;

@@ -99,7 +99,7 @@ fn described(oid: ObjectId, names: &ObjectNames) -> Value {
     object
 }
 
-/// Table of objects.
+/// Formats a listing of objects as a table.
 fn table(objects: &[Value]) -> Table {
     let mut table = Table::new(&["oid", "type", "class", "name"]);
     for object in objects {

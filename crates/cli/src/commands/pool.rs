@@ -476,7 +476,7 @@ fn exception((name, text): &(&str, &str)) -> String {
     format!("exception   {text} ({name})\n")
 }
 
-/// Text of the answer.
+/// Describes a pool for people: its label, URL, medium, durability and free space.
 fn describe(info: &PoolInfo, containers: usize) -> String {
     let sum = shapes::sum(&info.targets);
     let mut text = format!(
@@ -497,7 +497,7 @@ fn describe(info: &PoolInfo, containers: usize) -> String {
     text
 }
 
-/// Table of the targets' space.
+/// Formats the space of each target as a table.
 fn table(targets: &[Space]) -> String {
     let mut table = Table::new(&[">target", ">data free", ">of", ">index free", ">of"]);
     for (number, target) in targets.iter().enumerate() {

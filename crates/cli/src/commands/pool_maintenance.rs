@@ -169,7 +169,7 @@ fn cells(found: &Result<Check>) -> ([String; 3], String) {
 }
 
 impl Found {
-    /// Findings on a node, as JSON.
+    /// Returns the result of the check on one node, as JSON. The fields of the check are null if it failed.
     fn response(&self, number: usize, node: &Node) -> Value {
         let mut response = shapes::node((number, node));
         let done = self.checked.as_ref().ok();

@@ -33,7 +33,7 @@ pub(super) fn start_remedy(pool: &NodesPool, number: usize) -> String {
 }
 
 impl Asked {
-    /// Asks the nodes of a pool.
+    /// Asks all nodes of a pool about their state and space, and keeps the answers and errors.
     pub(super) fn ask(pool: NodesPool) -> Result<Self> {
         let answers = talk(pool.map.query())?;
         Ok(Self { pool, answers })

@@ -67,7 +67,8 @@ impl Salvage {
         }
     }
 
-    /// Specification of the new pool: that of the damaged one, unless options say otherwise.
+    /// Returns the specification of the new pool. Its size, targets and durability are those of the damaged pool unless
+    /// an option sets them.
     fn spec(&self, damaged: &Superblock) -> PoolSpec {
         let size = self.size.map_or_else(|| damaged.reserved_bytes(), |size| size.0);
         let alike = self.size.is_none() && self.targets.is_none();

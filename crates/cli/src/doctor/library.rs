@@ -7,14 +7,14 @@ const NAME: &str = "libdaos.so.2";
 /// Size of the largest library that is searched, in bytes.
 const LENGTH_MAX: u64 = 256 << 20;
 
-/// Checks which `libdaos` programs find.
+/// Reports which `libdaos` the dynamic loader would find for a program.
 pub(super) fn check() -> Vec<Finding> {
     let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let listed: Vec<_> = std::env::split_paths(&path).collect();
     vec![judge(first(&listed), loader::find(NAME), installed())]
 }
 
-/// The first libdaos in these directories.
+/// Returns the path of the first `libdaos` in these directories, in their order.
 fn first(folders: &[PathBuf]) -> Option<PathBuf> {
     folders.iter().map(|folder| folder.join(NAME)).find(|path| path.exists())
 }

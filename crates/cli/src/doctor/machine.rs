@@ -121,7 +121,7 @@ fn kernel(release: &str) -> Finding {
     Finding::fine(CHECK, release)
 }
 
-/// `6.1.0-13-amd64` is 6.1.
+/// Returns the major and minor version of a kernel release: (6, 1) for `6.1.0-13-amd64`. None if it has another form.
 fn version_of(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))

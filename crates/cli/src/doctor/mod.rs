@@ -84,7 +84,7 @@ impl Finding {
         Self { status: Status::Wrong, ..Self::warning(check, what, remedy) }
     }
 
-    /// Line of a finding.
+    /// Formats a finding for people: status, check and finding on one line, the remedy on a second one.
     fn line(&self) -> String {
         let status = colored(&format!("{:<8}", self.status.name()), self.status.color());
         let first = format!("{status} {:<13} {}", self.check, self.what);

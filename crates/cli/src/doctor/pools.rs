@@ -27,7 +27,7 @@ pub(super) fn check() -> Vec<Finding> {
     findings
 }
 
-/// Sorted paths in a directory.
+/// Returns the paths of all entries of a directory, sorted. Empty if it cannot be read.
 fn entries(place: &Path) -> Vec<PathBuf> {
     let entries = place.read_dir().into_iter().flatten();
     let mut paths: Vec<_> =

@@ -42,7 +42,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Any free port of a host.
+    /// Returns an address of `host` with port 0: the kernel chooses a free port.
     pub(crate) fn any_port(host: &str) -> Self {
         Self { host: host.to_owned(), port: 0 }
     }
@@ -52,7 +52,8 @@ impl Address {
         Self { host: LOCALHOST.to_owned(), port }
     }
 
-    /// The address with the port on which `listener` listens: that of `self` may be 0.
+    /// Returns this address with the port on which `listener` listens. Port 0 in this address let the kernel choose
+    /// one.
     pub(crate) fn bound(&self, listener: &TcpListener) -> Result<Self> {
         let address = listener.local_addr().map_err(|error| Error::io("listening", &error))?;
         Ok(Self { host: self.host.clone(), port: address.port() })

@@ -96,7 +96,7 @@ async fn request(stream: &mut (impl AsyncBufReadExt + Unpin)) -> std::io::Result
     Ok(first)
 }
 
-/// Replies to an HTTP request.
+/// Returns the page that answers a request, of which `request` is the first line.
 fn page(request: &str, served: &impl Watched) -> Page {
     let mut words = request.split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());

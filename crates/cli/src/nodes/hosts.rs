@@ -41,7 +41,8 @@ fn split_outside_brackets(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// Adds the hosts that a word stands for. Only the first brackets are expanded here, the others by recursion.
+/// Appends the hosts that a word such as `node[01-16]` names. Expands the first brackets, and further ones by
+/// recursion. None if the word is not valid or there would be too many hosts.
 fn expand(word: &str, hosts: &mut Vec<String>) -> Option<()> {
     let Some((before, rest)) = word.split_once('[') else {
         let is_host = !word.contains([']', ' ']) && hosts.len() < HOSTS_MAX;

@@ -224,7 +224,7 @@ impl Nodes {
         self.refuse_failed()
     }
 
-    /// Records the report of a node.
+    /// Records the report of a node. The last report of a node also marks the node as finished.
     fn take(&mut self, Up { node, state }: Up) {
         if state.is_last() {
             self.over.insert(node);
@@ -259,7 +259,7 @@ impl Nodes {
         self.order.places.get(node as usize).map_or("?", |place| &place.name)
     }
 
-    /// The nodes of the map.
+    /// Returns the nodes for the map. A node that did not report its address is left out.
     fn map_nodes(&self) -> Vec<Node> {
         let node = |place: &Place| {
             let (address, uuid) = self.ready.get(&place.number)?.clone();
@@ -291,7 +291,7 @@ impl Nodes {
     }
 }
 
-/// Why a node did not report.
+/// Returns the kind and text of the error for a node that did not report.
 fn silence_error(why: RecvTimeoutError, timeout: Duration) -> (ErrorKind, String) {
     match why {
         RecvTimeoutError::Timeout => {

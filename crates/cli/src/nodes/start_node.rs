@@ -69,7 +69,7 @@ impl StartedNode {
 pub(crate) struct ForwardedSignals(Sender<Pid>);
 
 impl ForwardedSignals {
-    /// Catches the signals from now on.
+    /// Starts to catch signals, so that none of them ends this process before the engine has started.
     pub(crate) fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("preparing for signals", &error))?;
@@ -85,8 +85,8 @@ impl ForwardedSignals {
         Ok(Self(engine))
     }
 
-    /// Passes them on to the engine as SIGTERM. The process ID stays that of the engine until this process ends, which
-    /// it does as soon as it has waited for the engine.
+    /// Passes caught signals on to the engine, as SIGTERM. The kernel cannot reuse the process ID of the engine before
+    /// this process has waited for it, and this process ends right after that.
     fn forward_to(self, engine: &Child) {
         // The thread waits for it.
         let _ = self.0.send(Pid::from_child(engine));

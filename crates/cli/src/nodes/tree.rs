@@ -49,7 +49,7 @@ impl Tree {
         Self(Branch::start(launcher, errors, order, pending).into_iter().collect())
     }
 
-    /// Sends a message to all starters.
+    /// Sends a message to all starters below this one.
     pub(crate) fn tell(&self, what: &Down) {
         let line = to_line(what);
         for branch in &self.0 {
@@ -134,12 +134,12 @@ fn command(order: &Order, first: &Place) -> Command {
     command
 }
 
-/// Quotes a word for a shell.
+/// Quotes a word so that a shell takes it literally.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Places in at most `parts` parts of nearly the same size.
+/// Divides the places into at most `parts` slices whose lengths differ by at most one.
 fn split(places: &[Place], parts: usize) -> Vec<&[Place]> {
     bounds(places.len(), parts).map(|range| &places[range]).collect()
 }

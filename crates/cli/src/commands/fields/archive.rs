@@ -179,7 +179,8 @@ fn open(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| Error::io(format_args!("opening {}", path.display()), &error))
 }
 
-/// True for an error of one message, which does not stop the others, as a full pool does.
+/// True if an error concerns one message of the input only. The command reports it and continues with the next message.
+/// After other errors, such as a full pool, it stops.
 fn is_of_input(error: &Error) -> bool {
     use ErrorKind::{Corrupt, Invalid, KeyTooBig, NotFound, NotSupported, RecordTooBig};
     matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | NotSupported | RecordTooBig)

@@ -53,7 +53,7 @@ struct Verb {
     past: &'static str,
 }
 
-/// A visitor that collects the keys.
+/// Returns a visitor of a listing that appends the key of each field to `keys`.
 fn note(keys: &mut Vec<String>) -> impl FnMut(&Listed) -> Result<()> + '_ {
     |listed| {
         keys.push(listed.key.to_string());

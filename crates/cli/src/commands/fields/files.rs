@@ -58,7 +58,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Notes a field that was archived.
+    /// Records that this file archived a field of `bytes` bytes under `key`.
     pub(super) fn archived(&mut self, key: Key, bytes: u64) {
         self.archived.insert(key.clone());
         self.fields.push((key, bytes, false));
@@ -84,7 +84,7 @@ impl Outcome {
         self.is_skipped = true;
     }
 
-    /// Notes an error.
+    /// Records an error of this file, or of a message in it.
     pub(super) fn trouble(&mut self, error: Error) {
         self.troubles.push(error);
     }
@@ -107,7 +107,7 @@ pub(super) struct Archived {
 }
 
 impl Archived {
-    /// True if an earlier file archived a field under a key of this one.
+    /// True if an earlier file archived a field under a key that this file has, too.
     pub(super) fn meets(&self, outcome: &Outcome) -> bool {
         outcome.fields.iter().any(|(key, _, _)| self.seen.get(key) == Some(&true))
     }

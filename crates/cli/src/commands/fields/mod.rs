@@ -66,7 +66,7 @@ impl FieldsCommand {
     }
 }
 
-/// A key, in JSON.
+/// Converts the key of a field to a JSON object of its names and values.
 fn key(key: &Key) -> Value {
     let pairs = key.iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
     Value::Object(pairs.collect::<Map<_, _>>())

@@ -12,7 +12,7 @@ pub(super) const JOBS_MAX: i64 = 64;
 /// Maximum of the default: more are hardly faster.
 const JOBS_USUAL_MAX: usize = 8;
 
-/// Default number of files that are archived at the same time.
+/// Returns how many files are archived at the same time by default: one for each core, but at most [`JOBS_USUAL_MAX`].
 pub(super) fn usual_jobs() -> usize {
     std::thread::available_parallelism().map_or(1, |all| all.get().min(JOBS_USUAL_MAX))
 }

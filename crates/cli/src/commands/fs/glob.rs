@@ -8,9 +8,9 @@ pub(super) enum Case {
     Ignored,
 }
 
-/// True if the whole `name` matches `pattern`: `*` is anything, `?` one byte, `[a-z]` and `[!a-z]` one of
-/// a set or none of it, and `\` takes the next byte as it is. Takes time in proportion to the product of both
-/// lengths at most.
+/// True if the whole `name` matches `pattern`. `*` is any number of bytes, `?` one byte, `[a-z]` a byte of a set and
+/// `[!a-z]` a byte outside of it; `\` takes the next byte literally. The time is at most proportional to the product of
+/// the lengths of pattern and name.
 pub(super) fn matches(pattern: &[u8], name: &[u8], case: Case) -> bool {
     let (mut at, mut seen) = (0, 0);
     // Positions to retry from if the pattern after the last star does not match: the star then matches one more byte.

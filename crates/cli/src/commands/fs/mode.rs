@@ -22,7 +22,7 @@ enum What {
     Whole(u32),
 }
 
-/// Value parser for an octal mode.
+/// Parses an octal mode of at most 7777, such as 755.
 pub(crate) fn octal(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777);
     mode.ok_or_else(|| format!("{text:?} is not an octal mode: write it as 755"))
@@ -100,7 +100,7 @@ fn permission_bits(letter: char) -> Option<u32> {
 }
 
 impl ModeChange {
-    /// The mode after the change.
+    /// Returns the mode that results from applying all clauses to `mode`, one after the other.
     pub(super) fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
         self.0.iter().fold(mode, |mode, clause| clause.apply(mode, is_directory, umask))
     }

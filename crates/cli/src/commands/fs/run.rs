@@ -72,7 +72,7 @@ impl CopyRun {
         Self::answer_with(&summary, seconds, &lines)
     }
 
-    /// The answer with failures only.
+    /// Returns the answer whose text lists only the failures, without a summary.
     pub(super) fn quiet_answer(self) -> Answer {
         let seconds = self.start.elapsed().as_secs_f64();
         let summary = self.progress.summary();

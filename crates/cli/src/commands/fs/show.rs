@@ -34,7 +34,7 @@ impl Lines {
         self.check_written(written)
     }
 
-    /// Flushes what is buffered.
+    /// Writes the buffered output. It is not an error if the reader of standard output has closed it.
     pub(super) fn finish(mut self) -> Result<()> {
         let flushed = self.out.flush();
         self.check_written(flushed).map(drop)

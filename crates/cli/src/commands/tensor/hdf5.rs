@@ -118,7 +118,8 @@ impl Import {
     }
 }
 
-/// A file and a dataset in it. Colons may be part of both; the file is the longest that exists.
+/// Splits `FILE:DATASET`. Both may contain colons, so FILE is the longest prefix that exists as a path. None if no
+/// dataset is named.
 fn split(text: &str) -> (&str, Option<&str>) {
     let pairs = text.rmatch_indices(':').map(|(at, _)| (&text[..at], Some(&text[at + 1..])));
     let mut all = std::iter::once((text, None)).chain(pairs);

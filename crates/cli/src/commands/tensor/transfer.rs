@@ -138,7 +138,8 @@ fn write(writing: &Writing, header: &Header, source: &mut files::Source) -> Resu
     Ok(())
 }
 
-/// Distances of elements in bytes.
+/// Returns the distance in bytes between neighbouring elements along each dimension. `item` is the size of an element
+/// in bytes.
 fn strides(shape: &[u64], item: u64, fortran_order: bool) -> Vec<i64> {
     let (mut strides, mut bytes) = (vec![0; shape.len()], item);
     let mut dimensions: Vec<usize> = (0..shape.len()).collect();
