@@ -61,7 +61,8 @@ impl Config {
         paths.filter_map(expand_home).collect()
     }
 
-    /// Reads the file that the variable names; without the variable, that of the system and then that of the user.
+    /// Reads the configuration. If the variable names a file, only that file counts. Otherwise the file of the system
+    /// is read, then that of the user, whose settings take precedence.
     fn read() -> Result<Self> {
         let mut config = Self::default();
         if let Some(named) = env::var_os(CONFIG_VARIABLE) {
@@ -147,7 +148,7 @@ fn expand_home(path: &str) -> Option<PathBuf> {
     }
 }
 
-/// Path of the user's configuration.
+/// Returns the path of the user's configuration file, which may not exist. None without `HOME` and `XDG_CONFIG_HOME`.
 fn user_file() -> Option<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
     let folder =

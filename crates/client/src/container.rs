@@ -24,7 +24,7 @@ struct Handle {
 }
 
 impl Handle {
-    /// True for the first caller only.
+    /// Marks the handle as closed. True for the first caller only, which then closes it.
     fn begin_close(&self) -> bool {
         !self.closed.swap(true, Ordering::AcqRel)
     }
@@ -275,7 +275,7 @@ impl Container {
         self.0.mode != OpenMode::ReadOnly
     }
 
-    /// True if both are the same handle of a container: leases belong to one.
+    /// True if both use one handle of a container. A lease is valid only with the handle that took it.
     pub(crate) fn shares_handle(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

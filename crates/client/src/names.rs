@@ -67,7 +67,8 @@ pub fn new_pool_directory() -> Result<PathBuf> {
     })
 }
 
-/// Directories that may be pools.
+/// Returns the paths in the pool directories that may be pools. Skips unfinished pools, and paths that lead through
+/// another user's link.
 fn candidates() -> impl Iterator<Item = PathBuf> {
     let entries = pool_directories().into_iter().filter_map(|path| path.read_dir().ok()).flatten();
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
@@ -296,7 +297,7 @@ pub(crate) fn connect(name: &str, mode: OpenMode) -> Result<Arc<dyn Pool>> {
     })
 }
 
-/// Refuses the pool of one node of several: alone it shows some keys of each object and not the others.
+/// Fails if the pool is that of one node of a pool over nodes: on its own, it would show only the keys of that node.
 fn refuse_part(path: &Path, part: Part) -> Result<()> {
     if part == Part::WHOLE {
         return Ok(());

@@ -34,7 +34,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// The cells of `pieces`, which are all of the same dkey. An empty list gives no cells.
+    /// Returns the cells of `pieces` as one chunk. All pieces must have the same dkey.
     pub(super) fn new(pieces: &[Piece]) -> Self {
         let extents: Vec<_> = pieces.iter().map(|piece| piece.extent).collect();
         Self {
@@ -46,7 +46,7 @@ impl Chunk {
     }
 }
 
-/// Runs of consecutive pieces in the same chunk.
+/// Groups consecutive pieces that are in the same chunk.
 pub(super) fn chunks(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
     pieces.chunk_by(|a, b| a.dkey == b.dkey)
 }
@@ -56,7 +56,7 @@ impl Layout {
         self.0.cell_size
     }
 
-    /// dkey and record of a cell.
+    /// Returns where a cell is stored: the number of its dkey, and the index of its record there.
     pub(super) fn locate(self, cell: u64) -> (u64, u64) {
         (cell / self.0.chunk_size + 1, cell % self.0.chunk_size)
     }

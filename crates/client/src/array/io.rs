@@ -303,7 +303,7 @@ impl Read<'_> {
         Ok(self.size().await?.saturating_sub(first).min(hole.count))
     }
 
-    /// Size of the array in cells. The first call reads it, later ones return the same.
+    /// Returns the size of the array in cells. The first call reads it, and later calls return that value again.
     async fn size(&mut self) -> Result<u64> {
         if self.size.is_none() {
             self.size = Some(self.array.size(self.access).await?);
@@ -384,7 +384,8 @@ fn split<'a>(buffer: &mut &'a mut [u8], len: usize) -> &'a mut [u8] {
     head
 }
 
-/// Takes the first `len` bytes off `buffers`. The rest of a buffer that is split stays in front.
+/// Removes the first `len` bytes from `buffers` and returns them. A buffer that is only partly taken keeps its
+/// remaining bytes, in front.
 fn take_many<'a>(
     buffers: &mut std::collections::VecDeque<&'a mut [u8]>,
     mut len: usize,

@@ -50,7 +50,7 @@ impl Batch {
         start..start + len
     }
 
-    /// Releases the bytes from `start` on.
+    /// Removes the bytes from position `start` on from the buffer.
     pub(super) fn release(&mut self, start: usize) {
         self.bytes.truncate(start);
     }

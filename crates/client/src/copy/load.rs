@@ -25,7 +25,7 @@ pub(super) struct Loader<'a> {
 pub(super) type Flush<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
 
 impl Loader<'_> {
-    /// Reads all akeys of a dkey.
+    /// Reads all akeys of a dkey into the batch. Calls `flush` when the batch is full.
     pub(super) fn load_dkey(&self, dkey: &[u8], batch: &mut Batch, flush: Flush<'_>) -> Result<()> {
         let mut anchor = Anchor::Start;
         while !anchor.is_end() {
@@ -205,7 +205,7 @@ impl Loader<'_> {
     }
 }
 
-/// Runs of values that fit into a buffer together. A value that does not fit is a run of its own.
+/// Splits values into runs, each of which fits into a buffer. A value larger than a buffer is in a run by itself.
 fn groups<'a, 'k>(singles: &'a [(&'k [u8], usize)]) -> Vec<&'a [(&'k [u8], usize)]> {
     let (mut groups, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (index, (_, size)) in singles.iter().enumerate() {

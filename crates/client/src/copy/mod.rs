@@ -80,7 +80,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Number of threads that copy.
+    /// Returns the number of threads that copy: `workers`, or by default one for each core and at least
+    /// [`WORKERS_MIN`].
     fn threads(&self) -> usize {
         let all = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = if self.workers == 0 { all().max(WORKERS_MIN) } else { self.workers };

@@ -88,8 +88,8 @@ impl Rescued {
         Ok(Self { container, label, numbers_lost: found.next_oid.is_none(), next_oid: 0 })
     }
 
-    /// Makes sure that new objects do not get an existing id. If two containers have the same label, the second is
-    /// left without one.
+    /// Completes the new container. If the counter of object ids is lost, allocates ids past all existing ones, so that
+    /// new objects do not get an existing id. If another container has the same label, this one stays without a label.
     fn finish(self) -> Result<()> {
         if self.numbers_lost && self.next_oid > 0 {
             self.container.allocate_oids(self.next_oid).wait()?;

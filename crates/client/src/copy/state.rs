@@ -47,7 +47,7 @@ pub(super) struct CopyState {
     pub(super) resumed: bool,
 }
 
-/// Creates the destination, or finds that of an earlier call.
+/// Creates the destination. If an earlier call has created it, opens that one and continues from its recorded progress.
 pub(super) fn begin(
     from: &Container,
     pool: &Pool,
@@ -157,7 +157,7 @@ impl CopyState {
         }
     }
 
-    /// Records the current progress.
+    /// Records in the destination that the source is copied up to `position`.
     pub(super) fn save_position(
         &mut self,
         to: &Container,

@@ -139,7 +139,7 @@ impl Walk<'_> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Copies some dkeys of an object.
+    /// Copies the dkeys of a part of an object. `batch` and the byte buffer are memory for reuse.
     fn copy_part(&self, part: &Part, (batch, scratch): &mut (Batch, Vec<u8>)) -> Result<()> {
         let (oid, verify, progress) = (part.oid, self.options.verify, self.progress);
         let storer = Storer { to: self.to, oid, verify, progress, marks: self.marks };
