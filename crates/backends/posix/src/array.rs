@@ -92,7 +92,7 @@ impl ArrayFiles<'_> {
         Chunk::open(&self.path_of(dkey), write)
     }
 
-    /// True if `dkey` has an akey.
+    /// True if something is stored under `dkey`: the attributes of the Array, or records of a chunk.
     fn has(&self, dkey: u64) -> Result<bool> {
         Ok(match (dkey, self.open(dkey, false)?) {
             (_, None) => false,
@@ -248,7 +248,8 @@ impl ArrayFiles<'_> {
         }
     }
 
-    /// Writes records to a chunk, which is created if it is missing. Another process may create it at the same time.
+    /// Writes records to a chunk, and creates the chunk if it is missing. If another process creates it at the same
+    /// time, tries again.
     fn write_records(
         &self,
         dkey: u64,
@@ -398,7 +399,7 @@ impl ArrayFiles<'_> {
         }
     }
 
-    /// Chunks after the first.
+    /// Returns the numbers of the chunks that have a file each: all chunks after the first, in ascending order.
     fn further(&self) -> Result<Vec<u64>> {
         let names = files::names_in(&self.directory())?;
         let mut dkeys: Vec<_> =
@@ -550,7 +551,7 @@ fn copy(reply: &mut FetchReply<'_>, part: Extent, offset: u64, chunk: &Chunk) ->
     Ok(())
 }
 
-/// Performs one fetch. A value of the other kind counts as missing.
+/// Performs one fetch. An akey that holds the other kind of value (single value or array) counts as missing.
 fn fill(fetch: &mut Fetch<'_>, dkey: u64, chunk: Option<&Chunk>) -> Result<()> {
     fetch.reply.reset();
     let is_content = fetch.request.akey == FLAT_AKEY;
@@ -610,7 +611,8 @@ impl ArrayFiles<'_> {
         self.write_under(op, |_| Cond::NONE)
     }
 
-    /// Applies a write under those of its conditions that `select` returns.
+    /// Applies a write under the conditions that `select` returns for each of its conditions: all of them at the first
+    /// time, none when it is repeated.
     fn write_under(&self, op: &WriteOp<'_>, select: impl Fn(Cond) -> Cond) -> Result<()> {
         match *op {
             WriteOp::Update { dkey, cond, updates } => {

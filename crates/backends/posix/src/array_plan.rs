@@ -54,7 +54,7 @@ impl ArrayStep {
         }
     }
 
-    /// Decodes a step of a journal.
+    /// Decodes a step of a journal. None if it is damaged or of an unknown kind.
     pub(super) fn take(parts: &mut Parts<'_>) -> Option<Self> {
         Some(match parts.u32()? {
             0 => {

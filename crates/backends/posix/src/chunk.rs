@@ -83,7 +83,7 @@ impl Chunk {
         files.insert(&temporary, path)
     }
 
-    /// Creates a file without records, with space for those of `extents`.
+    /// Creates the file of a chunk without records, and reserves the space that the records of `extents` will take.
     pub(super) fn create_reserved(
         files: &Files,
         path: &Path,
@@ -94,7 +94,7 @@ impl Chunk {
         reserve(path, header.record_size, extents)
     }
 
-    /// Number of complete records.
+    /// Returns the number of complete records in the file, from its size.
     pub(super) fn records(&self) -> Result<u64> {
         let info =
             self.file.metadata().map_err(|error| io_error("looking at", &self.path, &error))?;

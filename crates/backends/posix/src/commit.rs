@@ -36,7 +36,8 @@ pub(super) enum ReadExtent {
 }
 
 impl ReadExtent {
-    /// That of a read of a dkey, or of all if there is none.
+    /// Returns the part of an object that a read of `dkey` looks at; None is a read of all dkeys. All objects but
+    /// Arrays store each dkey in one file.
     pub(super) fn of_dkey(oid: ObjectId, dkey: Option<&[u8]>) -> Self {
         match dkey.is_some() && Kind::from_oid(oid) != Kind::Array {
             true => Self::OneFile,

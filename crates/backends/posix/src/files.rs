@@ -363,8 +363,8 @@ pub(super) fn directory_removed_error(path: &Path) -> Error {
     Error::new(ErrorKind::Again, message)
 }
 
-/// Removes files that sessions left behind long ago. Ages are measured by the clock of the file system, not by that
-/// of this machine.
+/// Removes temporary files that processes left behind long ago. `now` is the time on the file system's clock, since the
+/// clock of this machine may differ from it.
 pub(super) fn sweep(tmp: &Path, now: SystemTime) {
     for session in directory(tmp) {
         let idle = is_old(&session, now);

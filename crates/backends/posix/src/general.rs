@@ -92,7 +92,8 @@ impl General<'_> {
         })
     }
 
-    /// Runs `work` on the akeys of a dkey, read by the same code as in the in-memory reference.
+    /// Runs `work` on the akeys of a dkey. The reader is that of the in-memory backend, so both backends give the same
+    /// results.
     fn reading<T>(
         &self,
         dkey: &[u8],
@@ -258,7 +259,7 @@ impl Form for General<'_> {
     }
 }
 
-/// The path of an akey.
+/// Returns the key by which the tree finds an akey.
 pub(super) fn spot(oid: ObjectId, dkey: &[u8], akey: &[u8]) -> Spot {
     Spot { oid, dkey: dkey.to_vec(), akey: akey.to_vec() }
 }

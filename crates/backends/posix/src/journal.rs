@@ -85,7 +85,7 @@ impl Record {
 }
 
 impl Entry {
-    /// Encodes a step.
+    /// Appends the encoded step to `out`.
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Place(path) => {
@@ -393,7 +393,8 @@ impl Journal<'_> {
         Err(locked_error(&self.path()))
     }
 
-    /// Completes the commits of dead processes, and waits for those of others that are in the journal now.
+    /// Completes the commits of dead processes, and waits for commits of other processes that are in the journal at
+    /// this time.
     pub(super) fn wait_for_all(&self) -> Result<()> {
         for entered in self.entered()? {
             if let Some(record) = read_record(&entered)? {
@@ -454,7 +455,7 @@ impl Journal<'_> {
     }
 }
 
-/// The commits in a journal.
+/// Returns the paths of the commits in a journal.
 fn commits_in(journal: &Path) -> Result<Vec<PathBuf>> {
     Ok(files::names_in(journal)?.into_iter().map(|name| journal.join(name)).collect())
 }

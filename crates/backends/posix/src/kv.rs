@@ -86,7 +86,8 @@ impl KvDirectory<'_> {
         self.put(&path, name.hashed.then_some(dkey), data, inserts)
     }
 
-    /// Two long keys may have the same hash; the second one is rejected.
+    /// Fails if the file at `path` has a key other than `dkey`: the file names of two long keys are their hashes, which
+    /// may be the same.
     fn check_same_key(&self, path: &Path, dkey: &[u8]) -> Result<()> {
         let file = none_if_missing(retry(path, || open_plain(path, false)));
         let Some(file) = file.map_err(|error| io_error("opening", path, &error))? else {
@@ -224,7 +225,7 @@ fn hash_collision_error(path: &Path) -> Error {
     Error::new(ErrorKind::NotSupported, message)
 }
 
-/// Performs one fetch. A value of the other kind counts as missing.
+/// Performs one fetch. Only a single value under the flat akey can be stored; anything else counts as missing.
 fn fill(fetch: &mut Fetch<'_>, stored: Option<&Stored>) -> Result<()> {
     let (request, reply) = (&fetch.request, &mut fetch.reply);
     reply.reset();
@@ -314,7 +315,7 @@ impl KvDirectory<'_> {
         demand(cond, there)
     }
 
-    /// True if a key will exist.
+    /// True if a key will exist after the commit that makes the changes in `files`.
     fn will_exist(&self, dkey: &[u8], files: &NewFiles) -> Result<bool> {
         match files.get(&self.file_of(dkey)?.0) {
             Some(content) => Ok(content.is_some()),
@@ -422,8 +423,8 @@ impl Form for KvDirectory<'_> {
         Ok(dkey.map(|dkey| found(&query, dkey, None)))
     }
 
-    /// The modification time of the file of the key; that of the directory, which every put and removal changes, for
-    /// all of them.
+    /// Returns the time of the last change: for a dkey, the modification time of its file. For the whole object, that
+    /// of the directory, which every put and removal changes. Zero if there is no such key.
     fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
         let path = match dkey {
             Some(dkey) if self.stored(dkey, false)?.is_none() => None,

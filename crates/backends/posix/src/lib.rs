@@ -74,7 +74,7 @@ impl Opened {
     }
 }
 
-/// Rejects snapshots, which do not exist.
+/// Rejects reads of snapshots, because this backend has none.
 fn check_view(at: ReadAt<'_>) -> Result<()> {
     check_latest(at, "posix")
 }

@@ -106,7 +106,8 @@ fn lock_path(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Time since the machine started. Unlike `Instant`, it goes on while the machine is suspended.
+/// Returns the time since the machine started. Unlike `Instant`, it includes the time for which the machine is
+/// suspended.
 fn uptime() -> Duration {
     Duration::from_micros(esker_os::uptime())
 }
@@ -372,8 +373,9 @@ struct Seen(Option<(Duration, Entries)>);
 type Entries = Vec<(String, SystemTime)>;
 
 impl Seen {
-    /// Notes what is found at a time. True if it has been the same for longer than a lock is valid: then that expired, even if
-    /// nodes have different clocks.
+    /// Compares the entries of a lock at time `now` with those noted before. True if they have not changed for longer
+    /// than [`LEASE`]: their owner would have renewed them, so the lock has expired. The time of this machine alone
+    /// counts, because the clocks of nodes may differ.
     fn note(&mut self, found: &Entries, now: Duration) -> bool {
         match &self.0 {
             Some((since, before)) if before == found => now.saturating_sub(*since) > LEASE,

@@ -84,7 +84,7 @@ fn unescape(name: &str) -> Option<Vec<u8>> {
     (!key.is_empty()).then_some(key)
 }
 
-/// Accepts upper-case digits only.
+/// Returns the value of a hexadecimal digit. Only upper-case letters are accepted, so that each name has one form.
 fn digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),

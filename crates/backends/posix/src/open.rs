@@ -157,7 +157,7 @@ impl Opened {
         Ok(page)
     }
 
-    /// Whether the object has any key.
+    /// True if the object has a key.
     fn has_keys(&self, oid: ObjectId) -> Result<bool> {
         let object = form(&self.pool.directory, &self.container, oid);
         let (mut first, scope) = (Anchor::Start, esker_types::ops::KeyScope::Dkeys);
@@ -172,8 +172,8 @@ pub(super) fn object_of(name: &str) -> Option<ObjectId> {
     Some(ObjectId::from_bytes(number.to_be_bytes()))
 }
 
-/// Removes abandoned files, once per hour among all processes: of a thousand processes that start at the same time,
-/// one sweeps. If this user lacks write permission, another user's process sweeps.
+/// Removes abandoned files, at most once per hour for all processes together, so that only one of many processes that
+/// start at the same time does it. If this user lacks write permission, another user's process does it later.
 fn sweep(directory: &PoolDirectory) {
     let tmp = directory.root.join(TMP);
     let mark = tmp.join(SWEPT);

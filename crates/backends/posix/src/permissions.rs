@@ -28,7 +28,7 @@ impl Permissions {
         Ok(found.map(|info| Self { mode: info.mode(), group: info.gid() }))
     }
 
-    /// Makes a directory with these permissions.
+    /// Creates a directory with the permissions of this pool.
     pub(super) fn make_directory(self, path: &Path) -> Result<()> {
         let mode = self.mode & OF_DIRECTORIES;
         let made = DirBuilder::new().mode(mode).create(path).and_then(|()| {

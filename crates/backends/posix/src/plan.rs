@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct NewFiles(BTreeMap<PathBuf, Option<Vec<u8>>>);
 
 impl NewFiles {
-    /// True if the file will exist.
+    /// True if the file will exist after the commit of these changes.
     pub(super) fn has(&self, path: &Path) -> Result<bool> {
         match self.0.get(path) {
             Some(content) => Ok(content.is_some()),
@@ -30,7 +30,7 @@ impl NewFiles {
         self.0.get(path).map(Option::as_deref)
     }
 
-    /// Sets the content of a file.
+    /// Sets the content that a file will have; `None` removes the file.
     pub(super) fn set(&mut self, path: PathBuf, content: Option<Vec<u8>>) {
         self.0.insert(path, content);
     }

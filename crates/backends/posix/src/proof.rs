@@ -21,7 +21,7 @@ pub(super) enum Watched {
 }
 
 impl Watched {
-    /// A dkey without records.
+    /// Watches a dkey without any of its records: whether it exists.
     pub(super) fn dkey(dkey: &[u8]) -> Self {
         Self::Dkey { dkey: dkey.to_vec(), extents: Vec::new() }
     }
@@ -46,13 +46,13 @@ impl Watched {
 pub(super) struct Digest(u64);
 
 impl Digest {
-    /// Adds bytes and their number.
+    /// Includes bytes and their number in the digest.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.add_number(bytes.len() as u64);
         self.add_number(Checksum::Crc64.sum(bytes));
     }
 
-    /// Adds a number.
+    /// Includes a number in the digest.
     pub(super) fn add_number(&mut self, number: u64) {
         let both = [self.0.to_le_bytes(), number.to_le_bytes()];
         self.0 = Checksum::Crc64.sum(both.as_flattened());
@@ -68,7 +68,7 @@ pub(super) struct Proof {
 }
 
 impl Proof {
-    /// Adds the proof as a token.
+    /// Adds the encoded proof to the tokens of the reads of a transaction.
     pub(super) fn add_to(&self, tokens: &ReadTokens) {
         let mut out = begin(MAGIC);
         put_oid(&mut out, self.oid);

@@ -64,7 +64,8 @@ impl KnownChunks {
         self.0.lock().contains(&(oid, chunk))
     }
 
-    /// Remembers that a chunk exists.
+    /// Records that this process has recorded a chunk in the first object of its array. The set is emptied when it is
+    /// full: it only saves work.
     pub(super) fn add(&self, oid: ObjectId, chunk: u64) {
         let mut known = self.0.lock();
         if known.len() >= HINTS_MAX {

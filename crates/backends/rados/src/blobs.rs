@@ -114,7 +114,7 @@ impl<'a> BlobChanges<'a> {
         (!bytes.is_empty()).then_some(((end > 0).then_some(end), bytes))
     }
 
-    /// Stores each long run as a blob of its own.
+    /// Stores each long run as a separate object (blob), and replaces its piece by a reference to that object.
     async fn store_as_blobs(&mut self, runs: &mut [Run]) -> Result<()> {
         let long_ones = runs.iter_mut().filter(|(_, _, piece)| long(piece).is_some());
         let mut writes = Vec::new();
@@ -130,7 +130,7 @@ impl<'a> BlobChanges<'a> {
         join_all(writes).await.into_iter().collect()
     }
 
-    /// Writes bytes to a new object of their own.
+    /// Writes bytes to a new object (blob), and returns a reference to them.
     async fn write(&mut self, bytes: &[u8]) -> Result<Piece> {
         let id = random_id()?;
         self.new.insert(id);
@@ -163,7 +163,7 @@ impl<'a> BlobChanges<'a> {
         self.remove(self.new.iter()).await
     }
 
-    /// Removes objects of single values.
+    /// Removes the objects (blobs) with these ids.
     async fn remove(&self, ids: impl Iterator<Item = &[u8; 16]>) -> Result<()> {
         let remove = |id: &[u8; 16]| {
             let (space, object) = (self.space, names::blob(*id));
@@ -239,7 +239,7 @@ fn is_wasteful(runs: &[Run]) -> bool {
     end > 2 * alive + SLACK
 }
 
-/// Joins adjacent runs.
+/// Joins adjacent runs into one. The joined run has the latest epoch of its parts.
 fn joined(runs: Vec<Run>) -> Vec<Run> {
     let mut all: Vec<(Extent, Epoch, Vec<u8>)> = Vec::new();
     for (run, epoch, piece) in runs {

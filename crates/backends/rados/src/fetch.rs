@@ -254,8 +254,8 @@ fn value_of<'a>(found: &'a Found, key: &[u8]) -> Option<&'a [u8]> {
     Some(&entries[index].value)
 }
 
-/// Answers as far as the record itself suffices; the rest becomes pending reads. A value of the other kind counts as
-/// missing.
+/// Fills the reply as far as the record itself contains the data. For data in other objects, adds pending reads. An
+/// akey that holds the other kind of value (single value or array) counts as missing.
 fn answer(
     fetch: &mut Fetch<'_>,
     index: usize,

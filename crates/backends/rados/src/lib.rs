@@ -62,7 +62,7 @@ fn pending<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Reply<'a
     Reply::Pending(Box::pin(work))
 }
 
-/// Rejects snapshots, which do not exist.
+/// Rejects reads of snapshots, because this backend has none.
 fn check_view(at: ReadAt<'_>) -> Result<()> {
     check_latest(at, "rados")
 }
@@ -75,7 +75,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// The container's objects.
+    /// Returns the access to the RADOS objects of the container. Fails if the container was destroyed.
     fn space(&self) -> Result<Space> {
         self.container.check_alive()?;
         self.container.space()

@@ -155,7 +155,7 @@ impl Listing<'_> {
         Ok(builder.batch)
     }
 
-    /// Whether a chunk has anything stored.
+    /// True if the chunk has records. The read counts in the transaction of the caller, if any.
     async fn has_entries(&self, chunk: u64) -> Result<bool> {
         let object = names::chunk(self.oid, chunk);
         let page = self.space.page(&object, b"", ENTRY, 1).await?;
@@ -212,8 +212,8 @@ impl Listing<'_> {
         self.reading(&loaded, |reader| reader.list_extents(key, anchor, entries))
     }
 
-    /// Finds the smallest or largest key. Only an Array has its dkeys in objects of their own; for other objects all is
-    /// read.
+    /// Finds the smallest or largest key. The chunks of an Array are in separate objects, so only as many as necessary
+    /// are read. Other objects are read as a whole, unless the query names a dkey.
     pub(super) async fn query(&self, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         if let Some(dkey) = query.dkey {
             check_keys(self.oid, dkey, query.akey)?;
@@ -276,7 +276,7 @@ impl Listing<'_> {
         Ok(loaded)
     }
 
-    /// Reads all records of the object.
+    /// Reads all records of the object. The read counts in the transaction of the caller, if any.
     async fn whole(&self) -> Result<Loaded> {
         let mut loaded = Loaded::default();
         loaded.read_object(&self.space, self.oid, self.targets).await?;
@@ -284,7 +284,8 @@ impl Listing<'_> {
         Ok(loaded)
     }
 
-    /// Runs `work` on the loaded data with the same code as the in-memory reference.
+    /// Runs `work` on the loaded data. The reader is that of the in-memory backend, so both backends give the same
+    /// results.
     fn reading<T>(
         &self,
         loaded: &Loaded,

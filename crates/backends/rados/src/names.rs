@@ -35,7 +35,7 @@ pub(super) fn table(oid: ObjectId, dkey: &[u8], targets: u32) -> String {
     }
 }
 
-/// The RADOS object of a chunk.
+/// Returns the name of the RADOS object that stores a chunk. The first chunk is in the first object of the Array.
 pub(super) fn chunk(oid: ObjectId, dkey: u64) -> String {
     match dkey <= FIRST_CHUNK {
         true => shard(oid, 0),
@@ -48,7 +48,8 @@ pub(super) fn shard(oid: ObjectId, index: u32) -> String {
     format!("o.{:016x}{:016x}.{index:x}", oid.hi, oid.lo)
 }
 
-/// All shards of an object.
+/// Returns the names of all RADOS objects over which the dkeys of an object are spread; an Array has one, besides those
+/// of its chunks.
 pub(super) fn shards(oid: ObjectId, targets: u32) -> Vec<String> {
     let count = if is_array(oid) { 1 } else { oid.class().groups_on(targets) };
     (0..count).map(|index| shard(oid, index)).collect()
@@ -66,7 +67,7 @@ pub(super) fn blob(id: [u8; 16]) -> String {
     format!("b.{:032x}", u128::from_be_bytes(id))
 }
 
-/// The RADOS object of a transaction.
+/// Returns the name of the RADOS object that records the state of a transaction.
 pub(super) fn transaction(id: &[u8]) -> String {
     let number = id.iter().fold(0u128, |number, byte| number << 8 | u128::from(*byte));
     format!("t.{number:032x}")
@@ -112,7 +113,8 @@ pub(super) fn akey_path(oid: ObjectId, key: &[u8]) -> Option<AkeyPath> {
     (encoded_len(oid.akey_kind(), &akey)? == akey.len()).then_some(AkeyPath { oid, dkey, akey })
 }
 
-/// A key greater than those of all akeys of the encoded dkey.
+/// Returns an omap key that is greater than the keys of all akeys of the dkey, which is encoded. A listing continues
+/// there with the next dkey.
 pub(super) fn behind(dkey: &[u8]) -> Vec<u8> {
     let mut key = entry(dkey, &[]);
     while key.last() == Some(&0xff) {
@@ -131,13 +133,14 @@ pub(super) fn chunk_key(dkey: u64) -> Vec<u8> {
     key
 }
 
-/// The dkey of a chunk.
+/// Decodes the dkey of a chunk from its omap key. None for the key of another entry.
 pub(super) fn chunk_of(key: &[u8]) -> Option<u64> {
     let number = unescape(key.strip_prefix(CHUNK)?)?;
     Some(!u64::from_be_bytes(number.try_into().ok()?))
 }
 
-/// The chunk with this dkey (not encoded), if it is stored in its own object.
+/// Returns the number of the chunk with this dkey, which is not encoded. None if the chunk is not stored in a separate
+/// object, as the first one, or the object is not an Array.
 pub(super) fn own_chunk(oid: ObjectId, dkey: &[u8]) -> Option<u64> {
     let number = is_array(oid).then(|| key_to_u64(dkey).ok()).flatten();
     number.filter(|number| *number > FIRST_CHUNK)

@@ -52,7 +52,7 @@ impl<'a> Patch<'a> {
         Self { object: object.into(), ..Self::default() }
     }
 
-    /// True if there are no conditions.
+    /// True if the patch has no conditions, so that it applies to any state of the object.
     pub(super) fn holds_anyway(&self) -> bool {
         self.base == Base::Any && self.guards.is_empty()
     }

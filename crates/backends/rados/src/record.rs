@@ -43,7 +43,7 @@ fn inline_sum(record: &[u8]) -> [u8; 4] {
     (sum as u32).to_le_bytes()
 }
 
-/// The record of an akey.
+/// Encodes the omap value of an akey: its epoch, and its value or references to the objects with its data.
 pub(super) fn encode(epoch: Epoch, stored: &Stored<Piece>) -> Vec<u8> {
     match stored {
         Stored::Single(piece) => encode_single(epoch, piece),
@@ -94,8 +94,8 @@ pub(super) fn runs(records: &Records<Piece>) -> Vec<(Extent, Epoch, Piece)> {
     all.collect()
 }
 
-/// Each body once. Every piece in memory counts as a body of its own, so that bytes no piece refers to are not
-/// stored.
+/// Returns the bodies of the runs, each once. A body is stored bytes to which several pieces may refer. A piece in
+/// memory counts as a separate body, so that only the bytes it refers to are stored.
 fn bodies(runs: &[(Extent, Epoch, Piece)]) -> Vec<&Piece> {
     let mut bodies: Vec<&Piece> = Vec::new();
     for (_, _, piece) in runs {
@@ -107,7 +107,7 @@ fn bodies(runs: &[(Extent, Epoch, Piece)]) -> Vec<&Piece> {
     bodies
 }
 
-/// True if both pieces refer to the same stored bytes.
+/// True if both pieces refer to the same body.
 fn same(a: &Piece, b: &Piece) -> bool {
     let here = a.bytes().is_some();
     match here {
@@ -188,7 +188,7 @@ fn take_records(parts: &mut Parts<'_>) -> Option<Records<Piece>> {
     Some(records)
 }
 
-/// The pieces of a value.
+/// Returns all pieces of which a value consists: one for a single value, one for each run of an array.
 pub(super) fn pieces(stored: &Stored<Piece>) -> Vec<Piece> {
     match stored {
         Stored::Single(piece) => vec![piece.clone()],

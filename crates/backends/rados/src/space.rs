@@ -68,7 +68,7 @@ impl Space {
         Err(contended_error(object))
     }
 
-    /// The value of one key.
+    /// Returns the omap value of `key` in a RADOS object. None if there is no such object or key.
     pub(super) async fn value(&self, object: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.entries(object, &[key], None).await?;
         Ok(found.and_then(|found| found.entries.into_iter().next()).map(|entry| entry.value))
@@ -190,7 +190,7 @@ impl Space {
         }
     }
 
-    /// Removes an object in any state.
+    /// Removes a RADOS object, whatever it contains. Succeeds if it does not exist.
     pub(super) async fn remove(&self, object: &str) -> Result<()> {
         let mut op = crate::librados::WriteOp::new()?;
         op.remove();

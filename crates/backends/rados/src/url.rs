@@ -36,7 +36,7 @@ impl RadosUrl {
         Ok(Some(parsed))
     }
 
-    /// Sets an option of the URL.
+    /// Parses an option `name=value` of the URL and sets it.
     fn set(&mut self, option: &str) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let settings = &mut self.settings;

@@ -164,8 +164,9 @@ impl Writer<'_> {
         Ok(chunks)
     }
 
-    /// General path: reads what the writes depend on, computes the changes, and applies them. `None` if another
-    /// client changed any of it meanwhile.
+    /// Applies writes of any kind: reads the stored state that they depend on, computes the changes, and stores them on
+    /// condition that this state has not changed. `None` if another client has changed it meanwhile: the caller tries
+    /// again.
     async fn try_general_path(
         &self,
         writes: &[Write<'_>],

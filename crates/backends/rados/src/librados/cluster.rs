@@ -183,7 +183,7 @@ impl Connection {
         check(code, format_args!("setting {name} of Ceph to {value}"))
     }
 
-    /// Value of an option of Ceph.
+    /// Returns the value of an option of Ceph. None if it cannot be read, as for an option that does not exist.
     fn get(&self, name: &str) -> Option<String> {
         let key: CString = c_string(name).ok()?;
         let mut text = [0; SETTING_MAX];
@@ -211,7 +211,7 @@ fn incomplete_configuration_error(settings: &Settings) -> Error {
     Error::new(ErrorKind::NotFound, message)
 }
 
-/// Settings of the connection, for messages.
+/// Names the configuration file and the user of the connection, for error messages.
 fn described(settings: &Settings) -> String {
     let conf = settings.conf.as_ref().map_or_else(
         || " (ceph.conf, where Ceph's tools look for it, or name one with conf=)".to_owned(),
