@@ -112,7 +112,7 @@ impl Shared {
         })
     }
 
-    /// Descriptions of containers in a listing.
+    /// Returns descriptions of the listed containers, in the same order.
     pub(super) async fn describe(&self, listed: &[Listed]) -> Vec<ContainerInfo> {
         let each = listed.iter().map(|listed| task(self.described(listed)));
         side_by_side(each.collect(), JOIN_MAX).await
@@ -160,7 +160,7 @@ const OFF: u64 = 0;
 const CRC32: u64 = 2;
 const CRC64: u64 = 3;
 
-/// The number of a checksum.
+/// Returns DAOS's number of a checksum.
 pub(super) fn checksum_number(checksum: Checksum) -> u64 {
     match checksum {
         Checksum::Off => OFF,

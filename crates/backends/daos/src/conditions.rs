@@ -62,7 +62,7 @@ impl Reader<'_> {
         check_existence("akey", exists, update.cond.has(insert), update.cond.has(change))
     }
 
-    /// True if the object exists after the writes before this one in the same change.
+    /// True if the object exists after the writes `before` this one in the same change.
     async fn exists_after(&self, before: Before<'_>) -> Result<bool> {
         let Some(object) = before else { return self.exists().await };
         let mut dkeys: BTreeSet<Vec<u8>> = object.dkeys.keys().map(|dkey| dkey.to_vec()).collect();
@@ -77,7 +77,7 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    /// Whether the dkey exists after the earlier writes of the same change.
+    /// True if the dkey exists after the writes `before` this one in the same change.
     async fn has_dkey_after(&self, before: Before<'_>, dkey: &[u8]) -> Result<bool> {
         let Some(object) = before else { return self.has_akeys(dkey).await };
         match object.dkeys.get(dkey) {
@@ -105,7 +105,7 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    /// Whether the akey exists after the earlier writes of the same change.
+    /// True if the akey exists after the writes `before` this one in the same change.
     async fn has_akey_after(&self, before: Before<'_>, dkey: &[u8], akey: &[u8]) -> Result<bool> {
         let Some(object) = before else { return self.has_akey(dkey, akey).await };
         let Some(net) = object.dkeys.get(dkey) else {
@@ -134,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The akeys of a dkey.
+    /// Returns the akeys of a dkey. A dkey of a flat object has one, which needs no listing.
     pub(super) async fn akeys(&self, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
         match is_flat(self.oid) {
             true => {

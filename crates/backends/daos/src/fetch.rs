@@ -55,7 +55,7 @@ impl Want {
         }
     }
 
-    /// Extents that are not empty.
+    /// Iterates over the wanted extents that are not empty.
     fn extents(&self) -> impl Iterator<Item = Extent> {
         self.extents.iter().flatten().copied().filter(|extent| !extent.is_empty())
     }
@@ -126,7 +126,8 @@ impl Got {
         Self { size, data, pieces, ..Self::default() }
     }
 
-    /// The records of a plain fetch, whose bytes have the same offsets as in the sink.
+    /// Returns the records of a fetch that was made as the caller requested it: each byte has the same offset as in the
+    /// caller's buffers.
     fn records(want: &Want, fetched: Fetched) -> Self {
         let found = pieces(want.extents(), &fetched);
         let filled = found.iter().map(|found| found.part).collect();

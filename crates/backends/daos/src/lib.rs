@@ -43,7 +43,7 @@ fn pending<'a, T>(work: impl Future<Output = Result<T>> + Send + 'a) -> Reply<'a
     Reply::Pending(Box::pin(work))
 }
 
-/// Replaces `NotFound` by an empty result.
+/// Replaces `NotFound` by the default value of the result, such as an empty list.
 fn or_empty<T: Default>(found: Result<T>) -> Result<T> {
     match found {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(T::default()),

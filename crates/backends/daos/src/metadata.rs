@@ -9,7 +9,7 @@ use esker_types::{ErrorKind, Result};
 const LAYOUT: &str = "prop:layout_type";
 const ROOTS: &str = "prop:roots";
 
-/// The value of a name.
+/// Returns the value that is stored under `name` in the attributes of a pool or container. None if there is none.
 pub(super) async fn get(attributes: &Attributes, name: &str) -> Result<Option<Vec<u8>>> {
     Ok(attributes.get(&stored_name(name)).await?.map(shown_value))
 }

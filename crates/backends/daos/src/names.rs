@@ -20,7 +20,7 @@ const MARK: &[u8] = b"\0esker\0";
 /// The attribute with the time at which a container was created.
 pub(super) const CREATED: &str = "esker:created";
 
-/// The label that users see.
+/// Returns the label that users see; empty if DAOS's label stands for none.
 pub(super) fn shown_label(stored: &str) -> &str {
     if stored == NO_LABEL || stored.starts_with(UNNAMED) { "" } else { stored }
 }
@@ -41,8 +41,8 @@ pub(super) fn unnamed(uuid: Uuid) -> String {
     format!("{UNNAMED}{uuid}")
 }
 
-/// The attribute that holds a name. Names of user attributes are stored as they are, unless they begin with a prefix of
-/// the others; all other names get a prefix.
+/// Returns the name of the DAOS attribute that stores `name`. A user attribute has its name unchanged, unless that
+/// begins with a prefix of Esker. All other names get the prefix [`OTHER`].
 pub(super) fn stored_name(name: &str) -> String {
     match name.strip_prefix(USER) {
         Some(own) if !own.starts_with(OTHER) && !own.starts_with(OWN) => own.to_owned(),

@@ -41,7 +41,7 @@ pub(super) struct NetAkey<'a> {
 }
 
 impl<'a> Net<'a> {
-    /// Adds a write.
+    /// Adds a write to the net effect of the change on its object.
     pub(super) fn add(&mut self, write: &Write<'a>) {
         self.0.entry(write.oid).or_default().add(write.oid, &write.op);
     }

@@ -30,7 +30,7 @@ impl Numbers {
         Ok(first)
     }
 
-    /// The next number.
+    /// Returns the number that the next allocation of object ids would return. Allocates nothing.
     pub(super) async fn next(&self, container: &Container) -> Result<u64> {
         let next = self.0.lock().next();
         match next {

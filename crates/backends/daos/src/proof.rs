@@ -95,7 +95,7 @@ impl Digest {
         })
     }
 
-    /// Digest of a page of keys.
+    /// Returns the digest of a page of a listing of keys, and of the anchor after it.
     pub(super) fn of_keys(keys: &KeyBatch, anchor: &Anchor) -> Self {
         Self::hash(|out| {
             keys.iter().for_each(|key| put_bytes(out, key));
@@ -103,7 +103,7 @@ impl Digest {
         })
     }
 
-    /// Digest of a page of extents.
+    /// Returns the digest of a page of a listing of extents, and of the anchor after it.
     pub(super) fn of_extents(extents: &[StoredExtent], anchor: &Anchor) -> Self {
         Self::hash(|out| {
             for stored in extents {
@@ -238,7 +238,7 @@ impl Read {
 }
 
 impl Asked {
-    /// The query in borrowed form.
+    /// Returns the query that was proved, to run it again.
     fn query(&self) -> KeyQuery<'_> {
         KeyQuery {
             edge: self.edge,

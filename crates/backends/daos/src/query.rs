@@ -96,7 +96,7 @@ impl Reader<'_> {
         Ok(found.map(|listed| listed.extent))
     }
 
-    /// Decodes keys as DAOS stores them.
+    /// Decodes keys from the form in which DAOS stores them. `Corrupt` if a key does not have that form.
     fn decoded(&self, kind: KeyKind, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let damaged = || {
             let message = format!("object {} has a key that cannot be decoded", self.oid);

@@ -21,7 +21,7 @@ impl Reader<'_> {
         self.tx.as_ref()
     }
 
-    /// True within a transaction of DAOS.
+    /// True if reads are part of a transaction of DAOS. Reads of a snapshot are not.
     pub(super) fn is_transaction(&self) -> bool {
         self.tx.is_some() && self.view == View::Latest
     }

@@ -203,7 +203,7 @@ impl Reader<'_> {
     }
 }
 
-/// Punches all records of an akey.
+/// Creates an update that punches all records of an akey.
 fn emptied(akey: &[u8]) -> AkeyUpdate {
     let content = Content::Punch(vec![Extent::new(0, RECORDS_END)]);
     AkeyUpdate { akey: akey.to_vec(), content, cond: 0 }
@@ -219,7 +219,7 @@ fn check_extents(write: &Write<'_>) -> Result<()> {
     if updates.iter().all(fits) { Ok(()) } else { Err(unsupported_extents_error()) }
 }
 
-/// True for an update without records.
+/// True if an update changes no record, because all of its extents are empty.
 fn is_nothing(update: &Update<'_>) -> bool {
     match update.value {
         Value::Single(_) => false,

@@ -30,7 +30,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Calls with a time-out of `seconds`.
+    /// Prepares calls that fail after `seconds` without a reply. `None` is the default, [`limits::TIMEOUT_SECONDS`].
     ///
     /// # Errors
     /// The errors of [`system`], which waits for at most the same time.

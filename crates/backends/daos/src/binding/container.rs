@@ -196,7 +196,7 @@ impl Container {
         self.set(Setting::layout(layout, roots), "setting the layout of a container").await
     }
 
-    /// Sets a property.
+    /// Sets a property of the container. `doing` describes the call for error messages.
     async fn set(&self, setting: Setting, doing: &str) -> Result<()> {
         let (calls, handle) = (self.0.calls, self.0.handle);
         let owned = (setting, Arc::clone(&self.0));

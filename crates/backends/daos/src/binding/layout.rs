@@ -42,7 +42,7 @@ impl RawIov {
         Self { buffer: bytes.as_ptr().cast_mut().cast(), capacity: bytes.len(), len: bytes.len() }
     }
 
-    /// Room to fill.
+    /// Describes a buffer that DAOS is to fill.
     pub(crate) fn room(bytes: &mut [u8]) -> Self {
         Self { buffer: bytes.as_mut_ptr().cast(), capacity: bytes.len(), len: bytes.len() }
     }
@@ -136,7 +136,7 @@ impl RawAnchor {
     pub(crate) const START: Self =
         Self { kind: 0, shard: 0, flags: 0, sub_anchors: 0, buffer: [0; 104] };
 
-    /// `daos_anchor_is_eof`.
+    /// True if a listing has reached its end (`daos_anchor_is_eof`).
     pub(crate) fn is_end(&self) -> bool {
         self.kind == 3
     }

@@ -83,7 +83,7 @@ pub struct AkeyUpdate {
 }
 
 impl AkeyUpdate {
-    /// Extents of the update.
+    /// Returns the extents that an update of an array writes or punches. A single value has none.
     fn extents(&self) -> &[Extent] {
         match &self.content {
             Content::Single(_) => &[],
@@ -91,7 +91,7 @@ impl AkeyUpdate {
         }
     }
 
-    /// Data of the update.
+    /// Returns the bytes that an update writes. A punch has none.
     fn data(&self) -> &[u8] {
         match &self.content {
             Content::Single(data) | Content::Array { data, .. } => data,

@@ -71,7 +71,7 @@ pub struct Listed {
     pub changed: u64,
 }
 
-/// The flag of a mode; pools and containers have the same.
+/// Returns DAOS's flag for an open mode, which is the same for pools and containers.
 pub(crate) fn flag(mode: OpenMode) -> c_uint {
     match mode {
         OpenMode::ReadOnly => 1,

@@ -122,7 +122,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Requests the label of a pool.
+    /// Creates a list of properties to query from a pool: its label.
     pub(crate) fn of_pool(functions: &'static Functions) -> Result<Self> {
         Self::new(functions, &[POOL_LABEL])
     }
@@ -158,7 +158,7 @@ impl Asked {
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
-    /// The roots of a file system.
+    /// Returns the object ids of the roots of a file system. None if the container has no such property.
     pub(crate) fn roots(&self) -> Option<[u8; ROOTS_BYTES]> {
         // SAFETY: the value of this property is a pointer or null.
         let roots = self.value(ROOTS).map_or(ptr::null_mut(), |value| unsafe { value.text });

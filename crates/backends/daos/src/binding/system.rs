@@ -103,7 +103,7 @@ impl System {
         bytes.div_ceil(UNIT).clamp(1, BYTES_MAX / UNIT) as u32
     }
 
-    /// An alarm that expires after `time`.
+    /// Starts an alarm that expires after `time`. It is cancelled when the returned value is dropped.
     pub(crate) fn alarm(&self, time: Duration) -> Arc<Alarm> {
         let alarm = Arc::new(Alarm::default());
         self.work().alarms.push_back((Instant::now() + time, Arc::downgrade(&alarm)));
@@ -215,7 +215,7 @@ impl Work {
         self.next_alarm().is_some_and(|time| time.is_zero())
     }
 
-    /// The time until the next alarm.
+    /// Returns the time until the next alarm, zero if one is due. None if no alarm is set.
     fn next_alarm(&self) -> Option<Duration> {
         let next = self.alarms.iter().map(|(at, _)| *at).min()?;
         Some(next.saturating_duration_since(Instant::now()))
