@@ -52,7 +52,7 @@ pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Waits for a while.
+/// Waits for `duration` on the runtime of this process.
 pub(crate) async fn pause(duration: Duration) -> Result<()> {
     on_runtime(async move {
         tokio::time::sleep(duration).await;

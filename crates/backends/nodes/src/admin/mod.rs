@@ -104,7 +104,7 @@ impl Map {
         .await
     }
 
-    /// Connection options of its nodes.
+    /// Returns the options for connections to the nodes of this pool.
     pub(crate) fn tcp(&self) -> Tcp {
         Tcp { tls: self.tls }
     }
@@ -138,7 +138,7 @@ impl Map {
     }
 }
 
-/// Asks a node for its containers.
+/// Asks a node which containers its pool has.
 fn list(connection: Connection) -> Answer<Vec<ContainerInfo>> {
     ask_once(connection, PoolRequest::List, |reply| match reply {
         Reply::Containers(containers) => Some(containers),

@@ -240,7 +240,7 @@ impl Connection {
         self.copies_data.store(true, Ordering::Relaxed);
     }
 
-    /// Memory for the data of requests.
+    /// Returns the stock of memory for the data of requests.
     pub(crate) fn spare(&self) -> &Spare {
         &self.spare
     }

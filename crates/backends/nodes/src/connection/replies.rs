@@ -63,8 +63,8 @@ impl<R: AsyncRead + Unpin> Replies<R> {
         polled
     }
 
-    /// Receives the rest of a frame whose start has announced it. If the calling thread waits for this very reply, the
-    /// data goes directly to its buffers.
+    /// Receives the remainder of a frame, whose header has arrived. If it is the reply for which the calling thread
+    /// waits, its data goes directly to that caller's buffers.
     fn poll_rest(
         &mut self,
         context: &mut Context<'_>,

@@ -133,8 +133,9 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends a message and its data on the calling thread. If the network accepts no more, and the thread must not wait,
-    /// the rest is copied, and the task sends it. False if another thread is sending; then nothing was sent.
+    /// Sends a message and its data on the calling thread. If the network accepts no more, and the thread must not
+    /// wait, copies the unsent bytes, and the sending task sends them. False if another thread is sending: nothing was
+    /// sent.
     fn send_directly(
         &self,
         head: (Kind, u64, u32),
@@ -156,7 +157,7 @@ impl Sending {
         Ok(sent? != Sent::Nothing)
     }
 
-    /// Sends a message and its data by a writer. The rest is copied.
+    /// Sends a message and its data by a writer. Bytes that the network does not accept now are copied.
     fn send_by(
         &self,
         writer: &mut Writer,
@@ -258,7 +259,8 @@ impl Sending {
 }
 
 impl Deferred for Sending {
-    /// Sends on the calling thread. The task sends the rest and handles errors.
+    /// Sends queued messages on the calling thread. If the network does not accept all of them, or another thread is
+    /// sending, wakes the sending task, which also handles errors.
     fn run(&self) {
         let mut context = Context::from_waker(&POLLING);
         let done = match self.writer.try_lock() {

@@ -94,7 +94,7 @@ fn closed_in_children(socket: OwnedFd) -> (OwnedFd, ClosedInChildren) {
 }
 
 impl Reading {
-    /// The socket that bytes arrive at.
+    /// Returns the socket at which replies arrive.
     pub(crate) fn socket(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }
@@ -110,7 +110,7 @@ impl Writing {
     }
 }
 
-/// Registers a socket, unless it is.
+/// Returns the registration of the socket with the runtime. Registers it at the first call.
 fn registered<'r>(
     present: &'r mut Option<AsyncFd<Arc<OwnedFd>>>,
     socket: &Arc<OwnedFd>,

@@ -68,7 +68,7 @@ impl Waiting {
         self.calls().by_number.remove(&number)
     }
 
-    /// Number of calls without a reply.
+    /// Returns the number of calls that wait for a reply.
     pub(super) fn count(&self) -> usize {
         self.calls().by_number.len()
     }

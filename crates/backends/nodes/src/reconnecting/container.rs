@@ -182,7 +182,7 @@ impl Opened {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The object of each lease.
+    /// Returns the objects on which this handle has leases; an object with several leases occurs as often.
     fn all_leases(&self) -> Vec<ObjectId> {
         let leases = self.leases();
         let each = |(oid, count): (&ObjectId, &u32)| std::iter::repeat_n(*oid, *count as usize);

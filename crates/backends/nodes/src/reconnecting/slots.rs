@@ -31,7 +31,7 @@ pub(crate) struct Slot<'s> {
 }
 
 impl Slots {
-    /// The slots of a new session.
+    /// Starts a session with a random number, which has no slots yet.
     pub(crate) fn new() -> Result<Self> {
         let session = u64::from_le_bytes(esker_os::random_bytes()?);
         Ok(Self { session, free: Mutex::default(), turns: Semaphore::new(CHANGES_MAX) })
@@ -41,7 +41,7 @@ impl Slots {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session's number.
+    /// Returns the random number that identifies this session to the node.
     pub(crate) fn session(&self) -> u64 {
         self.session
     }

@@ -98,7 +98,7 @@ fn at_of(at: ReadAt<'_>) -> At {
     At { view: at.view, tokens: at.tokens.is_some() }
 }
 
-/// The epoch in a reply.
+/// Returns the epoch in a reply. None if the reply is of another kind, which is an error.
 fn epoch(reply: message::Reply) -> Option<Epoch> {
     match reply {
         message::Reply::Epoch(epoch) => Some(epoch),
@@ -106,7 +106,7 @@ fn epoch(reply: message::Reply) -> Option<Epoch> {
     }
 }
 
-/// The number in a reply.
+/// Returns the number in a reply. None if the reply is of another kind, which is an error.
 fn number(reply: message::Reply) -> Option<u64> {
     match reply {
         message::Reply::Number(number) => Some(number),
@@ -114,7 +114,7 @@ fn number(reply: message::Reply) -> Option<u64> {
     }
 }
 
-/// The boolean in a reply.
+/// Returns the boolean in a reply. None if the reply is of another kind, which is an error.
 fn flag(reply: message::Reply) -> Option<bool> {
     match reply {
         message::Reply::Flag(flag) => Some(flag),

@@ -5,7 +5,7 @@ use esker_types::{Error, ErrorKind, Result};
 use esker_wire::frame::{Destination, SHORT_PART};
 use esker_wire::message::{AkeyReply, AkeyRequest, DkeyRequest, filled_ranges};
 
-/// Encodes a fetch.
+/// Converts a fetch to a request. The buffers of the fetch stay with the caller.
 pub(crate) fn encode<'f, 'b: 'f>(dkeys: &[DkeyFetch<'f, 'b>]) -> Vec<DkeyRequest<'f>> {
     let encode = |of: &DkeyFetch<'f, 'b>| DkeyRequest {
         dkey: of.dkey,
@@ -86,8 +86,8 @@ struct Arrived<'f> {
 }
 
 impl<'f> Arrived<'f> {
-    /// Assigns the next `len` bytes to the place at `begin` in all buffers together. Returns the number of first bytes
-    /// that lie there already, and the others.
+    /// Assigns the next `len` bytes of the data to the offset `begin` in the caller's buffers, which count as one.
+    /// Returns how many of these bytes were received in place, and the remaining ones, which the caller must copy.
     fn next(&mut self, begin: u64, len: u64) -> Result<(u64, &'f [u8])> {
         let there = self.in_place.saturating_sub(self.at).min(len);
         if there > 0 && begin != self.at {

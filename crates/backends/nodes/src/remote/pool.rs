@@ -108,7 +108,7 @@ pub(crate) fn value(reply: message::Reply) -> Option<Option<Vec<u8>>> {
     }
 }
 
-/// The names in a reply.
+/// Returns the names in a reply. None if the reply is of another kind, which is an error.
 pub(crate) fn names(reply: message::Reply) -> Option<Vec<String>> {
     match reply {
         message::Reply::Names(names) => Some(names),

@@ -103,7 +103,7 @@ impl Pool for AbsentPool {
     }
 }
 
-/// Ends a listing without entries.
+/// Ends a listing at once: sets its anchor to the end and returns no entries.
 fn empty_listing<'a, T: Default + 'a>(anchor: &mut Anchor) -> Reply<'a, T> {
     *anchor = Anchor::End;
     Reply::Ready(Ok(T::default()))

@@ -146,8 +146,8 @@ async fn start(
     prepared.map(|epoch| (commit, epoch))
 }
 
-/// Prepares the coordinator first, because clients that encounter the others' prepared data query it. Then prepares the
-/// others concurrently.
+/// Prepares the coordinator first, because a client that meets prepared data on another node asks the coordinator for
+/// the decision. Then prepares all other nodes at the same time. Returns the latest epoch of all preparations.
 async fn prepare_together(
     parts: &[Box<dyn OpenContainer>],
     shares: &[Share<'_>],
@@ -162,7 +162,8 @@ async fn prepare_together(
     Ok(latest)
 }
 
-/// Prepares one node after the other, and waits for commits that block it.
+/// Prepares the nodes one after the other. If another commit blocks a node, waits until it is resolved. Returns the
+/// latest epoch of all preparations.
 async fn prepare_in_order(
     shared: &Shared,
     parts: &[Box<dyn OpenContainer>],

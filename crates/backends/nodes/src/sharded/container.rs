@@ -350,7 +350,7 @@ impl ShardedContainer {
         side_by_side(tasks.collect(), SIDE_BY_SIDE).await.into_iter().collect()
     }
 
-    /// Sends the query to one node.
+    /// Runs the query on one node.
     fn query_at<'a>(
         &'a self,
         node: usize,
@@ -398,7 +398,8 @@ impl ShardedContainer {
         read_one!(self, node, part, at => part.query_keys(oids, query, at))
     }
 
-    /// Takes leases on objects. If a node fails, those on the others are ended.
+    /// Takes leases on objects, each on the home node of the object. If a node fails, ends the leases taken on other
+    /// nodes.
     async fn take_leases(&self, oids: &[ObjectId]) -> Result<()> {
         let of_nodes = by_nodes(oids, |oid| [self.home_of(oid)]);
         let takes = of_nodes.iter().map(|(node, (_, oids))| task(self.leases_at(*node, oids)));
@@ -648,7 +649,7 @@ fn bytes_of(op: &WriteOp<'_>) -> u64 {
     updates.iter().map(bytes).sum()
 }
 
-/// Bytes that a fetch may return.
+/// Returns the size in bytes of all buffers of a fetch: the most that it can return.
 fn room_of(dkey: &DkeyFetch<'_, '_>) -> u64 {
     dkey.akeys.iter().map(|akey| akey.reply.sink.len()).sum()
 }

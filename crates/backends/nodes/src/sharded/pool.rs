@@ -79,7 +79,7 @@ impl Member {
         }
     }
 
-    /// Opens a container of the catalog. On the other nodes it is opened at its first use.
+    /// Opens a container of the catalog on this node. A node on another machine opens it only at its first use.
     pub(crate) async fn open(
         &self,
         info: &ContainerInfo,
@@ -215,7 +215,7 @@ fn unsettled_error(member: &Member) -> Error {
 }
 
 impl Shared {
-    /// The first node.
+    /// Returns the pool of the first node, which has the list of containers.
     pub(crate) fn catalog(&self) -> &dyn Pool {
         self.members[0].pool()
     }
@@ -306,8 +306,8 @@ impl Shared {
         created
     }
 
-    /// Fails if the pool has a container with a given UUID, or if the first node does not answer: then nothing is
-    /// created on the others.
+    /// Fails if the pool has a container with the given UUID, or if the first node does not answer. In both cases,
+    /// nothing has been created on any node.
     async fn check_before_creation(&self, given: Option<Uuid>) -> Result<()> {
         match given {
             None => resolved!(self, 0, self.catalog().info().await).map(drop),
@@ -319,9 +319,9 @@ impl Shared {
         }
     }
 
-    /// Removes what a failed creation has left on the other nodes. True if that is done, or if the container exists. If
-    /// the first node does not answer, it may have created the container, or have had it before: then nothing is
-    /// removed.
+    /// Removes the containers that a failed creation has left on nodes other than the first. True if none is left
+    /// there, or if the first node has the container, so that it exists. If the first node does not answer, it may have
+    /// the container. Then nothing is removed, and the result is false.
     async fn remove_failed(&self, uuid: Uuid) -> bool {
         match self.has_container(uuid).await {
             Ok(true) => true,

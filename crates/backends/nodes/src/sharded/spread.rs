@@ -43,7 +43,7 @@ impl Listing {
         self.nodes.get(self.turn).copied()
     }
 
-    /// The anchor on the current node.
+    /// Returns the anchor of the listing on the current node.
     pub(crate) fn anchor(&self) -> Anchor {
         self.inner.clone()
     }

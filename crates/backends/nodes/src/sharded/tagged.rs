@@ -30,7 +30,7 @@ impl Drop for Tagged<'_> {
     }
 }
 
-/// Adds the tokens that a node gave to those of all nodes.
+/// Adds the tokens that a node returned to `all`, each with the number of the node in front of it.
 pub(crate) fn add_tagged(node: u16, from_node: &ReadTokens, all: &ReadTokens) {
     let node = node.to_le_bytes();
     from_node.map(|token| all.add(&[&node, token].concat()));
