@@ -134,7 +134,7 @@ impl<C: Handled> Entries<C> {
         self.by_uuid.get(&uuid).filter(|container| !container.handles().is_gone()).map(Arc::clone)
     }
 
-    /// The shared state of a container: that of its other handles, or a new one.
+    /// Returns the state that all handles of a container share. Creates it if no handle is open.
     fn note(&mut self, uuid: Uuid, make: &impl Fn(ContainerId) -> C) -> Arc<C> {
         if let Some(container) = self.living(uuid) {
             return container;

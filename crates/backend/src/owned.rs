@@ -209,7 +209,7 @@ impl Owned {
 }
 
 impl OwnedUpdate {
-    /// Copies an update with its data.
+    /// Copies an update and its data, so that it can outlive the buffers of the caller.
     fn new(update: &Update<'_>) -> Result<Self> {
         let value = match update.value {
             Value::Single(data) => OwnedValue::Single(copy(data)?),

@@ -51,8 +51,8 @@ pub fn close(file: File) -> io::Result<()> {
     }
 }
 
-/// Removes a name in an open directory: that of a directory, or another. It uses the C library, so that tests can
-/// intercept the call and kill the process there.
+/// Removes the entry `name` of an open directory; `is_directory` says whether it is a directory. Calls the C library,
+/// so that tests can intercept the call and kill the process there.
 ///
 /// # Errors
 /// Errors of the file system; `EISDIR` for a directory unless `is_directory` is set.

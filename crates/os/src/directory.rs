@@ -138,7 +138,7 @@ pub fn finish_others(parent: &Path, kind: Kind) {
     }
 }
 
-/// Removes, as far as possible, the rest of a directory that was being created or removed when its process died.
+/// Removes a directory whose process died while creating or removing it, as far as possible.
 fn finish(directory: &Path, kind: Kind) {
     (kind.discard)(directory);
     if directory.join(kind.marker).exists() {

@@ -85,7 +85,8 @@ impl WakeUp {
     }
 }
 
-/// The eventfd of this thread. A thread that is ending has none.
+/// Returns the eventfd of this thread. Creates it at the first call, and again in a child made by fork, which must not
+/// use that of its parent. None if the thread is ending or no eventfd can be created.
 fn own() -> Option<Arc<Event>> {
     let made = MADE.try_with(|made| {
         let mut made = made.borrow_mut();

@@ -160,7 +160,8 @@ fn link_to(file: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// An unused name in the same directory, so that renaming is atomic.
+/// Returns an unused path in the directory of `path`. Since it is in the same directory, the file can be renamed to
+/// `path` atomically.
 fn temporary_of(path: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -261,7 +261,8 @@ impl ObjectClass {
         is_known && self.fit(targets, domains) == Ok(self)
     }
 
-    /// The same class with another number of groups. Classes of the old style have none to change.
+    /// Returns this class with another number of groups. A class of the old style is unchanged, because it has no such
+    /// number.
     fn with_groups(self, groups: u32) -> Self {
         if self.0 < FIRST_NEW_STYLE {
             return self;

@@ -17,7 +17,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// The epoch that a reader sees.
+    /// Returns the epoch up to which a reader of this view sees changes. Fails if the snapshot does not exist.
     pub(super) fn epoch_of(&self, view: View) -> Result<Epoch> {
         match view {
             View::Latest => Ok(Epoch::MAX),

@@ -155,7 +155,8 @@ impl PoolState {
         })
     }
 
-    /// Makes a change, unless the same change was made before: then its epoch is returned.
+    /// Makes a change and returns its epoch. If a change with the same id was made before, makes none and returns the
+    /// epoch of that one.
     pub(super) fn write(&mut self, id: ContainerId, change: &Change<'_>) -> Result<Epoch> {
         if let Some(epoch) = self.replies.find(change.id)? {
             return Ok(epoch);

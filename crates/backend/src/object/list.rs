@@ -96,13 +96,14 @@ impl<P: Payload> Reader<'_, P> {
         Ok(page)
     }
 
-    /// The simulated target of a dkey.
+    /// Returns the target of a dkey. Backends without targets simulate them, so that listings have the order of a pool
+    /// with targets.
     fn target_of(&self, dkey: &[u8]) -> u32 {
         let groups = self.oid.class().groups_on(self.targets);
         (self.home_of(self.oid) + hash(dkey) % groups) % self.targets
     }
 
-    /// The first target of an object.
+    /// Returns the first target of an object, to which its dkeys are placed relatively.
     fn home_of(&self, oid: ObjectId) -> u32 {
         hash(&oid.to_bytes()) % self.targets
     }

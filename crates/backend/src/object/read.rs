@@ -102,7 +102,8 @@ fn fill_all(fetches: &mut [Fetch<'_>], stored: &[Option<&Stored>]) -> Result<()>
     results.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// Copies what is stored to the sink of a fetch, and notes its size. A value of the other kind counts as missing.
+/// Copies the stored value to the sink of a fetch, and sets the size in its reply. An akey that holds the other kind of
+/// value (single value or array) counts as missing.
 fn fill(
     request: &FetchRequest<'_>,
     reply: &mut FetchReply<'_>,
