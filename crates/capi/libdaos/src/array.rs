@@ -233,7 +233,8 @@ pub extern "C" fn daos_array_read(
     })
 }
 
-/// Reads ranges of an array into the caller's buffers. Arrays of bytes report how much was there.
+/// Reads ranges of an array into the caller's buffers. For an array of bytes, also reports how many bytes were read,
+/// and how many were past the end.
 async fn read(array: &Array, at: Ptr<ArrayIod>, sgl: Ptr<Sgl>, access: Access<'_>) -> Result<()> {
     let mut iod = at.get()?;
     let ranges = ranges(&iod)?;

@@ -122,8 +122,8 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (V
     (list, len)
 }
 
-/// Reads attributes. Each size becomes that of the value, also if its buffer is too short; that of a missing attribute
-/// becomes 0. If none of them exists, the call fails.
+/// Reads attributes. Sets each size to that of the value, even if its buffer is too short, and to 0 for a missing
+/// attribute. Fails if none of them exists.
 fn get(
     owner: Owner,
     handle: Handle,

@@ -141,7 +141,7 @@ const WITHOUT_STATS: u32 = 0x11;
 /// `DAOS_COO_MASK`.
 const KNOWN: u32 = 0xff;
 
-/// The mode of a valid combination of flags.
+/// Returns the mode in which flags open a container. `INVAL` if the flags are unknown or exclude each other.
 fn mode_of(flags: u32) -> Result<OpenMode> {
     let mode = convert::open_mode(flags)?;
     let evicts_all = match flags & (EVICT | EVICT_ALL) {

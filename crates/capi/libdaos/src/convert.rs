@@ -63,7 +63,7 @@ pub(crate) fn is_read_only(mode: u32) -> bool {
     mode & READ != 0 && mode & WRITE_OR_EXCLUSIVE == 0
 }
 
-/// The conditional flags that apply to the operation.
+/// Returns the conditional flags of a call, without those that its operation does not have (`known`).
 pub(crate) fn cond(flags: u64, known: Cond) -> Cond {
     Cond::from_bits_truncate(flags) & known
 }

@@ -217,7 +217,8 @@ struct Resolved {
 }
 
 impl Resolved {
-    /// Writes what the path was resolved to.
+    /// Stores the result of resolving a path in the caller's structure: pool, container, and the path below the
+    /// container.
     fn write(&self, at: Ptr<DunsAttr>) -> Result<()> {
         let attr = at.get()?;
         let rel_path = match self.rest.is_empty() {

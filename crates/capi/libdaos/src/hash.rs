@@ -83,7 +83,7 @@ impl OpenTable {
         if table.buckets.is_null() { Err(Code::INVAL) } else { Ok(Self { at, table, ops }) }
     }
 
-    /// Locks the table, unless its owner locks it.
+    /// Locks the table, unless its creator chose to lock it outside (`NO_LOCK`).
     fn lock(&self) -> Locked {
         if self.has(NO_LOCK) {
             return Locked(None);
@@ -237,7 +237,7 @@ impl OpenTable {
         Ok(bucket.links().find(is_it))
     }
 
-    /// Tells the caller's function that one more refers to the record.
+    /// Calls the caller's function that counts one more reference to the record.
     fn add_reference(&self, link: Ptr<Link>) {
         if let Some(add) = self.ops.rec_addref {
             // SAFETY: the caller's own function and record.
@@ -245,7 +245,7 @@ impl OpenTable {
         }
     }
 
-    /// Releases a reference; true for the last one.
+    /// Calls the caller's function that counts one reference to the record less. True if that was the last one.
     fn drop_reference(&self, link: Ptr<Link>) -> bool {
         // SAFETY: the caller's own function and record.
         self.ops.rec_decref.is_some_and(|drop| unsafe { drop(self.at, link) })
@@ -267,7 +267,7 @@ impl OpenTable {
         bucket.insert_after(link);
     }
 
-    /// Removes a record. The last reference frees it.
+    /// Removes a record from the table, and with it the table's reference. If that was the last one, frees the record.
     fn unlink(&self, link: Ptr<Link>) {
         link.remove();
         if !self.has(EPHEMERAL) && self.drop_reference(link) {
@@ -283,7 +283,8 @@ impl OpenTable {
         self.free(link);
     }
 
-    /// Takes a reference to a record that was found; in an LRU table it becomes the most recently used.
+    /// Adds a reference to a record that was found, for the caller. In an LRU table, the record becomes the most
+    /// recently used.
     fn hand_out(&self, bucket: Ptr<Link>, link: Ptr<Link>) -> Ptr<Link> {
         self.add_reference(link);
         if self.has(LRU) {
@@ -462,7 +463,7 @@ pub extern "C" fn d_hash_rec_ndecref(table: Ptr<Table>, count: c_int, link: Ptr<
     })
 }
 
-/// Releases references; true if some are left.
+/// Releases `count` references to a record. True if others remain.
 fn drop_references(open: &OpenTable, link: Ptr<Link>, count: c_int) -> Result<bool> {
     if let Some(drop) = open.ops.rec_ndecref {
         // SAFETY: the caller's own function and record.

@@ -121,7 +121,7 @@ impl KeyPage {
         Code::KEY2BIG
     }
 
-    /// Writes the lengths and the number of keys.
+    /// Stores the number of keys and the length of each in the variables of the caller.
     fn describe(&self, keys: &KeyBatch) {
         for (index, key) in keys.iter().enumerate() {
             self.kds.at(index).set(KeyDesc { key_len: key.len() as u64, val_type: 0 });

@@ -144,7 +144,8 @@ impl<'a> UpdatePart<'a> {
         Ok(Self { iod, akey, extents, data: Data::first(sgl, len)? })
     }
 
-    /// The update as a backend takes it.
+    /// Returns the update in the form that the backend trait takes. As in DAOS, a record size of 0 means a punch of the
+    /// extents.
     fn update(&self, flags: u64) -> Update<'_> {
         let value = match (self.iod.kind, self.iod.size) {
             (IOD_SINGLE, _) => Value::Single(self.data.source()),

@@ -148,7 +148,8 @@ impl Oit {
         Ok(self.container.list_objects(at, count, Access::Snapshot(self.epoch)).await?)
     }
 
-    /// Whether the listing is to return this object.
+    /// True if the listing returns this object: any object, one without a mark, or one that the caller's filter
+    /// accepts.
     async fn is_selected(&self, oid: ObjectId, selection: Selection) -> Result<bool> {
         match selection {
             Selection::All => Ok(true),

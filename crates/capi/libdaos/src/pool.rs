@@ -255,7 +255,7 @@ pub extern "C" fn daos_pool_filter_cont(
     })
 }
 
-/// Information about a container; none if it was destroyed meanwhile or is open for exclusive use.
+/// Returns information about a container. None if it was destroyed since it was listed, or is open for exclusive use.
 async fn described(pool: &Pool, about: &ContainerInfo) -> Result<Option<PoolContInfo2>> {
     let name = about.uuid.to_string();
     let container = match pool.open_container(&name, OpenMode::ReadOnly).await.map_err(Code::from) {

@@ -76,7 +76,7 @@ pub extern "C" fn daos_prop_entry_get(prop: Ptr<Prop>, kind: u32) -> Ptr<PropEnt
     guard(Ptr::null(), || find(prop, kind).unwrap_or(Ptr::null()))
 }
 
-/// The union of both lists; the new one takes precedence.
+/// Returns a new list with the entries of both lists. If both have an entry of the same kind, that of `new` counts.
 fn merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Result<Ptr<Prop>> {
     let entries_of = |prop: Ptr<Prop>| if prop.is_null() { Ok(Vec::new()) } else { entries(prop) };
     let read = |all: Vec<Ptr<PropEntry>>| all.into_iter().map(Ptr::get).collect::<Result<Vec<_>>>();

@@ -39,12 +39,12 @@ fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// The result of `make` in strict mode.
+/// Calls `make` in strict mode and returns its result. None otherwise.
 pub(crate) fn if_on<T>(make: impl FnOnce() -> T) -> Option<T> {
     is_on().then(make)
 }
 
-/// Fails with `code` if a rule is broken.
+/// Fails with `code` in strict mode if the rule does not hold.
 fn rule(holds: impl FnOnce() -> bool, code: Code) -> Result<()> {
     if is_on() && !holds() { Err(code) } else { Ok(()) }
 }

@@ -260,7 +260,7 @@ const PERMS: [(char, u64); 9] = [
     ('o', 0x100),
 ];
 
-/// Bits of the letters in a text.
+/// Returns the sum of the bits that the letters of a text stand for. `INVAL` for an unknown letter.
 fn bits(text: &str, letters: &[(char, u64)]) -> Result<u64> {
     text.chars().try_fold(0, |all, c| {
         let known = letters.iter().find(|(letter, _)| *letter == c);
@@ -368,7 +368,7 @@ fn principal_words(name: &str) -> &str {
     }
 }
 
-/// The letters of a part in words.
+/// Replaces each letter of a part of an entry by its word, and joins the words by `/`. `INVAL` for an unknown letter.
 fn words(part: &str, letters: &[(char, u64)], words: &[&str]) -> Result<String> {
     let word = |c: char| {
         let index = letters.iter().position(|(letter, _)| *letter == c).ok_or(Code::INVAL)?;

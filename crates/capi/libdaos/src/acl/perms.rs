@@ -73,7 +73,7 @@ impl Rules {
     }
 }
 
-/// Names of a user and its groups.
+/// Returns the principals of a user and of `count` groups. Fails if the system has no name for one of them.
 fn credentials_of(uid: libc::uid_t, gids: Ptr<libc::gid_t>, count: usize) -> Result<Credentials> {
     if count > GROUPS_MAX {
         return Err(Code::INVAL);

@@ -54,8 +54,8 @@ impl Wanted {
         self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect()
     }
 
-    /// The container to create, with the result of [`Wanted::metadata`]. `label` takes precedence over a label in the
-    /// list.
+    /// Describes the container to create. `metadata` is the result of [`Wanted::metadata`]. `label` takes precedence
+    /// over a label in the list of properties.
     pub(crate) fn describe<'a>(
         &'a self,
         label: Option<&'a str>,
@@ -69,7 +69,8 @@ impl Wanted {
             .with_first_oid(self.first_oid)
     }
 
-    /// Takes a property of a new container.
+    /// Stores the value of a property for the new container. `NOTSUPPORTED` for a value that DAOS has and Esker does
+    /// not.
     fn take(&mut self, property: &Property, value: Value) -> Result<()> {
         match (property.id, value) {
             (table::CO_LABEL, Value::Text(label)) => self.label = Some(label),

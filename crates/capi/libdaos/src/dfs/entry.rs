@@ -22,7 +22,8 @@ pub extern "C" fn dfs_remove(
     })
 }
 
-/// Removes an entry and returns its identifier.
+/// Removes the entry `name`, and stores the id of its object in `oid` unless that is null. With `force`, a directory is
+/// removed with its content.
 pub(crate) fn remove(dir: &Node, name: &[u8], force: bool, oid: Ptr<ObjId>) -> Result<()> {
     let removed = if oid.is_null() { None } else { Some(dir.lookup(name)?.oid()) };
     match dir.unlink(name) {

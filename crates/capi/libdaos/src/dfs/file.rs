@@ -50,13 +50,13 @@ impl OpenFile {
         self.file.as_ref().ok_or(Errno::INVAL)
     }
 
-    /// The file, if it is open for reading.
+    /// Returns the open file. `PERM` if it is not open for reading, `INVAL` if this is not a file.
     pub(crate) fn readable(&self) -> Result<&File> {
         let file = self.file()?;
         if file.mode().read { Ok(file) } else { Err(Errno::PERM) }
     }
 
-    /// The file, if it is open for writing.
+    /// Returns the open file. `PERM` if it is not open for writing, `INVAL` if this is not a file.
     pub(crate) fn writable(&self) -> Result<&File> {
         let file = self.file()?;
         if file.mode().write { Ok(file) } else { Err(Errno::PERM) }

@@ -49,7 +49,7 @@ impl Listing {
         }
     }
 
-    /// Writes its position to the caller's anchor.
+    /// Writes the position of the listing to the caller's anchor.
     pub(super) fn keep(self) {
         list::write_anchor(self.anchor, self.at, &self.open.positions);
     }
@@ -184,7 +184,7 @@ pub extern "C" fn dfs_iterate(
     })
 }
 
-/// Calls the caller's function with an entry.
+/// Calls the caller's function for an entry. A result other than 0 ends the listing as its error.
 fn call(
     op: Option<Filler>,
     (dfs, obj): (Ptr<Dfs>, Ptr<DfsObj>),

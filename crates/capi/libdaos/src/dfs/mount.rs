@@ -90,7 +90,7 @@ pub(crate) struct How {
     pub(crate) snapshot: u64,
 }
 
-/// Mounts what is in an open container.
+/// Mounts the file system of an open container, and returns its handle.
 pub(crate) fn mount(poh: Handle, coh: Handle, how: How) -> Result<Ptr<Dfs>> {
     handles::pool(poh)?;
     let container = handles::container(coh)?.container.clone();
@@ -182,7 +182,8 @@ pub extern "C" fn dfs_disconnect(dfs: Ptr<Dfs>) -> c_int {
     errno::now(|| end(dfs))
 }
 
-/// Takes back a handle that the mount has handed out. Checks only that it is the mount's own: uses are not counted.
+/// Accepts a handle that the mount returned to the caller and that the caller no longer needs. Uses are not counted, so
+/// it only checks that the handle is that of the mount: `INVAL` otherwise.
 fn put(ours: impl FnOnce(&Mount) -> Handle, dfs: Ptr<Dfs>, handle: Handle) -> Result<()> {
     match ours(&*handles::mount(dfs)?) == handle {
         true => Ok(()),

@@ -11,7 +11,8 @@ use ::dfs::{Attr, Dfs, Node};
 pub(crate) struct Name<'a>(pub(crate) &'a [u8]);
 
 impl Name<'_> {
-    /// Reads a name, which must be one.
+    /// Reads the name of an entry: 1 to [`NAME_MAX`] bytes without `/`, otherwise `INVAL`. `NOTSUP` for `.`, as in
+    /// DAOS.
     pub(crate) fn read(name: Str) -> Result<Self> {
         let name = name.bytes()?;
         match name {

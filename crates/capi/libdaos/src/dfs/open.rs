@@ -21,7 +21,8 @@ impl LookupOutputs {
         find_and(find, |node| self.report_node(node, flags), Errno::is_missing)
     }
 
-    /// Sets what the caller wants to know of the node, and hands the node out.
+    /// Stores the attributes and the mode of the node where the caller asked for them, and returns a handle of the node
+    /// in `obj`.
     fn report_node(self, node: Node, flags: c_int) -> Result<()> {
         if !self.stat.is_null() {
             self.stat.set(attr::stat_of(&node.attr_as_found()?));
@@ -113,7 +114,8 @@ impl Wanted<'_> {
         }
     }
 
-    /// The node of this name, created if requested.
+    /// Returns the node `name` of a directory. Creates it with `O_CREAT`. Fails if it has another kind than the caller
+    /// requested.
     pub(crate) fn node(&self, dir: &Node, name: &[u8]) -> Result<Node> {
         let kind = Kind::from_mode(self.mode & KIND_MASK).ok_or(Errno::INVAL)?;
         if self.flags & libc::O_APPEND != 0 {

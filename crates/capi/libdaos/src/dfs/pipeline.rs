@@ -39,7 +39,7 @@ impl EntryFilter {
         })
     }
 
-    /// True if the conditions select the entry.
+    /// True if the filter selects the entry. Directories are always selected, unless the filter applies to them, too.
     fn selects(&self, entry: &DirEntry) -> std::result::Result<bool, Code> {
         if entry.kind() == Kind::Directory && !self.includes_dirs {
             return Ok(true);

@@ -23,7 +23,7 @@ pub(crate) fn room_of(place: Bytes, size: Ptr<u64>) -> Result<u64> {
     Ok(if place.is_null() { 0 } else { size.get()? })
 }
 
-/// Copies a value to the caller's buffer, and replaces the size of the buffer by that of the value.
+/// Copies a value to the caller's buffer, and sets `size`, which is the size of the buffer, to that of the value.
 ///
 /// # Errors
 /// `short` if it does not fit.

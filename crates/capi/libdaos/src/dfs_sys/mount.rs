@@ -60,7 +60,7 @@ pub(crate) fn parent(sys: Ptr<DfsSys>, path: Str) -> Result<(Node, Vec<u8>)> {
     }
 }
 
-/// Mounts by `begin`, for use by path.
+/// Mounts a file system by calling `begin`, and stores a handle for access by path in `sys`.
 fn begin(
     sflags: c_int,
     sys: Ptr<Ptr<DfsSys>>,

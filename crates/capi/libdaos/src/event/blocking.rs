@@ -60,7 +60,7 @@ struct Answer<T> {
     waker: Option<Waker>,
 }
 
-/// Stores the result, and wakes its task.
+/// Stores the result of the work, and wakes the task that waits for it.
 fn give<T>(answer: &Mutex<Answer<T>>, result: Result<T>) {
     let waker = {
         let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -54,7 +54,8 @@ pub(super) fn take(held: &Events, ev: Ev) -> Vec<Callback> {
     callbacks
 }
 
-/// Calls callbacks. The result of the event is the first error: its own or that of a callback.
+/// Calls the callbacks of an event. If the operation succeeded, the first error of a callback becomes the result of the
+/// event.
 pub(super) fn call(callbacks: Vec<Callback>, ev: Ev) {
     for callback in callbacks {
         let event = Ev::pointer(Some(ev)).raw();

@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// The initial state, with the present callbacks.
+    /// Returns the initial state of an event, which keeps only its callback: no parent and no children.
     pub(super) fn alone(&self) -> Self {
         Self { callback: self.callback, ..Self::new() }
     }
@@ -113,7 +113,7 @@ impl Ev {
         self.part().cast::<u8>().at(offset).cast().get().unwrap_or(0)
     }
 
-    /// Handle of its queue, 0 for none.
+    /// Returns the handle of the event's queue, 0 if it has none.
     pub(super) fn queue(self) -> u64 {
         self.word(std::mem::offset_of!(Private, queue))
     }

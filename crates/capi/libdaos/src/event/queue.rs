@@ -73,7 +73,7 @@ impl Queue {
         })
     }
 
-    /// The child after `child`, or the first.
+    /// Returns the next child of `parent` after `child`, or the first one. None after the last.
     pub(super) fn child_after(&self, parent: Ev, child: Option<Ev>) -> Option<Ev> {
         self.locked(|held| match child.map(|child| child.get(held)) {
             None => parent.get(held).child,
@@ -173,7 +173,8 @@ impl Queue {
         }
     }
 
-    /// Takes up to `most` completed events, waiting for the first.
+    /// Waits for the first completed event, removes up to `most` completed events from the queue and returns them.
+    /// Returns none if the time `until` comes first, or, with `only_running`, if no operation is running.
     pub(super) fn poll(&self, most: usize, only_running: bool, until: Option<Instant>) -> Vec<Ev> {
         let mut events = self.events();
         while events.completed.is_empty() {
@@ -276,7 +277,7 @@ fn orphan(held: &Events, ev: Ev) {
     ev.change(held, |ev| *ev = ev.alone());
 }
 
-/// Takes a child out of its parent's list.
+/// Removes a child from the list of its parent's children, and from its counts.
 fn unlink(held: &Events, ev: Ev) {
     let known = ev.get(held);
     let Some(parent) = known.parent else { return };

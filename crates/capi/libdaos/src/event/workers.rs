@@ -62,7 +62,7 @@ impl Job {
         }
     }
 
-    /// Polls it; true once it is done.
+    /// Polls the operation; true if it is complete.
     fn poll(self: &Arc<Self>) -> bool {
         self.state.store(POLLED, Ordering::Release);
         let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ struct Jobs {
 /// Threads do not follow their process into a child.
 static WORKERS: PerProcess<Workers> = PerProcess::new();
 
-/// Has an operation driven to its end.
+/// Starts an operation, which a worker drives to its end. Without a worker, this call does.
 pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
     let workers = WORKERS.get();
     match workers.admit() {

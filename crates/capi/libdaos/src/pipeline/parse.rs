@@ -67,7 +67,7 @@ impl PartType {
         })
     }
 
-    /// Whether it may have this number of operands.
+    /// True if a part of this type may have `operands` operands.
     fn takes(self, operands: u32) -> bool {
         match self {
             Self::And | Self::Or => operands >= 2,
@@ -123,7 +123,7 @@ fn text<'a>(name: &Iov) -> Result<&'a [u8]> {
     Ok(text.split(|byte| *byte == 0).next().unwrap_or_default())
 }
 
-/// The part of a name behind its prefix.
+/// Returns a name without `prefix`; None if it does not begin with that.
 fn name_after<'a>(name: &Iov, prefix: &str) -> Result<Option<&'a str>> {
     let text = std::str::from_utf8(text(name)?).map_err(|_| Code::NOSYS)?;
     Ok(text.strip_prefix(prefix))
@@ -199,7 +199,7 @@ fn constants(part: &PipelinePart) -> Result<Vec<Vec<u8>>> {
     }
 }
 
-/// Whether each constant holds what its type says.
+/// Fails with `INVAL` unless each constant contains a complete value of its type.
 fn check_constants(data_type: DataType, constants: &[Vec<u8>]) -> Result<()> {
     let is_whole = |constant: &Vec<u8>| match data_type {
         DataType::Terminated => constant.contains(&0),
@@ -231,7 +231,7 @@ impl Reader {
         }
     }
 
-    /// The next part. Expressions have a greatest depth.
+    /// Returns the next part of the expression. `INVAL` at its end, and if it is deeper than [`DEPTH_MAX`].
     fn next(&mut self) -> Result<Part> {
         self.depth += 1;
         match self.depth <= DEPTH_MAX {

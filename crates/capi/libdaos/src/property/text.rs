@@ -92,7 +92,8 @@ fn one(part: &str) -> Result<(u32, Value)> {
     Ok((property.id, value))
 }
 
-/// Parses a number, a size or a word.
+/// Parses the value of a numeric property: a word of that property, or a number with an optional unit of size. `INVAL`
+/// above its maximum.
 fn number(property: &Property, text: &str) -> Result<u64> {
     let words = WORDS.iter().find(|(id, _)| *id == property.id).map_or(&[][..], |(_, words)| words);
     let word = words.iter().position(|word| word.eq_ignore_ascii_case(text));

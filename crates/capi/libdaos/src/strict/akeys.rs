@@ -102,7 +102,8 @@ impl Kind {
         }
     }
 
-    /// Kind of the value after a change.
+    /// Returns the kind of value that an akey has after a change. After a punch, that is the kind it had before, or an
+    /// array if it had none.
     fn after(before: Option<Self>, content: Content) -> Self {
         match (before, content) {
             (_, Content::Single) => Self::Single,

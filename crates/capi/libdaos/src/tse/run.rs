@@ -46,7 +46,7 @@ pub(super) struct TaskRun {
     work: Work,
 }
 
-/// Begins a run of a waiting task.
+/// Marks a waiting task as running, and adds a reference for the run. None if the task is not valid.
 pub(super) fn begin(held: &mut Held, task: Ptr<Task>) -> Option<TaskRun> {
     let inner = held.task(task).ok()?;
     inner.status = TaskStatus::Running;
@@ -56,7 +56,7 @@ pub(super) fn begin(held: &mut Held, task: Ptr<Task>) -> Option<TaskRun> {
 }
 
 impl TaskRun {
-    /// Runs the task, and drops the reference.
+    /// Runs the task, and drops the reference that the start of the run added.
     pub(super) fn run(self) {
         self.perform();
         lock().drop_reference(self.task);

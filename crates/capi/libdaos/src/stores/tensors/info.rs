@@ -84,7 +84,7 @@ impl TensorInfo {
     }
 }
 
-/// A text and at least one NUL.
+/// Copies a text to an array of `N` bytes that ends with a zero byte. `OVERFLOW` if it does not fit.
 fn text<const N: usize>(text: &str) -> Result<[u8; N]> {
     let mut bytes = [0; N];
     match bytes.get_mut(..text.len()) {

@@ -16,7 +16,7 @@ impl Call {
         pools::find_function(opcode).or_else(|| objects::find_function(opcode)).map(Self)
     }
 
-    /// Calls it and waits for its end.
+    /// Calls the function with these arguments, and waits for its end.
     pub(super) fn run(self, args: Bytes) -> c_int {
         crate::boundary::guard(code::Code::MISC.0, || (self.0)(args).unwrap_or_else(|code| code.0))
     }
