@@ -126,7 +126,7 @@ fn write(file: &File, out: &mut fs::File) -> Answer<()> {
     }
 }
 
-/// Makes `link` a symbolic link to `target`, in place of any other file there.
+/// Makes `link` a symbolic link to `target`. Replaces a file or link of that name.
 fn make_link(target: &Path, link: &Path) -> Answer<()> {
     match fs::read_link(link) {
         Ok(found) if found == target => Ok(()),

@@ -31,7 +31,7 @@ struct Current {
     node: ArcSwapOption<Node>,
 }
 
-/// True while it is in the mount point.
+/// True while the working directory is in the mount point.
 #[inline]
 pub(crate) fn is_ours() -> bool {
     IS_OURS.load(Ordering::Relaxed)
@@ -121,7 +121,7 @@ fn c_string(bytes: &[u8]) -> Answer<CString> {
     CString::new(bytes).or_else(|_| refuse(libc::EINVAL))
 }
 
-/// Changes to a directory of the mount point.
+/// Changes the working directory to a directory of the mount point.
 pub(crate) fn enter(node: Node) -> Answer<c_int> {
     let fd = stand_in(&node)?;
     let entered = raw::change_directory(fd);

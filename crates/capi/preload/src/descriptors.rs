@@ -137,7 +137,7 @@ fn put_in_place(named: c_int, fd: c_int) {
     let _ = raw::duplicate(named, fd, if cloexec { libc::O_CLOEXEC } else { 0 });
 }
 
-/// Closes the nameless file, to free one descriptor.
+/// Closes the nameless file that stands in for open files, to free one descriptor.
 fn close_stand_in() {
     let fd = STAND_IN.swap(-1, Ordering::AcqRel);
     if fd >= 0 {
@@ -197,7 +197,8 @@ fn numbers(records: &[u8]) -> impl Iterator<Item = c_int> {
     raw::names(records).filter_map(|name| std::str::from_utf8(name).ok()?.parse().ok())
 }
 
-/// Takes over a descriptor that was inherited from another program. Duplicates of a descriptor share one open file.
+/// Adds a descriptor that this process inherited through exec. If another descriptor is a duplicate of it, both share
+/// one open file.
 fn inherit_file(fd: c_int, identity: Identity) {
     let same = within(0, u32::MAX).find(|other| is_same(*other, fd));
     let file = same.and_then(|other| get(other).ok());

@@ -31,7 +31,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// From the arguments of an `exec` call.
+    /// Copies the arguments of an `exec` call, and adds the variables of this library to the environment.
     pub(crate) fn new(path: &CStr, arguments: Texts, environment: Texts) -> Self {
         let own = |list: Texts| list.list().into_iter().map(CStr::to_owned).collect();
         let environment = with_our_variables(own(environment));
@@ -97,7 +97,8 @@ impl Program {
         }
     }
 
-    /// The script argument of the interpreter: the path as given, which is what the kernel passes.
+    /// Returns the argument by which the interpreter finds the script: the path as the program passed it, as in the
+    /// kernel.
     fn script(&self, node: &Node) -> Answer<CString> {
         match self.path.is_empty() {
             true => c_string(shown(&node.path()?)),

@@ -183,7 +183,7 @@ pub(crate) fn destroyed(context: usize) {
     }
 }
 
-/// The events that a call has delivered.
+/// Completes the first `count` of `events`, which a call has returned; see [`deliver`].
 pub(crate) fn delivered(count: c_long, events: Out<Event>) {
     deliver(events.values(usize::try_from(count).unwrap_or(0)));
 }

@@ -227,7 +227,7 @@ pub(crate) fn descriptor(fd: c_int, file: &OpenFile) -> Answer<c_int> {
     }
 }
 
-/// Notes in a lock descriptor which anonymous file it belongs to.
+/// Records in a lock descriptor to which anonymous file it belongs: its offset is the inode number of that file.
 fn mark(lock: c_int, anonymous: c_int) -> Answer<()> {
     raw::seek(lock, raw::status(anonymous)?.st_ino as i64, libc::SEEK_SET).map(drop)
 }
@@ -347,7 +347,7 @@ pub(crate) fn has_records(oid: ObjectId) -> bool {
         && RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner).contains(&oid)
 }
 
-/// Notes that this process has record locks on the object.
+/// Records that this process has record locks on the object.
 fn note_records(oid: ObjectId) {
     let mut held = RECORD_LOCKED.lock().unwrap_or_else(PoisonError::into_inner);
     if !held.contains(&oid) {

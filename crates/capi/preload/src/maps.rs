@@ -129,7 +129,7 @@ pub(crate) fn release_all() {
     }
 }
 
-/// Writes back the changes to all mappings.
+/// Writes the changes in all shared mappings back to their objects.
 pub(crate) fn write_back_all() {
     if has_any() {
         let _ = write_back(|_| true);
@@ -321,7 +321,8 @@ fn finish(
     }
 }
 
-/// The memory of an object, to map.
+/// Returns the shared memory of an object, which a mapping of the object maps. Opens it if this process does not have
+/// it.
 fn pages_of(oid: ObjectId) -> Answer<Arc<Pages>> {
     own_pages(oid).map_or_else(|| Pages::open(oid).map(Arc::new), Ok).inspect_err(|_| {
         report::warn_once(
@@ -376,7 +377,7 @@ fn end(start: usize, length: usize) -> usize {
     start.saturating_add(length.checked_next_multiple_of(PAGE).unwrap_or(length))
 }
 
-/// Forgets a range that is no longer mapped.
+/// Removes an address range from the list of mappings, because the program unmaps it. Writes its changes back first.
 fn unmapped(start: usize, length: usize) -> Answer<()> {
     let end = end(start, length);
     write_back(|region| region.overlaps(start, end))?;
@@ -415,7 +416,8 @@ fn synced(start: usize, length: usize) -> Answer<()> {
     write_back(|region| region.overlaps(start, end))
 }
 
-/// Changes mappings by `real`, unless `ours` refuses.
+/// Calls `ours` to keep the list of mappings true, then `real` to change the mappings of the process. If `ours` fails,
+/// returns its error and changes nothing.
 fn change(ours: impl FnOnce() -> Answer<()>, real: impl FnOnce() -> isize) -> isize {
     let done = if has_any() { threads::inside(ours) } else { Ok(()) };
     match done {

@@ -50,7 +50,7 @@ impl Line<'_> {
         }
     }
 
-    /// Its text, to be appended to `table`.
+    /// Formats the line for the end of `table`, whose numbers of mounts it must not repeat.
     fn text(&self, form: Form, table: &[u8]) -> String {
         let (source, dir) = (escaped(self.source), escaped(self.dir));
         let access = if self.read_only { "ro" } else { "rw" };

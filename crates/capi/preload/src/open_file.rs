@@ -145,7 +145,8 @@ impl OpenFile {
         }
     }
 
-    /// Takes a lease of the process's own on the file, at the first use in a forked child.
+    /// Takes a lease on the file for this process, at the first use after a fork. `ESTALE` if the file no longer
+    /// exists.
     fn inherit(&self, content: &Content) -> Answer<()> {
         let now = threads::generation();
         if self.used_in.load(Ordering::Relaxed) == now {

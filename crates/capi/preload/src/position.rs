@@ -33,7 +33,8 @@ impl Position {
         Self { offset: AtomicI64::new(0), flags, shared: AtomicBool::new(shared) }
     }
 
-    /// True if the kernel has offset and flags.
+    /// True if other processes may share this position: its offset and flags are then in the kernel, not in this
+    /// process.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared.load(Ordering::Relaxed)
     }

@@ -162,7 +162,7 @@ pub(crate) fn set_blocked_signals(signals: u64) {
     change_blocked(signals);
 }
 
-/// Blocks these signals, and returns those that were blocked before.
+/// Makes `signals` the set of blocked signals of this thread, and returns the set before.
 fn change_blocked(signals: u64) -> u64 {
     let mut before = 0_u64;
     let (new, old) = (&raw const signals as usize, &raw mut before as usize);

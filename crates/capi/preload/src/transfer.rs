@@ -49,7 +49,7 @@ impl End {
         }
     }
 
-    /// Reads at this end, and moves its offset.
+    /// Reads from this end, and advances its offset by the number of bytes read.
     fn read(self, room: &mut [u8]) -> Answer<usize> {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.read(self.fd, room))?,
@@ -60,7 +60,7 @@ impl End {
         checked(result).inspect(|done| self.move_on(*done as i64))
     }
 
-    /// Writes at this end, and moves its offset.
+    /// Writes to this end, and advances its offset by the number of bytes written.
     fn write(self, data: &[u8]) -> Answer<usize> {
         let result = match (self.is_ours(), self.offset.get()) {
             (true, None) => serve(|| descriptors::get(self.fd)?.write(self.fd, &[data]))?,
@@ -190,7 +190,7 @@ fn touches_ours(one: c_int, other: c_int) -> bool {
 /// Capacity of a pipe: a transfer of at most this size does not wait for its reader (Linux).
 const PIPE: usize = 65_536;
 
-/// One end must be a pipe (Linux: `splice`).
+/// Fails with `EINVAL` unless one end is a pipe without an offset, as `splice` requires.
 fn check_pipe(from: End, to: End) -> Answer<()> {
     let is_pipe = |end: End| {
         let mode = raw::status(end.fd).map_or(0, |status| status.st_mode);

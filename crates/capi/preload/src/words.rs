@@ -54,7 +54,7 @@ fn exchange(byte: u8, from: &[u8], to: &[u8]) -> u8 {
     from.iter().position(|special| *special == byte).map_or(byte, |at| to[at])
 }
 
-/// Number of bytes up to and including `end`.
+/// Returns the number of bytes up to and including the first `end`, or of the whole text if it has none.
 fn length_until(text: &[u8], end: u8) -> usize {
     text.iter().position(|byte| *byte == end).map_or(text.len(), |at| at + 1)
 }
