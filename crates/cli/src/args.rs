@@ -88,7 +88,8 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// The flags, given before the command or after it. After it takes precedence.
+    /// Returns the flags of the command line. They may be given before and after the command; a color after it takes
+    /// precedence.
     pub(crate) fn flags(&self) -> Flags {
         let own = self.command.as_ref().and_then(Command::flags);
         Flags {
@@ -150,7 +151,7 @@ pub(crate) fn first_argument<'a>(
     None
 }
 
-/// True if this option takes the next word as its value.
+/// True if `word` is an option whose value is the next word.
 fn takes_next(command: &clap::Command, word: &str) -> bool {
     let is_meant = |option: &&clap::Arg| match word.strip_prefix("--") {
         Some(long) => {
@@ -180,7 +181,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Applies the flags, and the configuration for those that are not given.
+    /// Applies the flags. For a flag that is not given, the configuration counts.
     pub(crate) fn apply(&self) -> Result<(), Error> {
         let config = config()?;
         let color = config.get("color").and_then(|value| ColorArg::from_str(value, true).ok());

@@ -71,7 +71,7 @@ pub(super) struct CopyArgs {
 }
 
 impl CopyArgs {
-    /// The options as the library takes them.
+    /// Returns the options in the form that the library takes.
     pub(super) fn options(&self) -> Options {
         let workers = self.jobs.given().unwrap_or_default();
         Options { workers, verify: !self.no_verify, ..Options::default() }

@@ -127,7 +127,7 @@ impl Sink {
         self.write_all(bytes).map_err(|error| self.write_error(&error))
     }
 
-    /// Flushes what is buffered, and gives a file its name.
+    /// Writes the buffered output. A new file gets its name only now, so that an incomplete file is never seen.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.flush().map_err(|error| self.write_error(&error))?;
         match self.inner {

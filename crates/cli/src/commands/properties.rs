@@ -53,7 +53,7 @@ impl GetProp {
     }
 }
 
-/// The properties that the store keeps, and those that programs set when they created the container.
+/// Returns the properties of a container: label, UUID and checksum, and those that programs have stored.
 fn properties(container: &Container) -> Result<Map<String, Value>> {
     let info = container.query().wait()?;
     let mut all = Map::new();

@@ -19,7 +19,7 @@ fn first(folders: &[PathBuf]) -> Option<PathBuf> {
     folders.iter().map(|folder| folder.join(NAME)).find(|path| path.exists())
 }
 
-/// The libdaos that was installed with this program.
+/// Returns the path of the libdaos in the installation of this program. None if there is none.
 fn installed() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let prefix = program.parent()?.parent()?;

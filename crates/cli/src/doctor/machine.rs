@@ -93,7 +93,8 @@ fn check_limits(table: &str) -> Vec<Finding> {
     if findings.is_empty() { vec![Finding::fine(CHECK, "high enough")] } else { findings }
 }
 
-/// The soft limit of this name if it is below `wanted`, or if there is one and `wanted` is not given.
+/// Returns the soft limit `name` in the table of limits if it is below `wanted`. Without `wanted`, returns the limit if
+/// there is one.
 pub(super) fn limit_below(table: &str, name: &str, wanted: Option<u64>) -> Option<u64> {
     let line = table.lines().find_map(|line| line.strip_prefix(name))?;
     let soft = line.split_whitespace().next()?.parse().ok()?;

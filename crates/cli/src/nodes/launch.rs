@@ -201,7 +201,7 @@ impl Nodes {
         Self { order, tree, reports, ready, failed, over }
     }
 
-    /// Waits until each node has reported once more.
+    /// Waits until each node has sent one more report, for at most `timeout`.
     fn all_report(&mut self, timeout: Duration, progress: Progress<'_>) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let mut silent: BTreeSet<u32> =

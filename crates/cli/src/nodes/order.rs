@@ -59,7 +59,8 @@ pub(crate) struct NodePoolSpec {
     pub(crate) huge_pages: bool,
 }
 
-/// Refuses a directory of pools whose own parent is missing, unless `parents` is set: it may be mistyped.
+/// Refuses a directory for pools whose parent directory is missing, because the path may be mistyped. `parents` allows
+/// it.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] naming the directory that is missing.

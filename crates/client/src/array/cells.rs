@@ -74,7 +74,7 @@ impl Layout {
         fits.then_some(Piece { dkey, extent: Extent::new(record, range.count), offset: 0 })
     }
 
-    /// All pieces, in the order of the buffers.
+    /// Splits ranges of cells into pieces, each within one chunk, in the order of the caller's buffers.
     pub(super) fn pieces(self, ranges: &[Extent]) -> Result<Vec<Piece>> {
         let mut pieces = Vec::with_capacity(ranges.len());
         let mut offset = 0;

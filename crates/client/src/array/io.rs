@@ -258,7 +258,8 @@ impl Read<'_> {
         self.zero_holes(dkey, extents, fetch.reply).await
     }
 
-    /// The fetch of `extents` into `sink`. It asks which cells are filled unless holes are to be left as they are.
+    /// Returns the fetch of `extents` into `sink`. It also asks which cells are stored, unless the caller wants the
+    /// bytes of holes left unchanged.
     fn fetch_of<'b>(&self, extents: &'b [Extent], sink: Sink<'b>) -> Fetch<'b> {
         let mut fetch = Fetch::array(FLAT_AKEY, self.array.layout.cell_size(), extents, sink);
         fetch.request.want_filled = self.holes != Holes::Left;

@@ -126,8 +126,8 @@ impl<'a> Drain<'a> {
         Ok(round)
     }
 
-    /// Removes a copied object from the source, in a transaction of its own. If it was written to after it was copied,
-    /// or is written to meanwhile, it stays and counts as left.
+    /// Removes a copied object from the source, in a transaction. If the object was written after it was copied, or is
+    /// written before this transaction commits, it stays and counts as left.
     fn remove(&self, oid: ObjectId, round: &mut Round) -> Result<()> {
         let transaction = self.from.transaction()?;
         let (object, access) = (self.from.object(oid), Access::Tx(&transaction));

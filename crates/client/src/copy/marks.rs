@@ -52,7 +52,8 @@ impl Marks {
         Ok(if has_files { rule } else { Self::Copy })
     }
 
-    /// The akeys of a dkey that are copied.
+    /// Returns the akeys of a dkey that are to be copied: all but the stripe mark of a file, and the mark of a
+    /// directory if this copy leaves marks out.
     pub(super) fn copied(self, oid: ObjectId, dkey: &[u8], akeys: KeyBatch) -> KeyBatch {
         let mark = match () {
             // The object is a file: its stripe mark is never copied.

@@ -131,8 +131,8 @@ fn check_labels(label: &str) -> Result<()> {
     }
 }
 
-/// Completes a copy whose objects are all there. If it is stopped, a later call repeats these steps, until the last one
-/// removes the record of the copy.
+/// Completes a copy, all of whose objects have been copied. If it is stopped, a later call repeats these steps, until
+/// the last one removes the record of the copy.
 fn finish(from: &Container, to: &Container, label: &str, state: &CopyState) -> Result<()> {
     state::copy_metadata(from, to)?;
     state::copy_next_oid(from, to)?;

@@ -250,8 +250,8 @@ impl DrainState {
     }
 }
 
-/// The destination of a drain, created if it does not exist, and the progress of the drain. The destination is created
-/// with the record of its progress.
+/// Opens the destination of a drain, or creates it, and returns it with the progress of the drain. It is created
+/// together with the record of the progress, so that no destination lacks that.
 pub(super) fn begin_drain(
     from: &Container,
     pool: &Pool,

@@ -69,7 +69,7 @@ impl Outcome {
         self.archived.contains(key)
     }
 
-    /// Notes a field that was already archived.
+    /// Records that the store already had this field of `bytes` bytes, so that it was not archived again.
     pub(super) fn was_there(&mut self, key: Key, bytes: u64) {
         self.fields.push((key, bytes, true));
     }
@@ -79,7 +79,7 @@ impl Outcome {
         Self { is_read: true, ..Self::default() }
     }
 
-    /// Notes that the file has nothing to archive.
+    /// Records that the file has nothing to archive.
     pub(super) fn skip(&mut self) {
         self.is_skipped = true;
     }

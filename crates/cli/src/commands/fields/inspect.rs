@@ -25,7 +25,7 @@ impl Look {
         self.store.open(OpenMode::ReadOnly)
     }
 
-    /// The fields of all requests, or those that later fields mask.
+    /// Returns the fields of all requests. With `masked`, returns only fields that later ones with the same key mask.
     fn listed(&self, masked: bool) -> Result<Vec<Listed>> {
         let store = self.open()?;
         let mut all = Vec::new();

@@ -32,7 +32,7 @@ impl Progress {
         Self { bar: Bar::bytes(what), total, done, stopped }
     }
 
-    /// Notes bytes that are done; false if an error has stopped the run.
+    /// Adds `bytes` to the progress. False if an error has stopped the run: the caller then stops, too.
     pub(super) fn pass(&self, bytes: u64) -> bool {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.bar.update(done.min(self.total), self.total);
@@ -112,7 +112,9 @@ where
         turns.failed.is_none()
     }
 
-    /// Makes a file visible. It is archived again if an earlier file has changed what it found.
+    /// Flushes the fields of a file, which makes them visible. If an earlier file has archived one of its keys
+    /// meanwhile, and `--resume` is given, archives the file again first, because fields that it skipped may have
+    /// changed.
     fn finish(
         &self,
         writer: &mut FieldWriter,

@@ -49,7 +49,7 @@ fn rule(rule: &Rule) -> Value {
     json!({"line": rule.line(), "rule": rule.to_string()})
 }
 
-/// Shows the rule that takes a key, and how the rule divides it.
+/// Shows the rule of the schema that applies to a key, and how the rule divides the key into its levels.
 fn explain(schema: &FieldSchema, key: &Key) -> Result<Answer> {
     let split = schema.split(key)?;
     let taken = &schema.rules()[split.rule];

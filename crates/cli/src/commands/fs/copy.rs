@@ -168,7 +168,7 @@ impl Cp {
     }
 }
 
-/// Writes all that `source` gives to `file`, from its start.
+/// Writes all bytes of `source` to `file`, from offset 0 on.
 fn write_all(source: &mut files::Source, file: &File) -> Result<()> {
     let (mut buffer, mut offset) = (vec![0; transfer::BUFFER_BYTES], 0);
     loop {
