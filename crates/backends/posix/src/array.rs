@@ -45,8 +45,9 @@ impl CommitStep<'_> {
         self.entered.join(self.number.to_string())
     }
 
-    /// False once another process has taken the commit over, or it has left the journal. The caller has opened the file
-    /// that it is about to change: a process that takes the commit over later replaces that file by a copy.
+    /// True while this process still applies the commit. False once another process has taken it over, or it has left
+    /// the journal. Call this after opening the file to change: a process that takes over later replaces that file by a
+    /// copy.
     fn is_current(&self) -> Result<bool> {
         Ok(files::info(&self.entered.join(RECORD))?.is_some())
     }
@@ -132,7 +133,8 @@ impl ArrayFiles<'_> {
         }
     }
 
-    /// The update of the only akey, if there is one.
+    /// Returns the update of the flat akey, the only akey that an Array has. None if the list is empty; an error for
+    /// any other akey.
     pub(super) fn only_update<'u, 'd>(
         &self,
         updates: &'u [Update<'d>],
@@ -197,7 +199,7 @@ impl ArrayFiles<'_> {
         }
     }
 
-    /// Removes a file of the Array; false if it does not exist.
+    /// Removes a file of the Array at once, or by moving it into the directory of a commit. False if it does not exist.
     fn remove(&self, path: &Path, removal: Removal<'_>) -> Result<bool> {
         let files = &self.0.directory.files;
         match removal {
@@ -210,7 +212,8 @@ impl ArrayFiles<'_> {
         }
     }
 
-    /// Adds the extents of a chunk, as far as they are stored, to a digest: a transaction compares it at its commit.
+    /// Includes the stored content of `extents` of a chunk in a digest. A transaction compares the digests of its reads
+    /// at its commit.
     fn add_chunk_to_digest(
         &self,
         dkey: u64,
@@ -428,7 +431,7 @@ impl ArrayFiles<'_> {
         Ok((records > 0).then_some(Extent::new(0, records)))
     }
 
-    /// The reply to a query for one chunk; `None` if the chunk does not have what the query looks for.
+    /// Answers a query for one chunk. None if the chunk has no extent or key of the kind that the query looks for.
     fn answer(&self, query: &KeyQuery<'_>, dkey: u64) -> Result<Option<KeyFound>> {
         let extent = self.extent(dkey)?;
         let fits = match query.want_extent {
@@ -461,7 +464,7 @@ pub(super) fn value_at_zero(array: &ArrayFiles<'_>, data: Source<'_>) -> Result<
     }
 }
 
-/// Adds the content of records to a digest.
+/// Includes the content of the records of `part` in a digest.
 fn add_records_to_digest(chunk: &Chunk, part: Extent, digest: &mut Digest) -> Result<()> {
     let add = |_, piece: &[u8]| {
         digest.add(piece);
@@ -470,7 +473,8 @@ fn add_records_to_digest(chunk: &Chunk, part: Extent, digest: &mut Digest) -> Re
     all_pieces(chunk, part, add).map(drop)
 }
 
-/// Copies the records of `chunk` that lie in `extents` to the sink of a fetch, and notes what was found.
+/// Copies the records of `chunk` within `extents` to the sink of a fetch, and adds the extents that were found to its
+/// reply.
 fn fill_records(fetch: &mut Fetch<'_>, extents: &[Extent], chunk: &Chunk) -> Result<()> {
     extents.iter().try_for_each(|extent| extent.check())?;
     let (size, all) = (chunk.header.record_size, Extent::new(0, chunk.records()?));

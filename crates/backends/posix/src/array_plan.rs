@@ -142,7 +142,8 @@ impl ArrayPlan {
         })
     }
 
-    /// Checks conditions on the existence of a dkey.
+    /// Checks the conditions of a write on the existence of a dkey, and returns the state of its chunk after the steps
+    /// planned before.
     fn check(&mut self, array: &ArrayFiles<'_>, dkey: u64, cond: Cond) -> Result<&mut ChunkState> {
         let state = self.state(array, dkey)?;
         let (inserts, updates) = (
@@ -214,7 +215,8 @@ impl ArrayPlan {
         self.steps.retain(|(of, step)| *of != oid || step.dkey() != Some(dkey));
     }
 
-    /// Plans the removal of what a dkey has.
+    /// Plans the removal of the value or the records of a dkey. Steps planned for it before have no effect then, and
+    /// are dropped.
     fn punch_dkey(&mut self, array: &ArrayFiles<'_>, dkey: u64, cond: Cond) -> Result<()> {
         let state = self.state(array, dkey)?;
         if !state.exists() {

@@ -110,7 +110,7 @@ impl Opened {
         Err(locked_error(&self.container.object(oid)))
     }
 
-    /// Runs `work`; `None` if a commit of several files may have changed a part of the object meanwhile.
+    /// Runs `work` once. None if a commit of several files may have changed a part of the object while `work` ran.
     fn try_read<T>(
         &self,
         oid: ObjectId,
@@ -253,7 +253,8 @@ fn cannot_lock(error: &Error) -> bool {
     read_only || matches!(error.kind(), NoPermission | AccessDenied | ReadOnly)
 }
 
-/// True if a change needs no commit: each of its writes takes effect at once, and they need not do so together.
+/// True if a change needs no commit: each of its writes takes effect atomically by itself, and the change does not
+/// require that all take effect together.
 fn is_plain(change: &Change<'_>) -> bool {
     let together = change.writes.len() > 1 && !change.one_by_one;
     !together && change.writes.iter().all(|write| Kind::from_oid(write.oid) != Kind::General)

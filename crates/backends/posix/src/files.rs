@@ -334,7 +334,7 @@ pub(super) fn names_in(path: &Path) -> Result<Vec<String>> {
     Ok(names.unwrap_or_default().into_iter().filter_map(|name| name.into_string().ok()).collect())
 }
 
-/// Metadata of `path`, `None` if nothing is there.
+/// Returns the metadata of the file or directory at `path`; None if there is none.
 pub(super) fn info(path: &Path) -> Result<Option<fs::Metadata>> {
     let info = retry(path, || fs::metadata(path));
     none_if_missing(info).map_err(|error| io_error("looking at", path, &error))
@@ -345,7 +345,7 @@ pub(super) fn is_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Maps the errors for missing files to `None`.
+/// Replaces the errors for a missing file, or a missing directory on its path, by `None`.
 pub(super) fn none_if_missing<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
     match outcome {
         Ok(found) => Ok(Some(found)),

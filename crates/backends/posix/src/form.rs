@@ -77,7 +77,7 @@ pub(super) trait Form {
     fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch>;
 }
 
-/// The reads of an object of any type.
+/// Returns the implementation of the reads of an object, which depends on its type.
 pub(super) fn form<'a>(
     directory: &'a PoolDirectory,
     container: &'a Container,

@@ -130,7 +130,7 @@ pub(super) struct Dkeys {
 }
 
 impl Dkeys {
-    /// Loads the dkeys that a write concerns.
+    /// Loads the dkeys that a write concerns: all of them for a punch of the object.
     pub(super) fn load(&mut self, general: &General<'_>, op: &WriteOp<'_>) -> Result<()> {
         match *op {
             WriteOp::Update { dkey, .. }

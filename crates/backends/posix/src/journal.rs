@@ -251,8 +251,8 @@ impl Journal<'_> {
         }
     }
 
-    /// The mark of an object. It differs if a commit of several files has been applied to the object meanwhile, and perhaps if one
-    /// has been applied to another object.
+    /// Returns the mark of an object, which each commit of several files changes for the objects it concerns. A reader
+    /// compares it before and after a read. Objects may share a mark, so a commit of another object may change it, too.
     pub(super) fn mark(&self, oid: ObjectId) -> Result<Option<PathBuf>> {
         let path = self.container.dir.join(MARKS).join(mark_name(oid));
         let mark = files::none_if_missing(files::retry(&path, || fs::read_link(&path)));
@@ -278,7 +278,8 @@ impl Journal<'_> {
         Err(files::directory_removed_error(&self.path()))
     }
 
-    /// Applies all steps of a commit, and takes it out of the journal. Does nothing more once another process has taken it over.
+    /// Applies all steps of a commit, and removes the commit from the journal. Stops without an effect if another
+    /// process has taken the commit over.
     fn apply_all(&self, entered: &Path, record: &Record, after_each: impl Fn()) -> Result<()> {
         for number in 0..record.steps.len() {
             self.apply(entered, record, number)?;
@@ -477,7 +478,7 @@ pub(super) fn check_journal(container: &Path) -> Result<()> {
     commits.try_for_each(|entered| read_record(&entered).map(drop))
 }
 
-/// Creates new marks of objects in the directory of a commit, except those that are there.
+/// Creates new marks for objects in the directory of a commit. Keeps marks that already exist there.
 fn stage_marks(oids: &BTreeSet<ObjectId>, staged: &Path) -> Result<()> {
     let commit = esker_os::random_uuid()?.to_string();
     for name in oids.iter().map(|oid| mark_name(*oid)).collect::<BTreeSet<_>>() {

@@ -261,7 +261,7 @@ impl KvDirectory<'_> {
         Ok(Epoch::now())
     }
 
-    /// Adds the effect of a write to `files`.
+    /// Adds the effect of a write to `files`, the changes of a commit.
     pub(super) fn plan(&self, op: &WriteOp<'_>, files: &mut NewFiles) -> Result<()> {
         match *op {
             WriteOp::Update { dkey, cond, updates } => self.plan_update(dkey, cond, updates, files),

@@ -158,7 +158,8 @@ impl<'a> Locks<'a> {
         Self::take(thread_locks, files, &BTreeSet::from([path]))
     }
 
-    /// Makes locks valid for longer that would expire soon, for work that takes long.
+    /// Renews the locks that were last renewed more than a quarter of [`LEASE`] ago. Long work calls this repeatedly,
+    /// so that its locks do not expire.
     pub(super) fn renew(&self) {
         self.held.iter().for_each(LockDirectory::renew);
     }

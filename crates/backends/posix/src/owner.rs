@@ -31,7 +31,7 @@ enum Process {
 }
 
 impl Process {
-    /// Looks for a process on this machine.
+    /// Returns the state of a process of this machine, from `/proc`.
     fn find(number: u32) -> Self {
         match std::fs::read_to_string(format!("/proc/{number}/stat")) {
             Ok(stat) => Self::from_stat(&stat),

@@ -44,7 +44,8 @@ impl Permissions {
         given.map_err(|error| io_error("changing the mode of", path, &error))
     }
 
-    /// A user outside the group gives the group no more than everybody has.
+    /// Sets the group and the mode of a file. If this user cannot set the group, the file's group gets only the
+    /// permissions that all users have.
     fn give(self, path: &Path, info: &Metadata, mut mode: u32) -> io::Result<()> {
         if info.gid() != self.group && chown(path, None, Some(self.group)).is_err() {
             mode = (mode & !0o2070) | ((mode & 0o007) << 3);

@@ -31,7 +31,7 @@ impl Watched {
         dkey.map_or(Self::Object, Self::dkey)
     }
 
-    /// The data that fetches of a dkey read.
+    /// Watches the data that fetches of a dkey read.
     pub(super) fn fetched(dkey: &[u8], fetches: &[Fetch<'_>]) -> Self {
         let extents = fetches.iter().flat_map(|fetch| match fetch.request.wanted {
             Wanted::Array(extents) => extents,

@@ -119,7 +119,8 @@ impl<'a> Reservations<'a> {
         }
     }
 
-    /// Notes that a step may remove the files of an Array.
+    /// Records that a step may remove the files of an Array, so that space reserved in them does not count for later
+    /// steps.
     fn clear(&mut self, array: &ArrayFiles<'_>, dkey: u64) -> Result<()> {
         self.ensure_directory_writable(&array.0.path)?;
         if dkey > FIRST && files::info(&array.directory())?.is_some() {

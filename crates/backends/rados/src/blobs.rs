@@ -138,7 +138,7 @@ impl<'a> BlobChanges<'a> {
         Ok(stored_piece(Location::Blob(id), bytes, self.space.checksum))
     }
 
-    /// Loads the bytes of all runs into memory.
+    /// Loads the bytes of all runs into memory. None if the record of `owner` was changed since it was read.
     async fn fetch_all(
         &self,
         runs: Vec<Run>,
@@ -158,7 +158,7 @@ impl<'a> BlobChanges<'a> {
         self.remove(self.old.difference(&self.kept)).await
     }
 
-    /// Removes the blobs of a failed commit.
+    /// Removes the blobs that this change has stored, because its commit failed.
     pub(super) async fn remove_new(&self) -> Result<()> {
         self.remove(self.new.iter()).await
     }

@@ -131,7 +131,7 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Answers every fetch. False if bytes are gone because their record was changed meanwhile.
+    /// Fills the reply of each fetch. False if bytes are gone because their record was changed after it was read.
     async fn fill(
         &self,
         object: &str,
@@ -247,7 +247,7 @@ fn check(oid: ObjectId, dkey: &[u8], fetches: &[Fetch<'_>]) -> Result<()> {
     })
 }
 
-/// Value of a key among sorted entries.
+/// Returns the value of `key`, by a binary search in the sorted entries.
 fn value_of<'a>(found: &'a Found, key: &[u8]) -> Option<&'a [u8]> {
     let entries = &found.entries;
     let index = entries.binary_search_by(|entry| entry.key.as_slice().cmp(key)).ok()?;

@@ -325,7 +325,7 @@ impl Listing<'_> {
     }
 }
 
-/// The objects after `anchor` of a complete set.
+/// Returns the objects of a complete set that follow `anchor`.
 pub(super) fn after_anchor<'a>(
     oids: &'a BTreeSet<ObjectId>,
     anchor: &Anchor,

@@ -66,7 +66,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Adds a page of entries that was read from a RADOS object, and notes what is known of the object by it.
+    /// Adds a page of entries that was read from a RADOS object. Also records how the object was read, because that
+    /// determines the guards of the commit.
     fn add(&mut self, oid: ObjectId, object: String, page: Page, want: &Want) -> Result<()> {
         let table = self.tables.entry(object).or_default();
         let keyed = matches!(want, Want::Keys(_));

@@ -131,7 +131,7 @@ impl<'a> Patch<'a> {
         self.object.len() + 16 + sets.sum::<usize>() + unsets.sum::<usize>()
     }
 
-    /// Appends the changes, without conditions and data.
+    /// Appends the encoded changes of the patch to `out`, without its conditions and data.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.object.as_bytes());
         put_u32(out, u32::from(self.remove));
@@ -144,7 +144,7 @@ impl<'a> Patch<'a> {
         self.unsets.iter().for_each(|key| put_bytes(out, key));
     }
 
-    /// Decodes a patch of a recorded transaction.
+    /// Decodes a patch of a recorded transaction. None if it is damaged.
     pub(super) fn take(parts: &mut Parts<'_>) -> Option<Patch<'static>> {
         let mut patch = Patch::for_object(String::from_utf8(parts.bytes()?.to_vec()).ok()?);
         patch.remove = parts.u32()? != 0;

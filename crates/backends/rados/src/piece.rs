@@ -61,7 +61,7 @@ impl Piece {
         Self::whole(Body::here(bytes))
     }
 
-    /// The bytes, if they are in memory.
+    /// Returns the bytes of the piece if they are in memory. None if they are in a RADOS object.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match &self.body.location {
             Location::Inline(bytes) => {

@@ -171,7 +171,7 @@ impl Space {
         Err(contended_error(&patch.object))
     }
 
-    /// The transaction that has locked an object.
+    /// Returns the id of the transaction that has locked a RADOS object. None if it is not locked or does not exist.
     pub(super) async fn lock_of(&self, object: &str) -> Result<Option<Vec<u8>>> {
         let mut op = ReadOp::new()?;
         op.keys(&[LOCK]);

@@ -188,7 +188,7 @@ impl Writer<'_> {
         Ok((outcome == Outcome::Done).then_some(epoch))
     }
 
-    /// Reads the records that a write needs.
+    /// Reads the records that a write depends on: those it changes, and those that its conditions require.
     async fn load(&self, loaded: &mut Loaded, write: &Write<'_>) -> Result<()> {
         let oid = write.oid;
         // `whole`: reads all akeys of the dkey (`true`), any one to see if it exists (`false`), or only those of the
