@@ -91,7 +91,7 @@ impl<C: OpenContainer + ?Sized> Queried<'_, C> {
         keys.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// The answer if it is under this dkey.
+    /// Answers the query from the akeys of one dkey. None if they do not have what it looks for.
     async fn find_in(&self, dkey: Vec<u8>) -> Result<Option<KeyFound>> {
         let mut akeys = self.list(self.oid.akey_kind(), KeyScope::Akeys(&dkey)).await?;
         akeys.retain(|(_, akey)| self.query.akey.is_none_or(|wanted| wanted == akey));

@@ -74,7 +74,7 @@ impl WakeUp {
         Some(slept)
     }
 
-    /// Wakes the thread that sleeps, if there is one.
+    /// Wakes the thread that sleeps with this value. Does nothing if none does.
     pub(crate) fn wake(&self) {
         if self.is_sleeping.load(Ordering::SeqCst)
             && let Some(descriptor) = self.descriptor.get()

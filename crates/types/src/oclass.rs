@@ -212,7 +212,8 @@ impl ObjectClass {
         REDUNDANCIES.iter().find(|(known, _)| *known == code).map(|(_, redundancy)| *redundancy)
     }
 
-    /// Redundancy code and groups, older classes resolved.
+    /// Returns the redundancy code and the number of groups. For a class of the old style, returns those of the
+    /// equivalent new one, or 0 for an unknown class.
     fn resolved(self) -> (u32, u32) {
         if self.0 >= FIRST_NEW_STYLE {
             return (self.redundancy_code(), self.groups());

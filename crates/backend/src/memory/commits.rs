@@ -163,7 +163,7 @@ impl PoolState {
         }
     }
 
-    /// Aborts a prepared share, if it is still there.
+    /// Aborts the share of a commit that is prepared here. Does nothing if it is not prepared any more.
     pub(super) fn abort(&mut self, commit: Commit) -> Result<()> {
         commit.check(self.commits.part)?;
         self.commits.take(commit);

@@ -95,7 +95,7 @@ impl PoolState {
         self.clock
     }
 
-    /// Ensures that later epochs are later than `epoch`.
+    /// Advances the clock, so that epochs given from now on are later than `epoch`.
     pub(super) fn pass(&mut self, epoch: Epoch) {
         self.clock = self.clock.max(epoch);
     }

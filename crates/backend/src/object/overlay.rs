@@ -169,7 +169,7 @@ impl<'a, P: Payload> Overlay<'a, P> {
     }
 }
 
-/// An array without records does not exist.
+/// Returns the array as a stored value, or None if it has no records: such an array does not exist.
 fn some_records<P: Payload>(records: Records<P>) -> Option<Stored<P>> {
     (!records.is_empty()).then_some(Stored::Array(records))
 }

@@ -69,7 +69,7 @@ impl Opened {
         self.info.uuid
     }
 
-    /// The snapshot that a view is of.
+    /// Opens the snapshot of a view as a transaction for reading. None for the latest state.
     pub(super) async fn view(&self, view: View) -> Result<Option<Tx>> {
         match view {
             View::Latest => Ok(None),

@@ -71,7 +71,7 @@ impl Want {
         fits && are_apart(self.extents().collect())
     }
 
-    /// The fetch as DAOS takes it, with room for all that may be returned.
+    /// Returns the request to DAOS, with buffers for all data that it may return.
     fn ask(&self) -> AkeyFetch {
         let extents = self.extents.as_ref().map(|_| self.extents().collect::<Vec<_>>());
         let room = match &extents {
@@ -82,7 +82,7 @@ impl Want {
         AkeyFetch { akey, extents, record_size, room: room as usize, cond }
     }
 
-    /// The request to DAOS for the size only.
+    /// Returns the request to DAOS for the size of the value or record only, without data.
     fn ask_size(&self) -> AkeyFetch {
         AkeyFetch { room: 0, ..self.ask() }
     }
@@ -313,7 +313,7 @@ impl Reader<'_> {
         Err(contended_error())
     }
 
-    /// Looks up the existing records, then reads them.
+    /// Lists the existing records of the wanted extents, then reads only those.
     async fn read_listed(&self, dkey: &[u8], want: &Want) -> Result<Got> {
         let only_size = want.room.is_none() && !want.want_filled;
         let key = (dkey, want.akey.as_slice());

@@ -25,7 +25,7 @@ pub(super) fn shown_label(stored: &str) -> &str {
     if stored == NO_LABEL || stored.starts_with(UNNAMED) { "" } else { stored }
 }
 
-/// Rejects a label that would not be shown.
+/// Rejects a label that stands for no label, since users could not see it.
 pub(super) fn check_shown(label: Option<&str>) -> Result<()> {
     match label.filter(|label| shown_label(label).is_empty()) {
         None => Ok(()),

@@ -117,7 +117,7 @@ impl<'a> NetAkey<'a> {
         self.single.is_some() || !self.written.is_empty()
     }
 
-    /// Adds an update of an akey: it replaces what it covers of the earlier ones.
+    /// Adds an update of an akey. It replaces the data of earlier updates where it overlaps them.
     fn set(&mut self, update: &'a Update<'a>) {
         match update.value {
             Value::Single(_) => self.single = Some(update),

@@ -87,7 +87,7 @@ impl Reader<'_> {
         Ok(None)
     }
 
-    /// First or last extent of an akey.
+    /// Returns the first or last extent of an akey. None if it has none.
     async fn edge_of(&self, dkey: &[u8], akey: &[u8], edge: Edge) -> Result<Option<Extent>> {
         let key = (dkey, akey);
         let all = self.object.extents(self.tx(), key, false, DAOS_LISTING_BYTES_MAX).await;
@@ -111,7 +111,7 @@ fn is_usual(query: &KeyQuery<'_>) -> bool {
     query.dkey.is_none() && query.after.is_none() && query.want_extent && !query.want_akey
 }
 
-/// The keys, sorted, beginning with the requested end.
+/// Returns sorted keys in the order in which a query looks at them: descending if it looks for the largest.
 fn from_edge(edge: Edge, mut keys: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     if edge == Edge::Max {
         keys.reverse();

@@ -9,7 +9,7 @@ pub(super) fn is_flat(oid: ObjectId) -> bool {
     oid.object_type().is_some_and(ObjectType::is_flat)
 }
 
-/// True for an akey that cannot exist.
+/// True for an akey that a flat object cannot have: it has only the akey [`FLAT_AKEY`].
 pub(super) fn is_foreign(oid: ObjectId, akey: &[u8]) -> bool {
     is_flat(oid) && akey != FLAT_AKEY
 }

@@ -61,7 +61,7 @@ pub(super) async fn create(container: &Container, name: &str) -> Result<Epoch> {
     Ok(epoch)
 }
 
-/// Takes a snapshot to list objects, and destroys the leftovers of killed processes.
+/// Takes a temporary snapshot from which objects are listed. Destroys such snapshots of processes that were killed.
 pub(super) async fn begin_listing(container: &Container) -> Result<Epoch> {
     for snapshot in list(container).await? {
         if is_left(&snapshot, Epoch::now()) {

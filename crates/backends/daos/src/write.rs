@@ -78,7 +78,7 @@ impl Writer<'_> {
         tx.commit().await.map(Some)
     }
 
-    /// A reader of the object as it is before the change.
+    /// Returns a reader of the state of the object before the change, in the transaction `tx`.
     fn reader(&self, oid: ObjectId, tx: Option<&Tx>) -> Result<Reader<'_>> {
         let (opened, tx) = (self.opened, tx.cloned());
         let object = opened.container.object(oid, true)?;
@@ -209,7 +209,7 @@ fn emptied(akey: &[u8]) -> AkeyUpdate {
     AkeyUpdate { akey: akey.to_vec(), content, cond: 0 }
 }
 
-/// Refuses extents that DAOS does not accept.
+/// Refuses extents that DAOS does not accept: extents of one update that overlap, or end above [`RECORDS_END`].
 fn check_extents(write: &Write<'_>) -> Result<()> {
     let WriteOp::Update { updates, .. } = write.op else { return Ok(()) };
     let fits = |update: &Update<'_>| match update.value {

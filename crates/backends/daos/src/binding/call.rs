@@ -43,7 +43,7 @@ impl Calls {
         self.system.functions
     }
 
-    /// Counts a connection as open, or as closed.
+    /// Counts an opened or closed connection to a pool.
     pub(crate) fn counts_connection(self, is_open: bool) {
         let count = &self.system.connections;
         match is_open {

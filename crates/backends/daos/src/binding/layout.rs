@@ -37,7 +37,7 @@ pub(crate) struct RawIov {
 }
 
 impl RawIov {
-    /// Bytes to read; libdaos writes only to outputs.
+    /// Describes bytes for DAOS to read. libdaos writes only to buffers of outputs, so they may be constant.
     pub(crate) fn input(bytes: &[u8]) -> Self {
         Self { buffer: bytes.as_ptr().cast_mut().cast(), capacity: bytes.len(), len: bytes.len() }
     }

@@ -49,7 +49,7 @@ impl Setting {
         Ok(setting)
     }
 
-    /// The list of properties with a label, if there is one, and no others yet.
+    /// Creates a list of properties that has the label, or is empty without one.
     pub(crate) fn label(label: Option<&str>) -> Result<Self> {
         let text = label.map(c_string).transpose()?;
         let head = RawProperties { count: 0, reserved: 0, entries: ptr::null_mut() };

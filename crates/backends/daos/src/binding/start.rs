@@ -67,7 +67,7 @@ pub(crate) fn check_process() -> Result<()> {
     }
 }
 
-/// Runs at the end of the process.
+/// Records that the process ends, so that libdaos is not started any more. Registered as an exit handler.
 extern "C" fn note_end() {
     if check_process().is_ok() {
         *locked(&ENDS) = true;

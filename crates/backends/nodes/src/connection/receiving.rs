@@ -90,7 +90,7 @@ impl Receiving {
         }
     }
 
-    /// Wakes the task to receive, if it does not.
+    /// Wakes the task that receives replies, unless it already receives.
     pub(crate) fn attend(&self) {
         if !self.is_attended.swap(true, Ordering::AcqRel) {
             self.wake.notify_one();

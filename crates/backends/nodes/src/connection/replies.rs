@@ -107,7 +107,8 @@ impl<R: AsyncRead + Unpin> Replies<R> {
         Poll::Ready(Ok(()))
     }
 
-    /// Gives a frame to the call that waits for it. A frame of another kind than a reply ends the connection.
+    /// Passes a reply to the call that waits for it; drops it if the call is gone. Any other kind of frame ends the
+    /// connection.
     fn pass_on(&self, frame: Frame, in_place: usize) -> Result<()> {
         match frame.kind {
             Kind::Reply => {

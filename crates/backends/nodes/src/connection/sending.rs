@@ -195,14 +195,14 @@ impl Sending {
         }
     }
 
-    /// Waits until the socket accepts more. False if that takes too long, or if this thread must not wait.
+    /// Waits until the socket accepts more bytes. False after a time limit, or at once if this thread must not wait.
     fn wait_for_room(&self) -> bool {
         let Some(socket) = self.socket.as_ref().filter(|_| is_waiting_here()) else { return false };
         let mut room = [PollFd::new(socket, PollFlags::OUT)];
         matches!(poll(&mut room, Some(&self.room_timeout)), Ok(1..))
     }
 
-    /// Ends the connection once everything was sent.
+    /// Requests the end of the connection, after all queued messages are sent.
     pub(crate) fn close(&self) {
         locked(&self.queue).closed = true;
         self.wake.notify_one();

@@ -215,7 +215,8 @@ macro_rules! within {
 }
 
 impl ReconnectingContainer {
-    /// Takes leases on the objects on the present connection, and again on the next one if that breaks meanwhile.
+    /// Takes leases on the objects over the present connection. If that breaks before they are recorded, takes them
+    /// over the next one.
     async fn take_leases(&self, oids: &[ObjectId]) -> Result<()> {
         loop {
             let taken = resent!(self.peer, remote => match self.0.on(&remote).await {

@@ -85,7 +85,7 @@ impl ReconnectingPool {
         &self.node.name
     }
 
-    /// The way to connect to the node.
+    /// Returns the transport that connects to the node.
     pub(crate) fn dial(&self) -> &dyn Dial {
         &*self.dial
     }

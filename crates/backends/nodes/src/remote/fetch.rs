@@ -54,7 +54,7 @@ fn buffers<'s>(sink: &'s mut Sink<'_>) -> impl Iterator<Item = &'s mut [u8]> {
     one.into_iter().chain(several.into_iter().flatten().map(|buffer| &mut **buffer))
 }
 
-/// Copies the bytes found to the caller's buffers, except for those that lie there.
+/// Copies the data of a reply to the caller's buffers, except for bytes that were received in place.
 pub(crate) fn fill(
     dkeys: &mut [DkeyFetch<'_, '_>],
     replies: Vec<AkeyReply>,

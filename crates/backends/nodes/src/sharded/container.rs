@@ -266,7 +266,8 @@ impl ShardedContainer {
         self.write_together(change).await
     }
 
-    /// Applies all writes, or none: as they are if they concern only one node, otherwise as a commit in two phases.
+    /// Applies all writes, or none. Writes to one node are one request; writes to several nodes are a commit in two
+    /// phases.
     async fn write_together(&self, change: Change<'_>) -> Result<Epoch> {
         let tokens = change.tokens.map(|tokens| by_node(tokens, self.parts.len()));
         let tokens = tokens.transpose()?.unwrap_or_default();
@@ -340,7 +341,7 @@ impl ShardedContainer {
         side_by_side(tasks, SIDE_BY_SIDE).await.into_iter().collect()
     }
 
-    /// Runs `work` for each of `nodes` concurrently.
+    /// Runs `work` for each of `nodes` concurrently. Returns the results in the order of `nodes`, or the first error.
     async fn on<'a, T: Send>(
         &'a self,
         nodes: impl IntoIterator<Item = usize>,

@@ -233,7 +233,7 @@ impl Shared {
         side_by_side(tasks.collect(), SIDE_BY_SIDE).await
     }
 
-    /// Waits for the commits that are prepared on a node now, and decides those that dead clients have left.
+    /// Waits for the commits that are prepared on a node at this time. Decides those whose clients are dead.
     async fn resolve_commits(&self, node: usize) -> Result<()> {
         let member = &self.members[node];
         let first = member.pool().prepared().await?;

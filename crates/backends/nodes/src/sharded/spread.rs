@@ -38,7 +38,7 @@ impl Listing {
         Ok(Self { nodes, turn, inner })
     }
 
-    /// The current node; `None` at the end.
+    /// Returns the node whose entries come next in the listing; None at the end.
     pub(crate) fn node(&self) -> Option<usize> {
         self.nodes.get(self.turn).copied()
     }
@@ -94,7 +94,7 @@ pub(crate) fn batches<T>(mut items: &[T], size: impl Fn(&T) -> u64) -> Vec<&[T]>
     batches
 }
 
-/// Cuts a list of mutable items into requests.
+/// Splits a list of items into batches that each fit into a request. `size` returns the bytes of an item.
 pub(crate) fn batches_mut<T>(mut items: &mut [T], size: impl Fn(&T) -> u64) -> Vec<&mut [T]> {
     let mut batches = Vec::new();
     while !items.is_empty() {
