@@ -134,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the akeys of a dkey. A dkey of a flat object has one, which needs no listing.
+    /// Returns the akeys of a dkey. For a flat object, no listing is necessary: a dkey that exists has one known akey.
     pub(super) async fn akeys(&self, dkey: &[u8]) -> Result<Vec<Vec<u8>>> {
         match is_flat(self.oid) {
             true => {

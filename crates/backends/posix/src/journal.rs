@@ -278,7 +278,7 @@ impl Journal<'_> {
         Err(files::directory_removed_error(&self.path()))
     }
 
-    /// Applies all steps of a commit, and removes the commit from the journal. Stops without an effect if another
+    /// Applies all steps of a commit, and removes the commit from the journal. Has no further effect once another
     /// process has taken the commit over.
     fn apply_all(&self, entered: &Path, record: &Record, after_each: impl Fn()) -> Result<()> {
         for number in 0..record.steps.len() {

@@ -267,7 +267,8 @@ impl OpenTable {
         bucket.insert_after(link);
     }
 
-    /// Removes a record from the table, and with it the table's reference. If that was the last one, frees the record.
+    /// Removes a record from the table. Unless the table is ephemeral, it holds a reference to each record: releases
+    /// that, and frees the record if it was the last one.
     fn unlink(&self, link: Ptr<Link>) {
         link.remove();
         if !self.has(EPHEMERAL) && self.drop_reference(link) {

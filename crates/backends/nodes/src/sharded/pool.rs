@@ -79,7 +79,8 @@ impl Member {
         }
     }
 
-    /// Opens a container of the catalog on this node. A node on another machine opens it only at its first use.
+    /// Opens a container of the catalog, if this process works on the node's pool itself. On any other node, the
+    /// container is opened at its first use.
     pub(crate) async fn open(
         &self,
         info: &ContainerInfo,
