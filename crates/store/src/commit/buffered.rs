@@ -921,6 +921,32 @@ mod tests {
         assert_eq!([0, 1, 2, 3].map(last), before);
     }
 
+    /// After a restart, extents follow the whole of the last one, though only its first bytes are live. Otherwise
+    /// compaction would not find them.
+    #[test]
+    fn extents_after_a_cut_one_are_found_after_a_restart() {
+        let pool = Pool::with(Durability::Commit);
+        pool.store(0, 1, &[b'a'; 200_000]).unwrap();
+        pool.clear(Extent::new(50_000, 150_000));
+        pool.restart_machine(0);
+        for number in 0..20 {
+            pool.store(1_000_000 + number * 10_000, 1, &[b'b'; 5000]).unwrap();
+        }
+        pool.clear(Extent::new(0, 50_000));
+        let target = pool.target();
+        for _ in 0..2 {
+            target.compact_all().unwrap();
+            target.recycle().unwrap();
+        }
+        for round in 0..40 {
+            pool.store(0, 1, &[round; 900_000]).unwrap();
+        }
+        for number in 0..20 {
+            let found = pool.load(1_000_000 + number * 10_000, 5000);
+            assert!(found == [b'b'; 5000], "extent {number}");
+        }
+    }
+
     /// After a restart, the control file may say that segments are free which have data. A check must not use them.
     #[test]
     fn check_after_a_restart_commits_nothing() {

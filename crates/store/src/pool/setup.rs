@@ -158,15 +158,16 @@ pub(crate) fn rebuild(target: &Target, prepared: &[Prepared]) -> Result<()> {
         let segment = atomics.segment(number);
         let used = usage.segments.get(&number).copied().unwrap_or_default();
         let dead = usage.dead.get(&number).copied().unwrap_or(0);
-        segment.tail.store(used.end, Ordering::Release);
+        let tail = walk::tail_of(target, number, &used);
+        segment.tail.store(tail, Ordering::Release);
         segment.published.store(used.live.saturating_add(dead), Ordering::Release);
-        segment.stamp.store(used.end, Ordering::Release);
+        segment.stamp.store(tail, Ordering::Release);
         segment.store(match (used.live, dead) {
             (0, 0) if !target.is_viewed(number) => SegmentState::Free,
             // The next collection frees the segment and removes its count of dead bytes, so opening a pool needs no
             // space in the index. Views may outlive all processes that had the pool open.
             (0, _) => SegmentState::Dead,
-            _ => SegmentState::after_release(used.end, target.segment_bytes()),
+            _ => SegmentState::after_release(tail, target.segment_bytes()),
         });
     }
     target.restore_space()?;

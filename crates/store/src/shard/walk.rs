@@ -2,9 +2,10 @@
 use super::segment::Appended;
 use super::segment::collect::all_dead;
 use super::{ReadView, Target, doubt, snapshots};
-use crate::data::header::ALIGN;
+use crate::data::header::{ALIGN, HEADER_MAX, Header, data_offset};
 use crate::format::keys::{Key, Table};
 use crate::format::record::{Body, Found, Record, parse_entry};
+use esker_types::limits::CHECKSUM_CHUNK;
 use esker_types::{Epoch, Result};
 use std::collections::HashMap;
 
@@ -15,6 +16,19 @@ pub(crate) struct Used {
     pub(crate) live: u64,
     /// End of the last byte to which a record refers, rounded up to the next possible header.
     pub(crate) end: u64,
+    /// The record that refers to the last byte.
+    last: Option<LastRecord>,
+}
+
+/// The record that refers to the last byte of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LastRecord {
+    /// Bytes of its key in a header.
+    key_len: usize,
+    /// First byte that its checksums cover.
+    base: u64,
+    /// End of these bytes.
+    end: u64,
 }
 
 /// Use of all segments, according to the index.
@@ -27,12 +41,17 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    fn count(&mut self, record: &Record<'_>) {
+    /// Counts a record, whose key in a header has a number of bytes.
+    fn count(&mut self, key_len: usize, record: &Record<'_>) {
         self.last_epoch = self.last_epoch.max(record.epoch);
         if let Body::Segment(place) = record.body {
             let used = self.segments.entry(place.segment).or_default();
             used.live += record.bytes();
-            let end = u64::from(place.base) + u64::from(place.covered);
+            let base = u64::from(place.base);
+            let end = base + u64::from(place.covered);
+            if end > used.last.map_or(0, |last| last.end) {
+                used.last = Some(LastRecord { key_len, base, end });
+            }
             used.end = used.end.max(end.next_multiple_of(ALIGN));
         }
     }
@@ -78,12 +97,12 @@ pub(crate) fn usage(target: &Target, staged: &[Appended]) -> Result<Usage> {
         ..Usage::default()
     };
     records(&view, |_, found| {
-        found.iter().for_each(|(_, record)| usage.count(record));
+        found.iter().for_each(|(key, record)| usage.count(key.body().len(), record));
         Ok(())
     })?;
     for put in puts.iter() {
         let found = parse_entry(Table::Data, put.key, put.record);
-        found.iter().for_each(|(_, record)| usage.count(record));
+        found.iter().for_each(|(key, record)| usage.count(key.body().len(), record));
     }
     for staged in staged {
         let used = usage.segments.entry(staged.segment).or_default();
@@ -91,4 +110,40 @@ pub(crate) fn usage(target: &Target, staged: &[Appended]) -> Result<Usage> {
         used.end = used.end.max(staged.end);
     }
     Ok(usage)
+}
+
+/// Position in a segment behind all extents to which records refer, where the next extent can be appended.
+///
+/// A record may refer to the first bytes of an extent only, since the others were overwritten. The next extent must
+/// still follow the whole one: compaction finds extents by their headers, one after the other. So the header of the
+/// last extent is read. If it is not found, the position is the end of the segment.
+pub(crate) fn tail_of(target: &Target, segment: u32, used: &Used) -> u64 {
+    match used.last {
+        Some(last) => end_of_extent(target, segment, &last)
+            .map_or_else(|| target.segment_bytes(), |end| end.max(used.end)),
+        None => used.end,
+    }
+}
+
+/// End of the extent to which a record refers. Checksums begin at the first byte of an extent, or at a later chunk if
+/// the bytes before were overwritten.
+fn end_of_extent(target: &Target, segment: u32, last: &LastRecord) -> Option<u64> {
+    let mut data_at = last.base;
+    loop {
+        let at = data_at.checked_sub(data_offset(last.key_len))?;
+        if let Some(header) = header_at(target, segment, at)
+            && header.key.len() == last.key_len
+            && data_at + u64::from(header.data_len) >= last.end
+        {
+            return Some(at + header.footprint());
+        }
+        data_at = data_at.checked_sub(CHECKSUM_CHUNK as u64)?;
+    }
+}
+
+fn header_at(target: &Target, segment: u32, at: u64) -> Option<Header> {
+    let len = target.segment_bytes().checked_sub(at)?;
+    let mut bytes = vec![0; HEADER_MAX.min(len as usize)];
+    target.data.read(target.segment_offset(segment) + at, &mut bytes).ok()?;
+    Header::decode(&bytes)
 }
