@@ -150,7 +150,8 @@ enum Recorded {
     Many(Vec<Vec<IndexEdit>>),
 }
 
-/// Runs the work in the open transactions.
+/// Runs `work` in the open transactions, one for each target. Returns whether it has changed nothing, one target, or
+/// several. For several, the result has the edits of each target except the coordinator, which is the first one.
 fn record(
     targets: &[&Target],
     txns: &mut [WriteTxn],
@@ -291,7 +292,8 @@ pub(crate) fn recover(targets: &[Arc<Target>]) -> Result<()> {
     Ok(())
 }
 
-/// Puts the targets of prepared commits in doubt again, when a pool is set up.
+/// Puts the targets of each prepared commit in doubt again, when a pool is set up. Later epochs of the pool are later
+/// than those of the prepared commits.
 pub(crate) fn doubt_prepared(targets: &[Arc<Target>]) -> Result<()> {
     for prepared in prepared::all(targets)? {
         for target in targets.iter().filter(|it| prepared.targets().any(|n| n == it.number())) {
@@ -302,7 +304,8 @@ pub(crate) fn doubt_prepared(targets: &[Arc<Target>]) -> Result<()> {
     Ok(())
 }
 
-/// Repeats the edits of an intent on one target, unless they were applied before.
+/// Applies the steps of an intent to one target, in one transaction. Does nothing if the intent has no steps for the
+/// target, or if the target has applied the intent before.
 fn redo(target: &Target, intent: &Intent) -> Result<()> {
     let Some((_, steps)) = intent.parts.iter().find(|(number, _)| *number == target.number())
     else {
@@ -320,7 +323,7 @@ fn redo(target: &Target, intent: &Intent) -> Result<()> {
     })
 }
 
-/// Applies a recorded edit.
+/// Applies a recorded edit to an open transaction. It is not an error if the key to delete does not exist.
 pub(super) fn repeat(txn: &mut WriteTxn, edit: &IndexEdit) -> Result<()> {
     match edit {
         IndexEdit::Put(key, value) => txn.put(key, value),

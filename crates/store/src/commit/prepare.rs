@@ -130,7 +130,8 @@ pub(super) fn aborted_error() -> Error {
 type Work<'w, 's> = &'w mut dyn FnMut(&mut [Change<'_>], &[Staged<'s>]) -> Result<()>;
 
 impl<'p> Preparing<'p> {
-    /// A commit without targets uses target 0, since it must be stored somewhere.
+    /// A commit to prepare on the targets `numbers`. If there are none, it uses target 0, since a prepared commit must
+    /// be stored somewhere.
     fn new(
         pool: &'p OpenPool,
         commit: Commit,

@@ -102,7 +102,7 @@ impl Prepared {
         (!parts.is_empty()).then_some(Self { commit, epoch, snapshot, parts })
     }
 
-    /// The entries that it puts: target, key and value.
+    /// Index entries that the commit puts on this node: target, key and value.
     pub(crate) fn puts(&self) -> impl Iterator<Item = (u32, &[u8], &[u8])> {
         self.parts.iter().flat_map(|part| {
             part.steps.iter().filter_map(|step| match step {
@@ -112,7 +112,7 @@ impl Prepared {
         })
     }
 
-    /// Numbers of its targets on this node.
+    /// Numbers of the targets on this node that take part in the commit.
     pub(super) fn targets(&self) -> impl Iterator<Item = u32> {
         self.parts.iter().map(|part| part.target)
     }
@@ -175,7 +175,8 @@ pub(crate) fn all(targets: &[Arc<Target>]) -> Result<Vec<Prepared>> {
     Ok(found)
 }
 
-/// The commit that is prepared on a target.
+/// The commit that is prepared on target `number`; `None` if there is none. Also reads the indexes of all lower
+/// targets, since a prepared commit is stored on the first of its targets.
 pub(super) fn on(targets: &[Arc<Target>], number: u32) -> Result<Option<Prepared>> {
     // It is stored on its first target, whose number is not higher than this one.
     for target in targets.iter().take(number as usize + 1) {

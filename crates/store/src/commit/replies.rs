@@ -23,7 +23,7 @@ const ENTRIES_IN_FULL_INDEX: u64 = 64;
 /// headroom suffices.
 const EVICTIONS_IN_FULL_INDEX: u64 = 16;
 
-/// Key of the number of entries.
+/// Key of the entry that stores the number of remembered changes.
 fn count_key() -> Key {
     Key::table(Table::Reply)
 }
@@ -47,7 +47,8 @@ fn checksum_of(key: &[u8], numbers: &[u8]) -> [u8; 4] {
     (Checksum::Crc32c.sum(&covered) as u32).to_le_bytes()
 }
 
-/// Number and epoch of the change in an entry.
+/// Number and epoch of the change that an entry of the reply cache remembers. Fails with `Corrupt` if the entry does
+/// not match its checksum.
 fn parse(key: &[u8], value: &[u8]) -> Result<(u64, Epoch)> {
     let fields = value.split_first_chunk().and_then(|(sequence, rest)| {
         let (epoch, checksum) = rest.split_first_chunk()?;
@@ -97,7 +98,8 @@ pub(super) fn remember(change: &mut Change<'_>, id: Option<ChangeId>) -> Result<
     change.put(&key, &value_of(&key, id.sequence, change.epoch))
 }
 
-/// Counts an entry that is about to be added. Evicts old entries if there are `most`, or if the index is almost full.
+/// Adds one to the stored number of entries, because the caller is about to add one. If there are `most` entries, or if
+/// the index is almost full, evicts old entries first.
 fn count_new_entry(change: &mut Change<'_>, most: usize) -> Result<()> {
     let stored = change.txn().get(&count_key())?;
     let mut count = stored.and_then(|value| value.try_into().ok()).map_or(0, u64::from_le_bytes);

@@ -141,7 +141,7 @@ impl OpenPool {
         Ok(None)
     }
 
-    /// The decision about a commit, and the target that stores it.
+    /// The decision about a commit, and the target that stores it; `None` if no target of this pool stores one.
     pub(super) fn find_decision(&self, id: CommitId) -> Result<Option<(&Target, Decision)>> {
         for target in &self.targets {
             if let Some(decision) =
@@ -181,7 +181,8 @@ struct Resolving<'p> {
 }
 
 impl Resolving<'_> {
-    /// The epoch at which the targets are changed: that of the commit or, if it is aborted, of its preparation.
+    /// Epoch of the index transactions that resolve the commit: the commit's epoch or, if the commit is aborted, the
+    /// epoch of its preparation.
     fn epoch(&self) -> Epoch {
         match self.resolution {
             Resolution::Commit(epoch) => epoch,
@@ -234,7 +235,8 @@ impl Resolving<'_> {
         self.found.parts.iter().zip(txns).map(edits).collect()
     }
 
-    /// Edits of one target that carry out the commit. A snapshot gets the epoch of the commit.
+    /// Edits that carry out the commit on one target: the prepared steps. For a snapshot, the only edit puts the
+    /// snapshot's entry, at `epoch`, the epoch of the commit.
     fn committed(&self, part: &PreparedPart, epoch: Epoch) -> Vec<IndexEdit> {
         match &self.found.snapshot {
             None => part.steps.clone(),
@@ -279,7 +281,7 @@ impl Resolving<'_> {
     }
 }
 
-/// Edits that count the staged data as dead.
+/// Edits that add the staged bytes of an aborted commit to the dead bytes of their segments.
 fn count_staged_as_dead(part: &PreparedPart, txn: &Txn) -> Result<Vec<IndexEdit>> {
     let mut dead: BTreeMap<u32, u64> = BTreeMap::new();
     for staged in &part.staged {

@@ -43,7 +43,7 @@ pub(crate) enum Content<'t> {
 }
 
 impl<'t> Content<'t> {
-    /// Pieces that get an index entry each.
+    /// Pieces of the akey, each of which gets an index entry; empty for a punch.
     pub(crate) fn pieces(&self) -> &[Piece<'t>] {
         match self {
             Self::Single(piece) => std::slice::from_ref(piece),
@@ -66,7 +66,7 @@ enum PieceData<'t> {
 }
 
 impl Piece<'_> {
-    /// Body of the record of this piece.
+    /// Body of the piece's index record: the data itself, or the location of the data in a segment.
     pub(crate) fn body(&self) -> Body<'_> {
         match &self.place {
             PieceData::Inline(bytes) => Body::Inline(bytes),

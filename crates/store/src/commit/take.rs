@@ -82,8 +82,8 @@ fn read(txn: &Txn, container: ContainerId, take: &Take<'_>) -> Result<TakeResult
 }
 
 impl Content {
-    /// Adds a record. False if it is neither part of the array of bytes `akey` nor a single value of another akey, or not
-    /// in the index.
+    /// Adds the data of a record to the answer. Returns false, and adds nothing, if the data is in a segment. Does the
+    /// same for a record that is neither part of the byte array `akey` nor the single value of another akey.
     fn add(&mut self, akey: &[u8], key: &DataKey<'_>, record: &Record<'_>) -> Result<bool> {
         let Body::Inline(data) = record.body else { return Ok(false) };
         let found = key.akey(record.left_out)?;
@@ -95,7 +95,8 @@ impl Content {
         Ok(true)
     }
 
-    /// Adds bytes of the array, as far as they were asked for.
+    /// Copies bytes of the array, which begin at index `start`, into the answer. Bytes outside the requested extent are
+    /// ignored.
     fn put(&mut self, start: u64, data: &[u8]) {
         self.has_array = true;
         let stored = Extent::new(start, data.len() as u64);

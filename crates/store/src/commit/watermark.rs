@@ -138,7 +138,7 @@ fn oldest(txn: &Txn, most: usize) -> Result<Vec<Decided>> {
 }
 
 impl OpenPool {
-    /// The combined watermark of all indexes.
+    /// Watermark of all indexes together: the latest `swept` among them, and the sum of their numbers of decisions.
     fn watermark(&self) -> Result<Watermark> {
         let mut all = Watermark::default();
         for target in &self.targets {

@@ -38,7 +38,7 @@ impl Batch {
         self.bytes.is_empty()
     }
 
-    /// Position in the log, and the entries.
+    /// Position in the log at which the entries begin, and the encoded entries.
     pub(super) fn part(&self) -> (u64, &[u8]) {
         (self.begin as u64, &self.bytes)
     }

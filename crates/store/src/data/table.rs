@@ -24,7 +24,7 @@ impl<'c> Segments<'c> {
         0..(self.atomics.len() / SEGMENT_LEN) as u32
     }
 
-    /// State of a segment to which this process is writing.
+    /// State of a segment to which this process is appending.
     fn busy_state(&self) -> SegmentState {
         SegmentState::Busy(self.process)
     }
@@ -77,13 +77,14 @@ impl<'c> Segments<'c> {
         Some(taken)
     }
 
-    /// Takes an open segment, so that partly filled segments are merged. Otherwise takes a free one, which may be the
-    /// reserve.
+    /// Takes an open segment with space for `need` bytes, so that partly filled segments are merged. If there is none,
+    /// takes a free segment, which may be the reserve. Returns its number; `None` if no segment could be taken.
     pub(crate) fn take_for_compaction(&self, need: u64) -> Option<u32> {
         self.take_unowned(need).or_else(|| self.steal(need)).or_else(|| self.take_free(0))
     }
 
-    /// Takes an open segment without an owner.
+    /// Takes an open segment without an owner that has space for `need` bytes, and makes it busy for this process.
+    /// Returns its number; `None` if there is none.
     pub(crate) fn take_unowned(&self, need: u64) -> Option<u32> {
         self.numbers().find(|&number| {
             self.has_room(number, need)
@@ -103,7 +104,8 @@ impl<'c> Segments<'c> {
         })
     }
 
-    /// Takes the free segment that was freed last, since its pages are likely in memory. Leaves `keep` segments free.
+    /// Takes the free segment that was freed last, since its pages are likely in memory, and makes it busy for this
+    /// process. Returns `None` if fewer than `keep` segments would be free afterwards.
     pub(crate) fn take_free(&self, keep: usize) -> Option<u32> {
         let mut free: Vec<(u64, u32)> = self
             .numbers()
@@ -217,7 +219,8 @@ impl SegmentAtomics<'_> {
         self.state.store(state.to_word(), Ordering::Release);
     }
 
-    /// Changes the state if it is `from`; returns true if it was.
+    /// Changes the state from `from` to `to`, by one compare-and-swap. Returns false, without a change, if the state is
+    /// not `from`.
     pub(crate) fn change(&self, from: SegmentState, to: SegmentState) -> bool {
         let (from, to) = (from.to_word(), to.to_word());
         self.state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
