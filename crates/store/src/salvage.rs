@@ -206,7 +206,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Handles an entry of the index, unless an edit of a decided commit replaces it.
+    /// Salvages the record in an index entry. Ignores entries of other tables and of destroyed containers, and entries
+    /// that the overlay replaces. A record that cannot be decoded is reported as a loss.
     fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let is_data = Table::of_key(key) == Some(Table::Data);
         if !is_data || self.overlay.hides(key) || self.catalog.is_destroyed(key) {
@@ -222,7 +223,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Handles an entry of a damaged page. True if it is a record that matches its checksum.
+    /// Salvages an entry of a damaged page if it is a record that matches its checksum, and returns true. Returns false
+    /// for other records. For entries that are not records, returns whether the catalog has accepted the entry.
     fn doubtful(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         if !record::is_record(key) {
             return Ok(self.catalog.has_accepted(key));

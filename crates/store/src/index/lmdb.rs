@@ -279,7 +279,8 @@ impl Index {
         WriteTxn::begin(self, |_| true)
     }
 
-    /// Oldest transaction that a live reader may still read. Without readers, it is the latest one.
+    /// Id of the oldest transaction whose state a live reader may still read; without readers, the id of the last
+    /// commit. Frees the reader slots of dead processes first.
     pub(crate) fn oldest_reader(&self) -> Result<u64> {
         self.clear_stale_readers();
         self.oldest_listed()
@@ -302,7 +303,8 @@ impl Index {
         Ok(moved.is_some())
     }
 
-    /// Variant of [`Index::oldest_reader`] that counts the slots of dead readers too.
+    /// Variant of [`Index::oldest_reader`] that does not free the reader slots of dead processes, and counts these
+    /// slots too.
     pub(crate) fn oldest_listed(&self) -> Result<u64> {
         let mut oldest = self.info()?.me_last_txnid as u64;
         let context = (&raw mut oldest).cast::<c_void>();

@@ -72,7 +72,7 @@ impl Txn {
         unsafe { lmdb::mdb_txn_id(self.raw) as u64 }
     }
 
-    /// Value of a key.
+    /// Value of a key; `None` if the key does not exist.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         let (mut key, mut value) = (val(key), empty());
         // SAFETY: `raw` is live; LMDB reads the key and points `value` into its mapping.
@@ -298,7 +298,7 @@ impl<'i> ReadTxn<'i> {
         Ok(Self::new(index, raw))
     }
 
-    /// Begins a read transaction with an idle one, whose reader slot it keeps.
+    /// Begins a read transaction that reuses an idle one and its reader slot. If that fails, the idle one is aborted.
     #[inline]
     pub(super) fn renew(index: &'i Index, idle: IdleTxn) -> Result<Self> {
         let raw = idle.0.as_ptr();
@@ -425,7 +425,7 @@ impl WriteTxn {
         self.put_by(key, &mut val(value), 0).map(drop)
     }
 
-    /// Inserts a key. If it exists, returns its value, which is not changed.
+    /// Inserts a key and returns `None`. If the key exists, changes nothing and returns its value.
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<Option<&[u8]>> {
         let mut value = val(value);
         match self.put_by(key, &mut value, lmdb::MDB_NOOVERWRITE)? {
@@ -434,7 +434,8 @@ impl WriteTxn {
         }
     }
 
-    /// Inserts a key and returns its neighbours, in one descent of the tree.
+    /// Inserts a key in one descent of the tree, and returns the entries before and after it. If the key exists,
+    /// changes nothing and returns its value.
     pub(crate) fn insert_between(&mut self, key: &[u8], value: &[u8]) -> Result<Inserted<'_>> {
         let mut value = val(value);
         if !self.put_by(key, &mut value, lmdb::MDB_NOOVERWRITE)? {

@@ -50,8 +50,8 @@ impl TimeLimit {
         self.left.as_ref().is_none_or(|left| left.load(Ordering::Relaxed) > 0)
     }
 
-    /// Charges the time that one huge page took longer than small pages. If the kernel could not create it, no other
-    /// one is tried.
+    /// Subtracts from the time limit the time that one huge page took longer than small pages. If the kernel could not
+    /// create it (`made` is false), uses up the limit, so that no thread tries another one.
     fn charge(&self, made: bool, time: Duration) {
         let Some(left) = &self.left else { return };
         if made {

@@ -123,20 +123,21 @@ impl CachedMap {
         (is_cached && self.map.populate_to_write(offset, len as usize)).then_some(&self.map)
     }
 
-    /// True if the last check of a chunk found it in memory.
+    /// True if any chunk is marked as cached, for tests.
     #[cfg(test)]
     pub(crate) fn has_cached_chunks(&self) -> bool {
         self.chunks.iter().any(|chunk| chunk.0.load(Ordering::Relaxed) & 0xffff == CACHED)
     }
 
-    /// Enters the pages of a chunk into the page table, if most of them are in memory.
+    /// Enters the pages of a chunk into the page table of this process. Returns false if too few of the pages are in
+    /// memory, or if the kernel fails.
     fn enter(&self, part: &Range<u64>) -> bool {
         let (begin, len) = (part.start, (part.end - part.start) as usize);
         let is_cached = self.map.missing_bytes(begin, len) <= len / MISSING_SHARE;
         is_cached && self.map.populate(begin, len)
     }
 
-    /// Bytes of a chunk.
+    /// Byte range of chunk `number`, cut off at the end of the mapping.
     fn range_of(&self, number: u64) -> Range<u64> {
         number * CHUNK..((number + 1) * CHUNK).min(self.bytes)
     }
@@ -154,7 +155,8 @@ fn chunks_in(offset: u64, len: u64) -> Range<u64> {
     offset / CHUNK..offset.saturating_add(len).div_ceil(CHUNK)
 }
 
-/// The chunks of `len` bytes at `offset`. A write to the mapping may store all of these bytes.
+/// Byte range of all chunks that `len` bytes at `offset` touch. A write to the mapping may store all bytes of this
+/// range.
 pub(crate) fn chunks_around(offset: u64, len: u64) -> Range<u64> {
     let chunks = chunks_in(offset, len);
     chunks.start * CHUNK..chunks.end.saturating_mul(CHUNK)
@@ -169,7 +171,7 @@ struct Traffic(AtomicU64);
 const CACHED: u64 = 0xffff;
 
 impl Traffic {
-    /// The value of the state; `None` if it is older than [`FRESH_MS`].
+    /// Time, in milliseconds, and value of the state. `None` if the state was never set, or is older than [`FRESH_MS`].
     fn fresh(&self, now: u64) -> Option<(u64, u64)> {
         let word = self.0.load(Ordering::Relaxed);
         let (time, value) = (word >> 16, word & 0xffff);
@@ -198,7 +200,7 @@ impl Traffic {
         self.fresh(now).is_none() || self.add(now, len) >= WORTH_BYTES
     }
 
-    /// Stores the result of a check, and returns it.
+    /// Stores the result of a check at time `now`, and returns `is_cached`.
     fn checked(&self, now: u64, is_cached: bool) -> bool {
         self.store(now, if is_cached { CACHED } else { 0 });
         is_cached

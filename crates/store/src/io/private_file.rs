@@ -150,7 +150,8 @@ impl PrivateFile {
         }
     }
 
-    /// The file, or another one that has its descriptor by now: [`PrivateFile::get`] verifies that.
+    /// The open file, without a check. If the program closed the descriptor, it may refer to another file by now, which
+    /// only [`PrivateFile::get`] detects.
     pub(crate) fn get_unchecked(&self) -> &File {
         &self.file
     }

@@ -197,7 +197,7 @@ unsafe fn narrow<const STREAMS: bool>(from: *const u8, to: *mut u8, len: usize, 
 /// Maximum length of `bytes` in [`few`]. Vectors are faster from there on.
 pub(super) const FEW_MAX: usize = 128;
 
-/// CRC-32C of few bytes.
+/// CRC-32C of a few bytes, by the CRC instructions of SSE4.2.
 #[target_feature(enable = "sse4.2")]
 pub(super) fn few(bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks();
@@ -219,7 +219,7 @@ fn last(vectors: &[__m128i]) -> u32 {
     _mm_crc32_u64(sum, _mm_extract_epi64::<1>(folded) as u64) as u32
 }
 
-/// Folds `before` into the next vector.
+/// Multiplies each half of `before` by its factor, without carries, and combines both products with `next` by XOR.
 #[target_feature(enable = "pclmulqdq")]
 fn fold(before: __m128i, factors: __m128i, next: __m128i) -> __m128i {
     let low = _mm_clmulepi64_si128::<0x00>(before, factors);

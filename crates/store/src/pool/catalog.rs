@@ -129,7 +129,9 @@ impl OpenPool {
         Ok(Container::new(info, seen))
     }
 
-    /// Begins the use of a container that `confirm` still finds then. If it does not, or fails, no use is left.
+    /// Begins the use of container `id`, then calls `confirm`, which must find the same container. If it fails, or
+    /// finds another container, ends the use again. The error is that of `confirm`, or `NotFound` for another
+    /// container.
     fn begin_confirmed_use(
         &self,
         uses: &mut Uses,
@@ -224,7 +226,8 @@ impl OpenPool {
     }
 }
 
-/// Adds the entries of a container and of its label. Fails if one of them exists.
+/// Puts the entry of a new container and, if it has a label, the entry of the label. Fails with `Exists` if either of
+/// them exists.
 fn insert(change: &mut Change<'_>, info: &ContainerInfo) -> Result<()> {
     let key = container_key(info.uuid);
     let taken =

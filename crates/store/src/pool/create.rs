@@ -157,7 +157,8 @@ fn resolve_group(name: &str) -> Result<u32> {
         .ok_or_else(|| invalid(format!("there is no group `{name}`: `getent group` lists all")))
 }
 
-/// Names the directory of pools and not the temporary name in it.
+/// Replaces an error of the operating system by one that names the directory of pools, and not the temporary name in
+/// it, and adds a remedy. Returns other errors unchanged.
 #[cold]
 fn explain_refused(error: Error, directory: &Path) -> Error {
     use std::error::Error as _;

@@ -234,7 +234,7 @@ impl Overlay {
         self.entries.contains_key(key) || self.removed.iter().any(|prefix| key.starts_with(prefix))
     }
 
-    /// The new entries.
+    /// Keys and values of the entries that the edits put; removed keys are omitted.
     pub(super) fn into_puts(self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
         self.entries.into_iter().filter_map(|(key, value)| Some((key, value?)))
     }

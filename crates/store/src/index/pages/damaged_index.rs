@@ -98,7 +98,8 @@ impl DamagedIndex {
     }
 }
 
-/// Orphan leaf pages that fit into gaps. If two of them have overlapping keys, one is outdated, and neither is used.
+/// Numbers of leaf pages that the walk has not reached and whose first and last key are in the same gap. If two of them
+/// have overlapping keys, one is outdated, and neither is returned.
 fn orphan_leaves(file: &File, walk: &Walk<'_>, gaps: &[Gap], last_page: u64) -> Vec<u64> {
     let mut found: Vec<(Vec<u8>, Vec<u8>, u64)> = Vec::new();
     let mut number = 2;

@@ -112,7 +112,7 @@ impl<'f> Walk<'f> {
         walk
     }
 
-    /// Resets the set of reached pages.
+    /// Marks all pages as not reached, except the two meta pages.
     pub(super) fn reset_reached(&mut self) {
         self.reached = vec![0; (self.last_page / 64 + 1) as usize];
         self.reached[0] = 0b11;
@@ -124,7 +124,8 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// Walks a tree.
+    /// Walks a tree from its root and verifies its pages. If there is no problem, compares the numbers of pages and
+    /// entries with the recorded ones, and reports a difference.
     pub(super) fn tree(&mut self, tree: &Tree, keys: Keys) {
         let place = PagePosition { level: 1, from: None, below: None };
         if !keys.depth_is_sound(tree) {
@@ -262,7 +263,8 @@ impl<'f> Walk<'f> {
         }
     }
 
-    /// Verifies overflow pages; returns their bytes if they are wanted.
+    /// Verifies the overflow pages, from page `first` on, that store `len` bytes. Returns the bytes of the pages if
+    /// they are `wanted`, otherwise none. Reports damaged pages, and then returns an error.
     fn big(
         &mut self,
         first: u64,
