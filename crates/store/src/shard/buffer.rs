@@ -133,7 +133,8 @@ impl OpenBuffer<'_, '_> {
         exists(self.committed, dkey)
     }
 
-    /// Appends a put with its key and record. Returns false if it must be committed instead.
+    /// Appends a put with its key and record. Returns false, and appends nothing, if the buffer cannot accept the put.
+    /// The caller then commits it to the index.
     pub(crate) fn append(
         &mut self,
         put: &SinglePut<'_>,
@@ -246,7 +247,8 @@ impl Target {
 }
 
 impl<'t> WriteLock<'t> {
-    /// The write buffer on top of the last commit; `None` if it accepts no puts.
+    /// The write buffer, after it was moved on top of the last commit if necessary; `None` if there is no write buffer
+    /// or if the target is in doubt. If Key-Values have arrays, the moved buffer has space for no puts.
     fn ready_buffer(&self) -> Result<Option<LockedBuffer<'t>>> {
         let Some(mut buffer) = self.buffer.filter(|_| !self.target().is_in_doubt()) else {
             return Ok(None);
@@ -262,7 +264,7 @@ impl<'t> WriteLock<'t> {
 }
 
 impl Change<'_> {
-    /// Applies a buffered put.
+    /// Stores a buffered put in the index, at the epoch of its record.
     pub(super) fn apply_buffered(&mut self, put: &Put<'_>) -> Result<()> {
         let parts = DataKey::parse(put.key)?;
         self.epoch = Record::epoch_of(put.record)?;

@@ -57,7 +57,7 @@ fn is_full(target: &Target) -> Result<bool> {
     Ok(used + headroom_pages(total) / 2 > total)
 }
 
-/// True if only deletions find space.
+/// True if part of the headroom of the index is used, so that only deletions find space.
 fn is_tight(target: &Target) -> Result<bool> {
     let (used, total) = target.pages(&*target.index.read()?)?;
     Ok(used + headroom_pages(total) > total)
@@ -86,7 +86,7 @@ impl<'t> Change<'t> {
         }
     }
 
-    /// Records all edits for a coordinator.
+    /// Makes the change record all its edits, which [`Change::into_journal`] returns to the coordinator.
     pub(crate) fn with_journal(mut self) -> Self {
         self.journal = Some(Vec::new());
         self
@@ -101,14 +101,15 @@ impl<'t> Change<'t> {
         self.txn
     }
 
-    /// Sets a key.
+    /// Sets the value of a key in the index, and records the edit if the change has a journal.
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.changed = true;
         note_put(&mut self.journal, key, value);
         self.txn.put(key, value)
     }
 
-    /// Removes a key.
+    /// Removes a key from the index, and records the edit if the change has a journal. Returns false if the key did not
+    /// exist.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool> {
         self.changed = true;
         if let Some(journal) = &mut self.journal {
@@ -323,7 +324,7 @@ impl<'t> Change<'t> {
         self.changed
     }
 
-    /// The recorded edits, for the coordinator.
+    /// The recorded edits, for the coordinator; empty without a journal.
     pub(crate) fn into_journal(self) -> Vec<IndexEdit> {
         self.journal.unwrap_or_default()
     }

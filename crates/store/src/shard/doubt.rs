@@ -7,7 +7,8 @@ use crate::sync::AtomicU64;
 use esker_types::{Epoch, Result};
 use std::sync::atomic::Ordering;
 
-/// Calls `read` until the target is not in doubt. `resolve` waits for the end of the doubt, or ends it.
+/// Calls `read`, and returns its result if the target is not in doubt afterwards. Otherwise calls `resolve`, which
+/// waits for the end of the doubt or ends it, and reads again.
 #[inline]
 fn until_not_in_doubt<V>(
     in_doubt: &AtomicU64,
@@ -33,7 +34,7 @@ impl Target {
         self.shared().in_doubt()
     }
 
-    /// Epoch of the commit over several targets that is in progress on this one, if any.
+    /// Epoch of the unfinished commit that has put this target in doubt; `None` if the target is not in doubt.
     pub(crate) fn doubt(&self) -> Option<Epoch> {
         match self.in_doubt().load(Ordering::Acquire) {
             0 => None,
@@ -62,7 +63,7 @@ impl Target {
         self.in_doubt().store(epoch.0, Ordering::SeqCst);
     }
 
-    /// Ends the doubt.
+    /// Ends the doubt, whichever commit it is due to.
     pub(crate) fn end_doubt(&self) {
         self.in_doubt().store(0, Ordering::SeqCst);
     }

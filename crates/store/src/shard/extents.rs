@@ -54,7 +54,8 @@ impl Extents<'_, '_> {
         self.insert(prefix, extent, record)
     }
 
-    /// Inserts an extent that overlaps no other one, and joins it with adjacent ones.
+    /// Inserts an extent that overlaps no other one, and joins it with adjacent ones. If a record has the same key,
+    /// replaces it.
     pub(crate) fn insert(
         &mut self,
         prefix: &Key,
@@ -70,7 +71,8 @@ impl Extents<'_, '_> {
         self.put_joined(prefix, joined, record)
     }
 
-    /// Replaces adjacent records by one, unless a snapshot contains some of them.
+    /// Replaces the records of adjacent extents by the record of the `joined` extent. Does nothing without a joined
+    /// extent, or if a snapshot contains some of the records.
     fn put_joined(
         &mut self,
         prefix: &Key,
@@ -157,7 +159,8 @@ pub(crate) fn fits_between(
     Ok(around.is_some_and(|around| around.do_not_overlap(extent)))
 }
 
-/// True if `key` is an extent of the akey. Fails if a new extent must not be stored in the same akey.
+/// True if `key` is an extent of the akey, false if it belongs to another akey. Fails if the akey has a single value,
+/// or records of another size than `record_size`: then no extent may be added to it.
 fn check_neighbour(
     prefix: &Key,
     key: &[u8],

@@ -268,7 +268,8 @@ impl<T> Group<T> {
         resolve_end(end, outcome, || commit_alone(target, &[], has_data, job))
     }
 
-    /// Waits for the outcome of a batch. The last follower removes it.
+    /// Waits until batch `number` has ended, and returns how it ended. The last thread that takes the outcome removes
+    /// it.
     fn wait_for(&self, mut state: MutexGuard<'_, GroupState<T>>, number: u64) -> End {
         loop {
             let found = state.outcomes.iter().position(|outcome| outcome.number == number);
@@ -298,7 +299,8 @@ fn commit_batch<C: CommitTarget>(target: &C, batch: Batch<C::Txn>) -> End {
     }
 }
 
-/// Result of a member of a batch. If the batch was spoiled, nothing was committed, and the member runs `again`.
+/// Result of one member of an ended batch: `outcome` if the batch was committed, or the error of the commit. If the
+/// batch was spoiled, nothing was committed, and the member runs `again`.
 fn resolve_end(
     end: End,
     outcome: Result<Epoch>,

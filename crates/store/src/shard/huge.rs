@@ -17,7 +17,7 @@ impl Target {
         (0..self.huge_end()).step_by(HUGE as usize)
     }
 
-    /// End of the last huge page.
+    /// Offset at which the last complete huge page of the data file ends.
     pub(crate) fn huge_end(&self) -> u64 {
         u64::from(self.segment_count()) * self.segment_bytes() / HUGE * HUGE
     }

@@ -68,7 +68,8 @@ impl Target {
 }
 
 impl Search<'_> {
-    /// The outermost dkey that matches the rest of the query.
+    /// Answer to a query that names no dkey: the first dkey of the object in which the query finds something or, for
+    /// [`Edge::Max`], the last one. `None` if there is none.
     fn over_dkeys(&self, object: &Key) -> Result<Option<KeyFound>> {
         let begin = self.after.as_ref().filter(|_| self.query.edge == Edge::Min);
         let mut next = self.outermost(object, begin)?;
@@ -146,7 +147,8 @@ impl Search<'_> {
         Ok(Some(found))
     }
 
-    /// The outermost visible record under `prefix`, without those under `bound` or beyond it.
+    /// The first visible record under `prefix` or, for [`Edge::Max`], the last one. With `bound`, only records after
+    /// those under `bound` count; for [`Edge::Max`], only records before `bound`.
     fn outermost(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         match (self.query.edge, self.view) {
             (Edge::Min, _) => {

@@ -85,7 +85,8 @@ impl Target {
         outcome
     }
 
-    /// Reads one akey. `single` is the key that its single value has.
+    /// Reads one akey into the reply. `single` is the key of its single value. Fails if the request requires that the
+    /// akey exists, and it does not.
     fn fetch_akey(
         &self,
         from: &ReadView<'_>,
@@ -301,7 +302,8 @@ impl Target {
         Ok(())
     }
 
-    /// Reads complete chunks, from number `first` on, and verifies them: in one pass if possible.
+    /// Reads complete checksum chunks into `place`, from chunk `first` of the location on, and verifies them. One chunk
+    /// with a CRC-32C is read and verified in one pass if possible.
     fn read_chunks(
         &self,
         (data, offset): (&Reader<'_>, u64),
@@ -326,7 +328,8 @@ impl Target {
         }
     }
 
-    /// Reads complete chunks again, into memory that no other thread can change before they are verified.
+    /// Reads complete chunks again, after their checksums did not match, into memory that no other thread can change.
+    /// Copies them to `place` if they match now. Otherwise they are damaged, and it fails.
     #[cold]
     fn reread(
         &self,
@@ -412,7 +415,8 @@ impl Pins {
         Self((0..segments).map(|_| Mutex::default()).collect())
     }
 
-    /// The pin of a segment: an existing one, or a new one from `pin`.
+    /// The pin of a segment: the pin of an existing view or, without one, a new pin from `pin`. `None` if `pin` returns
+    /// none.
     fn share(
         &self,
         segment: u32,

@@ -89,7 +89,8 @@ impl Target {
         extend_lease(self.shared().leased_until(), until);
     }
 
-    /// True if these slots have not changed since `version` and are not about to change.
+    /// True if the target is not in doubt, and none of these slots of the conflict table has a version later than
+    /// `version`.
     pub(crate) fn is_unchanged(
         &self,
         mut slots: impl Iterator<Item = usize>,
@@ -143,7 +144,8 @@ fn extend_lease(end: &AtomicU64, until: u64) {
     });
 }
 
-/// Fails if the clock has not reached `end`. Then it also pauses the granting of leases.
+/// Fails with `Busy` if a read lease lasts until `end` and the clock has not reached `end`. Then it also pauses the
+/// granting of leases, so that the change succeeds later.
 fn expect_ended(atomics: TargetAtomics<'_>, end: u64) -> Result<()> {
     let now = uptime();
     // An end that is later than any lease may last is damaged.

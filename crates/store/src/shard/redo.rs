@@ -48,7 +48,8 @@ fn fill(buffer: WriteBuffer<'_>, log: &Log<'_>, last: u64) -> Result<()> {
     Ok(())
 }
 
-/// Puts of a redo log in a pool that no process has open. The parameters are those of [`parse`].
+/// Puts of a redo log that the index does not include, in a pool that no process has open. The parameters have the same
+/// meaning as those of [`parse`].
 pub(crate) fn left_in_log(
     log: &[u8],
     (flushed, last): (Option<&[u8]>, u64),
@@ -62,8 +63,8 @@ pub(crate) fn left_in_log(
 }
 
 impl Target {
-    /// Notes in a transaction that it includes the write buffer on top of state `base`, so that its redo log is not
-    /// loaded any more.
+    /// Notes in a transaction that it includes the puts on top of state `base`, so that their redo log is not loaded
+    /// any more. Does nothing if the pool is not durable.
     pub(super) fn note_flushed(&self, txn: &mut WriteTxn, base: u64) -> Result<()> {
         match self.is_durable() {
             true => txn.put(&flushed_key(), &base.to_le_bytes()),

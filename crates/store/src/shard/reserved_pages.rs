@@ -88,7 +88,8 @@ impl Target {
         Ok(())
     }
 
-    /// Work on free pages that is needed before a change.
+    /// Work on free pages that the index needs before a change: growing it, or reserving or releasing pages. `None` if
+    /// there is nothing to do.
     pub(crate) fn free_page_work(&self, txn: &WriteTxn) -> Result<Option<FreePageWork>> {
         if self.wants_block(txn)? {
             return Ok(Some(FreePageWork::Growth));
@@ -184,7 +185,8 @@ pub(crate) fn retry_after_page_reuse<T>(
     }
 }
 
-/// Reserves `pages` more pages, by one value each that fills a page. Returns the number of all reserved pages.
+/// Reserves `pages` more pages of the index, besides `reserved` that are reserved already, by one value each that fills
+/// a page. Returns the number of all reserved pages.
 fn reserve(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
     let len = (txn.pages()?.bytes - MARGIN) as usize;
     let after = reserved.saturating_add(pages as u32);
@@ -192,7 +194,7 @@ fn reserve(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
     Ok(after)
 }
 
-/// Releases `pages` of the reserved pages. Returns the number of the others.
+/// Releases `pages` of the `reserved` pages. Returns the number of pages that remain reserved.
 fn release(txn: &mut WriteTxn, reserved: u32, pages: u64) -> Result<u32> {
     let after = reserved.saturating_sub(pages as u32);
     for number in (after..reserved).rev() {

@@ -61,7 +61,7 @@ impl<'t> Scan<'t> {
         })
     }
 
-    /// The first record after `key`.
+    /// The first visible record after all versions of `key`; `None` if there is none.
     pub(crate) fn after(&mut self, key: &[u8]) -> Result<Option<Visible>> {
         // This key is after every version of `key` in the history table, where keys end with an epoch.
         let next: Vec<u8> = key.iter().copied().chain([0xff; 9]).collect();

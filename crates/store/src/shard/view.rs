@@ -149,7 +149,7 @@ impl Overlay {
         }
     }
 
-    /// Position of the first key that is `key` or greater.
+    /// Position of the first buffered put whose key is `key` or greater; the number of puts if there is none.
     fn position(&self, key: &[u8]) -> usize {
         self.0.partition_point(|(known, _)| known[..] < *key)
     }
@@ -158,7 +158,7 @@ impl Overlay {
         self.0.get(at).map(|(key, record)| (&key[..], &record[..]))
     }
 
-    /// Record of a key.
+    /// Record of the buffered put with this key; `None` if there is none.
     #[inline]
     fn find(&self, key: &[u8]) -> Option<&[u8]> {
         let at = self.0.binary_search_by(|(known, _)| known[..].cmp(key)).ok()?;
@@ -237,7 +237,7 @@ impl<'v> ViewCursor<'v> {
         }
     }
 
-    /// The next entry of both. A buffered put hides the stored entry with the same key.
+    /// The next entry, by key, of the index and the overlay. A buffered put hides the stored entry with the same key.
     fn take(&mut self) -> Result<Option<Entry<'v>>> {
         let (stored, buffered) = (self.stored, self.overlay.get(self.buffered));
         let (takes_stored, takes_buffered) = match (stored, buffered) {
@@ -363,7 +363,7 @@ impl Target {
     }
 }
 
-/// Prefix of all data.
+/// Prefix of all keys of [`Table::Data`].
 pub(crate) fn all_data() -> Key {
     Key::table(Table::Data)
 }

@@ -134,12 +134,12 @@ impl<'c> TargetAtomics<'c> {
         &self.0[6]
     }
 
-    /// Time until which no read leases are granted, in the same unit.
+    /// Time until which no read leases are granted, in microseconds of the machine's uptime.
     pub(crate) fn leases_pause(self) -> &'c AtomicU64 {
         &self.0[7]
     }
 
-    /// Versions for conflict detection.
+    /// The conflict table: in each slot, the version of the last change of its keys.
     pub(crate) fn conflicts(self) -> &'c [AtomicU64] {
         &self.0[TARGET_HEAD_LEN..TARGET_HEAD_LEN + CONFLICT_SLOTS]
     }
@@ -176,17 +176,17 @@ impl<'c> SegmentAtomics<'c> {
     }
 }
 
-/// Number of atomics per target.
+/// Number of atomics of a target that has `segments` segments.
 fn target_len(segments: usize) -> usize {
     (TARGET_HEAD_LEN + CONFLICT_SLOTS + segments * SEGMENT_LEN).next_multiple_of(HEADER_LEN)
 }
 
-/// Number of atomics before those of processes.
+/// Number of atomics before the atomics of processes: the header and the atomics of all targets.
 fn targets_end(targets: usize, segments: usize) -> usize {
     HEADER_LEN + targets * target_len(segments)
 }
 
-/// Number of atomics before those of read leases.
+/// Number of atomics up to the end of the lease table of objects. The atomics of read leases follow.
 fn leases_end(targets_end: usize) -> usize {
     targets_end + PROCESSES_MAX * PROCESS_LEN + LEASE_TABLE_LEN
 }
@@ -413,12 +413,12 @@ impl Control {
         self.leases_lost_until().store(0, Ordering::Release);
     }
 
-    /// Slot + 1 of the engine that has leases for clients on other nodes.
+    /// Slot + 1 of the engine that has leases for clients on other nodes; zero if there is none.
     pub(crate) fn engine(&self) -> &AtomicU64 {
         &self.shared[ENGINE]
     }
 
-    /// Time until which leases that an engine has lost may be taken again.
+    /// Time until which leases that an engine has lost may be taken again, in microseconds of the machine's uptime.
     pub(crate) fn leases_lost_until(&self) -> &AtomicU64 {
         &self.shared[LEASES_LOST_UNTIL]
     }

@@ -138,7 +138,8 @@ fn are_lost(control: &Control) -> bool {
     engine != 0 && (!is_alive(engine - 1) || is_before(control.leases_lost_until()))
 }
 
-/// True before a time that is in the near future. A later one is damage.
+/// True until `time`, in microseconds of the machine's uptime. A time more than [`GRACE_MAX_US`] ahead is damage, and
+/// counts as past.
 fn is_before(time: &AtomicU64) -> bool {
     let rest = time.load(Ordering::SeqCst).saturating_sub(uptime());
     rest > 0 && rest <= GRACE_MAX_US
@@ -210,7 +211,8 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         self.remove(index) && !self.flag_all()
     }
 
-    /// Removes a lease of this process; returns true if it was flagged.
+    /// Removes a lease of this process: the lease at `index` or, for `None`, one that is only counted. Returns true if
+    /// the lease was flagged because its object was unlinked.
     fn remove(&self, index: Option<usize>) -> bool {
         match index {
             Some(index) => self.atomics[index].swap(0, Ordering::SeqCst) & UNLINKED != 0,
@@ -231,7 +233,8 @@ impl<'c, A: Fn(ProcessSlot) -> bool> Bucket<'c, A> {
         flagged > 0 || self.counts().load(Ordering::SeqCst) & OVERFLOWED > 0
     }
 
-    /// Flags one lease if it is on the object; returns true if it was flagged. A lease of a dead process is removed.
+    /// Flags the lease at `index` as one on an unlinked object. Returns false if the lease is not on this object, or if
+    /// its owner is dead. A lease of a dead process is removed.
     fn flag_one(&self, index: usize) -> bool {
         loop {
             let found = self.atomics[index].load(Ordering::SeqCst);

@@ -13,7 +13,7 @@ pub(crate) struct Version(pub(crate) u64);
 const BUFFER_BITS: u32 = 16;
 
 impl Version {
-    /// Version of a state of the index with `buffered` words of puts on top of it.
+    /// Version of the state after commit `transaction`, with `buffered` words of puts in the write buffer on top of it.
     pub(crate) fn new(transaction: u64, buffered: usize) -> Self {
         Self(transaction << BUFFER_BITS | buffered as u64)
     }
@@ -168,7 +168,7 @@ impl Reads {
         all.map(version)
     }
 
-    /// A copy with the same slots and new versions: `version` returns that of a target.
+    /// A copy with the same slots, in which the version of each slot is the one that `version` returns for its target.
     pub(crate) fn in_versions(&self, version: impl Fn(u32) -> Result<u64>) -> Result<Self> {
         let mut versions = BTreeMap::new();
         let mut moved = Self::default();

@@ -271,7 +271,7 @@ impl<'c> WriteBuffer<'c> {
         Ok(())
     }
 
-    /// Makes the buffer empty, whatever it contains.
+    /// Sets all words before the puts to zero. The buffer is then empty, even if it was damaged.
     pub(crate) fn clear(self) {
         self.0[..PUTS].iter().for_each(|word| word.store(0, Ordering::Release));
     }
@@ -481,12 +481,12 @@ pub(crate) struct Published<'c> {
 }
 
 impl<'c> Published<'c> {
-    /// The first state of the index that the puts are on top of. Each of them has a later version.
+    /// First state of the index that the puts are on top of. The version of each put is later.
     pub(crate) fn base(&self) -> u64 {
         self.from
     }
 
-    /// Number of words of the puts.
+    /// Number of 64-bit words that the puts take.
     pub(crate) fn len(&self) -> usize {
         self.end - PUTS
     }
@@ -570,7 +570,8 @@ pub(crate) struct NamedPuts<'c, 'n> {
 }
 
 impl<'c> NamedPuts<'c, '_> {
-    /// Advances by one put of the bucket. Returns `None` if that put has another name.
+    /// Parses the put at position `at` of the buffer, and moves on to the put before it in the bucket. Returns `None`
+    /// if the put has another name, or was appended after the view began.
     #[inline]
     fn step(&mut self, at: usize) -> Result<Option<NamedPut<'c>>> {
         let Published { buffer, end, .. } = self.puts;
@@ -706,7 +707,7 @@ impl<'p> Put<'p> {
             && Record::decode(&self.key[1..], self.record).is_ok()
     }
 
-    /// Part of the key by which the put is found. It is the same for all extents of an array.
+    /// First bytes of the key, by which the put is found. All extents of an array have the same name.
     fn name(&self) -> &[u8] {
         &self.key[..name_len(self.key.len(), self.count)]
     }

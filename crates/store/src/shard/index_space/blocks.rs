@@ -47,7 +47,8 @@ pub(super) struct FailedAttempt {
 }
 
 impl FailedAttempt {
-    /// True if another attempt may succeed, because more pages are free or the last one was long ago.
+    /// True if another attempt may succeed: over `pages` more pages are free than at the failed one, or the pause ends
+    /// at transaction id `now` or before.
     pub(super) fn may_retry(&self, free: u64, pages: u64, now: u64) -> bool {
         free > self.free.load(Ordering::Relaxed) + pages
             || now >= self.pause.load(Ordering::Relaxed)

@@ -44,7 +44,7 @@ impl AppendSlots {
         Self { append_slots, compaction, compacting, turn: AtomicUsize::new(0) }
     }
 
-    /// A free append slot, or the next one that becomes free.
+    /// Takes a free append slot of this process. If all are taken, waits for one of them, which is chosen in turn.
     pub(crate) fn enter(&self) -> AppendSlot<'_> {
         let free = self.append_slots.iter().find_map(|slot| match slot.try_lock() {
             Ok(held) => Some(held),
@@ -58,7 +58,7 @@ impl AppendSlots {
         AppendSlot { held, busy: false, may_collect: true }
     }
 
-    /// The append slot of compaction, when it is free.
+    /// Takes the append slot of compaction. Waits while another thread of this process has it.
     pub(crate) fn enter_compaction(&self) -> AppendSlot<'_> {
         let held = self.compaction.lock().unwrap_or_else(PoisonError::into_inner);
         AppendSlot { held, busy: false, may_collect: false }
@@ -91,7 +91,8 @@ impl AppendSlot<'_> {
         SegmentState::Open(self.may_collect.then_some(process))
     }
 
-    /// Makes the segment of the slot busy; returns `None` if the slot has none or lost it.
+    /// Makes the segment of the slot busy, and returns its number. Returns `None` if the slot has no segment, or if
+    /// another process has taken it.
     pub(crate) fn take(&mut self, table: &Segments<'_>) -> Option<u32> {
         let segment = self.held.segment?;
         let (open, busy) = (self.released_state(table.process), SegmentState::Busy(table.process));

@@ -54,7 +54,8 @@ impl Target {
         self.recycle()
     }
 
-    /// Finds dead segments, and frees those that no reader can still read.
+    /// Flushes the write buffer if possible, marks segments that have become dead, and frees the dead segments that no
+    /// reader can still read.
     pub(crate) fn recycle(&self) -> Result<()> {
         // After the flush, the records that buffered puts replace are dead. If the index is full, a later step reports
         // it.
@@ -213,7 +214,7 @@ impl Target {
         Ok(())
     }
 
-    /// Frees a segment that no other process can access.
+    /// Frees a segment that no other process can access, and stamps it with the number of segments freed so far.
     pub(crate) fn set_free(&self, number: u32) {
         let atomics = self.shared();
         let freed_before = atomics.freed().fetch_add(1, Ordering::AcqRel);
@@ -234,7 +235,8 @@ impl Target {
         u64::from(self.segment_count()).saturating_sub(kept) * self.segment_bytes()
     }
 
-    /// Number of these bytes that are free, or will be after readers finish and segments are compacted.
+    /// Number of bytes that can still become live: they are free, or will be after readers finish and segments are
+    /// compacted.
     pub(crate) fn free_data_bytes(&self) -> Result<u64> {
         let dead = all_dead(&*self.index.read()?)?;
         let atomics = self.shared();

@@ -351,7 +351,8 @@ impl Target {
         Ok(candidates.collect())
     }
 
-    /// Examines a segment. One without dead data is moved only to join it with others that are partly filled.
+    /// Examines whether a segment is worth compacting. `None` if it is empty, or neither sealed nor open, or if it has
+    /// no dead data and its live data fills more than half of it.
     fn as_victim(&self, number: u32, dead: u64) -> Option<Victim> {
         let atomics = self.shared();
         let segment = atomics.segment(number);

@@ -27,7 +27,7 @@ impl Control {
         slot == self.slot || self.is_locked_by_other(byte_of(slot))
     }
 
-    /// Locks a byte; returns `None` if another process has it locked.
+    /// Takes the lock of a byte of the control file; returns `None` if another process has it.
     fn take(&self, byte: u64) -> Result<Option<lock::ByteLock<'_>>> {
         self.file.get().and_then(|file| lock::ByteLock::take(file, byte)).map_err(lock_error)
     }
