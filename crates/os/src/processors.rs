@@ -28,7 +28,8 @@ pub fn stay_on_processor(number: usize) {
 pub struct Processors(Option<CpuSet>);
 
 impl Processors {
-    /// The processors for helpers of this thread.
+    /// Processors for helpers that this thread starts: all that it had before [`stay_on_processor`] pinned it. Without
+    /// such a call, helpers stay on the processors of this thread, as the system does by default.
     #[must_use]
     pub fn for_helpers() -> Self {
         Self(BEFORE.get())

@@ -66,7 +66,9 @@ impl LongPart {
         }
     }
 
-    /// Receives more bytes of a part of `len` bytes. Returns their number; 0 at the end of the connection.
+    /// Receives more bytes of a part of `len` bytes. As long as the caller's buffers `into` have room, the bytes go
+    /// there. Later bytes go to memory of this part, which `spare` provides. Returns their number; 0 at the end of the
+    /// connection.
     ///
     /// Memory is allocated as bytes arrive, so that an announced length alone costs nothing.
     pub(crate) fn poll_more<R: AsyncRead + Unpin>(

@@ -91,8 +91,8 @@ impl AppendSlot<'_> {
         SegmentState::Open(self.may_collect.then_some(process))
     }
 
-    /// Makes the segment of the slot busy, and returns its number. Returns `None` if the slot has no segment, or if
-    /// another process has taken it.
+    /// Makes the segment of the slot busy, and returns its number. Returns `None` if the slot has no segment, or
+    /// has lost it.
     pub(crate) fn take(&mut self, table: &Segments<'_>) -> Option<u32> {
         let segment = self.held.segment?;
         let (open, busy) = (self.released_state(table.process), SegmentState::Busy(table.process));
