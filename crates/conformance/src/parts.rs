@@ -231,7 +231,8 @@ impl Parts {
         Ok(epoch)
     }
 
-    /// Moves `amount` from a number on node 0 to one on node 1, in a transaction that also sets a number on both.
+    /// Moves `amount` from a number on node 0 to one on node 1, or all of it if it is less. The transaction also sets
+    /// the number `mark.0` to `mark.1` on both nodes. It is repeated after each conflict.
     ///
     /// # Errors
     /// The errors of reads and commits.

@@ -267,7 +267,8 @@ impl Mounted {
         inode.ctime = Time::now();
     }
 
-    /// Records that the attributes of the entry at `location` were stored.
+    /// Records in this process that the attributes of the entry at `location` were stored. The stored `mtime` replaces
+    /// a pending one, and the inode of the root is cached.
     pub(crate) fn note_attributes(&self, location: &EntryLocation, inode: &Inode) {
         if inode.oid == self.roots.root {
             self.set_root(inode);

@@ -175,7 +175,8 @@ impl Expected {
     /// Compares all announced checksums with those of the body. Called when the whole body has arrived.
     ///
     /// # Errors
-    /// `BadDigest` if a sum differs, `InvalidDigest` for a value that is not an MD5.
+    /// `BadDigest` if a sum differs, `InvalidDigest` if `Content-MD5` is not an MD5, and `InvalidRequest` if a checksum
+    /// was announced for the trailer, but not sent.
     pub(crate) fn check(&self, summed: &Summed) -> Outcome<()> {
         if let Some(md5) = &self.md5 {
             let given = base64_simd::STANDARD.decode_to_vec(md5).unwrap_or_default();

@@ -47,6 +47,7 @@ fn constants(tree: &Tree) -> BTreeMap<String, Vec<u128>> {
     found
 }
 
+/// Rust files of the tree that are not in a directory named `tests`.
 fn sources(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files().filter(|file| file.extension() == "rs" && !file.path.contains("/tests/"))
 }

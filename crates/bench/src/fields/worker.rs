@@ -171,6 +171,8 @@ impl Worker {
         self.open.as_ref().map(|(_, store, _)| store.clone()).ok_or_else(closed)
     }
 
+    /// Measures the medium by `measure`, with one operation for each field of this process. A watcher has no files for
+    /// that, and its result is zero.
     fn limit(&self, measure: fn(&Limit, Until) -> Result<Measured>) -> Result<Measured> {
         let ops = Until::ops(self.job.shape.fields());
         self.limit.as_ref().map_or(Ok(Measured::default()), |limit| measure(limit, ops))

@@ -258,7 +258,8 @@ impl MapRequest {
         Self { protection, flags, fd: -1, offset: 0, ..self }
     }
 
-    /// Checks a request to map a file, as the kernel does.
+    /// Checks a request to map a file, with the errors of the kernel. `MAP_SYNC` is refused with `EOPNOTSUPP`:
+    /// a program that uses it does not call `msync`, so its stores would reach the object too late.
     fn check(&self, file: &OpenFile) -> Answer<()> {
         let access = file.open()?.identity().flags & libc::O_ACCMODE;
         if access == libc::O_WRONLY || (self.is_written() && access != libc::O_RDWR) {

@@ -123,7 +123,9 @@ impl Parser<'_> {
         Err(self.tokens.error(format!("a name is followed by ',', '[' or ']', not by {found}")))
     }
 
-    /// Parses one part of a rule: `name` or `name: Type`, then `?`, `?default`, `-` or `=a/b`, `=!a/b`.
+    /// Parses one part of a rule: `name` or `name: Type`, then at most one suffix. `?` makes the name optional,
+    /// `?value` gives it a default, and `-` hides it. `=a/b` permits only these values, and `=!a/b` all others. A type
+    /// is stored in `types`, and is the type of later parts with the same name.
     fn part(&mut self, types: &mut Types) -> Result<Part> {
         let name = self.parse_name()?;
         if self.tokens.takes(':') {

@@ -200,7 +200,8 @@ impl Get {
     }
 }
 
-/// Writes the selected elements, some indexes of the first dimension at a time. Returns the bytes.
+/// Writes the selected elements to `sink`, a number of indexes of the first dimension at a time. Returns the number of
+/// bytes written.
 fn copy(tensor: &Tensor, mut slabs: Vec<Slab>, sink: &mut files::Sink) -> Result<u64> {
     let grid = tensor.grid();
     let total = slabs.iter().map(|slab| slab.count).product::<u64>() * grid.item();
