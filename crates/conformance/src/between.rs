@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// An interceptor between a backend and its callers. Calls go through [`Interceptor::pass`], or through a function of
 /// their own.
 pub trait Interceptor: Send + Sync + Sized + 'static {
-    /// Makes a call now or later.
+    /// Makes a call to the backend, at once or later, and returns the reply.
     fn pass<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,
     ) -> Reply<'a, T>;
 
-    /// The capabilities that the backend declares.
+    /// The capabilities that callers see; `of` are those of the backend.
     fn capabilities(&self, of: Capabilities) -> Capabilities {
         of
     }
@@ -30,12 +30,12 @@ pub trait Interceptor: Send + Sync + Sized + 'static {
         true
     }
 
-    /// The state that a read sees.
+    /// The state from which the backend reads when a caller asks for the state `at`.
     fn at<'a>(&self, at: ReadAt<'a>) -> ReadAt<'a> {
         at
     }
 
-    /// Makes a change.
+    /// Passes a change on to the backend's container `to`.
     fn write<'a>(&'a self, to: &'a dyn OpenContainer, change: Change<'a>) -> Reply<'a, Epoch> {
         self.pass(move || to.write(change))
     }

@@ -79,7 +79,8 @@ impl Faults {
         }
     }
 
-    /// Waits until the test lets the operation go, and counts the waiting ones. False on a thread that must not wait.
+    /// Counts the operation as a waiting one, and waits until the test lets it go. Returns false, without waiting, on a
+    /// thread that must not block.
     fn wait(&self) -> bool {
         let mut noted = false;
         while !self.let_go.load(Ordering::Acquire) {
@@ -155,7 +156,8 @@ impl Faults {
 }
 
 impl Interceptor for Faults {
-    /// Makes a call that no fault changes. The functions below are those of calls with faults.
+    /// Makes a call without a fault. Calls that a fault may affect have functions below, which override those of the
+    /// trait.
     fn pass<'a, T: Send + Unpin + 'a>(
         &'a self,
         call: impl FnOnce() -> Reply<'a, T> + Send + 'a,

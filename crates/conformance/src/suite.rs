@@ -54,7 +54,7 @@ macro_rules! suite {
 
 /// Empty pools for a test, each created by a call of [`Make`].
 pub trait Setup {
-    /// The function that creates them.
+    /// The function that creates the pools of a test, one for each call.
     ///
     /// # Errors
     /// The reason why this machine has none: the test is skipped.

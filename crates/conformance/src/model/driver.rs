@@ -132,14 +132,15 @@ impl Driver {
         }
     }
 
-    /// Selects a snapshot in one of three cases.
+    /// Index of a random snapshot in one of three cases, otherwise `None` for the latest state. Always `None` if there
+    /// are no snapshots.
     fn some_view(&mut self) -> Option<usize> {
         let count = self.subject.snapshots.len();
         let wanted = count > 0 && self.random.one_in(3);
         wanted.then(|| self.random.below(count as u64) as usize)
     }
 
-    /// Both sides must give the same answer to a read.
+    /// Fails the test unless subject and reference give the same answer to a read.
     #[track_caller]
     fn compare(&self, read: &Read, snapshot: Option<usize>) {
         let (found, expected) =
@@ -167,7 +168,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Both must succeed or fail; with the same kind of error if only one check can fail.
+    /// Fails the test unless a change succeeded on both sides or failed on both. If only one check of the change can
+    /// fail, the kinds of error must be equal, too.
     #[track_caller]
     fn check_outcomes(&self, buffer: &OwnedWrites, outcomes: [Result<()>; 2]) {
         let [found, expected] = outcomes.map(|outcome| outcome.map_err(|error| error.kind()));
@@ -178,7 +180,8 @@ impl Driver {
         self.check(agree, || format!("{buffer:?}\nsubject   {found:?}\nreference {expected:?}"));
     }
 
-    /// Takes a snapshot of both sides, or destroys one.
+    /// Creates a snapshot on both sides. In one of three cases, or if there are [`SNAPSHOTS`] already, destroys a
+    /// random one on both sides.
     fn change_snapshots(&mut self) -> Result<()> {
         let count = self.subject.snapshots.len();
         if count < SNAPSHOTS && !self.random.one_in(3) {
@@ -228,7 +231,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Removes a dkey from the reference, and compares its content with that of the subject.
+    /// Removes a dkey from the reference, and fails the test unless the removed content equals `found`, the content
+    /// that the subject removed.
     #[track_caller]
     fn check_taken(&self, removing: &Removing, found: &Content) {
         let expected = removing.remove(&*self.reference.container);
@@ -287,7 +291,7 @@ impl Driver {
         self.check_outcomes(buffer, [found, expected]);
     }
 
-    /// Compares all content in every view.
+    /// Compares all objects, dkeys and their content on both sides, in the latest state and in every snapshot.
     fn audit(&mut self) {
         let snapshots = (0..self.subject.snapshots.len()).map(Some);
         for view in std::iter::once(None).chain(snapshots) {

@@ -145,7 +145,8 @@ impl Read {
         Self::Fetch { oid, dkey: dkey.to_vec(), cond: Cond::NONE, wants: vec![want] }
     }
 
-    /// The backend's answer; errors are answers too.
+    /// Answer of a container to this read, in the state `at`. An error becomes an answer, so that two containers can be
+    /// compared.
     pub(super) fn ask(&self, container: &dyn OpenContainer, at: ReadAt<'_>) -> Answer {
         let answer = match self {
             Self::Fetch { oid, dkey, cond, wants } => {
@@ -194,7 +195,8 @@ impl Read {
 }
 
 impl Want {
-    /// A random part of a fetch. If kinds of values last, it has no condition on an akey of the other kind.
+    /// A random fetch of one akey: extents or a single value, with a random size and room for data. If kinds of values
+    /// last (`lasts`), only a fetch of the akey's usual kind may require that the akey exists.
     fn random(random: &mut Random, akey: Vec<u8>, lasts: bool) -> Self {
         let extents = random.one_in(2).then(|| {
             let count = if random.one_in(3) { 3 } else { 1 };

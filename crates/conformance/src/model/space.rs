@@ -40,7 +40,7 @@ impl Space {
         Self { oids: ids.collect(), lasting_kinds: able.lasting_kinds }
     }
 
-    /// Two objects, possibly the same.
+    /// A space of two random objects of this one, which may be the same object.
     pub(super) fn focus(&self, random: &mut Random) -> Self {
         Self { oids: vec![self.oid(random), self.oid(random)], ..*self }
     }

@@ -26,7 +26,7 @@ pub(super) struct Removing {
 pub(super) type Content = Result<Option<Taken>, ErrorKind>;
 
 impl Removing {
-    /// A removal that mostly expects what `side` has.
+    /// A random removal. It expects bytes that `side` has stored; in one of four cases, one more byte follows them.
     pub(super) fn random(random: &mut Random, space: &Space, side: &dyn OpenContainer) -> Self {
         let oid = space.oid(random);
         let (dkey, akey) = (dkey(random, oid), akeys(random, oid).swap_remove(0));
@@ -57,12 +57,12 @@ impl Removing {
         Take { oid: *oid, dkey, akey, extent: *extent, at: *at, expected }
     }
 
-    /// Removes the dkey on one side.
+    /// Removes the dkey on one side. Returns the removed content, sorted, or the kind of the error.
     pub(super) fn remove(&self, side: &dyn OpenContainer) -> Content {
         side.take(self.take()).wait().map(|taken| taken.map(sorted)).map_err(|error| error.kind())
     }
 
-    /// Removes the dkey and the array on one side, with `reads` if they hold.
+    /// Removes the dkey and the array on one side. With `reads`, the removal depends on these reads being current.
     pub(super) fn remove_with_array(
         &self,
         side: &dyn OpenContainer,

@@ -59,7 +59,7 @@ fn ask(object: &Object, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
     object.query_key(query, Access::Latest).wait()
 }
 
-/// Both ends of the range that `query` asks for.
+/// Answers to `query` for both edges: the smallest key, then the largest.
 fn both(object: &Object, query: KeyQuery<'_>) -> Result<[Option<KeyFound>; 2]> {
     let at = |edge| ask(object, KeyQuery { edge, ..query });
     Ok([at(Edge::Min)?, at(Edge::Max)?])

@@ -77,7 +77,7 @@ fn change_ids_are_remembered_or_refused(store: &Store) -> Result<()> {
     container.close().wait()
 }
 
-/// Starts an operation and does not wait for it.
+/// Polls an operation once, and drops it without waiting for the result.
 fn begin_and_drop(work: impl Future) {
     let _ = pin!(work).poll(&mut Context::from_waker(Waker::noop()));
 }
@@ -101,7 +101,7 @@ fn a_dropped_write_is_atomic(store: &Store) -> Result<()> {
 
 const ROOM: usize = 60_000;
 
-/// Reads two akeys from one state.
+/// Size and buffer of the akeys `one` and `two`, which one fetch reads from the same state.
 fn both(object: &Object) -> Result<[(u64, Vec<u8>); 2]> {
     let (mut one, mut two) = (vec![0; ROOM], vec![0; ROOM]);
     let mut fetches =

@@ -56,7 +56,7 @@ impl Store {
         Ok(Self { pool, container, next: AtomicU64::new(1) })
     }
 
-    /// The container's name.
+    /// UUID of the container, as text.
     pub(super) fn uuid(&self) -> String {
         self.container.info().uuid.to_string()
     }
@@ -76,7 +76,7 @@ impl Store {
         Ok(self.container.object(self.oid(ObjectType::MultiHashed)?))
     }
 
-    /// A new object of another type.
+    /// A new object of type `otype`.
     pub(super) fn object_of(&self, otype: ObjectType) -> Result<Object> {
         Ok(self.container.object(self.oid(otype)?))
     }
