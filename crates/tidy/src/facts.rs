@@ -29,7 +29,7 @@ fn pages(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files().filter(|file| file.extension() == "md").filter(move |file| !is_past(file))
 }
 
-/// Values by name. Constants of one name in several files have several values.
+/// Values of all constants of the tree, by name. Constants with the same name in several files have several values.
 fn constants(tree: &Tree) -> BTreeMap<String, Vec<u128>> {
     let mut found: BTreeMap<String, Vec<u128>> = BTreeMap::new();
     for file in sources(tree).filter(|file| file.text.contains("const ")) {
@@ -52,7 +52,7 @@ fn sources(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files().filter(|file| file.extension() == "rs" && !file.path.contains("/tests/"))
 }
 
-/// Values of a constant as a page may write them: a number, or milliseconds.
+/// Values of a constant as a page may write them: the number and, for a time, its milliseconds.
 fn values(item: &ItemConst, numbers: &BTreeMap<String, Vec<u128>>) -> Vec<u128> {
     let name = item.ident.to_string();
     let number = numbers.get(&name).and_then(|values| values.first().copied());
@@ -60,7 +60,7 @@ fn values(item: &ItemConst, numbers: &BTreeMap<String, Vec<u128>>) -> Vec<u128> 
     [number, seconds, milliseconds(&item.expr)].into_iter().flatten().collect()
 }
 
-/// The value of `Duration::from_secs(10)`.
+/// Milliseconds of an expression such as `Duration::from_secs(10)`; `None` for other expressions.
 fn milliseconds(expression: &Expr) -> Option<u128> {
     let Expr::Call(call) = expression else { return None };
     let Expr::Path(function) = call.func.as_ref() else { return None };
@@ -203,7 +203,7 @@ pub fn environment(tree: &Tree) -> Vec<Finding> {
     absent.chain(unknown).map(|message| page.finding(1, message)).collect()
 }
 
-/// Names of variables between these quotes.
+/// Names of environment variables (`ESKER_...`) between two characters `quote`.
 fn variables(text: &str, quote: char) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let is_variable = move |word: &&str| {

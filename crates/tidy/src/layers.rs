@@ -129,7 +129,8 @@ impl Layering {
         found.map(|(line, message)| source.file.finding(line, message)).collect()
     }
 
-    /// Private names of the store in other modules.
+    /// Uses of private names of the store in the module `own`, which does not own them: the line and the message of
+    /// each. There are none in other crates.
     fn private_names(
         &self,
         source: &Source<'_>,
@@ -178,7 +179,7 @@ fn used_modules(tokens: &[Token], depth: usize) -> impl Iterator<Item = (usize, 
     root.flat_map(|after| names_at(tokens, after)).map(|token| (token.line, token.text.as_str()))
 }
 
-/// Position after a run of `depth` times `super`, which begins here.
+/// Position after a run of `depth` times `super`, joined by `::`, which begins at `at`; `None` if there is no such run.
 fn above(tokens: &[Token], at: usize, depth: usize) -> Option<usize> {
     let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.text == text);
     let steps = (0..depth).map(|step| at + 3 * step);

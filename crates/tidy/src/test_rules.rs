@@ -14,7 +14,7 @@ pub fn sleeping(tree: &Tree) -> Vec<Finding> {
     sleeps
 }
 
-/// The same for Python, whose tests are identified by their directory.
+/// Python tests that sleep. The rule reads all files in `python/tests/`.
 fn sleeping_scripts(tree: &Tree) -> Vec<Finding> {
     let scripts = tree.files().filter(|file| file.path.starts_with("python/tests/"));
     let lines = scripts.flat_map(|file| file.text.lines().zip(1..).map(move |line| (file, line)));

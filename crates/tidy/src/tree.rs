@@ -61,7 +61,7 @@ impl File {
         Ok(Self { path: path.to_owned(), text: String::from_utf8_lossy(&bytes).into_owned() })
     }
 
-    /// The path's last part.
+    /// File name: the last part of the path.
     pub(crate) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -107,7 +107,8 @@ pub(crate) fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<St
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Skips symbolic links, and files that are deleted but not yet committed as such.
+/// True for a regular file of at most [`FILE_SIZE_MAX_BYTES`]. False for symbolic links, and for files that are deleted
+/// but not yet committed as such.
 fn is_text_file(path: &Path) -> bool {
     path.symlink_metadata()
         .is_ok_and(|status| status.is_file() && status.len() <= FILE_SIZE_MAX_BYTES)
