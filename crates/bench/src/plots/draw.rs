@@ -73,7 +73,8 @@ impl Ranged for Scale {
 }
 
 impl Scale {
-    /// The vertical axis for these values.
+    /// Vertical axis that shows all these values: logarithmic if the smallest is far below the largest, otherwise
+    /// linear from zero. Values that are not positive are ignored.
     fn for_values(values: impl Iterator<Item = f64>) -> Self {
         let positive = values.filter(|value| value.is_finite() && *value > 0.0);
         let ends = positive.fold(None, |ends: Option<(f64, f64)>, value| {

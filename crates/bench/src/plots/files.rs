@@ -174,7 +174,7 @@ fn figure(rows: &[Row], processes: u64) -> Result<Option<Figure>> {
     Figures::default().figure("files", chart, sentence)
 }
 
-/// Name of work below the axis.
+/// Name of a kind of work, shortened to fit below the axis.
 fn short_name(work: &str) -> String {
     let name = work.replace(" write, shared file", " shared").replace(", own file", "");
     name.replace(", one directory", "").replace(" file", "")

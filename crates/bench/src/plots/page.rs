@@ -187,7 +187,7 @@ const SPREADS: &str = "label:run|phase|repeat.count:>repeats|spread.mean:>mean M
 const TIMES: &str = "label:run|phase|latency_us.p50:>p50 us|latency_us.p99:>p99 us|latency_us.max:>max us|\
     wall_clock_s:>wall clock s|off_0:>off_0 ms|off_f:>off_f ms|po_0:>po_0 ms|po_f:>po_f ms";
 
-/// Members and headings of a table.
+/// Splits `member:heading|member:heading` into pairs. Without a colon, the member is also the heading.
 fn columns(text: &'static str) -> Vec<(&'static str, &'static str)> {
     text.split('|').map(|column| column.split_once(':').unwrap_or((column, column))).collect()
 }

@@ -122,7 +122,7 @@ impl Rule {
         }
     }
 
-    /// Names of the steps that it needs.
+    /// Names of the steps whose measurements the rule needs, for tests.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> Vec<&str> {
         match self {
@@ -248,7 +248,8 @@ impl Pick {
         runs.map(Run::bandwidth).reduce(f64::max).filter(|best| *best > 0.0)
     }
 
-    /// The best sum of both phases with one number of processes on one store.
+    /// Highest sum of the bandwidths of writes and reads, over runs of these steps with the same number of processes on
+    /// the same store. `None` if there is no such pair.
     fn sum(&self, steps: &[PaperStep]) -> Option<f64> {
         let sum = |run: &Run| {
             let is_beside = |other: &&Run| {

@@ -52,7 +52,8 @@ pub(crate) struct Style {
 pub(crate) const LIMIT: Style = Style { colour: GREY, index: None };
 
 impl Style {
-    /// Number of the dashes and of the marker. They change when colours return.
+    /// Position of the dash pattern and of the marker of a series; `None` for the limit of the medium. It shifts by one
+    /// each time all positions were used, so that series with the same colour differ.
     fn turned(self) -> Option<usize> {
         self.index.map(|index| (index + index / DASHES.len()) % DASHES.len())
     }

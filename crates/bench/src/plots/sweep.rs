@@ -116,7 +116,8 @@ impl Sample {
         self.texts.get(name).map_or("", String::as_str)
     }
 
-    /// The member of this name as a number, if it is one.
+    /// Size, number of processes or number of nodes of the run, by the name of the member. `None` for other members, or
+    /// if the run has no such number.
     fn number(&self, name: &str) -> Option<f64> {
         match name {
             "size" => Some(self.run.size_bytes as f64),
@@ -204,7 +205,7 @@ impl Unit {
         Self { label, name, factor, is_rate }
     }
 
-    /// A point of the chart.
+    /// Point of a sample at position `x`, with its range, in the unit of the chart.
     fn point(self, sample: &Sample, x: f64) -> Point {
         let value = if self.is_rate { sample.run.ops_per_s } else { sample.mib_s };
         let scale = if sample.mib_s > 0.0 { value / sample.mib_s * self.factor } else { 0.0 };
@@ -296,7 +297,8 @@ impl Sweep {
 }
 
 impl Figures {
-    /// The charts of a kind; none if nothing that it shows varies.
+    /// The charts of a kind: one for each combination of values that are drawn apart. Charts in which nothing varies
+    /// are omitted.
     pub(crate) fn sweep(&mut self, sweep: &Sweep, samples: &[Sample]) -> Result<Vec<Figure>> {
         let is_wanted = |one: &&Sample| {
             one.texts.contains_key(sweep.over.as_str())

@@ -98,7 +98,8 @@ impl Figures {
         Ok(figures)
     }
 
-    /// The whole phase, and its beginning where there are too many operations to see each.
+    /// A figure of the whole phase. If a process has more than [`CROWDED`] operations, which are too many to see each,
+    /// a second figure shows the first [`NEAR`] of each process.
     fn views(&mut self, title: &str, mut trace: Trace, more: &str) -> Result<Vec<Figure>> {
         let begin = start(&trace);
         for span in trace.values_mut().flatten() {
@@ -304,7 +305,7 @@ fn boxes(spans: &[Span], narrow_s: f64) -> Vec<Span> {
     boxes
 }
 
-/// The first repeat of these runs.
+/// Reads a file of traces. Returns the trace of the first repeat of each of these runs.
 fn read(path: &Path, runs: &[u32], pairs: &BTreeMap<u32, u32>) -> Result<BTreeMap<u32, Trace>> {
     let failed = |error| Error::io(format!("reading {}", path.display()), &error);
     let mut reader =

@@ -123,7 +123,7 @@ impl OpenFile for File {
     }
 }
 
-/// Checks that all bytes were transferred.
+/// Fails with `Corrupt` unless all bytes were transferred: `some` of `all`. `done` is the verb in the message.
 fn complete(file: &File, done: &str, some: usize, all: usize) -> Result<()> {
     ensure_intact(some == all, || {
         let path = file.node().path();

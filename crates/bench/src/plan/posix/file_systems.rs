@@ -145,7 +145,8 @@ impl FileSystems {
         self.container.as_ref().and_then(OpenContainer::index_bytes)
     }
 
-    /// Adds a directory in `folder`, or reports that there is no such medium.
+    /// Adds the file system of `folder`. For `None`, notes that no file system `medium` was found, and the option that
+    /// names one.
     fn add(&mut self, folder: Option<PathBuf>, medium: &str, option: &str) -> Result<()> {
         match folder {
             Some(folder) => self.add_folder(&folder),
@@ -198,7 +199,8 @@ fn disk_folder() -> Option<PathBuf> {
     candidates.into_iter().flatten().find(|folder| is_on_medium(folder, Media::Block))
 }
 
-/// A directory on a disk for one in memory, and in memory for others; none if there is no such medium.
+/// A directory on the other medium: on a disk if `folder` is in memory, otherwise in memory. `None` if the machine has
+/// no such medium.
 pub(crate) fn second_medium(folder: &Path) -> Option<PathBuf> {
     if is_on_medium(folder, Media::Memory) { disk_folder() } else { memory_folder() }
 }

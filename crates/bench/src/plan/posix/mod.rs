@@ -60,7 +60,8 @@ impl Setting {
         (self.stonewall_s > 0).then(|| f64::from(self.stonewall_s))
     }
 
-    /// Does all iterations, after an unmeasured one if `warm_up`.
+    /// Calls `work` with the number of each iteration, after a pause. If `warm_up`, the first number is [`WARM_UP`], an
+    /// iteration that is not recorded.
     fn iterate(&self, warm_up: bool, mut work: impl FnMut(u32) -> Result<()>) -> Result<()> {
         let first = if warm_up { WARM_UP } else { 1 };
         (first..=self.iterations).try_for_each(|iteration| {
@@ -98,7 +99,7 @@ impl Setting {
         }
     }
 
-    /// Waits between two iterations.
+    /// Waits `delay_s` seconds before an iteration. Fails if the user interrupts the program.
     fn pause(&self) -> Result<()> {
         for _ in 0..self.delay_s {
             crate::interrupt::check()?;

@@ -127,7 +127,8 @@ impl Outcome {
         self.systems.first().map_or("", |system| &system.name)
     }
 
-    /// Statistics of the first system; then the medians of the others and the ratios to them.
+    /// Table with a row for each operation: statistics of the first system, then for each other system its median and
+    /// the ratio of the first system to it.
     fn summary(&self, decimals: usize) -> Table {
         let others = self.systems.iter().skip(1);
         let others: String =

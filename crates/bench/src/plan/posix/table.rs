@@ -209,7 +209,8 @@ impl TableResults {
     }
 }
 
-/// Headings and cells of the table of these systems.
+/// Headings and cells of a table with a column for each of these systems. A system for which any row has a goal gets a
+/// second column, for the goals.
 pub(crate) fn cells(rows: &[Row], systems: &[&str]) -> (Vec<String>, Vec<Vec<String>>) {
     let has_goal = |system: &str| rows.iter().any(|row| row.goals.contains_key(system));
     let mut headings: Vec<String> = ["work", ">tmpfs", "unit"].map(str::to_owned).to_vec();
@@ -311,7 +312,7 @@ fn line<'o>(outcome: &'o Outcome, phase: &str) -> Option<&'o Line> {
     outcome.lines.iter().find(|line| line.phase == phase)
 }
 
-/// A row with the value of each system, among them the base.
+/// A row of the table, where `value` returns the value of a system by its position. `None` if the base has no value.
 fn row(
     work: &str,
     unit: &str,
@@ -333,7 +334,8 @@ fn row(
     })
 }
 
-/// Rates of the systems over that of the base.
+/// A row with the rate of each system in a phase, divided by the rate of the base. The base shows its median rate.
+/// `None` if the phase or the base was not measured.
 fn rate(work: &str, outcome: &Outcome, phase: &str, goals: [f64; 2]) -> Option<Row> {
     let line = line(outcome, phase)?;
     let base = outcome.systems.iter().position(|system| system.name == BASE)?;
@@ -342,7 +344,8 @@ fn rate(work: &str, outcome: &Outcome, phase: &str, goals: [f64; 2]) -> Option<R
     Some(Row { base: rounded(line.median(base)), ..row })
 }
 
-/// Rate of a shared file over the rate of one file per process, by system.
+/// A row with the rate of writing one shared file, divided by the rate of writing one file per process, for each
+/// system. `None` if one of them was not measured.
 fn shared(outcomes: &[Outcome]) -> Option<Row> {
     let (own, common) = (line(outcomes.get(1)?, "write")?, line(outcomes.get(2)?, "write")?);
     let share = |system| {
@@ -353,7 +356,8 @@ fn shared(outcomes: &[Outcome]) -> Option<Row> {
     row(work, "ratio", outcomes.get(2)?, share, [SHARED_GOAL; 2])
 }
 
-/// Median latencies of the systems.
+/// A row with the median latency of each system in a phase, in microseconds. `None` if the phase or the base was not
+/// measured.
 fn latency(work: &str, outcome: &Outcome, phase: &str) -> Option<Row> {
     let line = line(outcome, phase)?;
     let median = |system| Some(line.tally(system).latency.percentile_us(50.0));

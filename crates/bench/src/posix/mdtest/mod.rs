@@ -336,7 +336,7 @@ impl Worker {
         file.close()
     }
 
-    /// Asks for the size of an item, and checks it.
+    /// Reads the size of an item. With the option to verify, fails if a file does not have the size that was written.
     fn stat(&self, kind: Kind, path: &str) -> Result<()> {
         let size = self.process.files.stat(path)?;
         let written = self.options.write_bytes;

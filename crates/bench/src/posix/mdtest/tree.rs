@@ -82,7 +82,7 @@ impl Paths {
     }
 }
 
-/// The directory of one iteration.
+/// Name of the directory for the items of one iteration.
 pub(super) fn top(iteration: u32) -> String {
     format!("test-dir.{iteration}")
 }
