@@ -52,7 +52,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Some architectures report no model name.
+/// Model name of the processor in the text of `/proc/cpuinfo`. If there is none, as on some architectures, the name of
+/// the architecture.
 fn cpu_in(text: &str) -> String {
     let name = text.lines().find_map(|line| value_of(line, "model name"));
     name.unwrap_or(std::env::consts::ARCH).to_owned()

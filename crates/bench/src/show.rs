@@ -94,7 +94,7 @@ fn row(run: &Run) -> [String; 11] {
     ]
 }
 
-/// Small rates get two decimal places.
+/// Formats a rate in MiB/s: with two decimal places below 10, otherwise with none.
 fn rate(mib_per_s: f64) -> String {
     if mib_per_s < 10.0 { format!("{mib_per_s:.2}") } else { format!("{mib_per_s:.0}") }
 }

@@ -63,7 +63,7 @@ pub trait Work: Sized {
     /// Errors of the operations.
     fn take(&mut self, step: Self::Step) -> Result<Self::Done>;
 
-    /// Name of a step in errors; none if they need no name.
+    /// Name of a step in messages of errors; `None` if the messages need no name.
     fn name(_step: &Self::Step) -> Option<String> {
         None
     }

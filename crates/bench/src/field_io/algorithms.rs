@@ -65,7 +65,9 @@ impl Session {
         Ok(done)
     }
 
-    /// Opens the containers that the main index refers to; once, then they stay open.
+    /// The index of a forecast and the container with its fields, to which the main index refers by `uuid`. Only mode
+    /// [`Mode::Full`] has such containers; in other modes, both are in the main container. They are opened at the first
+    /// call, and stay open.
     pub(super) fn forecast(&mut self, key: &Key, uuid: Uuid) -> Result<Rc<Forecast>> {
         if let Some(forecast) = self.forecasts.get(&uuid) {
             return Ok(Rc::clone(forecast));

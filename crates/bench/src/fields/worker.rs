@@ -275,7 +275,7 @@ fn timeout_error(seen: usize, all: u64) -> Error {
 }
 
 impl Worker {
-    /// Lists the fields of all processes.
+    /// Lists the fields of all processes. Fails if their number differs from the number archived.
     pub(super) fn list(&mut self) -> Result<Measured> {
         let (all, store) =
             (self.job.shape.fields() * u64::from(self.job.member.procs), self.store()?);
@@ -304,7 +304,7 @@ impl Worker {
         Ok(meter.finish())
     }
 
-    /// Finds and reads fields of the next process, one at a time.
+    /// Finds and reads the first `count` fields of the next process, one at a time.
     pub(super) fn retrieve(&mut self, count: u64) -> Result<Measured> {
         let owner = self.job.member.neighbour();
         self.one_by_one((0..count).map(|index| Field { owner, index }).collect())

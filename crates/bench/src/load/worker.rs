@@ -53,7 +53,7 @@ impl Worker {
         Self::with_load(job, load)
     }
 
-    /// A worker that measures `load`, and beside it the limit of the medium.
+    /// A worker that measures `load` and, with files in the directory of the job, the limit of the medium.
     fn with_load(job: Job, load: Option<Box<dyn Load>>) -> Result<Self> {
         let limit = Limit::new(&job.folder, job.size_bytes, job.ops)?;
         let payload = Payload::new(job.member.seed, job.size_bytes)?;

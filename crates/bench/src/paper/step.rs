@@ -108,8 +108,8 @@ impl Words {
         can_halve
     }
 
-    /// Bytes on the medium: those of a pool, and once the data for the files that it is compared with; or those of pools
-    /// over nodes.
+    /// Bytes that the command needs on its medium: a pool with the data, and files with the same data, which the pool
+    /// is compared with. On nodes: [`POOLS`] pools over nodes.
     pub(super) fn needs(&self, on: On) -> u64 {
         match on {
             On::Nodes => POOLS * self.pool_of_nodes(),
@@ -117,7 +117,7 @@ impl Words {
         }
     }
 
-    /// Bytes of a pool over nodes.
+    /// Size in bytes of a pool over nodes that has space for the data of the command.
     pub(super) fn pool_of_nodes(&self) -> u64 {
         POOL_OF_NODES_BYTES + self.data() * 5 / 2
     }

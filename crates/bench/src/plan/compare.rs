@@ -145,7 +145,8 @@ impl Comparison {
         Ok(self.compared(&measured))
     }
 
-    /// Checks the options.
+    /// Fails if a size or number is invalid, if fewer than two different stores are named, or if plain files are to run
+    /// pattern B, which needs an index.
     fn check(&self) -> Result<()> {
         super::check(&self.sizes, &self.procs)?;
         check_rounds(self.rounds, self.ops)?;
@@ -282,8 +283,8 @@ impl Line {
         mean(&self.runs[store], |run| Some(bandwidth_of(run)))
     }
 
-    /// Ratio of the first store to another one: the mean of the ratios of the rounds, so that changes between rounds
-    /// affect both stores.
+    /// Bandwidth of the first store divided by that of store `store`. It is the mean of the ratios of the rounds, so
+    /// that changes between rounds affect both stores. `None` if there are no rounds.
     fn times(&self, store: usize) -> Option<f64> {
         let rounds = self.runs.first()?.iter().zip(&self.runs[store]);
         let ratio = |(first, other)| bandwidth_of(first) / bandwidth_of(other).max(1e-9);
@@ -351,12 +352,13 @@ impl std::fmt::Display for Compared {
     }
 }
 
-/// A line for each absent store.
+/// A line for each store that was not measured, with the reason.
 fn absent_lines(absent: &[(String, String)]) -> String {
     absent.iter().map(|(store, reason)| format!("absent: {store}: {reason}\n")).collect()
 }
 
-/// A row of the table.
+/// Cells of a line in the table: phase, processes, size and limit, then the mean of each store with its share of the
+/// limit, then the ratios of the first store to each other one.
 fn row(line: &Line, stores: usize) -> Vec<String> {
     let limit = line.limit();
     let mut cells = vec![

@@ -86,7 +86,8 @@ fn workload(kind: Kind) -> Workload {
 }
 
 impl GrowthPlan {
-    /// Checks the options.
+    /// Fails if the object class is unknown, if a size or number is zero, or if the numbers of entries do not increase
+    /// or exceed [`ENTRIES_MAX`].
     fn check(&self) -> Result<()> {
         esker_cli::class_of(&self.class)?;
         let is_empty = self.value_bytes == 0 || self.ops == 0 || self.kinds.is_empty();

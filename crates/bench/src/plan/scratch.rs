@@ -55,13 +55,14 @@ impl OwnPool {
         }
     }
 
-    /// Creates and opens the pool. It is removed with the value.
+    /// Creates and opens a temporary pool, which is removed when the result is dropped. `needs` are the bytes of data
+    /// and the number of index entries.
     pub(super) fn open(&self, needs: (u64, u64), note: Note<'_>) -> Result<Location> {
         let scratch = self.make(needs, note)?;
         Location::open(&scratch.url(), Some(self.folder.clone()), Some(scratch))
     }
 
-    /// Creates the pool.
+    /// Creates a temporary pool with space for `data_bytes` bytes of data and `entries` index entries.
     pub(super) fn make(
         &self,
         (data_bytes, entries): (u64, u64),
@@ -90,7 +91,7 @@ impl Scratch {
         Self::named(within, "bench")
     }
 
-    /// A second directory, for plain files.
+    /// Creates a second temporary directory, for plain files.
     pub(super) fn for_plain_files(within: &Path) -> Result<Self> {
         Self::named(within, "beside")
     }
@@ -114,14 +115,14 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Creates the pool.
+    /// Creates a pool with the properties `spec` in the directory.
     pub(super) fn add_pool(&self, spec: &PoolSpec, note: Note<'_>) -> Result<()> {
         let size = Bytes(spec.size_bytes);
         note(&format!("creating a pool of {size} in {}", self.folder.display()));
         Pool::create(&self.folder, spec, &mut |_, _| {}).map(|_| ())
     }
 
-    /// The folder.
+    /// Path of the temporary directory.
     pub(super) fn path(&self) -> &Path {
         &self.folder
     }

@@ -156,14 +156,14 @@ impl Plan {
         location.report(self.seed, self.options(), runs)
     }
 
-    /// Checks the options.
+    /// Fails if a size, a number of processes, rounds or operations is out of range, or if the object class is unknown.
     pub(super) fn check(&self) -> Result<()> {
         check(&self.sizes, &self.procs)?;
         esker_cli::class_of(&self.class)?;
         check_rounds(self.rounds, self.ops)
     }
 
-    /// The combinations that are measured.
+    /// Every number of processes combined with every size, each a case to measure.
     pub(super) fn cases(&self, durable: bool) -> impl Iterator<Item = Case> {
         let case = move |procs, size| Case { procs, size, ops: self.ops_of(size, durable) };
         self.procs
@@ -238,7 +238,7 @@ impl Plan {
         tallies.runs(name, [limit, "write", LoadStep::Pread.name(), "read"])
     }
 
-    /// Options in the report.
+    /// The options as a JSON object, for the report.
     pub(super) fn options(&self) -> Value {
         json!({
             "rounds": self.rounds,

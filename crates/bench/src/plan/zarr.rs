@@ -227,7 +227,7 @@ fn take(processes: &mut Processes<Step, Done>, step: Step) -> Result<Sample> {
 }
 
 impl Case {
-    /// Runs of the report.
+    /// Runs of the report for one phase: one for each store that was measured.
     fn runs(self, line: &Line) -> Vec<Run> {
         let Self { procs, size_bytes } = self;
         let (store, phase) = ("", line.phase.as_str());

@@ -75,7 +75,7 @@ impl Client {
         raw::measure(&self.job.addresses.raw, order, in_flight)
     }
 
-    /// Runs the operations of a round. Each buffer has one operation in progress at a time.
+    /// Runs all operations of a round, with one in progress for each buffer. Returns the measurement of all together.
     fn each(&mut self, rank: u32, round: u32, operation: Operation) -> Result<Measured> {
         let object = Object::for_round(&self.container, self.job.case, rank, round)?;
         let (next, ops) = (AtomicU64::new(0), self.job.case.ops);
@@ -139,7 +139,7 @@ enum Object {
 }
 
 impl Object {
-    /// The object of a process in a round. It need not exist.
+    /// Handle of the object of process `rank` in a round. The object need not exist.
     fn for_round(container: &Container, case: Case, rank: u32, round: u32) -> Result<Self> {
         let number = Slot { rank, round, op: 0 }.number();
         let oid =

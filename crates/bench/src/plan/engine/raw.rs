@@ -101,7 +101,7 @@ fn receive_blocks(stream: &mut TcpStream, piece: &mut [u8], order: Order) -> std
     Ok(())
 }
 
-/// Sends all bytes of an order.
+/// Sends as many bytes as the order has in total, by sending `piece` repeatedly.
 fn send_blocks(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::Result<()> {
     let mut left = order.total();
     while left > 0 {
@@ -112,7 +112,7 @@ fn send_blocks(stream: &mut TcpStream, piece: &[u8], order: Order) -> std::io::R
     Ok(())
 }
 
-/// Returns what arrives, until the client closes the connection.
+/// Sends all received bytes back, until the client closes the connection.
 fn echo(stream: &mut TcpStream, piece: &mut [u8]) -> std::io::Result<()> {
     loop {
         match stream.read(piece)? {
@@ -156,7 +156,8 @@ fn move_blocks(
     Ok(())
 }
 
-/// Sends a block for each one that has come back.
+/// Sends the blocks of an order to a server that returns them, and counts the returned blocks. Begins with as many as
+/// `blocks` holds, then sends one more for each block that has come back.
 fn exchange(
     stream: &mut TcpStream,
     blocks: &mut [u8],

@@ -184,7 +184,7 @@ struct Run<'p> {
 }
 
 impl FieldsPlan {
-    /// Checks the options.
+    /// Fails if a size, a number of processes, the shape or the number of repeats is out of range.
     fn check(&self) -> Result<()> {
         check(&[self.shape.size_bytes], &self.procs)?;
         self.shape.check()?;
@@ -211,7 +211,8 @@ impl FieldsPlan {
         (fields.saturating_mul(longest), fields * 4)
     }
 
-    /// A Python with pyfdb, which does the same work on a real FDB.
+    /// Path of the Python interpreter that does the same work on a real FDB by pyfdb; `None` if no comparison is
+    /// wanted.
     fn peer(&self) -> Option<&Path> {
         self.peer.map(|PeerName::Pyfdb| self.python.as_path())
     }

@@ -39,7 +39,8 @@ pub(super) struct Case<'n> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines(Vec<(Phase, Line)>);
 
-/// The phase whose line has the measurements that `phase` is compared with: those of the medium and of plain files.
+/// The phase whose line has the measurements of the medium and of plain files with which `phase` is compared. `None` if
+/// it is not compared with any.
 fn base(phase: Phase) -> Option<Phase> {
     match phase {
         Phase::Archive | Phase::FileWrite | Phase::Pwrite | Phase::PwriteSync => {

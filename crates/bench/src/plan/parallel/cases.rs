@@ -32,7 +32,8 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Bytes of one operation.
+    /// Number of bytes that one operation transfers: one field or, in a case of several objects per operation, all of
+    /// them.
     pub(super) fn io_bytes(&self) -> u64 {
         self.size * u64::from(self.objects.map_or(1, |(_, count)| count))
     }
@@ -42,7 +43,7 @@ impl Case {
         Some(Segments { objects, count, part_bytes: self.size, procs: self.procs })
     }
 
-    /// Name in messages of progress.
+    /// Name of the case in messages of progress: mode, pattern and contention.
     pub(super) fn name(&self) -> String {
         format!("{} {} {}", self.mode_name(), self.pattern.name(), self.contention.name())
     }

@@ -57,7 +57,8 @@ impl<'c> Series<'c> {
         Ok(())
     }
 
-    /// Figures of one repeat.
+    /// Figures of one repeat for the report. `other` is the phase that ran at the same time in pattern B. `limit` is in
+    /// MiB/s, or 0 if it was not measured.
     fn repeat(&self, done: &Done, phase: &Phase, other: Option<&Phase>, limit: f64) -> Repeat {
         let global = phase.global_timing_bandwidth() / MIB;
         let synchronous = self.case.objects.map(|_| rounded(phase.synchronous_bandwidth() / MIB));

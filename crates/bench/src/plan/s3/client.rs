@@ -68,7 +68,7 @@ impl Client {
         self.all.slice(self.payload.range(Slot { rank, round, op: 0 }))
     }
 
-    /// Creates or removes the bucket.
+    /// Creates or removes the bucket on server number `store`, depending on `method`.
     fn bucket(&mut self, store: usize, method: Method) -> Result<Measured> {
         let request = Content::none().request(store_of(&self.job, store)?, method, "")?;
         let response = self.send(store, request)?;
@@ -132,7 +132,7 @@ impl Client {
     }
 }
 
-/// The server with this number.
+/// Server number `store` of the job. Fails with `Invalid` if there is none.
 fn store_of(job: &ClientJob, store: usize) -> Result<&Store> {
     let store = job.stores.get(store);
     store.ok_or_else(|| Error::new(ErrorKind::Invalid, "there is no such server"))

@@ -171,7 +171,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Ends its processes.
+    /// Ends the processes of the HDF5 program, if any run.
     pub(super) fn stop(&mut self) {
         self.processes = None;
     }

@@ -210,7 +210,7 @@ impl Run<'_> {
         (0..LAYOUTS).try_for_each(|layout| self.measure_hdf5(round, layout))
     }
 
-    /// Makes all processes take a step at the same time.
+    /// Makes all processes run a phase at the same time. Returns the earliest start, and the latest of each other time.
     fn all(&mut self, phase: Phase, round: u32) -> Result<Times> {
         let steps = vec![Step { phase, round, token: None }; self.workers.count()];
         self.workers.together(&steps).map(|done| merged(&done))
@@ -231,7 +231,7 @@ impl Run<'_> {
         Ok([begun.times_s[0], first, last, committed.times_s[3]])
     }
 
-    /// Measures the medium: pwrite and pread.
+    /// Measures pwrite and pread on the medium, and adds the times to the lines of the report.
     fn measure_medium(&mut self, round: u32) -> Result<()> {
         let put = self.all(Phase::Pwrite, round)?;
         let get = self.all(Phase::Pread, round)?;
@@ -347,14 +347,14 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The elements that a process writes. They depend on the round.
+    /// The elements that the process writes in this round, as bytes in the order of the machine.
     fn elements(self) -> impl Iterator<Item = [u8; ELEMENT_BYTES as usize]> {
         let first = self.part.first_row(self.rank) * COLUMNS;
         let elements = first..first + self.part.rows * COLUMNS;
         elements.map(move |index| element(self.seed, self.round, index).to_ne_bytes())
     }
 
-    /// Fills a buffer of their size.
+    /// Fills a buffer, which has the size of the process's part, with the elements that the process writes.
     pub(crate) fn fill(self, buffer: &mut Buffer) {
         let places = buffer.chunks_exact_mut(ELEMENT_BYTES as usize);
         places.zip(self.elements()).for_each(|(place, element)| place.copy_from_slice(&element));

@@ -90,7 +90,7 @@ impl Lines {
         Ok(())
     }
 
-    /// PUT and GET.
+    /// The lines of the report: PUT and GET.
     pub(super) fn each(&self) -> impl Iterator<Item = &Line> {
         self.0.iter()
     }

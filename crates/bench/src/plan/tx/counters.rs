@@ -101,7 +101,7 @@ impl Counters {
         })
     }
 
-    /// Count of a counter, whose value must be one that was put.
+    /// Reads the count of a counter. Fails if the value is not one that was put for this counter.
     fn get(&self, counter: u64, access: Access<'_>) -> Result<u64> {
         let mut value = vec![0; self.value_bytes];
         let key = slot(self.number, counter, 0).key();

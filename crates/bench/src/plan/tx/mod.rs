@@ -83,7 +83,8 @@ impl TxPlan {
         location.report(self.plan.seed, options, runs)
     }
 
-    /// Checks the options.
+    /// Fails if an option of the plan is invalid, if values are too short for a count, or if the number of counters or
+    /// the share of transactions is out of range.
     fn check(&self) -> Result<()> {
         self.plan.check()?;
         let fits = self.plan.sizes.iter().all(|&size| size >= COUNT_BYTES as u64);
@@ -253,7 +254,7 @@ pub enum TxStep {
 }
 
 impl TxStep {
-    /// Name in errors.
+    /// Name of the step in messages of errors.
     fn name(self) -> &'static str {
         match self {
             Self::Load(step) => step.name(),
@@ -316,7 +317,7 @@ impl Work for Worker {
 }
 
 impl Worker {
-    /// Opens what a worker needs in a pool.
+    /// Opens the counters and keys of a worker in a pool.
     fn in_pool(pool: &Pool, job: TxJob) -> Result<Self> {
         let counters = Counters::new(pool, &job)?;
         let keys = load::Worker::in_pool(pool, job.job.clone())?;
