@@ -11,8 +11,8 @@ use esker_types::info::ContainerId;
 use esker_types::ops::{Cond, Write, WriteOp};
 use esker_types::{Checksum, Epoch, Result};
 
-/// Returns the only write, with the prefix of a dkey that must exist. The prefix is from a write before it that
-/// requires the dkey and does nothing else; `None` without such a write. Returns `None` for all other lists of writes.
+/// Splits `writes` into a dkey that must exist, as a prefix of keys, and the only write after it. The dkey is `None` if
+/// no requirement precedes the write. Returns `None` for all other lists of writes.
 fn split_required<'a, 'w>(
     container: ContainerId,
     writes: &'a [Write<'w>],

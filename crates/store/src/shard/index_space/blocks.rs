@@ -47,8 +47,8 @@ pub(super) struct FailedAttempt {
 }
 
 impl FailedAttempt {
-    /// True if another attempt may succeed: over `pages` more pages are free than at the failed one, or the pause ends
-    /// at transaction id `now` or before.
+    /// True if another attempt may succeed: since the failed one, more than `pages` pages have become free, or its
+    /// pause has ended by transaction id `now`.
     pub(super) fn may_retry(&self, free: u64, pages: u64, now: u64) -> bool {
         free > self.free.load(Ordering::Relaxed) + pages
             || now >= self.pause.load(Ordering::Relaxed)
