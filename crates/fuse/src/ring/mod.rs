@@ -85,8 +85,8 @@ impl Layout {
         Self::new(possible, &online, threads)
     }
 
-    /// Divides `threads` among the queues, at least two for each processor that is online. `None` if the memory for
-    /// requests would be too small for so many queues.
+    /// Divides `threads` among the queues, at least two for each processor that is online. `None` if there are more
+    /// queues than the memory for requests can serve.
     fn new(queues: usize, online: &[usize], threads: usize) -> Option<Self> {
         let share = threads.div_ceil(online.len().max(1)).max(2);
         // No program runs on a processor that is offline, but the kernel wants an entry for its queue.
