@@ -90,9 +90,9 @@ impl OpenPool {
         writes: &[Write<'_>],
         staged: &mut Staged<'_>,
     ) -> Result<Option<Epoch>> {
-        // After a power failure, the checksums of an incomplete put show that its data is missing.
-        let is_verifiable = !staged.has_data() || container.checksum() != Checksum::Off;
-        if !target.has_write_buffer() || !(is_verifiable || !target.is_durable()) {
+        // After a power failure, only checksums show that the data of a put is missing.
+        let is_unverifiable = staged.has_data() && container.checksum() == Checksum::Off;
+        if !target.has_write_buffer() || is_unverifiable && target.is_durable() {
             return Ok(None);
         }
         let split = split_required(container.id(), writes);

@@ -357,7 +357,11 @@ impl Builder<'_> {
         make_directory(&target, mode, self.group)?;
         make_directory(&target.join(superblock::INDEX), mode, self.group)?;
         self.make_index(&target.join(superblock::INDEX), report)?;
-        self.make_data(target.join(data::NAME), report)
+        self.make_data(target.join(data::NAME), report)?;
+        [&target, &target.join(superblock::INDEX)].into_iter().try_for_each(|path| {
+            let synced = File::open(path).and_then(|directory| directory.sync_all());
+            synced.map_err(|error| Error::io(format_args!("syncing {}", path.display()), &error))
+        })
     }
 
     fn check_space(&self, total: u64) -> Result<()> {
@@ -448,7 +452,8 @@ impl Builder<'_> {
             done += step;
             report(step);
         }
-        Ok(())
+        file.sync_all()
+            .map_err(|error| Error::io(format_args!("syncing {}", path.display()), &error))
     }
 
     /// Writes the superblock, which turns the directory into a pool. All other files are complete and, if needed, on
