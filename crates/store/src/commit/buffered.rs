@@ -102,16 +102,13 @@ impl OpenPool {
         let Some(bufferable) = BufferablePut::from_write(container.id(), write, akeys) else {
             return Ok(None);
         };
-        let mut done = None;
-        target.put(|buffer| {
-            done = None;
+        let done = target.put(|buffer| {
             container.check_alive(self)?;
             staged.check_held()?;
             let is_met = required.as_ref().map_or(Ok(true), |dkey| buffer.is_committed(dkey))?;
             let (key, epoch) = (bufferable.put.key(), self.control.next_epoch());
             let record = bufferable.record(&key, epoch);
-            done = (is_met && buffer.append(&bufferable.put, &key, &record)?).then_some(epoch);
-            Ok(())
+            Ok((is_met && buffer.append(&bufferable.put, &key, &record)?).then_some(epoch))
         })?;
         if done.is_some() {
             staged.publish();
@@ -873,8 +870,7 @@ mod tests {
         let path = pool.scratch.path().join(name).join(crate::data::NAME);
         let bytes = std::fs::read(&path).unwrap();
         let at = bytes.windows(2000).position(|window| window == [b'2'; 2000]).unwrap();
-        let file = std::fs::File::options().write(true).open(&path).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, b"x", at as u64 + 1000).unwrap();
+        overwrite(&path, at as u64 + 1000, b"x");
         pool.restart_machine(1);
         assert_eq!((pool.get(b"key"), pool.buffered()), (vec![b'1'; 2000], 1));
     }
@@ -956,9 +952,9 @@ mod tests {
         pool.flush();
         pool.put(b"key", &[b'2'; 2000]);
         let copy = copy_of(&pool.scratch.path());
-        let control = std::fs::File::options().write(true).open(copy.join("control")).unwrap();
-        let lost = vec![0; control.metadata().unwrap().len() as usize];
-        std::os::unix::fs::FileExt::write_all_at(&control, &lost, 0).unwrap();
+        let control = copy.join("control");
+        let lost = vec![0; std::fs::metadata(&control).unwrap().len() as usize];
+        overwrite(&control, 0, &lost);
         let index = || std::fs::read(copy.join("target-0/index/data.mdb")).unwrap();
         let before = index();
         let found = crate::Pool::check(&copy, false, &mut |_, _| {}).unwrap();
@@ -977,23 +973,13 @@ mod tests {
         }
         let copy = copy_of(&pool.scratch.path());
         let data = copy.join(crate::format::superblock::target_name(0)).join(crate::data::NAME);
-        let write = |path: PathBuf, at, bytes: &[u8]| {
-            let file = std::fs::File::options().write(true).open(path).unwrap();
-            std::os::unix::fs::FileExt::write_all_at(&file, bytes, at).unwrap();
-        };
         let end = std::fs::metadata(&data).unwrap().len();
-        write(data, end - crate::format::superblock::REDO_LOG_BYTES + 20, b"damage");
-        write(copy.join("control"), 8, b"another boot");
+        overwrite(&data, end - crate::format::superblock::REDO_LOG_BYTES + 20, b"damage");
+        overwrite(&copy.join("control"), 8, b"another boot");
         let refused = crate::Pool::open(&copy).map(drop).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
-        let mut values = Vec::new();
-        let mut hear = |value: crate::Salvaged<'_>| {
-            values.push(value.dkey.to_vec());
-            Ok(())
-        };
-        let mut salvage = crate::Salvage::open(&copy).unwrap();
-        salvage.visit(&mut hear, &mut |_, _| {}).unwrap();
-        assert_eq!((values.len(), salvage.losses().count > 0), (2, true));
+        let (values, has_losses) = salvage(&copy);
+        assert_eq!((values.len(), has_losses), (2, true));
         let check = |repair| crate::Pool::check(&copy, repair, &mut |_, _| {}).unwrap();
         let found = check(false);
         assert!(found.problems.iter().any(|it| it.contains("write buffer")), "{found:?}");
@@ -1014,6 +1000,24 @@ mod tests {
         let at = ReadAt { view: View::Snapshot(snapshot), tokens: None };
         assert_eq!(pool.get(b"key"), b"three");
         assert_eq!(pool.get_at(b"key", at), b"one");
+    }
+
+    fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, bytes, at).unwrap();
+    }
+
+    /// The dkeys of all values that are salvaged from a pool, and whether there are losses.
+    fn salvage(pool: &Path) -> (Vec<Vec<u8>>, bool) {
+        let mut found = Vec::new();
+        let mut hear = |value: crate::Salvaged<'_>| {
+            found.push(value.dkey.to_vec());
+            Ok(())
+        };
+        let mut salvage = crate::Salvage::open(pool).unwrap();
+        salvage.visit(&mut hear, &mut |_, _| {}).unwrap();
+        let has_losses = salvage.losses().count > 0;
+        (found, has_losses)
     }
 
     /// Copies the files of an open pool. The copy looks as if the processes had been killed.
@@ -1037,12 +1041,7 @@ mod tests {
         drop(pool.target().begin_for_room().unwrap());
         pool.store(7, 1, &[b'x'; 2000]).unwrap();
         let copy = copy_of(&pool.scratch.path());
-        let mut found = Vec::new();
-        let mut hear = |value: crate::Salvaged<'_>| {
-            found.push(value.dkey.to_vec());
-            Ok(())
-        };
-        crate::Salvage::open(&copy).unwrap().visit(&mut hear, &mut |_, _| {}).unwrap();
+        let (mut found, _) = salvage(&copy);
         found.sort();
         assert_eq!(found, [&b"d"[..], b"d", b"key", b"other"]);
         let reopened = crate::Pool::open(&copy).unwrap();
@@ -1072,14 +1071,8 @@ mod tests {
         let check = |repair| crate::Pool::check(&copy, repair, &mut |_, _| {}).unwrap();
         let found = check(false);
         assert!(found.problems.iter().any(|it| it.contains("write buffer")), "{found:?}");
-        let mut values = Vec::new();
-        let mut hear = |value: crate::Salvaged<'_>| {
-            values.push(value.dkey.to_vec());
-            Ok(())
-        };
-        let mut salvage = crate::Salvage::open(&copy).unwrap();
-        salvage.visit(&mut hear, &mut |_, _| {}).unwrap();
-        assert_eq!((values, salvage.losses().count > 0), (vec![b"key".to_vec()], true));
+        let (values, has_losses) = salvage(&copy);
+        assert_eq!((values, has_losses), (vec![b"key".to_vec()], true));
         let repaired = check(true);
         assert!(
             repaired.problems.is_empty() && repaired.repaired[0].contains("1 puts"),

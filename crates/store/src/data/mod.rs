@@ -3,6 +3,7 @@ pub(crate) mod header;
 pub(crate) mod redo_log;
 pub(crate) mod table;
 
+use self::header::{HEADER_MAX, Header};
 use crate::format::superblock::{REDO_LOG_BYTES, Superblock};
 use crate::io::folder::Folder;
 use crate::io::huge::{HUGE, TimeLimit};
@@ -160,6 +161,13 @@ impl Data {
     /// Reads bytes at `offset` until `bytes` is full.
     pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         Reader { map: self.map.as_ref(), file: &self.file }.read(offset, bytes)
+    }
+
+    /// The header at `offset`, of which at most `len` bytes are read. `None` if there is none.
+    pub(crate) fn header(&self, offset: u64, len: u64) -> Result<Option<Header>> {
+        let mut bytes = vec![0; HEADER_MAX.min(len as usize)];
+        self.read(offset, &mut bytes)?;
+        Ok(Header::decode(&bytes))
     }
 
     /// Populates the page table for pages that are about to be written.

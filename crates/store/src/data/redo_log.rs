@@ -4,8 +4,8 @@
 //! synced. After a restart of the machine, the write buffer is loaded from the log (decision 0076).
 //!
 //! The log is a part of the data file, so one sync stores the data of puts and their entries. Entries that are synced
-//! together are a *batch*. Each write buffer begins the log anew, and its entries have the id of the transaction on top
-//! of which it is. `docs/format.md` has the layout.
+//! together are a *batch*. Each write buffer begins the log anew. Its entries have the id of the last transaction before
+//! the buffer (`from`). `docs/format.md` has the layout.
 use crate::format::superblock::REDO_LOG_BYTES;
 use crate::io::crc32c;
 use crate::shared::write_buffer::{BUFFER_LEN, PUT_LEN_MIN, Put};

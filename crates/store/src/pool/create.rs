@@ -358,10 +358,8 @@ impl Builder<'_> {
         make_directory(&target.join(superblock::INDEX), mode, self.group)?;
         self.make_index(&target.join(superblock::INDEX), report)?;
         self.make_data(target.join(data::NAME), report)?;
-        [&target, &target.join(superblock::INDEX)].into_iter().try_for_each(|path| {
-            let synced = File::open(path).and_then(|directory| directory.sync_all());
-            synced.map_err(|error| Error::io(format_args!("syncing {}", path.display()), &error))
-        })
+        sync_directory(&target.join(superblock::INDEX))?;
+        sync_directory(&target)
     }
 
     fn check_space(&self, total: u64) -> Result<()> {
@@ -465,8 +463,14 @@ impl Builder<'_> {
             .map_err(failed)?;
         file.sync_all().map_err(failed)?;
         fs::rename(&unfinished, superblock::path(self.path)).map_err(failed)?;
-        File::open(self.path).and_then(|directory| directory.sync_all()).map_err(failed)
+        sync_directory(self.path)
     }
+}
+
+/// Waits until the entries of a directory are on the medium.
+fn sync_directory(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| Error::io(format_args!("syncing {}", path.display()), &error))
 }
 
 /// Share in percent of an index that cannot grow.

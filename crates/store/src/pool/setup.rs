@@ -44,12 +44,12 @@ pub(super) fn set_up(
         if superblock.has_old_log() {
             targets.iter().try_for_each(|target| refuse_old_log(superblock, target))?;
         }
-        if !current {
-            targets.iter().try_for_each(|target| forget_lost_state(target))?;
-        }
         if current {
             targets.iter().try_for_each(|target| clear_dead_state(target, control.slot))?;
-        } else if purpose == Purpose::Use {
+            return Ok(targets);
+        }
+        targets.iter().try_for_each(|target| forget_lost_state(target))?;
+        if purpose == Purpose::Use {
             // A check does this itself, once it has found the pool sound.
             control.discard_state();
             crate::commit::recover(&targets)?;

@@ -182,21 +182,22 @@ impl PutBatch {
 }
 
 impl Target {
-    /// Calls `append` with the write buffer, if that accepts puts. The puts that it appends are visible when this
-    /// function returns, and on the medium if commits are synced.
+    /// Calls `append` with the write buffer, if that accepts puts. A put for which it returns an epoch is visible when
+    /// this function returns, and on the medium if commits are synced. `None` if there is no such put.
     pub(crate) fn put(
         &self,
-        mut append: impl FnMut(&mut OpenBuffer<'_, '_>) -> Result<()>,
-    ) -> Result<()> {
+        mut append: impl FnMut(&mut OpenBuffer<'_, '_>) -> Result<Option<Epoch>>,
+    ) -> Result<Option<Epoch>> {
         if self.is_durable() {
-            return group::put(self, &mut |batch| {
-                batch.open(self)?.map_or(Ok(()), |mut buffer| append(&mut buffer))?;
-                Ok(Epoch(0))
-            })
-            .map(drop);
+            let mut done = None;
+            group::put(self, &mut |batch| {
+                done = batch.open(self)?.map_or(Ok(None), |mut buffer| append(&mut buffer))?;
+                Ok(done.unwrap_or_default())
+            })?;
+            return Ok(done);
         }
         let lock = self.lock_in_doubt()?;
-        let Some(buffer) = lock.ready_buffer()? else { return Ok(()) };
+        let Some(buffer) = lock.ready_buffer()? else { return Ok(None) };
         let committed = lock.committed();
         append(&mut OpenBuffer { target: self, committed, buffer, log: None })
     }

@@ -2,7 +2,7 @@
 use super::segment::Appended;
 use super::segment::collect::all_dead;
 use super::{ReadView, Target, doubt, snapshots};
-use crate::data::header::{ALIGN, HEADER_MAX, Header, data_offset};
+use crate::data::header::{ALIGN, data_offset};
 use crate::format::keys::{Key, Table};
 use crate::format::record::{Body, Found, Record, parse_entry};
 use esker_types::limits::CHECKSUM_CHUNK;
@@ -131,7 +131,8 @@ fn end_of_extent(target: &Target, segment: u32, last: &LastRecord) -> Option<u64
     let mut data_at = last.base;
     loop {
         let at = data_at.checked_sub(data_offset(last.key_len))?;
-        if let Some(header) = header_at(target, segment, at)
+        let len = target.segment_bytes().checked_sub(at)?;
+        if let Ok(Some(header)) = target.data.header(target.segment_offset(segment) + at, len)
             && header.key.len() == last.key_len
             && data_at + u64::from(header.data_len) >= last.end
         {
@@ -139,11 +140,4 @@ fn end_of_extent(target: &Target, segment: u32, last: &LastRecord) -> Option<u64
         }
         data_at = data_at.checked_sub(CHECKSUM_CHUNK as u64)?;
     }
-}
-
-fn header_at(target: &Target, segment: u32, at: u64) -> Option<Header> {
-    let len = target.segment_bytes().checked_sub(at)?;
-    let mut bytes = vec![0; HEADER_MAX.min(len as usize)];
-    target.data.read(target.segment_offset(segment) + at, &mut bytes).ok()?;
-    Header::decode(&bytes)
 }

@@ -1,6 +1,6 @@
 //! Compaction, which moves live data out of segments that are mostly dead.
 use super::{Append, ExtentLocation, Writer, collect};
-use crate::data::header::{self, HEADER_MAX, Header, data_offset};
+use crate::data::header::{self, Header, data_offset};
 use crate::data::table::SegmentState;
 use crate::format::keys::{ARRAY, DataKey, Key, Table};
 use crate::format::record::{Body, Record, RecordBytes, UNTIL_LEN};
@@ -77,22 +77,23 @@ impl Iterator for Headers<'_> {
         if self.at >= self.tail {
             return None;
         }
-        let mut bytes = vec![0; HEADER_MAX.min((self.tail - self.at) as usize)];
-        if let Err(error) =
-            self.target.data.read(self.target.segment_offset(self.segment) + self.at, &mut bytes)
-        {
-            self.at = self.tail;
-            return Some(Err(error));
-        }
-        let Some(header) = Header::decode(&bytes) else {
-            let message = format!(
-                "segment {} of target {} has a damaged header at {}: run `esker pool scrub`",
-                self.segment,
-                self.target.number(),
-                self.at
-            );
-            self.at = self.tail;
-            return Some(Err(Error::new(ErrorKind::Checksum, message)));
+        let offset = self.target.segment_offset(self.segment) + self.at;
+        let header = match self.target.data.header(offset, self.tail - self.at) {
+            Ok(Some(header)) => header,
+            Ok(None) => {
+                let message = format!(
+                    "segment {} of target {} has a damaged header at {}: run `esker pool scrub`",
+                    self.segment,
+                    self.target.number(),
+                    self.at
+                );
+                self.at = self.tail;
+                return Some(Err(Error::new(ErrorKind::Checksum, message)));
+            }
+            Err(error) => {
+                self.at = self.tail;
+                return Some(Err(error));
+            }
         };
         let data_at = self.at + data_offset(header.key.len());
         self.at += header.footprint();
