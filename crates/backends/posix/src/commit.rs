@@ -79,8 +79,9 @@ impl Opened {
         result
     }
 
-    /// Runs `work`, again while a commit of several files changes the object. If commits follow one another, the lock
-    /// of the object keeps them away. A user who may not take it waits for a pause.
+    /// Runs `work`, and again if a commit of several files changed the object meanwhile. If that repeats, `work` runs
+    /// under the lock of the object, which keeps commits away. A user who may not take the lock tries again without it,
+    /// for at most [`WAIT_MAX`].
     fn when_settled<T>(
         &self,
         oid: ObjectId,

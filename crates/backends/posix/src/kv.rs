@@ -423,8 +423,8 @@ impl Form for KvDirectory<'_> {
         Ok(dkey.map(|dkey| found(&query, dkey, None)))
     }
 
-    /// Returns the time of the last change: for a dkey, the modification time of its file. For the whole object, that
-    /// of the directory, which every put and removal changes. Zero if there is no such key.
+    /// Returns the time of the last change: for a dkey, the modification time of its file. For the whole object, the
+    /// modification time of its directory, which every put and removal changes. Zero if there is no such key.
     fn epoch(&self, dkey: Option<&[u8]>) -> Result<Epoch> {
         let path = match dkey {
             Some(dkey) if self.stored(dkey, false)?.is_none() => None,

@@ -48,8 +48,8 @@ pub(super) fn shard(oid: ObjectId, index: u32) -> String {
     format!("o.{:016x}{:016x}.{index:x}", oid.hi, oid.lo)
 }
 
-/// Returns the names of all RADOS objects over which the dkeys of an object are spread; an Array has one, besides those
-/// of its chunks.
+/// Returns the names of all RADOS objects over which the dkeys of an object are spread. An Array has one, and others
+/// for its chunks.
 pub(super) fn shards(oid: ObjectId, targets: u32) -> Vec<String> {
     let count = if is_array(oid) { 1 } else { oid.class().groups_on(targets) };
     (0..count).map(|index| shard(oid, index)).collect()

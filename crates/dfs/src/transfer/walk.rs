@@ -81,8 +81,8 @@ impl<S: Tree, D: Tree> Copier<'_, S, D> {
         }
     }
 
-    /// Creates the copy of a directory in the destination, or uses an existing one. Fails if the name is another kind
-    /// of file there.
+    /// Creates the copy of a directory in the destination, or uses an existing one. Fails if the destination has a file
+    /// with that name that is not a directory.
     fn enter(&self, waiting: &Waiting<S, D>) -> Result<Arc<OpenDir<D>>> {
         let meta = self.as_kept(self.from.meta(&waiting.node)?);
         let (dir, name) = (&waiting.into.node, &waiting.name);

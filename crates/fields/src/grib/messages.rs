@@ -215,8 +215,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Counts the skipped bytes and the message or damage that a search has found in `window`. Returns how many bytes
-    /// of the window are now consumed.
+    /// Counts the skipped bytes and the message or damage that a search has found in `window`. Returns the number of
+    /// bytes to remove from the beginning of `window`.
     fn take(&mut self, window: &[u8], step: &SearchResult) -> usize {
         let (at, rest) = match *step {
             SearchResult::Nothing(bytes) => (bytes, 0),

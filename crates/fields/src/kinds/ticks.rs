@@ -57,8 +57,8 @@ pub(crate) fn tick(kind: KeyType, value: &str) -> Option<i64> {
     }
 }
 
-/// The canonical value of a tick, the reverse of [`tick`]. `None` if the type has no such value: for example, a time
-/// of day ends at 2359.
+/// The canonical value of a tick, the reverse of [`tick`]. `None` if the type has no such value: for example, no time
+/// is later than 2359.
 pub(crate) fn value_at(kind: KeyType, tick: i64) -> Option<String> {
     match kind {
         KeyType::Integer | KeyType::Default => Some(tick.to_string()),

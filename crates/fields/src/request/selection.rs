@@ -121,8 +121,8 @@ impl Wanted {
         if self.values.is_none() { Some(0) } else { self.indexes.get(value) }
     }
 
-    /// Sort position of a value: by the order of the request's list or, if the request wants all values, by the order
-    /// of the type.
+    /// Sort position of a value: its position in the request's list. If the request wants all values, the type decides
+    /// their order.
     fn position(&self, value: &str) -> (u32, Option<Rank>) {
         let rank = self.values.is_none().then(|| Rank::new(self.kind, value));
         (self.index(value).unwrap_or(u32::MAX), rank)

@@ -147,8 +147,8 @@ impl Search<'_> {
         Ok(Some(found))
     }
 
-    /// The first visible record under `prefix` or, for [`Edge::Max`], the last one. With `bound`, only records after
-    /// those under `bound` count; for [`Edge::Max`], only records before `bound`.
+    /// The first visible record under `prefix`. With `bound`, it comes after all records under `bound`. For
+    /// [`Edge::Max`], the last visible record, which comes before `bound`.
     fn outermost(&self, prefix: &Key, bound: Option<&Key>) -> Result<Option<Visible>> {
         match (self.query.edge, self.view) {
             (Edge::Min, _) => {
