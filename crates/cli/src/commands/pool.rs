@@ -93,7 +93,7 @@ pub(crate) struct Create {
     #[arg(long)]
     huge_pages: bool,
     /// Commit each put to the index, instead of to a write buffer first. Small puts and new extents take up
-    /// to twice as long, reads a tenth less (see docs/decisions/0054 and 0076)
+    /// to twice as long, on a durable pool three times, reads a tenth less (see docs/decisions/0054 and 0076)
     #[arg(long)]
     no_write_buffer: bool,
     /// Sync files and directories before each operation returns (posix: only)

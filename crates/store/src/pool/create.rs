@@ -50,7 +50,7 @@ pub struct PoolSpec {
     /// True to put all data in huge pages, for pools in memory, even if the kernel takes long to create them. By
     /// default, huge pages are used only while they take no longer than small pages. See [`crate::HugePages`].
     pub huge_pages: bool,
-    /// True to store small puts in write buffers first, which makes them up to twice as fast. By default where it is
+    /// True to store small puts in write buffers first, which makes them two to three times as fast. By default where it is
     /// possible: in pools of one node that are not guarded.
     pub write_buffer: Option<bool>,
     /// Number of the node and of all nodes, if the pool belongs to a pool over nodes. By default it does not.
