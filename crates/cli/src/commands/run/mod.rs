@@ -199,7 +199,8 @@ impl Drop for RunDir {
 /// The interception library: the one that `ESKER_PRELOAD` names, or the one next to this program or in the directory of
 /// its libraries.
 fn library() -> Result<PathBuf> {
-    let named = std::env::var_os("ESKER_PRELOAD").map(PathBuf::from);
+    let named = std::env::var_os("ESKER_PRELOAD").filter(|path| !path.is_empty());
+    let named = named.map(PathBuf::from);
     let named = named.map(|path| if path.is_dir() { path.join(LIBRARY) } else { path });
     let places = match named {
         Some(path) => vec![path],
