@@ -5,7 +5,7 @@ pub(crate) mod table;
 
 use self::header::{HEADER_MAX, Header};
 use crate::format::superblock::{REDO_LOG_BYTES, Superblock};
-use crate::io::folder::Folder;
+use crate::io::folder::{Folder, missing_part_error};
 use crate::io::huge::{HUGE, TimeLimit};
 use crate::io::map::Map;
 use crate::io::page_cache::{self, CachedMap, LazyCachedMap};
@@ -57,7 +57,8 @@ impl Data {
         let (bytes, log_bytes) = (superblock.data_file_bytes(), superblock.redo_log_bytes());
         let path = target.path().join(NAME);
         let failed = |error| Error::io(format_args!("opening {}", path.display()), &error);
-        let file = target.file(NAME, target.most(), superblock.file_permissions())?;
+        let file = target.file(NAME, target.most(), superblock.file_permissions());
+        let file = file.map_err(missing_part_error)?;
         if file.metadata().map_err(failed)?.len() < bytes + log_bytes {
             let message = format!("{} is truncated: run `esker pool check`", path.display());
             return Err(Error::new(ErrorKind::Corrupt, message));

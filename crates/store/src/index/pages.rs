@@ -9,7 +9,7 @@ mod tree;
 use super::lmdb::DATA;
 use crate::format::superblock::{PAGE, Superblock};
 use crate::format::{record, superblock};
-use crate::io::folder::{Folder, Use};
+use crate::io::folder::{Folder, Use, missing_part_error};
 pub(crate) use damaged_index::{DamagedIndex, Finding};
 use esker_types::Result;
 use page::Meta;
@@ -73,9 +73,10 @@ fn check_target(
     checksums: bool,
 ) -> Result<Damage> {
     let mode = superblock.directory_permissions_max();
-    let index =
-        pool.folder(&superblock::target_name(number), mode)?.folder(superblock::INDEX, mode)?;
-    let file = index.file(DATA, Use::Read, superblock.file_permissions())?;
+    let target = pool.folder(&superblock::target_name(number), mode);
+    let index = target.and_then(|target| target.folder(superblock::INDEX, mode));
+    let file = index.and_then(|index| index.file(DATA, Use::Read, superblock.file_permissions()));
+    let file = file.map_err(missing_part_error)?;
     let bytes = superblock.index_file_bytes();
     let found = check(&file, bytes, checksums);
     let tell = |trouble: String| format!("target {number}, index: {trouble}");

@@ -171,6 +171,20 @@ fn io_error(doing: &str, path: &Path, error: &io::Error) -> Error {
     Error::io(format_args!("{doing} {}", path.display()), error)
 }
 
+/// Error of opening a file or directory without which a pool cannot be used: if it is missing, names the remedy.
+pub(crate) fn missing_part_error(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "a part of the pool is missing: {error}; restore it, or copy what is left into a new pool with \
+                 `esker pool salvage`"
+            ),
+        ),
+        _ => error,
+    }
+}
+
 /// Error of an open with `O_NOFOLLOW`, which reports a link in one of two ways.
 fn open_error(path: &Path, error: &io::Error) -> Error {
     let is_link = || path.symlink_metadata().is_ok_and(|info| info.is_symlink());
@@ -241,6 +255,27 @@ mod tests {
         };
         // Only entries that are not opened by the superblock code can be sockets here.
         FILES[4..].iter().for_each(|name| refused(name, socket));
+    }
+
+    #[test]
+    fn missing_part_of_a_pool_is_named_with_the_remedy() {
+        let mut pool = Scratch::new(24 << 20, |spec| spec.targets = Some(2));
+        pool.close();
+        let away = pool.path().with_file_name("away");
+        for name in FILES[1..4].iter().chain(&FOLDERS) {
+            let place = pool.path().join(name);
+            fs::rename(&place, &away).unwrap();
+            let checked = Pool::check(&pool.path(), true, &mut |_, _| {}).map(drop);
+            for outcome in [Pool::open(&pool.path()).map(drop), checked] {
+                let error = outcome.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{name}: {error}");
+                for part in [&*place.to_string_lossy(), "esker pool salvage"] {
+                    assert!(error.message().contains(part), "{name}: {error}");
+                }
+            }
+            fs::rename(&away, &place).unwrap();
+        }
+        pool.reopen();
     }
 
     #[test]

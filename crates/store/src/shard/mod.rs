@@ -30,7 +30,7 @@ pub(crate) use view::{ReadView, Scope, all_data};
 use crate::data::{Data, table};
 use crate::format::superblock::{self, INDEX, Superblock};
 use crate::index::lmdb::{DATA, Index, Mode};
-use crate::io::folder::Folder;
+use crate::io::folder::{Folder, missing_part_error};
 use crate::shared::control::{
     Control, ProcessSlot, TargetAtomics, conflict_slot, object_slot, punch_slot,
 };
@@ -142,9 +142,10 @@ impl Target {
         resolve: fn(&Self) -> Result<()>,
     ) -> Result<Self> {
         let mode = superblock.file_permissions();
-        let folder =
-            pool.folder(&superblock::target_name(number), superblock.directory_permissions_max())?;
-        let index_folder = folder.folder(INDEX, superblock.directory_permissions_max())?;
+        let folder_mode = superblock.directory_permissions_max();
+        let folder = pool.folder(&superblock::target_name(number), folder_mode);
+        let folder = folder.map_err(missing_part_error)?;
+        let index_folder = folder.folder(INDEX, folder_mode).map_err(missing_part_error)?;
         refuse_truncated(&index_folder, superblock)?;
         let index = Index::open(
             &index_folder,

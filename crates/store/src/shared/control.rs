@@ -11,7 +11,7 @@ use super::leases::LEASE_TABLE_LEN;
 use super::write_buffer::{BUFFER_LEN, Puts, WriteBuffer};
 use super::{double_open, leases};
 use crate::format::superblock::Superblock;
-use crate::io::folder::{Folder, Use};
+use crate::io::folder::{Folder, Use, missing_part_error};
 use crate::io::map::SharedAtomics;
 use crate::io::private_file::PrivateFile;
 use crate::io::turn::TurnWord;
@@ -329,7 +329,8 @@ impl Control {
     /// PID name space.
     pub(crate) fn open(pool: &Folder, superblock: &Superblock) -> Result<Self> {
         let (targets, segments) = (superblock.targets as usize, superblock.segments as usize);
-        let file = pool.file(NAME, pool.most(), superblock.file_permissions())?;
+        let file = pool.file(NAME, pool.most(), superblock.file_permissions());
+        let file = file.map_err(missing_part_error)?;
         let path = &pool.path().join(NAME);
         let count = (file_size(superblock) / 8) as usize;
         let read_only = pool.is_read_only();
