@@ -67,6 +67,17 @@ impl Headers<'_> {
         let tail = target.shared().segment(segment).tail_in(target.segment_bytes());
         Headers { target, segment, at: 0, tail }
     }
+
+    /// The header at `at` is not one, or its extent ends behind the tail: then the tail is wrong, and extents may begin
+    /// inside this one. Compaction must not free such a segment.
+    #[cold]
+    fn damaged_header_error(&self, at: u64) -> Error {
+        let (segment, target) = (self.segment, self.target.number());
+        let message = format!(
+            "segment {segment} of target {target} has a damaged header at {at}: run `esker pool scrub`"
+        );
+        Error::new(ErrorKind::Checksum, message)
+    }
 }
 
 impl Iterator for Headers<'_> {
@@ -77,26 +88,16 @@ impl Iterator for Headers<'_> {
         if self.at >= self.tail {
             return None;
         }
-        let offset = self.target.segment_offset(self.segment) + self.at;
-        let header = match self.target.data.header(offset, self.tail - self.at) {
-            Ok(Some(header)) => header,
-            Ok(None) => {
-                let message = format!(
-                    "segment {} of target {} has a damaged header at {}: run `esker pool scrub`",
-                    self.segment,
-                    self.target.number(),
-                    self.at
-                );
-                self.at = self.tail;
-                return Some(Err(Error::new(ErrorKind::Checksum, message)));
-            }
-            Err(error) => {
-                self.at = self.tail;
-                return Some(Err(error));
-            }
+        // After an error, the walk ends.
+        let at = std::mem::replace(&mut self.at, self.tail);
+        let offset = self.target.segment_offset(self.segment) + at;
+        let header = match self.target.data.header(offset, self.tail - at) {
+            Ok(Some(header)) if header.footprint() <= self.tail - at => header,
+            Ok(_) => return Some(Err(self.damaged_header_error(at))),
+            Err(error) => return Some(Err(error)),
         };
-        let data_at = self.at + data_offset(header.key.len());
-        self.at += header.footprint();
+        self.at = at + header.footprint();
+        let data_at = at + data_offset(header.key.len());
         Some(Ok((header, data_at)))
     }
 }

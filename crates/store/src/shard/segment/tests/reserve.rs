@@ -105,3 +105,26 @@ fn append_slot_does_not_use_segment_of_compaction() {
     assert_eq!(target.append_slots.enter().take(&target.table()), None, "it is not used");
     assert_eq!(append(target, &mut Writer::for_compaction(target)), mine);
 }
+
+/// A wrong tail inside an extent: the next extents may begin inside it, where compaction does not find them.
+#[test]
+fn segment_whose_last_extent_ends_behind_the_tail_is_not_freed() {
+    let pool = pool();
+    let state = pool.opened();
+    let (target, container) = (&*state.targets[0], container(&state));
+    fill(&state, &container);
+    let victim = places(target)[&40];
+    let values = values_in(target, victim);
+    values[1..].iter().for_each(|&number| remove(&state, &container, number).unwrap());
+    let shared = target.shared();
+    let tail = &shared.segment(victim).tail;
+    let whole = tail.load(Ordering::Acquire);
+    tail.store(whole - 64, Ordering::Release);
+    target.compact_all().unwrap();
+    assert_eq!(places(target)[&values[0]], victim);
+    let last = Headers::for_segment(target, victim).last().unwrap().unwrap_err();
+    assert_eq!(last.kind(), ErrorKind::Checksum, "{last}");
+    tail.store(whole, Ordering::Release);
+    target.compact_all().unwrap();
+    assert_ne!(places(target)[&values[0]], victim);
+}
