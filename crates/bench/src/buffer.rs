@@ -21,6 +21,7 @@ impl Buffer {
         let total = len.checked_add(PAGE_BYTES).ok_or_else(|| too_large(len as u64))?;
         let mut memory = Vec::new();
         memory.try_reserve_exact(total).map_err(|_| too_large(len as u64))?;
+        // Writing touches every page. The value has no meaning.
         memory.resize(total, 0xa5);
         let start = memory.as_ptr().addr().next_multiple_of(PAGE_BYTES) - memory.as_ptr().addr();
         Ok(Self { memory, start, len })
@@ -41,6 +42,7 @@ impl DerefMut for Buffer {
     }
 }
 
+/// Error for a block of `len` bytes that cannot be allocated.
 #[cold]
 fn too_large(len: u64) -> esker_types::Error {
     let message = format!("a block of {len} bytes does not fit in memory: choose a smaller size");

@@ -4,6 +4,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+/// Set by the first signal to end; not initialized unless [`listen`] was called.
 static SIGNALED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Catches the signals that would end this process, and makes [`check`] fail after the first one. The benchmark can
@@ -14,6 +15,7 @@ static SIGNALED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 pub fn listen() -> Result<()> {
     let signaled = SIGNALED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Handlers run in this order: the first ends the process only if an earlier signal has set the flag.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(signaled))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(signaled)))
             .map_err(|error| Error::io("listening to signals", &error))?;

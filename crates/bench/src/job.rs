@@ -31,7 +31,7 @@ impl Member {
         self.cpu.map_or(Ok(()), pin::to)
     }
 
-    /// The process that follows this one by `distance`.
+    /// Rank of the process that follows this one by `distance`. The first process follows the last.
     pub fn next(&self, distance: u64) -> u32 {
         ((u64::from(self.rank) + distance) % u64::from(self.procs.max(1))) as u32
     }

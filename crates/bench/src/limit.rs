@@ -59,6 +59,7 @@ impl Limit {
         let mut memory = Buffer::new(self.blocks.saturating_mul(self.block_bytes))?;
         self.measure(until, |index| {
             let (at, block) = (self.offset(index) as usize, self.block(index));
+            // The compiler would otherwise remove a copy that nothing reads.
             black_box(&mut memory[at..at + block.len()]).copy_from_slice(block);
             Ok(())
         })

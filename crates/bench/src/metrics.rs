@@ -179,6 +179,7 @@ impl Statistics {
     }
 }
 
+/// Time from `start` to `end`; 0 if one is missing or the end is first.
 fn between(start: Option<u64>, end: Option<u64>) -> u64 {
     start.zip(end).map_or(0, |(start, end)| end.saturating_sub(start))
 }

@@ -30,7 +30,7 @@ impl Payload {
         &self.bytes[self.range(slot)]
     }
 
-    /// Range of that block in [`Payload::bytes`].
+    /// Range of the block of `slot` in [`Payload::bytes`], at an offset that the slot determines.
     pub fn range(&self, slot: Slot) -> Range<usize> {
         let start = Rng::with_seed(slot.number()).usize(..SPREAD_BYTES / STEP_BYTES) * STEP_BYTES;
         start..start + self.block_bytes

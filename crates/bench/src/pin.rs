@@ -27,7 +27,8 @@ impl Pin {
         Ok(self.order_of(&cpus, socket_of))
     }
 
-    /// Order in which processes are pinned: one socket after the other, or alternating.
+    /// Order in which processes are pinned to `cpus`: one socket after the other, or alternating. `socket_of` returns
+    /// the socket of a processor.
     fn order_of(self, cpus: &[u32], socket_of: impl Fn(u32) -> u32) -> Vec<u32> {
         let mut sockets = BTreeMap::<u32, Vec<u32>>::new();
         for &cpu in cpus {

@@ -228,6 +228,7 @@ pub(crate) fn start_ns(procs: usize) -> u64 {
 /// Interval at which a wait checks for signals.
 const SIGNAL_CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// Names the process in an error.
 fn named<T>(rank: usize, result: Result<T>) -> Result<T> {
     result.doing(|| format!("process {rank} of the benchmark"))
 }

@@ -178,7 +178,7 @@ impl Rendezvous {
 }
 
 impl Drop for Rendezvous {
-    /// Rank 0 ends last, because the other ranks wait for its last file.
+    /// Rank 0 waits for all ranks before it removes the directory, because they may still read its last file.
     fn drop(&mut self) {
         if self.gather(()).is_ok() && self.who.is_first() {
             let _ = self.session.take().map(std::fs::remove_dir_all);

@@ -70,6 +70,7 @@ impl Runner {
     /// Runs a command that cleans up, even after a signal to end. Ignores failures.
     pub(crate) fn undo(&self, arguments: &[&str]) {
         let mut command = Command::new(&self.program);
+        // In a process group of its own, the command does not receive Ctrl-C.
         command.args(arguments).envs(self.variables.iter().cloned()).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let _ = command.status();

@@ -12,7 +12,7 @@ use std::path::Path;
 /// Names of the columns.
 pub const COLUMNS: &str = "run,repeat,phase,node,process,pid,cpu,iteration,event,time_ns";
 
-/// First line, with the version of the format.
+/// Version of the format, which the first line contains.
 pub const TRACES_VERSION: u32 = 1;
 
 /// The kind of access.

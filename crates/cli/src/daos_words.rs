@@ -104,6 +104,7 @@ pub(crate) fn translate(mut words: Vec<OsString>) -> Result<Vec<OsString>, Strin
 fn first(words: &[OsString]) -> Option<usize> {
     let mut at = 1;
     while words.get(at)?.to_str()?.starts_with('-') {
+        // The value of `--color` is the next word. The other options before a command have no value.
         at += if words[at] == "--color" { 2 } else { 1 };
     }
     Some(at)

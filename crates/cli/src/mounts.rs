@@ -85,7 +85,8 @@ fn find(table: &str, path: &Path) -> Mount {
     })
 }
 
-/// `36 35 98:0 /root /point options [optional ...] - type source super-options`
+/// Parses a line of `/proc/self/mountinfo`: `36 35 98:0 /root /point options [optional ...] - type source
+/// super-options`.
 fn parse(line: &str) -> Option<Mount> {
     let (mount, device) = line.split_once(" - ")?;
     let point = mount.split(' ').nth(4)?;
@@ -101,7 +102,7 @@ fn parse(line: &str) -> Option<Mount> {
     })
 }
 
-/// The kernel writes blanks and backslashes as three octal digits.
+/// Replaces the octal codes by which the kernel writes blanks and backslashes.
 fn unescape(text: &str) -> String {
     let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     codes.iter().fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))

@@ -122,7 +122,7 @@ impl Answer {
         Self { is_confirmation: true, ..Self::new(response, text) }
     }
 
-    /// An answer that is a table. If it has no rows, a note names the missing kind of rows.
+    /// An answer that is a table. If it has no rows, the note that `none` returns is printed in its place.
     pub fn listing(response: Value, table: Table, none: impl FnOnce() -> String) -> Self {
         let text = table.text();
         let note = text.is_empty().then(none);
@@ -288,7 +288,7 @@ impl Bar {
     /// A spinner with a message.
     pub fn spinner() -> Self {
         let bar = Self::new("", "{spinner} {msg}");
-        // It turns by a thread of the library, which panics if the system starts none.
+        // A thread of the library turns the spinner. The library panics if the system cannot start that thread.
         if shows_progress() && start_thread(|| ()).is_ok() {
             bar.0.enable_steady_tick(TICK);
         }

@@ -48,6 +48,7 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     Some(u64::pow(base, power))
 }
 
+/// Bytes of a decimal number of units, rounded down; `None` if it is not a number or the bytes exceed 64 bits.
 fn fraction(number: &str, unit: u64) -> Option<u64> {
     let bytes = number.parse::<f64>().ok()? * unit as f64;
     (bytes.is_finite() && bytes < u64::MAX as f64).then_some(bytes as u64)

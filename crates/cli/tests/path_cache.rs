@@ -125,7 +125,7 @@ fn directories_that_others_moved_are_not_followed() {
 }
 
 #[test]
-fn a_directory_that_became_a_file_is_none() {
+fn directory_replaced_by_a_file_is_not_followed() {
     let folder = Folder::new();
     let [one, other] = two_mounts(&folder);
     file(&dir(&one.root(), "d"), "f", 3);
@@ -198,12 +198,12 @@ fn a_file_is_created_where_its_path_leads_by_then() {
     file(&b, "theirs", 5);
     assert!(create(&other, "/a/b/theirs").unwrap().is_none());
 
-    // Its mode has changed: it is read again.
+    // The mode of `a` has changed: its inode is read again.
     a.set_attr(&dfs::SetAttr { mode: Some(0o2755), ..Default::default() }).unwrap();
     let made = create(&other, "/a/b/third").unwrap().unwrap();
     assert_eq!(made.parent().unwrap().parent().unwrap().inode().mode, 0o2755);
 
-    // It was moved away: the file must not be made there.
+    // `b` was moved away: the file must not be made in it.
     a.rename(b"b", &one.root(), b"moved", Default::default()).unwrap();
     assert!(create(&other, "/a/b/fourth").unwrap().is_none());
     let new = dir(&a, "b");
@@ -283,6 +283,7 @@ impl Growing {
         self.done.store(size, Ordering::SeqCst);
     }
 
+    /// Reads the size by the path, and asserts that it is in the range of these writes.
     fn look(&self, fs: &Dfs, path: &str) {
         let done = self.done.load(Ordering::SeqCst);
         let size = attr(fs, path).unwrap().size;

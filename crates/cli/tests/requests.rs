@@ -169,6 +169,7 @@ fn create_by_path(fs: &Dfs, path: &str) -> Result<Node> {
     }
 }
 
+/// Size of the file at a path.
 fn size(fs: &Dfs, path: &str) -> u64 {
     match fs.attr_step(&fs.root(), path.as_bytes(), Follow::All).unwrap() {
         Resolved::Node(attr) => attr.size,
@@ -225,6 +226,7 @@ fn measure(nodes: u32) -> Vec<(&'static str, f64)> {
     counted
 }
 
+/// Path of a file in the directory of the tests.
 fn path(name: &str) -> String {
     format!("/dir/{name}")
 }
@@ -293,7 +295,7 @@ fn objects(fs: &Dfs) -> Vec<ObjectId> {
     fs.container().list_objects(&mut Anchor::Start, 1000, Access::Latest).wait().unwrap()
 }
 
-/// Names in a directory.
+/// Number of entries in a directory, which are read with their attributes. Names that begin with a dot do not count.
 fn list(dir: &Node) -> usize {
     let mut entries = dir.entries().unwrap();
     let names = std::iter::from_fn(|| entries.read().unwrap());

@@ -94,7 +94,7 @@ pub(super) struct JsonFile {
 
 impl BenchCommand {
     pub(crate) fn run(self) -> Result<Answer> {
-        // The benchmark that started these processes also ends them.
+        // Workers and janitors do not catch signals: the benchmark that started them does, and ends them.
         let is_served = matches!(self, Self::Worker { .. } | Self::Janitor { .. });
         if !is_served && !matches!(self, Self::Completions(_) | Self::Man(_)) {
             interrupt::listen()?;

@@ -99,6 +99,7 @@ pub(crate) struct PaperCommand {
 
 impl PaperCommand {
     pub(crate) fn run(self) -> Result<Answer> {
+        // A run takes minutes, so an output file that cannot be written must fail before it.
         whole::check(&self.output)?;
         let papers = self.plan.run(&Bar::steps(""))?;
         write(&papers.page, &self.output, self.svg.as_deref())?;
@@ -123,7 +124,8 @@ impl PaperCommand {
     }
 }
 
-/// Writes a page, and its plots if a directory is given. Each file replaces an existing one atomically.
+/// Writes a page to `output`, and its plots to the directory `svg` if given. Each file replaces an existing one
+/// atomically. Returns the answer of the command.
 pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<Answer> {
     let plots = svg.map(|folder| write_plots(page, folder)).transpose()?.unwrap_or_default();
     whole::write(output, page.html()?.as_bytes())?;
@@ -139,7 +141,7 @@ pub(super) fn write(page: &Page, output: &Path, svg: Option<&Path>) -> Result<An
     ))
 }
 
-/// Writes the figures of a page into `folder`, a file for each. Returns the names.
+/// Writes the figures of a page into `folder`, a file for each. Returns the paths of the files.
 fn write_plots(page: &Page, folder: &Path) -> Result<Vec<String>> {
     let made = std::fs::create_dir_all(folder);
     made.map_err(|error| Error::io(format!("creating {}", folder.display()), &error))?;

@@ -111,6 +111,7 @@ impl Start {
             fork_s,
             connect_s,
             connect_is_measured: self.ssh_host.is_some(),
+            // The measured start of a node includes the creation of a process, which the model counts separately.
             node_s: (node_s - fork_s).max(0.0),
             round_trip_s: self.round_trip.as_secs_f64(),
             publish_s: median_s(|repeat| Ok(publishing[repeat]))?,
@@ -139,6 +140,8 @@ impl Steps {
         for (turn, range) in (1..).zip(bounds(nodes, fanout)).filter(|(_, range)| !range.is_empty())
         {
             let (depth, others_s) = self.below(range.len() - 1, fanout);
+            // A starter forks its children one after the other. Half a round trip brings the message that all are
+            // ready.
             let begun_s = self.fork_s * f64::from(turn) + self.connect_s;
             let ready_s = begun_s + self.node_s.max(others_s) + self.round_trip_s / 2.0;
             deepest = (deepest.0.max(depth + 1), deepest.1.max(ready_s));

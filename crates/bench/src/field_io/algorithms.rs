@@ -89,8 +89,9 @@ impl Session {
         Ok(forecast)
     }
 
-    /// "create forecast index and store containers, register forecast index container in main
-    /// Key-Value". Writers that run this at the same time create the same containers and write the same entries.
+    /// Creates a forecast: "create forecast index and store containers, register forecast index container in main
+    /// Key-Value" of Algorithm 1. Writers that run this at the same time create the same containers and write the same
+    /// entries.
     fn create_forecast(&mut self, key: &Key) -> Result<Rc<Forecast>> {
         let index_uuid = key.index_container();
         if self.layout.mode == Mode::Full {
@@ -131,8 +132,8 @@ impl Session {
         self.transfer(&main, oid, |array| read(array, ranges, buffer))
     }
 
-    /// "query most significant part of field key from Key-Value; if not found then fail", and so on down
-    /// to the Array.
+    /// Finds the Array of a field by Algorithm 2: "query most significant part of field key from Key-Value; if not
+    /// found then fail", and so on. Returns its container and id. Fails unless the field has `bytes` bytes.
     fn find(&mut self, key: &Key, bytes: u64) -> Result<(Rc<Store>, ObjectId)> {
         let forecast =
             self.look_up_forecast(key)?.ok_or_else(|| missing_key_error(key, "forecast"))?;
@@ -145,12 +146,12 @@ impl Session {
     }
 }
 
-/// "write field data into new Array"
+/// The step "write field data into new Array" of Algorithm 1. `ranges` are in bytes.
 fn write(array: &Array, ranges: &[Extent], data: &[u8]) -> Result<()> {
     array.write(ranges, Source::One(data), Access::Latest).wait()
 }
 
-/// "read field data from Array"; the bytes that are missing at its end.
+/// The step "read field data from Array" of Algorithm 2. Returns the number of bytes that are missing at the end.
 fn read(array: &Array, ranges: &[Extent], buffer: &mut [u8]) -> Result<u64> {
     Ok(array.read(ranges, Sink::One(buffer), Access::Latest).wait()?.short_bytes)
 }
@@ -164,7 +165,7 @@ fn entry(store: Uuid, oid: ObjectId, bytes: u64) -> [u8; ENTRY_BYTES] {
     entry
 }
 
-/// Finds the array of a field in the index.
+/// Finds the Array of a field in the index. Returns its container, its object id and its length in bytes.
 fn look_up(index: &Kv, key: &Key) -> Result<(Uuid, ObjectId, u64)> {
     let mut entry = [0; ENTRY_BYTES];
     let least = key.least_significant.as_bytes();

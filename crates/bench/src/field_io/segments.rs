@@ -46,7 +46,7 @@ impl Segments {
         }
     }
 
-    /// Object id of the array in which a field is.
+    /// User bits of the id of the array that has a field. The owner 0 is that of shared arrays.
     fn bits(self, of: Field) -> ObjectId {
         let owner = match self.objects {
             Objects::Own => u64::from(of.process) + 1,
@@ -62,7 +62,7 @@ impl Session {
         self.write_named(segments.bits(of), &segments.ranges(of.process), data)
     }
 
-    /// Reads the parts of a process in one operation.
+    /// Reads the parts of a process in one operation; `of` gives the process and the iteration.
     pub fn read_segments(
         &mut self,
         segments: Segments,

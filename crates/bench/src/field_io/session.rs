@@ -65,7 +65,7 @@ impl Session {
         self.pool.capabilities().atomic_arrays
     }
 
-    /// Connects to the pool and opens the main container. Arrays are one chunk of `field_bytes`.
+    /// Connects to the pool and opens the main container. Arrays of the session have chunks of `chunk_bytes`.
     pub fn open(layout: Layout, chunk_bytes: u64) -> Result<Self> {
         let pool = Pool::connect(&layout.pool, OpenMode::ReadWrite)?;
         Self::within(pool, layout, chunk_bytes)
@@ -113,6 +113,7 @@ impl Session {
         &self.main_kv
     }
 
+    /// The Key-Value in `container` that is the index of the forecast of `key`.
     pub(super) fn index_in(&self, container: &Container, key: &Key) -> Result<Kv> {
         kv_in(container, key.index_bits(), self.class_kv)
     }
@@ -154,6 +155,7 @@ impl Session {
         self.array_oid(&store.container, ObjectId { hi: 0, lo })
     }
 
+    /// Object id of an Array of the session's class with these user bits.
     pub(super) fn array_oid(&self, container: &Container, bits: ObjectId) -> Result<ObjectId> {
         let class = Some(self.class_array);
         container.generate_oid(bits.hi, bits.lo, ObjectType::ArrayByte, class, 0)
@@ -164,6 +166,7 @@ impl Session {
     }
 }
 
+/// The Key-Value of this class with these user bits in its id.
 fn kv_in(container: &Container, bits: ObjectId, class: ObjectClass) -> Result<Kv> {
     let otype = ObjectType::KvHashed;
     container.kv(container.generate_oid(bits.hi, bits.lo, otype, Some(class), 0)?)
@@ -192,6 +195,7 @@ fn remove_container(pool: &Pool, name: &str) -> Result<()> {
     }
 }
 
+/// Error for a field of which `what`, such as an index entry, does not exist.
 #[cold]
 pub(super) fn missing_key_error(key: &Key, what: &str) -> Error {
     let Key { most_significant, least_significant } = key;

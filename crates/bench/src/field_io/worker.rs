@@ -148,10 +148,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Checks that the buffer holds one of the blocks that its field may have. In pattern A, that is the block of the
-    /// iteration. In pattern B, it is any of the first `before` blocks. Without an index, fields are overwritten in
-    /// place, so a read may see parts of several blocks. Then each chunk must be of one block. On plain files, a part
-    /// may be as short as a byte.
+    /// Checks that the buffer holds one of the blocks that its field may have: in pattern A that of the iteration, in
+    /// pattern B any of the first `before`.
+    ///
+    /// Without an index, fields are overwritten in place, so a read may see several blocks. Then each chunk must be of
+    /// one block. If the store does not write Arrays atomically, each byte must be of one of the blocks.
     fn verify(&self, step: &FieldIoStep, iteration: u32, before: u32) -> Result<()> {
         let from = match step.pattern {
             Pattern::A => iteration..iteration + 1,

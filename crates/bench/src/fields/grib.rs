@@ -64,7 +64,8 @@ impl Messages {
 }
 
 impl Worker {
-    /// Archives as many messages as there are fields. The cache of their keys lasts for the phase.
+    /// Archives as many messages as there are fields. Rules for reading keys that are learned from the first messages
+    /// are used in this phase only.
     pub(super) fn archive_grib(&mut self) -> Result<Measured> {
         let (shape, mut writer) = (self.job.shape, self.store()?.writer());
         let mut meter = Meter::start();
@@ -80,7 +81,8 @@ impl Worker {
         Ok(meter.finish())
     }
 
-    /// Retrieves every archived message, and checks that it is a message of the file.
+    /// Retrieves every archived message, and checks that it is a message of the file. It need not be the same one,
+    /// because a later message with the same key replaces it.
     pub(super) fn verify_grib(&mut self) -> Result<Measured> {
         let (key_reader, store) = (EcCodes::new()?, self.store()?);
         let mut meter = Meter::start();

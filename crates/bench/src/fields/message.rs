@@ -68,6 +68,7 @@ impl Message {
     }
 }
 
+/// The stamps at the start of all pages. A last page that is too short for a stamp is skipped.
 fn stamps(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
     bytes.chunks_mut(PAGE_BYTES).filter_map(|page| page.get_mut(..STAMP_BYTES))
 }

@@ -59,7 +59,7 @@ impl Shape {
         self.levels.saturating_mul(self.params).saturating_mul(self.members)
     }
 
-    /// Checks the options.
+    /// Fails if the number of fields of a process or the size of a field is out of range.
     pub fn check(&self) -> Result<()> {
         let fields = self.fields();
         ensure_valid((1..=FIELDS_MAX).contains(&fields), || {

@@ -113,6 +113,7 @@ impl Work for Worker {
         }
         if step.phase == Phase::Watch {
             let selection = self.selection(0..self.job.member.procs)?;
+            // `true`: fields that are flushed before the watch begins are found too.
             self.watch = Some(self.store()?.watch(&selection, true)?);
         }
         Ok(())
@@ -291,7 +292,8 @@ impl Worker {
         Ok(meter.finish())
     }
 
-    /// Asks for the axes of all fields.
+    /// Queries the axes of all fields: the values of each keyword. Fails if they describe more or fewer fields than
+    /// were archived.
     pub(super) fn axes(&mut self) -> Result<Measured> {
         let (shape, store) = (self.job.shape, self.store()?);
         let mut meter = Meter::start();
@@ -323,7 +325,7 @@ impl Worker {
         self.one_by_one(some)
     }
 
-    /// Number of fields that are retrieved out of order.
+    /// Number of fields that [`Phase::InOrder`] and [`Phase::Scattered`] read.
     pub(super) fn some(&self) -> u64 {
         self.job.shape.fields().min(SCATTERED_MAX)
     }

@@ -36,7 +36,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Files in the existing directory `container` of `url`.
+    /// Files in the directory `container` of `url`. Creates a directory in it for each of `procs` processes, unless it
+    /// exists.
     pub(crate) fn new(url: &FilesUrl, container: &str, procs: u32) -> Result<Self> {
         let folder = url.folder.join(container);
         for rank in 0..procs {
@@ -91,7 +92,7 @@ pub fn create_container(url: &FilesUrl, container: &str) -> Result<()> {
     std::fs::create_dir(&folder).doing(|| format!("creating {}", folder.display()))
 }
 
-/// Removes it with all files in it.
+/// Removes a container with all files in it.
 pub fn destroy_container(url: &FilesUrl, container: &str) -> Result<()> {
     let folder = url.folder.join(container);
     std::fs::remove_dir_all(&folder).doing(|| format!("removing {}", folder.display()))

@@ -71,6 +71,7 @@ impl KeyValues {
         (0..count).map(kv).collect::<Result<_>>().map(Self)
     }
 
+    /// The Key-Value of process `rank`: its own or the shared one. `None` if there is no index.
     fn kv_for_rank(&self, rank: u32) -> Option<&Kv> {
         self.0.get(rank as usize).or(self.0.last())
     }
@@ -85,6 +86,7 @@ fn missing_data_error(slot: Slot) -> Error {
     Error::new(ErrorKind::NotFound, format!("the data stored for {slot:?} is missing"))
 }
 
+/// Error for a block of which `found` bytes exist, fewer or more than were written.
 #[cold]
 fn wrong_length(slot: Slot, found: u64) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the data stored for {slot:?} has {found} bytes"))
@@ -133,7 +135,7 @@ impl Arrays {
         Ok(Self { container, class, indexes, attributes })
     }
 
-    /// Arrays have 1 in their upper user bits, Key-Values 0.
+    /// Object id of the Array of a slot. Arrays have 1 in their upper user bits, Key-Values 0.
     fn oid(&self, slot: Slot) -> Result<ObjectId> {
         let otype = ObjectType::ArrayByte;
         self.container.generate_oid(1, slot.number(), otype, Some(self.class), 0)
@@ -191,7 +193,7 @@ fn entry(oid: ObjectId, len: u64) -> [u8; ENTRY_BYTES] {
     entry
 }
 
-/// Finds the array of a block in the index.
+/// Finds the Array of a block in the index. Returns its object id and its length in bytes.
 fn look_up(index: &Kv, slot: Slot) -> Result<(ObjectId, u64)> {
     let mut entry = [0; ENTRY_BYTES];
     match index.read(&slot.key(), Sink::One(&mut entry), Access::Latest).wait()? {

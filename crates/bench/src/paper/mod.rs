@@ -124,6 +124,7 @@ impl PaperPlan {
         let mut results = Results::read(&runner.report_path(step.name))?;
         results.name.clone_from(&command);
         if let Some(pool) = posix {
+            // The report calls each pool of files `posix`. The page must say on which file system it is.
             let runs = results.runs.iter_mut().filter(|run| !run.is_limit());
             runs.for_each(|run| run.store.clone_from(&pool.store));
         }

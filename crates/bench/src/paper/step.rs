@@ -108,8 +108,8 @@ impl Words {
         can_halve
     }
 
-    /// Bytes that the command needs on its medium: a pool with the data, and files with the same data, which the pool
-    /// is compared with. On nodes: [`POOLS`] pools over nodes.
+    /// Bytes that the command needs on its medium: 5/2 of the data for a pool, and once the data for files that the
+    /// pool is compared with. On nodes: [`POOLS`] pools over nodes.
     pub(super) fn needs(&self, on: On) -> u64 {
         match on {
             On::Nodes => POOLS * self.pool_of_nodes(),
@@ -122,7 +122,8 @@ impl Words {
         POOL_OF_NODES_BYTES + self.data() * 5 / 2
     }
 
-    /// Bytes that all processes write in the longest repeat.
+    /// Bytes that all processes write in the longest repeat: in `field-io` that is the warm-up with an eighth more
+    /// operations.
     fn data(&self) -> u64 {
         let procs = self.largest_value("--procs", 1);
         let ops = self.largest_value("--ops", 1);
@@ -140,6 +141,7 @@ impl Words {
             }
     }
 
+    /// Position of the value of an option: the word after its name.
     fn value_index(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|word| word == name).map(|place| place + 1)
     }

@@ -166,7 +166,8 @@ impl Comparison {
         self.ops.unwrap_or((DEFAULT_BYTES / size.max(1)).clamp(DEFAULT_OPS_MIN, DEFAULT_OPS_MAX))
     }
 
-    /// The size of the native pool that has room for all cases.
+    /// Options of the temporary native pool, which has space for the largest case. Two index entries are counted for
+    /// each operation.
     fn spec(&self) -> PoolSpec {
         let procs = u64::from(self.procs.iter().copied().max().unwrap_or(1));
         let most =
@@ -291,7 +292,7 @@ impl Line {
         mean_of(rounds.map(ratio))
     }
 
-    /// Median rates and their ratios to the first store and to the limit.
+    /// Mean rates of the stores, and the ratios of the first store to each and of each to the limit.
     fn ratios(&self, stores: &[String]) -> Value {
         let by_store = |of: &dyn Fn(usize) -> Option<f64>| -> Value {
             let value =

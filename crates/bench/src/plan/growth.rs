@@ -122,6 +122,7 @@ impl GrowthPlan {
         let mut stored = 0;
         for &entries in &self.entries {
             note(&format!("growing to {entries} entries"));
+            // Entries up to `from` only fill the store. The puts after them are measured: `ops`, or half of the growth.
             let from = entries - self.ops.min((entries - stored).div_ceil(2));
             process.all(GrowthStep::Append(stored..from))?;
             process.all(GrowthStep::Put(stored..from))?;
@@ -198,9 +199,9 @@ pub enum GrowthStep {
     Append(Range<u64>),
     /// Store these entries.
     Put(Range<u64>),
-    /// Read values at random offsets of the file: their number, then that of those read.
+    /// Read values of the file at random: the number of values in it, then the number of reads.
     Pread(u64, u64),
-    /// Read entries at random, and compare them with what was stored.
+    /// Read entries at random and compare them with what was stored: the number of entries, then that of reads.
     Get(u64, u64),
 }
 

@@ -40,7 +40,8 @@ impl Location {
         Ok(Self { url, folder, durable, kind: Kind::Files(files), _scratch: None })
     }
 
-    /// A pool with a folder on its medium; without one, the folder that its URL names.
+    /// Opens a pool, with a directory on its medium: `folder`, or that of its URL. `scratch` is removed with the
+    /// result.
     pub(super) fn open(
         name: &str,
         folder: Option<PathBuf>,
@@ -141,7 +142,7 @@ pub(super) fn container_label() -> String {
     format!("esker-bench-{}", std::process::id())
 }
 
-/// Opens a pool of this machine; none if it is another one.
+/// Opens a native pool of this machine; `None` for the URL of another kind of pool.
 fn local_pool(url: &str) -> Result<Option<esker_store::Pool>> {
     url.strip_prefix("esker:").map(|path| esker_store::Pool::open(Path::new(path))).transpose()
 }
@@ -162,8 +163,8 @@ pub(super) fn write_buffer(url: &str) -> Result<Option<bool>> {
 /// Scheme of the URLs of pools over nodes, whose path is that of the map.
 const NODES: &str = "nodes:";
 
-/// The path in the URL of a pool. A pool on Ceph or of DAOS has no directory, and is compared with files of this
-/// machine. A pool over nodes is compared with the memory of this machine if it is mounted.
+/// The directory on the medium of a pool: the path in its URL. A pool on Ceph or of DAOS is compared with files of this
+/// machine, a pool over nodes with this machine's memory.
 fn folder_of(url: &str) -> Result<PathBuf> {
     if url.starts_with("rados:") || url.starts_with("daos:") {
         return Ok(std::env::temp_dir());

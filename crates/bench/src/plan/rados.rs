@@ -161,7 +161,7 @@ impl Fields {
         self.index.put(&number.to_be_bytes(), &entry, Cond::NONE, Access::Latest).await
     }
 
-    /// Look up the entry, read the Array.
+    /// Looks up the index entry of a field, and reads the Array.
     async fn read(&self, number: u64, buffer: &mut [u8]) -> Result<()> {
         let mut entry = [0; ENTRY_BYTES];
         let key = number.to_be_bytes();
@@ -179,6 +179,7 @@ impl Work<'_> {
         let mut variants: [Variant; 3] = Default::default();
         for round in 0..=self.plan.rounds {
             note(&format!("round {round} of {}", self.plan.rounds));
+            // Two sets of fields: one for the variants with one operation at a time, one for that with several.
             let first = u64::from(round) * self.plan.ops * 2;
             let many = first + self.plan.ops;
             let done = [
@@ -207,7 +208,7 @@ impl Work<'_> {
         self.payload.block(slot(number))
     }
 
-    /// Writes and reads fields one after the other. All have the same data.
+    /// Writes, then reads fields one after the other. All have the same data. Returns the measurements of both.
     fn each(
         &self,
         first: u64,
@@ -222,22 +223,25 @@ impl Work<'_> {
         Ok((written, found))
     }
 
+    /// Writes a field by librados: its object, then an index entry of the same size as that of Field I/O.
     fn write_by_hand(&self, number: u64, data: &[u8]) -> Result<()> {
         self.by_hand.write_full(&format!("f{number}"), data)?;
         self.by_hand.set(INDEX, &number.to_be_bytes(), &[7; ENTRY_BYTES])
     }
 
+    /// Reads a field by librados: its index entry, then its object.
     fn read_by_hand(&self, number: u64, buffer: &mut [u8]) -> Result<()> {
         self.by_hand.get(INDEX, &number.to_be_bytes())?;
         self.by_hand.read(&format!("f{number}"), buffer).map(drop)
     }
 
+    /// Writes all fields of a round from number `first` with several writes in flight.
     fn write_many(&self, first: u64) -> Result<Measured> {
         let (fields, data) = (&self.fields, self.data(first));
         self.in_flight(|number| task(async move { fields.write(first + number, data).await }))
     }
 
-    /// Reads many fields with several reads in flight.
+    /// Reads all fields of a round from number `first` with several reads in flight.
     fn read_many(&self, first: u64) -> Result<Measured> {
         let (fields, size) = (&self.fields, self.plan.size as usize);
         let (sender, receiver) = std::sync::mpsc::channel();

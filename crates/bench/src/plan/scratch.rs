@@ -104,7 +104,8 @@ impl Scratch {
     /// Creates a temporary folder. Another process removes it if this one is killed.
     fn named(within: &Path, name: &str) -> Result<Self> {
         let folder = within.join(format!("esker-{name}-{}", std::process::id()));
-        // It is started first: nothing is left even if this process is killed right after creating the directory.
+        // The janitor is started first: nothing is left even if this process is killed right after creating the
+        // directory.
         let janitor = start_janitor(&folder)?;
         let scratch = Self { folder, janitor };
         let action = || {
@@ -135,6 +136,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // The janitor removes the directory when its standard input ends.
         drop(self.janitor.stdin.take());
         let _ = self.janitor.wait();
     }

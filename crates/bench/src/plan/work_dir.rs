@@ -139,6 +139,7 @@ impl WorkDir {
         }
     }
 
+    /// URL of the store in the directory `scheme`, with the option to sync if every write must wait for the medium.
     fn url_of(&self, scheme: &str) -> String {
         let fsync = if self.fsync { "?fsync=on" } else { "" };
         format!("{}{fsync}", self.bare_url(scheme))

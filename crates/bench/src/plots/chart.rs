@@ -4,7 +4,7 @@ use crate::plots::grouped_by;
 use crate::plots::style::{LIMIT, Palette, Style};
 use crate::plots::words::{capital, short};
 
-/// Names below an axis that are longer than this together are replaced by numbers.
+/// Half the number of letters that fit below the axes of all panels. Longer names are replaced by numbers.
 const NAMES_MAX: usize = 50;
 
 /// One measured value.
@@ -164,7 +164,7 @@ impl Chart {
         }
     }
 
-    /// Replaces all names below the axis.
+    /// Replaces all names below the axis by numbers. Returns the sentence that explains them.
     pub(crate) fn number_names(&mut self) -> String {
         let label = |(index, (_, name)): (usize, &mut (f64, String))| {
             let number = (index + 1).to_string();

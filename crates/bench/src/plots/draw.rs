@@ -14,7 +14,7 @@ use std::ops::Range;
 /// Width of every figure in pixels.
 pub(crate) const WIDTH: u32 = 860;
 
-/// `plotters` multiplies the size of letters by 1.24.
+/// Size of text, which `plotters` multiplies by 1.24 to get pixels.
 pub(crate) const TEXT: f64 = 15.0;
 const TITLE_TEXT: f64 = 18.0;
 const TITLE_HEIGHT: u32 = 30;
@@ -33,7 +33,7 @@ const NUMBER_RISE: i32 = 3;
 /// If the least value is below this share of the greatest, the vertical axis is logarithmic: on a linear one, the point
 /// would lie at zero.
 const LINEAR_MIN: f64 = 0.04;
-/// About as many labels has the vertical axis.
+/// Approximate number of labels of the vertical axis.
 const LABELS: f64 = 6.0;
 /// Text stays legible where a line crosses it.
 const HALO: &str =
@@ -107,7 +107,7 @@ impl Scale {
     }
 }
 
-/// The power of ten below a number.
+/// The greatest power of ten that is not above `number`.
 fn power_below(number: f64) -> f64 {
     10f64.powf(number.log10().floor())
 }
@@ -120,7 +120,7 @@ fn linear_ticks(high: f64) -> Vec<f64> {
     (0..).map(|index| f64::from(index) * step).take_while(|at| *at <= high).collect()
 }
 
-/// Round numbers: 1, 2 and 5 of each power of ten.
+/// Marks of a logarithmic axis: 1, 2 and 5 times each power of ten, or only the powers if there are many.
 fn log_ticks(range: &Range<f64>) -> Vec<f64> {
     let decades = (range.end / range.start).log10();
     let factors: &[f64] = if decades > LABELS / 2.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -308,6 +308,7 @@ fn bar<P: Copy>(corners: [P; 2], style: Style) -> [Rectangle<P>; 2] {
 /// A line in the style of a series.
 fn line<P: Copy>(places: Vec<P>, style: Style) -> DashedPathElement<std::vec::IntoIter<P>, u32> {
     let (dash, gap) = style.dashes();
+    // A solid line is one dash, longer than any line of the figure.
     let (dash, gap) = if dash == 0 { (100 * WIDTH, 1) } else { (dash, gap) };
     DashedPathElement::new(places, dash, gap, style.colour.stroke_width(2))
 }
@@ -329,6 +330,7 @@ pub(crate) fn text_style(size: f64) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
 }
 
+/// Estimated width of a text in pixels.
 fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER
 }
@@ -342,6 +344,7 @@ pub(crate) fn svg(
     let mut text = String::new();
     drawn(&mut text, title, height, draw)
         .map_err(|error| Error::new(ErrorKind::Invalid, format!("drawing {title:?}: {error}")))?;
+    // The first `>` ends the start tag of the document: the title for screen readers follows it.
     let named = format!(" role=\"img\"><title>{}</title>{HALO}", HtmlEscape(title));
     Ok(crate::plots::page::legible(&text.replacen('>', &named, 1)))
 }

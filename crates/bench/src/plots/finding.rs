@@ -65,6 +65,7 @@ impl Finding {
         }
     }
 
+    /// Sets the verdict: its position in [`VERDICTS`].
     fn with_verdict(self, number: usize) -> Self {
         let (class, verdict) = VERDICTS[number];
         Self { class, verdict, ..self }

@@ -53,6 +53,7 @@ impl Figures {
             figures.extend(self.growth(file)?);
         }
         for sweep in sweep::sweeps()? {
+            // The overview is the last kind, and is drawn only if there is no other figure.
             if sweep.stem != sweep::OVERVIEW || figures.is_empty() {
                 figures.extend(self.sweep(&sweep, &samples)?);
             }

@@ -219,6 +219,7 @@ fn row(run: &Run, columns: &[(&str, &str)]) -> Vec<String> {
     members["wall_clock_s"] = json!(run.wall_clock_s());
     let cell = |(member, heading): &(&str, &str)| {
         let value = member.split('.').fold(&members, |value, name| &value[name]);
+        // The members below a heading in milliseconds are in seconds.
         match value.as_f64().filter(|_| heading.ends_with(" ms")) {
             Some(seconds) => short(seconds * 1e3),
             None => shown(member, value),

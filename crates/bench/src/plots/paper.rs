@@ -150,7 +150,7 @@ fn findings() -> Result<Findings> {
 }
 
 impl Claim {
-    /// Judges whether the measured steps show a finding.
+    /// Judges whether the measured steps show a finding. `files` are the phases that work on files.
     fn judge(&self, steps: &[PaperStep], files: &[Phase<'_>]) -> Finding {
         let (values, evidence) = self.rule.values(steps, files);
         let mut finding = Finding::judged(&self.finding, &self.paper, values, self.bound);

@@ -179,7 +179,7 @@ fn arrays(steps: &[PaperStep], compare: Compare) -> Evidence {
 }
 
 impl Phases {
-    /// Ratios; none if a bandwidth is missing.
+    /// Ratios of two selections of runs, for each size of the first if `by_size`. Empty if a bandwidth is missing.
     fn values(self, steps: &[PaperStep], first: &Pick, second: &Pick, by_size: bool) -> Evidence {
         let sizes = if by_size { first.sizes_mib.as_slice() } else { &[] };
         let at = |size: &u64| {
@@ -195,7 +195,7 @@ impl Phases {
         Ok(all.unwrap_or_default().concat())
     }
 
-    /// Ratios of two selections of runs, for writing and reading.
+    /// Ratios of two selections of runs, each with its name. `None` if a bandwidth is missing.
     fn ratios(
         self,
         steps: &[PaperStep],
@@ -242,7 +242,7 @@ impl Pick {
                 || self.sizes_mib.iter().any(|size| size << 20 == run.size_bytes))
     }
 
-    /// The best of a phase in MiB/s.
+    /// Highest bandwidth of the selected runs in a phase, in MiB/s. `None` if there are no such runs.
     fn best(&self, steps: &[PaperStep], phase: &str) -> Option<f64> {
         let runs = self.runs(steps).filter(|run| run.phase == phase);
         runs.map(Run::bandwidth).reduce(f64::max).filter(|best| *best > 0.0)

@@ -66,6 +66,8 @@ impl Style {
         self.turned().map_or(&[], |index| MARKERS[index])
     }
 
+    /// Opacity of the filling of bars, from 0 to 1. It changes after every three labels, the number of shades of a
+    /// system.
     pub(crate) fn density(self) -> f64 {
         DENSITIES[self.index.unwrap_or_default() / 3 % DENSITIES.len()]
     }

@@ -61,6 +61,7 @@ const SPREAD_MIN: f64 = 0.02;
 pub(crate) struct Sample {
     run: Run,
     mib_s: f64,
+    /// Lowest and highest bandwidth of the repeats.
     range_mib_s: (f64, f64),
     /// The members of the run by name: `store`, `workload`, `mode`, `procs` and so on. A member that does not apply is
     /// missing.
@@ -208,6 +209,7 @@ impl Unit {
     /// Point of a sample at position `x`, with its range, in the unit of the chart.
     fn point(self, sample: &Sample, x: f64) -> Point {
         let value = if self.is_rate { sample.run.ops_per_s } else { sample.mib_s };
+        // The range is known in MiB/s only. It is scaled in the same proportion as the value.
         let scale = if sample.mib_s > 0.0 { value / sample.mib_s * self.factor } else { 0.0 };
         let (low, high) = sample.range_mib_s;
         Point { x, y: value * self.factor, low: low * scale, high: high * scale }
@@ -334,10 +336,12 @@ impl Figures {
     }
 }
 
+/// Names in a list that is separated by spaces.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace()
 }
 
+/// True if the samples differ in property `name`.
 fn varies(samples: &[&Sample], name: &str) -> bool {
     samples.iter().any(|sample| sample.text(name) != samples[0].text(name))
 }

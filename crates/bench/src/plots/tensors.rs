@@ -162,7 +162,8 @@ fn title(what: &str, runs: &[&Run]) -> String {
     }
 }
 
-/// Time to write or read the whole array.
+/// Time in seconds to write or read the whole array at the rates of a run. With strong scaling, the size of the run is
+/// that of the array.
 fn time_s(run: &Run) -> Option<Point> {
     let procs = if run.workload == STRONG { 1 } else { u64::from(run.procs) };
     let array_mib = run.size_bytes.saturating_mul(procs) as f64 / MIB;

@@ -35,7 +35,7 @@ fn has(svg: &str, text: &str) -> bool {
     texts(svg).iter().any(|found| found == text)
 }
 
-/// Attributes of the elements of this name and colour.
+/// `x`, `y`, width and height of each element with this name and colour.
 fn elements(svg: &str, name: &str, colour: &str) -> Vec<[f64; 4]> {
     let document = Document::parse(svg).unwrap();
     let number = |node: &roxmltree::Node<'_, '_>, name| {
@@ -47,10 +47,12 @@ fn elements(svg: &str, name: &str, colour: &str) -> Vec<[f64; 4]> {
     found.map(|node| ["x", "y", "width", "height"].map(|name| number(&node, name))).collect()
 }
 
+/// Identifiers of the figures without their numbers.
 fn stems(figures: &[Figure]) -> Vec<&str> {
     figures.iter().map(|figure| figure.id.split_once('-').unwrap().1).collect()
 }
 
+/// A chart of two points and a limit, whose texts have characters that XML reserves.
 fn chart(axis: Axis) -> Chart {
     let mut chart = Chart::new("A & B", ("processes", axis), "GiB/s");
     for (x, name, y) in [(0.0, "S1", 10.0), (1.0, "SX", 20.0)] {
@@ -61,6 +63,7 @@ fn chart(axis: Axis) -> Chart {
     chart
 }
 
+/// Colour of the first series of these charts.
 const FIRST: &str = "#1A1A1B";
 
 #[test]
@@ -99,6 +102,7 @@ fn no_limit_crosses_the_number_of_a_bar() {
 #[test]
 fn bars_stand_on_zero_and_are_as_high_as_their_values() {
     let svg = chart(Axis::Categories).svg().unwrap();
+    // The first rectangle of this colour is in the legend.
     let bars = &elements(&svg, "rect", FIRST)[1..];
     let [low, high] = bars else { panic!("{bars:?}") };
     assert_eq!(low[1] + low[3], high[1] + high[3]);
@@ -122,7 +126,7 @@ fn equal_ratios_are_equally_far_apart_on_a_log_axis() {
 }
 
 #[test]
-fn a_chart_of_nothing_is_still_a_chart() {
+fn chart_without_values_has_its_title_and_axes() {
     for axis in [Axis::Linear, Axis::Log, Axis::Categories] {
         let mut empty = chart(axis);
         empty.series.clear();
@@ -195,7 +199,7 @@ fn varied_setting_makes_a_chart() {
 }
 
 #[test]
-fn modes_stand_beside_each_other_and_pattern_b_has_a_sum() {
+fn modes_are_compared_and_pattern_b_has_a_sum() {
     let mut runs = Vec::new();
     for mode in ["full", "no-index"] {
         for procs in [2, 4] {
@@ -264,7 +268,7 @@ fn pools_over_more_nodes_are_compared_by_their_best_number_of_processes() {
 }
 
 #[test]
-fn runs_that_vary_in_nothing_get_an_overview_and_limits_are_no_runs() {
+fn equal_runs_get_an_overview_without_the_limit_of_the_medium() {
     let medium = json!({"store": "medium", "workload": "array", "phase": "pwrite"});
     let figures = figures(&[json!({"workload": "array"}), medium]);
     assert_eq!(stems(&figures), ["overview"]);
@@ -279,7 +283,7 @@ fn long_names_are_replaced_by_numbers_that_the_sentence_explains() {
 }
 
 #[test]
-fn small_values_are_told_as_operations() {
+fn rate_of_small_values_is_in_operations_per_second() {
     let small =
         |procs: u32| json!({"workload": "kv", "size_bytes": 64, "procs": procs, "ops_per_s": 5e4});
     let figures = figures(&[small(1), small(2)]);
@@ -307,6 +311,8 @@ fn trace_lines(read_from_ns: u64) -> String {
     lines
 }
 
+/// Timelines of a phase of writes and one of reads, with these lines as the file of traces. `name` is part of the name
+/// of that file.
 fn timelines(name: &str, lines: &str) -> Result<Vec<Figure>> {
     let path = std::env::temp_dir().join(format!("esker-{name}-{}.csv", std::process::id()));
     std::fs::write(&path, lines).unwrap();
@@ -366,7 +372,7 @@ fn parsed(html: &str) -> Document<'_> {
 }
 
 #[test]
-fn the_page_is_well_formed_and_needs_nothing_else() {
+fn page_is_well_formed_and_refers_to_no_other_file() {
     let html = page().html().unwrap();
     for node in parsed(&html).descendants() {
         for attribute in node.attributes().filter(|one| ["href", "src"].contains(&one.name())) {
@@ -379,7 +385,7 @@ fn the_page_is_well_formed_and_needs_nothing_else() {
 }
 
 #[test]
-fn every_figure_is_there_with_its_sentence_and_buttons() {
+fn page_has_every_figure_with_its_sentence_and_buttons() {
     let page = page();
     assert_eq!(page.figures().count(), 2);
     let html = page.html().unwrap();
@@ -400,7 +406,7 @@ fn every_figure_is_there_with_its_sentence_and_buttons() {
 }
 
 #[test]
-fn text_of_files_is_never_markup() {
+fn text_of_result_files_is_escaped() {
     let html = page().html().unwrap();
     assert!(!html.contains("<b>") && !html.contains("<9>"));
     assert!(html.contains("&lt;b&gt;&amp;amp;&lt;"));
@@ -409,7 +415,7 @@ fn text_of_files_is_never_markup() {
 }
 
 #[test]
-fn numbers_and_settings_are_all_there() {
+fn page_has_all_numbers_and_settings() {
     let html = page().html().unwrap();
     for text in [
         "<td class=\"n\">100</td>",

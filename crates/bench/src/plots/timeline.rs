@@ -42,7 +42,8 @@ impl Kind {
         COLOURS[self as usize]
     }
 
-    /// Bottom and top of its box in a row of height 1. Boxes of reads are lower, so colours are not needed.
+    /// Bottom and top of its box in a row of height 1. Boxes of reads are lower, so that both differ without colours
+    /// too.
     fn heights(self) -> (f64, f64) {
         match self {
             Self::Write => (0.17, 0.83),
@@ -160,6 +161,7 @@ fn parts(trace: Trace) -> Vec<(&'static str, Trace)> {
     parts.into_iter().filter(|(_, part)| !part.is_empty()).collect()
 }
 
+/// Start of the first operation in seconds; infinity if there is none.
 fn start(trace: &Trace) -> f64 {
     let starts = trace.values().filter_map(|spans| spans.first()).map(|span| span.start_s);
     starts.fold(f64::INFINITY, f64::min)
@@ -281,7 +283,7 @@ fn draw(area: &Area<'_>, trace: &Trace, offsets: &[Offset]) -> Drawn {
     Ok(())
 }
 
-/// The node is named where there are several.
+/// Label of the row of a process. It names the node if there are several.
 fn label((kind, process, node): &Process, trace: &Trace) -> String {
     match trace.keys().any(|(_, _, other)| other != node) {
         true => format!("{} {process} {node}", kind.name()),
@@ -289,7 +291,7 @@ fn label((kind, process, node): &Process, trace: &Trace) -> String {
     }
 }
 
-/// Operations too narrow to be seen make one box with their neighbours; a pause that can be seen ends it.
+/// Joins a box shorter than `narrow_s` seconds with the next operation, unless a pause of that length is between them.
 fn boxes(spans: &[Span], narrow_s: f64) -> Vec<Span> {
     let mut boxes: Vec<Span> = Vec::new();
     for span in spans {

@@ -113,6 +113,7 @@ impl Options {
             block_bytes > 0 && block_bytes.is_multiple_of(transfer_bytes),
             || "a block -b must be a multiple of the transfer -t",
         )?;
+        // [`Options::bytes`] saturates: offsets must fit in 64 bits for any number of processes.
         let is_countable = self.bytes(u32::MAX) < u64::MAX;
         ensure_valid(is_countable && (1..=TRANSFERS_MAX).contains(&self.transfers()), || {
             format!("each process must have 1 to {TRANSFERS_MAX} transfers: change -b, -t or -s")
@@ -242,7 +243,7 @@ impl Worker {
         }
     }
 
-    /// The first process removes a shared file.
+    /// Removes the file of this process; a shared file is removed by the first process. A missing file is not an error.
     fn remove(&self) -> Result<()> {
         if self.process.member.rank > 0 && !self.options.file_per_process {
             return Ok(());

@@ -46,7 +46,7 @@ fn checked(bench: &BenchSite, command: &str) -> Value {
 }
 
 #[test]
-fn the_limit_is_measured_by_size_and_processes() {
+fn limit_is_measured_for_each_size_and_number_of_processes() {
     let bench = BenchSite::new();
     let sizes = "--size 4K,64KiB --procs 1,2 --total 1M --seconds 0.01";
     let (table, report) = bench.measure(&format!("limit --path $DIR {sizes}"));
@@ -211,7 +211,7 @@ fn objects_by_s3_are_measured_beside_the_http_library() {
 }
 
 #[test]
-fn a_pool_of_the_user_s_is_left_as_it_was() {
+fn pool_of_the_user_keeps_no_container_of_the_benchmark() {
     let bench = BenchSite::new();
     bench.site.create_pool();
     let report = bench.json("kv --pool tank --value 64 --ops 5 --rounds 1");
@@ -221,7 +221,7 @@ fn a_pool_of_the_user_s_is_left_as_it_was() {
 }
 
 #[test]
-fn nonsense_is_refused_and_leaves_nothing() {
+fn invalid_options_are_refused_and_leave_nothing() {
     let bench = BenchSite::new();
     for command in [
         "limit --size 0",

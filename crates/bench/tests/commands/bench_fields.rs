@@ -46,7 +46,7 @@ fn all_phases_are_measured_beside_files_and_the_medium() {
 }
 
 #[test]
-fn a_pool_of_the_users_is_left_as_it_was() {
+fn pool_of_the_user_keeps_no_container_of_the_benchmark() {
     let bench = BenchSite::new();
     bench.site.ok(&["pool", "create", "tank", "--size", "128M", "--targets", "2"]);
     let (_, report) = measure(&bench, "--pool tank -i 1 --no-watch --procs 1,2");
@@ -57,7 +57,7 @@ fn a_pool_of_the_users_is_left_as_it_was() {
 }
 
 #[test]
-fn nonsense_is_refused_by_the_name_of_its_option() {
+fn error_names_the_invalid_option() {
     let bench = BenchSite::new();
     for (options, named) in [
         ("--steps 0", "--steps"),
@@ -81,8 +81,8 @@ fn error_of_a_peer_that_cannot_start_names_the_remedy() {
     }
 }
 
-/// Runs where `python3`, or the Python of `ESKER_PYFDB_PYTHON`, has pyfdb. Where it has esker as well, that
-/// reads too.
+/// Runs only if `python3`, or the Python of `ESKER_PYFDB_PYTHON`, has pyfdb. If it also has the package esker, that
+/// package reads the store too.
 #[test]
 fn a_real_fdb_does_the_same_work() {
     let python = std::env::var("ESKER_PYFDB_PYTHON").unwrap_or_else(|_| "python3".to_owned());

@@ -27,6 +27,7 @@ impl BenchSite {
         words.map(here).collect()
     }
 
+    /// Calls `run` with the arguments of `esker bench COMMAND`.
     fn with<T>(&self, command: &str, run: impl FnOnce(&[&str]) -> T) -> T {
         let arguments = self.arguments(command);
         run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())

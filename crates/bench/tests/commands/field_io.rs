@@ -10,7 +10,7 @@ fn store_runs(report: &Value) -> Vec<Value> {
     runs(report).iter().filter(|run| run["store"] != json!("medium")).cloned().collect()
 }
 
-/// A line of traces by the names of its columns.
+/// The lines of a file of traces, each divided into its columns.
 struct Traces(Vec<Vec<String>>);
 
 impl Traces {
@@ -22,6 +22,7 @@ impl Traces {
         Self(lines.map(|line| line.split(',').map(str::to_owned).collect()).collect())
     }
 
+    /// Times in nanoseconds of the events with this name in a repeat of a run.
     fn times(&self, run: u64, repeat: u64, event: &str) -> Vec<u64> {
         let (run, repeat) = (run.to_string(), repeat.to_string());
         let of =
@@ -29,6 +30,7 @@ impl Traces {
         of.map(|line| line[9].parse().unwrap()).collect()
     }
 
+    /// Ids of the processes of a run, each once.
     fn pids(&self, run: u64) -> Vec<&str> {
         let run = run.to_string();
         let mut pids: Vec<_> =
@@ -39,7 +41,7 @@ impl Traces {
     }
 }
 
-/// Figures of a report follow from its traces.
+/// Checks that the figures of a report follow from its traces. Each process of a phase had `ops` operations.
 fn check_against_traces(report: &Value, traces: &Traces, ops: usize) {
     for run in store_runs(report) {
         let number = run["run"].as_u64().unwrap();

@@ -10,7 +10,7 @@ fn failed_node_ends_the_other_nodes() {
     bench.site.create_pool();
     let in_place = "--size 1K --pattern B --mode no-index --ops 1000000";
     let nodes = bench.nodes(&format!("field-io --pool tank --rendezvous $DIR/meet {in_place}"), 2);
-    // One that has just been forked still has its parent's command line.
+    // A process that has just been forked still has the command line of its parent.
     let field_workers = || -> Vec<u32> {
         let workers = workers_of(nodes[1].id()).into_iter();
         workers.filter(|pid| command_line(*pid).contains("worker field-io")).collect()
@@ -51,7 +51,7 @@ fn is_alive(pid: u32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
 
-/// A benchmark that goes on for long, with two processes at work on the store.
+/// Starts a benchmark that takes long. Returns it and its child processes once two of them are at work on the store.
 fn long_one(bench: &BenchSite) -> (Child, Vec<u32>) {
     let endless = "--targets 2 --size 1K --ops 200000 --repeat 200";
     let mut command =

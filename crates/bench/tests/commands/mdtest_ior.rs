@@ -3,7 +3,7 @@ use crate::bench_site::{BenchSite, phases, runs};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// On small data, with nothing beside it.
+/// The table and the report of a benchmark on small data, without comparisons to other file systems.
 fn measure(bench: &BenchSite, command: &str) -> (String, Value) {
     bench.measure(&format!("{command} --alone --pin none"))
 }
@@ -56,7 +56,7 @@ fn files_over_nodes_are_measured_through_engines() {
 }
 
 #[test]
-fn phases_of_several_runs_follow_each_other() {
+fn phases_can_be_measured_by_separate_runs() {
     let bench = BenchSite::new();
     for (phases, expected) in [
         ("-C", [("file-creation", 10), ("tree-creation", 1)]),
@@ -123,9 +123,10 @@ fn a_container_is_measured_beside_memory_and_disk() {
     bench.assert_left(&[]);
 }
 
-/// Processes of two benchmarks in one folder would meet, so what is beside has a name of its own.
+/// Other file systems are measured in folders with names of their own, so that the benchmarks do not disturb each
+/// other.
 #[test]
-fn ratios_stand_beside_the_work() {
+fn comparisons_get_ratios_and_folders_of_their_own() {
     let bench = BenchSite::new();
     let report = bench.report("mdtest -d $DIR/in -n 10 -F --tmpfs $DIR --disk $DISK");
     let mut stores: Vec<_> = phases(&report).into_iter().map(|run| run.0).collect();

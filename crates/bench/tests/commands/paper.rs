@@ -37,7 +37,7 @@ fn space_that_is_too_small_is_refused() {
 }
 
 #[test]
-fn a_page_that_cannot_be_written_is_told_of_first_and_a_failure_leaves_none() {
+fn failed_paper_leaves_no_page() {
     let bench = BenchSite::new();
     let to = |page: &str| bench.error_kind(&format!("paper --dir /no/such -o {page}"));
     assert_eq!(to("/no/such/papers.html"), "not_found");

@@ -141,6 +141,7 @@ impl Put {
         let (container, oid) = self.array.open(OpenMode::ReadWrite, ObjectType::Array)?;
         let (array, is_new) = self.open_or_create(&container, oid)?;
         if is_new {
+            // Listings show the name of a new Array from now on.
             self.array.record(&container)?;
         }
         let stored = store(&array, &mut source, is_new).map_err(|error| {

@@ -113,7 +113,7 @@ impl<S: Scope> AttributeCommand<S> {
     }
 }
 
-/// Sets and removes attributes. The answer names them.
+/// Changes attributes: names with new values, or `None` to remove one. The answer has the names.
 fn change(attributes: &Attributes, changes: &[(&str, Option<&[u8]>)]) -> Result<Answer> {
     attributes.change(changes).wait()?;
     let names: Vec<_> = changes.iter().map(|(name, _)| name).collect();

@@ -235,10 +235,11 @@ impl Destroy {
         Ok(Answer::confirmation(json!({"container": name}), format!("destroyed container {name}")))
     }
 
-    /// Whether the container has objects besides the one with the names of objects.
+    /// True if the container has objects besides the one with the names of objects.
     fn has_objects(&self, pool: &Pool) -> Result<bool> {
         let container =
             pool.open_container(&self.container.container, OpenMode::ReadOnly).wait()?;
+        // Two are enough: at most one of them has the names.
         let found = container.list_objects(&mut Anchor::Start, 2, Access::Latest).wait()?;
         container.close().wait()?;
         Ok(found.into_iter().any(|oid| !is_name_catalog(oid)))

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// How often a pause checks whether it is over.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The pause after a round is at least this many times as long as the round.
+/// The pause after a round is at least this many times as long as the round, so that a drain is idle most of the time.
 const PAUSES: u32 = 4;
 
 /// Properties that mark what a container holds, each with the command that moves it.
@@ -124,6 +124,7 @@ fn pause(every: Duration, round: Duration, until_idle: Option<Duration>) -> Dura
 fn stop_by_signal() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
+        // Handlers run in this order: the first ends the process only if an earlier signal has set the flag.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(|cause| Error::io("installing signal handlers", &cause))?;

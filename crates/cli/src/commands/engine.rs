@@ -237,6 +237,7 @@ fn check_node_pool(node: &Node) -> Result<()> {
     Err(Error::new(ErrorKind::NotFound, message))
 }
 
+/// True if the directory of the node's pool is on this machine.
 fn is_here(node: &Node) -> bool {
     Superblock::read(&node.directory).is_ok_and(|found| found.uuid == node.uuid)
 }

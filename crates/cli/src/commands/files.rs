@@ -54,7 +54,7 @@ impl Source {
         Ok(Self { name, inner: Box::new(file), len })
     }
 
-    /// The error, with the name of the file, unless it has it.
+    /// The error with the name of the file before its message.
     pub(super) fn named(&self, error: &Error) -> Error {
         Error::new(error.kind(), format!("{}: {}", self.name, error.message()))
     }

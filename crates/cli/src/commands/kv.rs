@@ -135,6 +135,7 @@ impl Put {
         let put = kv.put(key, &value, cond, Access::Latest).wait();
         put.map_err(|error| explain(error, &self.key, &self.kv, &kv, Access::Latest))?;
         if is_new {
+            // Listings show the name of a new Key-Value from now on.
             self.kv.record(&container)?;
         }
         let response =
@@ -223,6 +224,7 @@ impl Remove {
             }
             None => kv.destroy(Access::Latest).wait()?,
         }
+        // Without keys there is no such object, so listings must not show its name.
         if is_empty(&kv, Access::Latest) {
             container.forget_name(&self.kv.object).wait()?;
         }

@@ -254,6 +254,7 @@ impl Create {
             );
             return Err(Error::new(ErrorKind::Exists, message));
         }
+        // Opening for writing creates the pool.
         let made = Rados::open(url, OpenMode::ReadWrite)?;
         let info = Pool::from_backend(Arc::new(made), OpenMode::ReadWrite).info().wait()?;
         let response = json!({
@@ -335,6 +336,7 @@ const TARGETS: u32 = 4;
 const NO_MORE: &str = "the kernel made no more; this requires Linux 6.1 or later, transparent huge pages that are not \
                        disabled (PR_SET_THP_DISABLE), and contiguous free memory";
 
+/// Opens a pool and returns how much of its data is in huge pages.
 fn huge_pages(pool: &Path) -> Result<HugePages> {
     esker_store::Pool::open(pool)?.opened()?.huge_pages()
 }
@@ -391,6 +393,7 @@ fn path_taken_error(path: &Path, error: Error) -> Error {
     Error::new(ErrorKind::Exists, message)
 }
 
+/// True for a directory in which pools are found by their label.
 fn is_pool_directory(directory: &Path) -> bool {
     let places = names::pool_directories();
     places.iter().any(|place| place.canonicalize().is_ok_and(|place| place == directory))
@@ -545,6 +548,7 @@ impl Compact {
     }
 }
 
+/// Gathers the data of a pool in huge pages, with a progress bar.
 fn gather(pool: &esker_store::Pool) -> Result<()> {
     let (state, bar) = (pool.opened()?, Bar::bytes("gathering"));
     state.gather_pages(&mut |done, all| bar.update(done, all))

@@ -68,7 +68,8 @@ impl Destroy {
         Ok(Answer::confirmation(json!({"url": url}), format!("destroyed pool {url}")))
     }
 
-    /// The containers of the pool; none if another process has opened it exclusively, since it is then in use anyway.
+    /// The containers of the pool. Empty if another process has opened the pool exclusively: the removal then fails
+    /// anyway, because the pool is in use.
     fn containers(&self) -> Result<Vec<ContainerInfo>> {
         let opened = self.pool.open_sound(OpenMode::ReadOnly);
         match opened.and_then(|pool| pool.containers().wait()) {

@@ -293,7 +293,7 @@ pub(super) fn compact(pool: &NodesPool) -> Result<Answer> {
     Ok(Answer::new(json!({"nodes": response}), table.text()).with_trouble(trouble))
 }
 
-/// Runs maintenance on all nodes at once.
+/// Runs maintenance on all nodes at once, and shows the text `doing` meanwhile. Returns the reply of each node.
 fn maintain(pool: &NodesPool, what: Maintenance, doing: &str) -> Result<Vec<Result<Maintained>>> {
     let bar = Bar::spinner();
     bar.say(doing);

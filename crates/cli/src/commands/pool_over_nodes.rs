@@ -54,6 +54,7 @@ impl Asked {
         Ok(pools.into_iter().zip(answers).map(|(pool, answers)| Self { pool, answers }).collect())
     }
 
+    /// Number, entry in the map and answer of each node.
     fn nodes(&self) -> impl Iterator<Item = (usize, &Node, &Result<PoolInfo>)> {
         let nodes = self.pool.map.nodes.iter().zip(&self.answers).enumerate();
         nodes.map(|(number, (node, answer))| (number, node, answer))
@@ -63,6 +64,7 @@ impl Asked {
         self.answers.iter().filter_map(|answer| answer.as_ref().ok())
     }
 
+    /// Space of all targets of the nodes that answered.
     fn spaces(&self) -> Vec<Space> {
         self.infos().flat_map(|info| info.targets.iter().copied()).collect()
     }

@@ -110,6 +110,7 @@ fn check_mounting(device: &Path, helper: Option<&Path>) -> Finding {
     }
 }
 
+/// Judges whether mounts can use io_uring, by the result of the check.
 fn judge_ring(checked: Result<()>) -> Finding {
     const CHECK: &str = "FUSE io_uring";
     match checked {

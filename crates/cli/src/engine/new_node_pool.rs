@@ -46,6 +46,7 @@ pub(crate) fn create_node_pool(map: &Map, node: &Node, size: Option<Bytes>) -> R
     Pool::create(directory, &spec, &mut |_, _| ()).map(drop)
 }
 
+/// Bytes of data and index that a node's pool reserves.
 fn reserved_bytes(info: &PoolInfo) -> u64 {
     let space = shapes::sum(&info.targets);
     space.data_total + space.index_total

@@ -112,6 +112,7 @@ impl Host for Process {
     }
 }
 
+/// The result of a check in the form in which engines send it.
 pub(super) fn found(report: CheckReport) -> Check {
     let CheckReport { problems, records, live_bytes, lost_bytes, lost, .. } = report;
     Check { problems, records, live_bytes, lost_bytes, lost }

@@ -36,7 +36,8 @@ impl NodesPool {
         names::list_nodes().into_iter().map(|(path, map)| Self { path, map }).collect()
     }
 
-    /// The containers on each node. First, the commits of dead clients are decided, which hide the containers of a node.
+    /// The containers on each node. First resolves the commits of dead clients, which hide the containers of a node
+    /// until then.
     ///
     /// # Errors
     /// Why the first node does not answer.

@@ -77,7 +77,7 @@ impl Launch {
         let secret = Secret::new(esker_os::random_bytes()?);
         let uuid = esker_os::random_uuid()?;
         let order = self.order(&secret)?;
-        // The log of the launcher is there, with the reason if it fails.
+        // Made first, because the launcher writes its log there. The log has the reason if it fails.
         let made = make_directory_of(&self.map);
         let mut nodes = Nodes::start(order, &self.launcher, &self.map);
         let started = self.start(&mut nodes, uuid, secret, progress);
@@ -114,6 +114,7 @@ impl Launch {
         Ok(map)
     }
 
+    /// Time that nodes may take to start: `--timeout`, or a time that grows with the size of a node's pool.
     fn start_timeout(&self) -> Duration {
         let gib = (self.pool.size_bytes >> 30).min(1 << 20) as u32;
         self.timeout.unwrap_or(STEP_TIMEOUT + TIMEOUT_PER_GIB * gib)

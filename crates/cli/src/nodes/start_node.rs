@@ -88,7 +88,7 @@ impl ForwardedSignals {
     /// Passes caught signals on to the engine, as SIGTERM. The kernel cannot reuse the process ID of the engine before
     /// this process has waited for it, and this process ends right after that.
     fn forward_to(self, engine: &Child) {
-        // The thread waits for it.
+        // The thread that `new` has started waits for the process ID.
         let _ = self.0.send(Pid::from_child(engine));
     }
 }

@@ -66,7 +66,7 @@ impl Tree {
         }
     }
 
-    /// Closes the input of the starters, and does not wait for them.
+    /// Closes the input of the starters by dropping the senders of their threads, and does not wait for them.
     pub(crate) fn leave(self) {}
 }
 
@@ -217,7 +217,7 @@ impl Pending {
         let _ = self.reports.send(up);
     }
 
-    /// Reports that all nodes of a subtree have failed that have not ended yet.
+    /// Reports all nodes of the branch without a last report as failed.
     fn fail(&mut self, message: &str) {
         for node in std::mem::take(&mut self.nodes) {
             let state = State::Failed { kind: ErrorKind::Io, message: message.to_owned() };

@@ -20,7 +20,7 @@ impl Installation {
         Self { site, esker }
     }
 
-    /// Adds a program that prints `name`, the variable ESKER and its arguments.
+    /// Adds a program that prints `name`, the variable ESKER and its arguments. Returns its directory.
     fn add_program(&self, directory: &str, name: &str) -> PathBuf {
         let directory = self.site.dir.join(directory);
         std::fs::create_dir_all(&directory).unwrap();
@@ -36,6 +36,8 @@ impl Installation {
         Command::new(&self.esker).args(arguments).env("PATH", path).output().unwrap()
     }
 
+    /// Runs the command with `path` first in PATH. Returns the output of the program, with ESKER in place of the path
+    /// of the command.
     fn printed(&self, path: &Path, arguments: &[&str]) -> String {
         let output = self.run(path, arguments);
         assert_eq!(output.status.code(), Some(7), "{output:?}");

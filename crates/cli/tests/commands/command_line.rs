@@ -57,7 +57,7 @@ fn progress_can_be_switched_off() {
 }
 
 #[test]
-fn colors_are_an_option() {
+fn color_option_determines_colors() {
     let site = Site::new();
     site.create_pool();
     let doctor = |color: &str| site.run(&["doctor", "--color", color]).stdout;
@@ -159,7 +159,7 @@ fn names_are_completed() {
     }
 }
 
-/// The script in a shell, where functions of its own play the part of a user.
+/// Runs the completion script in bash, with the words of the command line in its variables.
 #[test]
 fn bash_completes_names_of_pools_and_containers() {
     let site = Site::with_container();

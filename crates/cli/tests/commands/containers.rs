@@ -124,7 +124,7 @@ fn messages_say_what_is_wrong_and_what_to_do() {
     assert_eq!(site.json(&["object", "list", "tank/run1"]), json!([]));
 }
 
-/// A pool that other users may not read is listed nevertheless.
+/// User 65534 may not read the pool. Only root can run a command as that user.
 #[test]
 fn pool_of_another_user_is_reported_as_not_accessible() {
     use std::os::unix::fs::PermissionsExt;

@@ -21,10 +21,11 @@ fn a_container_is_copied_to_files_and_back() {
     site.ok(&["cont", "set-attr", "tank", "run1", "owner:me"]);
     let there = format!("{url}/saved");
     let found = site.json(&["cont", "copy", "tank/run1", &there, "--dry-run"]);
-    // The catalog of names is one of them.
+    // The third object is the catalog of names.
     assert_eq!(found["objects"], json!(3));
     assert_eq!(site.json(&["cont", "list", &url]), json!([]));
     let copied = site.json(&["cont", "copy", "tank/run1", &there]);
+    // The field, the value `2.1`, and 24 bytes in the catalog of names.
     assert_eq!((&copied["copied_bytes"], &copied["resumed"]), (&json!(3_000_028), &json!(false)));
     assert_eq!(copied["verified_bytes"], copied["copied_bytes"]);
     site.ok(&["container", "clone", &there, "tank/back", "-j", "2"]);
@@ -66,7 +67,7 @@ fn invalid_copies_are_refused() {
     assert_eq!(kind(&["cont", "copy", "tank/run1", "tank/to", "--snapshot", "x"]), "not_found");
 }
 
-/// Its object ids are of a pool with another number of targets.
+/// The copy keeps the object ids, which were allocated in a pool with another number of targets.
 #[test]
 fn a_file_system_works_where_it_was_copied_to() {
     let site = Site::new();
@@ -107,7 +108,7 @@ fn killed_copies_go_on() {
         let mut copy = site.command(&["cont", "copy", "tank/run1", &there]).spawn().unwrap();
         support::kill_at(&mut copy, &site.dir.join("files"), megabytes * 1_000_000)
     };
-    // One may have ended before it was killed; then there is nothing to go on with.
+    // If a copy was complete before it was killed, there is nothing to resume.
     if copies.all(was_killed) {
         site.ok(&["cont", "copy", "tank/run1", &there]);
     }
@@ -125,7 +126,7 @@ fn put(site: &Site, object: &str, key: &str, value: &str) {
 }
 
 #[test]
-fn a_container_is_drained_and_followed_until_nothing_comes() {
+fn drain_moves_existing_and_new_objects() {
     let site = Site::with_container();
     let there = format!("{}/run1", files(&site));
     put(&site, "index", "a", "1");
@@ -153,7 +154,7 @@ fn a_container_is_drained_and_followed_until_nothing_comes() {
 }
 
 #[test]
-fn a_signal_ends_a_drain_in_order() {
+fn signal_ends_a_drain_without_an_error() {
     let site = Site::with_container();
     put(&site, "index", "a", "1");
     let drain = ["--json", "cont", "drain", "tank/run1", "--to", "tank/other", "--keep"];
@@ -182,7 +183,8 @@ fn invalid_drains_are_refused() {
     assert_eq!(site.fails(&["cont", "drain", "tank/run1", "--to", "tank/home"]).0, "exists");
 }
 
-/// The length that the command once set at the end made an Array of zeros, and these went over the data.
+/// Once, `esker array put` set the length at its end. After a drain, this created an Array of zeros in the source,
+/// which replaced the data at the next drain.
 #[test]
 fn a_put_may_be_drained_under_way() {
     const PIECE: usize = 4 << 20;

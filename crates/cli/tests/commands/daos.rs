@@ -132,14 +132,15 @@ fn listing_shows_when_containers_were_created() {
     assert!(standin.ok(&["cont", "list", POOL]).contains("unknown"));
 }
 
-/// Copies to DAOS and back, and kills each copy on the way until it has nothing left to do.
+/// Copies to DAOS and back, and kills each copy while it runs. The same command then completes it.
 #[test]
-fn a_copy_that_is_killed_goes_on() {
+fn killed_copy_is_resumed() {
     let Some(standin) = Standin::new("256M") else { return };
     standin.site.ok(&["pool", "create", "wide", "--size", "64M", "--targets", "3"]);
     standin.ok(&["cont", "create", "wide/run1", "--type", "posix"]);
     let file = standin.site.file("file", &noise(10));
     standin.ok(&["fs", "import", &file, "wide/run1:/file"]);
+    // The file is striped over three targets, and the DAOS pool has two.
     let said = standin.fails(&["cont", "copy", "wide/run1", "daos:standin/wide"]);
     assert!(said.contains("class S3") && said.contains("2 targets"), "{said}");
     assert!(!standin.ok(&["cont", "list", POOL]).contains("wide"));
@@ -268,7 +269,7 @@ fn full_pool_is_an_error_that_names_it() {
 }
 
 #[test]
-fn the_library_is_the_one_of_daos() {
+fn own_or_missing_libdaos_is_refused_with_remedy() {
     let Some(standin) = Standin::new("16M") else { return };
     let said = |command: &mut Command| {
         let output = command.args(["cont", "list", POOL]).output().unwrap();
@@ -282,7 +283,7 @@ fn the_library_is_the_one_of_daos() {
     let missing = said(standin.command(&[]).env("ESKER_LIBDAOS", "/no/such/libdaos.so.2"));
     assert!(missing.contains("/no/such/libdaos.so.2"), "{missing}");
     assert!(missing.contains("ESKER_LIBDAOS") && missing.contains("daos-client"), "{missing}");
-    // Found by its name, as programs find it.
+    // Without these variables, the library is searched for by its name.
     let directory = standin.loadable();
     let mut command = standin.command(&[]);
     command.env_remove("ESKER_LIBDAOS").env_remove("ESKER_LIBDAOS_OWN");

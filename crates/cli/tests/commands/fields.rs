@@ -26,6 +26,7 @@ fn archive(site: &Site, step: u32, text: &str) {
     fields(site, &["archive", "--key", &key(step), file.to_str().unwrap()]);
 }
 
+/// Standard output of a subcommand of `esker fields` on tank/fields. The first argument is its name.
 fn fields(site: &Site, arguments: &[&str]) -> String {
     let (command, rest) = arguments.split_first().unwrap();
     site.ok(&[&["fields", command, "--store", "tank/fields"][..], rest].concat())
@@ -38,6 +39,7 @@ fn refused(site: &Site, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// The response in JSON of a subcommand of `esker fields` on tank/fields.
 fn answer(site: &Site, arguments: &[&str]) -> Value {
     let text = fields(site, &[arguments, &["--json"]].concat());
     serde_json::from_str::<Value>(&text).unwrap()["response"].clone()
@@ -159,7 +161,7 @@ fn resume_does_not_copy_existing_objects_again() {
     assert_eq!(resumed["fields"], json!(1));
 }
 
-/// Files under one key: what counts in the end is the last in their order, whichever is read first.
+/// All files have one key. The last file in their order counts, whichever is read first.
 #[test]
 fn many_files_at_once_are_as_one_after_the_other() {
     let site = site(&[]);

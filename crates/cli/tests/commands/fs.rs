@@ -160,7 +160,7 @@ fn totals_of_sparse_files_end_at_the_largest_number() {
 }
 
 #[test]
-fn find_finds() {
+fn find_applies_its_tests() {
     let site = site();
     site.ok(&["fs", "mkdir", "-p", "tank/home:/out/2026", "tank/home:/empty"]);
     for (name, len) in [("a.grib", 2000), ("b.GRIB", 10), ("c.txt", 0)] {
@@ -282,7 +282,7 @@ fn import_lists_unsupported_files_and_copies_the_rest() {
 }
 
 #[test]
-fn full_pool_stops_an_import_and_free_space_lets_it_resume() {
+fn full_pool_stops_an_import_without_damage() {
     let site = Site::in_memory();
     site.create_pool();
     site.ok(&["cont", "create", "tank", "home", "--type", "posix"]);
@@ -296,7 +296,7 @@ fn full_pool_stops_an_import_and_free_space_lets_it_resume() {
     assert_eq!(site.json(&["fs", "check", "tank/home", "--data"])["damaged"], json!(0));
 }
 
-/// Neither a file of full size with holes, nor the beginning of one.
+/// A failed copy leaves neither a file of full size with holes, nor the beginning of a file.
 #[test]
 fn failed_copy_leaves_no_incomplete_file() {
     let site = Site::in_memory();
@@ -319,7 +319,7 @@ fn failed_copy_leaves_no_incomplete_file() {
 }
 
 #[test]
-fn an_import_that_is_killed_goes_on() {
+fn killed_import_is_resumed() {
     let site = site();
     let (from, to) = (site.dir.join("from"), site.dir.join("to"));
     for dir in 0..20 {
@@ -351,7 +351,7 @@ fn an_import_that_is_killed_goes_on() {
 }
 
 #[test]
-fn an_export_that_is_killed_goes_on() {
+fn killed_export_is_resumed() {
     let site = site();
     let (from, to) = (site.dir.join("from"), site.dir.join("to"));
     make_odd_tree(&from);
@@ -404,7 +404,7 @@ fn replaced_file_is_never_partial() {
 
 /// A command continues if no process reads its standard error.
 #[test]
-fn a_copy_goes_on_if_standard_error_is_closed() {
+fn import_continues_if_standard_error_is_closed() {
     let site = site();
     let from = site.dir.join("from");
     std::fs::create_dir(&from).unwrap();
@@ -423,7 +423,7 @@ fn a_copy_goes_on_if_standard_error_is_closed() {
 }
 
 #[test]
-fn names_that_are_no_text_are_named_as_bytes() {
+fn names_that_are_not_utf8_are_hexadecimal_in_json() {
     let site = site();
     let odd = std::ffi::OsStr::from_bytes(b"tank/home:/odd\n\xff");
     let mut command = site.command(&["fs", "mkdir"]);

@@ -18,7 +18,7 @@ impl Nodes {
         Self { site: Site::in_memory() }
     }
 
-    /// With a pool `tank` over `nodes` engines on this machine.
+    /// Creates a pool `tank` over `nodes` engines on this machine.
     fn with_pool(nodes: usize) -> Self {
         let it = Self::new();
         let made = it.site.json(&create(&["--launcher", "local", "--nodes", &nodes.to_string()]));
@@ -105,6 +105,7 @@ fn has_ended(pid: i32) -> bool {
     threads == 0 || threads == 1 && state.contains(") Z ")
 }
 
+/// Arguments that create a pool `tank`, followed by `more`.
 fn create<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&["pool", "create", "tank", "--size", "16M", "--targets", "2"], more].concat()
 }
@@ -119,11 +120,13 @@ fn run_engine(site: &Site, arguments: &[&str]) -> (Child, Value) {
     (engine, ready)
 }
 
+/// State of each node in a response about a pool.
 fn states(response: &Value) -> Vec<String> {
     let nodes = response["nodes"].as_array().unwrap();
     nodes.iter().map(|node| node["state"].as_str().unwrap().to_owned()).collect()
 }
 
+/// The response and the error message of a command that fails.
 fn trouble(site: &Site, arguments: &[&str]) -> (Value, String) {
     let envelope = site.failure(arguments);
     let message = envelope["error"]["message"].as_str().unwrap().to_owned();
@@ -205,7 +208,7 @@ fn a_killed_engine_is_named_and_starts_again() {
     site.ok(&["pool", "destroy", &format!("esker:{}", nodes.node_pool(1).display())]);
 }
 
-/// Output of `esker` as a remote client of all nodes, by this provider of libfabric.
+/// Success and output of `esker` as a remote client of all nodes, by this provider of libfabric.
 fn by(provider: &str, site: &Site, arguments: &[&str]) -> (bool, String) {
     let mut command = site.command(arguments);
     let done = command.env("ESKER_NODE", "none").env("FI_PROVIDER", provider).output().unwrap();
@@ -617,7 +620,7 @@ fn program_removes_what_its_paths_lead_to_now() {
     engine.wait().unwrap();
 }
 
-/// With the genuine `mpirun` where there is one, which starts programs on this machine by itself.
+/// Also uses `mpiexec.hydra` if it is installed, which starts programs on this machine by itself.
 #[test]
 fn mpi_starts_each_node_by_a_command_of_its_own() {
     let nodes = Nodes::new();
@@ -794,7 +797,7 @@ fn objects_that_were_lost_with_a_node_are_listed() {
     engine.wait().unwrap();
 }
 
-/// Archives fields of as many databases as there are days, and as many steps of each, in a store with these stripes.
+/// Archives fields in a store with this number of stripes: `steps` fields in each of `days` databases.
 fn archive_fields(nodes: &Nodes, stripes: &str, (days, steps): (usize, usize)) {
     let file = nodes.site.file("field", b"what the field holds");
     for (day, step) in (0..days).flat_map(|day| (0..steps).map(move |step| (day, step))) {

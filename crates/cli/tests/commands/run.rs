@@ -52,9 +52,10 @@ fn shell(site: &Site, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The tool itself is such a program: what it writes appears there as a whole, too.
+/// The command `esker` is also a program that can run in `esker run`. Its output file appears at the mount point as a
+/// whole.
 #[test]
-fn the_tool_writes_files_there() {
+fn esker_command_writes_files_at_the_mount_point() {
     let site = site();
     site.ok(&["pool", "create", "other", "--size", "32M", "--targets", "1"]);
     site.ok(&["cont", "create", "other", "run1"]);
@@ -260,9 +261,9 @@ fn descriptors_are_shared_over_fork_and_exec() {
     assert_eq!(shell(&site(), script), "one\ntwo\nthree\nfour\n");
 }
 
-/// The files of both containers have the same ids, since the same steps made them.
+/// The files of both containers have the same ids, since the same steps made them. Only the container tells them apart.
 #[test]
-fn a_descriptor_is_of_its_container_alone() {
+fn inherited_descriptor_does_not_reach_another_container() {
     let site = site();
     let esker = env!("CARGO_BIN_EXE_esker");
     shell(&site, "echo home >/esker/file");
@@ -370,7 +371,7 @@ fn only_users_of_the_pool_may_lock() {
     site.ok(&["pool", "destroy", "team", "--recursive"]);
 }
 
-/// The pool has its folder, in which nothing can be made there.
+/// The pool has a directory of locks, but nothing can be made in it while the pool is mounted read-only.
 #[test]
 fn locks_are_in_another_directory_if_the_pool_is_read_only() {
     let site = site();

@@ -112,7 +112,8 @@ fn build_service(place: &Path, group: u32) {
     assert!(compiler.status().expect("running cc").success(), "cannot build the service");
 }
 
-/// A pool that is copied to where there are none, or was made there, works, and says what it has.
+/// A copy of the pool directory has fewer huge pages. The copied pool works, reports how many it has, and gets all of
+/// them by a compaction.
 #[test]
 fn data_lies_in_huge_pages_if_one_wants_it() {
     if !esker_store::has_huge_pages(Path::new("/dev/shm")).unwrap() {

@@ -61,6 +61,7 @@ impl Measured<'_> {
         self.cluster.engines.iter().map(requests_of).collect()
     }
 
+    /// Adds the requests of `work` to `counted` under this name. Returns the result of `work`.
     fn count<T>(&mut self, name: &'static str, work: impl FnOnce() -> T) -> T {
         let before = self.of_engines();
         let mut done = None;
@@ -85,6 +86,7 @@ impl Measured<'_> {
         });
     }
 
+    /// Counts the requests of each way to find and read the fields that were archived.
     fn read(&mut self) {
         let store = self.open();
         let request = format!(
@@ -108,6 +110,7 @@ impl Measured<'_> {
     }
 }
 
+/// Archives all fields of one writer, and flushes after each `per_flush` steps.
 fn write(store: &FieldStore, writer: u32, per_flush: u32) {
     let mut archiving = store.writer();
     for step in 0..STEPS {

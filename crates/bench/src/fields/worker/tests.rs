@@ -79,6 +79,7 @@ fn each_phase_does_the_operations_it_counts() {
             assert_eq!((measured.ops, measured.bytes), (ops, bytes), "{phase:?}");
         }
     }
+    // There are 2 processes: the one of rank 2 is a watcher.
     let seen = take(&mut place.worker(2), Phase::Watch).unwrap();
     assert_eq!((seen.measured.ops, seen.event_times.len()), (48, 48));
 }
@@ -102,6 +103,7 @@ fn damaged_and_missing_fields_are_reported() {
     assert!(error.message().contains(key.as_str()), "{error}");
     take(&mut workers[1], Phase::Verify).unwrap();
     take(&mut workers[0], Phase::Retrieve).unwrap();
+    // Afterwards all fields are missing: a new, empty store has the name of the old one.
     place.pool.destroy_container(&label("c", 1), true).wait().unwrap();
     FieldStore::create(&place.pool, &label("c", 1), store.schema()).unwrap();
     let mut late = place.worker(0);

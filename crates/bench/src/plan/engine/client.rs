@@ -113,7 +113,7 @@ async fn connect(job: &ClientJob) -> Result<Connection> {
     Connection::connect_by(job.case.fabric.then(EndpointOptions::default), to).await
 }
 
-/// Runs one operation, and checks the data if it is a read.
+/// Runs one operation on the block of a slot. [`Operation::Verify`] also compares the data read.
 async fn do_one(
     object: &Object,
     payload: &Payload,
@@ -132,7 +132,7 @@ async fn do_one(
     }
 }
 
-/// An object of one process and round.
+/// An object of one process and round: an Array with its chunk size in bytes, or a Key-Value.
 enum Object {
     Array(Array, u64),
     Kv(Kv),

@@ -19,6 +19,7 @@ pub(super) fn measure(seconds: u32, block_bytes: u64) -> Result<Option<Tally>> {
     let (length, seconds) = (block_bytes.min(1 << 20).to_string(), seconds.to_string());
     let options = ["-c", "127.0.0.1", "-p", &port, "-t", &seconds, "-l", &length, "-J"];
     let report = Command::new("iperf3").args(options).stderr(Stdio::null()).output();
+    // The server ends by itself after one test (`-1`), but not if the client failed.
     let _ = server.kill();
     let _ = server.wait();
     tally(&report.doing(|| "running iperf3")?.stdout, block_bytes).map(Some)
@@ -43,7 +44,7 @@ fn serve(port: &str) -> std::io::Result<Child> {
     }
 }
 
-/// The rate in a report of iperf3.
+/// Bytes and seconds that the receiver counted, from a report of iperf3. Each block counts as one operation.
 fn tally(report: &[u8], block_bytes: u64) -> Result<Tally> {
     let report: Value = serde_json::from_slice(report).unwrap_or_default();
     let received = &report["end"]["sum_received"];

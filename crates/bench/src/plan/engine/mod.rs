@@ -142,7 +142,8 @@ impl EnginePlan {
         cases
     }
 
-    /// Payload and index entries of the largest case: a round, and the data of the previous round that is being freed.
+    /// Payload in bytes and index entries of the largest case. Entries count twice, because those of the previous round
+    /// may not be freed yet.
     fn needs(&self) -> (u64, u64) {
         let ops = |case: &Case| u64::from(case.procs) * case.ops;
         let bytes = self.cases().iter().map(|case| ops(case) * case.size_bytes).max();
@@ -195,7 +196,7 @@ impl EnginePlan {
         Ok(found)
     }
 
-    /// Measures a round of a case: limits, then writes and reads, with TLS and without.
+    /// Measures a round of a case without TLS. Each limit is measured before the phase that is compared with it.
     fn measure_round(
         &self,
         clients: &mut Clients,
@@ -242,6 +243,7 @@ fn limits(kind: Kind) -> [(Flow, &'static str); 2] {
     }
 }
 
+/// Name of the workload of a case in reports, such as `array x16`.
 fn workload(case: Case) -> String {
     let over = if case.fabric { " over the fabric" } else { "" };
     format!("{} x{}{over}", case.kind.name(), case.in_flight)

@@ -59,7 +59,7 @@ impl Order {
     }
 }
 
-/// Serves raw connections, each in a thread of its own, until the process ends. Returns its address.
+/// Serves raw connections, each in a thread of its own, until the process ends. Returns the address as `host:port`.
 pub(super) fn listen() -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").doing(connection)?;
     let address = listener.local_addr().doing(connection)?.to_string();

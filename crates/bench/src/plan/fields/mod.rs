@@ -191,7 +191,8 @@ impl FieldsPlan {
         check_repetitions("repeats -i", self.repeats, REPEATS_MAX)
     }
 
-    /// Opens the user's messages. They are omitted if ecCodes, which reads their keys, is missing.
+    /// Opens the user's messages. They are omitted if ecCodes, which reads their keys, is missing. Also returns remarks
+    /// for the report.
     fn messages(&self) -> Result<(Option<Messages>, Vec<String>)> {
         let Some(path) = &self.grib else { return Ok((None, Vec::new())) };
         let messages = Messages::read(path)?;
@@ -332,8 +333,8 @@ impl Run<'_> {
         })
     }
 
-    /// Runs a phase of a round at the same time in all processes of a system, and adds the times to the report. Does
-    /// nothing for a system that is left out.
+    /// Runs a phase at the same time in all processes of a system, and adds the times to the report. Does nothing for a
+    /// system that is left out. `round` is the number of the store, `number` that of the repeat.
     fn measure(&mut self, system: usize, phase: Phase, round: u32, number: u32) -> Result<()> {
         let workers = match (system, phase.from_python()) {
             (PEER, _) => self.peer.as_mut(),

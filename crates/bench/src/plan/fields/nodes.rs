@@ -155,7 +155,7 @@ impl OnePool<'_> {
         }
     }
 
-    /// Measures a field store whose indexes have these stripes.
+    /// Measures a field store whose indexes have `stripes` stripes, or as many as the store chooses if `None`.
     fn fields(&self, engines: &Engines, stripes: Option<u32>) -> Result<Vec<Row>> {
         let files = Scratch::for_plain_files(&memory_or_temporary())?;
         let container = container_label();

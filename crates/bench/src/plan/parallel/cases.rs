@@ -57,7 +57,8 @@ impl Case {
         if self.pattern == Pattern::B { self.procs / 2 } else { self.procs }
     }
 
-    /// Writes of one process in the longest repeat.
+    /// Writes of one process in the longest repeat. Pattern B writes each field once at first, then in the measured
+    /// phase and, with `verify`, again in a phase that checks reads.
     pub(super) fn writes_max(&self, verify: bool) -> u32 {
         let again = u32::from(verify && self.pattern == Pattern::B) * self.ops;
         (1 + self.ops + again).max(self.warm_up_ops())
@@ -68,7 +69,8 @@ impl Case {
         self.ops + self.ops / 8
     }
 
-    /// Payload and index entries of the longest repeat.
+    /// Payload in bytes and index entries of the longest repeat. A write has two entries, and one for each complete
+    /// chunk.
     pub(super) fn needs(&self, verify: bool) -> (u64, u64) {
         let writes = u64::from(self.writers()) * u64::from(self.writes_max(verify));
         (

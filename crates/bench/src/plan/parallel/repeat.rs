@@ -237,7 +237,7 @@ impl<'p> Stage<'p> {
         Ok(TimeOrigin { unix_ns, monotonic_ns: monotonic_of(unix_ns) })
     }
 
-    /// The time at which all ranks start, which rank 0 sets once all are ready.
+    /// The time at which all ranks start, which rank 0 sets once all are ready, in nanoseconds since 1970.
     fn agree(&mut self) -> Result<u64> {
         let nodes = if self.meeting.who().ranks > 1 { NOTICE_NODES_NS } else { 0 };
         let notice = notice_ns(self.case.procs as usize) + nodes;
@@ -288,7 +288,8 @@ impl<'p> Stage<'p> {
         Ok(self.meeting.gather(traces)?.into_iter().flatten().collect())
     }
 
-    /// Measures the limit of the medium with the processes of all nodes.
+    /// Measures the limit of the medium with the processes of all nodes. `step` returns the operation of a process by
+    /// its number.
     fn limit(&mut self, step: impl Fn(u32) -> LoadStep) -> Result<Vec<Measured>> {
         let steps: Vec<_> = self.processes().map(step).collect();
         self.meeting.barrier()?;

@@ -77,7 +77,7 @@ impl<'c> Series<'c> {
         }
     }
 
-    /// The run, and the run of its limit.
+    /// The run of the limit, then the run of the phase, which has this number.
     pub(super) fn runs(&self, location: &Location, number: u32, nodes: Nodes) -> [Run; 2] {
         let case = self.case;
         let workload = if case.objects.is_some() { "segments" } else { "field-io" };

@@ -180,6 +180,7 @@ impl DfsArgs {
     }
 }
 
+/// Error for an option that has an effect only with `-a DFS`.
 fn needs_dfs(option: &str, what: &str) -> Error {
     let message = format!("{option}: only -a DFS creates a pool, which could {what}: add -a DFS");
     Error::new(ErrorKind::Invalid, message)

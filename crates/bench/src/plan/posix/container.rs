@@ -43,7 +43,7 @@ pub(super) struct OpenContainer {
     served: Option<Served>,
 }
 
-/// Smallest chunk that counts as an additional index entry.
+/// An index entry is counted for each chunk of a file or, in larger chunks, for each part of this size.
 const CHUNK_ENTRIES_MIN_BYTES: u64 = 64 << 10;
 
 impl OpenContainer {
@@ -114,7 +114,8 @@ impl OpenContainer {
 }
 
 impl DfsSubject {
-    /// The name of the pool; a temporary one is created.
+    /// Name of the pool; a temporary one is created. With it are returned the engines of a pool over nodes, and the
+    /// directory of a temporary pool.
     fn pool(&self, note: Note<'_>) -> Result<(String, Option<Served>, Option<Scratch>)> {
         match (&self.pool, self.nodes) {
             (Some(name), _) => Ok((name.clone(), None, None)),
@@ -130,7 +131,8 @@ impl DfsSubject {
         }
     }
 
-    /// Size and options of the temporary pool, so that it can hold all files.
+    /// Size and options of the temporary pool, so that it can hold all files. Each file, directory and chunk counts as
+    /// two index entries.
     fn spec(&self) -> esker_store::PoolSpec {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let targets = self.own.targets.unwrap_or(cores.clamp(2, 8) as u32);

@@ -90,7 +90,8 @@ impl FileSystems {
         Ok(systems)
     }
 
-    /// Measures a folder of a file system. With `cleared`, files go to a new folder in it that is removed at the end.
+    /// Begins the list with a folder of a file system. With `cleared`, files go to a new folder in it that is removed
+    /// at the end.
     fn of_folder(folder: &Path, cleared: bool) -> Result<Self> {
         std::fs::create_dir_all(folder).doing(|| format!("creating {}", folder.display()))?;
         let scratch = cleared.then(|| Scratch::folder(folder)).transpose()?;
@@ -98,7 +99,7 @@ impl FileSystems {
         Self::new_with(posix_file_system("POSIX", &folder)?, &folder, None, scratch)
     }
 
-    /// Measures a container by the C library or by the API.
+    /// Begins the list with the file system in a container, which processes access by the library.
     fn of_container(subject: &DfsSubject, note: Note<'_>) -> Result<Self> {
         let (container, scratch) = OpenContainer::new(subject, note)?;
         let (location, about) = (container.location(&subject.folder), container.about());
@@ -111,7 +112,7 @@ impl FileSystems {
         Self::new_with(system, &medium, Some(container), scratch)
     }
 
-    /// Adds the systems to measure to the first one.
+    /// A list with the file system under test only. `medium` is a directory on its medium.
     fn new_with(
         first: FileSystem,
         medium: &Path,
@@ -187,6 +188,7 @@ fn posix_file_system(name: &str, folder: &Path) -> Result<FileSystem> {
     })
 }
 
+/// `/dev/shm`, if it is in memory and writable.
 fn memory_folder() -> Option<PathBuf> {
     let usual = Path::new("/dev/shm");
     is_on_medium(usual, Media::Memory).then(|| usual.to_owned())
@@ -205,6 +207,7 @@ pub(crate) fn second_medium(folder: &Path) -> Option<PathBuf> {
     if is_on_medium(folder, Media::Memory) { disk_folder() } else { memory_folder() }
 }
 
+/// True if a directory is on this kind of medium and writable.
 fn is_on_medium(folder: &Path, media: Media) -> bool {
     let writable = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok();
     writable && Mount::for_path(folder).is_ok_and(|mount| mount.media() == media)

@@ -56,6 +56,7 @@ impl Setting {
         check_repetitions("iterations -i", self.iterations, ITERATIONS_MAX)
     }
 
+    /// The time limit of a phase in seconds, if there is one.
     fn stonewall(&self) -> Option<f64> {
         (self.stonewall_s > 0).then(|| f64::from(self.stonewall_s))
     }
@@ -78,7 +79,8 @@ impl Setting {
         }
     }
 
-    /// Combines the measurements of all file systems. Operations have `size_bytes`.
+    /// Combines the measurements of all file systems. Operations have `size_bytes`. `told` are the options for the
+    /// report.
     fn outcome(
         &self,
         (workload, size_bytes): (&'static str, u64),

@@ -75,11 +75,12 @@ impl Client {
         self.runtime.block_on(read_success(response, None)).map(|_| Measured::default())
     }
 
+    /// Gets the objects of process `rank` from a server, and compares them with `expected` if given.
     fn get(&mut self, store: usize, rank: u32, expected: Option<Bytes>) -> Result<Measured> {
         self.each(store, Method::GET, rank, &Content::none(), expected)
     }
 
-    /// Sends a request for each object of a process.
+    /// Sends a request for each object of process `rank` to a server. Compares the answers with `expected` if given.
     fn each(
         &mut self,
         store: usize,
@@ -165,6 +166,7 @@ async fn read_success(mut response: Response<Incoming>, expected: Option<&Bytes>
     Ok(count as u64)
 }
 
+/// Error with the status of an answer and the beginning of its body.
 async fn response_error(response: Response<Incoming>) -> Error {
     let status: StatusCode = response.status();
     let body = Limited::new(response.into_body(), ERROR_BYTES_MAX).collect().await;

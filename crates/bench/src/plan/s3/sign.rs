@@ -47,6 +47,7 @@ pub(super) fn sign(
     let scope = format!("{day}/{}/s3/aws4_request", key.region);
     let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", sha256(request.as_bytes()));
     let secret = format!("AWS4{}", key.secret);
+    // The MAC of each step is the key of the next one. The last MAC is the signature.
     let steps = [day, &key.region, "s3", "aws4_request", &text];
     let signature =
         steps.iter().fold(secret.into_bytes(), |key, step| mac(&key, step).as_ref().to_vec());

@@ -34,6 +34,8 @@ fn class(rule: Value, bound: Value, steps: &[PaperStep]) -> &'static str {
     serde_json::from_value::<Claim>(claim).unwrap().judge(steps, &[]).class
 }
 
+/// A rule on the ratio between two selections of runs. Each selection has its step, and its mode and pattern in
+/// `picks`.
 fn ratio(steps: [&str; 2], phases: &str, picks: [[&str; 2]; 2]) -> Value {
     let pick = |number: usize| {
         let ([mode, pattern], step) = (picks[number], steps[number]);
@@ -107,7 +109,7 @@ fn offsets_are_percentages_of_the_wall_clock() {
 }
 
 #[test]
-fn every_figure_of_the_papers_has_its_place_on_the_page() {
+fn every_figure_of_the_papers_is_on_the_page() {
     let papers = page(&steps(), false).unwrap();
     let html = papers.page.html().unwrap();
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
@@ -147,7 +149,7 @@ fn quick_pages_have_no_verdicts_and_name_the_commands_that_ran() {
 }
 
 #[test]
-fn findings_name_steps_and_charts_that_there_are() {
+fn findings_name_existing_steps_and_charts() {
     for item in findings().unwrap().figures {
         let is_step = |step: &str| crate::paper::step_names().any(|name| name == step);
         let mut steps = item.steps.iter().chain(item.files.iter().map(|file| &file.0));
@@ -184,7 +186,8 @@ fn every_step_is_on_the_page() {
     }
 }
 
-/// Two phases of each step on files, three times as fast as tmpfs, and nine times as fast as the disk but for one step.
+/// Steps with results of files, which are three times as fast as tmpfs, and nine times as fast as the disk. Only the
+/// step `slow` is half as fast as the disk.
 fn applications(slow: &str) -> Vec<PaperStep> {
     let mut names: Vec<_> = findings()
         .unwrap()

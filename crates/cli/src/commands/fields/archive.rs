@@ -104,7 +104,8 @@ impl What {
         self.store.open_or_create(self.schema.as_ref(), NewFields { stripes: self.stripes })
     }
 
-    /// Calls `each` with every message of every file, several files at the same time.
+    /// Calls `each` with every message of every file, several files at the same time. `what` names the action on the
+    /// bar.
     fn messages(
         &self,
         what: &'static str,
@@ -144,7 +145,7 @@ impl What {
         })
     }
 
-    /// Calls `work` with every file, several at the same time.
+    /// Calls `work` with every file, several at the same time. `what` names the action on the bar.
     fn files(
         &self,
         what: &'static str,
@@ -186,6 +187,7 @@ fn is_of_input(error: &Error) -> bool {
     matches!(error.kind(), Corrupt | Invalid | KeyTooBig | NotFound | NotSupported | RecordTooBig)
 }
 
+/// The error with the number of the message and its offset in the file.
 fn numbered(error: &Error, number: u64, offset: u64) -> Error {
     Error::new(error.kind(), format!("GRIB message {number} at byte {offset}: {error}"))
 }

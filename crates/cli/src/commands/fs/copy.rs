@@ -63,6 +63,7 @@ impl Cp {
         Ok(run.quiet_answer())
     }
 
+    /// True if there are several sources: then DEST must be a directory.
     fn is_into(&self) -> bool {
         self.paths.len() > 2
     }
@@ -102,7 +103,7 @@ impl Cp {
         }
     }
 
-    /// Copies out of a container.
+    /// Copies to the host: into the directory `dest` if there is one, otherwise under the name `dest`.
     fn copy_out_of_container(
         &self,
         run: &CopyRun,

@@ -12,6 +12,7 @@ pub(super) type Reference = OsStr;
 /// An expression: tests that must all hold, and options.
 #[derive(Debug)]
 pub(super) struct Expression {
+    /// Each test with the result that it must have: `false` after `!` or `-not`.
     tests: Vec<(Test, bool)>,
     pub(super) depth_max: usize,
     depth_min: usize,
@@ -24,8 +25,10 @@ enum Test {
     Name(Vec<u8>, glob::Case),
     Path(Vec<u8>),
     Kind(Kind),
+    /// Number of units, and the bytes of a unit.
     Size(Compared, u64),
     Newer(Time),
+    /// Number of units since the last change of the data, and the seconds of a unit.
     Age(Compared, i64),
     Mode(Bits, u32),
     Uid(u32),
@@ -33,7 +36,7 @@ enum Test {
     Empty,
 }
 
-/// `+N`, `N` or `-N`.
+/// A number to compare with, and how: `+N` is greater than N, `N` equal to it, `-N` less.
 #[derive(Debug)]
 struct Compared(Ordering, u64);
 

@@ -62,6 +62,7 @@ impl Find {
                 match json {
                     true => found.push(show::attr(&visit.node.path(), &visit.node.attr()?)),
                     false if lines.line("", &shown(&path, &visit))? => {}
+                    // The reader of standard output has closed it.
                     false => return Ok(Answer::new(json!(null), "")),
                 }
             }

@@ -85,6 +85,7 @@ impl Ls {
         visit.depth > 0 || self.depth_max(&visit.node) == 0
     }
 
+    /// The attributes of an entry as JSON; `None` for the listed directory itself.
     fn value(&self, visit: &Visit) -> Result<Option<Value>> {
         let shown = self.is_shown(visit);
         shown.then(|| Ok(show::attr(&visit.node.path(), &visit.node.attr()?))).transpose()

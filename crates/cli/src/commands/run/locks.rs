@@ -50,6 +50,7 @@ fn mode_in(directory: &Path) -> io::Result<u32> {
     Ok(mode | (mode & 0o444) >> 2 | set_group)
 }
 
+/// Ignores the error that a directory already exists.
 fn unless_there(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(error) }
 }

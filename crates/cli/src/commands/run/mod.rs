@@ -77,6 +77,7 @@ impl Run {
         command.env("ESKER_MOUNT", &mount).env("ESKER_RUN_DIR", &dir.0);
         command.env("ESKER_POOL", pool).env("ESKER_CONT", container).env("ESKER_LOCKS", locks);
         command.env("ESKER_SOURCE", &self.source);
+        // An `esker run` around this one may have set these.
         command.env_remove("ESKER_REPORT").env_remove("ESKER_READ_ONLY");
         if self.read_only {
             command.env("ESKER_READ_ONLY", "1");
@@ -263,6 +264,8 @@ fn code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
+/// Reports that the program could not be executed. Returns the exit status of a shell: 127 if it was not found, else
+/// 126.
 fn not_run(program: &OsStr, cause: &std::io::Error) -> ExitCode {
     say(Error::io(format_args!("cannot execute {}", program.display()), cause));
     match cause.kind() {

@@ -232,7 +232,7 @@ fn long_listings_are_complete() {
     assert_eq!(fs::read_dir(&point.dir).unwrap().count(), 0);
 }
 
-/// By programs on the mount and by a process that does not use it.
+/// Programs on the mount and a process that does not use the mount append to one file.
 #[test]
 fn appends_never_overwrite_each_other() {
     let Some(point) = MountPoint::mounted(&[]) else { return };

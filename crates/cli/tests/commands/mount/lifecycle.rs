@@ -30,7 +30,7 @@ fn every_cache_holds_files() {
 }
 
 #[test]
-fn a_directory_with_a_mount_is_said_to_have_one() {
+fn second_mount_on_a_directory_is_refused() {
     let Some(point) = MountPoint::mounted(&[]) else { return };
     let envelope = point.site.failure(&["mount", "tank/home", point.dir()]);
     assert_eq!(envelope["error"]["kind"], json!("exists"), "{envelope}");
@@ -127,7 +127,7 @@ fn a_killed_server_loses_nothing() {
 }
 
 #[test]
-fn in_the_foreground_it_ends_with_the_command() {
+fn foreground_server_ends_with_its_mount() {
     let Some(point) = MountPoint::new() else { return };
     let mut command = point.site.command(&["mount", "tank/home", point.dir(), "--foreground"]);
     let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

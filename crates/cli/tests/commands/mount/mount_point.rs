@@ -16,7 +16,7 @@ pub(crate) struct MountPoint {
 }
 
 impl MountPoint {
-    /// `None` where this machine cannot mount.
+    /// A file system that is not mounted yet; `None` where this machine cannot mount.
     pub(crate) fn new() -> Option<Self> {
         let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
         let helper = Command::new("fusermount3").arg("--version").output();
@@ -34,6 +34,7 @@ impl MountPoint {
         Some(point)
     }
 
+    /// A file system that is mounted with these options; `None` where this machine cannot mount.
     pub(crate) fn mounted(options: &[&str]) -> Option<Self> {
         let point = Self::new()?;
         point.mount(options);
@@ -53,7 +54,7 @@ impl MountPoint {
         self.mount_container("tank/home", options);
     }
 
-    /// With the transport that `ESKER_TEST_TRANSPORT` names, unless the options name one.
+    /// Mounts a container, with the transport that `ESKER_TEST_TRANSPORT` names, unless the options name one.
     pub(crate) fn mount_container(&self, name: &str, options: &[&str]) {
         let given = std::env::var("ESKER_TEST_TRANSPORT").ok();
         let given = given.filter(|_| !options.contains(&"--transport"));
@@ -61,8 +62,8 @@ impl MountPoint {
         self.site.ok(&[&["mount", name, self.dir()], options, &transport[..]].concat());
     }
 
-    /// A program that another test is just starting has our open files until it runs, also those that we
-    /// have closed since: the mount is in use for that long.
+    /// Unmounts, again and again while the mount is in use. A process that another test has just forked has our open
+    /// files until it runs its program.
     pub(crate) fn umount(&self) {
         wait_for("the unmount", || {
             let output = self.site.run(&["umount", self.dir()]);
@@ -76,10 +77,12 @@ impl MountPoint {
         self.dir.to_str().unwrap()
     }
 
+    /// Path of a file on the mount.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.dir.join(path)
     }
 
+    /// URL of the pool.
     pub(crate) fn pool(&self) -> String {
         format!("esker:{}/tank", self.site.dir.display())
     }
@@ -100,6 +103,7 @@ impl MountPoint {
         String::from_utf8(text[..len].to_vec()).unwrap()
     }
 
+    /// Sends a signal to the server. `signal` is an option of `kill`, such as `-TERM`.
     pub(crate) fn signal(&self, signal: &str) {
         let server = self.server();
         assert!(Command::new("kill").args([signal, &server]).status().unwrap().success());
@@ -114,10 +118,12 @@ impl Drop for MountPoint {
     }
 }
 
+/// Error number of a call; `None` if the call succeeded.
 pub(crate) fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
     result.err().and_then(|error| error.raw_os_error())
 }
 
+/// Asserts that a call failed with this error.
 pub(crate) fn is(result: std::io::Result<()>, expected: Errno) {
     assert_eq!(errno(result), Some(expected.raw_os_error()));
 }

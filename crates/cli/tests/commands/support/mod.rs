@@ -42,12 +42,13 @@ impl Site {
         Self::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
     }
 
-    /// In memory where this machine has a place for that, for tests that write a lot.
+    /// A directory in memory, if this machine has a place for it, for tests that write a lot.
     pub(crate) fn in_memory() -> Self {
         let memory = Path::new("/dev/shm");
         if memory.is_dir() { Self::within(memory) } else { Self::new() }
     }
 
+    /// A new directory in `place`.
     fn within(place: &Path) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = place.join(format!("esker-cli-test-{}-{number}", std::process::id()));
@@ -55,7 +56,7 @@ impl Site {
         Self { dir }
     }
 
-    /// With a pool `tank` and in it a container `run1`.
+    /// A directory with a pool `tank`, which has a container `run1`.
     pub(crate) fn with_container() -> Self {
         let site = Self::new();
         site.create_pool();
@@ -67,6 +68,7 @@ impl Site {
         self.ok(&["pool", "create", "tank", "--size", "32M", "--targets", "2"]);
     }
 
+    /// The command with these arguments, for pools in this directory, without a configuration file.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(esker());
         command.args(arguments).env("ESKER_POOLS", &self.dir).env_remove("LD_LIBRARY_PATH");
