@@ -34,7 +34,7 @@ pub extern "C" fn daos_array_create(
     })
 }
 
-/// Opens a handle for an array with this mode.
+/// Restricts an array to `mode` (`DAOS_OO_*`), and stores a new handle of it in `oh`.
 pub(crate) fn open_handle(array: Array, mode: u32, oh: Ptr<Handle>) -> Result<()> {
     oh.set(handles::open(Entry::Array(OpenArray::new(with_mode(array, mode), mode)))?);
     Ok(())
@@ -71,7 +71,8 @@ pub extern "C" fn daos_array_open(
     })
 }
 
-/// Opens an array with the given cell and chunk size.
+/// Opens an array with the given cell size in bytes and chunk size in cells. Nothing is read, so no transaction is
+/// needed.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_open_with_attr(
     coh: Handle,
@@ -141,7 +142,8 @@ pub extern "C" fn daos_array_set_size(oh: Handle, th: Handle, size: u64, ev: Ptr
         let (array, via) = (handles::array(oh)?, handles::via(th)?);
         Ok(async move {
             array.set_size(size, via.access()).await?;
-            // `set_size` moves the epoch of arrays of this type only. Others may have attributes, too.
+            // `set_size` moves the epoch of arrays of this type. Arrays of other types may store attributes, too:
+            // rewriting those moves it.
             let is_touched = array.oid().object_type() == Some(ObjectType::Array);
             if size == 0 && !is_touched {
                 array.touch_stored(via.access()).await?;
@@ -199,7 +201,7 @@ fn ranges(iod: &ArrayIod) -> Result<Extents> {
     Extents::new(iod.rgs, iod.nr)
 }
 
-/// Writes buffers to ranges.
+/// Writes the contents of the buffers to ranges of cells, one after another.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_write(
     oh: Handle,
@@ -218,7 +220,7 @@ pub extern "C" fn daos_array_write(
     })
 }
 
-/// Reads ranges into buffers.
+/// Reads ranges of cells into the buffers, one after another.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_read(
     oh: Handle,
@@ -248,7 +250,7 @@ async fn read(array: &Array, at: Ptr<ArrayIod>, sgl: Ptr<Sgl>, access: Access<'_
     Ok(())
 }
 
-/// Punches ranges.
+/// Punches ranges of cells.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_punch(
     oh: Handle,
@@ -262,7 +264,7 @@ pub extern "C" fn daos_array_punch(
     })
 }
 
-/// Punches the parts of the ranges before the end of the array, so ranges may be arbitrarily long.
+/// Punches the parts of the ranges that lie before the end of the array, so ranges may be arbitrarily long.
 async fn punch(array: &Array, iod: Ptr<ArrayIod>, access: Access<'_>) -> Result<()> {
     let ranges = ranges(&iod.get()?)?;
     ranges.as_slice().iter().try_for_each(|range| range.check())?;

@@ -28,17 +28,19 @@ struct OpenAttributes {
 }
 
 impl Owner {
-    /// Returns the attributes of the open pool or container behind `handle`, if its user may read them.
+    /// Returns the attributes of the open pool or container behind `handle`, for reading. A container must grant the
+    /// right to read.
     fn readable(self, handle: Handle) -> Result<OpenAttributes> {
         self.open(handle, Rights::require_read)
     }
 
-    /// Attributes to change, for which the right to write is enough.
+    /// Returns the attributes behind `handle`, for changes. A container must grant the right to write data; the right
+    /// to set properties is not needed.
     fn writable(self, handle: Handle) -> Result<OpenAttributes> {
         self.open(handle, Rights::require_write)
     }
 
-    /// The attributes of a handle, after checking its rights.
+    /// The attributes behind a handle. `require` checks the rights of a container; handles of pools have none.
     fn open(
         self,
         handle: Handle,
@@ -58,7 +60,8 @@ impl Owner {
     }
 }
 
-/// Changes attributes, and updates the time of the last change of a container.
+/// Changes attributes: each a name and its new value, or `None` to remove it. Also updates the time of the last change
+/// of a container.
 async fn change(
     attributes: &Attributes,
     container: Option<&OpenContainer>,
@@ -122,8 +125,8 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a [u8]>, room: u64) -> (V
     (list, len)
 }
 
-/// Reads attributes. Sets each size to that of the value, even if its buffer is too short, and to 0 for a missing
-/// attribute. Fails if none of them exists.
+/// Reads the attributes with the `n` names in `wanted`. Sets each size to that of the value, even if its buffer is too
+/// short, and to 0 for a missing attribute. Fails if none of them exists.
 fn get(
     owner: Owner,
     handle: Handle,
@@ -160,7 +163,7 @@ fn write(value: &[u8], buffer: Bytes, size: Ptr<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Sets attributes. As in DAOS, their values are not empty.
+/// Sets the attributes with the `n` names in `wanted`. As in DAOS, their values are not empty.
 fn set(
     owner: Owner,
     handle: Handle,
@@ -189,7 +192,7 @@ fn set(
     })
 }
 
-/// Removes attributes.
+/// Removes the attributes with the `n` names in `wanted`.
 fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Event>) -> c_int {
     boundary::drive(ev, || {
         let open = owner.writable(handle)?;
@@ -204,13 +207,13 @@ fn remove(owner: Owner, handle: Handle, n: c_int, wanted: Ptr<Str>, ev: Ptr<Even
 /// The four functions for one kind of owner.
 macro_rules! functions {
     ($owner:expr, $list:ident, $get:ident, $set:ident, $del:ident) => {
-        /// Lists names.
+        /// Lists the names of attributes.
         #[unsafe(no_mangle)]
         pub extern "C" fn $list(oh: Handle, buf: Str, size: Ptr<u64>, ev: Ptr<Event>) -> c_int {
             list($owner, oh, buf, size, ev)
         }
 
-        /// Reads values.
+        /// Reads the values of attributes.
         #[unsafe(no_mangle)]
         pub extern "C" fn $get(
             oh: Handle,
@@ -223,7 +226,7 @@ macro_rules! functions {
             get($owner, oh, n, names, buffers, sizes, ev)
         }
 
-        /// Sets values.
+        /// Sets the values of attributes.
         #[unsafe(no_mangle)]
         pub extern "C" fn $set(
             oh: Handle,
@@ -236,7 +239,7 @@ macro_rules! functions {
             set($owner, oh, n, names, values, sizes, ev)
         }
 
-        /// Deletes values.
+        /// Removes attributes.
         #[unsafe(no_mangle)]
         pub extern "C" fn $del(oh: Handle, n: c_int, names: Ptr<Str>, ev: Ptr<Event>) -> c_int {
             remove($owner, oh, n, names, ev)

@@ -12,12 +12,12 @@ pub(crate) fn guard<T>(failed: T, work: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(failed)
 }
 
-/// Runs work that needs no initialised library.
+/// Runs work that needs no initialised library, and returns its code.
 pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
     guard(Code::MISC.0, || code::from_result(work()))
 }
 
-/// Runs work on the calling thread and waits for its end.
+/// Runs work on the calling thread, waits for its end, and returns its code. `UNINIT` before `daos_init`.
 pub(crate) fn now(work: impl FnOnce() -> Result<()>) -> c_int {
     match init::is_ready() {
         true => guard(Code::MISC.0, || code::from_result(work())),
@@ -38,7 +38,7 @@ where
     }
 }
 
-/// Runs work that never waits. It ends before the call returns, even with an event.
+/// Runs work that never waits. It ends before the call returns, even with an event, which then has completed.
 pub(crate) fn complete_now(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> c_int {
     match ev.is_null() {
         true => now(work),

@@ -53,6 +53,7 @@ impl Code {
 }
 
 impl From<Error> for Code {
+    /// Returns the code of the error, and prints its text if the user requested that (`ESKER_LOG`).
     #[cold]
     fn from(error: Error) -> Self {
         log(&error);

@@ -49,7 +49,7 @@ pub(crate) async fn check_punch(
     Ok(Cond::NONE)
 }
 
-/// Checks the conditions on a key that exists or not.
+/// `EXIST` if the key exists and the write `inserts` it; `NONEXIST` if it is missing and the write `changes` it.
 fn check(exists: bool, inserts: bool, changes: bool) -> Result<()> {
     match exists {
         true if inserts => Err(Code::EXIST),
@@ -58,6 +58,7 @@ fn check(exists: bool, inserts: bool, changes: bool) -> Result<()> {
     }
 }
 
+/// Whether the dkey exists.
 async fn has_dkey(object: &Object, dkey: &[u8], access: Access<'_>) -> Result<bool> {
     condition_holds(object.fetch(dkey, Cond::DKEY_FETCH, &mut [], access).await)
 }
@@ -70,7 +71,8 @@ async fn has_akey(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>)
     condition_holds(object.fetch(dkey, Cond::NONE, fetches, access).await)
 }
 
-/// False if a condition does not hold.
+/// Converts the result of a fetch to whether its condition holds: false if the key is missing. Other errors are
+/// returned.
 fn condition_holds(fetched: esker::types::Result<()>) -> Result<bool> {
     match fetched {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

@@ -14,7 +14,7 @@ use std::ffi::c_int;
 pub mod access;
 pub(crate) mod properties;
 
-/// Allocates numbers for object ids; no other caller gets them.
+/// Allocates `num_oids` consecutive numbers for object ids, and stores the first in `oid`. No other caller gets them.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_alloc_oids(
     coh: Handle,
@@ -42,7 +42,7 @@ pub extern "C" fn daos_cont_create2(
     create_as(poh, [0; 16], prop, uuid, ev)
 }
 
-/// Creates a container with this UUID, or a new one if it is nil.
+/// Creates a container with the UUID `wanted`, or with a new one if `wanted` is nil. Stores its UUID in `uuid`.
 pub(crate) fn create_as(
     poh: Handle,
     wanted: UuidBytes,
@@ -83,7 +83,8 @@ pub extern "C" fn daos_cont_create_with_label(
     })
 }
 
-/// Creates a container. A label among the properties must equal the one given as an argument.
+/// Creates a container with the UUID `own`, or with a new one. A label among the properties must equal the one given as
+/// an argument.
 async fn create(
     pool: &OpenPool,
     label: Option<&str>,
@@ -157,7 +158,8 @@ fn mode_of(flags: u32) -> Result<OpenMode> {
     }
 }
 
-/// Closes the container for all handles of this process. Only the owner may do so for all users.
+/// Closes the container `name`, a label or UUID, for all handles of this process. With `all_users`, only the owner may
+/// do so.
 async fn evict(pool: &OpenPool, name: &str, all_users: bool) -> Result<()> {
     let all = pool.pool.containers().await?;
     let named = |about: &&ContainerInfo| about.label == name || about.uuid.to_string() == name;
@@ -308,14 +310,14 @@ impl Time {
         Ok(kept.map_or(initial, Epoch))
     }
 
-    /// Sets the time to now, or just after its last value.
+    /// Sets the time to now, or just after its last value. Ignores errors, as [`Time`] says.
     pub(crate) async fn touch(self, open: &OpenContainer) {
         if open.pool.mode() != OpenMode::ReadOnly {
             let _ = self.advance(open).await;
         }
     }
 
-    /// Sets this time to now.
+    /// Sets the time to now, or just after its last value, so that it always grows.
     async fn advance(self, open: &OpenContainer) -> Result<()> {
         let about = open.container.info();
         let now = Epoch::after(self.read(&open.container, about.created).await?).0.to_le_bytes();

@@ -63,7 +63,7 @@ pub(crate) fn is_read_only(mode: u32) -> bool {
     mode & READ != 0 && mode & WRITE_OR_EXCLUSIVE == 0
 }
 
-/// Returns the conditional flags of a call, without those that its operation does not have (`known`).
+/// Returns the conditional flags of a call that its operation has (`known`); ignores all others.
 pub(crate) fn cond(flags: u64, known: Cond) -> Cond {
     Cond::from_bits_truncate(flags) & known
 }
@@ -100,7 +100,8 @@ pub(crate) enum Extents {
 }
 
 impl Extents {
-    /// Reads the ranges of the caller. A single one, the usual case, takes no memory.
+    /// Reads the ranges of the caller. A single one, the usual case, takes no memory. `NOTSUPPORTED` for more ranges
+    /// than an operation may have.
     pub(crate) fn new<T: Copy + Into<Extent>>(list: Ptr<T>, count: u64) -> Result<Self> {
         if count == 1 {
             return Ok(Self::One([list.get()?.into()]));
@@ -119,7 +120,7 @@ impl Extents {
         }
     }
 
-    /// Whether no range is empty or reaches the reserved top bit, and no two overlap.
+    /// True if no range is empty or starts at 2^63 or later, and no two overlap.
     pub(crate) fn are_apart(&self) -> bool {
         let sound = |extent: &Extent| extent.count > 0 && extent.start >> 63 == 0;
         let apart = |pair: &[Extent]| {
@@ -211,7 +212,7 @@ fn filled<'a>(iov: &Iov) -> Result<&'a [u8]> {
     }
 }
 
-/// The first `len` bytes of buffers. An error if there are fewer.
+/// The first `len` bytes of buffers. `REC2BIG` if there are fewer.
 fn cut(slices: Vec<&[u8]>, len: u64) -> Result<Vec<&[u8]>> {
     let mut rest = len;
     let mut part = |slice: &mut &[u8]| {
@@ -227,7 +228,7 @@ fn cut(slices: Vec<&[u8]>, len: u64) -> Result<Vec<&[u8]>> {
     }
 }
 
-/// Buffers to read into: the first `size` bytes of each buffer of a list.
+/// Buffers to read into. `size` chooses how many bytes of each buffer are used: its capacity or its length.
 pub(crate) fn room<'a>(sgl: Ptr<Sgl>, size: fn(&Iov) -> usize) -> Result<Sink<'a>> {
     let sgl = sgl.get()?;
     let buffer = |iov: &Iov| match size(iov) > iov.buf_len {

@@ -49,12 +49,13 @@ impl Link {
         })
     }
 
+    /// The value of the attribute. `None` for an unknown layout.
     fn text(&self) -> Option<String> {
         let layout = LAYOUTS.get(usize::from(self.layout).checked_sub(1)?)?;
         Some(format!("DAOS.{layout}://{}/{}", self.pool, self.container))
     }
 
-    /// Reads the attribute of a path, without following a symlink; `None` if it has none.
+    /// Reads the attribute of a path, without following a symlink. `None` if it has none, or the path does not exist.
     pub(crate) fn read_attribute(path: &Path) -> Result<Option<Self>> {
         let mut value = [0u8; VALUE_MAX];
         let path = c_path(path)?;
@@ -105,7 +106,7 @@ fn path<'a>(path: Str) -> Result<&'a Path> {
     Ok(Path::new(OsStr::from_bytes(path.bytes()?)))
 }
 
-/// Creates the directory or file for a container of this layout, and removes it if `then` fails.
+/// Creates the directory or file for a container of this layout, and runs `then`. Removes it again if `then` fails.
 fn with_entry<T>(path: &Path, layout: u16, then: impl FnOnce() -> Result<T>) -> Result<T> {
     match layout {
         POSIX => fs::create_dir(path)?,
@@ -125,12 +126,13 @@ fn remove_entry(path: &Path) -> Result<()> {
     }
 }
 
+/// The link to a container, by the UUIDs of its pool and itself.
 fn link(pool: &Pool, layout: u16, container: &ContainerInfo) -> Result<Link> {
     let (pool, container) = (pool.info().wait()?.uuid.to_string(), container.uuid.to_string());
     Ok(Link { layout, pool, container })
 }
 
-/// Creates a container and a path that refers to it.
+/// Creates a container and a path that refers to it, and stores the names of both pool and container in `attr`.
 #[unsafe(no_mangle)]
 pub extern "C" fn duns_create_path(poh: Handle, at: Str, attr: Ptr<DunsAttr>) -> c_int {
     errno::now(|| {
@@ -191,8 +193,10 @@ pub extern "C" fn duns_link_cont(poh: Handle, cont: Str, at: Str) -> c_int {
 pub extern "C" fn duns_destroy_path(poh: Handle, at: Str) -> c_int {
     errno::now(|| {
         let (pool, path) = (handles::pool(poh)?, path(at)?);
+        // Fails for a missing path, for which `read_attribute` would return `None`.
         path.symlink_metadata()?;
         let link = Link::read_attribute(path)?.ok_or(Errno::NODATA)?;
+        // A container that is already gone must not prevent the removal of the path.
         match pool.pool.destroy_container(&link.container, true).wait() {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
             _ => {}
@@ -201,6 +205,7 @@ pub extern "C" fn duns_destroy_path(poh: Handle, at: Str) -> c_int {
     })
 }
 
+/// `DUNS_NO_PREFIX`, `DUNS_NO_REVERSE_LOOKUP`, `DUNS_NO_CHECK_PATH`.
 const NO_PREFIX: u32 = 1 << 0;
 const NO_REVERSE_LOOKUP: u32 = 1 << 1;
 const NO_CHECK_PATH: u32 = 1 << 2;
@@ -275,7 +280,7 @@ fn direct(path: &[u8]) -> Result<Resolved> {
     Ok(Resolved { link: Link { layout: 0, pool, container }, rest })
 }
 
-/// Looks for the attribute at the path, then at the directories above it.
+/// Looks for the attribute at the path, and with `upwards` also at the directories above it.
 fn indirect(path: &[u8], upwards: bool) -> Result<Resolved> {
     let path = Path::new(OsStr::from_bytes(path)).canonicalize()?;
     for above in path.ancestors() {

@@ -29,12 +29,12 @@ fn number(text: &[u8], max: u64) -> Result<u64> {
     Ok(if is_negative && amount > 0 { max - (amount - 1) } else { amount })
 }
 
-/// False for the number 0, true for all else.
+/// False for text that is the number 0, true for any other.
 fn truth(text: &[u8]) -> bool {
     number(text, u64::MAX) != Ok(0)
 }
 
-/// Reads a flag. A missing variable changes nothing.
+/// Reads a flag: false for 0, true for all else. `value` stays as it is if the variable is missing.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_getenv_bool(name: Str, value: Ptr<bool>) -> c_int {
     boundary::always(|| {

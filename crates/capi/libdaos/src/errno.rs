@@ -79,6 +79,7 @@ impl From<Code> for Errno {
     }
 }
 
+/// Converts a result to 0 or its errno.
 fn from_result(result: Result<()>) -> c_int {
     match result {
         Ok(()) => 0,
@@ -86,7 +87,7 @@ fn from_result(result: Result<()>) -> c_int {
     }
 }
 
-/// Does work that does not require `daos_init`.
+/// Does work that does not require `daos_init`, and returns 0 or its errno.
 pub(crate) fn always(work: impl FnOnce() -> Result<()>) -> c_int {
     boundary::guard(libc::EIO, || from_result(work()))
 }
@@ -116,7 +117,7 @@ where
     from_result(code(launched))
 }
 
-/// Converts the code that another call returned.
+/// Converts the result of a DAOS function, 0 or a negative code.
 pub(crate) fn code(code: c_int) -> Result<()> {
     match code {
         0 => Ok(()),

@@ -14,8 +14,9 @@ use std::hash::BuildHasher;
 const POOL_MAGIC: u32 = 0xdaca_0ce1;
 const CONTAINER_MAGIC: u32 = 0xdaca_0cc2;
 const ARRAY_MAGIC: u32 = 0xdaca_0387;
-/// Header, origin, UUID.
+/// Bytes of a container: header, origin, UUID.
 const CONTAINER_BYTES: usize = 40;
+/// Bytes of an array: header, UUID of the container, object id, cell size, chunk size, and 16 unused ones.
 const ARRAY_BYTES: usize = 72;
 
 /// Writes a blob to a buffer. If the buffer is null or too short, the caller gets the size.
@@ -38,7 +39,7 @@ pub(crate) fn put(glob: Ptr<Iov>, blob: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of a blob with this magic number.
+/// The bytes of a blob, its header included. `INVAL` unless it begins with this magic number.
 pub(crate) fn take<'a>(glob: &Iov, magic: u32) -> Result<&'a [u8]> {
     if glob.buf.is_null() || glob.len > glob.buf_len || glob.len < 8 {
         return Err(Code::INVAL);
@@ -50,16 +51,19 @@ pub(crate) fn take<'a>(glob: &Iov, magic: u32) -> Result<&'a [u8]> {
     }
 }
 
+/// Reads the 32-bit number at offset `at` of a blob. `INVAL` if the blob is shorter.
 pub(crate) fn word(blob: &[u8], at: usize) -> Result<u32> {
     let bytes = blob.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
     bytes.map(u32::from_le_bytes).ok_or(Code::INVAL)
 }
 
+/// Reads the 64-bit number at offset `at` of a blob. `INVAL` if the blob is shorter.
 pub(crate) fn long(blob: &[u8], at: usize) -> Result<u64> {
     let bytes = blob.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
     bytes.map(u64::from_le_bytes).ok_or(Code::INVAL)
 }
 
+/// The first 8 bytes of a blob: its magic number, and flags or an open mode.
 pub(crate) fn header(magic: u32, flags: u32) -> Vec<u8> {
     [magic.to_le_bytes(), flags.to_le_bytes()].concat()
 }
@@ -96,13 +100,13 @@ impl Origin {
         Ok(Self { process: long(blob, ORIGIN.start)?, cookie: long(blob, ORIGIN.start + 8)? })
     }
 
-    /// The handle, if it belongs to this process.
+    /// The handle, if this process made the blob.
     fn here(&self) -> Option<Handle> {
         (self.process == PROCESS.get().0).then_some(Handle { cookie: self.cookie })
     }
 }
 
-/// A pool that no longer exists makes the handle invalid.
+/// Converts the error of a connect. A pool that no longer exists makes the handle in the blob invalid.
 fn no_handle(error: Error) -> Code {
     match error.kind() {
         ErrorKind::NotFound => Code::NO_HDL,
@@ -207,7 +211,7 @@ pub extern "C" fn daos_array_local2global(oh: Handle, glob: Ptr<Iov>) -> c_int {
     })
 }
 
-/// Opens an array as another process did.
+/// Opens an array as another process did. A `mode` of 0 means the mode in which that process opened it.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_array_global2local(
     coh: Handle,

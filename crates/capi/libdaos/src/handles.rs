@@ -100,7 +100,7 @@ pub(crate) fn is(handle: Handle, kind: u64) -> bool {
     handle.cookie & slab::SPARE_MASK == kind
 }
 
-/// The part of an entry that `pick` finds.
+/// A reference to the part that `pick` finds in the entry of a handle. `NO_HDL` if it finds none.
 pub(crate) fn held<T>(handle: Handle, pick: impl FnOnce(&Entry) -> Option<&T>) -> Result<Held<T>> {
     entry(handle)?.pick(pick)
 }
@@ -115,7 +115,7 @@ pub(crate) fn entry(handle: Handle) -> Result<Held<Entry>> {
     }
 }
 
-/// An open pool.
+/// The pool of a handle. A handle that `global2local` made is valid only until the original one is closed.
 pub(crate) fn pool(handle: Handle) -> Result<Held<OpenPool>> {
     held(handle, |entry| match entry {
         Entry::Pool(pool) if pool.is_open() => Some(pool),
@@ -123,7 +123,7 @@ pub(crate) fn pool(handle: Handle) -> Result<Held<OpenPool>> {
     })
 }
 
-/// Closes the handle of a pool unless `idle` fails.
+/// Closes the handle of a pool, unless `idle` returns an error, such as that the pool is in use.
 pub(crate) fn close_pool(
     handle: Handle,
     idle: impl FnOnce(&OpenPool) -> Result<()>,
@@ -136,14 +136,14 @@ pub(crate) fn close_pool(
     close(handle.cookie, &[kind::POOL])
 }
 
-/// An open container whose data the user may read.
+/// The container of a handle, if the user may read its data.
 pub(crate) fn container(handle: Handle) -> Result<Held<OpenContainer>> {
     let open = any_container(handle)?;
     open.rights.require_read()?;
     Ok(open)
 }
 
-/// An open container, regardless of the user's permissions.
+/// The container of a handle, whatever the user may do with it.
 pub(crate) fn any_container(handle: Handle) -> Result<Held<OpenContainer>> {
     held(handle, |entry| match entry {
         Entry::Container(container) => Some(container),
@@ -156,7 +156,7 @@ pub(crate) fn object(handle: Handle) -> Result<Held<Object>> {
     held(handle, Entry::object)
 }
 
-/// A Key-Value.
+/// The Key-Value of a handle.
 pub(crate) fn kv(handle: Handle) -> Result<Held<Kv>> {
     held(handle, |entry| match entry {
         Entry::Kv(kv) => Some(&kv.it),
@@ -164,7 +164,7 @@ pub(crate) fn kv(handle: Handle) -> Result<Held<Kv>> {
     })
 }
 
-/// An array.
+/// The array of a handle.
 pub(crate) fn array(handle: Handle) -> Result<Held<Array>> {
     held(handle, |entry| match entry {
         Entry::Array(array) => Some(array.array()),
@@ -172,7 +172,7 @@ pub(crate) fn array(handle: Handle) -> Result<Held<Array>> {
     })
 }
 
-/// An array with the state of its handle.
+/// The array of a handle, with the mode and the list positions of the handle.
 pub(crate) fn open_array(handle: Handle) -> Result<Held<OpenArray>> {
     held(handle, |entry| match entry {
         Entry::Array(array) => Some(array),
@@ -180,7 +180,7 @@ pub(crate) fn open_array(handle: Handle) -> Result<Held<OpenArray>> {
     })
 }
 
-/// A transaction.
+/// The transaction of a handle.
 pub(crate) fn transaction(handle: Handle) -> Result<Held<Transaction>> {
     held(handle, |entry| match entry {
         Entry::Tx(transaction) => Some(transaction),
@@ -188,7 +188,7 @@ pub(crate) fn transaction(handle: Handle) -> Result<Held<Transaction>> {
     })
 }
 
-/// An object id table.
+/// The object id table of a handle.
 pub(crate) fn oit(handle: Handle) -> Result<Held<Oit>> {
     held(handle, |entry| match entry {
         Entry::Oit(oit) => Some(oit),
@@ -196,7 +196,7 @@ pub(crate) fn oit(handle: Handle) -> Result<Held<Oit>> {
     })
 }
 
-/// A mounted file system.
+/// The mounted file system of a handle.
 pub(crate) fn mount(dfs: Ptr<Dfs>) -> Result<Held<Mount>> {
     held(behind(dfs), |entry| match entry {
         Entry::Mount(mount) => Some(mount),
@@ -204,7 +204,7 @@ pub(crate) fn mount(dfs: Ptr<Dfs>) -> Result<Held<Mount>> {
     })
 }
 
-/// An open file, directory or symlink.
+/// The open file, directory or symlink of a handle.
 pub(crate) fn file(obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
     held(behind(obj), |entry| match entry {
         Entry::File(file) => Some(file),
@@ -212,7 +212,7 @@ pub(crate) fn file(obj: Ptr<DfsObj>) -> Result<Held<OpenFile>> {
     })
 }
 
-/// A file system used by path.
+/// The file system used by path of a handle.
 pub(crate) fn sys(sys: Ptr<DfsSys>) -> Result<Held<Sys>> {
     held(behind(sys), |entry| match entry {
         Entry::Sys(sys) => Some(sys),
@@ -220,7 +220,7 @@ pub(crate) fn sys(sys: Ptr<DfsSys>) -> Result<Held<Sys>> {
     })
 }
 
-/// An open directory of a file system used by path.
+/// The open directory of a handle, in a file system used by path.
 pub(crate) fn dir(dir: Ptr<Dir>) -> Result<Held<OpenDir>> {
     held(behind(dir), |entry| match entry {
         Entry::Dir(dir) => Some(dir),
@@ -228,7 +228,7 @@ pub(crate) fn dir(dir: Ptr<Dir>) -> Result<Held<OpenDir>> {
     })
 }
 
-/// A filter of directory entries.
+/// The filter of directory entries of a handle.
 pub(crate) fn filter(filter: Ptr<DfsPipeline>) -> Result<Held<EntryFilter>> {
     held(behind(filter), |entry| match entry {
         Entry::Filter(filter) => Some(filter),
@@ -236,7 +236,7 @@ pub(crate) fn filter(filter: Ptr<DfsPipeline>) -> Result<Held<EntryFilter>> {
     })
 }
 
-/// An event queue. As in DAOS, a bad handle fails with [`Code::NONEXIST`] instead of [`Code::NO_HDL`].
+/// The event queue of a handle. As in DAOS, a bad handle fails with [`Code::NONEXIST`] instead of [`Code::NO_HDL`].
 pub(crate) fn queue(handle: Handle) -> Result<Arc<Queue>> {
     let queue = held(handle, |entry| match entry {
         Entry::Queue(queue) => Some(queue),
@@ -315,7 +315,7 @@ impl Entry {
         }
     }
 
-    /// The list positions that are too long for an anchor, if the entry can be listed.
+    /// The positions of listings that are too long for an anchor, if the entry can be listed.
     pub(crate) fn positions(&self) -> Option<&StoredPositions> {
         match self {
             Self::Object(object) => Some(&object.positions),
@@ -384,7 +384,7 @@ pub(crate) struct Opened<T> {
 }
 
 impl<T> Opened<T> {
-    /// A pool that this process has opened itself, so that closing it closes the pool.
+    /// An open object or Key-Value without positions of listings.
     pub(crate) fn new(it: T) -> Self {
         Self { it, positions: StoredPositions::default() }
     }
@@ -396,13 +396,17 @@ pub(crate) struct OpenPool {
     /// The pool for opening containers: as in DAOS, a read-only connection does not make containers read-only.
     pub(crate) for_containers: Pool,
     name: Box<str>,
+    /// Number of containers that are open through this handle.
     uses: Arc<AtomicU32>,
     /// Whether the connection is open: shared with all handles that `global2local` made from this one in this process.
     open: Arc<AtomicBool>,
+    /// Whether closing this handle closes the connection.
     is_own: bool,
 }
 
 impl OpenPool {
+    /// A pool that this process has opened itself, so that closing its handle closes the pool. `name` is the one it was
+    /// opened with.
     pub(crate) fn new(pool: Pool, name: &str) -> Self {
         let open = Arc::new(AtomicBool::new(true));
         let for_containers = pool.clone();
@@ -436,6 +440,7 @@ impl OpenPool {
         }
     }
 
+    /// Whether the connection is open. Closing the handle that made it ends it for all handles.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
@@ -448,11 +453,12 @@ impl OpenPool {
         }
     }
 
+    /// Whether containers are open through this handle.
     pub(crate) fn is_used(&self) -> bool {
         self.uses.load(Ordering::Acquire) > 0
     }
 
-    /// Registers a container that was opened through this pool.
+    /// Counts a container that was opened through this pool, and returns it with all rights.
     pub(crate) fn with(&self, container: Container) -> OpenContainer {
         self.uses.fetch_add(1, Ordering::AcqRel);
         let is_read = container.mode() == OpenMode::ReadOnly;
@@ -487,6 +493,7 @@ pub(crate) struct OpenContainer {
 }
 
 impl OpenContainer {
+    /// Sets the rights of the user. `described` is the container for changes of metadata, if not the container itself.
     pub(crate) fn for_user(mut self, rights: Rights, described: Option<Container>) -> Self {
         (self.rights, self.described) = (rights, described);
         self

@@ -45,9 +45,13 @@ pub struct Table {
 /// `d_hash_traverse_cb_t`.
 pub type Visitor = unsafe extern "C" fn(link: Ptr<Link>, arg: *mut c_void) -> c_int;
 
+/// `D_HASH_FT_NOLOCK`: the caller locks the table itself.
 const NO_LOCK: u32 = 0x1;
+/// `D_HASH_FT_EPHEMERAL`: the table holds no references. A record leaves the table with its last reference.
 const EPHEMERAL: u32 = 0x8;
+/// `D_HASH_FT_LRU`: each bucket is sorted by last use, the latest first.
 const LRU: u32 = 0x10;
+/// Most bits of the number of buckets.
 const BITS_MAX: u32 = 30;
 
 const _: () = assert!(size_of::<libc::pthread_mutex_t>() <= 56);
@@ -71,6 +75,7 @@ impl Drop for Locked {
     }
 }
 
+/// The mutex, which is the first field of the table.
 fn mutex_of(at: Ptr<Table>) -> *mut libc::pthread_mutex_t {
     at.raw().cast()
 }
@@ -103,17 +108,20 @@ impl OpenTable {
         (0..count).map(move |index| first.at(index))
     }
 
+    /// The bucket of a hash: its lower bits are the index.
     fn bucket(&self, hash: u32) -> Ptr<Link> {
         let mask = (1usize << self.table.bits) - 1;
         self.table.buckets.at(hash as usize & mask)
     }
 
+    /// All records.
     fn links(&self) -> impl Iterator<Item = Ptr<Link>> + use<> {
         self.buckets().flat_map(Ptr::links)
     }
 }
 
-/// Makes a table in the caller's memory.
+/// Makes a table of 2^`bits` buckets in the memory of the caller. `feats` are `D_HASH_FT_*`, `private` is a pointer of
+/// the caller.
 fn init(feats: u32, bits: u32, private: Bytes, ops: Ptr<Ops>, at: Ptr<Table>) -> Result<()> {
     at.needed()?;
     if bits > BITS_MAX || ops.get()?.key_cmp.is_none() {
@@ -170,7 +178,7 @@ pub extern "C" fn d_hash_table_create(
     })
 }
 
-/// Visits every record.
+/// Calls `visit` for each record until it returns something other than 0, and returns that.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_table_traverse(
     table: Ptr<Table>,
@@ -296,7 +304,7 @@ impl OpenTable {
     }
 }
 
-/// Runs `work` on the locked table. `failed` is the result if that fails.
+/// Runs `work` on the locked table. Returns `failed` if that fails or panics.
 fn with<T>(table: Ptr<Table>, failed: T, work: impl FnOnce(&OpenTable) -> Result<T>) -> T {
     let work = || {
         let open = OpenTable::new(table)?;
@@ -306,6 +314,7 @@ fn with<T>(table: Ptr<Table>, failed: T, work: impl FnOnce(&OpenTable) -> Result
     guard(Err(Code::MISC), work).unwrap_or(failed)
 }
 
+/// Runs `work` on the locked table, and returns its code. `INVAL` if the table is not valid.
 fn status(table: Ptr<Table>, work: impl FnOnce(&OpenTable) -> Result<()>) -> c_int {
     with(table, Code::INVAL.0, |open| Ok(code::from_result(work(open))))
 }
@@ -337,7 +346,7 @@ pub extern "C" fn d_hash_rec_find_insert(
     })
 }
 
-/// Inserts a record.
+/// Inserts a record. With `exclusive`, fails with `EXIST` if one has the key already.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_rec_insert(
     table: Ptr<Table>,
@@ -380,7 +389,7 @@ pub extern "C" fn d_hash_rec_insert_anonym(
     })
 }
 
-/// Removes the record with this key.
+/// Removes the record with this key. True if there was one.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_rec_delete(table: Ptr<Table>, key: Bytes, len: u32) -> bool {
     with(table, false, |open| {
@@ -390,7 +399,7 @@ pub extern "C" fn d_hash_rec_delete(table: Ptr<Table>, key: Bytes, len: u32) -> 
     })
 }
 
-/// Removes this record.
+/// Removes this record. True if it was in a table.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_rec_delete_at(table: Ptr<Table>, link: Ptr<Link>) -> bool {
     with(table, false, |open| {
@@ -402,7 +411,8 @@ pub extern "C" fn d_hash_rec_delete_at(table: Ptr<Table>, link: Ptr<Link>) -> bo
     })
 }
 
-/// Moves a record to the end of its bucket.
+/// Moves a record to the end of its bucket, which makes it the least recently used. False if the table is not an LRU
+/// table, or the record is in none.
 fn evict(open: &OpenTable, link: Ptr<Link>, bucket: Ptr<Link>) -> bool {
     let may = open.has(LRU) && !link.is_alone();
     if may {
@@ -412,7 +422,7 @@ fn evict(open: &OpenTable, link: Ptr<Link>, bucket: Ptr<Link>) -> bool {
     may
 }
 
-/// Moves the record with this key to the end of its bucket.
+/// Makes the record with this key the least recently used of its bucket. True if it was moved.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_rec_evict(table: Ptr<Table>, key: Bytes, len: u32) -> bool {
     with(table, false, |open| {
@@ -421,7 +431,7 @@ pub extern "C" fn d_hash_rec_evict(table: Ptr<Table>, key: Bytes, len: u32) -> b
     })
 }
 
-/// Moves this record to the end of its bucket.
+/// Makes this record the least recently used of its bucket. True if it was moved.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_rec_evict_at(table: Ptr<Table>, link: Ptr<Link>) -> bool {
     with(table, false, |open| {
@@ -452,7 +462,7 @@ pub extern "C" fn d_hash_rec_decref(table: Ptr<Table>, link: Ptr<Link>) {
     });
 }
 
-/// Releases several references. The last one frees the record.
+/// Releases `count` references. The last one frees the record.
 #[unsafe(no_mangle)]
 pub extern "C" fn d_hash_rec_ndecref(table: Ptr<Table>, count: c_int, link: Ptr<Link>) -> c_int {
     status(table, |open| {
@@ -499,6 +509,7 @@ pub extern "C" fn d_hash_rec_first(table: Ptr<Table>) -> Ptr<Link> {
 const DJB2_START: u32 = 5381;
 const DJB2_FACTOR: u32 = 33;
 
+/// DJB2 hash of bytes.
 fn djb2(bytes: &[u8]) -> u32 {
     let step = |hash: u32, byte: &u8| hash.wrapping_mul(DJB2_FACTOR).wrapping_add(u32::from(*byte));
     bytes.iter().fold(DJB2_START, step)
@@ -531,6 +542,7 @@ fn murmur(bytes: &[u8], seed: u64) -> u64 {
     hash ^ hash >> MURMUR_SHIFT
 }
 
+/// The number in up to 8 bytes, the lowest first.
 fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }

@@ -14,6 +14,7 @@ static USERS: AtomicU32 = AtomicU32::new(0);
 /// The process that made the first of these calls.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
+/// Whether the library is initialised.
 pub(crate) fn is_ready() -> bool {
     USERS.load(Ordering::Relaxed) > 0
 }
@@ -26,6 +27,7 @@ static INIT_LOCK: PerProcess<Mutex<()>> = PerProcess::new();
 pub extern "C" fn daos_init() -> c_int {
     strict::wait_for_agent();
     let lock = INIT_LOCK.get();
+    // A lock that is poisoned by a panic is held nevertheless.
     let _locked = lock.lock();
     let before = USERS.fetch_add(1, Ordering::AcqRel);
     if before == 0 {
@@ -76,11 +78,12 @@ pub extern "C" fn daos_reinit() -> c_int {
     })
 }
 
+/// Whether a parent process initialised the library, and this is its child after a fork.
 fn is_inherited() -> bool {
     PROCESS.load(Ordering::Acquire) != std::process::id()
 }
 
-/// Converts an epoch to a time.
+/// Converts an epoch to a time since 1970.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_hlc2timespec(hlc: u64, ts: Ptr<Timespec>) -> c_int {
     if ts.is_null() {
@@ -91,7 +94,7 @@ pub extern "C" fn daos_hlc2timespec(hlc: u64, ts: Ptr<Timespec>) -> c_int {
     0
 }
 
-/// Converts an epoch to seconds.
+/// Converts an epoch to seconds since 1970.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_hlc2timestamp(hlc: u64, ts: Ptr<libc::time_t>) -> c_int {
     if ts.is_null() {

@@ -43,7 +43,7 @@ pub extern "C" fn daos_kv_destroy(oh: Handle, th: Handle, ev: Ptr<Event>) -> c_i
     })
 }
 
-/// Checks a key: a string that is not empty.
+/// Reads a key: 1 to [`KEY_MAX`] bytes. `INVAL` if it is empty.
 fn key<'a>(key: Str) -> Result<&'a [u8]> {
     match key.bytes()? {
         [] => Err(Code::INVAL),

@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The output of a listing of keys.
+/// The output of a listing of keys: on entry `nr` is the number of entries in `kds`, afterwards that of the listed
+/// keys.
 #[derive(Clone, Copy)]
 struct KeyPage {
     nr: Ptr<u32>,
@@ -133,7 +134,8 @@ impl KeyPage {
 /// Extents that a descending listing reads at a time.
 const RECORDS_PER_READ: usize = 1024;
 
-/// The output of a listing of records.
+/// The output of a listing of records: on entry `nr` is the number of entries in the lists, afterwards that of the
+/// listed extents.
 #[derive(Clone, Copy)]
 struct RecordPage {
     size: Ptr<u64>,
@@ -200,6 +202,7 @@ impl RecordPage {
         access: Access<'_>,
     ) -> Result<()> {
         let mut anchor = self.anchor.get()?;
+        // Records below this one were not returned yet.
         let end = if anchor.kind == START { u64::MAX } else { anchor.sub_anchors };
         let mut below = Vec::new();
         let mut at = Anchor::Start;
@@ -282,7 +285,7 @@ pub extern "C" fn daos_obj_key2anchor(
     })
 }
 
-/// Sets the anchor to a key, so that a listing continues after it.
+/// Sets the anchor so that a listing continues with the dkey or, if `akey` is not null, with that akey of the dkey.
 async fn set_at_key(
     entry: &Entry,
     access: Access<'_>,
@@ -300,7 +303,8 @@ async fn set_at_key(
     Ok(())
 }
 
-/// The position before `key`: the position of its page, advanced by the keys before it.
+/// The position before `key`: the position of its page, advanced by the keys before it. `NONEXIST` if the object has no
+/// such key.
 pub(crate) async fn find(
     object: &Object,
     level: Level<'_>,

@@ -48,7 +48,7 @@ const NAME_MAX: usize = 15;
 /// The default name of the system.
 pub(crate) const SYSTEM: &str = "daos_server";
 
-/// A text for a field of fixed length, with a zero byte at its end.
+/// A text for a field of fixed length, cut if needed, with a zero byte at its end.
 fn text<const BYTES: usize>(text: &str) -> [c_char; BYTES] {
     let mut room = [0; BYTES];
     for (cell, byte) in room[..BYTES - 1].iter_mut().zip(text.bytes()) {
@@ -95,7 +95,8 @@ pub extern "C" fn daos_mgmt_list_pools(
     boundary::drive(ev, || Ok(event::blocking(move || list(count, pools))))
 }
 
-/// Lists the pools. `count` becomes their number.
+/// Lists the pools into `pools`, which has room for `count` of them, or only counts them if it is null. `count` becomes
+/// their number.
 fn list(count: Ptr<u64>, pools: Ptr<ListedPool>) -> Result<()> {
     let room = count.get()?;
     let known = names::list();

@@ -20,7 +20,7 @@ pub(crate) fn listed(entry: &Entry) -> Result<(&Object, &StoredPositions)> {
     entry.object().zip(entry.positions()).ok_or(Code::NO_HDL)
 }
 
-/// Encodes type and class in an object id.
+/// Encodes type and class in an object id. A class of 0 leaves the choice to the container, which `hints` guide.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_generate_oid2(
     coh: Handle,
@@ -138,6 +138,7 @@ impl<'a> UpdatePart<'a> {
             _ => iod.size,
         };
         let sgl = if sgls.is_null() { sgls } else { sgls.at(index) };
+        // Ranges to punch have no buffers and may overlap.
         if iod.kind == IOD_ARRAY && !sgl.is_null() && !extents.are_apart() {
             return Err(Code::INVAL);
         }
@@ -159,7 +160,7 @@ impl<'a> UpdatePart<'a> {
         Update { akey: self.akey, value, cond: akey_cond(flags, &self.iod, AKEY_CONDITIONS) }
     }
 
-    /// The change as the rules of DAOS see it.
+    /// The change in the form in which strict mode checks it.
     fn change(&self) -> Change<'a> {
         let content = match (self.iod.kind, self.iod.size) {
             (IOD_SINGLE, _) => Content::Single,
@@ -191,7 +192,7 @@ pub extern "C" fn daos_obj_update(
     })
 }
 
-/// Writes akeys of a dkey.
+/// Writes `count` akeys of a dkey, all or none.
 async fn update(
     object: &Object,
     flags: u64,
@@ -242,7 +243,7 @@ pub extern "C" fn daos_obj_punch(oh: Handle, th: Handle, flags: u64, ev: Ptr<Eve
     })
 }
 
-/// Punches a dkey.
+/// Punches a dkey. As in DAOS, `nr` must be 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_obj_punch_dkeys(
     oh: Handle,
@@ -466,7 +467,7 @@ fn list_found(iom: &mut Iom, found: &[Recx]) -> Result<()> {
     Ok(())
 }
 
-/// Joins adjacent ranges, regardless of how they are stored.
+/// Joins adjacent ranges to one, so that the result does not depend on how they are stored.
 fn joined(filled: &[Extent]) -> Vec<Recx> {
     let mut found: Vec<Recx> = Vec::new();
     for extent in filled {
@@ -515,6 +516,7 @@ pub extern "C" fn daos_obj_query_key(
 }
 
 impl QueryArguments {
+    /// Whether the query has one of these flags.
     fn wants(&self, flags: u64) -> bool {
         self.flags & flags != 0
     }
@@ -540,7 +542,8 @@ impl QueryArguments {
         }
     }
 
-    /// Checks a query, and returns which end it looks for.
+    /// Checks a query, and returns the end that it looks for. `INVAL` unless it asks for one end, for at least one
+    /// part, and has room for each.
     fn check(&self, object: &Object) -> Result<Edge> {
         let edge = match self.flags & (GET_MAX | GET_MIN) {
             GET_MAX => Edge::Max,
@@ -571,7 +574,7 @@ impl QueryArguments {
     }
 }
 
-/// Whether a buffer can hold a key; only integer keys can be queried.
+/// Whether a buffer can hold 8 bytes. Only integer keys can be queried, and they have 8.
 fn has_room(key: Ptr<Iov>) -> bool {
     key.get().is_ok_and(|iov| !iov.buf.is_null() && iov.buf_len >= 8)
 }

@@ -65,7 +65,7 @@ pub(crate) async fn create(container: &Container) -> Result<Epoch> {
     Ok(epoch)
 }
 
-/// The next object IDs of the table of a snapshot, and moves `at` past them.
+/// The next object ids of the table of this epoch, at most `count`. Moves `at` past them.
 pub(crate) async fn list(
     container: &Container,
     epoch: Epoch,
@@ -91,7 +91,7 @@ async fn put(object: &Object, dkey: &[u8], cond: Cond) -> Result<()> {
     Ok(object.update(dkey, cond, &updates, Access::Latest).await?)
 }
 
-/// True if the object has this dkey: if the table has this entry.
+/// True if the object has this dkey, which is an entry of a table or of the register.
 async fn has_dkey(object: &Object, dkey: &[u8]) -> Result<bool> {
     let mut fetch = Fetch::single(AKEY, Sink::None);
     object.fetch(dkey, Cond::NONE, std::slice::from_mut(&mut fetch), Access::Latest).await?;

@@ -17,7 +17,7 @@ pub extern "C" fn daos_oclass_name2id(name: Str) -> c_int {
     })
 }
 
-/// Writes the name of a class.
+/// Writes the name of a class to a buffer of 24 bytes. For an unknown class writes `UNKNOWN`, and returns -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oclass_id2name(id: u32, name: Str) -> c_int {
     guard(-1, || {
@@ -34,7 +34,7 @@ pub extern "C" fn daos_oclass_id2name(id: u32, name: Str) -> c_int {
     })
 }
 
-/// Writes the names of all classes.
+/// Writes the names of all classes, each followed by a comma and a blank. Returns their length in bytes, or a code.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_oclass_names_list(size: usize, text: Str) -> isize {
     guard(Code::MISC.0 as isize, || {

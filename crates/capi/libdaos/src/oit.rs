@@ -28,7 +28,7 @@ pub(crate) struct Oit {
     positions: StoredPositions,
 }
 
-/// The output of a listing.
+/// The output of a listing: on entry `nr` is the number of entries in `oids`, afterwards that of the listed ids.
 #[derive(Clone, Copy)]
 struct Page {
     oids: Ptr<ObjId>,
@@ -112,7 +112,7 @@ impl Oit {
         }
     }
 
-    /// Sets or removes the marker of an object, which must exist in the snapshot.
+    /// Sets the marker of an object, or removes it if `marker` is null. The object must exist in the snapshot.
     async fn mark(&self, oid: ObjectId, marker: Ptr<Iov>) -> Result<()> {
         if !self.has(oid).await? {
             return Err(Code::NONEXIST);
@@ -140,7 +140,7 @@ impl Oit {
         Ok(self.container.object(oid).epoch(at).await? != Epoch::default())
     }
 
-    /// At most `count` ids after `at`, which is advanced.
+    /// At most `count` ids after `at`. Moves `at` past them.
     async fn next(&self, at: &mut ops::Anchor, count: usize) -> Result<Vec<ObjectId>> {
         if !self.container.capabilities().snapshots {
             return object_table::list(&self.container, self.epoch, at, count).await;
@@ -158,7 +158,8 @@ impl Oit {
         }
     }
 
-    /// Lists until the page has an entry or the table ends.
+    /// Lists until the page has an entry or the table ends. Leaves out objects of the type that stores tables and
+    /// marks.
     async fn list(&self, page: Page, selection: Selection) -> Result<()> {
         let room = page.nr.get()? as usize;
         page.oids.needed()?;
@@ -257,7 +258,8 @@ pub extern "C" fn daos_oit_list_filter(
     })
 }
 
-/// Calls the filter. An id without a mark has an empty marker.
+/// Calls the filter. True if it returns a positive number, an error if it returns a negative one. An id without a mark
+/// has an empty marker.
 fn ask(filter: Filter, oid: ObjectId, marker: Option<Vec<u8>>) -> Result<bool> {
     let mut marker = marker.unwrap_or_default();
     let len = marker.len();

@@ -68,7 +68,7 @@ pub extern "C" fn daos_filter_add(filter: Ptr<PipelineFilter>, part: Ptr<Pipelin
     })
 }
 
-/// Appends to a list: copies it to memory for one more item, and frees the old memory.
+/// Appends `last` to a list of `count` items: copies it to memory for one more, and frees the old memory.
 fn append<T>(list: &mut Ptr<Ptr<T>>, count: &mut u32, last: Ptr<T>) -> Result<()> {
     let mut items = if *count == 0 { Vec::new() } else { list.list(*count as usize)? };
     items.push(last);
@@ -96,7 +96,7 @@ pub extern "C" fn daos_pipeline_free(pipeline: Ptr<Pipeline>) -> c_int {
     })
 }
 
-/// Frees the parts of each filter, and the filters.
+/// Frees the list of filters, and the list of parts of each. The filters and parts themselves belong to the caller.
 fn free_filters(list: Ptr<Ptr<PipelineFilter>>, count: u32) -> Result<()> {
     for index in 0..count as usize {
         let at = list.needed()?.at(index).get()?;

@@ -72,8 +72,8 @@ const NOT_STARTED: i32 = 1;
 /// `DAOS_TS_UP_IN`.
 const UP_IN: u32 = 4;
 
-/// Space of a target as DAOS reports it. On a disk the index counts as the small fast tier. In memory there is one
-/// tier; data cannot use the space that is reserved for the index.
+/// Space of a target as DAOS reports it. On a disk the index counts as the small fast tier, entry 0. In memory there is
+/// one tier; data cannot use the space that is reserved for the index.
 fn space(medium: Medium, space: &info::Space) -> Space {
     match medium {
         Medium::Memory | Medium::Other => {
@@ -187,7 +187,7 @@ pub extern "C" fn daos_pool_query_target(
     })
 }
 
-/// Converts the information about a container to an entry of the list for C. A label of more than 127 bytes is cut.
+/// Converts the information about a container to an entry of a list of C. A label of more than 127 bytes is cut.
 fn listed(about: &ContainerInfo) -> PoolContInfo {
     let mut info = PoolContInfo { uuid: about.uuid.0, label: [0; 128] };
     let last = info.label.len() - 1;
@@ -197,7 +197,8 @@ fn listed(about: &ContainerInfo) -> PoolContInfo {
     info
 }
 
-/// Copies entries to a list of C, and replaces its capacity by the number of entries.
+/// Copies entries to a list of C with room for `count`, which becomes their number. `TRUNC` if they do not fit; a null
+/// list only counts.
 fn put<T: Copy>(entries: &[T], count: Ptr<u64>, list: Ptr<T>) -> Result<()> {
     let room = count.get()?;
     count.set(entries.len() as u64);
@@ -281,6 +282,7 @@ const OR: u32 = 1;
 
 /// A validated filter.
 struct ContainerFilter {
+    /// All parts must hold, not only one.
     all: bool,
     parts: Vec<FilterPart>,
 }
@@ -313,6 +315,7 @@ impl ContainerFilter {
     }
 }
 
+/// Whether the numbers of the comparison and the key are known.
 fn is_valid(part: &FilterPart) -> bool {
     part.func < FUNCTIONS && part.key < KEYS
 }

@@ -65,6 +65,7 @@ pub extern "C" fn daos_prop_free(prop: Ptr<Prop>) {
     memory::free(prop);
 }
 
+/// The entry with this number of a property, if the list has one.
 fn find(prop: Ptr<Prop>, kind: u32) -> Option<Ptr<PropEntry>> {
     let mut all = entries(prop).ok()?.into_iter();
     all.find(|at| at.get().is_ok_and(|entry| entry.kind == kind))
@@ -109,7 +110,7 @@ pub extern "C" fn daos_prop_merge(old: Ptr<Prop>, new: Ptr<Prop>) -> Ptr<Prop> {
     guard(Ptr::null(), || merge(old, new).unwrap_or(Ptr::null()))
 }
 
-/// Replaces the pointer in an entry, and frees the value to which the old one points.
+/// Sets the value of an entry to `pointer`, and frees the old one.
 fn put<T>(at: Ptr<PropEntry>, pointer: Ptr<T>) -> Result<()> {
     let entry = at.get()?;
     free(sort_of(entry.kind), entry);
@@ -117,7 +118,7 @@ fn put<T>(at: Ptr<PropEntry>, pointer: Ptr<T>) -> Result<()> {
     Ok(())
 }
 
-/// Copies bytes of the caller to memory that C frees.
+/// Copies bytes of the caller to memory that C frees. `INVAL` if there are none.
 fn copy_of(bytes: Bytes, len: u64) -> Result<Ptr<u8>> {
     match len {
         0 => Err(Code::INVAL),
@@ -137,6 +138,7 @@ pub extern "C" fn daos_prop_entry_set_str(entry: Ptr<PropEntry>, text: Str, len:
     })
 }
 
+/// The bytes before the first NUL, or all.
 fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
@@ -166,7 +168,7 @@ pub extern "C" fn daos_prop_set_ptr(prop: Ptr<Prop>, kind: u32, bytes: Bytes, si
     })
 }
 
-/// Sets an entry to a copy of the data another one points to.
+/// Sets `dst` to a copy of the `len` bytes that `src` points to. Does not free its old value.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_ptr(
     dst: Ptr<PropEntry>,
@@ -181,6 +183,7 @@ pub extern "C" fn daos_prop_entry_dup_ptr(
     })
 }
 
+/// Copies bytes, with their length, to memory that C frees.
 fn byte_value(bytes: Bytes, len: usize) -> Result<Ptr<ByteVal>> {
     let data = copy_of(bytes, len as u64)?.cast();
     memory::one(ByteVal { data, len })
@@ -210,7 +213,7 @@ pub extern "C" fn daos_prop_set_byteval(
     })
 }
 
-/// Sets an entry to a copy of the bytes of another.
+/// Sets `dst` to a copy of the bytes of `src`. Does not free its old value.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_byteval(dst: Ptr<PropEntry>, src: Ptr<PropEntry>) -> c_int {
     boundary::always(|| {
@@ -221,7 +224,7 @@ pub extern "C" fn daos_prop_entry_dup_byteval(dst: Ptr<PropEntry>, src: Ptr<Prop
     })
 }
 
-/// Sets an entry to a copy of the roots of another.
+/// Sets `dst` to a copy of the roots of `src`. Does not free its old value.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_dup_co_roots(dst: Ptr<PropEntry>, src: Ptr<PropEntry>) -> c_int {
     boundary::always(|| {
@@ -231,6 +234,7 @@ pub extern "C" fn daos_prop_entry_dup_co_roots(dst: Ptr<PropEntry>, src: Ptr<Pro
     })
 }
 
+/// Whether the value of the property is of one of these sorts.
 fn has(entry: Ptr<PropEntry>, sorts: &[Sort]) -> bool {
     let sort = entry.get().ok().and_then(|entry| sort_of(entry.kind));
     sort.is_some_and(|sort| sorts.contains(&sort))
@@ -254,7 +258,7 @@ pub extern "C" fn daos_prop_has_byteval(_entry: Ptr<PropEntry>) -> bool {
     false
 }
 
-/// Compares the access control lists of two entries.
+/// Compares the access control lists of two entries: 0 if they are equal, otherwise `MISMATCH`.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_entry_cmp_acl(a: Ptr<PropEntry>, b: Ptr<PropEntry>) -> c_int {
     let list = |entry: Ptr<PropEntry>| acl::checked(entry.get()?.value.pointer());
@@ -348,7 +352,7 @@ impl Value {
     }
 }
 
-/// Checks the length of a text.
+/// Copies a text. `INVAL` if it is longer than [`TEXT_MAX`] bytes.
 fn text(text: &str) -> Result<String> {
     match text.len() {
         0..=TEXT_MAX => Ok(text.to_owned()),

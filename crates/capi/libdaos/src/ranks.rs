@@ -45,13 +45,13 @@ pub extern "C" fn d_rank_list_free(list: Ptr<RankList>) {
     }
 }
 
-/// Parses a list of ranks.
+/// Parses ranks between which any character of `separator` stands. Null if the text is not valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_rank_list_parse(text: Str, separator: Str) -> Ptr<RankList> {
     guard(Ptr::null(), || parse(text, separator).unwrap_or(Ptr::null()))
 }
 
-/// Parses a list of ranks.
+/// Parses ranks between which any character of `separator` stands. `INVAL` if there is none.
 fn parse(text: Str, separator: Str) -> Result<Ptr<RankList>> {
     let separators = separator.text()?;
     let is_separator = |c: char| separators.contains(c);

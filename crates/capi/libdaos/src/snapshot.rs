@@ -27,7 +27,7 @@ pub extern "C" fn daos_cont_create_snap(
     daos_cont_create_snap_opt(coh, epoch, name, CREATE, ev)
 }
 
-/// Creates a snapshot. The table of its objects needs no preparation.
+/// Creates a snapshot. `DAOS_SNAP_OPT_OIT` changes nothing, because every snapshot has a table of its objects.
 ///
 /// In a pool without snapshots, `DAOS_SNAP_OPT_OIT` creates a table of the objects that exist, and no snapshot.
 #[unsafe(no_mangle)]
@@ -50,7 +50,7 @@ pub extern "C" fn daos_cont_create_snap_opt(
     })
 }
 
-/// Creates a snapshot, unless the container has too many.
+/// Creates a snapshot, or a table of objects in its stead. `OVERFLOW` if the container has its maximum of them.
 async fn create(open: &OpenContainer, opts: u32) -> Result<Epoch> {
     let container = &open.container;
     let most = properties::snapshots_max(container).await?;
@@ -73,7 +73,7 @@ pub(crate) async fn epochs(container: &Container) -> Result<Vec<Epoch>> {
     }
 }
 
-/// Removes a snapshot.
+/// Removes a snapshot, or in a pool without snapshots the table of this epoch.
 async fn destroy(container: &Container, epoch: Epoch) -> Result<()> {
     match container.capabilities().snapshots {
         true => Ok(container.destroy_snapshot(epoch).await?),
@@ -97,7 +97,7 @@ pub extern "C" fn daos_cont_list_snap(
     })
 }
 
-/// Lists snapshots. `nr` becomes the number of all.
+/// Lists all snapshots in one call, as far as `epochs` has room for them. `nr` becomes their number.
 async fn list(
     container: &OpenContainer,
     nr: Ptr<c_int>,

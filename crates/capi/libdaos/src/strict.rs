@@ -24,7 +24,7 @@ const ENTRIES_MAX: usize = 128;
 /// Environment variable that names the file of an agent: `daos_init` waits until it exists, as for an agent that hangs.
 const AGENT_VARIABLE: &str = "ESKER_DAOS_AGENT";
 
-/// Time between two looks for that file.
+/// Interval at which that file is looked for.
 const LOOK: Duration = Duration::from_millis(2);
 
 static ON: AtomicBool = AtomicBool::new(false);
@@ -35,6 +35,7 @@ pub extern "C" fn esker_libdaos_be_strict() {
     ON.store(true, Ordering::Relaxed);
 }
 
+/// Whether strict mode is on.
 fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
@@ -112,9 +113,8 @@ pub(crate) fn check_akey_punch(oid: ObjectId) -> Result<()> {
     rule(|| !is_flat(oid), Code::INVAL)
 }
 
-/// Updates akeys of a dkey. Refuses long keys in sorted objects, dkeys of directories that programs of DAOS could not
-/// list, a second akey under a dkey of a flat object, and changes that [`akeys`] refuses. DAOS replaces the first akey
-/// by the second, and no program should rely on that.
+/// Updates akeys of a dkey by `apply`. `changes` is `None` unless strict mode is on, which refuses two kinds of update.
+/// Programs of DAOS could not read the first ([`check_update`]); DAOS handles the second differently ([`akeys`]).
 pub(crate) async fn update(
     object: &Object,
     dkey: &[u8],
@@ -129,7 +129,8 @@ pub(crate) async fn update(
     akeys::finish(object, dkey, &changes, access).await
 }
 
-/// Refuses what programs of DAOS could not read: keys that are too long, and a second akey in a flat object.
+/// Refuses long keys in sorted objects, dkeys of directories that DAOS could not list, and a second akey under a dkey
+/// of a flat object. DAOS replaces the first akey by the second, and no program should rely on that.
 async fn check_update(
     object: &Object,
     dkey: &[u8],
@@ -166,16 +167,17 @@ async fn check_name(object: &Object, dkey: &[u8]) -> Result<()> {
     rule(|| !holds_files, Code::INVAL)
 }
 
-/// True if a dkey can be the name of an entry of a directory: 1 to [`NAME_MAX`] bytes, no `/`, no
-/// zero byte, and neither `.` nor `..`.
+/// True if a dkey can be the name of an entry of a directory. It has 1 to [`NAME_MAX`] bytes, no `/`, no zero byte, and
+/// is neither `.` nor `..`.
 fn is_name(dkey: &[u8]) -> bool {
     let is_special = matches!(dkey, b"" | b"." | b"..");
     !is_special && dkey.len() <= NAME_MAX && dkey.iter().all(|byte| !matches!(byte, b'/' | 0))
 }
 
-/// Fails with `INVAL` if the dkey has an akey other than `akey`. In a transaction, it looks at the latest state.
+/// Fails with `INVAL` if the dkey has an akey other than `akey`. In a transaction, checks the latest state.
 async fn check_only(object: &Object, dkey: &[u8], akey: &[u8], access: Access<'_>) -> Result<()> {
     let latest = if let Access::Tx(_) = access { Access::Latest } else { access };
+    // Two are enough: one of them is another akey if there is any.
     let limit = ListLimit::entries(2);
     let found = object.list_akeys(dkey, &mut Anchor::Start, limit, latest).await?;
     if found.iter().all(|other| other == akey) { Ok(()) } else { Err(Code::INVAL) }
@@ -209,6 +211,7 @@ pub(crate) async fn epoch(object: &Object, access: Access<'_>) -> Result<Epoch> 
     Ok(epoch.max(object.epoch(Access::Latest).await?))
 }
 
+/// Whether the object is a Key-Value or an Array. DAOS stores one akey under each of its dkeys, without a name.
 fn is_flat(oid: ObjectId) -> bool {
     oid.object_type().is_some_and(ObjectType::is_flat)
 }

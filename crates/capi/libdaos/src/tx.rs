@@ -13,7 +13,7 @@ const READ_ONLY: u64 = 0x1;
 /// `DAOS_TF_ZERO_COPY`: permission to avoid copies, which the library need not use.
 const ZERO_COPY: u64 = 0x2;
 
-/// Opens a transaction.
+/// Opens a transaction. `flags` are `DAOS_TF_*`.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_open(coh: Handle, th: Ptr<Handle>, flags: u64, ev: Ptr<Event>) -> c_int {
     boundary::complete_now(ev, || {
@@ -33,6 +33,7 @@ pub extern "C" fn daos_tx_open(coh: Handle, th: Ptr<Handle>, flags: u64, ev: Ptr
     })
 }
 
+/// Stores a new handle of a transaction in `th`.
 fn open_handle(th: Ptr<Handle>, transaction: Transaction) -> Result<()> {
     th.set(handles::open(Entry::Tx(transaction))?);
     Ok(())
@@ -56,6 +57,7 @@ pub extern "C" fn daos_tx_open_snap(
             let (container, epoch) = (&container.container, Epoch(epoch));
             if !container.capabilities().snapshots && object_table::exists(container, epoch).await?
             {
+                // The data of objects in a stored table cannot be read as of its epoch.
                 return Err(Code::NOTSUPPORTED);
             }
             open_handle(th, container.transaction_at(epoch).await?)
@@ -110,7 +112,7 @@ pub extern "C" fn daos_tx_restart(th: Handle, ev: Ptr<Event>) -> c_int {
     })
 }
 
-/// Returns the epoch of a transaction.
+/// Returns the epoch of a transaction. `UNINIT` before its commit, and if it wrote nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_tx_hdl2epoch(th: Handle, epoch: Ptr<u64>) -> c_int {
     boundary::now(|| {

@@ -18,12 +18,12 @@ impl PartialEq for Ptr<Link> {
 }
 
 impl Ptr<Link> {
-    /// Resets it to an empty list, or to a link that is in no list.
+    /// Makes this link point to itself, as an empty list, or a link that is in no list, does.
     pub fn reset(self) {
         self.set(Link { next: self, prev: self });
     }
 
-    /// True for an empty list and for a link that is in no list.
+    /// True for an empty list, a link that is in no list, and a null pointer.
     #[must_use]
     pub fn is_alone(self) -> bool {
         self.get().map_or(true, |link| link.next == self)

@@ -55,7 +55,7 @@ impl<T> Ptr<T> {
         self.0.is_null()
     }
 
-    /// Fails for a null pointer.
+    /// Returns the pointer, unless it is null.
     ///
     /// # Errors
     /// [`Code::INVAL`].
@@ -112,6 +112,7 @@ impl<T: Copy> Ptr<T> {
     /// Checks that this can point to `count` values: it is not null, and their size in bytes fits into `isize`. Any
     /// pointer will do if they have 0 bytes.
     fn bounded(self, count: usize) -> Result<()> {
+        // A type of size 0 counts as 1 byte, so that `count` is limited for it, too.
         let bytes = count.checked_mul(size_of::<T>().max(1));
         match bytes {
             Some(0) => Ok(()),
@@ -137,7 +138,7 @@ impl Bytes {
         }
     }
 
-    /// `len` bytes to read, but at most `max`: the caller cannot mean more.
+    /// `len` bytes to read. `max` is the longest value that the operation accepts.
     ///
     /// # Errors
     /// `too_long` if `len` exceeds `max`; otherwise as [`Bytes::read`].

@@ -6,8 +6,9 @@ use std::mem::MaybeUninit;
 /// Size of the buffer for the data of a user or group.
 const RECORD_BYTES: usize = 64 << 10;
 
-/// Queries a user or group. `ask` receives pointers to an entry, to a buffer for the data it points to, and to the
-/// resulting pointer.
+/// Queries a user or group, and returns the part of its entry that `read` takes. `NONEXIST` if there is none or the
+/// query fails. `ask` receives pointers to an entry, to a buffer of [`RECORD_BYTES`] for the data it points to, and to
+/// the resulting pointer.
 ///
 /// # Safety
 /// `ask` leaves the resulting pointer null, or sets it to the entry that it filled.
@@ -24,7 +25,7 @@ unsafe fn entry<T, R>(
     unsafe { found.as_ref() }.map(read).ok_or(Code::NONEXIST)
 }
 
-/// A name in an entry.
+/// Copies a name out of an entry.
 ///
 /// # Safety
 /// `name` must be a string that ends in NUL.
@@ -55,7 +56,7 @@ pub(crate) fn group_name(gid: libc::gid_t) -> Result<String> {
     }
 }
 
-/// The user of this process.
+/// The effective user of this process.
 pub(crate) fn effective_user() -> libc::uid_t {
     // SAFETY: it only returns a number.
     unsafe { libc::geteuid() }
@@ -67,7 +68,7 @@ pub(crate) fn real_owner() -> (libc::uid_t, libc::gid_t) {
     unsafe { (libc::getuid(), libc::getgid()) }
 }
 
-/// The groups of this process, first the one that new files belong to.
+/// The groups of this process. The effective group, which new files belong to, is the first.
 pub(crate) fn effective_groups() -> Vec<libc::gid_t> {
     // SAFETY: it only returns a number.
     let first = unsafe { libc::getegid() };
@@ -81,7 +82,8 @@ pub(crate) fn effective_groups() -> Vec<libc::gid_t> {
     groups
 }
 
-/// Returns the number of the user with this name in the accounts of the system (`getpwnam_r`).
+/// Returns the number of the user with this name in the accounts of the system (`getpwnam_r`). `NONEXIST` if there is
+/// none.
 pub(crate) fn uid_of(name: &str) -> Result<libc::uid_t> {
     let name = CString::new(name).map_err(|_| Code::INVAL)?;
     // SAFETY: the buffer has the given length.

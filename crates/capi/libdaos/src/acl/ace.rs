@@ -25,8 +25,10 @@ const PERM_ALL: u64 = 0x1ff;
 /// An access control entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ace {
+    /// Access types that the entry has: allow, audit, alarm.
     pub(crate) access: u8,
     pub(crate) kind: Kind,
+    /// Bits: the principal is a group; notify of successful or of failed accesses.
     pub(crate) flags: u16,
     /// Permissions for each access type: allow, audit, alarm.
     pub(crate) perms: [u64; 3],
@@ -42,10 +44,12 @@ impl Ace {
         Self { access: 0, kind, flags, perms: [0; 3], name }
     }
 
+    /// Permissions that the entry grants.
     pub(crate) fn allowed(&self) -> u64 {
         self.perms[0]
     }
 
+    /// Whether this is the entry of the principal. `name` is ignored for kinds without a name.
     pub(crate) fn is(&self, kind: Kind, name: &str) -> bool {
         self.kind == kind && (!kind.has_name() || self.name == name)
     }
@@ -85,7 +89,8 @@ impl Ace {
         bytes
     }
 
-    /// Reads the entry at the start of `bytes`, and its length.
+    /// Decodes the entry at the start of `bytes`. Returns it with its length in bytes. `INVAL` if it is cut off or
+    /// malformed.
     pub(super) fn take(bytes: &[u8]) -> Result<(Self, usize)> {
         let header = bytes.get(..ACE_BYTES).ok_or(Code::INVAL)?;
         let name_len = usize::from(short(header, 2));
@@ -116,7 +121,8 @@ pub(super) fn len_of(at: Bytes) -> Result<usize> {
     Ok(ACE_BYTES + usize::from(short(header, 2)))
 }
 
-/// Text of a name in an entry, which ends with a zero byte.
+/// Text of a name in an entry: the bytes before the first NUL. `INVAL` if there are bytes without a NUL, or they are
+/// not UTF-8.
 fn text_of(name: &[u8]) -> Result<String> {
     match name.split(|byte| *byte == 0).next() {
         Some(text) if name.is_empty() || text.len() < name.len() => {
@@ -126,10 +132,12 @@ fn text_of(name: &[u8]) -> Result<String> {
     }
 }
 
+/// Reads the little-endian 16-bit number at offset `at`.
 pub(super) fn short(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
+/// Reads the little-endian 64-bit number at offset `at`.
 fn long(bytes: &[u8], at: usize) -> u64 {
     (0..8).rev().fold(0, |number, index| number << 8 | u64::from(bytes[at + index]))
 }
@@ -137,13 +145,13 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 /// Names must be shorter than this, to fit an entry with NUL and padding.
 const NAME_MAX: usize = 1 << 15;
 
-/// Creates an entry without permissions.
+/// Creates an entry without permissions, which C frees. Null if the kind or the name is not valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_create(kind: u32, name: Str) -> Bytes {
     guard(Ptr::null(), || make(kind, name).unwrap_or(Ptr::null()))
 }
 
-/// Makes an entry for a principal. A name is given exactly for those kinds that have one.
+/// Makes an entry for a principal in memory that C frees. `name` is read only for kinds that have one.
 fn make(kind: u32, name: Str) -> Result<Bytes> {
     let kind = Kind::from_code(kind)?;
     let name = if kind.has_name() { name.text()? } else { "" };
@@ -154,7 +162,7 @@ fn make(kind: u32, name: Str) -> Result<Bytes> {
     Ok(memory::copy(&ace.to_bytes())?.cast())
 }
 
-/// Converts a size to the result of a C function: the size or a code.
+/// Runs `work`, and returns its size or, on failure, the negative code: the result of C functions that return a size.
 pub(super) fn size(work: impl FnOnce() -> Result<usize>) -> isize {
     match guard(Err(Code::MISC), work) {
         Ok(size) => size as isize,
@@ -180,7 +188,7 @@ pub extern "C" fn daos_ace_is_valid(ace: Bytes) -> bool {
     guard(false, || Ace::read(ace).is_ok_and(|ace| ace.is_valid()))
 }
 
-/// Prints an entry.
+/// Prints an entry on standard output, indented by `tabs` tabs, but at most 64.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_dump(ace: Bytes, tabs: u32) {
     guard((), || {
@@ -201,7 +209,7 @@ pub(super) fn described(ace: &Ace) -> String {
     )
 }
 
-/// Returns the name of the principal.
+/// Returns the name of the principal: a constant, or a pointer into the entry. Null if the entry is malformed.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_get_principal_str(ace: Bytes) -> Ptr<c_char> {
     guard(Ptr::null(), || {
@@ -220,7 +228,7 @@ pub extern "C" fn daos_ace_get_principal_str(ace: Bytes) -> Ptr<c_char> {
     })
 }
 
-/// Parses an entry.
+/// Parses the text of an entry, and stores a new entry, which C frees, in `ace`.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_from_str(text: Str, ace: Ptr<Bytes>) -> c_int {
     boundary::always(|| {
@@ -230,13 +238,14 @@ pub extern "C" fn daos_ace_from_str(text: Str, ace: Ptr<Bytes>) -> c_int {
     })
 }
 
-/// Formats an entry as text.
+/// Formats an entry as text in `buf`, a buffer of `len` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_ace_to_str(ace: Bytes, buf: Str, len: usize) -> c_int {
     boundary::always(|| put(&to_text(&Ace::read(ace)?)?, buf, len))
 }
 
-/// Copies text and a NUL to a buffer, truncated if the buffer is short.
+/// Copies text and a NUL to `buf`, a buffer of `len` bytes. If the buffer is too short, the text is cut and the result
+/// is `TRUNC`.
 pub(super) fn put(text: &str, buf: Str, len: usize) -> Result<()> {
     let room = buf.needed()?.cast::<std::ffi::c_void>().write(len as u64)?;
     let (last, room) = room.split_last_mut().ok_or(Code::INVAL)?;
@@ -260,7 +269,7 @@ const PERMS: [(char, u64); 9] = [
     ('o', 0x100),
 ];
 
-/// Returns the sum of the bits that the letters of a text stand for. `INVAL` for an unknown letter.
+/// Returns the bits that the letters of a text stand for. `INVAL` for an unknown letter.
 fn bits(text: &str, letters: &[(char, u64)]) -> Result<u64> {
     text.chars().try_fold(0, |all, c| {
         let known = letters.iter().find(|(letter, _)| *letter == c);
@@ -268,6 +277,7 @@ fn bits(text: &str, letters: &[(char, u64)]) -> Result<u64> {
     })
 }
 
+/// Returns the letters for the bits that are set: the inverse of [`bits`].
 fn letters(bits: u64, letters: &[(char, u64)]) -> String {
     letters.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| letter).collect()
 }

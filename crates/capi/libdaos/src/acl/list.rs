@@ -79,7 +79,7 @@ pub(crate) fn allocate(aces: Vec<Ace>) -> Result<Bytes> {
     Ok(memory::copy(&pack(aces)?)?.cast())
 }
 
-/// Creates a list from copies of entries.
+/// Creates a list from copies of entries. Null if one of them is malformed. C frees the list.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_create(aces: Ptr<Bytes>, count: u16) -> Bytes {
     guard(Ptr::null(), || create(aces, count).unwrap_or(Ptr::null()))
@@ -109,13 +109,14 @@ pub extern "C" fn daos_acl_get_size(acl: Bytes) -> isize {
     size(|| list_len(acl))
 }
 
-/// Returns the next entry.
+/// Returns a pointer to the entry after `current`, or to the first one if `current` is null. Null at the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_get_next_ace(acl: Bytes, current: Bytes) -> Bytes {
     guard(Ptr::null(), || next(acl, current).unwrap_or(Ptr::null()))
 }
 
-/// The entry after `current`, or the first one; null at the end.
+/// The entry after `current`, or the first one if `current` is null. `NONEXIST` at the end, `INVAL` if `current` is not
+/// in the list.
 fn next(acl: Bytes, current: Bytes) -> Result<Bytes> {
     let len = bytes_of(acl)?.len();
     let offset = match current.is_null() {
@@ -134,12 +135,13 @@ fn next(acl: Bytes, current: Bytes) -> Result<Bytes> {
     }
 }
 
+/// Converts a principal that C passes. `name` is ignored for kinds without a name.
 fn principal<'a>(kind: u32, name: Str) -> Result<(Kind, &'a str)> {
     let kind = Kind::from_code(kind)?;
     Ok((kind, if kind.has_name() { name.text()? } else { "" }))
 }
 
-/// Finds the entry of a principal.
+/// Finds the entry of a principal, and stores a pointer into the list in `ace`.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_get_ace_for_principal(
     acl: Bytes,
@@ -158,7 +160,7 @@ pub extern "C" fn daos_acl_get_ace_for_principal(
     })
 }
 
-/// Replaces a list, and frees the old one.
+/// Replaces the caller's list by a new one of these entries, and frees the old one.
 fn replace(acl: Ptr<Bytes>, aces: Vec<Ace>) -> Result<()> {
     let (old, new) = (acl.get()?, allocate(aces)?);
     acl.set(new);
@@ -232,7 +234,7 @@ pub extern "C" fn daos_acl_from_strs(texts: Ptr<Str>, count: usize, acl: Ptr<Byt
     })
 }
 
-/// Formats a list as an array of texts.
+/// Formats a list as an array of texts, which C frees; an empty list as a null pointer.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_to_strs(acl: Bytes, texts: Ptr<Ptr<Str>>, count: Ptr<usize>) -> c_int {
     boundary::always(|| {
@@ -247,6 +249,7 @@ pub extern "C" fn daos_acl_to_strs(acl: Bytes, texts: Ptr<Ptr<Str>>, count: Ptr<
     })
 }
 
+/// Validates a list and formats each entry as text.
 fn texts_of(acl: Bytes) -> Result<Vec<String>> {
     unpack(checked(acl)?)?.iter().map(ace::to_text).collect()
 }

@@ -11,6 +11,7 @@ use std::ffi::c_int;
 
 /// Permissions the owner of a container always has: read and change its list.
 const OWNER_PERMS: u64 = 0x0c0;
+/// Most groups in one call, the limit of Linux for a process (`NGROUPS_MAX`).
 const GROUPS_MAX: usize = 1 << 16;
 
 /// A user and the user's groups, as principals.
@@ -27,7 +28,7 @@ impl Credentials {
     }
 }
 
-/// The inputs of an access decision.
+/// The inputs of an access decision: list, owner and owner group of a pool or container.
 pub(crate) struct Rules {
     pub(crate) aces: Vec<Ace>,
     pub(crate) owner: String,
@@ -35,7 +36,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Reads the access list, owner and group from a list of properties.
+    /// Reads the access list, owner and group from a list of properties. `acl`, `owner` and `group` are their numbers.
     fn read(prop: Ptr<Prop>, acl: u32, owner: u32, group: u32) -> Result<Self> {
         let entry = |kind| {
             let found = property::daos_prop_entry_get(prop, kind);
@@ -48,6 +49,7 @@ impl Rules {
         })
     }
 
+    /// Permissions that the principal's entry grants; `None` if the list has no such entry.
     fn find(&self, kind: Kind, name: &str) -> Option<u64> {
         self.aces.iter().find(|ace| ace.is(kind, name)).map(Ace::allowed)
     }

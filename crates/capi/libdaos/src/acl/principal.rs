@@ -46,7 +46,7 @@ impl Kind {
 /// `DAOS_ACL_MAX_PRINCIPAL_LEN`.
 const NAME_MAX: usize = 255;
 
-/// Whether it is a name, one `@`, and optionally a domain.
+/// Whether a text is a principal: a name, one `@`, and optionally a domain.
 pub(crate) fn is_valid(name: &str) -> bool {
     let at = name.find('@');
     name.len() <= NAME_MAX && at.is_some_and(|at| at > 0) && name.matches('@').count() == 1
@@ -99,6 +99,7 @@ pub extern "C" fn daos_acl_gid_to_principal(gid: libc::gid_t, name: Ptr<Str>) ->
     })
 }
 
+/// Stores the principal of the local user or group `name` at `at`, as a new string that C frees.
 fn write(name: &str, at: Ptr<Str>) -> Result<()> {
     at.needed()?.set(memory::string(of_name(name).as_bytes())?);
     Ok(())
@@ -122,7 +123,7 @@ pub extern "C" fn daos_acl_principal_to_gid(principal: Str, gid: Ptr<libc::gid_t
     })
 }
 
-/// Parses a principal and its kind.
+/// Parses `OWNER@`, `GROUP@`, `EVERYONE@`, `u:NAME@` or `g:NAME@`. The first three have no name: `name` becomes null.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_acl_principal_from_str(text: Str, kind: Ptr<u32>, name: Ptr<Str>) -> c_int {
     boundary::always(|| {

@@ -160,7 +160,7 @@ pub extern "C" fn daos_cont_get_acl(coh: Handle, out: Ptr<Ptr<Prop>>, ev: Ptr<Ev
     })
 }
 
-/// Fills the requested properties of a list.
+/// Fills the entries of a list with the values of the properties that they request.
 async fn show(container: &OpenContainer, list: Ptr<Prop>) -> Result<()> {
     for (at, property) in properties::requested(list, &CONTAINER)? {
         properties::show(container, property).await?.write(at)?;
@@ -221,7 +221,7 @@ pub extern "C" fn daos_cont_set_owner(coh: Handle, user: Str, group: Str, ev: Pt
     set_owner(coh, user, group, true, ev)
 }
 
-/// Changes the owner, the owner group, or both.
+/// Changes the owner, the owner group, or both. This machine need not know them.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_set_owner_no_check(
     coh: Handle,
@@ -262,7 +262,7 @@ fn check_known(user: Str, group: Str) -> Result<()> {
     Ok(())
 }
 
-/// Changes one of the two owners; a null pointer leaves it as it is.
+/// Changes the owner or the owner group, as the number `id` of the property says. A null name leaves it as it is.
 async fn change_owner(container: &OpenContainer, id: u32, name: Str) -> Result<()> {
     if name.is_null() {
         return Ok(());

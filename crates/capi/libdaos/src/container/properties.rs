@@ -21,12 +21,15 @@ pub(crate) struct Wanted {
     pub(crate) label: Option<String>,
     pub(crate) uuid: Option<Uuid>,
     pub(crate) checksum: Checksum,
+    /// Number that the first allocation of object ids returns.
     pub(crate) first_oid: u64,
+    /// Names and values of the other properties, as they are stored.
     pub(crate) metadata: Vec<(String, Vec<u8>)>,
 }
 
 impl Wanted {
-    /// Reads a list of properties; a null pointer is an empty list.
+    /// Reads a list of properties; a null pointer is an empty list. Without an owner in the list, the user of this
+    /// process is the owner.
     pub(crate) fn read(prop: Ptr<Prop>) -> Result<Self> {
         let mut wanted = Self::default();
         for (id, mine) in [(table::CO_OWNER, owner()), (table::CO_OWNER_GROUP, owner_group())] {
@@ -49,7 +52,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// The metadata of the container to create.
+    /// The metadata to store with the new container, borrowed as [`Wanted::describe`] takes it.
     pub(crate) fn metadata(&self) -> Vec<(&str, &[u8])> {
         self.metadata.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect()
     }
@@ -98,7 +101,7 @@ fn read(prop: Ptr<Prop>) -> Result<Vec<(&'static Property, Value)>> {
     property::entries(prop)?.into_iter().map(|at| read(at.get()?)).collect()
 }
 
-/// The checksum of a DAOS number. Esker has none, CRC-32C and CRC-64.
+/// The checksum with this number in DAOS. Esker supports none, CRC-32C and CRC-64.
 fn checksum(number: u64) -> Result<Checksum> {
     match number {
         0 => Ok(Checksum::Off),
@@ -219,7 +222,7 @@ pub(crate) fn requested(
     property::entries(prop)?.into_iter().map(property).collect()
 }
 
-/// Makes an empty list of properties one that asks for all that are `known`.
+/// Makes an empty list of properties one that requests all that are `known`. C frees the entries.
 fn request_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
     let ids: Vec<_> = known
         .iter()
@@ -230,7 +233,7 @@ fn request_all(prop: Ptr<Prop>, known: &[Property]) -> Result<()> {
     Ok(())
 }
 
-/// Changes properties, all or none; only the label, which comes first, changes separately.
+/// Changes properties, all or none. Only the label is changed separately, before the others.
 pub(crate) async fn set(open: &OpenContainer, prop: Ptr<Prop>) -> Result<()> {
     prop.needed()?;
     let wanted = read(prop)?;

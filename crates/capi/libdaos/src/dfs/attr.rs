@@ -39,7 +39,7 @@ pub(crate) fn stat_of(attr: &Attr) -> libc::stat {
     stat
 }
 
-/// Attributes of an entry.
+/// Stores the attributes of the entry `name` in `stat`. A null parent means the root.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_stat(
     dfs: Ptr<Dfs>,
@@ -66,7 +66,7 @@ pub extern "C" fn dfs_ostat(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, stat: Ptr<libc::sta
     })
 }
 
-/// Attributes of an open file. An error if it was removed.
+/// Attributes of an open object. `NOENT` if its last name was removed.
 fn current(open: &OpenFile) -> Result<Attr> {
     let attr = match &open.file {
         Some(file) => file.attr()?,
@@ -104,7 +104,8 @@ pub extern "C" fn dfs_osetattr(
     })
 }
 
-/// The attributes to be set on a node of this kind.
+/// The attributes to be set on a node of this kind, as `flags` selects them. An access time is accepted and ignored,
+/// because none is stored.
 pub(crate) fn wanted(stat: &libc::stat, flags: c_int, kind: Kind) -> Result<SetAttr> {
     if flags & !SET_ALL != 0 {
         return Err(Errno::INVAL);
@@ -126,7 +127,7 @@ pub(crate) fn wanted(stat: &libc::stat, flags: c_int, kind: Kind) -> Result<SetA
     })
 }
 
-/// Looks up an entry. A symlink is followed unless the flags forbid it.
+/// Looks up an entry. A symlink is followed unless `flags` has `O_NOFOLLOW`.
 fn target(dfs: Ptr<Dfs>, parent: Ptr<DfsObj>, name: Str, flags: c_int) -> Result<Node> {
     let (mount, parent) = (handles::mount(dfs)?, parent_of(parent)?);
     let node = parent.find(&mount.fs, name)?;
@@ -196,7 +197,7 @@ pub extern "C" fn dfs_chown(
     errno::now(|| chown(&target(dfs, parent, name, flags)?, uid, gid))
 }
 
-/// Changes the owner, the group, or both of a node.
+/// Changes the owner, the group, or both of a node. [`SAME`] leaves one unchanged.
 pub(crate) fn chown(node: &Node, uid: u32, gid: u32) -> Result<()> {
     let given = |id: u32| (id != SAME).then_some(id);
     let set = SetAttr { uid: given(uid), gid: given(gid), ..SetAttr::default() };
@@ -236,6 +237,8 @@ pub extern "C" fn dfs_obj_get_info(
         info.needed()?;
         let node = open.node();
         let superblock = node.fs().superblock();
+        // For a directory, reports the classes that new entries get: its own, or that of the file system for their
+        // type, or the general one.
         let or = |own: u32, general: u32| if own == 0 { general } else { own };
         let own = if node.kind() == Kind::Directory { node.inode().class } else { 0 };
         let defaults = |class| match node.kind() {

@@ -17,7 +17,9 @@ struct Count {
     directories: u64,
     symlinks: u64,
     bytes: u64,
+    /// Bytes of the largest file.
     largest: u64,
+    /// Levels of directories below the directory.
     deepest: u64,
 }
 
@@ -86,7 +88,8 @@ const KNOWN: u64 = PRINT | REMOVE | RELINK | VERIFY | EVICT_ALL;
 const EXCLUSIVE: u32 = 0x4;
 const EVICTING: u32 = 0x40;
 
-/// Treats the objects that no entry names.
+/// Checks a file system, and treats objects that no entry names as `flags` (`DFS_CHECK_*`) say. The container is opened
+/// exclusively, so that nothing changes meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_cont_check(poh: Handle, cont: Str, flags: u64, name: Str) -> c_int {
     errno::now(|| {
@@ -104,7 +107,8 @@ pub extern "C" fn dfs_cont_check(poh: Handle, cont: Str, flags: u64, name: Str) 
     })
 }
 
-/// Checks a file system. The flags say what happens to objects without a name.
+/// Checks a file system. The flags say what happens to objects without a name. `name` is the directory in which they
+/// are linked.
 fn check(coh: Handle, flags: u64, name: Str) -> Result<()> {
     let container = handles::container(coh)?.container.clone();
     let fs = Dfs::mount(container, MountOptions::default())?;
@@ -129,6 +133,7 @@ fn check(coh: Handle, flags: u64, name: Str) -> Result<()> {
     if flags & PRINT != 0 {
         report.findings.iter().for_each(print_finding);
     }
+    // The report holds the first findings only; those beyond count as failures.
     let is_cut = report.damaged > report.findings.len() as u64;
     match is_cut || report.findings.iter().any(|finding| is_failure(&finding.trouble)) {
         true => Err(Errno::IO),
@@ -140,7 +145,8 @@ fn print_finding(finding: &Finding) {
     print(&format!("{}: {}", finding.path.escape_ascii(), finding.trouble));
 }
 
-/// True for damage. An empty directory that DAOS made has no object, and so no mark.
+/// True for damage. An empty directory that DAOS made has no object, and so no mark. A second name of an object is
+/// reported only.
 fn is_failure(trouble: &Trouble) -> bool {
     !matches!(trouble, Trouble::Unmarked | Trouble::NamedTwice(_))
 }

@@ -23,7 +23,8 @@ impl<'a> ContainerName<'a> {
         Ok(Self { pool: pool.text()?, container: container.text()? })
     }
 
-    /// Connects, opens and mounts. If the container is missing, `make` may create it.
+    /// Connects to the pool, opens the container and mounts it. If the container is missing, `make` may create it or
+    /// return an error.
     pub(crate) fn mount(
         &self,
         how: How,
@@ -51,7 +52,8 @@ impl<'a> ContainerName<'a> {
     }
 }
 
-/// Connects to a pool and container, and mounts it. The container may be created.
+/// Connects to a pool, opens a container, and stores its mount in `dfs`. With `O_CREAT`, a missing container is created
+/// as `attr` describes it.
 pub(crate) fn connect(
     (pool, cont): (Str, Str),
     how: How,
@@ -66,6 +68,7 @@ pub(crate) fn connect(
     let make = |pool: &Pool| match how.flags & libc::O_CREAT {
         0 => Err(Errno::NOENT),
         _ => match create::make(pool, Some(name.container), attr) {
+            // Another process has created it meanwhile.
             Err(Errno::EXIST) => Ok(()),
             made => made.map(drop),
         },

@@ -17,7 +17,7 @@ use std::ffi::c_int;
 const SINGLE: &str = "single";
 const MAX: &str = "max";
 
-/// Parses the name of a class; `None` for the default.
+/// Parses the word for a class in a hint. `None` for an empty word, which means the default.
 fn class_for(word: &str) -> Result<Option<ObjectClass>> {
     match word {
         "" => Ok(None),
@@ -50,7 +50,7 @@ impl Hinted {
     }
 }
 
-/// Suggests a class.
+/// Stores the code of the class that a hint names in `class`, or 0 for the default.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_suggest_oclass(dfs: Ptr<Dfs>, hint: Str, class: Ptr<u32>) -> c_int {
     errno::now(|| {
@@ -81,7 +81,7 @@ fn described(attr: &DfsAttr) -> Result<NewDfs> {
     })
 }
 
-/// Creates a container with a file system.
+/// Creates a container with a file system that `attr` describes; a null pointer means the defaults.
 pub(crate) fn make(pool: &Pool, label: Option<&str>, attr: Ptr<DfsAttr>) -> Result<ContainerInfo> {
     let attr = if attr.is_null() { None } else { Some(attr.get()?) };
     let new = attr.as_ref().map_or_else(|| Ok(NewDfs::default()), described)?;
@@ -99,7 +99,7 @@ struct CreateOutputs {
 }
 
 impl CreateOutputs {
-    /// Creates a container with a file system. The caller may ask for its handle, and for the mount.
+    /// Creates a container with a file system. The caller may ask for its handle, and with that also for the mount.
     fn create(self, poh: Handle, label: Option<&str>, attr: Ptr<DfsAttr>) -> Result<()> {
         if self.coh.is_null() && !self.dfs.is_null() {
             return Err(Errno::INVAL);
@@ -171,7 +171,8 @@ pub extern "C" fn dfs_query(dfs: Ptr<Dfs>, attr: Ptr<DfsAttr>) -> c_int {
     })
 }
 
-/// The class of new objects of a type: the given one, else that of the file system, else the choice of the rules.
+/// The class of new objects of a type: the given one, else that of the file system, else the default of the type. 0
+/// stands for none.
 fn effective_class(fs: &::dfs::Dfs, given: u32, kind: ObjectType) -> Result<u32> {
     match [given, fs.superblock().class].into_iter().find(|class| *class != 0) {
         Some(class) => Ok(class),
@@ -194,6 +195,7 @@ pub extern "C" fn dfs_cont_set_owner(
     errno::now(|| {
         let container = handles::container(coh)?.container.clone();
         let given = |id: u32| (id != NO_ID).then_some(id);
+        // Number for the root directory: unchanged without a name, else the given one, else that of the local account.
         let own = |name: Str, id: u32, known: fn(&str) -> crate::code::Result<u32>| match (
             name.is_null(),
             given(id),

@@ -39,7 +39,7 @@ pub(crate) fn remove(dir: &Node, name: &[u8], force: bool, oid: Ptr<ObjId>) -> R
     Ok(())
 }
 
-/// Moves an entry.
+/// Moves an entry. Stores the id of the object that it replaced in `oid`, or zeros if there was none.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_move(
     dfs: Ptr<Dfs>,

@@ -23,7 +23,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens a node for C. Directories and symbolic links have no content to open.
+    /// Opens a node for C with these flags (`O_*`). Directories and symbolic links have no content to open.
     pub(crate) fn new(node: Node, flags: c_int) -> Result<Self> {
         let file = match node.kind() {
             Kind::File => Some(node.open(how(&node, flags))?),
@@ -90,7 +90,7 @@ impl Drop for OpenFile {
     }
 }
 
-/// How to open a file. A read-only mount opens all files read-only.
+/// How the flags open a file. A read-only mount opens all files read-only.
 fn how(node: &Node, flags: c_int) -> Open {
     let mode = flags & libc::O_ACCMODE;
     let write = mode != libc::O_RDONLY && !node.fs().is_read_only();
@@ -117,8 +117,8 @@ pub(crate) fn give(node: Node, flags: c_int, obj: Ptr<Ptr<DfsObj>>) -> Result<()
     Ok(())
 }
 
-/// Finds a node and hands it out as an open object. If the node was moved or removed between the two, it is looked for
-/// once more.
+/// Finds a node, and stores a new handle of it in `obj`. If the node was moved or removed between the two steps, it is
+/// looked up again.
 pub(crate) fn find_and_give(
     find: impl Fn() -> Result<Node>,
     flags: c_int,
@@ -142,7 +142,8 @@ pub extern "C" fn dfs_get_file_oh(obj: Ptr<DfsObj>, oh: Ptr<Handle>) -> c_int {
     })
 }
 
-/// Gives an open object its new parent and name.
+/// Gives an open object a new place: the directory that contains `src_obj`, and `name`, or its old name if that is
+/// null. `NOENT` if the entry there is another object.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_update_parent(obj: Ptr<DfsObj>, src_obj: Ptr<DfsObj>, name: Str) -> c_int {
     errno::now(|| {

@@ -100,7 +100,7 @@ pub extern "C" fn dfs_writex(
     })
 }
 
-/// Writes one range after another. Each sets the times of the file, as any write does.
+/// Writes one range after another. `write_from` also sets the times of the file, which a write to its array would not.
 async fn write_ranges(file: &File, ranges: &Extents, data: &Source<'_>) -> Result<()> {
     file.array().check_ranges(ranges.as_slice(), data.len())?;
     let mut done = 0;
@@ -153,7 +153,8 @@ pub extern "C" fn dfs_punch(dfs: Ptr<Dfs>, obj: Ptr<DfsObj>, offset: u64, len: u
     })
 }
 
-/// Punches a hole. One that reaches the end of the file truncates it, as in DAOS.
+/// Punches a hole. One that reaches the end of the file truncates it, as in DAOS. A `len` of [`TO_THE_END`] sets the
+/// size to `offset`, even if that is beyond the end.
 pub(crate) fn punch(file: &File, offset: u64, len: u64) -> Result<()> {
     let end = offset.saturating_add(len);
     let size = if len == TO_THE_END { 0 } else { file.size()? };

@@ -29,7 +29,7 @@ impl Listing {
         Ok(Self { open, node, anchor, at })
     }
 
-    /// The next names, at most `most`.
+    /// The next names, at most `most`. None at the end.
     fn names(&mut self, most: usize) -> Result<KeyBatch> {
         match self.at.is_end() {
             true => Ok(KeyBatch::default()),
@@ -49,7 +49,7 @@ impl Listing {
         }
     }
 
-    /// Writes the position of the listing to the caller's anchor.
+    /// Writes the position of the listing to the anchor of the caller.
     pub(super) fn keep(self) {
         list::write_anchor(self.anchor, self.at, &self.open.positions);
     }
@@ -58,7 +58,7 @@ impl Listing {
 /// Most entries that one call returns.
 const ENTRIES_MAX: u32 = 1 << 16;
 
-/// Number of entries that the caller has room for.
+/// Number of entries that the caller has room for, at most [`ENTRIES_MAX`]. `INVAL` for 0.
 pub(super) fn most(nr: Ptr<u32>) -> Result<usize> {
     match nr.get()? {
         0 => Err(Errno::INVAL),
@@ -164,6 +164,7 @@ pub extern "C" fn dfs_iterate(
         let (mut entries, mut bytes) = (0, 0);
         nr.set(0);
         while entries < most && !listing.at.is_end() {
+            // One name at a time: the anchor must stay before the first name that exceeds `size`.
             let before = listing.at.clone();
             let names = listing.names(1)?;
             let len = names.iter().map(|name| name.len() + 1).sum::<usize>();
@@ -200,7 +201,7 @@ fn call(
     }
 }
 
-/// An anchor at which a listing continues with an entry.
+/// Sets an anchor so that a listing continues with the entry `name`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_dir_anchor_set(obj: Ptr<DfsObj>, name: Str, anchor: Ptr<Anchor>) -> c_int {
     errno::now(|| {
@@ -213,7 +214,7 @@ pub extern "C" fn dfs_dir_anchor_set(obj: Ptr<DfsObj>, name: Str, anchor: Ptr<An
     })
 }
 
-/// Number of parts of a listing: always one.
+/// Stores the number of parts of a listing, which is always one, and the start of that part.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_obj_anchor_split(
     obj: Ptr<DfsObj>,
@@ -232,7 +233,7 @@ pub extern "C" fn dfs_obj_anchor_split(
     })
 }
 
-/// The beginning of a part of a listing.
+/// Sets an anchor to the start of part `index` of a listing. There is only part 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_obj_anchor_set(obj: Ptr<DfsObj>, index: u32, anchor: Ptr<Anchor>) -> c_int {
     errno::now(|| {

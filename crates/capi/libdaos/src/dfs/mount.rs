@@ -22,11 +22,12 @@ pub(crate) struct Mount {
     pub(crate) snapshot: u64,
     /// Unmounting closes the handles of the pool and the container.
     owns_handles: bool,
+    /// Start of paths that lookups remove, without slashes at its end (`dfs_set_prefix`).
     prefix: RwLock<Vec<u8>>,
 }
 
 impl Mount {
-    /// The path without the prefix, where it has it.
+    /// Removes the prefix of the mount from a path. A path without the prefix stays as it is.
     pub(crate) fn strip(&self, path: &[u8]) -> Vec<u8> {
         let prefix = self.prefix.read().unwrap_or_else(PoisonError::into_inner);
         match path.strip_prefix(&prefix[..]) {
@@ -97,8 +98,8 @@ pub(crate) fn mount(poh: Handle, coh: Handle, how: How) -> Result<Ptr<Dfs>> {
     give(container, (poh, coh), how, false)
 }
 
-/// Mounts a container, and returns the pointer that programs pass. With `owns_handles`, unmounting closes the handles,
-/// too.
+/// Mounts a container, and returns the pointer that programs pass. With `owns_handles`, unmounting also closes the
+/// handles `poh` and `coh`.
 pub(super) fn give(
     container: Container,
     (poh, coh): (Handle, Handle),
@@ -156,7 +157,8 @@ pub(super) fn snapshot(epoch: u64, name: Str) -> Result<u64> {
     }
 }
 
-/// Unmounts, whether or not the mount owns its handles.
+/// Unmounts, and closes the handles that the mount owns. An error of the flush is returned last, so that it leaves
+/// nothing open.
 pub(crate) fn end(dfs: Ptr<Dfs>) -> Result<()> {
     let mount = handles::mount(dfs)?;
     let flushed = mount.fs.flush();
@@ -236,7 +238,7 @@ pub extern "C" fn dfs_set_prefix(dfs: Ptr<Dfs>, prefix: Str) -> c_int {
     })
 }
 
-/// Stores pending times.
+/// Stores the times of files and directories that are not stored yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sync(dfs: Ptr<Dfs>) -> c_int {
     errno::now(|| Ok(handles::mount(dfs)?.fs.flush()?))

@@ -25,7 +25,7 @@ impl Name<'_> {
     }
 }
 
-/// A parent directory as it is given: kept while the call lasts, or none for the root.
+/// The parent directory of an entry: an open directory, which stays open for the call, or `None` for the root.
 pub(crate) struct Parent(Option<Held<OpenFile>>);
 
 /// The directory behind an open object; a null pointer means the root.
@@ -42,8 +42,8 @@ impl Parent {
         self.0.as_ref().map_or_else(|| fs.root(), |open| open.node())
     }
 
-    /// Looks up an entry of the directory without following a symlink. In the root, a null name
-    /// or `/` means the root itself.
+    /// Looks up an entry of the directory without following a symlink. In the root, a null name or `/` means the root
+    /// itself.
     pub(crate) fn find(&self, fs: &Dfs, name: Str) -> Result<Node> {
         self.find_by(fs, name, Node::refresh, Node::lookup)
     }
@@ -58,7 +58,8 @@ impl Parent {
         self.find_by(fs, name, root, Node::lookup_with_attr)
     }
 
-    /// Looks up `name` in this directory by `entry`, or the root of the file system by `root` if there is no name.
+    /// Looks up `name` in this directory by `entry`. If this is the root and `name` is null or `/`, looks up the root
+    /// by `root`.
     fn find_by<T>(
         &self,
         fs: &Dfs,

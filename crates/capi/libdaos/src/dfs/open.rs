@@ -17,6 +17,8 @@ struct LookupOutputs {
 }
 
 impl LookupOutputs {
+    /// Finds a node, and reports it to the caller. If it was moved or removed between the two steps, it is looked up
+    /// again.
     fn report(self, find: impl Fn() -> Result<Node>, flags: c_int) -> Result<()> {
         find_and(find, |node| self.report_node(node, flags), Errno::is_missing)
     }
@@ -32,6 +34,7 @@ impl LookupOutputs {
     }
 }
 
+/// The symlinks that a lookup with these flags follows: all, or with `O_NOFOLLOW` all but the last component.
 pub(crate) fn follow(flags: c_int) -> Follow {
     if flags & libc::O_NOFOLLOW == 0 { Follow::All } else { Follow::AllButLast }
 }
@@ -94,8 +97,11 @@ pub extern "C" fn dfs_lookup_rel(
 pub(crate) struct Wanted<'a> {
     /// Type and permissions.
     pub(crate) mode: libc::mode_t,
+    /// `O_*`.
     pub(crate) flags: c_int,
+    /// Object class of a new entry; 0 for the default.
     pub(crate) class: u32,
+    /// Bytes of a chunk of a new file; 0 for the default.
     pub(crate) chunk_size: u64,
     /// Target of a symlink.
     pub(crate) target: Option<&'a [u8]>,
@@ -142,7 +148,8 @@ impl Wanted<'_> {
         Ok(made?)
     }
 
-    /// The entry that was found, if it exists already and `O_EXCL` is not set.
+    /// Returns `made`, the result of creating the entry `name`. If the entry exists already and `O_EXCL` is not set,
+    /// returns that entry.
     fn or_found(
         &self,
         dir: &Node,

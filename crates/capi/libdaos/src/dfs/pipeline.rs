@@ -15,15 +15,16 @@ const INCLUDE_DIRS: u64 = 1 << 3;
 
 /// The conditions that an entry must meet.
 pub(crate) struct EntryFilter {
+    /// Pattern that the name must match, as in [`is_like`].
     name: Option<Vec<u8>>,
-    /// Time in seconds since 1970. The entry must have changed later.
+    /// Time in seconds since 1970, after which the entry must have changed.
     newer: Option<i64>,
     /// Directories must meet the conditions, too; else each is listed, so that it can be descended into.
     includes_dirs: bool,
 }
 
 impl EntryFilter {
-    /// Checks the predicate of the caller.
+    /// Checks the predicate of the caller. `flags` says which of its conditions count.
     fn new(predicate: &Predicate, flags: u64) -> Result<Self> {
         if flags & !(NAME | NEWER | INCLUDE_DIRS) != 0 || flags & (NAME | NEWER) == 0 {
             return Err(Errno::INVAL);
@@ -77,7 +78,7 @@ pub extern "C" fn dfs_pipeline_destroy(pipeline: Ptr<DfsPipeline>) -> c_int {
     })
 }
 
-/// Lists the entries that a filter selects.
+/// Lists the entries that a filter selects, at most `nr`. `scanned` becomes the number of entries that were read.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_readdir_with_filter(
     dfs: Ptr<Dfs>,

@@ -8,7 +8,7 @@ use ::dfs::limits::{XATTR_NAME_MAX, XATTR_VALUE_MAX};
 use ::dfs::{Node, XattrMode};
 use std::ffi::c_int;
 
-/// Checks the name of an extended attribute.
+/// Reads the name of an extended attribute: 1 to [`XATTR_NAME_MAX`] bytes, otherwise `INVAL`.
 pub(crate) fn name<'a>(name: Str) -> Result<&'a [u8]> {
     match name.bytes()? {
         bytes if (1..=XATTR_NAME_MAX).contains(&bytes.len()) => Ok(bytes),
@@ -50,7 +50,7 @@ pub extern "C" fn dfs_setxattr(
     errno::now(|| set(&opened_to_change(dfs, obj)?.node(), attribute, (value, size), flags))
 }
 
-/// Sets an attribute of a node.
+/// Sets an attribute of a node to the `size` bytes at `value`. `flags` are those of `setxattr(2)`.
 pub(crate) fn set(
     node: &Node,
     attribute: Str,
@@ -126,7 +126,7 @@ pub extern "C" fn dfs_get_symlink_value(obj: Ptr<DfsObj>, buf: Str, size: Ptr<u6
     errno::now(|| read_link(&handles::file(obj)?.node(), buf, size))
 }
 
-/// Reads the target of a symlink: its bytes and a NUL, as many as fit.
+/// Reads the target of a symlink: its bytes and a NUL, as many as fit. `size` becomes the length of both.
 pub(crate) fn read_link(node: &Node, buf: Str, size: Ptr<u64>) -> Result<()> {
     let room = size.get()?;
     let mut target = node.read_link()?;

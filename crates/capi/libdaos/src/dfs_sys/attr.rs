@@ -6,7 +6,7 @@ use crate::errno::{self, Errno, Result};
 use ::dfs::{Kind, SetAttr, Time};
 use std::ffi::c_int;
 
-/// Asks whether the user may do something.
+/// Checks that the user has the permissions in `mask`, the bits of `access(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_access(sys: Ptr<DfsSys>, path: Str, mask: c_int, flags: c_int) -> c_int {
     errno::now(|| {
@@ -56,7 +56,7 @@ pub extern "C" fn dfs_sys_setattr(
     })
 }
 
-/// A time of `utimensat(2)`; none for one that stays.
+/// Converts a time of `utimensat(2)`; `None` leaves the time unchanged.
 fn time(time: Timespec) -> Result<Option<Time>> {
     match time.tv_nsec {
         libc::UTIME_NOW => Ok(Some(Time::now())),
@@ -66,7 +66,7 @@ fn time(time: Timespec) -> Result<Option<Time>> {
     }
 }
 
-/// Sets the time of modification.
+/// Sets the time of modification, the second of `times`. The first is that of access, which is not stored.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_utimens(
     sys: Ptr<DfsSys>,
@@ -84,7 +84,7 @@ pub extern "C" fn dfs_sys_utimens(
     })
 }
 
-/// Attributes.
+/// Stores the attributes of the node at a path in `stat`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_stat(
     sys: Ptr<DfsSys>,

@@ -41,7 +41,7 @@ pub extern "C" fn dfs_sys_closedir(dir: Ptr<Dir>) -> c_int {
     errno::now(|| Ok(handles::close(handles::behind(dir).cookie, &[kind::DIR]).map(drop)?))
 }
 
-/// The next entry.
+/// Stores a pointer to the next entry in `entry`; null at the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_readdir(
     sys: Ptr<DfsSys>,

@@ -46,6 +46,7 @@ pub extern "C" fn dfs_sys_symlink(sys: Ptr<DfsSys>, target: Str, path: Str) -> c
     })
 }
 
+/// Options for a new directory with these permissions and object class.
 fn directory(mode: libc::mode_t, class: u32) -> Create {
     Create { class: class_of(class), ..Create::with_mode(mode & MODE_MASK) }
 }
@@ -94,7 +95,7 @@ pub extern "C" fn dfs_sys_mkdir_p(
     })
 }
 
-/// The next directory of the path, created if it is missing.
+/// Returns the next directory of the path, and creates it with `new` if it is missing.
 fn step(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
     match dir.fs().resolve(dir, name, Follow::All) {
         Ok(node) if node.kind() == Kind::Directory => return Ok(node),
@@ -103,6 +104,7 @@ fn step(dir: &Node, name: &[u8], new: &Create) -> Result<Node> {
         Err(error) => return Err(error.into()),
     }
     match dir.mkdir(name, new) {
+        // Another process has created it meanwhile.
         Err(error) if error.kind() == ErrorKind::Exists => Ok(dir.lookup(name)?),
         made => Ok(made?),
     }
@@ -114,7 +116,7 @@ pub extern "C" fn dfs_sys_remove(sys: Ptr<DfsSys>, path: Str, force: u8, oid: Pt
     dfs_sys_remove_type(sys, path, force, 0, oid)
 }
 
-/// Removes an entry of one type only.
+/// Removes an entry of the type in `mode`, or of any type if `mode` has none.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_remove_type(
     sys: Ptr<DfsSys>,

@@ -29,7 +29,7 @@ pub extern "C" fn dfs_sys_open(
     })
 }
 
-/// Finds a file, or creates it with `O_CREAT`.
+/// Finds a file, or creates it if it is missing and the flags have `O_CREAT`.
 fn node(sys: Ptr<DfsSys>, path: Str, wanted: &Wanted<'_>) -> Result<Node> {
     let kind = Kind::from_mode(wanted.mode & KIND_MASK);
     let follow = match kind {
@@ -54,7 +54,7 @@ pub extern "C" fn dfs_sys_close(obj: Ptr<DfsObj>) -> c_int {
     file::dfs_release(obj)
 }
 
-/// Reads at an offset.
+/// Reads at an offset. `size` is the room in bytes, and becomes the number of bytes read.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_read(
     sys: Ptr<DfsSys>,
@@ -75,7 +75,7 @@ pub extern "C" fn dfs_sys_read(
     })
 }
 
-/// Writes at an offset.
+/// Writes `size` bytes at an offset. `size` becomes the number of bytes written.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_write(
     sys: Ptr<DfsSys>,

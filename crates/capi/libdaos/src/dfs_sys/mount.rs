@@ -26,7 +26,7 @@ impl Sys {
         Ok(handles::mount(handles::as_pointer(self.dfs))?)
     }
 
-    /// The node of a path.
+    /// The node at a path.
     pub(crate) fn find(&self, path: Str, follow: Follow) -> Result<Node> {
         let mount = self.mount()?;
         let path = absolute(&mount, path)?;
@@ -42,12 +42,13 @@ impl Sys {
     }
 }
 
+/// Removes the prefix of the mount from a path. `INVAL` if the rest does not start with `/`.
 fn absolute(mount: &Mount, path: Str) -> Result<Vec<u8>> {
     let path = mount.strip(path.bytes()?);
     if path.starts_with(b"/") { Ok(path) } else { Err(Errno::INVAL) }
 }
 
-/// The node of a path; `O_NOFOLLOW` is respected.
+/// The node at a path. With `O_NOFOLLOW`, a symlink at its end is not followed.
 pub(crate) fn find(sys: Ptr<DfsSys>, path: Str, flags: c_int) -> Result<Node> {
     handles::sys(sys)?.find(path, open::follow(flags))
 }
@@ -60,7 +61,7 @@ pub(crate) fn parent(sys: Ptr<DfsSys>, path: Str) -> Result<(Node, Vec<u8>)> {
     }
 }
 
-/// Mounts a file system by calling `begin`, and stores a handle for access by path in `sys`.
+/// Mounts a file system by calling `begin` with an address for the mount. Stores a handle for access by path in `sys`.
 fn begin(
     sflags: c_int,
     sys: Ptr<Ptr<DfsSys>>,
@@ -93,7 +94,7 @@ fn end(sys: Ptr<DfsSys>) -> c_int {
     })
 }
 
-/// Returns the handle of the mounted file system that this `dfs_sys` handle uses, as a pointer of C.
+/// Returns the `dfs` handle of the mount that a `dfs_sys` handle uses.
 fn base(sys: Ptr<DfsSys>) -> Result<Ptr<Dfs>> {
     Ok(handles::as_pointer(handles::sys(sys)?.dfs))
 }
@@ -149,13 +150,13 @@ pub extern "C" fn dfs_sys_set_prefix(sys: Ptr<DfsSys>, prefix: Str) -> c_int {
     errno::now(|| errno::code(dfs_set_prefix(base(sys)?, prefix)))
 }
 
-/// Makes a mount known to other processes.
+/// Exports a mount to other processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_local2global(sys: Ptr<DfsSys>, glob: Ptr<Iov>) -> c_int {
     errno::now(|| errno::code(dfs_local2global(base(sys)?, glob)))
 }
 
-/// Mounts as another process did.
+/// Imports a mount of another process.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_global2local(
     poh: Handle,
@@ -170,13 +171,13 @@ pub extern "C" fn dfs_sys_global2local(
     })
 }
 
-/// Makes a mount known with its pool and container.
+/// Exports a mount with its pool and container.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_local2global_all(sys: Ptr<DfsSys>, glob: Ptr<Iov>) -> c_int {
     errno::now(|| errno::code(dfs_local2global_all(base(sys)?, glob)))
 }
 
-/// Connects, opens and mounts as another process did.
+/// Imports a mount of another process: connects, opens and mounts.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys_global2local_all(
     flags: c_int,
@@ -187,7 +188,7 @@ pub extern "C" fn dfs_sys_global2local_all(
     errno::now(|| begin(sflags, sys, |dfs| errno::code(dfs_global2local_all(flags, glob, dfs))))
 }
 
-/// The mount below.
+/// Stores the `dfs` handle of the mount that a `dfs_sys` handle uses.
 #[unsafe(no_mangle)]
 pub extern "C" fn dfs_sys2base(sys: Ptr<DfsSys>, dfs: Ptr<Ptr<Dfs>>) -> c_int {
     errno::now(|| {

@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads for blocking work. More work than that waits in a queue.
+/// Most threads for blocking work. Further work waits in a queue.
 const THREADS_MAX: usize = 4;
 
-/// Does work that blocks: here, if this thread only waits for the one operation (a call without an event), otherwise on
-/// a thread of its own kind.
+/// Does work that blocks. A call without an event does it on its own thread, which only waits for that call. Otherwise
+/// one of the threads for blocking work does it.
 ///
 /// # Errors
 /// The errors of the work; [`Code::MISC`] if it panics, [`Code::NOMEM`] if no thread can be started.
@@ -78,13 +78,16 @@ struct Threads {
 
 #[derive(Default)]
 struct Queue {
+    /// Work that no thread has begun.
     waiting: VecDeque<Work>,
+    /// Threads that wait for work.
     idle: usize,
     threads: Vec<JoinHandle<()>>,
+    /// The threads end once no work waits.
     ending: bool,
 }
 
-/// Threads do not follow their process into a child.
+/// One set of threads for each process: the child of a fork does not have the threads of its parent.
 static THREADS: PerProcess<Threads> = PerProcess::new();
 
 /// Ends the threads. Operations that wait for blocking work have ended by then.
@@ -104,7 +107,8 @@ impl Threads {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues work, and starts a thread if all are busy.
+    /// Queues work, and starts a thread if all are busy and there are fewer than [`THREADS_MAX`]. `NOMEM` if there is
+    /// none at all.
     fn submit(self: Arc<Self>, work: Work) -> Result<()> {
         let mut queue = self.queue();
         if queue.idle <= queue.waiting.len() && queue.threads.len() < THREADS_MAX {
@@ -121,7 +125,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Does work of the queue until the thread is not needed any more.
+    /// Body of a thread: does the work in the queue until the threads are to end.
     fn work(&self) {
         while let Some(work) = self.next() {
             work();

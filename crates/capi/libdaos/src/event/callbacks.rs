@@ -17,7 +17,7 @@ pub(super) struct Callback {
     next: *mut Callback,
 }
 
-/// Registers a callback for the completion of an event.
+/// Registers a callback for the completion of an event, which must not run yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_register_comp_cb(
     ev: Ptr<Event>,

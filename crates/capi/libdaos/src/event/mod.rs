@@ -37,7 +37,8 @@ pub(crate) fn deadline(timeout_us: i64) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
 
-/// Hands the operation that `prepare` returns to the threads for events. The event completes with it.
+/// Hands the operation that `prepare` returns to the threads for events. The event completes with its result, or at
+/// once if `prepare` fails.
 pub(crate) fn launch<F>(ev: Ptr<Event>, prepare: impl FnOnce() -> Result<F>) -> Result<()>
 where
     F: Future<Output = Result<()>> + Send + 'static,
@@ -59,7 +60,7 @@ where
     Ok(())
 }
 
-/// Keeps the text of the failure with which the operation of an event ends.
+/// Keeps the text of the failure with which the operation of an event ends. `code` is that of the failure.
 pub(crate) fn keep_text(ev: Ptr<Event>, code: c_int, text: String) {
     if let Ok(ev) = Ev::initialized(ev) {
         texts::keep(ev, code, text);
@@ -92,7 +93,7 @@ pub(crate) fn completed(ev: Ptr<Event>, work: impl FnOnce() -> Result<()>) -> Re
     Ok(())
 }
 
-/// Initializes an event.
+/// Initializes an event for the queue `eqh`, or as a child of `parent` for the queue of that.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_init(ev: Ptr<Event>, eqh: Handle, parent: Ptr<Event>) -> c_int {
     boundary::now(|| {
@@ -128,7 +129,8 @@ pub extern "C" fn daos_event_next(parent: Ptr<Event>, child: Ptr<Event>) -> Ptr<
     })
 }
 
-/// Waits for one event.
+/// Waits up to `timeout` microseconds for an event, forever if negative. `flag` becomes 1 if the event is not running
+/// any more, otherwise 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_event_test(ev: Ptr<Event>, timeout: i64, flag: Ptr<u8>) -> c_int {
     boundary::now(|| {
@@ -150,6 +152,7 @@ pub extern "C" fn daos_event_parent_barrier(ev: Ptr<Event>) -> c_int {
             return Err(Code::INVAL);
         }
         queue.start(ev)?;
+        // The parent has no operation of its own, only its children.
         queue.end_operation(ev, 0);
         Ok(())
     })

@@ -35,7 +35,9 @@ pub(super) struct Shared {
     pub(super) done: bool,
     /// Number of operations that must complete before the event does: its own and its children.
     pub(super) pending: u32,
+    /// Number of its children.
     pub(super) children: u32,
+    /// Number of its children that are done.
     pub(super) children_done: u32,
     pub(super) parent: Option<Ev>,
     /// Its first child.
@@ -67,6 +69,7 @@ impl Shared {
     }
 }
 
+// The private data must fit in `space` of an event.
 const _: () = assert!(size_of::<Private>() <= 160 && align_of::<Private>() <= 8);
 
 /// The address of an event.
@@ -85,7 +88,7 @@ impl Ev {
         if magic == MAGIC { Ok(it) } else { Err(Code::INVAL) }
     }
 
-    /// Initializes memory as an event of a queue.
+    /// Initializes memory as an event of the queue with this handle.
     pub(super) fn fresh(ev: Ptr<Event>, queue: u64) -> Self {
         let it = Self(ev.raw() as usize);
         it.part().set(Private { magic: MAGIC, queue, shared: Shared::new() });
@@ -118,11 +121,12 @@ impl Ev {
         self.word(std::mem::offset_of!(Private, queue))
     }
 
+    /// The address of the fields that the lock of the queue guards.
     fn shared(self) -> Ptr<Shared> {
         self.part().cast::<u8>().at(std::mem::offset_of!(Private, shared)).cast()
     }
 
-    /// The caller must hold the lock of the event's queue.
+    /// Returns a copy of the shared fields. The caller must hold the lock of the event's queue.
     pub(super) fn get(self, _held: &Events) -> Shared {
         self.shared().get().unwrap_or_else(|_| Shared::new())
     }
@@ -135,6 +139,7 @@ impl Ev {
         self.shared().set(shared);
     }
 
+    /// The result of the event, which is its first field.
     pub(super) fn error(self) -> c_int {
         Self::pointer(Some(self)).cast::<c_int>().get().unwrap_or(0)
     }

@@ -23,6 +23,7 @@ pub struct Queue {
 pub(super) struct Events {
     /// Events that were launched and have no parent.
     running: BTreeSet<Ev>,
+    /// Events that have completed and that the program has not taken.
     completed: VecDeque<Ev>,
     /// Operations in progress that will complete an event of this queue.
     jobs: usize,
@@ -53,7 +54,7 @@ impl Queue {
         work(&self.events())
     }
 
-    /// Makes `child` the last child of `parent`.
+    /// Makes `child` the last child of `parent`. `NO_PERM` if the parent is a child itself, `INVAL` if it was launched.
     pub(super) fn adopt(&self, parent: Ev, child: Ev) -> Result<()> {
         self.locked(|held| {
             let known = parent.get(held);
@@ -82,7 +83,8 @@ impl Queue {
         })
     }
 
-    /// Makes a ready event a running one. A parent can be started once all its children have been launched.
+    /// Makes a ready event a running one. A parent can be started once all its children have been launched; it takes
+    /// over the error of a child that has failed.
     pub(super) fn start(&self, ev: Ev) -> Result<()> {
         let mut events = self.events();
         let known = ev.get(&events);
@@ -113,7 +115,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Ends the event's own work. The event completes once its children have, too, and then may complete its parent.
+    /// Ends the event's own work with the result `code`. The event completes once its children have, too, and then may
+    /// complete its parent. Callbacks run without the lock, so that they can use events.
     pub(super) fn end_operation(&self, mut ev: Ev, mut code: c_int) {
         while self.end_one(ev, code) {
             callbacks::call(self.locked(|held| callbacks::take(held, ev)), ev);
@@ -230,17 +233,19 @@ impl Queue {
         Ok(())
     }
 
-    /// Completed and running events.
+    /// The events that have completed, if `completed`, and those that are running, if `running`.
     pub(super) fn list(&self, completed: bool, running: bool) -> Vec<Ev> {
         let events = self.events();
         let completed = events.completed.iter().filter(|_| completed);
         completed.chain(events.running.iter().filter(|_| running)).copied().collect()
     }
 
+    /// Counts an operation in progress, for which [`Queue::end`] waits.
     pub(super) fn begin_job(&self) {
         self.events().jobs += 1;
     }
 
+    /// Counts an operation as ended, and wakes [`Queue::end`].
     pub(super) fn end_job(&self) {
         self.events().jobs -= 1;
         self.changed.notify_all();

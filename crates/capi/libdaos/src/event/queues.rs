@@ -39,7 +39,8 @@ pub extern "C" fn daos_eq_destroy(eqh: Handle, flags: c_int) -> c_int {
     })
 }
 
-/// Takes completed events out of a queue.
+/// Takes up to `nevents` completed events out of a queue, and returns their number. Waits up to `timeout` microseconds
+/// for the first, forever if negative.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_poll(
     eqh: Handle,
@@ -58,7 +59,7 @@ pub extern "C" fn daos_eq_poll(
     })
 }
 
-/// Counts the events of a queue.
+/// Counts the events of a queue in the states of `query` (`DAOS_EQR_*`), and stores up to `nevents` of them.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_eq_query(
     eqh: Handle,
@@ -75,7 +76,7 @@ pub extern "C" fn daos_eq_query(
     })
 }
 
-/// The count as C returns it, or the code of an error.
+/// Runs `work`, and returns its count, or the code of its error.
 fn count(work: impl FnOnce() -> Result<usize>) -> c_int {
     let mut count = 0;
     let code = boundary::now(|| {
@@ -85,7 +86,7 @@ fn count(work: impl FnOnce() -> Result<usize>) -> c_int {
     if code == 0 { c_int::try_from(count).unwrap_or(c_int::MAX) } else { code }
 }
 
-/// Writes the events that have completed. Returns their number.
+/// Stores up to `most` events in the array `events` of the caller. Returns their number.
 fn put(found: &[Ev], events: Ptr<Ptr<Event>>, most: usize) -> usize {
     for (index, ev) in found.iter().take(most).enumerate() {
         events.at(index).set(Ev::pointer(Some(*ev)));

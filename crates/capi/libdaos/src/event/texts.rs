@@ -9,11 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Texts that are kept; a new one replaces the oldest.
 const TEXTS_MAX: usize = 1024;
 
+/// Event, code of its failure, and text, the latest last.
 #[derive(Default)]
 struct Texts(Mutex<VecDeque<(Ev, c_int, String)>>);
 
 static TEXTS: PerProcess<Texts> = PerProcess::new();
-/// Number of texts, so that events of other calls take no lock.
+/// Number of texts. While it is 0, starting an event takes no lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Texts {

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 type Operation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Operations that may be in progress. The call that brings one more returns only when it is done.
+/// Most operations in progress. Beyond it, a call runs its operation itself before it returns.
 const UNDER_WAY_MAX: usize = 1 << 16;
 const THREADS_MIN: usize = 4;
 const THREADS_MAX: usize = 16;
@@ -95,16 +95,19 @@ struct Workers {
 struct Jobs {
     /// Jobs to poll.
     ready: VecDeque<Arc<Job>>,
+    /// Operations in progress.
     under_way: usize,
+    /// Threads that wait for a job.
     idle: usize,
     threads: Vec<JoinHandle<()>>,
     ending: bool,
 }
 
-/// Threads do not follow their process into a child.
+/// One set of threads for each process: the child of a fork does not have the threads of its parent.
 static WORKERS: PerProcess<Workers> = PerProcess::new();
 
-/// Starts an operation, which a worker drives to its end. Without a worker, this call does.
+/// Starts an operation, which a worker drives to its end. If none can take it, the calling thread does so before this
+/// returns.
 pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
     let workers = WORKERS.get();
     match workers.admit() {
@@ -112,7 +115,6 @@ pub(super) fn submit(operation: impl Future<Output = ()> + Send + 'static) {
             let job = Arc::new(Job::new(operation, &workers));
             workers.push(job);
         }
-        // Without a worker, the calling thread runs the operation.
         false => block_on(operation),
     }
 }
@@ -149,7 +151,8 @@ impl Workers {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more operation, and starts a thread if all have work. False where there is no thread, or no room.
+    /// Counts one more operation, and starts a thread if all have work. False if no thread could be started, or
+    /// [`UNDER_WAY_MAX`] operations are in progress.
     fn admit(self: &Arc<Self>) -> bool {
         let mut jobs = self.jobs();
         if jobs.idle <= jobs.ready.len() && jobs.threads.len() < threads_max() {
@@ -161,12 +164,13 @@ impl Workers {
         admitted
     }
 
+    /// Queues a job to be polled, and wakes a thread.
     fn push(&self, job: Arc<Job>) {
         self.jobs().ready.push_back(job);
         self.wake.notify_one();
     }
 
-    /// Polls jobs until the thread is not needed any more.
+    /// Body of a thread: polls jobs until the threads are to end.
     fn work(&self) {
         while let Some(job) = self.next() {
             if job.poll() {

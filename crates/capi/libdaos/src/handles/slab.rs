@@ -87,12 +87,14 @@ impl<E> Slot<E> {
         // The handle is closed, and this was the only reference.
         let is_last = before & (OPEN | REFERENCES) == 1;
         if is_last {
+            // Accesses by references that other threads released come before the drop of the entry.
             fence(Ordering::Acquire);
         }
         is_last
     }
 
     /// Begins the next generation of the slot, without references, so that handles of the entry before no longer fit.
+    /// The number skips 0 when it wraps around.
     fn begin_generation(&self) {
         let generation = (self.state.load(Ordering::Relaxed) >> GENERATION_SHIFT) + 1;
         let generation = (generation & u64::from(u32::MAX)).max(1);
@@ -100,6 +102,7 @@ impl<E> Slot<E> {
     }
 }
 
+/// The new head of the list of free slots: `first`, the first slot plus one, and the tag of `head` plus one.
 fn tagged(head: u64, first: u32) -> u64 {
     ((head >> 32).wrapping_add(1) << 32) | u64::from(first)
 }
@@ -159,7 +162,7 @@ impl<E> Table<E> {
     }
 
     /// Puts a slot on the list of free ones. The head has a tag that changes each time, so that a thread notices
-    /// changes in between.
+    /// changes between its load and its exchange.
     fn push_free(&self, slot: &Slot<E>) {
         let mut head = self.free.load(Ordering::Acquire);
         loop {
@@ -208,7 +211,8 @@ impl<E> Table<E> {
         self.slots().filter_map(hold)
     }
 
-    /// Closes every handle.
+    /// Closes every handle. The change of state also counts a reference, whose end drops an entry that nothing else
+    /// uses.
     pub(super) fn close_all(&self) {
         for slot in self.slots() {
             drop(Held::new(self, slot, slot.generation(), |state| (state & !OPEN) + 1));
@@ -246,6 +250,8 @@ impl<E> Drop for Table<E> {
     }
 }
 
+/// Frees a chunk.
+///
 /// # Safety
 /// `first` must be the first slot of a chunk that is not used afterwards.
 unsafe fn drop_chunk<E>(first: *mut Slot<E>) {

@@ -71,7 +71,7 @@ pub(super) enum Aggregate {
 }
 
 impl Comparison {
-    /// True if values of this order fulfil the comparison.
+    /// True if values of this order fulfil the comparison. `None` means that they are unordered.
     fn holds(self, order: Option<Ordering>) -> bool {
         match self {
             Self::Eq => order == Some(Ordering::Equal),
@@ -85,14 +85,14 @@ impl Comparison {
 }
 
 impl Span {
-    /// These bytes of `data`; `None` if they begin behind it.
+    /// The bytes of `data` that this span names; `None` if they begin behind its end.
     fn bytes(self, data: &[u8]) -> Option<&[u8]> {
         let rest = data.get(self.offset..)?;
         let len = if self.len == 0 { rest.len() } else { self.len.min(rest.len()) };
         Some(&rest[..len])
     }
 
-    /// The bytes of these records of an array, as far as one range has them.
+    /// The bytes of the records that this span names, as far as one range has them. `None` if no range has the first.
     fn records<'a>(self, akey: &AkeyData<'a>) -> Option<&'a [u8]> {
         let size = usize::try_from(akey.record_size).ok()?;
         let (wanted, mut start) = (self.offset as u64, 0usize);

@@ -77,7 +77,7 @@ impl PartType {
         }
     }
 
-    /// Whether a part may be in an aggregation, or otherwise in a condition.
+    /// Whether a part may be in an aggregation, if that is true, or else in a condition.
     fn is_for(self, aggregation: bool) -> bool {
         match self {
             Self::Arithmetic(_) | Self::Dkey | Self::Akey | Self::Constant => true,
@@ -118,6 +118,7 @@ pub(super) fn is_named(name: &Iov, expected: &std::ffi::CStr) -> Result<bool> {
     Ok(text(name)? == expected.to_bytes())
 }
 
+/// A name in a buffer of C, without the NULs after it.
 fn text<'a>(name: &Iov) -> Result<&'a [u8]> {
     let text = name.buf.read_at_most(name.len as u64, BYTES_MAX, Code::INVAL)?;
     Ok(text.split(|byte| *byte == 0).next().unwrap_or_default())
@@ -129,6 +130,7 @@ fn name_after<'a>(name: &Iov, prefix: &str) -> Result<Option<&'a str>> {
     Ok(text.strip_prefix(prefix))
 }
 
+/// Copies the bytes of a buffer of C.
 fn bytes(data: &Iov) -> Result<Vec<u8>> {
     data.buf.read_at_most(data.len as u64, BYTES_MAX, Code::INVAL).map(<[u8]>::to_vec)
 }
@@ -215,11 +217,12 @@ fn check_constants(data_type: DataType, constants: &[Vec<u8>]) -> Result<()> {
 /// Reads the parts of a filter as an expression: each function is followed by its operands.
 struct Reader {
     parts: std::vec::IntoIter<Part>,
+    /// Number of functions around the next part.
     depth: usize,
 }
 
 impl Reader {
-    /// Reads all parts of a filter. Each but the first is an operand of another.
+    /// Reads all parts of a filter. Each but the first must be an operand of another.
     fn new(filter: PipelineFilter, aggregation: bool) -> Result<Self> {
         let parts = pointers(filter.parts, filter.num_parts)?;
         let parts = parts.iter().map(|part| Part::read(&part.get()?, aggregation));
@@ -240,7 +243,7 @@ impl Reader {
         }
     }
 
-    /// The condition that the parts from here on are.
+    /// Parses a condition, a function and its operands.
     fn condition(&mut self) -> Result<Condition> {
         let part = self.next()?;
         let condition = match part.kind {
@@ -256,11 +259,12 @@ impl Reader {
         Ok(condition)
     }
 
+    /// Parses `count` conditions inside another.
     fn several(&mut self, count: u32) -> Result<Vec<Condition>> {
         (0..count).map(|_| self.nested()).collect()
     }
 
-    /// A condition inside another. As in DAOS, whether an akey exists is not one.
+    /// Parses a condition inside another. As in DAOS, a test whether an akey exists cannot be nested.
     fn nested(&mut self) -> Result<Condition> {
         match self.parts.as_slice().first().map(|part| part.kind) {
             Some(PartType::Exists(_)) => Err(Code::INVAL),
@@ -278,7 +282,8 @@ impl Reader {
         }
     }
 
-    /// An operand, or the constants of a part that has several.
+    /// Parses the right side of a comparison: one operand, or all constants of a part that has several. Also returns
+    /// their class.
     fn alternatives(&mut self) -> Result<(Vec<Operand>, Class)> {
         let constants = self.parts.as_slice().first().map_or(0, |part| part.constants.len());
         if constants < 2 {
@@ -292,7 +297,7 @@ impl Reader {
         Ok((operands, data_type.class()))
     }
 
-    /// Parses `LIKE`. The pattern is checked.
+    /// Parses `LIKE`. A constant pattern is checked.
     fn like(&mut self) -> Result<Condition> {
         let (text, pattern) = (self.plain_text()?, self.plain_text()?);
         if let Operand::Constant(kind, data) = &pattern
@@ -303,7 +308,7 @@ impl Reader {
         Ok(Condition::Like(text, pattern))
     }
 
-    /// A text that is not the result of a function.
+    /// Parses an operand that is a text and not the result of a function.
     fn plain_text(&mut self) -> Result<Operand> {
         match self.operand(&|class| class == Class::Text)? {
             (Operand::Function(..), _) => Err(Code::INVAL),
@@ -311,7 +316,7 @@ impl Reader {
         }
     }
 
-    /// Parses a test for the existence of an akey.
+    /// Parses a test whether an akey exists, or with `is_wanted` false whether it is missing.
     fn existence(&mut self, is_wanted: bool) -> Result<Condition> {
         match self.operand(&|_| true)? {
             (operand @ Operand::Akey(..), _) if is_wanted => Ok(Condition::Exists(operand)),
@@ -322,7 +327,7 @@ impl Reader {
         }
     }
 
-    /// Parses an aggregate.
+    /// Parses an aggregate of an operand that is a number.
     fn aggregate(&mut self) -> Result<(Aggregate, Operand)> {
         match self.next()?.kind {
             PartType::Aggregate(aggregate) => {
@@ -332,7 +337,7 @@ impl Reader {
         }
     }
 
-    /// The operand that the parts from here on are, and its class, which must be allowed.
+    /// Parses an operand, and returns it with its class. `INVAL` if the class is not allowed.
     fn operand(&mut self, is_allowed: &dyn Fn(Class) -> bool) -> Result<(Operand, Class)> {
         let mut part = self.next()?;
         let (operand, class) = match part.kind {

@@ -36,9 +36,12 @@ pub(super) struct Arguments {
 /// An akey to fetch of each dkey.
 struct Akey {
     name: Vec<u8>,
+    /// `IOD_SINGLE` or `IOD_ARRAY`.
     kind: u32,
     extents: Extents,
+    /// First record and number of records of each range.
     ranges: Vec<(u64, u64)>,
+    /// Buffer for the data of one dkey.
     room: Vec<u8>,
 }
 
@@ -51,14 +54,19 @@ pub(super) struct Run {
     room: usize,
     keys: Buffers,
     values: Buffers,
+    /// Result of each aggregation so far.
     results: Vec<f64>,
+    /// Records read.
     scanned: u64,
+    /// Records that met the conditions.
     passed: u64,
+    /// Records returned.
     returned: usize,
 }
 
 impl Akey {
-    /// Reads which records of an akey the pipeline needs.
+    /// Reads which records of an akey the pipeline needs. `INVAL` if ranges overlap, or the data exceeds
+    /// [`RECORD_MAX`].
     fn new(iod: &Iod) -> Result<Self> {
         let extents = match (iod.kind, iod.nr) {
             (IOD_SINGLE, 1) => Extents::Many(Vec::new()),
@@ -96,6 +104,7 @@ impl Run {
             (Buffers::new(arguments.keys)?, Buffers::new(arguments.values)?);
         keys.clear();
         values.clear();
+        // An aggregation returns at most one record.
         let room = if is_reduced { room.min(1) } else { room };
         let (scanned, passed, returned) = (0, 0, 0);
         let run = Self {
@@ -130,6 +139,7 @@ impl Run {
         let mut at = list::read_anchor(self.arguments.anchor, positions)?;
         let is_first = at == Anchor::Start;
         let is_reduced = !self.results.is_empty();
+        // An aggregation reads all records in one call, so it cannot continue in the middle.
         if is_reduced && !is_first && !at.is_end() {
             return Err(Code::INVAL);
         }
@@ -183,7 +193,8 @@ impl Run {
         Ok(())
     }
 
-    /// Writes all results but the anchor. A run that began at the end changes neither statistics nor aggregates.
+    /// Writes all results but the anchor. `is_first`: the run began at the start; statistics are reset. `is_over`: it
+    /// began at the end; statistics and aggregates stay.
     fn write_results(&self, is_first: bool, is_over: bool) -> Result<()> {
         self.keys.record()?;
         self.values.record()?;
@@ -253,6 +264,7 @@ fn aggregate(
     Ok(())
 }
 
+/// Copies a key or value to the buffers. `REC2BIG` if none has room for it.
 fn put(buffers: &mut Buffers, data: &[u8]) -> Result<()> {
     if buffers.push(data)? { Ok(()) } else { Err(Code::REC2BIG) }
 }

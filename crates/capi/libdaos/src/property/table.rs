@@ -27,6 +27,7 @@ pub(crate) enum Change {
 /// One property.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Property {
+    /// DAOS's number of the property.
     pub(crate) id: u32,
     /// Name in text, and name of the metadata that stores it.
     pub(crate) name: &'static str,
@@ -39,10 +40,12 @@ pub(crate) struct Property {
 }
 
 impl Property {
+    /// A property whose value is not a number.
     const fn new(id: u32, name: &'static str, sort: Sort, change: Change) -> Self {
         Self { id, name, sort, change, default: 0, max: u64::MAX }
     }
 
+    /// A property whose value is a number from 0 to `max`.
     const fn number(id: u32, name: &'static str, change: Change, default: u64, max: u64) -> Self {
         Self { id, name, sort: Sort::Number, change, default, max }
     }

@@ -48,7 +48,7 @@ const ALIASES: [(&str, &str); 9] = [
     ("encrypt", "encryption"),
 ];
 
-/// Parses properties of a container.
+/// Parses properties of a container in a text of at most `len` bytes. C frees the list.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_prop_from_str(text: Str, len: u64, out: Ptr<Ptr<Prop>>) -> c_int {
     boundary::always(|| {
@@ -60,7 +60,7 @@ pub extern "C" fn daos_prop_from_str(text: Str, len: u64, out: Ptr<Ptr<Prop>>) -
     })
 }
 
-/// The values as a list of properties in memory that C frees.
+/// The values as a list of properties in memory that C frees. Each has the number of its property.
 fn to_list(values: &[(u32, Value)]) -> Result<Ptr<Prop>> {
     let made = super::alloc(values.len() as u32)?;
     for (at, (kind, value)) in super::entries(made)?.into_iter().zip(values) {
@@ -101,7 +101,7 @@ fn number(property: &Property, text: &str) -> Result<u64> {
     if value <= property.max { Ok(value) } else { Err(Code::INVAL) }
 }
 
-/// A number, optionally followed by `K`, `M` or `G` (also `KiB` and so on).
+/// A number of bytes, optionally followed by `K`, `M` or `G` (also `KiB` and so on).
 fn size(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

@@ -14,7 +14,7 @@ pub struct Pair {
     pub value: Str,
 }
 
-/// The pairs of a key or request.
+/// Reads the pairs of a key or request, each a name and its value. `name` is the name of the argument, for errors.
 pub(super) fn pairs<'a>(
     pairs: Ptr<Pair>,
     count: u32,
@@ -29,7 +29,8 @@ pub(super) fn pairs<'a>(
     both.collect()
 }
 
-/// Up to `most` entries; the limit has the name `limit`.
+/// Reads `count` entries, at most `most`. For errors, `limit` is the name of that limit and `name` that of the
+/// argument.
 pub(super) fn list<T: Copy>(
     entries: Ptr<T>,
     count: u32,
@@ -55,7 +56,7 @@ pub(super) fn text<'a>(text: Str, name: &str) -> Result<&'a str> {
         .map_err(|_| Failure::invalid(format!("{name} is longer than 1 MiB, or is not UTF-8")))
 }
 
-/// A string in UTF-8, or a null pointer for none.
+/// Reads a string argument that may be null. The error names the argument if it is too long or not UTF-8.
 pub(super) fn optional_text<'a>(it: Str, name: &str) -> Result<Option<&'a str>> {
     if it.is_null() { Ok(None) } else { text(it, name).map(Some) }
 }
@@ -75,7 +76,7 @@ pub(super) fn needed<T>(result: Ptr<T>, name: &str) -> Result<Ptr<T>> {
     result.needed().map_err(|_| null(name))
 }
 
-/// Refuses flags that a call does not know.
+/// Refuses flags other than the `known` ones of a call.
 pub(super) fn flags(given: c_uint, known: c_uint) -> Result<()> {
     match given & !known {
         0 => Ok(()),
@@ -85,13 +86,14 @@ pub(super) fn flags(given: c_uint, known: c_uint) -> Result<()> {
     }
 }
 
+/// The failure for an argument that is a null pointer.
 #[cold]
 fn null(name: &str) -> Failure {
     Failure::invalid(format!("{name} is a null pointer"))
 }
 
-/// Fills the caller's buffer with `length` bytes, or reports only the length if there is no buffer. A buffer that is
-/// too small stays as it is.
+/// Fills the caller's buffer of `size` bytes by `read`; a null buffer is not filled. `size` becomes `length`. A buffer
+/// that is too small stays as it is.
 pub(super) fn fill(
     buf: Bytes,
     size: Ptr<u64>,
@@ -110,7 +112,8 @@ pub(super) fn fill(
     read(buf.write(length)?)
 }
 
-/// Copies a text and a NUL to the caller, unless it passes no buffer.
+/// Copies a text and a NUL to `buf`, a buffer of `room` bytes, unless it is null. `name` is the name of the argument,
+/// for the error.
 pub(super) fn give_text(buf: Str, room: u64, text: &str, name: &str) -> Result<()> {
     if buf.is_null() {
         return Ok(());

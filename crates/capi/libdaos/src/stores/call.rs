@@ -62,8 +62,10 @@ pub(super) trait Openable: Sized {
     /// Its name in error messages, and the functions that return a handle of it.
     const NAMES: [&'static str; 2];
 
+    /// The object in `store`, if it is of this type.
     fn pick(store: &OpenStore) -> Option<&Self>;
 
+    /// Wraps the object for the table of handles.
     fn entry(self) -> OpenStore;
 }
 

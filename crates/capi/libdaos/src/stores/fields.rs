@@ -100,11 +100,12 @@ pub extern "C" fn esker_field_store_open(
     })
 }
 
+/// The schema for a new store: the given one, or that of MARS.
 fn parsed(schema: Option<&str>) -> Result<Schema> {
     Ok(schema.map_or_else(Schema::default_mars, |text| Schema::parse(text, "schema"))?)
 }
 
-/// Refuses a schema that is not that of the store.
+/// Refuses a schema that is given and is not that of the store.
 fn check_schema(store: &FieldStore, schema: Option<&str>) -> Result<()> {
     if schema.is_none_or(|schema| schema == store.schema().text()) {
         return Ok(());
@@ -132,7 +133,7 @@ pub extern "C" fn esker_field_store_close(fsh: Handle, flags: c_uint, ev: Ptr<Ev
     })
 }
 
-/// Returns the schema of a store.
+/// Copies the text of the schema to `buf`. `size` becomes its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_schema(fsh: Handle, buf: Str, size: Ptr<u64>) -> c_int {
     call::now(|| {
@@ -163,7 +164,7 @@ pub extern "C" fn esker_field_archive(
     })
 }
 
-/// Adopts a field in a file.
+/// Adopts `size` bytes of a file from `offset` on as a field: refers to them instead of copying them.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_adopt(
     fsh: Handle,
@@ -185,7 +186,7 @@ pub extern "C" fn esker_field_adopt(
     })
 }
 
-/// Fails if the file has not `size` bytes from `offset` on.
+/// Fails unless the path is a file that has `size` bytes from `offset` on.
 fn check_file(path: &Path, offset: u64, size: u64) -> Result<()> {
     let shown = path.display();
     let metadata = std::fs::metadata(path)
@@ -202,7 +203,7 @@ fn check_file(path: &Path, offset: u64, size: u64) -> Result<()> {
     }
 }
 
-/// Counts the fields that wait for a flush.
+/// Counts the fields that wait for a flush, and their bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_pending(fsh: Handle, count: Ptr<u64>, bytes: Ptr<u64>) -> c_int {
     call::now(|| {
@@ -272,7 +273,7 @@ pub extern "C" fn esker_field_list(
     })
 }
 
-/// Finds the fields of a request, and opens a handle on them.
+/// Finds the fields of a request by `search`. Stores a handle on them in `sel`, and their number in `count`.
 fn find(
     fsh: Handle,
     (request, pairs): (Ptr<Pair>, u32),
@@ -333,7 +334,7 @@ pub extern "C" fn esker_field_entry(
     })
 }
 
-/// Reads selected fields, one after another.
+/// Reads `count` selected fields from number `first` on, one after another.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_read(
     sel: Handle,
@@ -354,7 +355,7 @@ pub extern "C" fn esker_field_read(
     })
 }
 
-/// Reads a part of a selected field.
+/// Reads `size` bytes of the selected field `index` from `offset` on.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_read_at(
     sel: Handle,
@@ -452,7 +453,8 @@ pub extern "C" fn esker_field_purge(
     })
 }
 
-/// Removes or wipes the fields of a request. Without the flag to do so, it only counts them.
+/// Runs `work`, a wipe or purge, on the fields of a request. Its last argument says whether to remove them or, without
+/// `ESKER_DOIT`, only count them.
 fn remove(
     fsh: Handle,
     (request, pairs): (Ptr<Pair>, u32),

@@ -18,7 +18,7 @@ thread_local! {
     static OF_EVENT: RefCell<CString> = RefCell::default();
 }
 
-/// Stores a text for the thread, and returns its address. A NUL in the text becomes a blank.
+/// Stores a text in `place` of the thread, and returns its address. A NUL in the text becomes a blank.
 fn store(place: &'static Text, text: &str) -> *const c_char {
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
     let stored = place.try_with(|place| {

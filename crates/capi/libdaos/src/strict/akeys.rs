@@ -33,6 +33,7 @@ enum Kind {
     Array(u64),
 }
 
+/// Identifies an akey of any container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     container: [u8; 16],
@@ -51,7 +52,9 @@ static BUFFERED: Mutex<BTreeMap<usize, Buffered>> = Mutex::new(BTreeMap::new());
 /// Akeys that a transaction is about to change.
 #[derive(Default)]
 pub(crate) struct Buffered {
+    /// Akeys with a new value or new records.
     written: BTreeSet<Name>,
+    /// Akeys of which records are punched.
     punched: BTreeSet<Name>,
     removed: Vec<Removal>,
 }
@@ -76,21 +79,24 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The key of the transaction in [`BUFFERED`].
 fn address(tx: &Transaction) -> usize {
     std::ptr::from_ref(tx) as usize
 }
 
+/// Identifies an akey of an object in a container.
 fn name(container: Uuid, oid: ObjectId, dkey: &[u8], akey: &[u8]) -> Name {
     let akey = if is_flat(oid) { Vec::new() } else { akey.to_vec() };
     Name { container: container.0, oid, dkey: dkey.to_vec(), akey }
 }
 
+/// Identifies an akey of an object.
 fn name_in(object: &Object, dkey: &[u8], akey: &[u8]) -> Name {
     name(object.container().info().uuid, object.oid(), dkey, akey)
 }
 
 impl Kind {
-    /// Refuses another kind of value, or another record size.
+    /// Refuses a change to another kind of value (`NO_PERM`) or to another record size (`INVAL`).
     fn check(self, content: Content) -> Result<()> {
         match (self, content) {
             (Self::Single, Content::Single)
@@ -166,6 +172,7 @@ fn note_kind(name: &Name, content: Content) {
     kinds.insert(name.clone(), kind);
 }
 
+/// Whether the transaction has written the akey and not punched it afterwards.
 fn is_buffered(name: &Name, access: Access<'_>) -> bool {
     let Access::Tx(tx) = access else { return false };
     locked(&BUFFERED).get(&address(tx)).is_some_and(|buffered| buffered.written.contains(name))
@@ -188,7 +195,8 @@ fn buffer(tx: &Transaction, name: Name, content: Content) {
     };
 }
 
-/// Records that a transaction will remove an object, a dkey, or akeys.
+/// Records that a transaction will remove an object, the `dkey` of it, or the `akeys` of that. Does nothing outside a
+/// transaction.
 pub(crate) fn note_punch(
     object: &Object,
     dkey: Option<&[u8]>,
@@ -225,6 +233,7 @@ pub(crate) async fn check_committed(
     Ok(())
 }
 
+/// `INVAL` unless the akey exists.
 async fn expect_exists(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<()> {
     if exists(object, dkey, akey).await? { Ok(()) } else { Err(Code::INVAL) }
 }

@@ -14,11 +14,12 @@ const ARG_MAX: usize = 1 << 20;
 pub(super) struct Callback {
     function: Function,
     arg: Bytes,
+    /// The copied bytes in words, so that they are aligned; empty for a pointer.
     copy: Vec<u64>,
 }
 
 impl Callback {
-    /// A callback with a copy of its argument, if a size is given.
+    /// A callback. Its argument is a copy of the `size` bytes at `arg`, or the pointer itself if `size` is 0.
     pub(super) fn new(function: Function, arg: Bytes, size: usize) -> Result<Self> {
         if size > ARG_MAX {
             return Err(Code::INVAL);

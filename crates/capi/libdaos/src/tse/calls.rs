@@ -8,7 +8,7 @@ use crate::code::{Code, Result};
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// Creates a task that calls a function.
+/// Creates a task that calls the function of an opcode (`DAOS_OPC_*`) after `count` other tasks have completed.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_task_create(
     opcode: c_int,
@@ -55,19 +55,20 @@ pub extern "C" fn daos_task_get_priv(task: Ptr<Task>) -> Bytes {
     task::tse_task_get_priv(task)
 }
 
-/// Sets the caller's pointer.
+/// Sets the caller's pointer, and returns the previous one.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_task_set_priv(task: Ptr<Task>, private: Bytes) -> Bytes {
     task::tse_task_set_priv(task, private)
 }
 
-/// Runs the tasks of a scheduler.
+/// Runs the tasks of a scheduler until none is left, at most `timeout` microseconds, or without limit if negative.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_progress(sched: Ptr<Sched>, timeout: i64, is_empty: Ptr<u8>) -> c_int {
     pure(|| run_tasks(sched, timeout, is_empty))
 }
 
-/// Runs the tasks of a scheduler until none is left or the time is over. Sets whether none is left.
+/// Runs the tasks of a scheduler until none is left or `timeout` microseconds are over, which a negative number never
+/// are. Sets `is_empty` to whether none is left.
 fn run_tasks(sched: Ptr<Sched>, timeout: i64, is_empty: Ptr<u8>) -> Result<()> {
     sched.needed()?;
     let timeout = u64::try_from(timeout).ok().map(Duration::from_micros);

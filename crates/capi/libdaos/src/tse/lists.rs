@@ -8,6 +8,7 @@ use crate::boundary::guard;
 use crate::code::Code;
 use std::ffi::c_int;
 
+/// The tasks of a list.
 fn tasks(head: Ptr<Link>) -> impl Iterator<Item = Ptr<Task>> {
     head.links().map(Ptr::of_link)
 }
@@ -34,7 +35,7 @@ pub extern "C" fn tse_task_list_del(task: Ptr<Task>) {
     }
 }
 
-/// The first task of a list.
+/// Returns the first task of a list, or null if it is empty.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_list_first(head: Ptr<Link>) -> Ptr<Task> {
     tasks(head).next().unwrap_or(Ptr::null())
@@ -70,7 +71,7 @@ pub extern "C" fn tse_task_depend_list(task: Ptr<Task>, head: Ptr<Link>) -> c_in
     pure(|| tasks(head).try_for_each(|first| run::depend(&mut lock(), task, first)))
 }
 
-/// Calls a function for every task of a list.
+/// Calls a function for every task of a list. Returns the last error, or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_list_traverse(
     head: Ptr<Link>,

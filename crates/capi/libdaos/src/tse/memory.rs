@@ -62,25 +62,31 @@ pub(super) enum Work {
     Call(super::args::Call),
 }
 
+/// Private data of a task.
 pub(super) struct Inner {
     pub(super) references: u32,
     pub(super) sched: Ptr<Sched>,
     pub(super) work: Work,
+    /// The caller's pointer.
     pub(super) private: Bytes,
     pub(super) status: TaskStatus,
     /// Number of runs that began.
     pub(super) runs: u32,
     /// A thread is completing the task: it calls the callbacks.
     pub(super) completing: bool,
-    /// Changes whenever a completion is postponed.
+    /// Changes whenever a completion is postponed, so that the thread that is completing it stops.
     pub(super) completions: u32,
+    /// Earliest time at which it may run.
     pub(super) not_before: Option<Instant>,
     /// Number of tasks it waits for.
     pub(super) awaited: u32,
     /// Tasks that wait for it.
     pub(super) dependents: Vec<Ptr<Task>>,
+    /// Callbacks to call before it runs.
     pub(super) before: VecDeque<Callback>,
+    /// Callbacks to call when it completes, the last one first.
     pub(super) after: Vec<Callback>,
+    /// Errors of the tasks that it waits for do not become its own.
     pub(super) ignores_errors: bool,
 }
 
@@ -93,6 +99,7 @@ impl Inner {
     }
 }
 
+/// Private data of a scheduler.
 #[derive(Default)]
 pub(super) struct SchedInner {
     pub(super) references: u32,
@@ -102,7 +109,9 @@ pub(super) struct SchedInner {
     pub(super) tasks: BTreeSet<*mut Task>,
     /// A thread is completing the scheduler.
     pub(super) ending: bool,
+    /// It is being completed without running its tasks.
     pub(super) cancelled: bool,
+    /// Callbacks for its completion, each with its argument.
     pub(super) done: Vec<(SchedDone, Bytes)>,
 }
 
@@ -115,11 +124,13 @@ impl SchedInner {
 
 /// Guards the private data of all tasks and schedulers.
 static LOCK: Mutex<()> = Mutex::new(());
+/// Signalled when a task becomes ready or completes.
 static CHANGED: Condvar = Condvar::new();
 
 /// The lock, held.
 pub(super) struct Held(MutexGuard<'static, ()>);
 
+/// Takes the lock of all tasks and schedulers.
 pub(super) fn lock() -> Held {
     Held(LOCK.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -153,12 +164,13 @@ impl Held {
         unsafe { inner.as_mut() }.ok_or(Code::INVAL)
     }
 
+    /// Private data of the scheduler of a task.
     pub(super) fn sched_of(&mut self, at: Ptr<Task>) -> Result<&mut SchedInner> {
         let sched = self.task(at)?.sched;
         self.sched(sched)
     }
 
-    /// A task of a scheduler that has not completed.
+    /// Any task of a scheduler that is scheduled and has not completed.
     pub(super) fn first_task(&mut self, at: Ptr<Sched>) -> Option<Ptr<Task>> {
         let first = self.sched(at).ok()?.tasks.first().copied()?;
         // SAFETY: the task exists: it is removed from the set when it completes.

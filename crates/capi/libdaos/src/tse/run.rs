@@ -86,16 +86,18 @@ impl TaskRun {
         }
     }
 
+    /// Whether this run has neither completed nor been replaced by a later one.
     fn is_current(&self, held: &mut Held) -> bool {
         held.task(self.task)
             .is_ok_and(|inner| inner.status == TaskStatus::Running && inner.runs == self.number)
     }
 
+    /// [`TaskRun::is_current`] without the lock held.
     fn still_runs(&self) -> bool {
         self.is_current(&mut lock())
     }
 
-    /// The next function to call before the task runs.
+    /// Takes the next callback to call before the body of the task; `None` if there is none or the run has ended.
     fn next_before(&self) -> Option<Callback> {
         let mut held = lock();
         match self.is_current(&mut held) {
@@ -105,14 +107,15 @@ impl TaskRun {
     }
 }
 
-/// Records the result of one step of a task. The first error becomes the result of the task.
+/// Sets the result of the task, unless an earlier step has failed.
 fn note(task: Ptr<Task>, code: c_int) {
     if task.result() == 0 {
         task.set_result(code);
     }
 }
 
-/// Schedules a task again that is running or has completed.
+/// Schedules a task again that is running or has completed, not before a time if one is given. `INVAL` for a task
+/// without a body, `NO_PERM` in other states.
 pub(super) fn run_again(
     held: &mut Held,
     task: Ptr<Task>,
@@ -161,8 +164,8 @@ pub(super) fn depend(held: &mut Held, task: Ptr<Task>, on: Ptr<Task>) -> Result<
     Ok(())
 }
 
-/// Completes a task, unless a callback schedules it again or makes it wait for another. Also completes the running
-/// tasks that waited for no other task.
+/// Completes a task with the result `code`, unless a callback schedules it again or makes it wait for another. Also
+/// completes the running tasks that waited only for this one.
 pub(super) fn complete(task: Ptr<Task>, code: c_int) {
     let known = lock().task(task).map(|inner| inner.references += 1).is_ok();
     if known {
@@ -170,7 +173,7 @@ pub(super) fn complete(task: Ptr<Task>, code: c_int) {
     }
 }
 
-/// Completes tasks, and drops a reference to each.
+/// Completes tasks, each with its result, and drops a reference to each.
 fn complete_all(mut left: Vec<(Ptr<Task>, c_int)>) {
     while let Some((task, code)) = left.pop() {
         if let Some(completion) = begin_completing(task, code) {
@@ -194,7 +197,8 @@ fn begin_completing(task: Ptr<Task>, code: c_int) -> Option<u32> {
     Some(inner.completions)
 }
 
-/// Calls the callbacks for the completion of a task, until one of them postpones it.
+/// Calls the callbacks for the completion of a task, until one of them postpones it. `completion` is the number of this
+/// attempt.
 fn call_after(task: Ptr<Task>, completion: u32) {
     while let Some(callback) = next_after(task, completion) {
         let code = callback.call(task);
@@ -204,7 +208,8 @@ fn call_after(task: Ptr<Task>, completion: u32) {
     }
 }
 
-/// The next function to call after the task has completed.
+/// Takes the last registered callback for the completion of a task; `None` if there is none or the completion was
+/// postponed.
 fn next_after(task: Ptr<Task>, completion: u32) -> Option<Callback> {
     let mut held = lock();
     let inner = held.task(task).ok().filter(|inner| inner.completions == completion)?;

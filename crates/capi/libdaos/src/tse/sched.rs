@@ -12,7 +12,7 @@ pub(super) fn pure(work: impl FnOnce() -> Result<()>) -> c_int {
     guard(Code::MISC.0, || code::from_result(work()))
 }
 
-/// Initializes a scheduler.
+/// Initializes a scheduler in memory of the caller. `done` is called on its completion with `udata`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_init(
     sched: Ptr<Sched>,
@@ -26,7 +26,7 @@ pub extern "C" fn tse_sched_init(
     })
 }
 
-/// Frees a scheduler.
+/// Frees the private data of a scheduler.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_sched_fini(sched: Ptr<Sched>) {
     guard((), || {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-/// Creates a task for any work.
+/// Creates a task for any work, and stores it in `out`. `private` is the caller's pointer.
 pub(super) fn create(
     work: Work,
     sched: Ptr<Sched>,
@@ -50,12 +50,13 @@ pub extern "C" fn tse_task_create(
     pure(|| create(Work::Body(body), sched, private, out).map(drop))
 }
 
-/// Schedules a task.
+/// Schedules a task. With `instant`, it begins now if nothing prevents that.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_schedule(task: Ptr<Task>, instant: bool) -> c_int {
     pure(|| run::schedule(task, instant, None))
 }
 
+/// The time after a delay in microseconds; `None` for a delay of 0.
 fn after(delay_us: u64) -> Option<Instant> {
     (delay_us > 0).then(|| Instant::now().checked_add(Duration::from_micros(delay_us)))?
 }
@@ -70,13 +71,13 @@ pub extern "C" fn tse_task_schedule_with_delay(
     pure(|| run::schedule(task, instant, after(delay)))
 }
 
-/// Completes a task.
+/// Completes a task with the result `code`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_complete(task: Ptr<Task>, code: c_int) {
     guard((), || run::complete(task, code));
 }
 
-/// The buffer inside a task.
+/// Returns the buffer inside a task; null if it has fewer than `size` bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_buf_embedded(task: Ptr<Task>, size: c_int) -> Bytes {
     match usize::try_from(size) {
@@ -85,7 +86,7 @@ pub extern "C" fn tse_task_buf_embedded(task: Ptr<Task>, size: c_int) -> Bytes {
     }
 }
 
-/// The buffer inside a task.
+/// Returns the buffer for arguments inside a task.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task2arg(task: Ptr<Task>) -> Bytes {
     tse_task_buf_embedded(task, 0)
@@ -97,7 +98,7 @@ pub extern "C" fn tse_task_get_priv(task: Ptr<Task>) -> Bytes {
     guard(Ptr::null(), || lock().task(task).map_or(Ptr::null(), |inner| inner.private))
 }
 
-/// Sets the caller's pointer.
+/// Sets the caller's pointer, and returns the previous one.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_set_priv(task: Ptr<Task>, private: Bytes) -> Bytes {
     guard(Ptr::null(), || {
@@ -115,7 +116,7 @@ pub extern "C" fn tse_task2sched(task: Ptr<Task>) -> Ptr<Sched> {
 /// Most tasks in one list of dependencies.
 const DEPENDENCIES_MAX: c_int = 1 << 20;
 
-/// Makes a task wait for others.
+/// Makes a task wait for `count` others.
 #[unsafe(no_mangle)]
 pub extern "C" fn tse_task_register_deps(
     task: Ptr<Task>,

@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_uint};
 /// `ESKER_EMPTY`: names that some of the fields lack have the empty value, too.
 const EMPTY: c_uint = 16;
 
-/// Names, sorted, with their values in the order of their types.
+/// Names, sorted, each with its values in the order of their types.
 pub(crate) struct OpenAxes(Vec<(String, Vec<String>)>);
 
 impl OpenAxes {
@@ -18,6 +18,7 @@ impl OpenAxes {
         Self(axes.to_map().into_iter().collect())
     }
 
+    /// Name and values of the axis `index`. The error gives the number of axes if there are fewer.
     fn axis(&self, index: u32) -> Result<&(String, Vec<String>)> {
         let axis = self.0.get(index as usize);
         axis.ok_or_else(|| Failure::invalid(format!("axis {index} of {}", self.0.len())))

@@ -24,7 +24,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct OpenWatch(Mutex<Watch>);
 
 impl OpenWatch {
-    /// Waits for new fields, and returns all that are there; `None` if none arrives.
+    /// Waits up to `timeout` for new fields, and returns all that are there. `None` if none arrives, or another thread
+    /// uses the watch.
     fn next(&self, timeout: Duration) -> Result<Option<Vec<Field>>> {
         let mut watch = match self.0.try_lock() {
             Ok(watch) => watch,
@@ -63,7 +64,7 @@ pub extern "C" fn esker_field_watch(
     })
 }
 
-/// Waits for new fields of a watch.
+/// Waits for new fields of a watch, `timeout` microseconds at most. Stores a selection of them in `sel`.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_field_watch_next(
     watch: Handle,
@@ -81,7 +82,8 @@ pub extern "C" fn esker_field_watch_next(
     })
 }
 
-/// Waits for `timeout` microseconds, or forever if they are negative. It ends early if the handle is closed.
+/// Waits for fields of a watch for `timeout` microseconds, or forever if that is negative. The wait ends early if the
+/// handle is closed.
 fn wait_for_fields(watch: Handle, timeout: i64) -> Result<Vec<Field>> {
     let deadline = event::deadline(timeout);
     loop {

@@ -68,7 +68,7 @@ impl Attr {
     }
 }
 
-/// A value that is not a list.
+/// Decodes a value that is not a list. `None` if the bytes are not a value of this type (`ESKER_ATTR_*`).
 fn one_value(kind: u32, bytes: &[u8]) -> Option<Value> {
     Some(match (kind, bytes) {
         (FLAG, [flag @ (0 | 1)]) => Value::Flag(*flag == 1),
@@ -80,7 +80,7 @@ fn one_value(kind: u32, bytes: &[u8]) -> Option<Value> {
     })
 }
 
-/// A list of values of one type.
+/// Decodes a list of values of one type. `None` if the bytes are not such a list.
 fn list_of_values(kind: u32, bytes: &[u8]) -> Option<Value> {
     let parts: Vec<&[u8]> = match kind {
         FLAG => bytes.chunks(1).collect(),
@@ -92,7 +92,7 @@ fn list_of_values(kind: u32, bytes: &[u8]) -> Option<Value> {
     Some(Value::List(AttributeList { items: values.collect::<Option<_>>()? }))
 }
 
-/// Texts that each end with a NUL.
+/// Splits texts that each end with a NUL. `None` if the last has none.
 fn texts(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     match bytes.split_last() {
         None => Some(Vec::new()),
@@ -101,7 +101,7 @@ fn texts(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     }
 }
 
-/// The attributes of a new tensor.
+/// Reads the attributes of a new tensor. Refuses two of the same name.
 pub(super) fn parse(attributes: Ptr<Attr>, count: u32) -> Result<BTreeMap<String, Attribute>> {
     let all = arguments::list(attributes, count, ATTRIBUTES_MAX, "ATTRIBUTES_MAX", "attrs")?;
     let mut parsed = BTreeMap::new();
@@ -140,7 +140,7 @@ pub extern "C" fn esker_tensor_attribute(
     })
 }
 
-/// The type and the bytes of a value.
+/// The type and the bytes of a value, as C gets them. `NOTSUPPORTED` if C has no type for it.
 fn encoded(name: &str, attribute: &Attribute) -> Result<(u32, Vec<u8>)> {
     let encoded = match &attribute.value {
         Some(Value::List(list)) => encoded_list(&list.items),
@@ -168,11 +168,12 @@ fn encoded_one(value: &Value) -> Option<(u32, Vec<u8>)> {
     })
 }
 
-/// The type and the bytes of a list of values of one type.
+/// The type and the bytes of a list of values of one type. `None` for values that a list in C cannot have.
 fn encoded_list(items: &[Attribute]) -> Option<(u32, Vec<u8>)> {
     let (mut all, mut bytes) = (LIST, Vec::new());
     for item in items {
         let (kind, mut value) = encoded_one(item.value.as_ref()?)?;
+        // Texts end with a NUL, so one that contains a NUL cannot be in a list; bytes cannot either.
         if kind == TEXT && !value.contains(&0) {
             value.push(0);
         } else if kind >= TEXT {

@@ -44,7 +44,7 @@ impl From<SlabArgument> for Slab {
     }
 }
 
-/// One entry for each of `ndim` dimensions.
+/// Reads one entry for each of `ndim` dimensions. `name` is the name of the argument, for errors.
 fn dimensions<T: Copy>(entries: Ptr<T>, ndim: u32, name: &str) -> Result<Vec<T>> {
     arguments::list(entries, ndim, DIMENSIONS_MAX, "DIMENSIONS_MAX", name)
 }
@@ -145,7 +145,7 @@ pub extern "C" fn esker_tensor_get(
     })
 }
 
-/// The selected elements: all if `slabs` is null.
+/// The selected elements, one slab for each dimension; all elements if `slabs` is null and `ndim` is 0.
 fn selection(tensor: &Tensor, slabs: Ptr<SlabArgument>, ndim: u32) -> Result<Vec<Slab>> {
     if !slabs.is_null() || ndim > 0 {
         let slabs = dimensions(slabs, ndim, "slabs")?;
@@ -240,7 +240,8 @@ impl From<Collected> for CollectedCounts {
     }
 }
 
-/// Frees PUTs that were never committed and removed tensors, or counts them.
+/// Frees PUTs that began `age_s` seconds ago or earlier and were never committed, and removed tensors that no process
+/// reads. Without `ESKER_DOIT`, only counts them.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_tensor_collect(
     tsh: Handle,

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 /// `ESKER_UUID_SIZE`: bytes of a UUID as text, with its NUL.
 const UUID_SIZE: u64 = 37;
 
-/// Begins a tensor.
+/// Begins a tensor, and stores a handle of its PUT in `put`. Null `chunks` leave the shape of the chunks to the store.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_tensor_begin(
     tsh: Handle,
@@ -77,7 +77,7 @@ pub extern "C" fn esker_tensor_put_query(put: Handle, info: Ptr<TensorInfo>) -> 
     })
 }
 
-/// Writes a part of a tensor.
+/// Writes the part of a tensor that begins at index `start` and has `count` elements in each dimension.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_tensor_write(
     put: Handle,
@@ -98,7 +98,7 @@ pub extern "C" fn esker_tensor_write(
     })
 }
 
-/// Makes a tensor visible.
+/// Makes a tensor visible, by its UUID and, if `name` is not null, by that name.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_tensor_commit(put: Handle, name: Str, uuid: Str, ev: Ptr<Event>) -> c_int {
     call::run(ev, || {
@@ -126,7 +126,7 @@ pub extern "C" fn esker_tensor_put_close(put: Handle, ev: Ptr<Event>) -> c_int {
     call::close::<Put>(put, ev)
 }
 
-/// Stores a complete tensor.
+/// Stores a complete tensor, with a name if `name` is not null, and writes its UUID to `uuid`.
 #[unsafe(no_mangle)]
 pub extern "C" fn esker_tensor_put(
     tsh: Handle,

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 pub(super) struct Call(fn(Bytes) -> Result<c_int>);
 
 impl Call {
-    /// The function of an opcode.
+    /// The function of an opcode (`DAOS_OPC_*`), if there is one.
     pub(super) fn from_opcode(opcode: c_int) -> Option<Self> {
         pools::find_function(opcode).or_else(|| objects::find_function(opcode)).map(Self)
     }

@@ -52,13 +52,14 @@ struct Listing {
 }
 
 impl Listing {
-    /// Callers use the anchor of the level, or the plain one.
+    /// The anchor of the listing: the one for its level, or if that is null the plain one. Callers use either.
     fn at(&self, level: Ptr<Anchor>) -> Ptr<Anchor> {
         if level.is_null() { self.anchor } else { level }
     }
 }
 
-/// Opens an array, by the one of the two functions of DAOS that fits the arguments.
+/// Opens an array. With `sizes`, its cell and chunk size are read from there. Without, the stored ones are used and
+/// written to `given`.
 fn open_array(
     coh: Handle,
     oid: ObjId,

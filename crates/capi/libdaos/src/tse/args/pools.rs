@@ -13,7 +13,7 @@ use crate::tx::*;
 use esker::types::Uuid;
 use std::ffi::c_int;
 
-/// A name, or where there is none a UUID as text.
+/// Runs `call` with a name, or if that is null with a UUID as text.
 fn named<T>(name: Str, uuid: UuidBytes, call: impl FnOnce(Str) -> T) -> T {
     if !name.is_null() {
         return call(name);
