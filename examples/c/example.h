@@ -31,7 +31,7 @@ fail(const char *format, ...)
 	exit(1);
 }
 
-/* Ends the program if a call of libdaos has failed. */
+/* Ends the program if a call of libdaos has failed. The message begins with doing and what. */
 static inline void
 check(int rc, const char *doing, const char *what)
 {
@@ -47,6 +47,7 @@ check_store(int rc, const char *doing, const char *what)
 		fail("%s %s: %s: %s", doing, what, d_errstr(rc), esker_error_text());
 }
 
+/* Zeroed memory of at least one byte. Ends the program if there is none. */
 static inline void *
 allocate(size_t size)
 {
@@ -99,6 +100,7 @@ open_kv(struct handles *handles, uint64_t hi, uint64_t lo, unsigned int mode)
 	return kv;
 }
 
+/* The time in seconds since some point in the past, for durations. */
 static inline double
 seconds(void)
 {

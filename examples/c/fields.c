@@ -31,6 +31,7 @@ struct field {
 	size_t               size;
 };
 
+/* All fields, the size of the largest, and the bytes of all. */
 struct fields {
 	struct field *all;
 	size_t        count;
@@ -43,6 +44,7 @@ struct key {
 	esker_pair_t pairs[PAIRS];
 };
 
+/* The key of a field: file, kind and number of the message. */
 static struct key
 key_of(const struct field *field)
 {
@@ -51,6 +53,7 @@ key_of(const struct field *field)
 	return key;
 }
 
+/* Reads a file to new memory, and sets *size to its size. */
 static unsigned char *
 read_file(const char *path, size_t *size)
 {
@@ -82,6 +85,7 @@ set_file(struct field *field, const char *path)
 			*at = '|';
 }
 
+/* Adds message number `number` of a file. Its bytes are not copied. */
 static void
 add_field(struct fields *fields, const char *path, int number, const unsigned char *bytes, size_t size)
 {
@@ -100,6 +104,7 @@ add_field(struct fields *fields, const char *path, int number, const unsigned ch
 		fields->largest = size;
 }
 
+/* Adds all messages of a file. */
 static void
 add_file(struct fields *fields, const char *path)
 {
@@ -158,6 +163,7 @@ read_pass(daos_handle_t store, const struct fields *fields, unsigned char *buffe
 	return took;
 }
 
+/* Prints the rate of some passes, which took this time in seconds. */
 static void
 tell(const char *what, const struct fields *fields, unsigned long passes, double took)
 {
@@ -168,6 +174,7 @@ tell(const char *what, const struct fields *fields, unsigned long passes, double
 	       took > 0 ? mib / took : 0, took > 0 ? count / took : 0);
 }
 
+/* Writes or reads all fields `repeat` times, and prints the rates. */
 static void
 run(int writes, unsigned long repeat, const char *pool, const char *cont, const struct fields *fields)
 {

@@ -21,6 +21,7 @@ struct request {
 	uint32_t     count;
 };
 
+/* Adds NAME=VALUE to the request. */
 static void
 add_pair(struct request *request, char *text)
 {
@@ -67,6 +68,7 @@ sum(const unsigned char *bytes, daos_size_t size)
 	return total;
 }
 
+/* Prints the key, size and sum of the bytes of a field that was found. */
 static void
 tell_field(daos_handle_t found, uint64_t index)
 {
@@ -81,6 +83,7 @@ tell_field(daos_handle_t found, uint64_t index)
 	check_store(esker_field_view_close(view, NULL), "closing the view of", key);
 }
 
+/* Prints fields until none has come for `patience` seconds. */
 static void
 follow(daos_handle_t store, const struct request *request, unsigned long patience)
 {

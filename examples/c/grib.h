@@ -10,6 +10,7 @@
 /* Octets of the shortest message: the first section and the "7777" at the end. */
 #define GRIB_SHORTEST 12
 
+/* The number in count octets, the highest first. */
 static inline uint64_t
 grib_number(const unsigned char *octets, int count)
 {
@@ -23,9 +24,9 @@ grib_number(const unsigned char *octets, int count)
 /*
  * Length of the message that starts here; 0 if it does not exist or does not end correctly.
  *
- * Octet 8 is the edition. Edition 1 has its length in octets 5 to 7; with the highest bit set, the
- * unit is 120 octets and the excess is in the length of section 4: such messages, over 8 MiB, are
- * measured by their end marker.
+ * Octet 8 is the edition. Edition 1 has its length in octets 5 to 7, edition 2 in octets 9 to 16.
+ * Messages of edition 1 over 8 MiB set the highest bit of the length, whose unit then is 120
+ * octets. Their exact length is found by the "7777" at their end.
  */
 static inline size_t
 grib_length(const unsigned char *octets, size_t left)

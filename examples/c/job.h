@@ -9,11 +9,13 @@
 #include <mpi.h>
 #endif
 
+/* The number of this process, and the number of all processes. */
 struct job {
 	int rank;
 	int ranks;
 };
 
+/* Starts MPI, and returns the rank of this process and the number of processes. */
 static inline struct job
 job_start(int *argc, char ***argv)
 {
@@ -50,7 +52,7 @@ barrier(void)
 #endif
 }
 
-/* The longest time of any process, known to all. */
+/* The longest time of any process. All processes get it. */
 static inline double
 longest(double seconds)
 {

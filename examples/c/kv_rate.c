@@ -16,11 +16,12 @@
 #include <unistd.h>
 
 #define KEY_BYTES 32
-/* Values between two looks at the clock. */
+/* The clock is read once for this number of values, because reading it takes time. */
 #define CLOCK_OPS 16
 /* Seconds between two lines about the rate. */
 #define TELL_SECONDS 0.5
 
+/* Values of a pass: at most ops of them, each of value_bytes, for at most seconds_max seconds. */
 struct load {
 	unsigned long ops;
 	unsigned long seconds_max;
@@ -37,6 +38,7 @@ set_number(struct load *load, unsigned long key)
 	memcpy(load->value, &key, load->value_bytes < sizeof(key) ? load->value_bytes : sizeof(key));
 }
 
+/* Allocates keys and buffers. */
 static void
 make_load(struct load *load)
 {
@@ -50,7 +52,7 @@ make_load(struct load *load)
 		snprintf(load->keys[i], KEY_BYTES, "key-%012lu", i);
 }
 
-/* A pass over the values. */
+/* A pass over the values: its start, its duration and the last report, in seconds, and the values done. */
 struct pass {
 	const char   *name;
 	double        start;
@@ -59,6 +61,7 @@ struct pass {
 	unsigned long ops;
 };
 
+/* Starts a pass. */
 static struct pass
 begin(const char *name)
 {
@@ -128,7 +131,7 @@ tell(const struct load *load, struct pass pass)
 	       pass.took, pass.took > 0 ? (double)pass.ops / pass.took : 0);
 }
 
-/* Fills the Key-Value, which is not measured, and empties it again. */
+/* Fills the Key-Value and empties it again, so that the measured puts use no new memory. */
 static void
 warm_up(daos_handle_t kv, struct load *load)
 {

@@ -35,7 +35,7 @@ struct run {
 	double        io;
 };
 
-/* Changes the chunk until a time has passed, in seconds. */
+/* Changes the chunk for at least `until` seconds. */
 static void
 compute(struct run *run, double until)
 {
@@ -71,7 +71,7 @@ io_phase(struct run *run)
 	run->rates[run->phases++] = (double)(bytes * ranks) / (1 << 20) / took;
 }
 
-/* Compares the chunk of this process in the last tensor. */
+/* Reads the part of this process from the last tensor, and compares it with the chunk in memory. */
 static void
 compare(struct run *run)
 {
@@ -89,6 +89,7 @@ compare(struct run *run)
 	free(found);
 }
 
+/* Order of two rates, for qsort. */
 static int
 by_rate(const void *a, const void *b)
 {
@@ -131,7 +132,7 @@ main(int argc, char **argv)
 	run.chunk = allocate(run.rows * COLUMNS * sizeof(int32_t));
 	run.rates = allocate((cycles / EVERY) * sizeof(double));
 	for (cycle = 1; cycle <= cycles; cycle++) {
-		/* Three times as long as a phase of I/O has taken on average. */
+		/* Between two phases, three times as long as a phase has taken on average: 75 % of the time. */
 		compute(&run, run.phases > 0 ? 3 * run.io / (double)run.phases / EVERY : 0);
 		if (cycle % EVERY == 0)
 			io_phase(&run);

@@ -27,6 +27,7 @@ const TINY: u64 = 51 << 32;
 const S1: u64 = 0x0001_0001 << 32;
 const SMALL: u32 = common::S1;
 
+/// Opens a new object of this type.
 fn opened(store: &Store, otype: u32) -> Handle {
     let mut oh = NONE;
     let opened = daos_obj_open(store.coh, store.oid(otype, SX), OBJ_RW, at(&mut oh), WAIT);
@@ -34,10 +35,12 @@ fn opened(store: &Store, otype: u32) -> Handle {
     oh
 }
 
+/// Writes a value of one byte to each akey. Returns the result of the call.
 fn put(oh: Handle, dkey: &[u8], akeys: &[&[u8]]) -> c_int {
     put_in(oh, NONE, 0, dkey, akeys)
 }
 
+/// Writes a value of one byte to each akey, in the transaction `th`. Returns the result of the call.
 fn put_in(oh: Handle, th: Handle, flags: u64, dkey: &[u8], akeys: &[&[u8]]) -> c_int {
     let iod = |akey: &&[u8]| Iod {
         name: iov(akey),
@@ -79,6 +82,7 @@ fn check_akeys(store: &Store) {
     assert_eq!(put_records(oh, NONE, b"a", all, 2), 0);
     assert_eq!(put_records(oh, NONE, b"absent", some, 0), INVAL);
     assert_eq!(put_records(oh, NONE, b"a", all, 0), INVAL, "it leaves an akey without records");
+    // Records may all be punched in a transaction that also punches the akey.
     for is_right in [true, false] {
         assert_eq!(put_records(oh, NONE, b"a", all, 2), 0);
         let mut th = NONE;
@@ -126,6 +130,7 @@ fn check_epoch(store: &Store) {
     assert_eq!(daos_tx_close(th, WAIT), 0);
 }
 
+/// Lists the records of an akey with room for `room` extents. Returns the result of the call.
 fn list_records(oh: Handle, akey: &[u8], room: usize) -> c_int {
     let (mut dkey, mut akey, mut anchor) = (iov(b"d"), iov(akey), start());
     let (mut size, mut nr) = (0, room as u32);
@@ -148,6 +153,7 @@ fn list_records(oh: Handle, akey: &[u8], room: usize) -> c_int {
     )
 }
 
+/// Lists the akeys of a dkey. Returns the result of the call.
 fn list_akeys(oh: Handle, th: Handle) -> c_int {
     let (mut dkey, mut anchor, mut nr, mut buffer) = (iov(b"d"), start(), 4, [0; 64]);
     let (mut kds, mut iovs) = ([KeyDesc::default(); 4], [iov_room(&mut buffer)]);
@@ -221,7 +227,8 @@ fn library_refuses_what_daos_refuses() {
     directories_have_names_only(&store);
 }
 
-/// Programs of DAOS cannot list a directory with another dkey. The superblock has the dkey `/`.
+/// In a file system, strict mode refuses a dkey of a directory that is not a name: DAOS could not list it. The
+/// superblock may have the dkey `/`.
 fn directories_have_names_only(store: &Store) {
     let (label, mut coh) = (text(c"files"), NONE);
     let (none, mut dfs) = (Ptr::null(), Ptr::null());

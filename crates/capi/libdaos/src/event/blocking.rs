@@ -155,11 +155,11 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// More than there are threads of any kind.
+    /// Far more than the threads of any kind, so that each of those would block if it did the work itself.
     const WORKS: usize = 100;
 
     #[test]
-    fn operations_go_on_while_work_blocks() {
+    fn operations_progress_while_work_blocks() {
         let (open, gate) = mpsc::channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         let (done, ended) = mpsc::channel();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_an_error() {
+    fn panic_in_blocking_work_becomes_an_error() {
         let (done, ended) = mpsc::channel();
         let work = || -> Result<()> { std::panic::panic_any("thrown by a test") };
         workers::submit(async move { done.send(blocking(work).await).unwrap() });

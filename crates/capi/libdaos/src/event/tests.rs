@@ -26,11 +26,13 @@ const ALL: u32 = 3;
 /// `DAOS_COO_RW`.
 const RW: u32 = 2;
 
+/// A pointer to a value of the test.
 fn at<T>(value: &mut T) -> Ptr<T> {
     // SAFETY: tests keep their values in place while the library uses them.
     unsafe { Ptr::new(value) }
 }
 
+/// A pointer to a string.
 fn text(text: &std::ffi::CStr) -> crate::abi::Str {
     // SAFETY: the library only reads it.
     unsafe { Ptr::new(text.as_ptr().cast_mut()) }
@@ -39,7 +41,8 @@ fn text(text: &std::ffi::CStr) -> crate::abi::Str {
 /// An event that is not initialized yet.
 const UNKNOWN: Event = Event { error: -1, space: [u64::MAX; 20], debug: 0 };
 
-/// An open file of a file system behind a gate, and an event queue.
+/// An open file of a file system behind a gate, and an event queue. While the gate is shut, operations on the pool wait
+/// at it.
 struct Gates {
     gate: Arc<Gate>,
     poh: Handle,
@@ -66,6 +69,7 @@ impl Gates {
         Self { file: Self::file(dfs), gate, poh, coh, eq, dfs }
     }
 
+    /// A pool in memory whose operations wait at the gate while it is shut.
     fn pool(gate: &Arc<Gate>) -> Pool {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let name = format!("memory:gated-{}", POOLS.fetch_add(1, Ordering::Relaxed));
@@ -74,6 +78,7 @@ impl Gates {
         Pool::from_backend(Arc::new(gated), OpenMode::ReadWrite)
     }
 
+    /// Creates and opens the file `f`.
     fn file(dfs: Ptr<Dfs>) -> Ptr<DfsObj> {
         let (mode, flags) = (libc::S_IFREG | 0o600, libc::O_RDWR | libc::O_CREAT);
         let (root, link, mut file) = (Ptr::null(), Ptr::null(), Ptr::null());
@@ -82,12 +87,14 @@ impl Gates {
         file
     }
 
+    /// A new event of the queue, a child of `parent` unless that is null.
     fn event(&self, parent: Ptr<Event>) -> Box<Event> {
         let mut ev = Box::new(UNKNOWN);
         self.begin(&mut ev, parent);
         ev
     }
 
+    /// Initializes an event of the queue, as a child of `parent` unless that is null.
     fn begin(&self, ev: &mut Event, parent: Ptr<Event>) {
         assert_eq!(daos_event_init(at(ev), self.eq, parent), 0);
     }
@@ -100,7 +107,7 @@ impl Gates {
         found
     }
 
-    /// Waits until `count` events have completed.
+    /// Waits until `count` events have completed, and takes them out of the queue.
     fn take(&self, count: usize) {
         let mut taken = 0;
         while taken < count {
@@ -110,7 +117,7 @@ impl Gates {
     }
 }
 
-/// Calls on a file, each on 8 bytes of its own, which hold its number.
+/// Buffers and events of [`CALLS`] calls on a file. Each is for 8 bytes of its own, which hold its number.
 struct Calls {
     events: Vec<Event>,
     data: Vec<[u8; 8]>,
@@ -120,6 +127,7 @@ struct Calls {
 }
 
 impl Calls {
+    /// Calls whose events are initialized. `data` is the number that the 8 bytes of a call hold at first.
     fn new(gates: &Gates, parent: Ptr<Event>, data: impl Fn(usize) -> usize) -> Self {
         let bytes = |number| (data(number) as u64).to_ne_bytes();
         let mut data: Vec<_> = (0..CALLS).map(bytes).collect();
@@ -139,6 +147,7 @@ impl Calls {
         calls
     }
 
+    /// Launches the writes.
     fn write(&mut self, gates: &Gates) {
         for (number, (sgl, ev)) in self.sgls.iter_mut().zip(&mut self.events).enumerate() {
             let offset = 8 * number as u64;
@@ -146,6 +155,7 @@ impl Calls {
         }
     }
 
+    /// Launches the reads.
     fn read(&mut self, gates: &Gates) {
         let places = self.sgls.iter_mut().zip(&mut self.sizes).zip(&mut self.events);
         for (number, ((sgl, size), ev)) in places.enumerate() {
@@ -154,12 +164,13 @@ impl Calls {
         }
     }
 
+    /// Whether all calls have completed without an error.
     fn have_succeeded(&self) -> bool {
         self.iovs.len() == CALLS && self.events.iter().all(|ev| ev.error == 0)
     }
 }
 
-/// Reads what [`Calls::written`] wrote, by calls that wait for each other as well.
+/// Reads what [`Calls::written`] wrote, by calls that all wait at the gate at the same time.
 fn check_written(gates: &Gates) {
     let mut calls = Calls::new(gates, Ptr::null(), |_| usize::MAX);
     gates.gate.shut_until(CALLS);

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_under_way_on_a_few_threads() {
+    fn thousands_of_operations_progress_on_a_few_threads() {
         let barrier = Arc::new(Barrier::default());
         let (done, ended) = mpsc::channel();
         for number in 0..OPERATIONS {

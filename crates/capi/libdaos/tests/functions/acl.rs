@@ -12,12 +12,14 @@ const OWNER: u32 = 0;
 const USER: u32 = 1;
 const EVERYONE: u32 = 4;
 
+/// The entry with this text.
 fn ace(words: &CStr) -> Bytes {
     let mut made = Ptr::null();
     assert_eq!(daos_ace_from_str(text(words), at(&mut made)), 0, "{words:?}");
     made
 }
 
+/// The list of entries with these texts.
 fn acl(words: &[&CStr]) -> Bytes {
     let mut words: Vec<_> = words.iter().map(|words| text(words)).collect();
     let mut made = Ptr::null();
@@ -25,6 +27,7 @@ fn acl(words: &[&CStr]) -> Bytes {
     made
 }
 
+/// The texts of the entries of a list.
 fn words(acl: Bytes) -> Vec<String> {
     let (mut texts, mut count) = (Ptr::null(), 0);
     assert_eq!(daos_acl_to_strs(acl, at(&mut texts), at(&mut count)), 0);
@@ -196,7 +199,7 @@ fn malformed_lists_are_refused() {
 }
 
 #[test]
-fn principals() {
+fn principals_are_validated_and_converted_to_numbers() {
     for (name, valid) in [(c"bob@", true), (c"bob@x", true), (c"bob", false), (c"@", false)] {
         assert_eq!(daos_acl_principal_is_valid(text(name)), valid, "{name:?}");
     }

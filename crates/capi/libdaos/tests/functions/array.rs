@@ -6,14 +6,17 @@ use daos::global::{daos_array_global2local, daos_array_local2global};
 use daos::object::daos_obj_close;
 use std::ffi::c_int;
 
+/// Cells of a chunk.
 const CHUNK: u64 = 10;
 
+/// Creates and opens an array with cells of `cell` bytes.
 fn create(store: &Store, oid: ObjId, cell: u64) -> Handle {
     let mut oh = NONE;
     assert_eq!(daos_array_create(store.coh, oid, NONE, cell, CHUNK, at(&mut oh), WAIT), 0);
     oh
 }
 
+/// Opens a new array with cells of 1 byte, which does not store its attributes.
 fn with_attr(store: &Store, otype: u32) -> Handle {
     let mut oh = NONE;
     let oid = store.oid(otype, SX);
@@ -33,6 +36,7 @@ fn write(oh: Handle, ranges: &mut [Range], data: &[u8]) -> c_int {
     daos_array_write(oh, NONE, at(&mut iod(ranges)), at(&mut sgl(&mut iovs)), WAIT)
 }
 
+/// Reads ranges. Returns the result of the call, the bytes read, and the bytes past the end.
 fn read(oh: Handle, ranges: &mut [Range], buffer: &mut [u8]) -> (c_int, u64, u64) {
     let mut iovs = [iov_room(buffer)];
     let mut iod = iod(ranges);
@@ -165,7 +169,7 @@ fn many_short_ranges_are_not_supported() {
 }
 
 #[test]
-fn holes_are_left_as_they_are() {
+fn reading_a_hole_leaves_the_buffer_unchanged() {
     let store = Store::new();
     let oh = create(&store, store.oid(ARRAY, S1), 1);
     write(oh, &mut [cells(2, 2)], b"xy");
@@ -238,6 +242,7 @@ fn a_handle_can_use_another_chunk_size() {
     assert_eq!(daos_array_update_chunk_size(keeps, 4), NOTSUPPORTED);
 }
 
+/// The global form of an array.
 fn blob(oh: Handle) -> Vec<u8> {
     let mut glob = Iov { buf: Ptr::null(), buf_len: 0, len: 0 };
     assert_eq!(daos_array_local2global(oh, at(&mut glob)), 0);

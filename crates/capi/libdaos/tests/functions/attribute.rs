@@ -4,7 +4,7 @@ use daos::abi::{Bytes, Handle, Ptr, Str};
 use daos::attribute::*;
 use std::ffi::{CString, c_int};
 
-/// The functions for pools, or those for containers.
+/// Calls the functions for pools, or those for containers.
 struct Attributes {
     oh: Handle,
     is_pool: bool,
@@ -33,6 +33,7 @@ impl Attributes {
     }
 }
 
+/// Runs a check on the attributes of a pool, and on those of a container.
 fn for_both(check: impl Fn(&Attributes)) {
     let store = Store::new();
     check(&Attributes { oh: store.poh, is_pool: true });

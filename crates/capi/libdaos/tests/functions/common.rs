@@ -33,6 +33,7 @@ pub(crate) const ARRAY: u32 = 11;
 pub(crate) const ARRAY_ATTR: u32 = 12;
 pub(crate) const ARRAY_BYTE: u32 = 13;
 
+/// `DAOS_COO_RO`, `DAOS_COO_RW` and `DAOS_COO_EX`; those of pools have the same values.
 pub(crate) const RO: u32 = 1;
 pub(crate) const RW: u32 = 2;
 pub(crate) const EX: u32 = 4;
@@ -74,13 +75,13 @@ pub(crate) fn text(text: &CStr) -> Str {
     unsafe { Ptr::new(text.as_ptr().cast_mut()) }
 }
 
-/// An invalid pointer, for arguments that must not be dereferenced.
+/// A pointer with this address, for handles and for arguments that must not be dereferenced.
 pub(crate) fn wild<T>(address: u64) -> Ptr<T> {
     // SAFETY: handles passed as pointers are never dereferenced.
     unsafe { Ptr::new(std::ptr::without_provenance_mut(address as usize)) }
 }
 
-/// The argument of a callback.
+/// The argument of a callback as a pointer to a value of the test.
 pub(crate) fn at_address<T>(address: *mut c_void) -> Ptr<T> {
     // SAFETY: tests pass their own values to callbacks.
     unsafe { Ptr::new(address.cast()) }
@@ -150,6 +151,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// A new pool with a new container `test`.
     pub(crate) fn new() -> Self {
         assert_eq!(daos_init(), 0);
         let name = CString::new(format!("memory:c-{}-{}", std::process::id(), number())).unwrap();
@@ -159,7 +161,7 @@ impl Store {
         Self { poh, coh: open(poh, RW), name }
     }
 
-    /// A new object id.
+    /// A new object id of this type (`DAOS_OT_*`) and class (`OC_*`).
     pub(crate) fn oid(&self, otype: u32, class: u32) -> ObjId {
         let mut oid = ObjId { lo: number(), hi: 7 };
         assert_eq!(daos_obj_generate_oid2(self.coh, at(&mut oid), otype, class, 0, 0), 0);
@@ -167,7 +169,7 @@ impl Store {
     }
 }
 
-/// Opens the pool again.
+/// Connects to the pool once more.
 pub(crate) fn connect(name: &CStr) -> Handle {
     let mut poh = NONE;
     let done = daos_pool_connect2(text(name), Ptr::null(), RW, at(&mut poh), Ptr::null(), WAIT);
@@ -175,7 +177,7 @@ pub(crate) fn connect(name: &CStr) -> Handle {
     poh
 }
 
-/// Opens the container again.
+/// Opens the container `test` once more.
 pub(crate) fn open(poh: Handle, mode: u32) -> Handle {
     let mut coh = NONE;
     assert_eq!(daos_cont_open2(poh, text(c"test"), mode, at(&mut coh), Ptr::null(), WAIT), 0);

@@ -8,10 +8,12 @@ use daos::kv::{daos_kv_open, daos_kv_put};
 use daos::pool::daos_pool_disconnect;
 use std::ffi::{CStr, CString};
 
+/// Creates a container, and returns the result of the call.
 fn create(store: &Store, label: &CStr) -> i32 {
     daos_cont_create_with_label(store.poh, text(label), Ptr::null(), Ptr::null(), WAIT)
 }
 
+/// Opens a container. Returns the result of the call and the handle.
 fn try_open(store: &Store, name: &CStr, flags: u32) -> (i32, Handle) {
     let mut coh = NONE;
     let opened = daos_cont_open2(store.poh, text(name), flags, at(&mut coh), Ptr::null(), WAIT);
@@ -133,7 +135,7 @@ fn a_pool_with_open_containers_is_busy() {
     assert_eq!(opened, NO_HDL);
 }
 
-/// Converts a handle to its global form with the usual sequence of calls.
+/// The global form of a handle, which `put` returns. Asks for the size first, as programs do.
 fn blob(put: impl Fn(Ptr<Iov>) -> i32) -> Vec<u8> {
     let mut glob = Iov { buf: Ptr::null(), buf_len: 3, len: 3 };
     assert_eq!(put(at(&mut glob)), 0);

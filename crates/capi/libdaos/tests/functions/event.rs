@@ -12,6 +12,7 @@ const FOREVER: i64 = -1;
 /// `DAOS_EQR_COMPLETED`.
 const COMPLETED: u32 = 1;
 
+/// An event queue, and a Key-Value to call functions on.
 struct Queue {
     store: Store,
     kv: Handle,
@@ -28,12 +29,14 @@ impl Queue {
         Self { store, kv, eq }
     }
 
+    /// A new event of the queue, a child of `parent` unless that is null.
     fn event(&self, parent: Ptr<Event>) -> Box<Event> {
         let mut ev = event();
         assert_eq!(daos_event_init(at(&mut ev), self.eq, parent), 0);
         ev
     }
 
+    /// Launches a put that succeeds.
     fn put(&self, ev: &mut Event) -> c_int {
         daos_kv_put(self.kv, NONE, 0, text(c"key"), 1, bytes(b"v"), at(ev))
     }
@@ -43,6 +46,7 @@ impl Queue {
         daos_kv_put(self.kv, NONE, 4, text(c"missing"), 1, bytes(b"v"), at(ev))
     }
 
+    /// Takes up to `most` completed events out of the queue.
     fn poll(&self, wait_running: c_int, timeout: i64, most: usize) -> Vec<Ptr<Event>> {
         let mut found = vec![Ptr::null(); most];
         let count = daos_eq_poll(self.eq, wait_running, timeout, most as u32, list(&mut found));
@@ -52,6 +56,7 @@ impl Queue {
     }
 }
 
+/// Whether the pointer is that of the event.
 fn is(found: Ptr<Event>, ev: &Event) -> bool {
     std::ptr::eq(found.raw(), ev)
 }
@@ -85,7 +90,7 @@ fn bad_handles_are_reported_by_the_event() {
 }
 
 #[test]
-fn many_events_at_once() {
+fn many_calls_with_events_at_once_all_complete() {
     let queue = Queue::new();
     let keys: Vec<_> = (0..500).map(|i| CString::new(format!("key{i}")).unwrap()).collect();
     let mut events: Vec<_> = keys.iter().map(|_| queue.event(Ptr::null())).collect();
@@ -120,7 +125,7 @@ fn polling_waits_for_the_given_time() {
 }
 
 #[test]
-fn an_event_can_be_tested() {
+fn testing_an_event_takes_it_out_of_its_queue() {
     let queue = Queue::new();
     let mut ev = queue.event(Ptr::null());
     let mut flag = 7;
@@ -158,14 +163,16 @@ fn invalid_events_are_refused() {
     assert_eq!(daos_event_init(Ptr::null(), queue.eq, Ptr::null()), INVAL);
 }
 
-/// Events with [`held_up`] run for as long as a test holds their gate.
+/// Events with the callback [`held_up`] run for as long as a test holds their gate.
 static GATES: [Mutex<()>; 3] = [const { Mutex::new(()) }; 3];
 
+/// Callback that waits until the gate with this number is released.
 extern "C" fn held_up(gate: *mut c_void, _ev: *mut Event, _rc: c_int) -> c_int {
     drop(GATES[gate as usize].lock());
     0
 }
 
+/// Keeps an event running until the returned lock is dropped.
 fn hold_up(ev: &mut Event, gate: usize) -> MutexGuard<'static, ()> {
     // SAFETY: it is never dereferenced.
     let arg: Bytes = unsafe { Ptr::new(std::ptr::without_provenance_mut(gate)) };
@@ -228,7 +235,7 @@ fn an_event_is_finalised_twice_and_reused() {
 }
 
 #[test]
-fn a_barrier_is_launched_again() {
+fn a_parent_can_be_launched_again() {
     let queue = Queue::new();
     let mut parent = queue.event(Ptr::null());
     let mut child = queue.event(at(&mut parent));
@@ -288,6 +295,7 @@ fn children_are_listed_and_released() {
     assert_eq!(daos_event_fini(at(&mut parent)), 0);
 }
 
+/// Sum over the calls of [`note`]: its argument, and 1000 times the result of the event.
 static CALLS: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn note(arg: *mut c_void, _ev: *mut Event, rc: c_int) -> c_int {

@@ -22,6 +22,7 @@ fn try_open(store: &Store, flags: u32) -> (c_int, Handle, ContInfo) {
     (opened, coh, info)
 }
 
+/// The result of a call on a container: 0 if the handle is valid.
 fn works(coh: Handle) -> c_int {
     daos_cont_query(coh, at(&mut ContInfo::default()), Ptr::null(), WAIT)
 }
@@ -70,7 +71,7 @@ fn handles_are_evicted() {
     }
 }
 
-/// Converts a handle to its global form.
+/// The global form of a handle, which `put` returns.
 fn bytes_of(put: impl Fn(Ptr<Iov>) -> c_int) -> Vec<u8> {
     let mut glob = Iov { buf: Ptr::null(), buf_len: 0, len: 0 };
     assert_eq!(put(at(&mut glob)), 0);

@@ -13,6 +13,7 @@ struct Record {
     freed: i32,
 }
 
+/// A record that is in no table.
 fn record(key: u64) -> Box<Record> {
     let none = Ptr::null();
     let mut made =
@@ -21,6 +22,7 @@ fn record(key: u64) -> Box<Record> {
     made
 }
 
+/// The record whose link this is.
 fn record_of(link: Ptr<Link>) -> &'static mut Record {
     // SAFETY: every link of these tests is the first field of a record that outlives the table.
     unsafe { &mut *link.raw().cast() }
@@ -66,6 +68,7 @@ fn ops() -> Box<Ops> {
     })
 }
 
+/// A new table of 4 buckets.
 fn table(feats: u32, ops: &mut Ops) -> Ptr<Table> {
     let mut made = Ptr::null();
     assert_eq!(d_hash_table_create(feats, 2, bytes(b"mine"), at(ops), at(&mut made)), 0);
@@ -73,6 +76,7 @@ fn table(feats: u32, ops: &mut Ops) -> Ptr<Table> {
     made
 }
 
+/// Inserts a record unless its key exists.
 fn insert(table: Ptr<Table>, record: &mut Record) -> c_int {
     let key = record.key.to_ne_bytes();
     d_hash_rec_insert(table, bytes(&key), 8, at(&mut record.link), true)
@@ -128,7 +132,7 @@ fn records_are_found() {
 }
 
 #[test]
-fn finding_or_inserting() {
+fn find_insert_returns_an_existing_record() {
     let mut ops = ops();
     let table = table(0, &mut ops);
     let (mut first, mut second) = (record(1), record(1));
@@ -164,6 +168,7 @@ fn ephemeral_records_are_removed_with_their_last_reference() {
     assert_eq!(d_hash_table_destroy(table, false), 0);
 }
 
+/// Counts the visited records, and ends the traversal at the second.
 extern "C" fn stop_at_two(link: Ptr<Link>, arg: *mut c_void) -> c_int {
     // SAFETY: the argument of this test is a number.
     let count = unsafe { &mut *arg.cast::<c_int>() };
@@ -173,7 +178,7 @@ extern "C" fn stop_at_two(link: Ptr<Link>, arg: *mut c_void) -> c_int {
 }
 
 #[test]
-fn records_are_visited() {
+fn traversal_stops_at_a_result_other_than_zero() {
     let mut ops = ops();
     let table = table(LRU, &mut ops);
     let mut records: Vec<_> = (0..5).map(record).collect();

@@ -15,6 +15,7 @@ fn put(oh: Handle, flags: u64, key: &CStr, value: &[u8]) -> i32 {
     daos_kv_put(oh, NONE, flags, text(key), value.len() as u64, bytes(value), WAIT)
 }
 
+/// Reads a value into a buffer. `size` is its room, and becomes the length of the value.
 fn get(oh: Handle, flags: u64, key: &CStr, size: &mut u64, buffer: &mut [u8]) -> i32 {
     daos_kv_get(oh, NONE, flags, text(key), at(size), room(buffer), WAIT)
 }
@@ -96,7 +97,7 @@ fn empty_values_exist() {
 }
 
 #[test]
-fn conditions_on_puts_and_removes() {
+fn puts_and_removes_check_their_conditions() {
     let store = Store::new();
     let oh = open_kv(&store);
     assert_eq!(put(oh, UPDATE, c"key", b"x"), NONEXIST);
@@ -166,6 +167,7 @@ fn a_read_only_handle_does_not_write() {
     assert_eq!(daos::container::daos_cont_close(reader, WAIT), 0);
 }
 
+/// All keys, sorted. Lists up to `entries` at a time, into a buffer of `bytes` bytes.
 fn all_keys(oh: Handle, entries: usize, bytes: usize) -> Vec<Vec<u8>> {
     let mut anchor = start();
     let mut kds = vec![KeyDesc::default(); entries];

@@ -9,7 +9,7 @@ use daos::tse::{Sched, Task};
 use std::mem::offset_of;
 
 #[test]
-fn sizes() {
+fn structures_have_the_sizes_of_the_headers() {
     let sizes = [
         ("daos_handle_t", size_of::<Handle>(), 8),
         ("daos_obj_id_t", size_of::<ObjId>(), 16),
@@ -63,7 +63,7 @@ fn sizes() {
 }
 
 #[test]
-fn offsets() {
+fn fields_have_the_offsets_of_the_headers() {
     let offsets = [
         ("iod_type", offset_of!(Iod, kind), 24),
         ("iod_size", offset_of!(Iod, size), 32),
@@ -116,7 +116,8 @@ fn offsets() {
     }
 }
 
-/// Whether safe code can create a value from a number.
+/// Tells whether safe code can create a `T` from a number. With `From<u64>`, the inherent constant hides that of the
+/// trait.
 struct Made<T>(std::marker::PhantomData<T>);
 
 trait NotMade {

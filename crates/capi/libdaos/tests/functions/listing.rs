@@ -10,6 +10,7 @@ fn open_object(store: &Store, otype: u32) -> Handle {
     oh
 }
 
+/// Stores a value of one byte.
 fn put(oh: Handle, dkey: &[u8], akey: &[u8]) {
     let mut iovs = [iov(b"v")];
     let none = Ptr::null();
@@ -19,6 +20,7 @@ fn put(oh: Handle, dkey: &[u8], akey: &[u8]) {
     assert_eq!(done, 0);
 }
 
+/// Stores records of one byte in an array value.
 fn put_records(oh: Handle, dkey: &[u8], akey: &[u8], recxs: &mut [Recx]) {
     let bytes = vec![1; recxs.iter().map(|recx| recx.nr as usize).sum()];
     let mut iovs = [iov(&bytes)];
@@ -176,6 +178,7 @@ fn bad_listings_are_refused() {
     assert_eq!(list(nr_at, kds, sgl, to), INVAL);
 }
 
+/// All extents of an akey, listed `step` at a time in ascending or descending order, and the size of a record.
 fn recxs(oh: Handle, upwards: u8, step: usize) -> (Vec<Recx>, u64) {
     let (mut dkey, mut akey, mut anchor) = (iov(b"d"), iov(b"a"), start());
     let (mut found, mut size, mut all) = (vec![Recx::default(); step], 0, Vec::new());
@@ -218,12 +221,14 @@ fn records_are_listed_in_both_orders() {
     }
 }
 
+/// `DAOS_GET_*`.
 const MAX: u64 = 0x1;
 const MIN: u64 = 0x2;
 const DKEY: u64 = 0x4;
 const AKEY: u64 = 0x8;
 const RECX: u64 = 0x10;
 
+/// Runs a query. Returns the result of the call, the dkey, the akey and the extent. Keys that it does not find stay 77.
 fn query(oh: Handle, flags: u64) -> (i32, u64, u64, Recx) {
     let (mut dkey, mut akey, mut recx) =
         (77u64.to_ne_bytes(), 77u64.to_ne_bytes(), Recx::default());

@@ -12,10 +12,12 @@ fn open_object(store: &Store, otype: u32) -> Handle {
     oh
 }
 
+/// A single value of `size` bytes.
 fn single(akey: &[u8], size: u64) -> Iod {
     Iod { name: iov(akey), kind: IOD_SINGLE, size, flags: 0, nr: 1, recxs: Ptr::null() }
 }
 
+/// An array value with records of `size` bytes.
 fn array(akey: &[u8], size: u64, recxs: &mut [Recx]) -> Iod {
     let nr = recxs.len() as u32;
     Iod { name: iov(akey), kind: IOD_ARRAY, size, flags: 0, nr, recxs: list(recxs) }
@@ -28,7 +30,7 @@ fn put(oh: Handle, flags: u64, akey: &[u8], value: &[u8]) -> c_int {
     daos_obj_update(oh, NONE, flags, at(&mut dkey), 1, at(&mut iod), at(&mut sgl), WAIT)
 }
 
-/// The result, the size, and the number of filled buffers.
+/// Reads a single value. Returns the result of the call, the size, and the number of filled buffers.
 fn get(oh: Handle, flags: u64, akey: &[u8], buffer: &mut [u8]) -> (c_int, u64, u32) {
     let mut iovs = [iov_room(buffer)];
     let mut iod = single(akey, 0);
@@ -110,7 +112,7 @@ fn several_akeys_are_updated_atomically() {
 }
 
 #[test]
-fn conditions_on_dkeys() {
+fn updates_check_conditions_on_their_dkey() {
     const INSERT: u64 = 0x2;
     const UPDATE: u64 = 0x4;
     let store = Store::new();
@@ -146,6 +148,7 @@ fn an_id_without_a_class_is_refused() {
     assert_eq!(daos_obj_open(store.coh, oid, OBJ_RW, at(&mut oh), WAIT), INVAL);
 }
 
+/// Writes records of `size` bytes to ranges of the akey `array`.
 fn records(oh: Handle, size: u64, recxs: &mut [Recx], data: &[u8]) -> c_int {
     let mut iovs = [iov(data)];
     let mut iod = array(b"array", size, recxs);
@@ -163,6 +166,7 @@ fn recx(idx: u64, nr: u64) -> Recx {
     Recx { idx, nr }
 }
 
+/// An empty map with room for `nr` ranges.
 fn map(nr: u32, flags: u32, recxs: Ptr<Recx>) -> Iom {
     Iom { kind: 0, nr, nr_out: 0, flags, size: 0, recx_lo: recx(0, 0), recx_hi: recx(0, 0), recxs }
 }
@@ -270,7 +274,7 @@ fn a_record_size_of_zero_punches() {
 }
 
 #[test]
-fn punches() {
+fn punches_remove_keys_and_check_their_condition() {
     const PUNCH: u64 = 1;
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);

@@ -14,9 +14,11 @@ const DIV_BY_ZERO: i32 = -2047;
 enum Is<'a> {
     /// A function and its number of operands.
     Func(&'a str, u32),
+    /// The type.
     Dkey(&'a str),
-    /// The type, the name, the first byte and the number of bytes.
+    /// The type, the name, the offset and the number of bytes or records; 0 for all.
     Akey(&'a str, &'a str, usize, usize),
+    /// The type, and the values.
     Const(&'a str, &'a [&'a [u8]]),
 }
 use Is::{Akey, Const, Dkey, Func};
@@ -130,6 +132,7 @@ struct Pets {
     oh: Handle,
 }
 
+/// Name, species and age of each pet.
 const PETS: [(&str, &str, Option<u64>); 5] = [
     ("Buffy", "dog", Some(10)),
     ("Chirpy", "bird", Some(2)),
@@ -228,6 +231,7 @@ impl Pets {
         Ok((names, results.into_iter().map(f64::from_ne_bytes).collect()))
     }
 
+    /// The names of the pets that meet a condition. Checks that pages of one record return the same.
     fn names(&self, condition: &[Is<'_>]) -> Result<Vec<String>, i32> {
         let found = self.run(&mut Pipe::new(&[condition], &[]), 64)?.0;
         assert_eq!(self.run(&mut Pipe::new(&[condition], &[]), 1)?.0, found, "in pages of one");
@@ -269,7 +273,7 @@ fn records_that_meet_conditions_are_returned() {
 }
 
 #[test]
-fn numbers_are_computed_with() {
+fn conditions_compute_with_numbers() {
     let pets = Pets::new();
     let (one, zero, ten) = (1u64.to_ne_bytes(), 0u64.to_ne_bytes(), 10u64.to_ne_bytes());
     let numbers: [&[&[u8]]; 3] = [&[&one], &[&zero], &[&ten]];

@@ -51,6 +51,7 @@ fn connecting_returns_information_about_the_pool() {
     assert_eq!(connect(text(uuid), RW, at(&mut poh)), NONEXIST);
 }
 
+/// Sets an attribute of a container, and returns the result of the call.
 fn set_attribute(coh: Handle) -> i32 {
     let (mut name, mut value, mut size) = (text(c"name"), bytes(b"value"), 5);
     let (name, value, size): (_, _, Ptr<u64>) = (at(&mut name), at(&mut value), at(&mut size));
@@ -119,6 +120,7 @@ fn containers_are_listed() {
     assert_eq!(ask(Ptr::null(), list(&mut found)), INVAL);
 }
 
+/// Lists containers by a filter. Returns the result of the call and the number of containers.
 fn filtered(store: &Store, filter: Ptr<Filter>) -> (i32, u64) {
     let id = PoolContInfo { uuid: [0; 16], label: [0; 128] };
     let cinfo = ContInfo::default();

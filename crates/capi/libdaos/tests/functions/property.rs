@@ -24,6 +24,7 @@ const STATUS: u32 = 0x1012;
 const ALLOCED_OID: u32 = 0x1013;
 const GLOBAL_VERSION: u32 = 0x1017;
 
+/// A list of properties with these numbers as values.
 fn numbers(values: &[(u32, u64)]) -> Ptr<Prop> {
     let prop = daos_prop_alloc(values.len() as u32);
     let entries = prop.get().unwrap().entries;
@@ -35,6 +36,7 @@ fn numbers(values: &[(u32, u64)]) -> Ptr<Prop> {
     prop
 }
 
+/// The entry of a property.
 fn entry(prop: Ptr<Prop>, kind: u32) -> PropEntry {
     daos_prop_entry_get(prop, kind).get().unwrap()
 }
@@ -48,6 +50,7 @@ fn create(store: &Store, label: &CStr, prop: Ptr<Prop>) -> Result<Handle, i32> {
     if made == 0 { Ok(coh) } else { Err(made) }
 }
 
+/// The values of properties of a container.
 fn query(coh: Handle, kinds: &[u32]) -> Ptr<Prop> {
     let prop = numbers(&kinds.iter().map(|kind| (*kind, 0)).collect::<Vec<_>>());
     assert_eq!(daos_cont_query(coh, Ptr::null(), prop, WAIT), 0);

@@ -17,6 +17,7 @@ const SNAPSHOT_MAX: u32 = 0x1009;
 const ACL: u32 = 0x100a;
 const OWNER: u32 = 0x100d;
 
+/// The principal of the user that runs the test.
 fn me() -> String {
     let mut name = Ptr::null();
     // SAFETY: it only returns a number.
@@ -33,6 +34,7 @@ fn store_granting(perms: &str) -> Store {
     store
 }
 
+/// Replaces the list of a container by one entry, and returns the result of the call.
 fn overwrite(coh: Handle, entry: &str) -> c_int {
     let entry = CString::new(entry).unwrap();
     let mut acl = Ptr::null();
@@ -81,6 +83,7 @@ fn opening_needs_a_permission_of_the_mode() {
     }
 }
 
+/// Writes a value to the container, and returns the result of the first call that fails, or 0.
 fn put(coh: Handle) -> c_int {
     let (mut oh, mut oid) = (NONE, daos::abi::ObjId { lo: 9, hi: 0 });
     daos::object::daos_obj_generate_oid2(coh, at(&mut oid), KV_HASHED, S1, 0, 0);
@@ -112,6 +115,7 @@ fn data_access_needs_permission() {
     }
 }
 
+/// A list with one property.
 fn asking(kind: u32, value: u64) -> Ptr<Prop> {
     let prop = daos_prop_alloc(1);
     // SAFETY: the property is a number.

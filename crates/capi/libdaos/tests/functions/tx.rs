@@ -13,6 +13,7 @@ fn open_kv(store: &Store) -> Handle {
     oh
 }
 
+/// Opens a transaction with these flags (`DAOS_TF_*`).
 fn begin(store: &Store, flags: u64) -> Handle {
     let mut th = NONE;
     assert_eq!(daos_tx_open(store.coh, at(&mut th), flags, WAIT), 0);
@@ -23,6 +24,7 @@ fn put(oh: Handle, th: Handle, key: &CStr, value: &[u8]) -> c_int {
     daos_kv_put(oh, th, 0, text(key), value.len() as u64, bytes(value), WAIT)
 }
 
+/// Size of the value of a key; 0 if it is missing.
 fn size(oh: Handle, th: Handle, key: &CStr) -> u64 {
     let mut size = 0;
     assert_eq!(daos_kv_get(oh, th, 0, text(key), at(&mut size), Ptr::null(), WAIT), 0);
@@ -104,8 +106,8 @@ fn a_read_only_transaction_does_not_write() {
     }
 }
 
-/// A read checks them, as in DAOS: the transaction's own writes do not count, and later changes of others are a
-/// conflict.
+/// The call checks conditions by a read, as in DAOS. It does not see the transaction's own writes, and later changes by
+/// others are a conflict.
 #[test]
 fn conditions_are_checked_at_the_call() {
     const INSERT: u64 = 0x2;
@@ -130,6 +132,7 @@ fn conditions_are_checked_at_the_call() {
     daos_tx_close(th, WAIT);
 }
 
+/// Creates a snapshot with these options (`DAOS_SNAP_OPT_*`), and returns its epoch.
 fn snapshot(store: &Store, opts: u32) -> u64 {
     let mut epoch = 0;
     let none = Ptr::null();
@@ -202,8 +205,10 @@ fn unimplemented_snapshot_functions_return_an_error() {
     assert_eq!(daos_cont_aggregate(NONE, u64::MAX, WAIT), NO_HDL);
 }
 
+/// A function that lists object ids, with the arguments for ids, number and anchor.
 type List = dyn Fn(Ptr<ObjId>, Ptr<u32>, Ptr<daos::abi::Anchor>) -> c_int;
 
+/// All object ids that a function lists, sorted.
 fn all(next: &List) -> Vec<ObjId> {
     let (mut oids, mut anchor, mut all) = ([ObjId::default(); 3], start(), Vec::new());
     while anchor.kind != 3 {
@@ -226,12 +231,14 @@ pub(crate) fn objects(coh: Handle) -> usize {
     count
 }
 
+/// Filter that accepts objects with a mark.
 extern "C" fn marked_only(_oid: ObjId, marker: *mut Iov) -> c_int {
     // SAFETY: the library passes a marker that is valid during the call.
     let marker: Iov = unsafe { marker.read() };
     c_int::from(marker.len > 0)
 }
 
+/// Filter that fails.
 extern "C" fn refuse(_oid: ObjId, _marker: *mut Iov) -> c_int {
     BUSY
 }

@@ -52,6 +52,7 @@ impl Model {
         self.table.insert(Tracked { number, dropped }).unwrap()
     }
 
+    /// The number in the entry of a cookie.
     fn look(&self, cookie: u64) -> Result<u32> {
         self.table.hold(cookie).map(|held| held.number())
     }
@@ -64,6 +65,7 @@ impl Model {
         self.dropped.load(Ordering::Acquire)
     }
 
+    /// Runs `work` on a thread beside this one.
     fn beside<T: 'static>(&self, work: impl FnOnce(&Self) -> T + 'static) -> thread::JoinHandle<T> {
         let model = self.clone();
         thread::spawn(move || work(&model))

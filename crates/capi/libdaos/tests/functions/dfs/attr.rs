@@ -7,6 +7,7 @@ use daos::dfs::mount::dfs_umount;
 use daos::dfs::xattr::*;
 use std::ffi::c_void;
 
+/// Attributes of an entry, or the errno.
 fn stat_of(fs: &Fs, parent: Ptr<DfsObj>, name: Str) -> Result<libc::stat, c_int> {
     let mut found = stat();
     match dfs_stat(fs.dfs, parent, name, at(&mut found)) {
@@ -27,7 +28,7 @@ fn the_root_is_found_without_a_name() {
     release(dir);
 }
 
-/// Attributes of a path in any mount.
+/// Attributes of a path in any mount. Checks that all functions that return attributes agree.
 fn found(fs: &Fs, dfs: Ptr<Dfs>, path: &CStr) -> libc::stat {
     let mut found = stat();
     let root = lookup_in(dfs, path, RDWR).unwrap();

@@ -18,7 +18,7 @@ struct Files {
 }
 
 impl Files {
-    /// With the directory `d`, the file `d/in` of 5 bytes, and the file `f` of 3 bytes.
+    /// A file system with the directory `d`, the file `d/in` of 5 bytes, and the file `f` of 3 bytes.
     fn new() -> Self {
         let store = Store::new();
         let (label, none) = (text(c"files"), Ptr::null());
@@ -45,6 +45,7 @@ impl Files {
         files
     }
 
+    /// Opens the container.
     fn opened(&self) -> Handle {
         let (mut coh, label) = (NONE, text(c"files"));
         let opened = daos_cont_open2(self.store.poh, label, RW, at(&mut coh), Ptr::null(), WAIT);
@@ -52,6 +53,7 @@ impl Files {
         coh
     }
 
+    /// Runs `work` on the mounted file system, and unmounts it.
     fn mounted<T>(&self, work: impl FnOnce(Ptr<Dfs>) -> T) -> T {
         let (coh, mut dfs) = (self.opened(), Ptr::null());
         assert_eq!(dfs_mount(self.store.poh, coh, RDWR, at(&mut dfs)), 0);
@@ -60,6 +62,7 @@ impl Files {
         done
     }
 
+    /// The object id of a path.
     fn id_of(&self, path: &CStr) -> ObjId {
         self.mounted(|dfs| {
             let (obj, mut oid) = (lookup_in(dfs, path, RDONLY).unwrap(), ObjId::default());
@@ -69,7 +72,7 @@ impl Files {
         })
     }
 
-    /// Removes the entries of the root below the file system.
+    /// Removes entries of the root directory by punches, so that their objects lose their names.
     fn punch(&self, names: &[&[u8]]) {
         let root = self.id_of(c"/");
         for name in names {
@@ -78,16 +81,19 @@ impl Files {
         }
     }
 
+    /// Runs `work` on an object, which it changes below the file system.
     fn change(&self, oid: ObjId, work: impl FnOnce(Handle) -> c_int) {
         let (coh, mut oh) = (self.opened(), NONE);
         assert_eq!(daos_obj_open(coh, oid, OBJ_RW, at(&mut oh), WAIT), 0);
         assert_eq!((work(oh), daos_obj_close(oh, WAIT), daos_cont_close(coh, WAIT)), (0, 0, 0));
     }
 
+    /// Runs the checker. `name` is the directory for relinked objects.
     fn check(&self, flags: u64, name: Str) -> c_int {
         dfs_cont_check(self.store.poh, text(c"files"), flags, name)
     }
 
+    /// Number of objects in the container.
     fn objects(&self) -> usize {
         let coh = self.opened();
         let count = crate::tx::objects(coh);
@@ -95,6 +101,7 @@ impl Files {
         count
     }
 
+    /// Size of the file at a path, or the errno.
     fn size(&self, path: &CStr) -> Result<i64, c_int> {
         self.mounted(|dfs| {
             let obj = lookup_in(dfs, path, RDONLY)?;

@@ -12,6 +12,7 @@ fn name_of(entry: &libc::dirent) -> String {
     String::from_utf8(bytes.collect()).unwrap()
 }
 
+/// The names of the entries of a directory from an anchor on, listed `at_once` at a time.
 fn names(fs: &Fs, dir: Ptr<DfsObj>, anchor: &mut Anchor, at_once: usize) -> Vec<String> {
     let (mut entries, mut found) = (vec![dirent(); at_once], Vec::new());
     while anchor.kind != 3 {
@@ -22,6 +23,7 @@ fn names(fs: &Fs, dir: Ptr<DfsObj>, anchor: &mut Anchor, at_once: usize) -> Vec<
     found
 }
 
+/// A new open directory with `count` files, and their names in order.
 fn many(fs: &Fs, count: usize) -> (Ptr<DfsObj>, Vec<String>) {
     let dir = fs.dir(c"many");
     let wanted: Vec<_> = (0..count).map(|n| format!("file-{n:04}")).collect();
@@ -69,6 +71,7 @@ fn attributes_are_listed_with_names() {
     release(dir);
 }
 
+/// Counts the calls in the number that `arg` points to.
 extern "C" fn count(_: *mut Dfs, _: *mut DfsObj, name: *const c_char, arg: *mut c_void) -> c_int {
     assert!(!name.is_null());
     let counted: Ptr<u32> = at_address(arg);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const POSIX: u16 = 1;
 const HDF5: u16 = 2;
 
+/// Attributes that are all empty.
 pub(crate) fn attr() -> DunsAttr {
     DunsAttr {
         layout: 0,
@@ -47,6 +48,7 @@ fn resolve(path: &CStr, flags: u32) -> Result<(String, String, String), c_int> {
     }
 }
 
+/// The result of [`resolve`] for these parts.
 fn parts(pool: &str, container: &str, rest: &str) -> Result<(String, String, String), c_int> {
     Ok((pool.to_owned(), container.to_owned(), rest.to_owned()))
 }
@@ -86,7 +88,7 @@ fn values_of_the_attribute_are_parsed() {
     duns_destroy_attr(Ptr::null());
 }
 
-/// A temporary directory, with extended attributes if the machine supports them.
+/// A temporary directory, which is removed with its contents.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -6,7 +6,7 @@ use daos::dfs::entry::dfs_move;
 use daos::dfs::global::*;
 use daos::dfs::mount::dfs_disconnect;
 
-/// The global handle that a call returns after it was asked for the size.
+/// The global form of a handle, which `call` returns after it was asked for the size.
 fn blob(call: impl Fn(Ptr<Iov>) -> c_int) -> Vec<u8> {
     let mut glob = Iov { buf: Ptr::null(), buf_len: 0, len: 0 };
     assert_eq!(call(at(&mut glob)), 0);

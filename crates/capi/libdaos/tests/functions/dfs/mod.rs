@@ -104,6 +104,7 @@ impl Drop for Fs {
     }
 }
 
+/// Opens or creates the entry `name` of a directory in a mount. Returns the errno on failure.
 pub(crate) fn open_in(
     dfs: Ptr<Dfs>,
     parent: Ptr<DfsObj>,
@@ -118,6 +119,7 @@ pub(crate) fn open_in(
     }
 }
 
+/// Opens the object at a path in a mount. Returns the errno on failure.
 pub(crate) fn lookup_in(dfs: Ptr<Dfs>, path: &CStr, flags: c_int) -> Result<Ptr<DfsObj>, c_int> {
     let mut obj = Ptr::null();
     match dfs_lookup(dfs, text(path), flags, at(&mut obj), Ptr::null(), Ptr::null()) {

@@ -9,6 +9,7 @@ use daos::dfs::mount::*;
 use daos::dfs::open::dfs_dup;
 use daos::snapshot::daos_cont_create_snap;
 
+/// Attributes that leave all to the defaults.
 fn attr() -> DfsAttr {
     DfsAttr {
         id: 0,

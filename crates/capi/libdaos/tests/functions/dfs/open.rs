@@ -5,6 +5,7 @@ use daos::dfs::entry::{dfs_move, dfs_remove};
 use daos::dfs::file::{dfs_get_file_oh, dfs_update_parent};
 use daos::dfs::open::{dfs_dup, dfs_lookup_rel};
 
+/// Opens or creates a symlink in the root. Returns the errno on failure.
 fn symlink(fs: &Fs, name: &CStr, target: Str, flags: c_int) -> Result<Ptr<DfsObj>, c_int> {
     let mut obj = Ptr::null();
     match dfs_open(fs.dfs, ROOT, text(name), LINK | 0o777, flags, 0, 0, target, at(&mut obj)) {

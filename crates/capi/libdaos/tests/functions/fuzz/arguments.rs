@@ -6,6 +6,7 @@ use std::ffi::c_void;
 /// Size of the buffer that pointers refer to; counts that functions trust stay well below.
 const ROOM: usize = 8 << 20;
 
+/// Pseudo-random numbers from a seed.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -15,6 +16,7 @@ impl Random {
         (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) ^ mixed >> 31
     }
 
+    /// A number from 0 to `end` - 1.
     pub(super) fn below(&mut self, end: usize) -> usize {
         (self.word() % end as u64) as usize
     }
@@ -49,6 +51,7 @@ impl Fuzz {
         self.random.number() as u32
     }
 
+    /// Mostly an open handle, otherwise none, a random one, or an open one with a bit flipped.
     pub(super) fn handle(&mut self) -> Handle {
         let known = self.random.one_of(&self.handles.clone());
         match self.random.below(8) {
@@ -59,10 +62,12 @@ impl Fuzz {
         }
     }
 
+    /// No transaction, or a handle of any kind.
     pub(super) fn th(&mut self) -> Handle {
         if self.random.below(2) == 0 { NONE } else { self.handle() }
     }
 
+    /// Mostly the id of an object that exists, otherwise a random one.
     pub(super) fn oid(&mut self) -> ObjId {
         let wild = ObjId { lo: self.random.word(), hi: self.random.word() };
         if self.random.below(4) == 0 { wild } else { self.random.one_of(&self.oids.clone()) }
@@ -80,7 +85,7 @@ impl Fuzz {
         list(&mut self.room[start..]).cast()
     }
 
-    /// Structures with pointers; each pointer is valid or null.
+    /// A buffer, whose length may exceed its capacity. Its pointer is valid or null.
     pub(super) fn iov(&mut self) -> Iov {
         let len = self.random.one_of(&[0, 1, 8, 8, 24, 72, 100, 5000]);
         let buf_len = self.random.one_of(&[len, len, len, len + 1, 0]);
@@ -88,6 +93,7 @@ impl Fuzz {
         Iov { buf, buf_len, len }
     }
 
+    /// A pointer to the value, or null. The memory is never freed.
     pub(super) fn boxed<T>(&mut self, value: T) -> Ptr<T> {
         if self.random.below(8) == 0 { Ptr::null() } else { at(Box::leak(Box::new(value))) }
     }

@@ -22,7 +22,7 @@ use daos::property::*;
 use daos::snapshot::*;
 use daos::tx::*;
 
-/// One function of each kind of argument list, with random arguments.
+/// Builds `CALLS`: a closure for each function, which calls it with a random argument of each kind that is listed.
 macro_rules! throw {
     ($fuzz:ident; $($function:ident($($kind:ident),*);)*) => {
         const CALLS: &[fn(&mut Fuzz)] = &[
@@ -180,6 +180,7 @@ fn cont_perms(prop: Ptr<Prop>, uid: u32, gids: Ptr<u32>, count: usize, to: Ptr<u
     perms::daos_cont_get_perms(prop, uid, gids, count, to);
 }
 
+/// The number in an environment variable, or `default`.
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }

@@ -20,6 +20,7 @@ impl Queue {
     }
 }
 
+/// Waits for an event, and returns the result of its call.
 fn wait(ev: &mut Event) -> c_int {
     let mut done = 0;
     assert_eq!(daos_event_test(at(ev), FOREVER, at(&mut done)), 0);
@@ -27,6 +28,7 @@ fn wait(ev: &mut Event) -> c_int {
     ev.error
 }
 
+/// The text of the failure that an event completed with.
 fn text_of(ev: &mut Event) -> String {
     // SAFETY: the library returns a string.
     read(unsafe { Ptr::new(esker_event_error_text(at(ev)).cast_mut()) })

@@ -18,6 +18,7 @@ fn axes(fields: &Fields, request: &str, flags: u32) -> Vec<String> {
     all
 }
 
+/// One axis, as `name=value/value`.
 fn axis(axes: Handle, index: u32) -> String {
     let (mut name, mut values) = ([b'.'; 65], 0);
     let target = list(&mut name).cast();
@@ -60,6 +61,7 @@ fn entries_past_the_end_of_axes_are_refused() {
     fails(NO_HDL, "axes", esker_field_axes_close(axes, WAIT));
 }
 
+/// A watch, which is closed at the end of the test.
 struct Watched(Handle);
 
 impl Watched {
@@ -80,6 +82,7 @@ impl Watched {
         steps
     }
 
+    /// Checks that no field arrives within `timeout` microseconds.
     fn times_out(&self, timeout: i64) {
         let (mut sel, mut count) = (NONE, 7);
         let rc = esker_field_watch_next(self.0, timeout, at(&mut sel), at(&mut count));
@@ -138,7 +141,7 @@ fn threads_wait_on_one_watch_until_it_is_closed() {
     assert_eq!(yielded.into_inner(), 1, "a flush is yielded once");
 }
 
-/// The bytes of a view, which the test copies while it is open.
+/// Views a field. Returns the result of the call, the handle of the view, and a copy of the bytes.
 fn view(sel: Handle, index: u64, flags: u32) -> (c_int, Handle, Vec<u8>) {
     let (mut view, mut data, mut size) = (NONE, std::ptr::null::<c_void>(), 0);
     let (data_at, size_at) = (at(&mut data), at(&mut size));
@@ -179,6 +182,7 @@ fn a_view_that_needs_a_copy_is_refused_if_it_must_be_in_place() {
     ok(esker_field_select_close(sel, WAIT));
 }
 
+/// Adopts a part of a file as the field of a step, and returns the result of the call.
 fn adopt(fields: &Fields, step: u32, path: &CStr, offset: u64, size: u64) -> c_int {
     let mut key = Pairs::new(&format!("run=a,type=fc,step={step}"));
     let (pairs, count) = (key.at(), key.len());

@@ -93,7 +93,8 @@ impl Fields {
         ok(esker_field_flush(self.fsh, WAIT));
     }
 
-    /// The selection of a request: its handle and number of fields.
+    /// Selects the fields of a request, or lists them. Returns the result of the call, the handle and the number of
+    /// fields.
     pub(crate) fn select(&self, request: &str, lists: bool) -> (c_int, Handle, u64) {
         let (mut request, mut sel, mut count) = (Pairs::new(request), NONE, 77);
         let find = if lists { esker_field_list } else { esker_field_select };
@@ -101,7 +102,7 @@ impl Fields {
         (rc, sel, count)
     }
 
-    /// Reads into a buffer of `room` bytes.
+    /// Reads into a buffer of `room` bytes. Returns the result of the call, the size of the field, and the buffer.
     pub(crate) fn retrieve(&self, key: &str, room: usize) -> (c_int, u64, Vec<u8>) {
         let (mut key, mut buffer, mut size) = (Pairs::new(key), vec![b'.'; room], room as u64);
         let target = crate::common::room(&mut buffer);
@@ -137,7 +138,7 @@ impl Tensors {
         Self { store, tsh }
     }
 
-    /// Stores 4 x 3 integers of 2 bytes: 0 to 11.
+    /// Stores the numbers 0 to 11 as 4 x 3 integers of 2 bytes.
     pub(crate) fn put(&self, name: &std::ffi::CStr) -> c_int {
         let data: Vec<u8> = (0..12u16).flat_map(u16::to_le_bytes).collect();
         let (mut shape, none) = ([4, 3], Ptr::null());

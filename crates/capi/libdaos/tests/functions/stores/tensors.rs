@@ -9,7 +9,7 @@ fn slab(start: u64, step: u64, count: u64) -> SlabArgument {
     SlabArgument { start, step, count }
 }
 
-/// The selected integers, and what the call returned.
+/// Reads slabs. Returns the result of the call, the size in bytes, and the integers read.
 fn get(th: Handle, slabs: &mut [SlabArgument], room: usize) -> (c_int, u64, Vec<u16>) {
     let (mut buffer, mut size) = (vec![0; room], room as u64);
     let slabs_at = if slabs.is_empty() { Ptr::null() } else { list(slabs) };
@@ -19,6 +19,7 @@ fn get(th: Handle, slabs: &mut [SlabArgument], room: usize) -> (c_int, u64, Vec<
     (rc, size, numbers)
 }
 
+/// Writes `rows` rows from `start` on. The value of each element is its number.
 fn write(put: Handle, start: u64, rows: u64) -> c_int {
     let numbers = start as u16 * 3..(start + rows) as u16 * 3;
     let data: Vec<u8> = numbers.flat_map(u16::to_le_bytes).collect();
@@ -27,6 +28,7 @@ fn write(put: Handle, start: u64, rows: u64) -> c_int {
     esker_tensor_write(put, 2, list(&mut start), list(&mut count), bytes(&data), size, WAIT)
 }
 
+/// The description that `query` returns.
 fn described(
     handle: Handle,
     query: extern "C" fn(Handle, Ptr<TensorInfo>) -> c_int,
@@ -42,6 +44,7 @@ fn info(th: Handle) -> Box<TensorInfo> {
     described(th, esker_tensor_query)
 }
 
+/// The text before the NUL.
 fn word(bytes: &[u8]) -> &str {
     CStr::from_bytes_until_nul(bytes).unwrap().to_str().unwrap()
 }
@@ -126,6 +129,7 @@ fn attr(name: &CStr, kind: u32, value: &[u8]) -> Attr {
     Attr { name: text(name), value: bytes(value), size: value.len() as u64, kind, padding: 0 }
 }
 
+/// Begins a tensor with these attributes. Returns the result of the call and the handle.
 fn begin_with(tensors: &Tensors, attrs: &mut [Attr]) -> (c_int, Handle) {
     let (mut put, mut shape, dtype) = (NONE, [2], text(c"|u1"));
     let (shape, attrs, count) = (list(&mut shape), list(attrs), attrs.len() as u32);

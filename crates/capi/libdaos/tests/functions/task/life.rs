@@ -10,10 +10,12 @@ fn bodiless(sched: Ptr<Sched>) -> Ptr<Task> {
     task
 }
 
+/// Takes the steps so far.
 fn steps() -> Vec<u64> {
     std::mem::take(&mut *STEPS.lock().unwrap())
 }
 
+/// Makes `task` wait for `on`.
 fn depend(task: Ptr<Task>, on: Ptr<Task>) -> c_int {
     tse_task_register_deps(task, 1, list(&mut [on]))
 }
@@ -127,7 +129,7 @@ fn a_task_completed_explicitly_does_not_run() {
     tse_sched_fini(sched);
 }
 
-/// On completion, makes the task run again while the number it points to is not 0.
+/// On completion, counts down the number that the argument points to. Until it is 0, makes the task run again.
 extern "C" fn again(task: Ptr<Task>, arg: Bytes) -> c_int {
     let left = arg.cast::<Ptr<u64>>().get().unwrap();
     match left.get().unwrap() {
@@ -188,12 +190,13 @@ fn a_task_whose_body_returned_can_run_again() {
     tse_sched_fini(sched);
 }
 
+/// A callback that returns an error.
 extern "C" fn fail(_task: Ptr<Task>, _arg: Bytes) -> c_int {
     BUSY
 }
 
 #[test]
-fn an_error_of_a_dependency_is_the_result() {
+fn an_error_of_a_callback_before_the_body_is_the_result() {
     let _turn = TURN.lock();
     let (_room, sched) = sched();
     let mut number = 5;

@@ -11,6 +11,7 @@ use daos::tse::{Sched, Task};
 use std::ffi::c_int;
 use std::sync::Mutex;
 
+/// A scheduler, and the memory that contains it.
 fn sched() -> (Box<[u64; 50]>, Ptr<Sched>) {
     let mut room = Box::new([u64::MAX; 50]);
     let sched = at(&mut *room).cast();
@@ -18,12 +19,14 @@ fn sched() -> (Box<[u64; 50]>, Ptr<Sched>) {
     (room, sched)
 }
 
+/// The result of a task, its first field.
 fn result(task: Ptr<Task>) -> c_int {
     task.cast::<c_int>().get().unwrap()
 }
 
-/// The steps that bodies and callbacks of a test took, in order; tests that use it run one at a time.
+/// The steps that bodies and callbacks of a test took, in order. Tests that use them run one at a time.
 static STEPS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+/// Held by tests that use [`STEPS`].
 static TURN: Mutex<()> = Mutex::new(());
 
 fn step(step: u64) {
@@ -34,26 +37,31 @@ fn number_at(at: Bytes) -> u64 {
     at.cast::<u64>().get().unwrap()
 }
 
+/// Body that records the number at its private pointer as a step, and completes the task.
 extern "C" fn body(task: Ptr<Task>) -> c_int {
     step(number_at(tse_task_get_priv(task)));
     tse_task_complete(task, 0);
     0
 }
 
+/// Body that completes the task with an error.
 extern "C" fn failing(task: Ptr<Task>) -> c_int {
     tse_task_complete(task, BUSY);
     0
 }
 
+/// Body that leaves the task running.
 extern "C" fn later(_task: Ptr<Task>) -> c_int {
     0
 }
 
+/// Callback that records the number at its argument as a step.
 extern "C" fn note(_task: Ptr<Task>, arg: Bytes) -> c_int {
     step(number_at(arg));
     0
 }
 
+/// On completion, counts down the number that the argument points to. Until it is 0, makes the task run again.
 extern "C" fn once_more(task: Ptr<Task>, arg: Bytes) -> c_int {
     let left = arg.cast::<Ptr<u64>>().get().unwrap();
     let count = left.get().unwrap();
@@ -66,12 +74,14 @@ extern "C" fn once_more(task: Ptr<Task>, arg: Bytes) -> c_int {
     0
 }
 
+/// A task with this body, whose private pointer is that of `n`.
 fn make(sched: Ptr<Sched>, function: extern "C" fn(Ptr<Task>) -> c_int, n: &mut u64) -> Ptr<Task> {
     let mut task = Ptr::null();
     assert_eq!(tse_task_create(Some(function), sched, at(n).cast(), at(&mut task)), 0);
     task
 }
 
+/// Runs the tasks of a scheduler. Returns the result of the call, and whether none is left.
 fn progress(sched: Ptr<Sched>, timeout: i64) -> (c_int, bool) {
     let mut empty = 7;
     let done = daos_progress(sched, timeout, at(&mut empty));
@@ -259,7 +269,7 @@ fn the_space_in_a_task_is_bounded() {
 }
 
 #[test]
-fn calls_are_tasks() {
+fn functions_of_daos_run_as_tasks() {
     #[repr(C)]
     #[derive(Clone, Copy)]
     struct Open {
