@@ -197,6 +197,7 @@ pub extern "C" fn daos_array_update_chunk_size(oh: Handle, chunk_size: u64) -> c
     })
 }
 
+/// The ranges of cells that an operation names.
 fn ranges(iod: &ArrayIod) -> Result<Extents> {
     Extents::new(iod.rgs, iod.nr)
 }

@@ -192,7 +192,7 @@ pub extern "C" fn daos_cont_open(
     daos_cont_open2(poh, cont, flags, coh, about, ev)
 }
 
-/// Closes a container.
+/// Closes a container, and sets the time of its last change, unless the handle leaves the times as they are.
 #[unsafe(no_mangle)]
 pub extern "C" fn daos_cont_close(coh: Handle, ev: Ptr<Event>) -> c_int {
     boundary::drive(ev, || {

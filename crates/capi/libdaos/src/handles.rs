@@ -362,6 +362,7 @@ impl OpenArray {
         }
     }
 
+    /// The array that the handle uses now.
     pub(crate) fn array(&self) -> &Array {
         // SAFETY: it is null or points to an array in `replacements`, which only grows.
         unsafe { self.latest.load(Ordering::Acquire).as_ref() }.unwrap_or(&self.first)

@@ -103,6 +103,7 @@ impl OpenTable {
         self.table.feats & feature != 0
     }
 
+    /// The buckets, each the head of a list of records.
     fn buckets(&self) -> impl Iterator<Item = Ptr<Link>> + use<> {
         let (first, count) = (self.table.buckets, 1usize << self.table.bits);
         (0..count).map(move |index| first.at(index))

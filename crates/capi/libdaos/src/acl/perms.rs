@@ -54,6 +54,7 @@ impl Rules {
         self.aces.iter().find(|ace| ace.is(kind, name)).map(Ace::allowed)
     }
 
+    /// Whether the user is the owner.
     pub(crate) fn is_owner(&self, credentials: &Credentials) -> bool {
         credentials.user == self.owner
     }

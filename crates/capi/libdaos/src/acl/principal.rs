@@ -19,11 +19,13 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// Converts DAOS's number of a kind. `INVAL` if it is unknown.
     pub(crate) fn from_code(code: u32) -> Result<Self> {
         let all = [Self::Owner, Self::User, Self::OwnerGroup, Self::Group, Self::Everyone];
         all.get(code as usize).copied().ok_or(Code::INVAL)
     }
 
+    /// Whether entries of this kind name their principal.
     pub(crate) fn has_name(self) -> bool {
         matches!(self, Self::User | Self::Group)
     }

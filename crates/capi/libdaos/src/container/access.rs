@@ -45,6 +45,7 @@ impl Rights {
         Ok(Self(rules.perms(&credentials) | owned))
     }
 
+    /// Whether exclusive use is included, which an owner has and no list can grant.
     pub(crate) fn is_owner(self) -> bool {
         self.has(EXCLUSIVE)
     }
@@ -68,6 +69,7 @@ impl Rights {
         self.0 & wanted != 0
     }
 
+    /// Fails with `NO_PERM` unless any of these permissions is granted.
     fn require(self, wanted: u64) -> Result<()> {
         if self.has(wanted) { Ok(()) } else { Err(Code::NO_PERM) }
     }
@@ -168,6 +170,7 @@ async fn show(container: &OpenContainer, list: Ptr<Prop>) -> Result<()> {
     Ok(())
 }
 
+/// Replaces the list of a container by these entries.
 async fn store_acl(container: &OpenContainer, aces: Vec<Ace>) -> Result<()> {
     properties::set_one(container, table::CO_ACL, &Value::Acl(acl::pack(aces)?)).await
 }

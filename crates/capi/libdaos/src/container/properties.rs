@@ -135,6 +135,7 @@ pub(crate) async fn snapshots_max(container: &Container) -> Result<u64> {
     }
 }
 
+/// The property of a container with DAOS's number `id`.
 pub(super) fn by_id(id: u32) -> Result<&'static Property> {
     CONTAINER.iter().find(|property| property.id == id).ok_or(Code::INVAL)
 }
@@ -184,11 +185,12 @@ pub(crate) fn default(property: &Property) -> Result<Value> {
     })
 }
 
-/// The user of this process. Pools belong to the user of the process unless a property says otherwise.
+/// The effective user of this process, as a principal. Pools belong to this user unless a property says otherwise.
 fn owner() -> String {
     acl::principal::of_user(acl::accounts::effective_user())
 }
 
+/// The effective group of this process, as a principal.
 fn owner_group() -> String {
     acl::principal::of_group(acl::accounts::effective_groups()[0])
 }

@@ -76,6 +76,7 @@ pub(crate) fn is_for_writing(flags: c_int) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
+/// The mode in which a mount with these flags opens its pool and container.
 pub(super) fn mode(flags: c_int) -> OpenMode {
     if is_for_writing(flags) { OpenMode::ReadWrite } else { OpenMode::ReadOnly }
 }
@@ -164,6 +165,7 @@ pub(crate) fn end(dfs: Ptr<Dfs>) -> Result<()> {
     let flushed = mount.fs.flush();
     drop(handles::close(handles::behind(dfs).cookie, &[kind::MOUNT])?);
     let (owned, poh, coh) = (mount.owns_handles, mount.poh, mount.coh);
+    // The end of the file system releases leases and stores times, so the container must still be open.
     drop(mount);
     if owned {
         errno::code(daos_cont_close(coh, Ptr::null()))?;

@@ -49,6 +49,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// The state of an event that was just initialized.
     fn new() -> Self {
         Self {
             status: EventStatus::Ready,
@@ -144,6 +145,7 @@ impl Ev {
         Self::pointer(Some(self)).cast::<c_int>().get().unwrap_or(0)
     }
 
+    /// Sets the result of the event.
     pub(super) fn set_error(self, code: c_int) {
         Self::pointer(Some(self)).cast::<c_int>().set(code);
     }

@@ -39,6 +39,8 @@ const POLLED: u8 = 2;
 const POLLED_AND_WOKEN: u8 = 3;
 
 impl Wake for Job {
+    /// Queues a job that waits, or makes the thread that polls the job poll it once more. A job in the queue stays
+    /// there.
     fn wake(self: Arc<Self>) {
         let woken = |state| match state {
             ASLEEP => Some(READY),
@@ -131,7 +133,7 @@ pub(super) fn stop() {
     join(threads);
 }
 
-/// Waits for the end of threads other than this one.
+/// Waits for the end of threads, except of the calling one, which cannot wait for itself.
 pub(super) fn join(threads: Vec<JoinHandle<()>>) {
     let this = std::thread::current().id();
     for thread in threads.into_iter().filter(|thread| thread.thread().id() != this) {
@@ -140,7 +142,8 @@ pub(super) fn join(threads: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Starts a thread; `None` if the system has none left.
+/// Starts a thread with all signals blocked, so that handlers of the program run on its own threads. `None` if the
+/// system has no thread left.
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     let builder = std::thread::Builder::new().name(name.to_owned());
     esker_os::without_signals(|| builder.spawn(work).ok())
@@ -205,6 +208,7 @@ impl Workers {
     }
 }
 
+/// Most threads of this process: two for each core, within [`THREADS_MIN`] and [`THREADS_MAX`].
 fn threads_max() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (2 * cores).clamp(THREADS_MIN, THREADS_MAX)

@@ -61,6 +61,7 @@ impl<E> Slot<E> {
         }
     }
 
+    /// The generation of the slot, which cookies contain.
     fn generation(&self) -> u64 {
         self.state.load(Ordering::Acquire) >> GENERATION_SHIFT
     }

@@ -75,6 +75,7 @@ impl Removal {
     }
 }
 
+/// Locks a mutex, even if a thread panicked while it held the lock.
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

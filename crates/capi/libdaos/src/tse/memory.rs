@@ -200,6 +200,7 @@ impl Ptr<Task> {
         self.cast::<c_int>().get().unwrap_or(Code::INVAL.0)
     }
 
+    /// Sets the result of the task.
     pub(super) fn set_result(self, code: c_int) {
         self.cast::<c_int>().set(code);
     }

@@ -234,6 +234,7 @@ fn the_most_specific_entry_applies() {
     let perms = |owner: &CStr, lists: &[&CStr]| {
         let prop = daos_prop_alloc(3);
         let entries = prop.get().unwrap().entries;
+        // `DAOS_PROP_CO_ACL`, `DAOS_PROP_CO_OWNER` and `DAOS_PROP_CO_OWNER_GROUP`.
         for (index, kind) in [0x100a, 0x100d, 0x100e].into_iter().enumerate() {
             entries.at(index).set(PropEntry { kind, ..PropEntry::default() });
         }

@@ -41,7 +41,7 @@ impl Queue {
         daos_kv_put(self.kv, NONE, 0, text(c"key"), 1, bytes(b"v"), at(ev))
     }
 
-    /// Launches a put that fails, because the key is missing.
+    /// Launches a put that fails, because the key is missing: flag 4 is `DAOS_COND_KEY_UPDATE`.
     fn fail(&self, ev: &mut Event) -> c_int {
         daos_kv_put(self.kv, NONE, 4, text(c"missing"), 1, bytes(b"v"), at(ev))
     }

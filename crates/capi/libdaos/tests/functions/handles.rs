@@ -114,10 +114,12 @@ fn handles_in_the_same_process_close_with_their_original() {
 fn global_handles_of_another_process_open_anew() {
     let store = Store::new();
     let mut container = bytes_of(|glob| daos_cont_local2global(store.coh, glob));
+    // Changes the number of the process that made the blob.
     container[8] ^= 1;
     let mut coh = NONE;
     assert_eq!(daos_cont_global2local(store.poh, iov(&container), at(&mut coh)), 0);
     assert_eq!((works(coh), daos_cont_close(coh, WAIT), works(store.coh)), (0, 0, 0));
+    // Changes the UUID of the container.
     container[24] ^= 1;
     let gone = daos_cont_global2local(store.poh, iov(&container), at(&mut coh));
     assert_eq!(gone, NO_HDL, "the container does not exist");

@@ -83,6 +83,7 @@ fn an_empty_single_value_exists() {
     let store = Store::new();
     let oh = open_object(&store, MULTI_HASHED);
     assert_eq!(put(oh, 0, b"akey", b""), 0);
+    // With `DAOS_COND_AKEY_FETCH`, a missing value would be an error.
     assert_eq!(get(oh, 0x40, b"akey", &mut [0; 4]).0, 0);
 }
 

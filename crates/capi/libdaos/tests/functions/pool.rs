@@ -139,12 +139,15 @@ fn containers_are_filtered() {
     let mut filter = Filter { combine: 9, nparts: 9, parts: Ptr::null() };
     assert_eq!(daos_pool_cont_filter_init(at(&mut filter), 0), 0);
     assert_eq!(filtered(&store, at(&mut filter)), (0, 2));
+    // At least one handle.
     let mut open = FilterPart { func: 5, key: HANDLES, value: 1 };
     assert_eq!(daos_pool_cont_filter_add(at(&mut filter), at(&mut open)), 0);
     assert_eq!(filtered(&store, at(&mut filter)), (0, 1));
+    // Not one handle.
     let mut never = FilterPart { func: 1, key: HANDLES, value: 1 };
     daos_pool_cont_filter_add(at(&mut filter), at(&mut never));
     assert_eq!(filtered(&store, at(&mut filter)), (0, 0));
+    // One of the parts is enough.
     filter.combine = 1;
     assert_eq!(filtered(&store, at(&mut filter)), (0, 2));
     let mut bad = FilterPart { func: 6, key: 0, value: 0 };

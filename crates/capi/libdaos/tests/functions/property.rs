@@ -132,6 +132,7 @@ fn properties_fixed_at_creation_cannot_be_changed() {
     };
     assert_eq!(set(numbers(&[(ALLOCED_OID, 1)])), NO_PERM);
     assert_eq!(set(numbers(&[(LAYOUT, 1)])), NO_PERM);
+    // `DAOS_PROP_CO_CLEAR` beside the status "unclean": the status becomes healthy.
     assert_eq!(set(numbers(&[(STATUS, 1 << 48 | 1 << 32)])), 0);
     let prop = numbers(&[(LABEL, 0)]);
     daos_prop_set_str(prop, LABEL, text(c"renamed"), 7);

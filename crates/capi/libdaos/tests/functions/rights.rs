@@ -195,6 +195,7 @@ fn a_global_handle_grants_no_further_permissions() {
     assert_eq!(daos_cont_local2global(coh, at(&mut glob)), 0);
     for strange in [0, 1] {
         let mut blob = room[..glob.len].to_vec();
+        // With 1, the blob looks like one of another process.
         blob[8] ^= strange;
         let mut other = NONE;
         assert_eq!(daos_cont_global2local(store.poh, iov(&blob), at(&mut other)), 0);

@@ -98,6 +98,7 @@ fn a_read_only_transaction_does_not_write() {
     assert_eq!(put(oh, th, c"a", b"1"), NO_PERM);
     assert_eq!(daos_tx_commit(th, WAIT), 0);
     let mut th = NONE;
+    // An unknown flag.
     assert_eq!(daos_tx_open(store.coh, at(&mut th), 4, WAIT), INVAL);
     assert_eq!(daos_tx_open(store.coh, Ptr::null(), 0, WAIT), INVAL);
     assert_eq!(daos_tx_open(NONE, at(&mut th), 0, WAIT), NO_HDL);

@@ -14,6 +14,7 @@ const EMPTY: c_uint = 16;
 pub(crate) struct OpenAxes(Vec<(String, Vec<String>)>);
 
 impl OpenAxes {
+    /// Copies the axes in the order of their names.
     fn new(axes: &Axes) -> Self {
         Self(axes.to_map().into_iter().collect())
     }

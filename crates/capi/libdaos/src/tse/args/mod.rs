@@ -22,12 +22,13 @@ impl Call {
     }
 }
 
-/// No event: tasks wait for the function that they call.
+/// The null event: tasks wait for the function that they call.
 fn now() -> Ptr<Event> {
     Ptr::null()
 }
 
-/// Opcodes, each with the fields of its arguments and the function that takes them.
+/// Defines `find_function`, which returns the function of an opcode. Each opcode comes with the fields of its arguments
+/// and the call that takes them.
 macro_rules! calls {
     ($($opcode:literal { $($field:ident: $type:ty),* } => $call:expr;)*) => {
         pub(super) fn find_function(opcode: std::ffi::c_int) -> Option<super::Function> {

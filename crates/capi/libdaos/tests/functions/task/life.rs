@@ -249,6 +249,7 @@ fn a_container_gets_the_uuid_of_its_task() {
         [(*b"0123456789abcdef", Some(c"30313233-3435-3637-3839-616263646566")), ([0; 16], None)]
     {
         let (mut task, mut out) = (Ptr::null(), [7; 16]);
+        // Opcode 18 is `daos_cont_create`.
         assert_eq!(daos_task_create(18, sched, 0, Ptr::null(), at(&mut task)), 0);
         let args = Create { poh: store.poh, uuid, prop: Ptr::null(), out: at(&mut out) };
         daos_task_get_args(task).cast().set(args);

@@ -292,6 +292,7 @@ fn functions_of_daos_run_as_tasks() {
     let (_room, sched) = sched();
     let (mut open, mut put, mut oh) = (Ptr::null(), Ptr::null(), NONE);
     let none = Ptr::null();
+    // Opcode 70 is `daos_kv_open`, and 74 is `daos_kv_put`.
     assert_eq!(daos_task_create(70, sched, 0, none, at(&mut open)), 0);
     let oid = store.oid(KV_HASHED, S1);
     let args = Open { coh: store.coh, oid, mode: OBJ_RW, oh: at(&mut oh) };
