@@ -135,6 +135,7 @@ class Cube:
         return values
 
     def _values(self, field: Field, store: FieldStore) -> _Floats:
+        """The values of a field. Refuses a field on another grid than that of the cube."""
         identity = self._identity
         if identity is None:
             return field.values

@@ -89,6 +89,7 @@ def _appear(files: Iterable[DeferredFile]) -> None:
 
 
 def _discard(file: DeferredFile) -> None:
+    """Discard a file. A failure is only logged, so that the other files are discarded too."""
     try:
         file.discard()
     except Exception:

@@ -31,6 +31,7 @@ class Described:
         self._key = field.key
 
     def _known(self, name: str) -> str | None:
+        """The value of a key; None if ecCodes has no meaningful value for it."""
         value = self._about.get(name)
         return None if value in (None, "", "unknown", "undef", "~") else value
 

@@ -22,6 +22,7 @@ def _numpy() -> ModuleType:
 
 
 def _numbers(field: Field, key: str) -> _Floats:
+    """The numbers of an ecCodes key of a field: a float64 array."""
     numbers: _Floats = _numpy().frombuffer(field._numbers(key), dtype="float64")
     return numbers
 

@@ -48,6 +48,7 @@ def some(values: Iterable[Any]) -> str:
 
 
 def _row(cells: Iterable[Any], tag: str = "td") -> str:
+    """A row of a table; `tag` is th for a header."""
     return "<tr>" + "".join(f'<{tag} style="{_STYLE}">{text(cell)}</{tag}>' for cell in cells) + "</tr>"
 
 
@@ -159,6 +160,7 @@ def _tensor_store(self: _esker.TensorStore) -> str:
 
 
 def _chunks(shape: tuple[int, ...], chunks: tuple[int, ...]) -> int:
+    """The number of chunks of a tensor."""
     count = 1
     for length, chunk in zip(shape, chunks):
         count *= -(-length // chunk) if chunk else 0

@@ -57,11 +57,14 @@ class Order(Sequence[int]):
         return self._at(position % len(self))
 
     def _at(self, position: int) -> int:
+        """The number of the sample at a position in the order of this rank."""
         number = (position * self._ranks + self._rank) % self._count
         return self._permuted(number) if self._shuffle else number
 
     def _permuted(self, number: int) -> int:
-        """A Feistel network over the next power of four, walked until it hits a number below the count."""
+        """The permutation: a Feistel network over a power of four, repeated until the result is below the
+        count.
+        """
         mask = (1 << self._half) - 1
         while True:
             left, right = number >> self._half, number & mask

@@ -103,6 +103,7 @@ class ArraySamples(Samples):
         return [run[at : at + size] for run in found for at in range(0, len(run), size)]
 
     def _run(self, run: tuple[int, int]) -> bytearray:
+        """Read a run, given by its first cell and the number of cells."""
         begin, count = run
         cells = bytearray(count * self._array.cell_size)
         self._array.read_into(begin, cells)
@@ -110,7 +111,7 @@ class ArraySamples(Samples):
 
 
 def _runs(numbers: Iterable[int], longest: int) -> list[tuple[int, int]]:
-    """Begin and length of the runs of successive numbers."""
+    """Begin and length of the runs of successive numbers, each of at most `longest` numbers."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         # The sum of begin and length is the number after a run.
@@ -143,6 +144,7 @@ class TensorSamples(Samples):
         return [sample for run in found for sample in run]
 
     def _run(self, run: tuple[int, int]) -> _NumpyArray:
+        """Read a run, given by its first sample and the number of samples."""
         begin, count = run
         samples: _NumpyArray = self._tensor[begin : begin + count]
         return samples
@@ -174,6 +176,7 @@ class FileSamples(Samples):
         return each(self._files.container.pool, self._content, numbers)
 
     def _content(self, number: int) -> bytearray:
+        """The content of a file; shorter than its size if it was truncated meanwhile."""
         content = bytearray(self._sizes[number])
         with self._files.open_file(self.key(number)) as file:
             count = file.read_into(0, content)

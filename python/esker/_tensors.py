@@ -87,6 +87,7 @@ def _plain(value: Any) -> Any:
 
 
 def _attributes(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Attributes as a new dict without values of numpy."""
     return {name: _plain(value) for name, value in (attrs or {}).items()}
 
 

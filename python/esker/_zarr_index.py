@@ -71,7 +71,11 @@ def may_refer(size: int | None) -> bool:
 
 
 def split(key: str) -> tuple[str, str]:
-    """The node whose Key-Value has a key, and the rest of the key within it."""
+    """The node whose Key-Value has a key, and the rest of the key within it.
+
+    Chunks are in the Key-Value of their array: "a/t2m/c/0/1" is "c/0/1" of the node "a/t2m". Documents are in
+    that of the parent: "a/t2m/zarr.json" is "t2m/zarr.json" of the node "a".
+    """
     parts = key.split("/")
     cut = len(parts) - 1
     if parts[cut] in _DOCUMENTS:
@@ -85,10 +89,12 @@ def split(key: str) -> tuple[str, str]:
 
 
 def _is_coordinate(part: str) -> bool:
+    """Whether a part of a key numbers a chunk, such as 3, or 0.3 in the format of zarr 2."""
     return part.replace(".", "").isdigit()
 
 
 def _inside(node: str, rest: str) -> str:
+    """The key of `rest` in the Key-Value of a node."""
     return f"{node}/{rest}" if node else rest
 
 
@@ -185,6 +191,7 @@ class Index:
             node = self._put_mark(node)
 
     def _put_mark(self, node: str) -> str:
+        """List a node in its parent, and return the parent."""
         above, _, name = node.rpartition("/")
         self.node(above).put(_CHILD + name.encode(), b"")
         return above
@@ -222,6 +229,7 @@ class Index:
                 yield key
 
     def _below(self, folder: str) -> Iterator[str]:
+        """All keys below a folder."""
         yield from self._beside(folder)
         yield from self._within(folder)
 
@@ -274,6 +282,7 @@ class Index:
             self.change(lambda index: index._unmark(node))
 
     def _unmark(self, node: str) -> None:
+        """Stop listing a node in its parent if it has no keys."""
         if next(iter(self.node(node)), None) is None:
             above, _, name = node.rpartition("/")
             self.node(above).discard(_CHILD + name.encode())
@@ -307,6 +316,7 @@ class _Ids:
         self._high = int(described["ids"])
 
     def _usual(self) -> str:
+        """The upper half of the ids in a new store: its object class is SX of this pool."""
         return self.container.kv("0.1", oclass="SX").oid.split(".")[0]
 
     def kv(self, number: int) -> str:

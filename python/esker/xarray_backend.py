@@ -165,6 +165,7 @@ def _split(source: str) -> tuple[str, str]:
 
 
 def _is_label(pool: str) -> bool:
+    """Whether a pool is named by its label, without a path."""
     return pool != "" and "/" not in pool
 
 

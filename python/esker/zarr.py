@@ -257,6 +257,7 @@ class Store(ZarrStore):
 
     @staticmethod
     def _replace(index: Index, key: str, raw: bytes) -> None:
+        """Set the entry of a key in place of an old one, whose object is removed first."""
         index.free_old(key)
         index.put(key, raw)
 

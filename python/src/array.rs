@@ -12,7 +12,8 @@ use pyo3::types::PyBytes;
 /// Default chunk size in bytes.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// The shape of a new array.
+/// The sizes of a new Array: `cell_size` in bytes, `chunk_size` in cells, by default 1 MiB. With `exist_ok`, an
+/// existing Array is opened.
 pub(crate) struct Shape {
     pub(crate) cell_size: u64,
     pub(crate) chunk_size: Option<u64>,
@@ -20,6 +21,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// Creates the Array, or opens an existing one.
     pub(crate) fn create(
         &self,
         container: &esker::Container,
@@ -74,6 +76,7 @@ impl Array {
         }
     }
 
+    /// Reads cells from cell `offset` on into `place`. Cells that were never written leave it unchanged.
     fn fill(&self, offset: u64, place: &mut [u8]) -> Result<()> {
         let range = self.range(offset, place.len())?;
         self.array.read(&range, Sink::One(place), self.view.access()).wait().map(drop)

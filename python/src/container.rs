@@ -72,7 +72,7 @@ impl Container {
         if info.label.is_empty() { info.uuid.to_string() } else { info.label.clone() }
     }
 
-    /// The object with a name. With a class, nothing is read.
+    /// The id of the object with a name. With a class, nothing is read.
     fn find(&self, name: &str, otype: ObjectType, class: Option<ObjectClass>) -> Result<ObjectId> {
         self.container.find_named(name, otype, class, self.view.access()).wait()
     }
@@ -287,7 +287,8 @@ impl Container {
     }
 }
 
-/// Creates a container and returns its UUID.
+/// Creates a container, with a file system if `posix`, and returns its UUID. With `exist_ok`, returns the label if the
+/// container exists.
 pub(crate) fn create(
     pool: &esker::Pool,
     new: &NewContainer<'_>,
@@ -307,6 +308,7 @@ pub(crate) fn create(
     }
 }
 
+/// The description of a container as a dict.
 pub(crate) fn describe<'py>(py: Python<'py>, info: &ContainerInfo) -> PyResult<Bound<'py, PyDict>> {
     let shown = PyDict::new(py);
     shown.set_item("label", &info.label)?;

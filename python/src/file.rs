@@ -39,6 +39,7 @@ impl File {
         file.clone().ok_or_else(|| errors::raise(py, ErrorKind::NoHandle, "the file is closed"))
     }
 
+    /// Runs `work` on the open file, without the GIL.
     fn with<T: Send>(
         &self,
         py: Python<'_>,

@@ -34,6 +34,7 @@ pub(crate) struct FileSystem {
 }
 
 impl FileSystem {
+    /// The node at a path. Without `follow`, a symbolic link at its end is not followed.
     fn node(&self, path: &Path, follow: bool) -> Result<Node> {
         let follow = if follow { Follow::All } else { Follow::AllButLast };
         self.fs.resolve(&self.fs.root(), path.as_os_str().as_bytes(), follow)
@@ -44,6 +45,7 @@ impl FileSystem {
         self.fs.resolve_parent(&self.fs.root(), path.as_os_str().as_bytes())
     }
 
+    /// The attributes of the node at a path.
     fn attr(&self, path: &Path, follow: bool) -> Result<Attr> {
         self.node(path, follow)?.attr_as_found()
     }
@@ -323,6 +325,7 @@ fn opened<'py>(container: &Bound<'py, PyAny>, read_only: bool) -> PyResult<Bound
     Bound::new(py, Container::open(&pool, label, mode, None)?)
 }
 
+/// True for errors that mean that a path does not exist.
 fn is_absence(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::NotDirectory | ErrorKind::BadPath)
 }
@@ -340,6 +343,7 @@ fn seconds(time: Time) -> f64 {
     time.seconds as f64 + f64::from(time.nanos) / 1e9
 }
 
+/// Attributes as the dict that `stat` returns.
 fn describe<'py>(py: Python<'py>, attr: &Attr) -> PyResult<Bound<'py, PyDict>> {
     let kind = match attr.kind {
         Kind::File => "file",

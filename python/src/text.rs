@@ -71,6 +71,7 @@ pub(crate) fn object_class(name: Option<&str>) -> PyResult<Option<ObjectClass>> 
     name.map(|name| ObjectClass::from_name(name).ok_or_else(|| unknown(name))).transpose()
 }
 
+/// The value of the option `text`. `what` names the argument in the error for an unknown option.
 fn pick<T: Copy>(what: &str, text: &str, known: &[(&str, T)]) -> PyResult<T> {
     let found = known.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {

@@ -96,7 +96,7 @@ impl Faults {
     }
 }
 
-/// Ready at the second poll.
+/// Is pending at the first poll, and ready at the second.
 async fn later() {
     let mut is_later = false;
     std::future::poll_fn(|context| {

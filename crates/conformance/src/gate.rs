@@ -14,6 +14,7 @@ struct Operations {
     /// Number of operations that must arrive before the gate opens; 0 while it is open.
     missing: usize,
     waiting: Vec<Waker>,
+    /// Number of operations that arrived while the gate was shut, and of those that have passed.
     come: usize,
     passed: usize,
 }

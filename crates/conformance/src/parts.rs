@@ -83,7 +83,7 @@ impl Parts {
         Commit { id, coordinator: coordinator as u32 }
     }
 
-    /// The key for `number` on a node: one of the keys that the placement stores there.
+    /// The key for `number` on a node: the number-th of the keys that the placement stores there.
     fn dkey(&self, node: usize, number: u64) -> Vec<u8> {
         let keys = (0..u64::MAX).map(|key| format!("key {key}").into_bytes());
         let mut here = keys.filter(|key| {
@@ -134,7 +134,8 @@ impl Parts {
         })
     }
 
-    /// Prepares the write of a number, which depends on the reads of `tokens`.
+    /// Prepares the write of a number: `put` is the node, the number and its value. The write depends on the reads of
+    /// `tokens`.
     ///
     /// # Errors
     /// The errors of [`OpenContainer::prepare`].
@@ -279,6 +280,7 @@ impl Parts {
     }
 }
 
+/// Opens the container of a node. Creates it if it does not exist.
 fn open_container(pool: &dyn Pool) -> Result<Box<dyn OpenContainer>> {
     match pool.create_container(&NewContainer::named("parts")).wait() {
         Err(error) if error.kind() != ErrorKind::Exists => return Err(error),

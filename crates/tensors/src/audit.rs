@@ -7,14 +7,15 @@ use std::fmt::Write;
 /// Most faults that a message names.
 const NAMED_MAX: usize = 8;
 
-/// A box: the first index and the end of each dimension.
+/// A box: for each dimension the first index, and the index after the last one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Region {
     low: Vec<u64>,
     high: Vec<u64>,
 }
 
-/// Faults of the parts of a tensor of `shape`; `None` if the parts are complete.
+/// Checks that `parts` cover a tensor of `shape` exactly once. Returns a text that names the faults; `None` if there
+/// are none.
 pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
     let whole = Region { low: vec![0; shape.len()], high: shape.to_vec() };
     let mut audit = Audit { faults: BTreeSet::new(), pairs: BTreeSet::new() };
@@ -22,6 +23,7 @@ pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
     for part in parts {
         match Region::from_part(part, shape) {
             Some(region) if !region.is_empty() => regions.push(region),
+            // A part without elements covers nothing.
             Some(_) => {}
             None => audit.report_outside(part),
         }
@@ -34,7 +36,7 @@ pub(crate) fn faults(shape: &[u64], parts: &[Part]) -> Option<String> {
 }
 
 impl Region {
-    /// The box of a part, unless it does not fit.
+    /// The box of a part; `None` if it does not fit in a tensor of `shape`.
     fn from_part(part: &Part, shape: &[u64]) -> Option<Self> {
         if part.offset.len() != shape.len() || part.shape.len() != shape.len() {
             return None;
@@ -59,20 +61,24 @@ impl Region {
         dimensions.into_iter().all(|d| self.low[d] <= other.low[d] && other.high[d] <= self.high[d])
     }
 
+    /// The box in Python's notation, such as `[0:2, 0:3]`.
     fn shown(&self) -> String {
         let slabs = self.low.iter().zip(&self.high).map(|(low, high)| Slab::new(*low, high - low));
         Shown(&slabs.collect::<Vec<_>>()).to_string()
     }
 }
 
+/// The faults found so far.
 struct Audit {
+    /// Messages, sorted.
     faults: BTreeSet<String>,
-    /// Parts that overlap.
+    /// Overlapping parts that `faults` names: the numbers of their regions, the lower one first.
     pairs: BTreeSet<(usize, usize)>,
 }
 
 impl Audit {
-    /// Divides the tensor at the faces of parts until each box contains no part, or is covered by one.
+    /// Divides the tensor at the faces of parts until each box contains no part, or is covered by one. `inside` has the
+    /// numbers of the `regions` that intersect the box `whole`.
     fn run(&mut self, whole: Region, inside: Vec<usize>, regions: &[Region]) {
         let mut left = vec![(whole, inside)];
         while let Some((region, inside)) = left.pop() {
@@ -89,12 +95,14 @@ impl Audit {
         }
     }
 
-    /// Records each pair of parts that overlap, once.
+    /// Records that the part `covering` overlaps each other part of `inside`. A pair that overlaps in several boxes is
+    /// recorded once.
     fn report_overlap(&mut self, covering: usize, inside: &[usize], regions: &[Region]) {
         for other in inside.iter().filter(|other| **other != covering).take(NAMED_MAX) {
             let pair = (covering.min(*other), covering.max(*other));
             if self.pairs.insert(pair) {
                 let (one, two) = (regions[pair.0].shown(), regions[pair.1].shown());
+                // Sorts the two, so that the message does not depend on the order of the parts.
                 let (one, two) = if one <= two { (one, two) } else { (two, one) };
                 self.faults.insert(format!("part {one} overlaps part {two}"));
             }
@@ -114,7 +122,7 @@ impl Audit {
         self.faults.insert(format!("part {text} does not fit"));
     }
 
-    /// All faults in one text; `None` if there are none.
+    /// All faults in one text, which names at most [`NAMED_MAX`] of them; `None` if there are none.
     fn text(self) -> Option<String> {
         let mut text = String::new();
         for fault in self.faults.iter().take(NAMED_MAX) {
@@ -128,9 +136,10 @@ impl Audit {
     }
 }
 
-/// Both sides of a plane through `region`, with the parts on each.
+/// Divides `region` by a plane. Returns both sides with the numbers of the parts that intersect each; nothing if all
+/// parts cover the region.
 fn divided(region: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region, Vec<usize>)> {
-    // Without a face inside the region, each of its parts covers it, so it is not divided.
+    // If no face of a part is inside the region, each part covers all of it.
     let Some((dimension, at)) = plane(region, inside, regions) else { return Vec::new() };
     let (mut below, mut above) = (region.clone(), region.clone());
     below.high[dimension] = at;
@@ -143,10 +152,11 @@ fn divided(region: &Region, inside: &[usize], regions: &[Region]) -> Vec<(Region
     vec![with_parts(below), with_parts(above)]
 }
 
-/// Parts whose faces are considered for a plane.
+/// Number of parts, approximately, whose faces are considered for a plane: to consider all would take too long.
 const SAMPLES: usize = 9;
 
-/// The plane at a face of a part that cuts the fewest parts and divides the others best.
+/// The plane at a face of a part that cuts the fewest parts and divides the others best: its dimension and index.
+/// `None` if no face is inside `region`.
 fn plane(region: &Region, inside: &[usize], regions: &[Region]) -> Option<(usize, u64)> {
     let samples = inside.iter().step_by((inside.len() / SAMPLES).max(1));
     let samples = samples.chain([&inside[inside.len() / 2]]).take(2 * SAMPLES);
@@ -192,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_without_elements_or_dimensions_have_parts_too() {
+    fn parts_of_tensors_without_elements_or_dimensions_are_checked() {
         assert_eq!(faults(&[0, 3], &[]), None);
         assert_eq!(faults(&[], &[part(&[], &[])]), None);
         assert_eq!(faults(&[], &[]).unwrap(), "[] is missing");
@@ -200,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn many_faults_are_cut_short() {
+    fn message_names_only_the_first_faults() {
         let holes: Vec<_> = (0..100).map(|at| part(&[2 * at], &[1])).collect();
         assert!(faults(&[200], &holes).unwrap().ends_with("; and more"));
     }
@@ -216,7 +226,7 @@ mod tests {
         assert_eq!(faults(&[96, 160, 224], &parts), Some(expected));
     }
 
-    /// Counts how often each element is written.
+    /// Compares the audit with a count of how often each element is written.
     #[test]
     fn audit_of_random_parts_agrees_with_counting() {
         let mut random = Random::new(esker_testing::seed(), 1);

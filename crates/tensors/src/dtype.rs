@@ -104,7 +104,8 @@ impl DataType {
 }
 
 impl Field {
-    /// Checks a member of a type of `size` bytes: its own type, its dimensions, and that it fits.
+    /// Checks a member of a type of `size` bytes that is nested `level` deep: its own type, its dimensions, and that it
+    /// fits.
     fn check_in(&self, size: u64, level: usize) -> Result<()> {
         self.data_type()?.check_level(level + 1)?;
         if self.shape.len() > DIMENSIONS_MAX {
@@ -117,6 +118,7 @@ impl Field {
         Ok(())
     }
 
+    /// Its type. An error if the stored message has none.
     pub(crate) fn data_type(&self) -> Result<&DataType> {
         self.data_type.as_ref().ok_or_else(|| self.wrong("has no type"))
     }
@@ -128,13 +130,14 @@ impl Field {
         all.ok_or_else(|| self.wrong("is too long"))
     }
 
+    /// The error for this member. `what` completes the sentence about it.
     #[cold]
     fn wrong(&self, what: &str) -> Error {
         Error::new(ErrorKind::Invalid, format!("the member {:?} of a type {what}", self.name))
     }
 }
 
-/// Bytes of an element of the type with this code; `None` for an unknown code.
+/// Bytes of an element of the type with this code; `None` if the code is unknown.
 fn size_of(code: &str) -> Option<u64> {
     let mut letters = code.chars();
     let (order, kind, rest) = (letters.next()?, letters.next()?, letters.as_str());
@@ -157,12 +160,13 @@ fn size_of(code: &str) -> Option<u64> {
     };
     let is_date = matches!(kind, 'm' | 'M');
     let fits = is_known && (is_date || unit.is_none()) && unit.is_none_or(is_unit);
+    // Texts are stored in UTF-32, and their size counts characters.
     let bytes = if kind == 'U' { number.checked_mul(4)? } else { number };
     // Numbers of several bytes need a byte order, which `|` does not give.
     (fits && (order != '|' || bytes <= 1 || matches!(kind, 'S' | 'V' | 'U'))).then_some(bytes)
 }
 
-/// True for a unit, with a count before it, such as `25s`, or with a divisor after it.
+/// True for a unit of time, such as `s`, also with a count before it, such as `25s`.
 fn is_unit(text: &str) -> bool {
     let name = text.trim_start_matches(|one: char| one.is_ascii_digit());
     UNITS.contains(&name)

@@ -27,6 +27,7 @@ pub(crate) struct Cut {
     pub(crate) local: u64,
     /// Number of indexes of the selection before them.
     pub(crate) before: u64,
+    /// Number of its indexes.
     pub(crate) count: u64,
 }
 
@@ -50,7 +51,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Checks the number and the lengths of dimensions.
+    /// Checks the number of dimensions, the shape of the chunks, and the size of the tensor in complete chunks.
     fn check(&self) -> Result<()> {
         let (shape, chunks) = (&self.shape, &self.chunks);
         let refuse = |text: String| Err(Error::new(ErrorKind::Invalid, text));
@@ -68,6 +69,7 @@ impl Grid {
         }
         let whole: Vec<u64> =
             self.counts().zip(chunks).map(|(n, c)| n.saturating_mul(*c)).collect();
+        // A dimension of length 0 counts as 1, so that the product of the others is limited, too.
         let nonzero: Vec<u64> = whole.iter().map(|count| (*count).max(1)).collect();
         if self.product(&nonzero).is_none_or(|bytes| bytes > TENSOR_BYTES_MAX) {
             return refuse(format!(
@@ -150,17 +152,17 @@ impl Grid {
         self.bytes() == 0 || (has_rows && (is_even || is_only))
     }
 
-    /// Differences of chunk numbers between neighbours, by dimension.
+    /// For each dimension, the difference between the numbers of chunks that are neighbours in it.
     pub(crate) fn chunk_strides(&self) -> Vec<i64> {
         row_major(&self.counts().collect::<Vec<_>>(), 1)
     }
 
-    /// The selection of each dimension, by chunk.
+    /// Divides the slab of each dimension at the boundaries of chunks.
     pub(crate) fn cuts(&self, slabs: &[Slab]) -> Vec<Vec<Cut>> {
         slabs.iter().zip(&self.chunks).map(|(slab, chunk)| cuts(*slab, *chunk)).collect()
     }
 
-    /// The elements of a chunk, by its number.
+    /// The elements of chunk number `chunk`: a slab for each dimension.
     pub(crate) fn chunk_slabs(&self, chunk: u64) -> Vec<Slab> {
         let (mut rest, mut slabs) = (chunk, Vec::new());
         let counts: Vec<u64> = self.counts().collect();
@@ -187,6 +189,7 @@ fn cuts(slab: Slab, chunk: u64) -> Vec<Cut> {
     while before < slab.count {
         let at = slab.start + before * slab.step;
         let local = at % chunk;
+        // Number of the slab's indexes from `at` to the end of the chunk.
         let count = ((chunk - 1 - local) / slab.step + 1).min(slab.count - before);
         found.push(Cut { chunk: at / chunk, local, before, count });
         before += count;
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_have_their_elements() {
+    fn chunk_numbers_select_their_elements() {
         let grid = Grid::new(&[5, 7], Some(&[2, 3]), 8).unwrap();
         assert_eq!(grid.chunk_slabs(0), [Slab::new(0, 2), Slab::new(0, 3)]);
         assert_eq!(grid.chunk_slabs(5), [Slab::new(2, 2), Slab::new(6, 1)]);

@@ -5,7 +5,8 @@ use esker_types::{Error, ErrorKind, Result};
 use prost::Message;
 use std::collections::BTreeMap;
 
-/// A tensor: the value of its UUID in the Key-Value of tensors.
+/// A tensor: the value of its UUID in the Key-Value of tensors. Times are in milliseconds since 1970, and 0 before they
+/// are known. `names` are the names that may refer to the tensor.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct TensorRecord {
     #[prost(message, optional, tag = "1")]
@@ -150,7 +151,8 @@ mod tests {
     /// Message, type, name, number.
     type Line = (String, String, String, String);
 
-    fn of_proto() -> BTreeSet<Line> {
+    /// The members of the messages that the .proto file declares.
+    fn proto_members() -> BTreeSet<Line> {
         let (mut message, mut found) = (String::new(), BTreeSet::new());
         for line in PROTO.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -192,7 +194,8 @@ mod tests {
         format!("{repeated}{name}")
     }
 
-    fn of_rust(source: &str) -> BTreeSet<Line> {
+    /// The members of the messages that a Rust file declares.
+    fn rust_members(source: &str) -> BTreeSet<Line> {
         let (mut message, mut attribute, mut found) = (String::new(), None, BTreeSet::new());
         for line in source.split("#[cfg(test)]").next().unwrap().lines().map(str::trim) {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -218,8 +221,8 @@ mod tests {
 
     #[test]
     fn the_proto_file_and_the_types_are_the_same() {
-        let rust: BTreeSet<Line> = SOURCES.iter().flat_map(|source| of_rust(source)).collect();
-        assert_eq!(of_proto(), rust);
+        let rust: BTreeSet<Line> = SOURCES.iter().flat_map(|source| rust_members(source)).collect();
+        assert_eq!(proto_members(), rust);
         assert_eq!(rust.len(), 29);
     }
 

@@ -91,6 +91,7 @@ impl Header {
         let shape = tuple(&self.shape);
         let mut text =
             format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}");
+        // In version 1 the length of the text has two bytes; the rest of 64 KiB is for the padding.
         let version: u8 = match (text.is_ascii(), text.len() > 60_000) {
             (false, _) => 3,
             (true, true) => 2,
@@ -186,7 +187,7 @@ fn tuple(lengths: &[u64]) -> String {
     }
 }
 
-/// Type of the elements, from the header.
+/// Type of the elements, from the header. `level` is the number of structured types around it.
 fn data_type(of: &Literal, level: usize) -> Result<DataType> {
     match of {
         Literal::Text(code) => DataType::parse(code),
@@ -209,7 +210,7 @@ fn structured(members: &[Literal], level: usize) -> Result<DataType> {
     DataType::structured(offset, fields)
 }
 
-/// Parses a member: name, type, and perhaps shape.
+/// Parses a member: name, type, and perhaps shape. `offset` is its offset in bytes.
 fn field(member: &Literal, offset: u64, level: usize) -> Result<Field> {
     let wrong = || invalid("a member is not a tuple of name, type and shape");
     let Literal::Tuple(parts) = member else { return Err(wrong()) };
@@ -280,7 +281,8 @@ impl Literal {
     }
 }
 
-/// Items between brackets, separated by commas.
+/// Parses items between brackets, separated by commas. `rest` begins with the opening bracket, and afterwards after the
+/// closing one, `end`. `item` parses one item.
 fn sequence<T>(
     rest: &mut &str,
     end: char,
@@ -319,7 +321,7 @@ fn string(rest: &mut &str, quote: char) -> Option<Literal> {
     Some(Literal::Text(text))
 }
 
-/// The character that follows a backslash.
+/// Parses an escape sequence after its backslash, such as `n` or `x41`, and returns the character.
 fn escaped(chars: &mut std::str::Chars<'_>) -> Option<char> {
     let digits = match chars.next()? {
         plain @ ('\\' | '\'' | '"') => return Some(plain),
@@ -335,11 +337,11 @@ fn escaped(chars: &mut std::str::Chars<'_>) -> Option<char> {
     char::from_u32(u32::from_str_radix(&code?, 16).ok()?)
 }
 
-/// Parses a decimal number without a sign. The `L` of long integers in Python 2 is skipped.
+/// Parses a decimal number without a sign.
 fn number(rest: &mut &str) -> Option<Literal> {
     let end = rest.find(|one: char| !one.is_ascii_digit()).unwrap_or(rest.len());
     let (digits, after) = rest.split_at(end);
-    // Python 2 marked long integers.
+    // Python 2 wrote an L after long integers.
     *rest = after.strip_prefix('L').unwrap_or(after);
     digits.parse().ok().map(Literal::Number)
 }

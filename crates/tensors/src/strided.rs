@@ -73,9 +73,11 @@ pub(crate) fn row_major(shape: &[u64], item: u64) -> Vec<i64> {
     strides
 }
 
-/// A box of elements in two memories, the sides: offsets and strides in each, in bytes.
+/// A box of elements that is in two memories, called sides: the offset of its first element and the strides in each, in
+/// bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sides {
+    /// Number of runs in each dimension.
     pub(crate) counts: Vec<u64>,
     pub(crate) first: [i64; 2],
     pub(crate) strides: [Vec<i64>; 2],
@@ -84,7 +86,8 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    /// Merges elements that are contiguous on both sides, or on the first side only, to runs.
+    /// Merges inner dimensions to runs as long as their elements are contiguous: with `both` on both sides, otherwise
+    /// on the first side.
     #[must_use]
     pub(crate) fn merged(&self, both: bool) -> Self {
         let mut merged = self.clone();
@@ -129,7 +132,8 @@ impl Sides {
         merged.copy(to, from, 1, 0);
     }
 
-    /// Copies elements one row after the other. Rows of the usual element sizes are copied without a call.
+    /// Copies from the side `other` to the side `side`, one row after the other. The usual element sizes are constants
+    /// of a loop of their own, so that the compiler needs no call for each element.
     fn copy(mut self, to: &mut [u8], from: &[u8], side: usize, other: usize) {
         let count = self.counts.pop().unwrap_or(1);
         let mut step = |side: usize| self.strides[side].pop().unwrap_or(0);
@@ -148,7 +152,8 @@ impl Sides {
     }
 }
 
-/// Runs at equal distances.
+/// The runs of the last dimension, at equal distances. `steps` are the distances in the target and in the source in
+/// bytes, `run` is the length of a run.
 struct Row {
     count: u64,
     steps: [i64; 2],
@@ -156,7 +161,7 @@ struct Row {
 }
 
 impl Row {
-    /// Copies the elements of a row.
+    /// Copies a row of runs of `N` bytes. The last argument has the offset of the first run in `to`, and in `from`.
     fn copy<const N: usize>(&self, to: &mut [u8], from: &[u8], [mut own, mut other]: [i64; 2]) {
         for _ in 0..self.count {
             let (own_at, other_at) = (own as usize, other as usize);
@@ -166,7 +171,7 @@ impl Row {
         }
     }
 
-    /// Copies the runs of a row one after another. For lengths that [`Self::copy`] is not compiled for.
+    /// Copies a row of runs of any length, for which there is no [`Self::copy`].
     fn copy_long(&self, to: &mut [u8], from: &[u8], [mut own, mut other]: [i64; 2]) {
         for _ in 0..self.count {
             let (own_at, other_at) = (own as usize, other as usize);
@@ -177,7 +182,7 @@ impl Row {
     }
 }
 
-/// Iterator over the offsets of runs.
+/// Iterator over the offsets of runs on both sides, in bytes.
 pub(crate) struct Offsets<'a> {
     sides: &'a Sides,
     at: Vec<u64>,
@@ -195,6 +200,7 @@ impl Iterator for Offsets<'_> {
             let (at, count) = (&mut self.at[dimension], self.sides.counts[dimension]);
             *at += 1;
             let ended = *at == count;
+            // After the last index of a dimension: back to its first, and one further in the dimension before it.
             let moved = if ended { 1 - count.cast_signed() } else { 1 };
             if ended {
                 *at = 0;

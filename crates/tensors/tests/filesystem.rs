@@ -42,7 +42,7 @@ fn each_kind(name: &str, test: impl Fn(&Pool, &TensorStore)) {
     }
 }
 
-/// 40 x 30 elements that `salt` changes.
+/// Stores a tensor of 40 x 30 elements. Another `salt` gives other elements.
 fn put(store: &TensorStore, name: &str, salt: u8, chunks: Option<Vec<u64>>) {
     let new = NewTensor::new(DataType::parse("<u2").unwrap(), &[40, 30]);
     let elements: Vec<u8> = (0..2400).map(|at: u32| (at ^ at >> 8) as u8 ^ salt).collect();
@@ -57,6 +57,7 @@ fn put_large(store: &TensorStore, name: &str) {
     store.put(&new, &Strided::contiguous(&elements, &[700, 500], 8).unwrap(), Some(name)).unwrap();
 }
 
+/// The names in a directory; those of directories end with a slash.
 fn names(node: &Node) -> BTreeSet<String> {
     let mut entries = node.entries().unwrap();
     let mut names = BTreeSet::new();
@@ -80,12 +81,14 @@ fn exported(store: &TensorStore, name: &str) -> Vec<u8> {
     bytes
 }
 
+/// All bytes of a file.
 fn whole(file: &File) -> Vec<u8> {
     let mut bytes = vec![0; file.size().unwrap() as usize];
     assert_eq!(file.read_at(0, &mut bytes).unwrap(), bytes.len());
     bytes
 }
 
+/// The store `t` of the pool as a file system.
 fn mounted(pool: &Pool) -> Dfs {
     esker_tensors::filesystem::mount(pool, "t", MountOptions::default()).unwrap()
 }
@@ -183,7 +186,7 @@ fn changes_are_refused() {
 }
 
 #[test]
-fn an_open_file_stays_as_it_is() {
+fn an_open_file_keeps_its_bytes_when_the_tensor_is_replaced() {
     each_kind("open", |pool, store| {
         put(store, "a", 1, None);
         let (fs, old) = (mounted(pool), exported(store, "a"));
@@ -223,7 +226,7 @@ fn a_store_is_shown_as_it_was_at_a_snapshot() {
     assert!(read == old);
 }
 
-/// Many more than one batch of a listing; and what is removed while it is listed does not disturb it.
+/// Lists many more entries than one batch has. Changes of the directory do not disturb a listing.
 #[test]
 fn large_directories_are_listed_in_parts() {
     let pool = Pool::connect("memory:tensors-large", OpenMode::ReadWrite).unwrap();
@@ -259,9 +262,9 @@ fn container_without_files_or_tensors_is_refused() {
     assert!(error.message().contains("esker tensor put"), "{error}");
 }
 
-/// A name that always exists has attributes, whatever it names at the moment.
+/// A name has attributes at any time, also while its tensor is being replaced.
 #[test]
-fn a_tensor_that_is_replaced_can_be_asked_for_at_any_time() {
+fn attributes_of_a_name_exist_while_its_tensor_is_replaced() {
     each_kind("replaced", |pool, store| {
         put(store, "a", 0, None);
         let fs = mounted(pool);

@@ -27,6 +27,7 @@ const POOL_BYTES: u64 = 192 << 20;
 /// Bytes of index pages that remain after their entries were removed.
 const ENTRIES_SLACK: u64 = 192 << 10;
 
+/// The description of the tensors that all writers put.
 fn new() -> NewTensor {
     let new = NewTensor::new(DataType::parse("<u8").unwrap(), &SHAPE);
     NewTensor { chunks: Some(vec![8, 300]), ..new }
@@ -36,7 +37,7 @@ fn open(url: &str) -> TensorStore {
     TensorStore::open(&pool(url), "tensors", OpenMode::ReadWrite).unwrap()
 }
 
-/// All elements of one tensor are the same number.
+/// The bytes of `count` elements. All elements of one tensor are the same number, so that a reader notices a mix.
 fn elements(number: u64, count: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(count as usize)
 }
@@ -69,6 +70,7 @@ fn child() {
     }
 }
 
+/// Starts a process that runs the test `child`. It appends a byte to the file `done` for each tensor it has committed.
 fn start(url: &str, seed: u64, done: &Path) -> Child {
     std::fs::write(done, b"").unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -95,8 +97,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Reads the named tensors, and a tensor that stays open while it is replaced.
-fn look(url: &str, shared_leases: bool, stop: &AtomicBool) {
+/// Reads the named tensors, and a tensor that stays open while it is replaced, until `stop` is set.
+fn read_until_stopped(url: &str, shared_leases: bool, stop: &AtomicBool) {
     let (store, mut kept) = (open(url), None);
     while !stop.load(Ordering::Relaxed) {
         for name in 0..NAMES {
@@ -114,6 +116,7 @@ fn look(url: &str, shared_leases: bool, stop: &AtomicBool) {
     }
 }
 
+/// Starts writers, and kills each at a random moment while a reader reads.
 fn round(url: &str, directory: &Path, random: &mut Random, shared_leases: bool) {
     let stop = AtomicBool::new(false);
     let done = |writer: u64| directory.join(format!("done-{writer}"));
@@ -121,7 +124,7 @@ fn round(url: &str, directory: &Path, random: &mut Random, shared_leases: bool) 
         (0..WRITERS).map(|writer| start(url, random.draw(), &done(writer))).collect();
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
-        scope.spawn(|| look(url, shared_leases, &stop));
+        scope.spawn(|| read_until_stopped(url, shared_leases, &stop));
         for (writer, child) in children.iter_mut().enumerate() {
             let enough = 1 + random.below(4);
             wait_for("a writer commits", || {

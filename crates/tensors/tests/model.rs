@@ -16,6 +16,7 @@ const NAMES: [&str; 4] = ["a", "b/c", "\u{e4} 1", "d"];
 #[derive(Default)]
 struct Model {
     tensors: BTreeMap<Uuid, (Option<&'static str>, u8)>,
+    /// PUTs in progress, and open tensors, each with its value.
     begun: Vec<(Put, u8)>,
     open: Vec<(Tensor, u8)>,
 }
@@ -33,7 +34,7 @@ impl Model {
         self.tensors.insert(uuid, (name, value));
     }
 
-    /// One step on both.
+    /// Makes one random change to the store and to the model.
     fn step(&mut self, store: &TensorStore, random: &mut Random) {
         let name = Some(NAMES[random.below(4) as usize]).filter(|_| !random.one_in(5));
         let value = random.draw() as u8;
@@ -68,6 +69,7 @@ impl Model {
         self.publish(uuid, name, value);
     }
 
+    /// Renames a random tensor to `to`, which must fail if the tensor does not exist.
     fn rename(&mut self, store: &TensorStore, to: &'static str, random: &mut Random) {
         let from = NAMES[random.below(4) as usize];
         match self.named(from) {
@@ -84,6 +86,7 @@ impl Model {
         }
     }
 
+    /// Removes the tensor with this name, or a random one by its UUID. That must fail if the tensor does not exist.
     fn remove(&mut self, store: &TensorStore, name: Option<&str>, random: &mut Random) {
         let uuid = match name {
             Some(name) => self.named(name),
@@ -98,6 +101,7 @@ impl Model {
         }
     }
 
+    /// Opens a tensor, or closes one if several are open.
     fn open_or_close(&mut self, store: &TensorStore, random: &mut Random) {
         if self.open.len() > 3 {
             self.open.swap_remove(random.below(4) as usize);
@@ -108,6 +112,7 @@ impl Model {
         }
     }
 
+    /// Compares names and values in the store with the model. Open tensors must still have their value.
     fn compare(&self, store: &TensorStore) {
         let listed = store.list().unwrap();
         let listed: BTreeMap<_, _> = listed.into_iter().map(|one| (one.uuid, one.name)).collect();

@@ -17,6 +17,7 @@ fn indexes(shape: &[u64]) -> Vec<Vec<u64>> {
     })
 }
 
+/// Position of an index in C order.
 fn position(index: &[u64], shape: &[u64]) -> usize {
     index.iter().zip(shape).fold(0, |at, (one, count)| at * *count as usize + *one as usize)
 }
@@ -33,6 +34,7 @@ fn naive(data: &[u8], shape: &[u64], item: usize, slabs: &[Slab]) -> Vec<u8> {
     indexes(&counts).into_iter().flat_map(element).collect()
 }
 
+/// A random slab that fits in a dimension of this length.
 fn random_slab(length: u64, random: &mut Random) -> Slab {
     let start = random.below(length + 1);
     let step = 1 + if random.one_in(2) { 0 } else { random.below(4) };
@@ -40,7 +42,8 @@ fn random_slab(length: u64, random: &mut Random) -> Slab {
     Slab { start, step, count: random.below(most + 1) }
 }
 
-/// Divides a box of the tensor at random planes.
+/// Divides the box at `low` with the lengths `counts` at random planes. Adds the first index and the lengths of each
+/// part to `found`.
 fn parts(low: &[u64], counts: &[u64], random: &mut Random, found: &mut Vec<(Vec<u64>, Vec<u64>)>) {
     let long: Vec<usize> = (0..counts.len()).filter(|d| counts[*d] > 1).collect();
     if long.is_empty() || random.one_in(3) {
@@ -57,7 +60,8 @@ fn parts(low: &[u64], counts: &[u64], random: &mut Random, found: &mut Vec<(Vec<
     parts(&start, &second, random, found);
 }
 
-/// Elements in memory with their dimensions in another order, and each of them backwards or not.
+/// Copies elements to memory with its dimensions in another order, and each of them backwards or not. Returns the
+/// memory, the offset of the first element, and the strides in bytes.
 fn shuffled(
     data: &[u8],
     shape: &[u64],
@@ -84,6 +88,7 @@ fn shuffled(
     (memory, first as u64, strides)
 }
 
+/// Stores a random tensor in random parts, and compares random hyperslabs of it.
 fn check_one(store: &TensorStore, random: &mut Random) {
     let (code, item) = ITEMS[random.below(7) as usize];
     let shape: Vec<u64> = (0..random.below(5)).map(|_| random.below(14)).collect();

@@ -20,6 +20,7 @@ fn bytes(count: u64, salt: u8) -> Vec<u8> {
     (0..count).map(|at| (at ^ at >> 8) as u8 ^ salt).collect()
 }
 
+/// Stores a tensor, and returns its bytes.
 fn put(store: &TensorStore, shape: &[u64], salt: u8, name: &str) -> Vec<u8> {
     let data = bytes(shape.iter().product::<u64>() * 8, salt);
     let strided = Strided::contiguous(&data, shape, 8).unwrap();
@@ -151,7 +152,7 @@ fn unused_tensors_and_puts_are_collected() {
         drop(open);
         assert_eq!(store.collect(NOW, true).unwrap(), Default::default());
         assert_eq!(get(store, "a"), data);
-        // A writer that continues after its PUT was collected leaves an object.
+        // A writer cannot continue after its PUT was collected.
         assert_eq!(
             begun
                 .write(&[5], &Strided::contiguous(&data[..8], &[1], 8).unwrap())

@@ -31,6 +31,7 @@ pub fn fuzz(corpus: &str, more: &[Vec<u8>], parse: impl Fn(&[u8])) {
     }
 }
 
+/// Calls the parser with an input. If it panics, the test fails with a message that shows the input.
 fn feed(corpus: &str, input: &[u8], parse: &impl Fn(&[u8])) {
     let fed = catch_unwind(AssertUnwindSafe(|| parse(input)));
     assert!(fed.is_ok(), "an input for tests/corpus/{corpus}: \"{}\"", input.escape_ascii());
@@ -45,6 +46,7 @@ fn read(corpus: &str) -> Vec<Vec<u8>> {
     paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
 }
 
+/// The factor by which the environment multiplies the number of inputs.
 fn times() -> u64 {
     let given = std::env::var(ROUNDS_VARIABLE).ok().and_then(|text| text.parse().ok());
     given.unwrap_or(1)
@@ -87,6 +89,7 @@ fn number(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// A random part of a known input, at most 32 bytes long.
 fn part(of: &[u8], random: &mut Random) -> Vec<u8> {
     let begin = random.below(of.len() as u64 + 1) as usize;
     let len = random.below(33) as usize;

@@ -83,6 +83,7 @@ impl Operation {
 struct Bits(Vec<u64>);
 
 impl Bits {
+    /// Adds an operation to the set, or removes it.
     fn flip(&mut self, number: usize) {
         self.0[number / 64] ^= 1 << (number % 64);
     }
@@ -90,6 +91,7 @@ impl Bits {
 
 /// The begins and ends of operations that have no position in the order yet, sorted by time.
 struct Events {
+    /// For each event, the next one in a linked list, and the previous one.
     next: Vec<usize>,
     previous: Vec<usize>,
     /// The operation of an event, and whether it is the begin.
@@ -122,6 +124,7 @@ impl Events {
         Self { next, previous, events, begin, end }
     }
 
+    /// The first event that is left.
     fn first(&self) -> usize {
         self.next[self.events.len()]
     }
@@ -132,6 +135,7 @@ impl Events {
         self.previous[next] = previous;
     }
 
+    /// Puts an event back to where it was. Events must be put back in the reverse order of their removal.
     fn relink(&mut self, at: usize) {
         let (previous, next) = (self.previous[at], self.next[at]);
         self.next[previous] = at;
@@ -234,7 +238,7 @@ mod tests {
         Operation { client: 0, action, begin, end: (end > 0).then_some(end) }
     }
 
-    /// Operations by action, begin and end; the end is 0 if the result is unknown.
+    /// True if operations are linearizable. Each is an action, its begin and its end, 0 if the result is unknown.
     fn holds(operations: &[(Action, u64, u64)]) -> bool {
         is_linearizable(&operations.iter().map(operation).collect::<Vec<_>>())
     }

@@ -140,11 +140,13 @@ pub fn forbidden() -> Result<Vec<Finding>, String> {
     forbidden_in(&metadata).map_err(|error| format!("cargo metadata: {error}"))
 }
 
+/// The same for the output of `cargo metadata`.
 fn forbidden_in(metadata: &str) -> serde_json::Result<Vec<Finding>> {
     let metadata: Value = serde_json::from_str(metadata)?;
     Ok(items(&metadata["packages"]).flat_map(forbidden_of).collect())
 }
 
+/// Dependencies of one package, as `cargo metadata` describes it, that the table does not allow.
 fn forbidden_of(package: &Value) -> Vec<Finding> {
     let name = text(&package["name"]);
     let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
@@ -157,13 +159,15 @@ fn forbidden_of(package: &Value) -> Vec<Finding> {
     wrong.map(|wanted| finding(package, format!("`{name}` may not depend on `{wanted}`"))).collect()
 }
 
+/// True if a dependency is a crate of the workspace.
 fn is_ours(dependency: &Value) -> bool {
     dependency["path"].is_string()
         || ARROWS.iter().any(|(name, _)| *name == text(&dependency["name"]))
 }
 
-/// The conformance suite is above the client, but tests of the crates below may use it. The torture tests are in the
-/// lowest crate, because their helpers are those of all tests, and may use any crate.
+/// True for a dependency of tests that the table need not allow. The conformance suite is above the client, but tests
+/// of the crates below may use it. The torture tests are in the lowest crate, because their helpers are those of all
+/// tests, and may use any crate.
 fn is_for_tests(package: &str, dependency: &Value) -> bool {
     let is_above = text(&dependency["name"]) == "esker-conformance" || package == "esker-testing";
     is_above && dependency["kind"] == "dev"

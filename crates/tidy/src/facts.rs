@@ -24,6 +24,7 @@ pub fn cited_constants(tree: &Tree) -> Vec<Finding> {
     pages(tree).flat_map(|page| wrong_citations(page, &known)).collect()
 }
 
+/// Pages that describe the present.
 fn pages(tree: &Tree) -> impl Iterator<Item = &File> {
     let is_past = |file: &&File| HISTORY.iter().any(|path| file.path.starts_with(path));
     tree.files().filter(|file| file.extension() == "md").filter(move |file| !is_past(file))
@@ -72,6 +73,7 @@ fn milliseconds(expression: &Expr) -> Option<u128> {
     Some(number(call.args.first()?, &BTreeMap::new())? * factor)
 }
 
+/// Findings for the constants that a page cites with another value than the source has (`known`).
 fn wrong_citations(page: &File, known: &BTreeMap<String, Vec<u128>>) -> Vec<Finding> {
     let cited = page.text.match_indices("(`").filter_map(|(at, start)| {
         let (name, _) = page.text[at + start.len()..].split_once('`')?;
@@ -81,6 +83,7 @@ fn wrong_citations(page: &File, known: &BTreeMap<String, Vec<u128>>) -> Vec<Find
     cited.collect()
 }
 
+/// The message about one constant, if the value in the text `before` its name is not one of the source.
 fn wrong_citation(name: &str, before: &str, known: &BTreeMap<String, Vec<u128>>) -> Option<String> {
     let is_constant =
         name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
@@ -159,17 +162,20 @@ pub fn versions(tree: &Tree) -> Vec<Finding> {
     rust.chain(glibc).collect()
 }
 
+/// The rest of the first line that begins with `start` in a file, without quotes.
 fn setting(tree: &Tree, path: &str, start: &str) -> Option<String> {
     let line = tree.file(path)?.text.lines().find_map(|line| line.strip_prefix(start))?;
     Some(line.trim_matches('"').to_owned())
 }
 
+/// Findings for versions other than `wanted` that recipes and pages write after one of `names`.
 fn other_versions(tree: &Tree, names: &[&str], wanted: &str) -> Vec<Finding> {
     let recipes = tree.files().filter(|file| file.path.starts_with("packaging/"));
     let files = recipes.chain(tree.file(INSTALL)).chain(tree.file("docs/python.md"));
     files.flat_map(|file| versions_in(file, names, wanted)).collect()
 }
 
+/// The same for one file.
 fn versions_in(file: &File, names: &[&str], wanted: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (text, line) in file.text.lines().zip(1..) {

@@ -87,6 +87,7 @@ pub fn printing(tree: &Tree) -> Vec<Finding> {
     others.flat_map(printed).collect()
 }
 
+/// Findings for the macros that print in one file.
 fn printed(source: &Source<'_>) -> Vec<Finding> {
     let pairs = source.tokens.windows(2).filter(|pair| !source.is_test(pair[0].line));
     let calls = pairs.filter(|pair| PRINTING.contains(&&*pair[0].text) && pair[1].text == "!");
@@ -102,6 +103,7 @@ pub fn starting_threads(tree: &Tree) -> Vec<Finding> {
     others.flat_map(started).collect()
 }
 
+/// Findings for the functions that start threads in one file.
 fn started(source: &Source<'_>) -> Vec<Finding> {
     let message = "panics if the system starts no more threads: use esker_os::start_thread or \
                    std::thread::Builder";
@@ -119,6 +121,7 @@ fn may_be_unsafe(path: &str) -> bool {
     UNSAFE_PATHS.iter().any(|allowed| path.starts_with(allowed))
 }
 
+/// Findings for the attributes that allow unsafe code in one file.
 fn openings(source: &Source<'_>) -> Vec<Finding> {
     let product = source.tokens.iter().enumerate().filter(|(_, token)| !source.is_test(token.line));
     let named = product.filter(|(_, token)| token.text == "unsafe_code");
@@ -127,7 +130,7 @@ fn openings(source: &Source<'_>) -> Vec<Finding> {
     allowed.map(|(_, token)| source.file.finding(token.line, message.as_str())).collect()
 }
 
-/// Searches backwards from the name of a lint to the start of its attribute.
+/// True if the attribute around a token, the name of a lint, allows code. Searches backwards to its start.
 fn is_lenient(source: &Source<'_>, lint: usize) -> bool {
     let before = source.tokens[..lint].iter().rev().map(|token| token.text.as_str());
     before.take_while(|text| *text != "[").any(|text| LENIENT_LEVELS.contains(&text))

@@ -102,6 +102,7 @@ impl Layering {
         sources.iter().flat_map(|source| self.violations_of(source, &reexports)).collect()
     }
 
+    /// Violations in one file. `reexports` has the modules of the names that the root of the crate exports.
     fn violations_of(
         &self,
         source: &Source<'_>,
@@ -142,6 +143,7 @@ impl Layering {
         names.map(|it| (it.line, format!("`{}` is private to {OWNERS:?}", it.text)))
     }
 
+    /// The number of the layer of a module, 0 for the lowest.
     fn rank(&self, module: &str) -> Option<usize> {
         self.layers.iter().position(|layer| layer.contains(&module))
     }

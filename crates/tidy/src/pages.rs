@@ -28,6 +28,7 @@ pub fn outside_the_book(tree: &Tree) -> Vec<Finding> {
     missing
 }
 
+/// Pages below `folder` to which the page `index` has no link.
 fn unlisted(tree: &Tree, index: &str, folder: &str) -> Vec<Finding> {
     let listed = tree.file(index).map_or("", |file| file.text.as_str());
     let base = index.rsplit_once('/').map_or("", |(base, _)| base);
@@ -49,6 +50,7 @@ pub fn unknown_tests(tree: &Tree) -> Vec<Finding> {
     pages.flat_map(|page| unknown_tests_of(page, &words)).collect()
 }
 
+/// All words of the files that are not pages.
 fn words_of_sources(tree: &Tree) -> HashSet<&str> {
     let sources = tree.files().filter(|file| file.extension() != "md");
     let is_between = |c: char| !c.is_ascii_alphanumeric() && c != '_';
@@ -70,6 +72,7 @@ fn cited_tests(line: &str) -> impl Iterator<Item = &str> {
     quoted.map(|text| text.rsplit(": ").next().unwrap_or(text)).filter(|name| is_name(name))
 }
 
+/// True for a text that can be the name of a test: lower case, and at least [`TEST_WORDS_MIN`] words.
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     text.split('_').count() >= TEST_WORDS_MIN && text.chars().all(plain)

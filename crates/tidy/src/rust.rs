@@ -123,6 +123,7 @@ struct Outline {
 }
 
 impl Outline {
+    /// Records the lines of an item, if its attributes make it a test.
     fn note_test(&mut self, attributes: &[syn::Attribute], item: &impl Spanned) {
         if attributes.iter().any(is_test_attribute) {
             let span = item.span();
@@ -130,6 +131,7 @@ impl Outline {
         }
     }
 
+    /// Records a function.
     fn note_function(&mut self, signature: &syn::Signature, body: &syn::Block) {
         let line = signature.span().start().line;
         let line_count = body.span().end().line + 1 - line;

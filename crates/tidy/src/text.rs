@@ -72,10 +72,12 @@ pub fn manifests(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
+/// The texts that a manifest must contain.
 fn lines_owed(manifest: &File) -> &'static [&'static str] {
     if manifest.path == "Cargo.toml" { &LINTS } else { &["[lints]\nworkspace = true"] }
 }
 
+/// Findings for all lines of the file for which `message` returns a text.
 fn each_line(file: &File, message: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
     let messages =
         file.text.lines().enumerate().filter_map(|(index, line)| Some((index, message(line)?)));

@@ -67,11 +67,13 @@ pub fn unclear_names(tree: &Tree) -> Vec<Finding> {
     })
 }
 
+/// Files in which words are checked.
 fn sources(tree: &Tree) -> impl Iterator<Item = &File> {
     let is_read = |file: &&File| LANGUAGES.contains(&file.extension());
     tree.files().filter(is_read).filter(|file| file.path != THIS_FILE && file.path != CHANGELOG)
 }
 
+/// Findings for all lines for which `message` returns a text.
 fn each_line(tree: &Tree, message: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
     let lines = sources(tree).flat_map(|file| file.text.lines().zip(1..).map(move |at| (file, at)));
     let found =
@@ -92,6 +94,7 @@ fn is_in_word(character: char) -> bool {
     character.is_ascii_alphanumeric()
 }
 
+/// True if the line says "is no X", except after "there" and in a comparison such as "is no longer".
 fn is_no_in(line: &str) -> bool {
     line.match_indices("is no ").any(|(at, found)| {
         let before = line[..at].trim_end().to_ascii_lowercase();
@@ -102,6 +105,7 @@ fn is_no_in(line: &str) -> bool {
     })
 }
 
+/// Findings for comments that begin with a clause. A line that continues a comment is not the beginning of one.
 fn comments_of(file: &File) -> Vec<Finding> {
     let lines = || file.text.lines();
     let pairs = lines().zip(std::iter::once("").chain(lines())).zip(1..);
@@ -126,6 +130,7 @@ fn begins_with_clause(text: &str) -> bool {
     CLAUSES.contains(&first)
 }
 
+/// The name of the function that a line of Rust or Python defines; `None` for other lines.
 fn name_of_function(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let at = ["fn ", "def "].iter().find_map(|word| {

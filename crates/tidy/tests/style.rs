@@ -3,6 +3,7 @@ use esker_tidy::{
     Finding, Tree, arrows, facts, fences, layers, limits, pages, sizes, test_rules, text, words,
 };
 
+/// Fails the test if the rule finds anything in the repository.
 fn demand(rule: impl Fn(&Tree) -> Vec<Finding>) {
     let tree = Tree::of_repository().expect("the tracked files can be read");
     let findings: Vec<_> = rule(&tree).iter().map(Finding::to_string).collect();

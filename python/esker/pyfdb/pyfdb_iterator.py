@@ -11,6 +11,7 @@ from .pyfdb_type import URI, ControlIdentifier, DataHandle, MarsSelection, Named
 
 
 def _by_fdb_only(internal: bool, kind: type) -> None:
+    """Refuse to make an element unless a method of FDB makes it."""
     if not internal:
         raise TypeError(f"a {kind.__name__} is made by the methods of FDB, not by its class")
 

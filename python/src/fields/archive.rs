@@ -91,7 +91,8 @@ impl Archiver {
         Self::new(&self.store, self.flush_on_close)
     }
 
-    /// Flushes pending fields if the store is configured so; otherwise returns how much is lost.
+    /// Flushes pending fields if the store is configured so. Returns the number of fields that are lost, and their
+    /// bytes.
     pub(super) fn finish(&self) -> Result<(usize, u64)> {
         // A thread that archives while the store is being closed is responsible for its own fields.
         let Ok(mut writer) = self.writer.try_lock() else { return Ok((0, 0)) };
@@ -188,6 +189,7 @@ impl Archiver {
         Ok(count)
     }
 
+    /// The reader of the keys of messages, which loads ecCodes at the first use.
     fn key_reader(&self) -> Result<&Labelled<Learned<EcCodes>>> {
         if let Some(key_reader) = self.key_reader.get() {
             return Ok(key_reader);
@@ -200,17 +202,20 @@ impl Archiver {
         self.writer().flush()
     }
 
+    /// Discards the fields archived since the last flush: another writer replaces the one that has them.
     pub(super) fn discard(&self) -> Result<()> {
         *self.writer() = self.store.writer();
         Ok(())
     }
 
+    /// Number of fields archived since the last flush, and their bytes.
     pub(super) fn pending(&self) -> Result<(usize, u64)> {
         Ok(self.writer().pending())
     }
 }
 
-/// Calls `work` with each message and counts the fields. Also processes messages after a damaged one.
+/// Calls `work` with each message and returns the sum of the fields it counts. After a damaged message the others are
+/// processed, and the first damage is returned at the end. Any other error is returned at once.
 fn all<B: AsRef<[u8]>>(
     messages: impl Iterator<Item = Result<Message<B>>>,
     work: impl Fn(&Message<B>) -> Result<usize>,
@@ -239,6 +244,7 @@ fn all<B: AsRef<[u8]>>(
     }
 }
 
+/// The error of one message, with its number and its offset in bytes.
 fn numbered(error: &Error, number: u64, offset: u64) -> Error {
     Error::new(error.kind(), format!("GRIB message {number} at byte {offset}: {error}"))
 }

@@ -52,6 +52,7 @@ pub(crate) struct FieldStore {
 /// The arguments that open it again.
 type Reduced = (String, &'static str, Option<String>, Option<String>, bool, bool);
 
+/// An open store, and the archiver of this process.
 #[derive(Clone)]
 struct Open {
     store: esker_fields::FieldStore,
@@ -77,7 +78,7 @@ impl FieldStore {
         Ok(self.opened(py)?.store)
     }
 
-    /// Closes it; returns how much was not flushed.
+    /// Closes it. Returns the number of fields that were not flushed and are lost, and their bytes.
     fn end(&self, py: Python<'_>) -> PyResult<(usize, u64)> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         call(py, || {
@@ -466,12 +467,14 @@ fn asked<'py>(
     Ok((py, store.get().store(py)?, Wanted::parse(request)?))
 }
 
+/// Counts as a dict.
 fn counted<'py>(py: Python<'py>, rows: &Counts) -> PyResult<Bound<'py, PyDict>> {
     let shown = PyDict::new(py);
     rows.iter().try_for_each(|(name, count)| shown.set_item(name, count))?;
     Ok(shown)
 }
 
+/// A database or an index with its counts, as a dict.
 fn counted_row<'py>(py: Python<'py>, row: &queries::Row) -> PyResult<Bound<'py, PyDict>> {
     let shown = PyDict::new(py);
     shown.set_item("database", request::shown(py, &row.database)?)?;
@@ -483,7 +486,7 @@ fn counted_row<'py>(py: Python<'py>, row: &queries::Row) -> PyResult<Bound<'py, 
     Ok(shown)
 }
 
-/// Opens a store by its name, in a pool that is already open or not.
+/// Opens a store by its name, in `pool` if that is open already. With `new`, creates the store if it does not exist.
 fn open(
     name: &str,
     pool: Option<esker::Pool>,
@@ -501,7 +504,7 @@ fn open(
     esker_fields::FieldStore::open(&pool, label, mode)
 }
 
-/// Opens a store by its name, or creates it with this schema.
+/// Opens a store by its name, or creates it with this schema. `pool` is its pool, if that is open already.
 fn open_or_create(
     name: &str,
     pool: Option<esker::Pool>,

@@ -14,6 +14,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
+    /// Takes requests from Python: `None` for all fields, a dict, or a text in the MARS language.
     pub(super) fn parse(request: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(request) = request else { return Ok(Self::Everything) };
         if let Ok(text) = request.cast::<PyString>() {

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// A member: name, title, offset, type and shape.
 type Member<'py> = (String, String, u64, Bound<'py, PyAny>, Vec<u64>);
 
-/// A type: its code, or the size in bytes of a structured one and its members. The inner result is the store's check.
+/// A type from Python: its code, or the size in bytes of a structured one and its members. The inner result is the
+/// store's check.
 pub(super) fn data_type(of: &Bound<'_, PyAny>) -> PyResult<Result<DataType>> {
     if let Ok(code) = of.extract::<String>() {
         return Ok(DataType::parse(&code));
@@ -41,6 +42,7 @@ pub(super) fn shown_data_type<'py>(py: Python<'py>, of: &DataType) -> PyResult<B
     Ok((size, members).into_pyobject(py)?.into_any())
 }
 
+/// The attributes of a tensor, from a dict.
 pub(super) fn attributes(of: &Bound<'_, PyDict>) -> PyResult<BTreeMap<String, Attribute>> {
     of.iter().map(|(name, value)| Ok((name.extract()?, attribute(&value)?))).collect()
 }
@@ -69,6 +71,7 @@ fn attribute(of: &Bound<'_, PyAny>) -> PyResult<Attribute> {
     Ok(value.into())
 }
 
+/// The attributes of a tensor, as a new dict.
 pub(super) fn shown_attributes<'py>(
     py: Python<'py>,
     of: &BTreeMap<String, Attribute>,

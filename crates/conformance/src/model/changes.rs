@@ -24,6 +24,7 @@ pub(super) fn changes(random: &mut Random, space: &Space, count: u64) -> Result<
     Ok(buffer)
 }
 
+/// One of the conditions in one of five cases, otherwise none.
 fn condition(random: &mut Random, choices: &[Cond]) -> Cond {
     match random.one_in(5) {
         true => *pick(random, choices),
@@ -31,8 +32,8 @@ fn condition(random: &mut Random, choices: &[Cond]) -> Cond {
     }
 }
 
-/// It is unspecified whether a condition on a whole object sees earlier writes of its transaction, so such a write is
-/// only generated `alone`.
+/// Adds the removal of an object. Only a removal that is `alone` in its transaction may have a condition. It is
+/// unspecified whether a condition on a whole object sees earlier writes of its transaction.
 fn punch_object(
     random: &mut Random,
     oid: ObjectId,
@@ -63,8 +64,8 @@ enum Content {
 }
 
 impl Content {
-    /// An akey holds an array or a single value, and rarely changes its kind: never if that `lasts` after it was
-    /// removed.
+    /// Random content for an akey. It holds an array or a single value, and rarely changes its kind: never if a removed
+    /// akey keeps its kind (`lasts`).
     fn random(random: &mut Random, akey: &[u8], lasts: bool) -> Self {
         let is_usual = is_usually_array(akey);
         let is_array = is_usual && !random.one_in(30) || random.one_in(30);
@@ -79,6 +80,7 @@ impl Content {
         }
     }
 
+    /// Random records of an array. The sum of the bytes of the akey, `sum`, determines the usual record size.
     fn array(random: &mut Random, sum: u8, lasts: bool) -> Self {
         let usual = RECORD_SIZES[usize::from(sum / 2) % RECORD_SIZES.len()];
         let other = if random.one_in(30) { *pick(random, &RECORD_SIZES) } else { usual };

@@ -37,16 +37,19 @@ impl Side {
         snapshot.map_or(View::Latest, |index| View::Snapshot(self.snapshots[index]))
     }
 
+    /// The answer to a read, in the latest state or at the snapshot with this index.
     fn ask(&self, read: &Read, snapshot: Option<usize>) -> Answer {
         let at = ReadAt { view: self.view(snapshot), tokens: None };
         read.ask(&*self.container, at)
     }
 
+    /// The answer to a read of a transaction, which `tokens` record.
     fn ask_noted(&self, read: &Read, tokens: &ReadTokens) -> Answer {
         let at = ReadAt { view: View::Latest, tokens: Some(tokens) };
         read.ask(&*self.container, at)
     }
 
+    /// Applies a change. With `tokens`, only if the reads that they record still hold.
     fn write(&self, buffer: &OwnedWrites, tokens: Option<&ReadTokens>) -> Result<()> {
         let parts = buffer.parts();
         let writes = buffer.writes(&parts);
@@ -68,12 +71,15 @@ impl Side {
 /// Reads of a transaction, with their answers.
 type Noted = Vec<(Read, Answer)>;
 
+/// The state of a comparison.
 pub(super) struct Driver {
     seed: u64,
     step: u64,
     random: Random,
     space: Space,
+    /// The capabilities of the subject.
     able: Capabilities,
+    /// The backend under test, and the reference in memory.
     subject: Side,
     reference: Side,
     transactions: u64,
@@ -96,6 +102,7 @@ impl Driver {
         })
     }
 
+    /// Executes `steps` random operations on both sides.
     pub(super) fn run(&mut self, steps: u64) -> Result<()> {
         for step in 1..=steps {
             self.step = step;
@@ -116,6 +123,7 @@ impl Driver {
         Ok(())
     }
 
+    /// Executes one random operation that the subject is capable of.
     fn one_step(&mut self) -> Result<()> {
         match self.random.below(40) {
             0 if self.able.snapshots => self.change_snapshots(),
@@ -150,6 +158,7 @@ impl Driver {
         });
     }
 
+    /// Fails the test with the seed, the step and the message, unless `holds`.
     #[track_caller]
     fn check(&self, holds: bool, message: impl Fn() -> String) {
         assert!(holds, "{SEED_VARIABLE}={} step {}: {}", self.seed, self.step, message());
@@ -196,7 +205,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Removes a dkey and compares its content.
+    /// Removes a dkey on both sides, and compares the content that each returns.
     fn take(&mut self) -> Result<()> {
         let removing = Removing::random(&mut self.random, &self.space, &*self.reference.container);
         let found = removing.remove(&*self.subject.container);
@@ -305,6 +314,7 @@ impl Driver {
         }
     }
 
+    /// Compares the content of a dkey on both sides.
     fn audit_dkey(&self, oid: ObjectId, dkey: Vec<u8>, view: Option<usize>) {
         let read = Read::Akeys { oid, dkey: dkey.clone(), step: 100 };
         self.compare(&read, view);

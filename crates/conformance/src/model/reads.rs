@@ -12,7 +12,7 @@ use esker_types::{Checksum, ErrorKind, Extent, ObjectId, Result};
 /// Fills buffers before they are read into.
 const UNTOUCHED: u8 = 0xee;
 
-/// A read for both sides.
+/// A read for both sides. `step` is the number of entries that each call of a listing asks for.
 #[derive(Debug)]
 pub(super) enum Read {
     Fetch {
@@ -45,6 +45,7 @@ pub(super) enum Read {
         dkey: Option<Vec<u8>>,
         after: Option<Vec<u8>>,
         akey: Option<Vec<u8>>,
+        /// True if the akey is asked for, and true if the extent is.
         wants: (bool, bool),
     },
     HasEpoch {
@@ -59,6 +60,7 @@ pub(super) struct Want {
     akey: Vec<u8>,
     /// `None` for a single value.
     extents: Option<Vec<Extent>>,
+    /// The expected record size in bytes, 0 if unknown.
     size: u64,
     /// Size of the sink in bytes; `None` asks for the size only.
     room: Option<usize>,
@@ -70,8 +72,10 @@ pub(super) struct Want {
 pub(super) enum Answer {
     Fetched(Vec<Fetched>),
     Keys(Vec<Vec<u8>>),
+    /// Extents without gaps between them are joined. The record size follows.
     Extents(Vec<Extent>, Option<u64>),
     Objects(Vec<ObjectId>),
+    /// Dkey, akey, and the outer end of the extent.
     Found(Option<(Vec<u8>, Vec<u8>, Option<u64>)>),
     HasEpoch(bool),
     Refused(ErrorKind),
@@ -173,6 +177,7 @@ impl Read {
         answer.unwrap_or_else(|error| Answer::Refused(error.kind()))
     }
 
+    /// The answer to a query. For another kind of read, finds nothing.
     fn ask_query(&self, container: &dyn OpenContainer, at: ReadAt<'_>) -> Result<Answer> {
         let Self::Query { oid, edge, dkey, after, akey, wants } = self else {
             return Ok(Answer::Found(None));
@@ -216,6 +221,7 @@ impl Want {
         Self { akey, extents, size, room, cond }
     }
 
+    /// The fetch of this akey into `buffer`. If the size of the sink is odd, the sink has two parts.
     fn fetch<'a>(&'a self, buffer: &'a mut [u8]) -> Fetch<'a> {
         let sink = match self.room {
             None => Sink::None,

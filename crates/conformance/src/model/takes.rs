@@ -15,10 +15,13 @@ const BYTES: u64 = 60;
 pub(super) struct Removing {
     oid: ObjectId,
     dkey: Vec<u8>,
+    /// The akey of the bytes that the removal checks and returns.
     akey: Vec<u8>,
     extent: Extent,
+    /// The removal happens only if the bytes at this position in the extent are the expected ones.
     at: u64,
     expected: Vec<u8>,
+    /// The array that may be removed with the dkey.
     pub(super) array: ObjectId,
 }
 
@@ -75,6 +78,7 @@ impl Removing {
     }
 }
 
+/// The content with its akeys in order, because backends return them in any order.
 fn sorted(mut taken: Taken) -> Taken {
     taken.others.sort();
     taken

@@ -42,6 +42,7 @@ fn extent(start: u64, count: u64) -> Extent {
     Extent::new(start, count)
 }
 
+/// Compares an object that was never written with an empty model.
 fn reads_of_a_missing_object_find_nothing(store: &Store) -> Result<()> {
     Twin::new(store, 4)?.compare()
 }
@@ -110,6 +111,7 @@ fn any_overlap_is_exact(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// A random extent of at most `counts` records that starts below `starts`.
 fn some_extent(random: &mut Random, starts: u64, counts: u64) -> Extent {
     extent(random.below(starts), 1 + random.below(counts))
 }
@@ -130,6 +132,7 @@ fn large_extents_are_exact(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// One update of many extents, and a later write that covers most of them.
 fn many_small_extents(store: &Store) -> Result<()> {
     let mut twin = Twin::new(store, 8)?;
     let extents: Vec<_> = (0..500).map(|index| extent(3 * index, 1)).collect();
@@ -200,6 +203,7 @@ fn punches_see_earlier_writes(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// An array refuses records of another size than its first ones.
 fn the_record_size_is_fixed(store: &Store) -> Result<()> {
     let mut twin = Twin::new(store, 4)?;
     twin.write(&[extent(0, 2)], b"abcdefgh")?;
@@ -214,6 +218,7 @@ fn the_record_size_is_fixed(store: &Store) -> Result<()> {
     twin.compare()
 }
 
+/// A fetch fails if its sink is too short for a record, or if it expects another record size.
 fn sizes_must_fit(store: &Store) -> Result<()> {
     let mut twin = Twin::new(store, 4)?;
     twin.write(&[extent(0, 2)], b"abcdefgh")?;
@@ -228,6 +233,7 @@ fn sizes_must_fit(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// An update fails if its data do not have the length of its extents, or if its record size or an extent is invalid.
 fn lengths_must_match(store: &Store) -> Result<()> {
     let twin = Twin::new(store, 4)?;
     let extents = [extent(0, 2)];
@@ -243,6 +249,7 @@ fn lengths_must_match(store: &Store) -> Result<()> {
     twin.compare()
 }
 
+/// Records near the largest index that the backend supports.
 fn far_records(store: &Store) -> Result<()> {
     let twin = Twin::new(store, 4)?;
     let half = store.pool.capabilities().half_range;

@@ -27,6 +27,7 @@ pub fn change_ids(make: Make<'_>) -> Outcome {
     )
 }
 
+/// A write that inserts the dkey `d`: it fails if the dkey exists.
 fn insert<'a>(object: &Object, updates: &'a [Update<'a>]) -> Write<'a> {
     let op = WriteOp::Update { dkey: b"d", cond: Cond::DKEY_INSERT, updates };
     Write { oid: object.oid(), op }

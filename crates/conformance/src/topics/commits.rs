@@ -266,6 +266,7 @@ fn commit_of_a_dead_client_is_resolved(parts: &Parts) -> Result<()> {
     Ok(())
 }
 
+/// A read of the snapshot at this epoch.
 fn at(epoch: Epoch) -> ReadAt<'static> {
     ReadAt { view: View::Snapshot(epoch), tokens: None }
 }

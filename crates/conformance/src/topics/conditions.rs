@@ -29,6 +29,7 @@ fn update(object: &Object, dkey: &[u8], cond: Cond, updates: &[Update<'_>]) -> R
     object.update(dkey, cond, updates, Access::Latest).wait()
 }
 
+/// An update of a single value with a condition on its akey.
 fn with<'a>(cond: Cond, akey: &'a [u8], value: &'a [u8]) -> Update<'a> {
     Update { cond, ..single(akey, value) }
 }

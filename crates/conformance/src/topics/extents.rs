@@ -25,11 +25,13 @@ pub(super) struct Twin {
     dkey: Vec<u8>,
     akey: Vec<u8>,
     record_size: u64,
+    /// The model: whether each record exists, and the bytes of all records.
     present: Vec<bool>,
     bytes: Vec<u8>,
 }
 
 impl Twin {
+    /// A new object with an array that has no records yet.
     pub(super) fn new(store: &Store, record_size: u64) -> Result<Self> {
         Self::with_keys(store, record_size, b"d".to_vec(), b"a".to_vec())
     }
@@ -69,12 +71,13 @@ impl Twin {
         Ok(())
     }
 
+    /// Updates the array of the backend, but not the model.
     pub(super) fn update(&self, value: Value<'_>) -> Result<()> {
         let update = Update { akey: &self.akey, value, cond: Cond::NONE };
         self.object.update(&self.dkey, Cond::NONE, &[update], Access::Latest).wait()
     }
 
-    /// Marks records of the model and lends their bytes.
+    /// Sets whether records of the model exist, and returns their bytes, to be changed.
     fn records_of(&mut self, extent: Extent, present: bool) -> &mut [u8] {
         let (start, end) = (extent.start as usize, extent.end() as usize);
         if end > self.present.len() {
@@ -165,7 +168,8 @@ impl Twin {
         Ok(joined(all))
     }
 
-    /// Fetches one record into `len` bytes, expecting records of `size` bytes.
+    /// Fetches one record into `len` bytes, expecting records of `size` bytes. Returns the result, and the record size
+    /// in the reply.
     pub(super) fn fetch_sized(&self, size: u64, len: usize) -> (Result<()>, u64) {
         let mut buffer = vec![UNTOUCHED; len];
         let extents = [Extent::new(0, 1)];
@@ -175,6 +179,7 @@ impl Twin {
         (result, fetch.reply.size)
     }
 
+    /// Fails the test unless the backend refuses an update with this kind of error.
     #[track_caller]
     pub(super) fn refuses(&self, value: Value<'_>, kind: ErrorKind) {
         refused(self.update(value), kind);

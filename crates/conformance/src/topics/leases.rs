@@ -101,6 +101,7 @@ fn a_lease_outlives_the_container_handle(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Leases on many objects at a time, of which every second one is unlinked.
 fn many_at_once(store: &Store) -> Result<()> {
     let objects = (0..2000).map(|_| store.object()).collect::<Result<Vec<_>>>()?;
     let lease = |object: &Object| object.lease().wait();

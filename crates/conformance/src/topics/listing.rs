@@ -36,6 +36,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("key-{number:05}").into_bytes()
 }
 
+/// A new object with `count` dkeys.
 fn filled(store: &Store, count: u64) -> Result<Object> {
     let object = store.object()?;
     (0..count).try_for_each(|number| put(&object, &key(number), b"a", b"v"))?;
@@ -94,6 +95,7 @@ fn integer_keys_round_trip(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// A listing stops at the limit of entries or of bytes, but returns at least one key.
 fn limits_are_kept(store: &Store) -> Result<()> {
     let object = filled(store, 20)?;
     let list = |anchor: &mut Anchor, entries, bytes| {

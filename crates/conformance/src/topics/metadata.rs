@@ -26,6 +26,7 @@ pub fn metadata(make: Make<'_>) -> Outcome {
     )
 }
 
+/// The attributes of the pool, and those of the container.
 fn both(store: &Store) -> [Attributes; 2] {
     [store.pool.attributes(), store.container.attributes()]
 }
@@ -66,6 +67,7 @@ fn attributes_and_properties_are_separate(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Names and values may have the maximum length, and no more.
 fn limits_are_kept(store: &Store) -> Result<()> {
     let attributes = store.container.attributes();
     let (name, value) = ("n".repeat(ATTR_NAME_MAX), vec![7; ATTR_VALUE_MAX]);

@@ -57,12 +57,14 @@ fn numbers_are_unique_over_threads(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// A request for more numbers than are left fails, and reserves none.
 fn numbers_run_out(store: &Store) -> Result<()> {
     store.container.allocate_oids(10).wait()?;
     refused(store.container.allocate_oids(u64::MAX).wait(), ErrorKind::Overflow);
     store.container.allocate_oids(10).wait().map(drop)
 }
 
+/// A class is adapted to the number of targets of the pool; a class that does not fit is refused.
 fn classes_are_fitted(store: &Store) -> Result<()> {
     let targets = store.pool.capabilities().targets;
     let generate = |class| store.container.generate_oid(!0, 7, ObjectType::Array, class, 0);

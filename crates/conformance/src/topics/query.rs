@@ -47,6 +47,7 @@ fn put_at(object: &Object, dkey: u64, akey: u64) -> Result<()> {
     put(object, &dkey.to_ne_bytes(), &akey.to_ne_bytes(), b"v")
 }
 
+/// Writes records of 2 bytes to an array.
 fn write_at(object: &Object, dkey: u64, akey: u64, extent: Extent) -> Result<()> {
     let data = vec![7; 2 * extent.count as usize];
     let data = Source::One(&data);

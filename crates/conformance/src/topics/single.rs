@@ -147,6 +147,7 @@ fn several_buffers_make_one_value(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Keys may consist of any bytes, and stay distinct.
 fn keys_of_any_bytes(store: &Store) -> Result<()> {
     let object = store.object()?;
     let longest = vec![b'k'; KEY_WHOLE_MAX];
@@ -165,6 +166,7 @@ fn keys_of_any_bytes(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Keys of an object with integer keys have 8 bytes; others are refused.
 fn integer_keys(store: &Store) -> Result<()> {
     let object = store.object_of(ObjectType::MultiInteger)?;
     for number in [0u64, 1, 255, 256, 1 << 40, u64::MAX] {

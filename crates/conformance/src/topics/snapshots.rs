@@ -36,6 +36,7 @@ pub fn snapshots(make: Make<'_>) -> Outcome {
     )
 }
 
+/// Takes a snapshot without a name.
 fn snap(store: &Store) -> Result<Epoch> {
     store.container.create_snapshot("").wait()
 }
@@ -116,6 +117,7 @@ fn listings_see_the_snapshot(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Writes an extent of the array in which every byte is `fill`.
 fn write(object: &Object, extent: Extent, fill: u8) -> Result<()> {
     let data = vec![fill; extent.count as usize];
     let value = Value::Array { record_size: 1, extents: &[extent], data: Source::One(&data) };
@@ -123,6 +125,7 @@ fn write(object: &Object, extent: Extent, fill: u8) -> Result<()> {
     object.update(b"d", Cond::NONE, &[update], Access::Latest).wait()
 }
 
+/// The first `len` bytes of the array.
 fn read(object: &Object, len: usize, access: Access<'_>) -> Result<Vec<u8>> {
     let mut buffer = vec![0; len];
     let extents = [Extent::new(0, len as u64)];

@@ -32,7 +32,7 @@ pub(super) fn run(
     Outcome::Passed { checks: checks.len() }
 }
 
-/// The result must be an error of this kind.
+/// Fails the test unless the result is an error of this kind. Returns the error.
 #[track_caller]
 pub(super) fn refused<T>(result: Result<T>, kind: ErrorKind) -> Error {
     let found = result.err().unwrap_or_else(|| Error::new(ErrorKind::Already, "no error at all"));
@@ -66,6 +66,7 @@ impl Store {
         self.oid_of_class(otype, ObjectClass::SX)
     }
 
+    /// A new id of an object of this class.
     pub(super) fn oid_of_class(&self, otype: ObjectType, class: ObjectClass) -> Result<ObjectId> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         self.container.generate_oid(0, number, otype, Some(class), 0)
@@ -98,6 +99,7 @@ pub(super) fn put(object: &Object, dkey: &[u8], akey: &[u8], value: &[u8]) -> Re
     put_with(object, dkey, akey, value, Access::Latest)
 }
 
+/// Writes a single value, in a transaction if `access` is one.
 pub(super) fn put_with(
     object: &Object,
     dkey: &[u8],
@@ -113,6 +115,7 @@ pub(super) fn get(object: &Object, dkey: &[u8], akey: &[u8]) -> Result<Option<Ve
     get_with(object, dkey, akey, Access::Latest)
 }
 
+/// Reads a single value of the state that `access` names; `None` if there is none. The first fetch asks for its size.
 pub(super) fn get_with(
     object: &Object,
     dkey: &[u8],

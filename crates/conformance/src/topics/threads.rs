@@ -145,7 +145,7 @@ fn writers_share_an_array(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Blocks of 7 cells, so that many of them cross a chunk boundary.
+/// Writes block number `block`. Blocks have 7 cells, so that many of them cross a chunk boundary.
 fn write_cells(array: &Array, block: u64, thread: u8) -> Result<()> {
     let data = [thread + 1; 28];
     array.write(&[Extent::new(block * 7, 7)], Source::One(&data), Access::Latest).wait()

@@ -173,7 +173,8 @@ fn many_objects_change_together(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Reads `d`, lets another client make `change`, writes `e`: the commit must detect the conflict.
+/// Reads `d` in a transaction, lets another client make `change`, and writes `e`: the commit must detect the conflict.
+/// `exists` determines whether `d` has a value at first.
 #[track_caller]
 fn conflict(store: &Store, change: impl Fn(&Object) -> Result<()>, exists: bool) -> Result<()> {
     let object = store.object()?;
@@ -209,6 +210,7 @@ fn a_punched_value_is_a_conflict(store: &Store) -> Result<()> {
     conflict(store, |object| object.punch_akeys(b"d", &akey, Cond::NONE, latest).wait(), true)
 }
 
+/// Number of akeys that a transaction sees under a dkey.
 fn akeys_tx(object: &Object, dkey: &[u8], transaction: &Transaction) -> Result<usize> {
     let (mut anchor, limit) = (Anchor::Start, ListLimit::entries(100));
     let list = object.list_akeys(dkey, &mut anchor, limit, Access::Tx(transaction));
@@ -336,6 +338,7 @@ fn until_committed(store: &Store, work: impl Fn(&Transaction) -> Result<()>) -> 
     }
 }
 
+/// The number in a stored value; 0 without one.
 fn number(value: Option<Vec<u8>>) -> u64 {
     value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }

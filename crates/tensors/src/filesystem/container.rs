@@ -25,7 +25,7 @@ impl ShownContainer {
         Self { inner, files }
     }
 
-    /// Reads from the image of a tensor, which is a file that exists nowhere else.
+    /// Reads chunks of the HDF5 file that shows a tensor. That file is not stored: its bytes are computed for the read.
     fn read_file(&self, oid: ObjectId, dkeys: &mut [DkeyFetch<'_, '_>]) -> Result<()> {
         match self.files.image(oid)? {
             Some(image) => fetch::chunks(&image, dkeys),
@@ -33,7 +33,7 @@ impl ShownContainer {
         }
     }
 
-    /// Answers a query about the image of a tensor, as a container would for a file.
+    /// Answers a query about the chunks of the HDF5 file that shows a tensor, as a container would for a stored file.
     fn query_file(&self, oid: ObjectId, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
         match self.files.image(oid)? {
             Some(image) => fetch::query(&image, query),
@@ -41,7 +41,8 @@ impl ShownContainer {
         }
     }
 
-    /// Lists names from the anchor on.
+    /// Lists the names in a directory from the anchor on, and moves the anchor. `directory` is the prefix of the names
+    /// of its tensors.
     fn list(&self, directory: &str, anchor: &mut Anchor, limit: ListLimit) -> Result<KeyBatch> {
         let after = match &*anchor {
             Anchor::Start => Vec::new(),
@@ -53,7 +54,7 @@ impl ShownContainer {
         Ok(names)
     }
 
-    /// The akeys of an entry: only its inode, if the entry exists.
+    /// The akeys of the entry `name` of a directory: only the one with its inode, if the entry exists.
     fn akeys(&self, directory: &str, name: &[u8], anchor: &mut Anchor) -> Result<KeyBatch> {
         let mut akeys = KeyBatch::default();
         if *anchor == Anchor::Start && self.files.inode(directory, name)?.is_some() {
@@ -204,6 +205,7 @@ impl OpenContainer for ShownContainer {
         Reply::Ready(self.files.lease(oid))
     }
 
+    /// Always false: the store frees a removed tensor itself, so the caller has no object to remove.
     fn release(&self, oid: ObjectId) -> Reply<'_, bool> {
         self.files.release(oid);
         Reply::Ready(Ok(false))

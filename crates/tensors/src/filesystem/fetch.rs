@@ -6,7 +6,8 @@ use esker::types::ops::{Cond, DkeyFetch, Edge, Fetch, KeyFound, KeyQuery, Sink, 
 use esker::types::{Error, ErrorKind, Extent, Result, key_to_u64};
 use esker_backend::object::read::note_found;
 
-/// Answers fetches of the entries of a directory with the inodes that they would have.
+/// Answers fetches of the entries of a directory with the inodes that they would have. `directory` is the prefix of the
+/// names of its tensors.
 pub(crate) fn entries(
     files: &Files,
     directory: &str,
@@ -34,14 +35,15 @@ pub(crate) fn chunks(image: &Image, dkeys: &mut [DkeyFetch<'_, '_>]) -> Result<(
     Ok(())
 }
 
-/// Offset and length of a chunk in the file: chunk 1 is the first.
+/// Offset of a chunk in the file, and its length in bytes. Chunk 1 is the first; a chunk that does not exist has the
+/// length 0.
 fn chunk(image: &Image, number: u64) -> (u64, u64) {
     let start = number.checked_sub(1).map_or(u64::MAX, |before| before.saturating_mul(CHUNK_SIZE));
     (start, image.bytes().saturating_sub(start).min(CHUNK_SIZE))
 }
 
 /// Answers the fetch of a dkey that stores `length` single bytes, or 0 if it does not exist. `is_stored` recognizes its
-/// akey.
+/// akey. `read` fills a buffer with these bytes, starting at an offset.
 fn fill(
     dkey: &mut DkeyFetch<'_, '_>,
     length: u64,
@@ -67,7 +69,8 @@ fn fill(
     Ok(())
 }
 
-/// Fills the sink of a fetch from bytes that `read` gives: those of its extents that lie below `length`.
+/// Fills the sink of a fetch with the bytes of its extents that are below `length`. `read` supplies the bytes at an
+/// offset.
 fn copy(
     fetch: &mut Fetch<'_>,
     extents: &[Extent],
@@ -106,8 +109,8 @@ fn missing_key_error(what: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the {what} does not exist"))
 }
 
-/// Answers a query for the first or last chunk of a file that a tensor is shown as. The extent in the answer has as
-/// many bytes as the chunk; `None` if there is no such chunk.
+/// Finds the first or last chunk of the HDF5 file that shows a tensor, or checks the chunk that the query names. The
+/// extent in the answer has as many bytes as the chunk; `None` if there is no such chunk.
 pub(crate) fn query(image: &Image, query: KeyQuery<'_>) -> Result<Option<KeyFound>> {
     let last = image.bytes().div_ceil(CHUNK_SIZE);
     let after = query.after.map(key_to_u64).transpose()?.unwrap_or(0);

@@ -25,7 +25,9 @@ const BEHIND: u8 = 0xff;
 pub(crate) struct Files {
     store: TensorStore,
     root: ObjectId,
+    /// User and group of all entries: those of this process.
     owner: (u32, u32),
+    /// Time of the mount, which directories show as their modification time.
     since: Time,
     places: Places,
     /// Open files of this process; a forked child opens its own.
@@ -86,7 +88,8 @@ impl Files {
     pub(crate) fn lease(&self, oid: ObjectId) -> Result<()> {
         let Some(image) = self.image(oid)? else { return Ok(()) };
         let mut all = self.open.lock();
-        // Another thread may have opened it meanwhile. Then this image is dropped without the lock.
+        // Another thread may have opened the file meanwhile. Then this image is dropped after the lock, because the
+        // drop may access the pool.
         all.entry(oid).or_insert_with(|| Open { times: 0, image: Arc::clone(&image) }).times += 1;
         drop(all);
         drop(image);
@@ -100,14 +103,14 @@ impl Files {
         open.times -= 1;
         if open.times == 0 {
             let last = all.remove(&oid);
-            // Its lease is released without the lock.
+            // The drop of the image releases the lease, which may access the pool. So the table is unlocked first.
             drop(all);
             drop(last);
         }
     }
 
-    /// Prefix of the names in the directory with an id. If the id is not cached, or from another program, searches all
-    /// names for it.
+    /// Prefix of the names in the directory with an id; `None` if there is no such directory. If the id is not cached,
+    /// or from another program, searches all names for it.
     fn path(&self, oid: ObjectId) -> Result<Option<String>> {
         match self.places.get(oid) {
             Some(Place::Directory(path)) => Ok(Some(path)),
@@ -143,7 +146,8 @@ impl Files {
         }
     }
 
-    /// The inode of an entry of a directory.
+    /// The inode of the entry `name` of a directory; `None` if it does not exist. The id of the entry is cached.
+    /// `directory` is the prefix of the names of its tensors: entry `x.h5` shows the tensor `{directory}x`.
     pub(crate) fn inode(&self, directory: &str, name: &[u8]) -> Result<Option<Inode>> {
         let Ok(name) = std::str::from_utf8(name) else { return Ok(None) };
         if let Some(stem) = name.strip_suffix(ENDING).filter(|stem| !stem.is_empty())
@@ -161,7 +165,7 @@ impl Files {
         Ok(Some(self.new_inode(Kind::Directory, oid, self.since)))
     }
 
-    /// True if longer names begin with this one.
+    /// True if the name of a tensor begins with `path` and is longer.
     fn has_entries(&self, path: &str) -> Result<bool> {
         let first = self.store.next_name(path.as_bytes())?;
         Ok(first.is_some_and(|first| first.starts_with(path)))
@@ -185,8 +189,9 @@ impl Files {
         }
     }
 
-    /// At most `most` names in a directory that follow `after`, which is where the last listing ended, or empty.
-    /// Returns where this one ends, `None` at the end.
+    /// Lists at most `most` names in a directory that follow the position `after`, which is empty at first. Returns the
+    /// names and the position for the next call, `None` at the end. `directory` is the prefix of the names of its
+    /// tensors.
     pub(crate) fn list(
         &self,
         directory: &str,
@@ -206,7 +211,7 @@ impl Files {
                     // A name that ends with a slash makes no directory by itself.
                     let has_entries = !rest.is_empty() || self.has_entries(&path)?;
                     at = path.into_bytes();
-                    // The listing continues behind all names in this directory.
+                    // The listing continues after all names in this directory.
                     at.push(BEHIND);
                     self.directory_entry(directory, inner)?.filter(|_| has_entries)
                 }
@@ -221,7 +226,7 @@ impl Files {
         Ok((names, Some(at)))
     }
 
-    /// The entry of a directory, unless a file has its name.
+    /// The name of the subdirectory `name` of `above`; `None` if a file with this name hides it.
     fn directory_entry(&self, above: &str, name: &str) -> Result<Option<String>> {
         let is_taken = match name.strip_suffix(ENDING) {
             Some(stem) => self.locate(&format!("{above}{stem}"))?.is_some(),

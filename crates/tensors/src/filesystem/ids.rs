@@ -2,10 +2,10 @@
 use esker::types::{ObjectClass, ObjectId, ObjectType};
 use sha2::{Digest, Sha256};
 
-/// First byte of the user bits of the ids.
+/// First byte of the user bits of the ids of directories. The objects of the store have 1 to 4.
 const KIND: u64 = 5;
 
-/// The id of a directory other than the root.
+/// The id of a directory other than the root: a hash of its path, which ends with a slash.
 pub(crate) fn directory(path: &str) -> ObjectId {
     let digest = Sha256::digest(path);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));

@@ -33,16 +33,18 @@ impl Place {
 pub(crate) struct Places(ForkLock<[HashMap<ObjectId, Place>; 2]>);
 
 impl Places {
+    /// The younger half, then the older one.
     fn halves(&self) -> ForkGuard<'_, [HashMap<ObjectId, Place>; 2]> {
         self.0.lock()
     }
 
+    /// The place of an object, if it is cached and still valid.
     pub(crate) fn get(&self, oid: ObjectId) -> Option<Place> {
         let place = self.halves().iter().find_map(|half| half.get(&oid).cloned());
         place.filter(Place::is_valid)
     }
 
-    /// Remembers the path of an object. The older half is dropped when there are too many.
+    /// Caches the place of an object. If the younger half is full, it becomes the older one, which is dropped.
     pub(crate) fn put(&self, oid: ObjectId, place: Place) {
         let [younger, older] = &mut *self.halves();
         if younger.len() >= PLACES_MAX / 2 {

@@ -31,10 +31,10 @@ pub(super) struct ObjectHeader {
 }
 
 impl ObjectHeader {
-    /// Appends a message.
+    /// Appends a message of the type `kind`. `what` names its body in the error.
     ///
     /// # Errors
-    /// [`esker_types::ErrorKind::NotSupported`] if `what`, the body, has more than 65,535 bytes.
+    /// [`esker_types::ErrorKind::NotSupported`] if the body has more than 65,535 bytes.
     pub(super) fn push(&mut self, kind: u8, body: &[u8], what: &str) -> Result<()> {
         let length = u16::try_from(body.len()).map_err(|_| {
             unsupported(format!(

@@ -82,7 +82,7 @@ impl Parts {
         draft.finish(0, |_| layout.clone())
     }
 
-    /// The mapping of the virtual dataset to the files of the chunks.
+    /// Encodes the mapping of the virtual dataset to the files of the chunks, which are in `directory`.
     fn mapping(&self, grid: &Grid, directory: &str) -> Vec<u8> {
         let mut bytes = vec![0];
         bytes.extend(self.count().to_le_bytes());
@@ -98,7 +98,7 @@ impl Parts {
     }
 }
 
-/// A selection of neighbouring elements.
+/// Encodes a selection in the form of HDF5. The slabs have no gaps.
 fn hyperslab(slabs: &[Slab]) -> Vec<u8> {
     // Type and version; the selection is regular.
     let mut bytes = [2u32.to_le_bytes(), 2u32.to_le_bytes()].concat();
@@ -106,7 +106,7 @@ fn hyperslab(slabs: &[Slab]) -> Vec<u8> {
     bytes.extend((4 + 32 * slabs.len() as u32).to_le_bytes());
     bytes.extend((slabs.len() as u32).to_le_bytes());
     for slab in slabs {
-        // One block.
+        // One block: start, stride, number of blocks, length of a block.
         let words = [slab.start, slab.count, 1, slab.count];
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     }

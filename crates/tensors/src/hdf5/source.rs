@@ -45,7 +45,8 @@ impl Source {
         Self::from_file(file.map_err(|error| hdf5_error(&name, error))?, &name, dataset)
     }
 
-    /// The data set of `file` to import: the one named, or the only one that is there.
+    /// Prepares the import of a dataset of `file`: the one with the path `dataset`, or the only one. `name` is the name
+    /// of the file in errors.
     fn from_file(file: Hdf5File, name: &str, dataset: Option<&str>) -> Result<Self> {
         let dataset = match dataset {
             Some(dataset) => file.dataset(dataset).map_err(|error| hdf5_error(name, error))?,
@@ -121,7 +122,7 @@ impl Source {
         }
     }
 
-    /// Copies a data set whose elements are in one run, from byte `address` of the file.
+    /// Copies a dataset whose elements are in one run, from byte `address` of the file.
     fn copy_contiguous(
         &self,
         put: &Put,
@@ -142,7 +143,7 @@ impl Source {
         })
     }
 
-    /// Copies a data set that is stored in chunks. Chunks that the file lacks keep the fill value.
+    /// Copies a dataset that is stored in chunks. Chunks that the file lacks keep the fill value.
     fn copy_chunks(&self, put: &Put, progress: &mut dyn FnMut(u64)) -> Result<()> {
         let (shape, item) = (&self.new.shape, put.grid().item());
         let dims = self.dataset.chunks().unwrap_or_default();
@@ -171,7 +172,8 @@ impl Source {
         (value.len() as u64 == size && value.iter().any(|byte| *byte != 0)).then_some(value)
     }
 
-    /// Writes the fill value to the chunks that the file does not have.
+    /// Writes the fill value to the chunks that the file does not have. `dims` is the shape of a chunk in the file;
+    /// `seen` has the first indexes of its stored chunks.
     fn fill_chunks(&self, put: &Put, dims: &[u64], seen: &HashSet<Vec<u64>>) -> Result<()> {
         let Some(value) = self.fill_value() else { return Ok(()) };
         let grid = Grid::with_any_chunks(&self.new.shape, dims, put.grid().item())?;
@@ -200,6 +202,7 @@ impl Source {
         })
     }
 
+    /// Writes `bytes` as the elements of the box at `offset` with the shape `part`.
     fn write(&self, put: &Put, offset: &[u64], part: &[u64], bytes: &[u8]) -> Result<()> {
         put.write_data(offset, &Strided::contiguous(bytes, part, put.grid().item())?)
     }
@@ -258,6 +261,7 @@ fn bands(grid: &Grid, mut each: impl FnMut(u64, &[u64], &[u64]) -> Result<()>) -
         return each(0, &[], &[]);
     };
     let (row, chunk) = (rest(split), grid.chunks()[split]);
+    // Complete chunks if one fits in a piece, otherwise the rows that fit, but at least one.
     let rows = (PIECE_BYTES / row / chunk * chunk).max((PIECE_BYTES / row).min(chunk)).max(1);
     let (mut offset, mut part) = (vec![0; shape.len()], vec![1; shape.len()]);
     part[split + 1..].copy_from_slice(&shape[split + 1..]);
@@ -277,7 +281,7 @@ fn bands(grid: &Grid, mut each: impl FnMut(u64, &[u64], &[u64]) -> Result<()>) -
     Ok(())
 }
 
-/// The chunks of a dataset, if they suit the store.
+/// The shape of the chunks of a dataset with elements of `item` bytes; `None` if it does not suit the store.
 fn chunks(dataset: &Dataset, item: u64) -> Option<Vec<u64>> {
     let chunks: Vec<u64> = dataset.chunks()?.iter().map(|length| u64::from(*length)).collect();
     let bytes = chunks.iter().try_fold(item, |bytes, length| bytes.checked_mul(*length))?;
@@ -293,6 +297,7 @@ pub(super) fn invalid(text: String) -> Error {
     Error::new(ErrorKind::Invalid, text)
 }
 
+/// Converts an error of the HDF5 reader. `what` names the file or the dataset in the message.
 #[cold]
 pub(super) fn hdf5_error(what: &str, error: hdf5_reader::error::Error) -> Error {
     use hdf5_reader::error::Error as Of;

@@ -36,7 +36,8 @@ struct Found {
 }
 
 impl Found {
-    /// Collects datasets, until enough for a message are found.
+    /// Collects the datasets of a group and of the groups in it, until enough for a message are found. `path` is the
+    /// path of the group, `level` the number of groups above it.
     fn collect(
         &mut self,
         group: &Group,

@@ -28,7 +28,8 @@ fn little(bytes: &[u8], order: ByteOrder) -> Vec<u8> {
     bytes
 }
 
-/// An integer of up to 8 bytes. If an attribute cannot have it, it becomes a floating-point number.
+/// An integer of up to 8 bytes; `None` if there are more. One that is too large for an `i64` becomes a floating-point
+/// number.
 pub(super) fn integer(bytes: &[u8], order: ByteOrder, is_signed: bool) -> Option<Value> {
     if bytes.len() > 8 {
         return None;
@@ -41,7 +42,7 @@ pub(super) fn integer(bytes: &[u8], order: ByteOrder, is_signed: bool) -> Option
     Some(i64::try_from(number).map_or(Value::Real(number as f64), Value::Integer))
 }
 
-/// A number of IEEE 754 with 2, 4 or 8 bytes, or a long double of the x87 in 16 bytes.
+/// A number of IEEE 754 with 2, 4 or 8 bytes, or a long double of the x87 in 16 bytes; `None` for other lengths.
 pub(super) fn real(bytes: &[u8], order: ByteOrder) -> Option<Real> {
     let bytes = little(bytes, order);
     match bytes.len() {
@@ -79,8 +80,9 @@ fn long(mantissa: u64, head: u16) -> Real {
         (0x7fff, _) => return Real::Exact(f64::NAN),
         _ => {}
     }
-    // The power of two of the lowest bit.
+    // The power of two of the lowest bit. Denormal numbers, of exponent 0, have the powers of exponent 1.
     let power = exponent.max(1) - 16383 - 63;
+    // The powers of two of the highest and the lowest bit that is set: they must suit a number of 8 bytes.
     let top = power + 63 - mantissa.leading_zeros() as i32;
     let lowest = power + mantissa.trailing_zeros() as i32;
     let number = sign * scaled(mantissa as f64, power);

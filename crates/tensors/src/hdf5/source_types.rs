@@ -81,6 +81,7 @@ pub(super) fn is_complex(size: u32, fields: &[CompoundField]) -> bool {
 
 /// Type of a compound: a complex number, or members.
 fn compound(size: u32, fields: &[CompoundField]) -> Result<DataType> {
+    // Numpy has no complex type with parts of 2 bytes: such a compound becomes a structured type.
     if let [CompoundField { datatype: Datatype::FloatingPoint { size: half, byte_order }, .. }, _] =
         fields
         && is_complex(size, fields)

@@ -121,6 +121,7 @@ fn texts(of: &Of, count: usize) -> Result<Vec<Attribute>, Refusal> {
     match (of.read_strings(), count) {
         (Ok(texts), _) => Ok(texts.into_iter().map(|text| Value::Text(text).into()).collect()),
         (Err(_), 1) => {
+            // Texts of variable length that the reader has not decoded yet can only be read one by one.
             let text = of.read_string().map_err(|_| unknown(&of.datatype))?;
             Ok(vec![Value::Text(text).into()])
         }

@@ -21,8 +21,11 @@ const TAG_BYTES_MAX: usize = 248;
 
 /// Layout of a floating-point number in bits, and the bias of its exponent.
 struct Bits {
+    /// Bits that the number uses.
     precision: u16,
+    /// First bit of the exponent, and its number of bits.
     exponent: (u8, u8),
+    /// Bits of the mantissa, which starts at bit 0.
     mantissa: u8,
     bias: u32,
     /// True if the first bit of the mantissa is not stored.
@@ -68,6 +71,7 @@ fn size(of: &DataType) -> Result<u32> {
     }
 }
 
+/// The letter of the kind in the code of a type, such as `f` for floating-point numbers.
 fn kind(of: &DataType) -> Result<char> {
     let unknown = || Error::new(ErrorKind::Invalid, format!("{:?} is not a type", of.code));
     of.code.chars().nth(1).ok_or_else(unknown)
@@ -81,7 +85,7 @@ fn head(class: u8, bits: u32, size: u32) -> Vec<u8> {
     bytes
 }
 
-/// Encodes the type of an integer.
+/// Encodes the type of an integer of `size` bytes, big-endian if `is_big`.
 pub(super) fn integer(size: u32, is_big: bool, is_signed: bool) -> Vec<u8> {
     let mut bytes = head(INTEGER, u32::from(is_big) | u32::from(is_signed) << 3, size);
     bytes.extend(0u16.to_le_bytes());
@@ -89,7 +93,7 @@ pub(super) fn integer(size: u32, is_big: bool, is_signed: bool) -> Vec<u8> {
     bytes
 }
 
-/// A floating-point number of 2, 4, 8, 12 or 16 bytes.
+/// Encodes the type of a floating-point number of 2, 4, 8, 12 or 16 bytes, big-endian if `is_big`.
 pub(super) fn float(size: u32, is_big: bool) -> Vec<u8> {
     let Bits { precision, exponent, mantissa, bias, is_implied } = bits(size);
     let sign = u32::from(precision - 1) << 8;

@@ -59,7 +59,8 @@ fn data_type(kind: Kind) -> Vec<u8> {
     }
 }
 
-/// Kind and shape of a value, or of a list of values of one kind.
+/// Kind and shape of a value, or of a list of values of one kind; `None` if only JSON can represent it. An empty list
+/// is one of real numbers.
 fn regular(attribute: &Attribute) -> Option<(Kind, Vec<u64>)> {
     let kind = match attribute.value.as_ref()? {
         Value::Flag(_) => Kind::Flag,

@@ -69,7 +69,8 @@ impl TensorStore {
         Ok(collected)
     }
 
-    /// Decides what to do about a tensor: keep it, or remove it as abandoned.
+    /// Decides what a collection does with a tensor, and with `doit` does it. A PUT or a removal is old after `age_ms`
+    /// milliseconds.
     fn decide(
         &self,
         uuid: Uuid,
@@ -104,7 +105,8 @@ impl TensorStore {
         }
     }
 
-    /// Frees the data of a tensor that was removed, once nobody can be reading it.
+    /// Frees a removed tensor that no process reads. If the pool does not show leases of other processes, it frees the
+    /// tensor if the removal is old (`is_old`). Without `doit`, it only decides.
     fn free_removed(
         &self,
         uuid: Uuid,

@@ -156,12 +156,13 @@ impl TensorStore {
         &self.container
     }
 
+    /// The state that reads see: the snapshot, or the latest state.
     fn access(&self) -> Access<'static> {
         self.snapshot.map_or(Access::Latest, Access::Snapshot)
     }
 
     /// Runs `work` and applies its changes atomically; restarts on conflicts. Without transactions the changes are
-    /// applied one by one: `work` then makes the decisive change in the middle.
+    /// applied one by one. So `work` orders them such that a single one makes a tensor visible or invisible.
     fn atomically<T>(&self, work: impl Fn(Access<'_>) -> Result<T>) -> Result<T> {
         if !self.container.capabilities().transactions {
             return work(Access::Latest);

@@ -333,6 +333,7 @@ impl Listed {
         Ok(Self { uuid, name, data_type: record.data_type()?.clone(), shape, bytes, committed })
     }
 
+    /// Key for sorting: tensors with names by name, then the others by time.
     fn order(&self) -> (bool, &Option<String>, SystemTime, Uuid) {
         (self.name.is_none(), &self.name, self.committed, self.uuid)
     }

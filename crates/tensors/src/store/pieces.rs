@@ -7,20 +7,24 @@ use crate::strided::{Sides, row_major};
 /// A selection of a tensor, and the layout of its elements in the caller's memory.
 pub(super) struct Selection<'a> {
     pub(super) grid: &'a Grid,
+    /// The slab of each dimension, divided at the boundaries of chunks.
     cuts: Vec<Vec<Cut>>,
     shape: Vec<u64>,
     /// Strides of the caller's memory in bytes.
     strides: Vec<i64>,
     /// Offset of the first element in the caller's memory.
     first: i64,
+    /// Distance between selected indexes in each dimension.
     steps: Vec<i64>,
-    /// Dimensions that bands divide.
+    /// Number of leading dimensions that bands divide.
     split: usize,
 }
 
-/// Chunks whose elements follow each other in memory in C order: the numbers of cuts of the first dimensions.
+/// A part of a selection that is one range of memory, if the memory is in C order. It has one cut in each of the
+/// leading dimensions, and all of the other dimensions.
 #[derive(Clone, Debug)]
 pub(super) struct Band {
+    /// Numbers of the cuts in the leading dimensions.
     cuts: Vec<usize>,
     /// Bytes of its elements.
     pub(super) bytes: u64,
@@ -45,7 +49,7 @@ impl<'a> Selection<'a> {
         Self::strided(grid, slabs, strides, 0)
     }
 
-    /// Pieces of the slabs, for memory with the given strides.
+    /// A selection whose elements are in memory with `strides`, in bytes. The first element is at the offset `first`.
     pub(super) fn strided(grid: &'a Grid, slabs: &[Slab], strides: Vec<i64>, first: i64) -> Self {
         let cuts = grid.cuts(slabs);
         // Bands divide the dimensions in which chunks have one index, and the next one: the rest of a chunk is

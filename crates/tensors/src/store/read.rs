@@ -15,7 +15,7 @@ const FEW_RUNS: u64 = 64;
 
 /// Chunks that one thread reads or writes concurrently.
 pub(super) const SIDE_BY_SIDE: usize = 16;
-/// Bytes of buffers from which a thread takes no more chunks.
+/// Once the buffers of a group of chunks have this many bytes, a thread reads or writes the group.
 pub(super) const BUFFERS: u64 = 16 << 20;
 
 /// Fills `buffer` with a selection, in C order.
@@ -62,6 +62,7 @@ fn read_band(
 
 /// Read of the elements of one chunk.
 struct Load {
+    /// Bytes of the Array to read.
     extents: Vec<Extent>,
     /// Ranges of the caller's memory that are read directly; empty if the bytes go through the buffer.
     ranges: Vec<Range<usize>>,
@@ -131,7 +132,8 @@ fn read_group(
     read.into_iter().collect()
 }
 
-/// The slices of the caller's memory for each chunk of a group.
+/// Divides `rest`, the caller's memory, among the chunks of a group: for each chunk the slices of its ranges. Ranges do
+/// not overlap; they are cut off in ascending order.
 fn sinks<'a>(group: &[Load], mut rest: &'a mut [u8]) -> Vec<Vec<&'a mut [u8]>> {
     let numbered = group.iter().enumerate();
     let mut ranges: Vec<(Range<usize>, usize)> = numbered

@@ -17,6 +17,7 @@ pub(super) fn now_ms() -> u64 {
 }
 
 impl TensorRecord {
+    /// The shape and the chunks of the tensor.
     pub(super) fn grid(&self) -> Result<Grid> {
         let item = self.data_type()?.size()?;
         Grid::new(&self.shape, Some(&self.chunks), item)
@@ -65,7 +66,7 @@ impl TensorStore {
         })
     }
 
-    /// Whether a tensor with this record is visible.
+    /// True if a tensor with this record is visible.
     pub(super) fn is_visible(
         &self,
         uuid: Uuid,
@@ -92,7 +93,7 @@ impl TensorStore {
     }
 
     /// Frees a removed tensor, unless a process may still read it. If the pool does not show leases of other processes,
-    /// a collection frees it later.
+    /// a collection frees it later. Returns true if it was freed.
     pub(super) fn retire(&self, uuid: Uuid) -> Result<bool> {
         if !self.container.capabilities().shared_leases {
             return Ok(false);
@@ -109,7 +110,8 @@ impl TensorStore {
         }
     }
 
-    /// Frees a removed tensor, unless a process has a lease on it. Then the last process with a lease frees it.
+    /// Frees a removed tensor, and returns true. If a process has a lease on it, returns false: the last process with a
+    /// lease frees the tensor.
     pub(super) fn free_if_unread(&self, uuid: Uuid, record: &TensorRecord) -> Result<bool> {
         let data = self.container.object(layout::data_oid(uuid, record.object_class));
         match data.unlink_on_last_close().wait()? {
@@ -131,6 +133,7 @@ impl TensorStore {
         })?;
         if is_removed {
             self.parts(uuid, record)?.destroy(Access::Latest).wait()?;
+            // An Array is destroyed completely, so its chunk size does not matter here.
             let grid = Grid::new(&[], None, 1)?;
             let data = layout::data(&self.container, uuid, record.object_class, &grid)?;
             data.destroy(Access::Latest).wait()?;
@@ -138,6 +141,7 @@ impl TensorStore {
         Ok(is_removed)
     }
 
+    /// The Key-Value that records which parts of a tensor were written.
     pub(super) fn parts(&self, uuid: Uuid, record: &TensorRecord) -> Result<Kv> {
         layout::parts(&self.container, uuid, record.object_class)
     }

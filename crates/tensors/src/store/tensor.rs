@@ -31,7 +31,7 @@ struct Inner {
     lease: Option<Lease>,
     /// True if the tensor was already removed when the lease was taken: it may have been freed at the same time.
     was_removed: bool,
-    /// Losses of the lease before which the tensor was found to exist.
+    /// Value of `lease_losses` when the tensor was last found to exist.
     losses: AtomicU64,
 }
 
@@ -70,6 +70,7 @@ impl Tensor {
     fn leased(store: &TensorStore, uuid: Uuid, record: TensorRecord) -> Result<Option<Self>> {
         let (grid, data_type) = (record.grid()?, record.data_type()?.clone());
         let array = layout::data(&store.container, uuid, record.object_class, &grid)?;
+        // Read before the lease is taken, so that no loss of the lease is missed.
         let losses = AtomicU64::new(store.container.lease_losses(array.object().oid()));
         let lease = match store.snapshot {
             None => Some(array.object().lease().wait()?),
@@ -202,7 +203,8 @@ impl Tensor {
         self.check_there()
     }
 
-    /// Checks after a read that the tensor was not freed meanwhile, if the pool allows that or the lease was lost.
+    /// Checks after a read that the tensor was not freed meanwhile. That is possible if the pool does not show leases
+    /// of other processes, or if the lease may have been lost.
     fn check_there(&self) -> Result<()> {
         let inner = &*self.0;
         let holds = !inner.was_removed && inner.lease.as_ref().is_some_and(Lease::counts);

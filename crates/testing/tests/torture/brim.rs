@@ -13,7 +13,7 @@ use std::process::Command;
 /// Sizes of values stored in the index, and of values stored in segments.
 const LENGTHS: [usize; 2] = [400, 40_000];
 
-/// Puts values until the pool is full; returns their number.
+/// Puts values with numbers from `from` on until the pool is full. Returns the first number that did not fit.
 fn fill(kv: &Kv, from: u64, len: usize) -> u64 {
     let full = (from..).find_map(|number| Some((number, simple::put(kv, number, len).err()?)));
     let (number, error) = full.expect("the pool never got full");
@@ -52,7 +52,8 @@ pub(crate) fn run() {
     common::expect_clean(&path);
 }
 
-/// Index and data alternate in using nearly all of the pool; nothing is lost.
+/// Fills the pool with values in the index and removes them, then with values in segments. Each time nearly all of the
+/// pool must be usable, and all values must be readable.
 fn work(pool: &Pool, round: u64) {
     let (_container, kv) = simple::kv(pool, "brim").expect("opening");
     for len in LENGTHS {
@@ -73,7 +74,7 @@ fn work(pool: &Pool, round: u64) {
     }
 }
 
-/// In its own namespaces, every process may mount.
+/// Runs a command in its own user and mount namespaces, in which every process may mount.
 const APART: [&str; 2] = ["unshare", "-Urm"];
 
 #[test]

@@ -38,7 +38,8 @@ fn close_all(pool: &Path) {
     }
 }
 
-/// Arguments: pool, what to close, file to create afterwards, file to wait for.
+/// Body of a process that closes descriptors it did not open, and then continues to use the pool. Arguments: pool,
+/// descriptors to close, file to create afterwards, file to wait for.
 pub(crate) fn close() {
     let arguments = common::arguments();
     let [path, what, done, go] = &arguments[..] else { panic!("four arguments") };
@@ -75,6 +76,8 @@ pub(crate) fn close() {
     unsafe { libc::_exit(0) };
 }
 
+/// Starts a process that closes descriptors, of pool `files` that it has read or of the pool itself (`descriptors`).
+/// The pool must still count it as a user, and must not reuse what it has in use.
 fn lives_on(pool_kind: PoolKind, closes: &str) {
     let folder = Folder::new(pool_kind);
     let _watchdog = Watchdog::new(format!("closing {closes} on {pool_kind:?}"));
@@ -113,7 +116,8 @@ fn program_that_closes_pool_descriptors_stays_a_user() {
     lives_on(PoolKind::Memory, "descriptors");
 }
 
-/// Arguments: pool, file for the process id of a forked child, which runs until the third argument, a file, exists.
+/// Body of a process that forks a child and is then killed. Arguments: pool, file for the process id of the child, and
+/// a file until whose creation the child runs.
 pub(crate) fn leave_child() {
     let arguments = common::arguments();
     let [path, child, end] = &arguments[..] else { panic!("three arguments") };

@@ -70,7 +70,7 @@ impl Drop for Folder {
     }
 }
 
-/// Sizes of a pool: targets, segments per target, bytes per segment, MiB per index.
+/// Sizes of a pool: targets, segments per target, bytes per segment, bytes per index.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub targets: u32,
@@ -126,6 +126,7 @@ pub(crate) fn open(path: &Path) -> Pool {
     try_open(path).unwrap_or_else(|error| panic!("opening {}: {error}", path.display()))
 }
 
+/// Opens a pool like a client, or returns the error.
 pub(crate) fn try_open(path: &Path) -> esker_types::Result<Pool> {
     let native = Native::open(path, OpenMode::ReadWrite)?;
     Ok(Pool::from_backend(Arc::new(native), OpenMode::ReadWrite))
@@ -163,6 +164,7 @@ pub(crate) fn expect_clean(path: &Path) {
     assert!(report.damaged.is_empty(), "damaged: {:#?}", report.damaged);
 }
 
+/// The path of this program, which workers run too.
 fn own_path() -> PathBuf {
     std::env::current_exe().expect("own path")
 }
@@ -175,6 +177,7 @@ impl Worker {
         Self::start_with(job, arguments, |_| {})
     }
 
+    /// Starts it; `set` changes the command before.
     pub(crate) fn start_with(job: &str, arguments: &str, set: impl FnOnce(&mut Command)) -> Self {
         Self::run(Command::new(own_path()), job, arguments, set)
     }

@@ -71,7 +71,8 @@ fn damage(control: &Path, random: &mut Random) -> String {
     how
 }
 
-/// Arguments: pool, `open` or `closed`, the seed of the damage, epoch of a snapshot.
+/// Body of a process that uses a damaged pool. Its exit status is the worst result. Arguments: pool, `open` to damage
+/// the pool while it is open or `closed`, the seed of the damage, epoch of a snapshot.
 pub(crate) fn use_damaged() {
     let limit = libc::rlimit { rlim_cur: MEMORY_MAX, rlim_max: MEMORY_MAX };
     // SAFETY: `limit` outlives the call.
@@ -90,6 +91,7 @@ pub(crate) fn use_damaged() {
     std::process::exit(worst as i32);
 }
 
+/// Prints an error of an operation and counts it as reported: errors are allowed, wrong values are not.
 fn note(worst: &mut End, result: Result<()>) {
     if let Err(error) = result {
         eprintln!("{error}");
@@ -138,12 +140,14 @@ fn put(kv: &Kv, number: u64, access: Access<'_>) -> Result<()> {
     kv.put(&number.to_be_bytes(), &value, Cond::NONE, access).wait()
 }
 
+/// Reads the values of all numbers, and notes the worst result.
 fn read_all(kv: &Kv, worst: &mut End) {
     (0..KEYS).for_each(|number| {
         mutation::note(worst, mutation::read(kv, number, Access::Latest));
     });
 }
 
+/// Reads all values at a snapshot, and notes the worst result.
 fn read_snapshot(kv: &Kv, worst: &mut End, epoch: u64) {
     let access = || Access::Snapshot(esker_types::Epoch(epoch));
     (0..KEYS).for_each(|number| mutation::note(worst, mutation::read(kv, number, access())));
@@ -187,6 +191,8 @@ fn create(pool: &esker::Pool) -> Result<()> {
     pool.destroy_container("more", true).wait()
 }
 
+/// Damages the control file of a pool in each round, while it is `open` or closed, and lets a process use the pool. No
+/// value may be wrong, and no process may crash.
 fn rounds(open: bool, rounds: u64) {
     let (folder, seed) = (Folder::new(PoolKind::Unbuffered), seed());
     let path = mutation::filled(&folder, PoolKind::Unbuffered);

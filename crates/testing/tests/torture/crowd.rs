@@ -18,6 +18,7 @@ const THREADS_EACH: u64 = 260;
 /// that is woken from a lock waits behind all others.
 const READS_EACH: u64 = 500;
 
+/// Starts a thread with a small stack, because there are hundreds of them.
 fn spawn_small<'s>(
     scope: &'s std::thread::Scope<'s, '_>,
     work: impl FnOnce() + Send + 's,
@@ -52,6 +53,7 @@ pub(crate) fn read() {
     });
 }
 
+/// Appends a byte to a file, by which a process signals.
 fn append(path: &Path) {
     let mut file = File::options().append(true).open(path).expect("opening the signal");
     std::io::Write::write_all(&mut file, b".").expect("signalling");
@@ -61,6 +63,8 @@ fn length(path: &Path) -> u64 {
     std::fs::metadata(path).expect("reading the signal file").len()
 }
 
+/// More than a thousand threads in four processes read at the same time while two writers overwrite: no read may fail
+/// or miss a value.
 #[test]
 fn a_thousand_readers_and_two_writers() {
     let folder = Folder::new(PoolKind::Memory);

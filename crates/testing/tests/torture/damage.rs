@@ -17,6 +17,7 @@ fn length(number: u64) -> usize {
     LENGTHS[number as usize % LENGTHS.len()]
 }
 
+/// A pool with values of several lengths.
 fn filled(folder: &Folder, pool_kind: PoolKind) -> PathBuf {
     let path = common::make(folder, "pool", pool_kind, SHAPE);
     let pool = common::open(&path);
@@ -37,6 +38,7 @@ impl Sound {
         Self { path, bytes }
     }
 
+    /// Writes the bytes of `changes` at their offsets.
     fn damage(&self, changes: &[(usize, u8)]) {
         let file = File::options().write(true).open(&self.path).expect("opening");
         for &(at, byte) in changes {
@@ -46,6 +48,7 @@ impl Sound {
         common::write_behind_its_back(&self.path, at as u64, &[byte]);
     }
 
+    /// Restores the undamaged content.
     fn mend(&self) {
         let file = File::options().write(true).open(&self.path).expect("opening");
         file.write_all_at(&self.bytes, 0).expect("mending");
@@ -78,6 +81,8 @@ fn target_of(random: &mut Random) -> String {
     format!("target-{}", random.below(2))
 }
 
+/// Damages bytes of data in each round. A read of a damaged value must fail with an error, and a scrub must list
+/// exactly these values.
 fn damaged_data(pool_kind: PoolKind) {
     let (folder, seed) = (Folder::new(pool_kind), seed());
     let path = filled(&folder, pool_kind);
@@ -166,6 +171,7 @@ enum End {
     Crashed,
 }
 
+/// Lets a process check or read (`what`) a damaged pool, and returns how it ended.
 fn use_pool(path: &Path, what: &str) -> End {
     let mut worker =
         Worker::start_with("damage-check", &format!("{} {what}", path.display()), |command| {
@@ -191,6 +197,8 @@ fn index_damaged_before_a_restart_crashes_no_process() {
     damaged_index(PoolKind::Durable, true);
 }
 
+/// Damages bytes of an index in each round, also before a restart of the machine (`restarted`). No reader and no check
+/// may crash.
 fn damaged_index(pool_kind: PoolKind, restarted: bool) {
     let (folder, seed) = (Folder::new(pool_kind), seed());
     let path = filled(&folder, pool_kind);

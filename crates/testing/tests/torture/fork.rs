@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const THREADS: u64 = 3;
 const LENGTHS: [usize; 2] = [100, 5000];
 
-/// Arguments: pool, number of forks.
+/// Body of a process whose threads write while it forks. Arguments: pool, number of forks.
 pub(crate) fn run() {
     let arguments = common::arguments();
     let pool = common::open(Path::new(&arguments[0]));
@@ -28,6 +28,7 @@ pub(crate) fn run() {
     });
 }
 
+/// Puts values and reads them back until `stop` is set, at times in a transaction.
 fn write_until(pool: &Pool, thread: u64, stop: &AtomicBool) {
     let (container, kv) = simple::kv(pool, &format!("thread-{thread}")).expect("opening");
     for step in 0.. {
@@ -48,6 +49,7 @@ fn write_until(pool: &Pool, thread: u64, stop: &AtomicBool) {
     }
 }
 
+/// Forks once. The child works with the inherited handles, and the parent then reads what the child wrote.
 fn fork_once(pool: &Pool, number: u64) {
     let (_container, kv) = simple::kv(pool, "forked").expect("opening");
     let before = number * 10;
@@ -75,6 +77,7 @@ fn fork_once(pool: &Pool, number: u64) {
     simple::remove(&kv, before).expect("removing");
 }
 
+/// Reads what the parent wrote, writes, and takes a snapshot.
 fn work_in_child(pool: &Pool, kv: &Kv, before: u64) {
     assert!(simple::is_there(kv, before, LENGTHS[1]).expect("reading"), "not inherited");
     for step in 1..5 {
@@ -90,6 +93,7 @@ fn work_in_child(pool: &Pool, kv: &Kv, before: u64) {
     }
 }
 
+/// Forks a process with running writers on a kind of pool: neither the child nor the parent may fail or lose a write.
 fn fork_on(pool_kind: PoolKind, forks: u64) {
     let folder = Folder::new(pool_kind);
     let _watchdog = Watchdog::new(format!("forking on {pool_kind:?}"));

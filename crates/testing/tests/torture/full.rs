@@ -58,6 +58,7 @@ fn values_of_slot(pool: &Path, seed: u64, percent: u64, slot: u64) -> Vec<SlotVa
     slot_values
 }
 
+/// Draws an operation: one value, or at times three at once. One value in 16 is removed.
 fn draw(random: &mut Random, slot_values: &[SlotValue]) -> Op {
     let count = if random.one_in(8) { 3 } else { 1 };
     let one = |random: &mut Random| {
@@ -90,6 +91,7 @@ impl World {
         Self { pool, container, slot_values }
     }
 
+    /// Performs an operation: one value on its target, several in a commit over targets.
     fn perform(&self, op: &Op) -> Result<()> {
         let values: Vec<_> =
             op.iter().map(|&(_, id, len)| Random::new(id, len).bytes(len as usize)).collect();
@@ -140,10 +142,12 @@ impl World {
     }
 }
 
+/// Calls `work` with the open state of the pool.
 fn state<T>(pool: &Pool, work: impl FnOnce(&OpenPool) -> T) -> T {
     work(pool.opened().expect("an open pool"))
 }
 
+/// The random numbers that determine the operations of a slot in a round.
 fn stream(seed: u64, round: u64, slot: u64) -> Random {
     Random::new(seed, (round + 1) * 64 + slot)
 }
@@ -170,6 +174,7 @@ pub(crate) fn run() {
     });
 }
 
+/// Overwrites values and acknowledges each operation with a byte. Ends when the test, its parent process, is gone.
 fn work(world: &World, mut random: Random, mut acks: File) {
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {
@@ -210,6 +215,7 @@ impl Torture {
         torture
     }
 
+    /// Creates the container, and puts the first value of each dkey.
     fn fill(&mut self) {
         let pool = Pool::open(&self.pool).expect("opening");
         let spec = ContainerSpec { label: Some("full"), ..ContainerSpec::default() };
@@ -300,10 +306,12 @@ impl Torture {
     }
 }
 
+/// Applies an operation to the model of a slot.
 fn apply(model: &mut [(u64, u64)], op: &Op) {
     op.iter().for_each(|&(index, id, len)| model[index] = (id, len));
 }
 
+/// Describes a value that differs from the model; `None` if there is none.
 fn differs(world: &World, model: &[(u64, u64)]) -> Option<String> {
     let wrong = |(slot_value, &(id, len)): (&SlotValue, &(u64, u64))| {
         world.read(slot_value) != Random::new(id, len).bytes(len as usize)
@@ -312,6 +320,7 @@ fn differs(world: &World, model: &[(u64, u64)]) -> Option<String> {
     Some(format!("slot value {at} is not the expected one of {} bytes", model[at].1))
 }
 
+/// Kills writers on nearly full pools of a kind: every write must succeed, and no acknowledged value may be lost.
 fn torture(pool_kind: PoolKind, rounds: u64) {
     let (seed, mut done) = (seed(), 0);
     for number in 0..rounds.div_ceil(ROUNDS_PER_POOL) {

@@ -38,6 +38,7 @@ impl Files {
         Ok(found.map(|bytes| u64::from_be_bytes(bytes.try_into().expect("a number"))))
     }
 
+    /// Creates an object, and lets a name refer to it. If the name exists, removes the object again.
     fn create(&self, name: u64) -> Result<()> {
         let number = self.container.allocate_oids(1).wait()?;
         let (object, data) = (self.object(number), simple::value(number, 300));
@@ -61,6 +62,7 @@ impl Files {
         self.release(number, hold).map(|()| None)
     }
 
+    /// Ends a lease. The last lease of an unlinked object removes it.
     fn release(&self, number: u64, hold: Lease) -> Result<()> {
         match hold.release().wait()? {
             true => punch(&self.object(number)),
@@ -68,6 +70,7 @@ impl Files {
         }
     }
 
+    /// Expects that an open object still has its value.
     fn expect_there(&self, number: u64) -> Result<()> {
         let mut data = [0; 300];
         let mut fetch = [Fetch::single(b"a", Sink::One(&mut data))];
@@ -77,6 +80,7 @@ impl Files {
         Ok(())
     }
 
+    /// Removes a name. Its object is removed at once, or by its last user.
     fn unlink(&self, name: u64) -> Result<()> {
         let transaction = self.container.transaction()?;
         let access = Access::Tx(&transaction);
@@ -109,6 +113,7 @@ impl Files {
         all
     }
 
+    /// Performs a random operation; `open` has the leases of this thread.
     fn work(&self, random: &mut Random, open: &mut Vec<(u64, Lease)>) -> Result<()> {
         let name = random.below(NAMES);
         match random.below(8) {

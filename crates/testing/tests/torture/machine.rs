@@ -10,6 +10,7 @@ use std::path::Path;
 const LENGTHS: [usize; 3] = [50, 1500, 60_000];
 const KEYS: u64 = 40;
 
+/// A pool with values of several lengths.
 fn filled(folder: &Folder, pool_kind: PoolKind) -> std::path::PathBuf {
     let path = common::make(folder, "pool", pool_kind, Shape::SMALL);
     let pool = common::open(&path);
@@ -18,6 +19,7 @@ fn filled(folder: &Folder, pool_kind: PoolKind) -> std::path::PathBuf {
     path
 }
 
+/// Expects that all values exist, and that the pool accepts another put.
 fn expect_filled(path: &Path) {
     let pool = common::open(path);
     let (_container, kv) = simple::kv(&pool, "machine").expect("opening");

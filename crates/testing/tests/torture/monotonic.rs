@@ -23,6 +23,7 @@ struct Numbers {
 }
 
 impl Numbers {
+    /// Reads until the test is over. No read may return a smaller number than was known before it.
     fn read_until_over(&self, kv: &Kv) {
         let mut bytes = [0; 8];
         while self.is_over.load(SeqCst) == 0 {
@@ -35,6 +36,7 @@ impl Numbers {
         }
     }
 
+    /// Puts the numbers from 1 to `count`, one after the other.
     fn put_all(&self, kv: &Kv, count: u64) {
         for number in 1..=count {
             kv.put(KEY, &number.to_le_bytes(), Cond::NONE, Access::Latest).wait().expect("writing");
@@ -52,6 +54,7 @@ impl Drop for Over<'_> {
     }
 }
 
+/// Lets many threads read a number while it grows.
 fn read_while_numbers_grow(pool_kind: PoolKind, count: u64) {
     let (folder, seed) = (Folder::new(pool_kind), seed());
     let replay = format!("{SEED_VARIABLE}={seed} {pool_kind:?}");

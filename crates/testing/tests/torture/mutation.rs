@@ -20,6 +20,7 @@ pub(crate) fn length(number: u64, after: bool) -> usize {
     if after && number.is_multiple_of(3) { len + 10 } else { len }
 }
 
+/// A pool with [`KEYS`] values in its indexes and segments.
 pub(crate) fn filled(folder: &Folder, pool_kind: PoolKind) -> PathBuf {
     let path = common::make(folder, "pool", pool_kind, SHAPE);
     let pool = common::open(&path);
@@ -42,7 +43,7 @@ pub(crate) enum End {
     Crashed,
 }
 
-/// Reads back the value of a number.
+/// Reads back the value of a number. If it is wrong or missing, the result is `wrong`.
 fn read_at(kv: &Kv, number: u64, len: usize, wrong: End, access: Access<'_>) -> End {
     match kv.get(&number.to_be_bytes(), access).wait() {
         Ok(Some(found)) if found == simple::value(number, len) => End::Fine,
@@ -67,7 +68,7 @@ pub(crate) fn note(worst: &mut End, end: End) {
     }
 }
 
-/// Arguments: pool, `write` or `read`.
+/// Body of a process that uses a damaged pool; its exit status is the worst result. Arguments: pool, `write` or `read`.
 pub(crate) fn use_pool() {
     let arguments = common::arguments();
     let writes = arguments[1] == "write";
@@ -75,6 +76,7 @@ pub(crate) fn use_pool() {
     std::process::exit(end as i32);
 }
 
+/// With `writes`, puts new values and then reads everything; otherwise only reads. Returns the worst result.
 fn attempt(path: &Path, writes: bool) -> esker_types::Result<End> {
     let pool = common::try_open(path)?;
     let (_container, kv) = simple::kv(&pool, "mutation")?;
@@ -147,7 +149,7 @@ fn mutate(path: &Path, random: &mut Random) -> String {
     format!("page {page}, {how} at {at}")
 }
 
-/// Damages one page per round, and lets processes work on the pool.
+/// Damages one page per round, with `restarted` before a restart of the machine, and lets processes work on the pool.
 fn mutations(pool_kind: PoolKind, rounds: u64, restarted: bool) {
     let (folder, seed) = (Folder::new(pool_kind), seed());
     let path = filled(&folder, pool_kind);

@@ -22,6 +22,7 @@ fn mark(client: u64) -> u64 {
     ACCOUNTS + client
 }
 
+/// Opens the pools of both nodes as the client `origin`, a number that no other client has.
 fn open(folder: &Path, origin: u64) -> Parts {
     let pool = |node: u32| {
         let path = folder.join(format!("part{node}"));
@@ -57,6 +58,7 @@ pub(crate) fn run() {
     }
 }
 
+/// Stores the number of the last answered commit, atomically by a rename: the client may be killed at any time.
 fn note(answered: &Path, number: u64) {
     let next = answered.with_extension(std::process::id().to_string());
     std::fs::write(&next, number.to_string()).expect("noting");
@@ -82,6 +84,7 @@ fn expect_consistent(parts: &Parts, at: ReadAt<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Takes a snapshot of both nodes, expects that it is consistent, and destroys it and earlier ones.
 fn check_snapshot(parts: &Parts) -> Result<()> {
     let epoch = parts.snapshot("moment")?;
     let seen = expect_consistent(parts, ReadAt { view: View::Snapshot(epoch), tokens: None });
@@ -115,6 +118,7 @@ fn make_parts(folder: &Folder, pool_kind: PoolKind) -> [PathBuf; 2] {
     })
 }
 
+/// Kills and replaces clients until each has made `count` commits, then checks both nodes.
 fn once(pool_kind: PoolKind, count: u64) {
     let mut random = Random::new(seed(), 77 + pool_kind as u64);
     let folder = Folder::new(pool_kind);

@@ -15,6 +15,7 @@ use std::path::Path;
 const LEN: usize = 3000;
 const OBJECTS: u64 = 6;
 
+/// The container of the test, as the backend returns it.
 fn container(pool: &Pool) -> Box<dyn OpenContainer> {
     let (made, _) = simple::kv(pool, "c").expect("a container");
     let name = ContainerRef::Uuid(made.info().uuid);
@@ -38,7 +39,8 @@ fn send(container: &dyn OpenContainer, number: u64) -> Result<()> {
     container.write(Change { id: Some(id), ..Change::from_writes(&writes) }).wait().map(drop)
 }
 
-/// Arguments: pool, file with the number of the last answered change, number of changes.
+/// Body of a worker that sends all changes in order, beginning with the last answered one. Arguments: pool, file with
+/// the number of the last answered change, number of changes.
 pub(crate) fn run() {
     let arguments = common::arguments();
     let [path, answered, count] = &arguments[..] else { panic!("three arguments") };
@@ -90,6 +92,8 @@ fn replace(worker: &mut Worker, start: &dyn Fn() -> Worker) {
     *worker = start();
 }
 
+/// Lets two workers send the same changes, and kills and replaces them until all are answered. Each change must be
+/// applied once.
 fn once(pool_kind: PoolKind, count: u64) {
     let mut random = Random::new(seed(), pool_kind as u64);
     let folder = Folder::new(pool_kind);

@@ -19,7 +19,7 @@ pub(crate) fn kv(pool: &Pool, label: &str) -> Result<(Container, Kv)> {
     Ok((container, kv))
 }
 
-/// The value of a number; its length is derived from the number too.
+/// The value of `len` bytes that a number has.
 pub(crate) fn value(number: u64, len: usize) -> Vec<u8> {
     Random::new(number, len as u64).bytes(len)
 }

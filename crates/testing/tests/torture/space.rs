@@ -10,7 +10,7 @@ use std::path::Path;
 const SHAPE: Shape =
     Shape { targets: 2, segments: 12, segment_bytes: 256 << 10, index_bytes: 1 << 20 };
 
-/// Puts values until the pool is full; returns their number.
+/// Puts values with numbers from `from` on until the pool is full. Returns the first number that did not fit.
 fn fill(kv: &Kv, from: u64, len: usize) -> u64 {
     for number in from.. {
         if let Err(error) = simple::put(kv, number, len) {
@@ -30,7 +30,8 @@ fn expect_all(kv: &Kv, numbers: impl Iterator<Item = u64>, len: usize) {
 /// Number of adjacent keys that are deleted together.
 const RUN: u64 = 40;
 
-/// Fills, deletes half, fills again, and deletes all.
+/// Fills the pool, deletes half, fills again, and deletes all: freed space must be usable each time. With `held`, there
+/// is a snapshot from before the first value.
 fn full_and_back(pool_kind: PoolKind, len: usize, held: bool) {
     let folder = Folder::new(pool_kind);
     let _watchdog = Watchdog::new(format!("filling {pool_kind:?} with values of {len}"));
@@ -139,7 +140,8 @@ pub(crate) fn pause_view() {
     pool.opened().expect("state").scrub(pause).expect("reading");
 }
 
-/// Fills a pool of 64 MiB after `before` values of 64 bytes, while a reader is stopped.
+/// Fills a pool of 64 MiB after `before` values of 64 bytes, while a reader is stopped. Some values can still be
+/// removed, and nothing is lost. After the reader has ended, all space is usable again.
 fn fill_beside_stopped_reader(is_buffered: bool, before: u64) {
     const LEN: usize = 64;
     let folder = Folder::new(PoolKind::Memory);
@@ -186,10 +188,12 @@ fn full_beside_a_stopped_reader() {
     }
 }
 
+/// Bytes of data that a pool can hold.
 fn capacity(pool: &Pool) -> u64 {
     pool.info().wait().expect("info").targets.iter().map(|target| target.data_total).sum()
 }
 
+/// A pool accepts overwrites of ten times its capacity.
 #[test]
 fn overwriting_forever() {
     let (folder, seed) = (Folder::new(PoolKind::Memory), seed());
@@ -230,7 +234,8 @@ fn lifetimes_that_need_compaction() {
     }
 }
 
-/// Arguments: pool, number, file. Writes a little and then idles with half-full segments.
+/// Body of a process that writes a little, and then idles with half-full segments. Arguments: pool, number of the
+/// process, file to create when it idles.
 pub(crate) fn idle() {
     let arguments = common::arguments();
     let pool = common::open(Path::new(&arguments[0]));

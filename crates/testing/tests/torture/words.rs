@@ -37,6 +37,7 @@ impl Words {
         Self::map(&file, len as usize / WORD)
     }
 
+    /// Maps `count` words of a file.
     fn map(file: &File, count: usize) -> Self {
         let (null, len) = (std::ptr::null_mut(), count * WORD);
         let access = libc::PROT_READ | libc::PROT_WRITE;

@@ -16,7 +16,8 @@ const LENGTHS: [usize; 2] = [100, 40_000];
 const TIMEOUT: u32 = 2;
 const SOON: Duration = Duration::from_secs(25);
 
-/// Writes until told to stop; returns the number of acknowledged writes.
+/// Writes until `stop` is set, and counts the writes of all writers in `written`. Returns the number of own
+/// acknowledged writes.
 fn write_on(kv: &Kv, first: u64, written: &AtomicU64, stop: &AtomicBool) -> u64 {
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -78,6 +79,7 @@ fn expect_timeout<T>(what: &str, work: impl FnOnce() -> Result<T>) {
     assert!(start.elapsed() < SOON, "{what} took {:?}", start.elapsed());
 }
 
+/// Puts values of all lengths and reads them back.
 fn expect_work(kv: &Kv, number: u64) {
     for len in LENGTHS {
         simple::put(kv, number, len).expect("writing");
@@ -85,6 +87,7 @@ fn expect_work(kv: &Kv, number: u64) {
     }
 }
 
+/// Expects that each kind of operation times out.
 fn expect_timeouts(container: &Container, kv: &Kv) {
     expect_timeout("writing", || simple::put(kv, 1, LENGTHS[0]));
     expect_timeout("writing a long value", || simple::put(kv, 2, LENGTHS[1]));
@@ -98,7 +101,7 @@ fn expect_timeouts(container: &Container, kv: &Kv) {
     });
 }
 
-/// Waits until the cluster answers, or does not; clients notice with a delay.
+/// Waits until the cluster answers, or until it does not, according to `answers`: clients notice a change with a delay.
 fn wait_until(answers: bool, kv: &Kv) {
     let what = format!("waiting for: the cluster answers = {answers}");
     wait_for(&what, || simple::put(kv, 0, LENGTHS[1]).is_ok() == answers);
@@ -117,7 +120,7 @@ fn no_request_waits_longer_than_its_timeout() {
     // The cluster may have marked the OSD as down, and needs time to mark it as up.
     let (_container, kv) = simple::kv(&cluster.open(30), "test").expect("opening again");
     expect_work(&kv, 0);
-    // Otherwise a failure for this reason would be mistaken for the effect of the pause.
+    // Otherwise a failure because the OSD is still marked as down would be mistaken for the effect of the pause.
     wait_until(true, &impatient);
     cluster.ask(&["osd", "set", "pause"]);
     wait_until(false, &impatient);
@@ -130,6 +133,7 @@ fn no_request_waits_longer_than_its_timeout() {
     expect_work(&kv, 3);
 }
 
+/// The error of opening a pool, which must be refused before the default timeout.
 fn refused(url: &str) -> Error {
     let start = Instant::now();
     let error = Pool::connect(url, OpenMode::ReadWrite).err();
@@ -178,6 +182,8 @@ fn write(array: &Array, data: &[u8]) -> Result<()> {
     array.write(&whole, Source::One(data), Access::Latest).wait()
 }
 
+/// Sets the ratios at which the cluster counts as nearly full, stops backfills, and is full. The ratios stay in
+/// ascending order: rising ones are set in reverse order.
 fn set_ratios(cluster: &Cluster, [near, backfill, full]: [&str; 3], rising: bool) {
     let mut commands = [
         ["osd", "set-nearfull-ratio", near],
@@ -190,7 +196,7 @@ fn set_ratios(cluster: &Cluster, [near, backfill, full]: [&str; 3], rising: bool
     commands.iter().for_each(|command| cluster.ask(command));
 }
 
-/// Writes to new arrays until the result is as expected.
+/// Writes to new arrays until that succeeds, or fails, according to `works`. Returns the last result.
 fn write_until(
     container: &Container,
     mut numbers: std::ops::Range<u64>,

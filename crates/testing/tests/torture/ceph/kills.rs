@@ -198,7 +198,8 @@ pub(crate) fn pairs() {
     }
 }
 
-/// The first number that is in neither Key-Value. Fails unless each of them has all the numbers before.
+/// The first number from `first` on that is in neither Key-Value. Fails unless both have all numbers before it, `done`
+/// of which were acknowledged.
 fn end_of_pairs(bank: &Bank, first: u64, done: u64) -> u64 {
     let mut number = first;
     loop {
@@ -242,6 +243,7 @@ pub(crate) fn fork() {
     }
 }
 
+/// Forks once. The child reads what the parent wrote before, and writes a value that the parent then reads.
 fn fork_once(kv: &Kv, number: u64) {
     // SAFETY: the child calls into this program only, which supports forks, and leaves by _exit.
     let child = unsafe { libc::fork() };

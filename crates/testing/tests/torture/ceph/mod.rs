@@ -109,6 +109,7 @@ fn all_stopped(pid: i32) -> bool {
     })
 }
 
+/// True if a program is in one of the directories of `PATH`.
 fn has(tool: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
@@ -120,10 +121,12 @@ fn script_command(arguments: &[&str], folder: &Path) -> Command {
     command
 }
 
+/// Runs a command of `scripts/ceph.sh` on the cluster in a folder.
 fn script(arguments: &[&str], folder: &Path) {
     run(&mut script_command(arguments, folder));
 }
 
+/// Runs a command, which must succeed.
 fn run(command: &mut Command) {
     let output = command.output().expect("starting a command");
     let said = String::from_utf8_lossy(&output.stderr);

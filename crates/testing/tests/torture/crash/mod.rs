@@ -72,6 +72,7 @@ impl Torture {
         );
     }
 
+    /// Creates the containers and the models of all slots.
     fn prepare(&mut self) {
         world::prepare(&common::open(&self.pool), SLOTS).expect("preparing");
         self.models = (0..SLOTS).map(|_| Model::new()).collect();
@@ -103,6 +104,7 @@ impl Torture {
         Worker::start("crash", &arguments)
     }
 
+    /// Number of operations that a slot has acknowledged.
     fn acks(&self, slot: u64) -> u64 {
         let path = worker::ack_path(self.folder.path(), slot);
         std::fs::metadata(path).expect("reading acknowledgements").len()
@@ -115,6 +117,7 @@ impl Torture {
         });
     }
 
+    /// Checks that all acknowledged operations are visible, and that the pool is undamaged.
     fn verify(&mut self, round: u64) {
         {
             let pool = common::open(&self.pool);
@@ -137,6 +140,7 @@ impl Torture {
         expect_acknowledged(world, &mut self.models[slot as usize], random, acks);
     }
 
+    /// Deletes everything, and expects that all space is free and can be filled again.
     fn expect_all_space_back(&mut self) {
         world::clear(&common::open(&self.pool)).expect("deleting everything");
         common::expect_sound(&self.pool, false);
@@ -154,7 +158,8 @@ impl Torture {
     }
 }
 
-/// Acknowledged operations must be visible; an operation in progress is applied completely or not at all.
+/// Expects that all acknowledged operations are visible. The operation in progress may be applied completely or not at
+/// all. `random` determines the operations, and `acks` is the number of acknowledged ones.
 fn expect_acknowledged(world: &World, model: &mut Model, mut random: Random, acks: u64) {
     (0..acks).for_each(|index| model.apply(&Op::draw(&mut random, index)));
     let Some(without) = world.differs_from(model).expect("reading") else { return };
@@ -171,6 +176,7 @@ fn space(pool: &Path) -> Vec<Space> {
     common::open(pool).info().wait().expect("querying the space").targets
 }
 
+/// Kills workers on a kind of pool: no acknowledged operation may be lost, and no lock or space may stay allocated.
 fn torture(pool_kind: PoolKind, rounds: u64) {
     Torture::new(pool_kind, SHAPE, USABLE, seed()).run(pool_kind, scaled(rounds));
 }

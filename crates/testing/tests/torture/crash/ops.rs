@@ -61,6 +61,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
+    /// Draws an operation; `index` is its number, from which a snapshot gets its name.
     pub(crate) fn draw(random: &mut Random, index: u64) -> Self {
         match random.below(100) {
             0..35 => Self::Put { key: random.below(KEYS), value: value(random) },
@@ -178,6 +179,7 @@ impl Model {
         }
     }
 
+    /// The cells of a range, to be changed.
     fn cells_of(&mut self, range: Extent) -> &mut [u8] {
         &mut self.now.cells[range.start as usize..range.end() as usize]
     }

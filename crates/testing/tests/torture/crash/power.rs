@@ -48,6 +48,7 @@ impl Event {
     }
 }
 
+/// Compiles the library that records the writes and syncs of a process.
 fn build_recorder(folder: &Folder) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/crash/recorder.c");
     let library = folder.path().join("recorder.so");
@@ -57,6 +58,7 @@ fn build_recorder(folder: &Folder) -> PathBuf {
     library
 }
 
+/// The events in the log of a recorder.
 fn parse(log: &[u8], pool: &Path) -> Vec<Event> {
     let (mut rest, mut events) = (log, Vec::new());
     while let Some((event, behind)) = parse_one(rest, pool) {
@@ -92,6 +94,7 @@ fn parse_one<'l>(log: &'l [u8], pool: &Path) -> Option<(Option<Event>, &'l [u8])
     }
 }
 
+/// Replaces the directory `to` by a copy of `from`.
 fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir_all(to).expect("making a directory");
@@ -114,6 +117,7 @@ struct Run {
 }
 
 impl Run {
+    /// Records workers on a new pool.
     fn record(pool_kind: PoolKind, seed: u64, run: u64) -> Self {
         let folder = Folder::new(pool_kind);
         let pool = common::make(&folder, "pool", pool_kind, SHAPE);
@@ -125,6 +129,7 @@ impl Run {
     }
 
     /// Runs a job on the pool in `folder` until its `slots` have acknowledged `count` operations, and records it.
+    /// Before that, copies the pool, to which images then apply the events.
     fn record_job(
         folder: Folder,
         seed: u64,
@@ -156,7 +161,8 @@ impl Run {
         syncs.flat_map(|(at, _)| [at, at + 1]).collect()
     }
 
-    /// Events before `cut` that a later sync of the same file covers, or that were synced themselves.
+    /// For each event before `cut`, whether it is on the disk: a later sync of the same file covers it, or it was
+    /// synced itself.
     fn durable(&self, cut: usize) -> Vec<bool> {
         let mut last_sync: HashMap<&Path, usize> = HashMap::new();
         for (at, event) in self.events[..cut].iter().enumerate() {
@@ -217,6 +223,7 @@ impl Run {
         machine::restart_machine(image);
     }
 
+    /// Number of operations that a slot acknowledged before the event `cut`.
     fn acknowledged(&self, cut: usize, wanted: u64) -> u64 {
         let counts = self.events[..cut].iter().map(|event| match event {
             Event::Acknowledged { slot, count } if *slot == wanted => *count,
@@ -225,6 +232,7 @@ impl Run {
         counts.sum()
     }
 
+    /// Checks the pool in an image of the disk at event `cut`. Returns the number of acknowledged operations.
     fn verify(&self, image: &Path, cut: usize, run: u64) -> u64 {
         let mut acknowledged = 0;
         {
@@ -255,6 +263,7 @@ fn power_failure_at_any_sync_without_write_buffers() {
     expect_all_acknowledged(PoolKind::DurableUnbuffered);
 }
 
+/// Opens images of power failures before and after a sample of the syncs: all acknowledged operations must be visible.
 fn expect_all_acknowledged(pool_kind: PoolKind) {
     let (seed, runs, mut images) = (seed(), scaled(2), 0);
     for number in 0..runs {
@@ -292,6 +301,7 @@ fn numbered_value(number: u64) -> Vec<u8> {
     vec![number as u8; LENGTHS[number as usize % LENGTHS.len()]]
 }
 
+/// The Key-Value of [`put_values`] in a pool.
 fn open_values(pool: &Path) -> Kv {
     let opened = common::open(pool);
     let opened = opened.open_container("values", OpenMode::ReadWrite);
@@ -381,6 +391,7 @@ fn power_failure_while_large_values_are_stored() {
     pool_kinds.into_iter().for_each(expect_last_or_next_value);
 }
 
+/// Opens images of power failures: the value must be the last acknowledged one, or the next one.
 fn expect_last_or_next_value(pool_kind: PoolKind) {
     let run = record_values(pool_kind, seed());
     let (mut random, cuts) = (Random::new(run.seed, 1000), run.cuts());

@@ -41,6 +41,7 @@ pub(crate) fn stream(seed: u64, round: u64, slot: u64) -> Random {
     Random::new(seed, round * 64 + slot + 1)
 }
 
+/// Performs operations and acknowledges each with a byte. Ends when the test, its parent process, is gone.
 fn work(world: &World, mut random: Random, mut acks: File) {
     let parent = std::os::unix::process::parent_id();
     for index in 0.. {

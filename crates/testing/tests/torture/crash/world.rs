@@ -65,7 +65,7 @@ pub(crate) fn prepare(pool: &Pool, slots: u64) -> Result<()> {
     Ok(())
 }
 
-/// The sum of all accounts in one consistent state.
+/// The sum of all accounts, which no process may change meanwhile.
 pub(crate) fn balance(pool: &Pool) -> Result<u64> {
     let shared = open_container(pool, "shared")?;
     let accounts = kv_of(&shared)?;
@@ -135,6 +135,7 @@ impl World {
         }
     }
 
+    /// Removes a key, puts others and writes cells in one transaction.
     fn together(
         &self,
         puts: &[(u64, Arc<Vec<u8>>)],
@@ -152,6 +153,7 @@ impl World {
         transaction.commit().wait()
     }
 
+    /// Moves an amount between two accounts and counts the transfer, in one transaction. Repeats it after conflicts.
     fn transfer(&self, from: u64, to: u64, amount: u64) -> Result<()> {
         let transaction = self.shared.transaction()?;
         loop {
@@ -174,6 +176,7 @@ impl World {
         }
     }
 
+    /// Takes a snapshot, or destroys the oldest one if there are enough.
     fn snapshot(&self, name: &str) -> Result<()> {
         let known = self.own.snapshots().wait()?;
         match known.first() {
@@ -219,6 +222,7 @@ impl World {
         self.temporary_differs(model)
     }
 
+    /// Describes how the temporary container differs from the model; `None` if it does not.
     fn temporary_differs(&self, model: &Model) -> Result<Option<String>> {
         let found = match open_container(&self.pool, &self.temporary_label()) {
             Ok(container) => Some(container),
@@ -235,6 +239,7 @@ impl World {
         }
     }
 
+    /// Describes how keys or cells differ from the expected content; `None` if they do not.
     fn content_differs(&self, content: &Content, access: Access<'_>) -> Result<Option<String>> {
         if let Some(text) = keys_differ(&self.keys, &content.keys, access)? {
             return Ok(Some(text));
@@ -254,6 +259,7 @@ impl World {
     }
 }
 
+/// Describes how the keys and values of a Key-Value differ from the expected ones; `None` if they do not.
 fn keys_differ(
     kv: &Kv,
     wanted: &BTreeMap<u64, Arc<Vec<u8>>>,

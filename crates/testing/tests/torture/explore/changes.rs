@@ -284,6 +284,7 @@ impl Plan {
         Ok(())
     }
 
+    /// Makes one step of the change on a pool of one node. `lease` is that of an earlier step.
     fn take_step(self, opened: &Opened, step: usize, lease: &mut Option<Lease>) -> Result<()> {
         let kv = |target: usize| &opened.kvs[target];
         let latest = Access::Latest;
@@ -402,6 +403,7 @@ fn before(kind: Kind) -> Content {
     all_items(kind.is_over_nodes()).into_iter().map(|item| (item, text(item))).collect()
 }
 
+/// The change [`Kind::Open`].
 fn open_and_close(home: &Path) -> Result<()> {
     writer::mark();
     let handles = Handles::open(home, false)?;
@@ -413,6 +415,7 @@ fn open_and_close(home: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Puts the initial number on each node.
 fn fill_nodes(home: &Path) -> Result<()> {
     let handles = Handles::open(home, true)?;
     (0..2).try_for_each(|node| handles.nodes().put(node, 0, 1).map(drop))
@@ -433,6 +436,7 @@ fn scatter(home: &Path) -> Result<()> {
         .try_for_each(|number| kv.remove(&number.to_be_bytes(), Cond::NONE, Access::Latest).wait())
 }
 
+/// Puts one value into the Key-Value with many keys.
 fn put_many(opened: &Opened, number: u64, len: usize) -> Result<()> {
     put(&opened.many, &number.to_be_bytes(), number, len, Access::Latest)
 }

@@ -83,7 +83,7 @@ pub(super) fn value(number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// The number of a value.
+/// The number of a value as text. For other bytes, a text that no expected content has.
 pub(super) fn number_of(bytes: &[u8]) -> String {
     let Some((number, rest)) = bytes.split_first_chunk() else {
         return format!("{} bytes", bytes.len());

@@ -42,6 +42,7 @@ impl Copier {
         }
     }
 
+    /// Copies a file with its permissions. Its holes stay holes.
     fn copy_file(&mut self, from: &Path, to: &Path) {
         let source = File::open(from).expect("opening");
         let target = File::create(to).expect("making a file");
@@ -58,6 +59,7 @@ impl Copier {
         }
     }
 
+    /// Copies a part of a file, except for pages of zeros.
     fn copy_part(&mut self, source: &File, target: &File, part: Range<u64>) {
         let bytes = &mut self.buffer[..(part.end - part.start) as usize];
         source.read_exact_at(bytes, part.start).expect("reading");
@@ -176,6 +178,7 @@ fn salvage(plan: Plan, home: &Path, turn: u64) -> Result<Vec<(Item, String)>> {
     Ok(items.map(|item| (item, text(item))).collect())
 }
 
+/// The text of an item, from the numbers that were salvaged from each pool.
 fn salvaged_text(found: &[Numbers], item: Item) -> String {
     let get = |oid: ObjectId, key: &[u8]| {
         let number = found[0].get(&(oid, key.to_vec()));
@@ -198,6 +201,7 @@ fn salvaged_text(found: &[Numbers], item: Item) -> String {
     }
 }
 
+/// The numbers that a salvage of one pool delivers.
 fn salvage_pool(pool: &Path) -> Result<Numbers> {
     let mut bytes: BTreeMap<_, Vec<u8>> = BTreeMap::new();
     let mut receive = |found: Salvaged<'_>| {

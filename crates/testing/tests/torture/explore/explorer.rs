@@ -77,7 +77,8 @@ impl Reader {
     }
 }
 
-/// Stops at which readers waited for the current step, and the number of copies with the old and the new content.
+/// Observations of the current step. `waited` is the first and the last stop at which readers waited. `last_old` is the
+/// last stop at which a copy had the old content, and `first_new` the first at which it had the new one.
 #[derive(Default)]
 struct Doubt {
     waited: Option<(u64, u64)>,
@@ -205,6 +206,7 @@ impl Explorer {
         Some(self.counts.stops)
     }
 
+    /// Notes that a step is acknowledged. If the step is one commit, readers may have waited only around its decision.
     fn acknowledge(&mut self) {
         self.acknowledged += 1;
         self.visible = self.visible.max(self.acknowledged);
@@ -221,6 +223,7 @@ impl Explorer {
         }
     }
 
+    /// Handles a stop of the writer. If the sample includes it, others read.
     fn stop(&mut self, writer: &Writer, sample: Sample) {
         self.counts.stops += 1;
         let is_chosen = match sample {
@@ -312,6 +315,7 @@ impl Explorer {
         Ok(())
     }
 
+    /// The numbers of steps that a reader may see, if it has seen `visible` steps before.
     fn possible(&self, visible: usize) -> RangeInclusive<usize> {
         visible..=(self.acknowledged + 1).min(self.plan.kind.steps())
     }
@@ -321,6 +325,8 @@ impl Explorer {
         self.step_from(self.visible, found)
     }
 
+    /// The number of steps after which the pool has the content `found`, at least `visible`. The error describes the
+    /// differences.
     fn step_from(&self, visible: usize, found: Vec<(Item, String)>) -> Result<usize, String> {
         let content = content_of(found);
         let mut differences = Vec::new();
@@ -396,6 +402,7 @@ impl Explorer {
         self.judge_salvaged(salvaged).map_err(|text| format!("salvaged from a copy: {text}"))
     }
 
+    /// Notes whether a copy has the content before or after the current step.
     fn note_copy(&mut self, steps: usize) {
         match steps > self.acknowledged {
             true => drop(self.doubt.first_new.get_or_insert(self.counts.stops)),
@@ -428,6 +435,7 @@ impl Explorer {
         }
     }
 
+    /// After the death of the writer, others can put.
     fn put_after_death(&mut self, when: &str) {
         let reader = &mut self.readers[0].observer;
         let put = reader.expect(Request::Put { number: FIRST_PUT });
@@ -435,12 +443,14 @@ impl Explorer {
         self.expect_fine(put.map(drop), when);
     }
 
+    /// Fails the test if the outcome is an error.
     fn expect_fine(&mut self, outcome: Result<(), String>, when: &str) {
         let outcome = outcome.map_err(|text| format!("after a kill at {when}: {text}"));
         self.note(outcome);
         self.expect_no_failures();
     }
 
+    /// Fails the test if any failure was noted, with the seed that replays it.
     fn expect_no_failures(&self) {
         let Plan { kind, pool_kind, .. } = self.plan;
         let replay = format!("{SEED_VARIABLE}={} {STOPS_VARIABLE}=<stop or all>", self.seed);

@@ -94,6 +94,7 @@ impl Opened {
         Ok(opened)
     }
 
+    /// The text of an item.
     fn read(&self, item: Item) -> Result<String> {
         let get = |target: u32, key: &[u8]| number(&self.kvs[target as usize], key, Access::Latest);
         match item {
@@ -136,6 +137,7 @@ impl Opened {
         Ok(keys.len().to_string())
     }
 
+    /// The short value as of the last snapshot.
     fn read_frozen(&self) -> Result<String> {
         let snapshots = self.container.snapshots().wait()?;
         let Some(last) = snapshots.last() else { return Ok(NONE.to_owned()) };
@@ -232,6 +234,7 @@ pub(super) fn content_of(found: Vec<(Item, String)>) -> Content {
     found.into_iter().collect()
 }
 
+/// Puts a value of `len` bytes that has this number.
 pub(super) fn put(kv: &Kv, key: &[u8], number: u64, len: usize, access: Access<'_>) -> Result<()> {
     kv.put(key, &value(number, len), Cond::NONE, access).wait()
 }
@@ -250,11 +253,13 @@ pub(super) fn write_chunk(array: &Array, chunk: u64, number: u64) -> Result<()> 
     array.write(&range, Source::One(&bytes), Access::Latest).wait()
 }
 
+/// The number of a value as text, [`NONE`] if it does not exist.
 pub(super) fn number(kv: &Kv, key: &[u8], access: Access<'_>) -> Result<String> {
     let found = kv.get(key, access).wait()?;
     Ok(found.map_or_else(|| NONE.to_owned(), |bytes| number_of(&bytes)))
 }
 
+/// The number in a part of an array as text, [`NONE`] if it has only zeros.
 fn cells(array: &Array, start: u64, count: u64) -> Result<String> {
     let mut bytes = vec![0; count as usize];
     array

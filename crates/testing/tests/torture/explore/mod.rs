@@ -48,6 +48,7 @@ fn sample_of(kind: Kind) -> Sample {
     }
 }
 
+/// Stops a writer at its stores and lets others read, then kills writers at random stops.
 fn explore(kind: Kind, pool_kind: PoolKind) {
     let seed = seed();
     let _watchdog = Watchdog::new(format!("exploring {kind:?} on {pool_kind:?}, seed {seed}"));
@@ -105,6 +106,7 @@ fn explore_on(pool_kind: PoolKind, kinds: &[Kind]) {
     assert!(failed.is_empty(), "on {pool_kind:?}, these kinds failed: {failed:?}");
 }
 
+/// True if the environment asks for all stops.
 fn explores_all() -> bool {
     std::env::var(STOPS_VARIABLE).is_ok_and(|stops| stops == "all")
 }

@@ -88,11 +88,13 @@ fn open(home: &Path, over_nodes: bool) -> Result<Handles> {
     handles.read_all(0, false).map(|_| handles)
 }
 
+/// The message of a panic.
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
+/// Executes a request and returns the answer.
 fn answer(plan: Plan, home: &Path, open: &mut Option<Handles>, request: &str) -> Result<String> {
     let words: Vec<_> = request.split(' ').collect();
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
@@ -126,6 +128,7 @@ fn read(handles: &Handles, turn: u64, put: u64) -> Result<String> {
     Ok(join(&found))
 }
 
+/// The texts of items as one line.
 fn join(found: &[(Item, String)]) -> String {
     let texts: Vec<_> = found.iter().map(|(_, text)| text.as_str()).collect();
     texts.join(&SEPARATOR.to_string())
@@ -199,6 +202,7 @@ impl Observer {
         self.poll(if has_waited { Duration::ZERO } else { WAITING })
     }
 
+    /// Waits for the answer. After `limit`, returns [`Answer::Waits`] as soon as the observer waits for a lock.
     fn poll(&mut self, limit: Duration) -> Answer {
         let begun = Instant::now();
         loop {
@@ -215,6 +219,7 @@ impl Observer {
         }
     }
 
+    /// The line that was read, as the result of the request.
     fn take_line(&mut self) -> std::result::Result<String, String> {
         let line = std::mem::take(&mut self.line);
         let line = line.trim_end_matches('\n');

@@ -31,6 +31,7 @@ impl Code {
     }
 }
 
+/// The operands in memory to which an instruction writes.
 fn operands_written(instruction: &Instruction) -> Vec<UsedMemory> {
     let mut factory = InstructionInfoFactory::new();
     let used = factory.info(instruction).used_memory();
@@ -56,6 +57,7 @@ fn value_of(register: Register, registers: &user_regs_struct) -> Option<u64> {
     })
 }
 
+/// Value of a 64-bit register, or the base address of a segment; `None` for a register that is not known.
 fn whole_value(register: Register, registers: &user_regs_struct) -> Option<u64> {
     Some(match register {
         Register::RAX => registers.rax,

@@ -73,6 +73,7 @@ impl Tracee {
         self.wait()
     }
 
+    /// Waits until the thread stops.
     fn wait(&self) -> Stop {
         let state = next_state(self.thread);
         state.unwrap_or_else(|| panic!("a traced thread: {}", std::io::Error::last_os_error()))

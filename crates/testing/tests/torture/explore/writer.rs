@@ -191,6 +191,7 @@ impl Writer {
         }
     }
 
+    /// Makes the writer change the protection of its pages by a system call.
     fn set_protection(&self, begin: u64, len: u64, protection: i32) {
         self.tracee.call(libc::SYS_mprotect, [begin, len, protection as u64]);
     }

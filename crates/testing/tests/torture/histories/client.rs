@@ -133,6 +133,7 @@ impl Objects {
         }
     }
 
+    /// Reads everything once, when no other client works.
     pub(super) fn read_all(&self, client: &mut Client<'_>) {
         match self {
             Self::Registers(registers) => registers.read_all(client),
@@ -148,7 +149,8 @@ pub(super) fn arguments(folder: &Path, plan: &Plan, clients: &[u64]) -> String {
     format!("{} {url} {workload:?} {round} {seed} {}", folder.display(), clients.join(" "))
 }
 
-/// Arguments: folder of journals, URL of the pool, workload, round, seed, and the clients, one thread each.
+/// Body of a process with clients. Arguments: folder of journals, URL of the pool, workload, round, seed, and the
+/// clients, one thread each.
 pub(crate) fn run() {
     common::end_at_panic();
     let arguments = common::arguments();

@@ -66,7 +66,8 @@ impl<E: Copy> Graph<E> {
     }
 }
 
-/// The path to a node from itself.
+/// The path from a node to itself, followed backwards. `reached_by` has, for each node, the node and the edge from
+/// which the search reached it.
 fn path_back<E: Copy>(start: usize, reached_by: &[Option<(usize, E)>]) -> Cycle<E> {
     let (mut cycle, mut at) = (Vec::new(), start);
     while let Some((from, kind)) = reached_by[at] {

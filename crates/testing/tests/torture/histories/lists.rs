@@ -94,6 +94,7 @@ impl Lists {
         }
     }
 
+    /// Reads several lists in a read-only transaction.
     fn read_together(&self, client: &mut Client<'_>) {
         let begin = client.journal.begin();
         let keys = draw_keys(client, LISTS);
@@ -158,6 +159,7 @@ fn text_of(reads: &Reads, appends: &[(u64, u64)]) -> String {
     text
 }
 
+/// The transaction that an entry of a journal describes.
 fn transaction_of(entry: &Entry) -> Transaction {
     let (mut until, mut text) = (None, entry.request.as_str());
     if let Some(rest) = text.strip_prefix("until ") {

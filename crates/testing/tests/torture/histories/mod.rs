@@ -106,6 +106,7 @@ impl Histories {
         (first..self.clients).collect()
     }
 
+    /// Starts a process with new clients.
     fn start(&mut self, process: u64) -> Worker {
         let clients = self.new_clients();
         let arguments = client::arguments(self.folder.path(), &self.plan, &clients);
@@ -179,12 +180,14 @@ impl Histories {
         }
     }
 
+    /// Reads everything at the end of the round, so that each lost write shows.
     fn read_all(&mut self, clock: &Clock) {
         let mut client = Client::new(self.folder.path(), &self.plan, self.clients, clock);
         self.clients += 1;
         Objects::open(&self.pool, &self.plan).expect("opening").read_all(&mut client);
     }
 
+    /// Checks the history of the round, and removes its journals.
     fn check(&mut self) {
         let entries = journal::read(self.folder.path(), self.plan.round, self.clients);
         let checked = match self.plan.workload {
@@ -207,6 +210,8 @@ impl Drop for End<'_> {
     }
 }
 
+/// Checks the histories of both workloads on a kind of pool, over `nodes` nodes or, with 0, on one node. Operations
+/// must be linearizable, and transactions strictly serializable.
 fn check_histories(pool_kind: PoolKind, nodes: u32, rounds: u64) {
     for workload in [Workload::Registers, Workload::Lists] {
         Histories::new(pool_kind, workload, nodes).run(pool_kind, scaled(rounds));

@@ -63,6 +63,7 @@ impl Registers {
         Ok(Self { container, objects, cells })
     }
 
+    /// The object and the key of a register.
     fn kv(&self, register: u64) -> (&Kv, [u8; 1]) {
         (&self.objects[register as usize / 2], [b'a' + register as u8])
     }
@@ -117,6 +118,7 @@ impl Registers {
         (0..REGISTERS).for_each(|register| self.perform(client, register, Request::Get));
     }
 
+    /// Performs a request, and notes it with its answer in the journal.
     fn perform(&self, client: &mut Client<'_>, register: u64, request: Request) {
         let begin = client.journal.begin();
         if let Request::Swap(value) = request {
@@ -138,6 +140,7 @@ impl Registers {
         }
     }
 
+    /// Performs a request that writes.
     fn write(&self, register: u64, request: Request) -> Result<()> {
         let now = Access::Latest;
         match request {
@@ -180,6 +183,7 @@ fn bytes_of(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(1 + (value % 4 * 60) as usize)
 }
 
+/// The value in these bytes, which must be those of one write.
 fn value_of(bytes: &[u8]) -> u64 {
     let value = bytes.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
     assert!(bytes == bytes_of(value), "a torn value: {value} in {} bytes", bytes.len());

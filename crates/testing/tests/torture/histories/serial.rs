@@ -102,6 +102,7 @@ impl<'t> History<'t> {
             .try_for_each(|(key, (list, reader))| self.check_values(*key, list, *reader))
     }
 
+    /// Checks the values of a list that the transaction `reader` has read.
     fn check_values(&self, key: u64, list: &[u64], reader: usize) -> Result<(), String> {
         for (at, value) in list.iter().enumerate() {
             let Some(writer) = self.writers.get(&(key, *value)) else {
@@ -118,6 +119,7 @@ impl<'t> History<'t> {
         Ok(())
     }
 
+    /// The message about two transactions.
     fn pair(&self, what: &str, first: usize, second: usize) -> String {
         format!("{what}:\n  {}\n  {}", self.transactions[first], self.transactions[second])
     }
@@ -134,6 +136,7 @@ impl<'t> History<'t> {
         }
     }
 
+    /// The graph of the dependencies between all committed transactions.
     fn graph(&self) -> Graph<Edge> {
         let mut graph = Graph::new(self.transactions.len());
         let committed = (0..self.transactions.len()).filter(|number| self.is_committed(*number));
@@ -144,6 +147,7 @@ impl<'t> History<'t> {
         graph
     }
 
+    /// The values of a key in the order of their appends, as far as a read has seen them.
     fn list(&self, key: u64) -> &'t [u64] {
         self.longest.get(&key).map_or(&[], |(list, _)| list)
     }
@@ -157,6 +161,7 @@ impl<'t> History<'t> {
         })
     }
 
+    /// Adds an edge from each append to the next one of the same key.
     fn add_writes(&self, graph: &mut Graph<Edge>, committed: &[usize]) {
         for (key, (list, _)) in &self.longest {
             let writers: Vec<_> = list.iter().map(|value| self.writers[&(*key, *value)]).collect();
@@ -168,6 +173,7 @@ impl<'t> History<'t> {
         }
     }
 
+    /// Adds an edge from the last append that a read has seen to its reader, and from the reader to the next append.
     fn add_reads(&self, graph: &mut Graph<Edge>, committed: &[usize]) {
         for reader in committed {
             for (key, list) in &self.transactions[*reader].reads {

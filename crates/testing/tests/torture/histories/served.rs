@@ -56,6 +56,7 @@ impl Engines {
     }
 }
 
+/// Creates the pool of a node and starts an engine that serves it. Returns the node for the map.
 fn start_node(folder: &Folder, pool_kind: PoolKind, part: Part, runtime: &Runtime) -> Node {
     let label = format!("part{}", part.node);
     let directory = common::make_part(folder, &label, pool_kind, Shape::SMALL, part);

@@ -24,6 +24,7 @@ pub(crate) fn replace() {
     }
 }
 
+/// Looks up and reads the file that others replace. It must exist, and have the bytes of one writer.
 fn read_settings(root: &Node) {
     let node = root.lookup(b"settings").expect("a name that is replaced by renames always exists");
     match read_file(&node) {
@@ -57,6 +58,7 @@ pub(crate) fn vanish() {
     }
 }
 
+/// Creates a directory and removes it, unless another worker was faster.
 fn make_and_remove(root: &Node) {
     let _ = root.mkdir(b"dir", &DIRECTORY);
     match root.rmdir(b"dir") {
@@ -110,6 +112,7 @@ pub(crate) fn listed() {
     }
 }
 
+/// Lists the directory: no name may be listed twice, and every permanent entry must be listed.
 fn list(root: &Node) {
     let seen = names(root);
     let distinct: BTreeSet<_> = seen.iter().cloned().collect();
@@ -149,9 +152,10 @@ pub(crate) fn shuffle() {
     }
 }
 
+/// A directory, with its parent and its name there; the root has none.
 type Found = (Node, Option<(Node, String)>);
 
-/// All directories with their paths; some may be missed while other workers move them.
+/// All directories below the root and the root itself; some may be missed while other workers move them.
 fn find_all(root: &Node) -> Vec<Found> {
     let mut found: Vec<Found> = vec![(root.clone(), None)];
     let mut at = 0;

@@ -16,7 +16,7 @@ fn record(worker: u64, number: u64) -> Vec<u8> {
     [head, random.bytes(len as usize)].concat()
 }
 
-/// Splits a file into its records.
+/// Splits a file into its records, which must be complete. Returns the worker and the number of each.
 fn records(data: &[u8]) -> Vec<(u64, u64)> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < data.len() {
@@ -52,6 +52,7 @@ fn first_number(part: &mut WorkerContext) -> u64 {
     before as u64 * NUMBERS
 }
 
+/// Body of a worker: appends records to the shared file, and notes the number and the offset of each.
 pub(crate) fn append() {
     let mut part = WorkerContext::from_arguments();
     let file = shared(&part);
@@ -62,6 +63,7 @@ pub(crate) fn append() {
     }
 }
 
+/// Expects that each noted record is in the file once, and that the records of a worker are in order.
 fn check_appends(test_tree: &TestTree) {
     let file = test_tree.mount().root().lookup(b"shared").expect("the shared file");
     let found = records(&read_file(&file).expect("reading"));

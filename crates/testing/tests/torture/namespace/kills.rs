@@ -18,6 +18,7 @@ const EXPECTED: [ErrorKind; 7] = [
     ErrorKind::Loop,
 ];
 
+/// Body of a worker: performs random operations in a small tree until it is killed.
 pub(crate) fn mix() {
     let mut part = WorkerContext::from_arguments();
     for step in 0..part.rounds {
@@ -30,12 +31,14 @@ pub(crate) fn mix() {
     }
 }
 
+/// A random path of one to three names.
 fn path(random: &mut Random) -> Vec<u8> {
     let depth = 1 + random.below(3);
     let names: Vec<_> = (0..depth).map(|_| NAMES[random.below(5) as usize]).collect();
     format!("/{}", names.join("/")).into_bytes()
 }
 
+/// Performs a random operation.
 fn step_in(fs: &Dfs, random: &mut Random) -> Result<()> {
     let (path, other) = (path(random), path(random));
     let root = fs.root();
@@ -60,6 +63,7 @@ fn step_in(fs: &Dfs, random: &mut Random) -> Result<()> {
     }
 }
 
+/// Opens or creates a file, and changes its content.
 fn write(dir: &Node, name: &[u8], random: &mut Random) -> Result<()> {
     let node = dir.create(name, &Create { exclusive: random.one_in(3), ..FILE })?;
     let file = node.open(Open { truncate: random.one_in(4), ..Open::BOTH })?;

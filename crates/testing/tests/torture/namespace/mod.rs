@@ -48,6 +48,7 @@ impl TestTree {
         mount(&self.pool)
     }
 
+    /// Starts a worker with a task, which makes `rounds` rounds.
     fn start(&self, job: &str, worker: u64, rounds: u64) -> Worker {
         let (pool, folder) = (self.pool.display(), self.folder.path().display());
         let arguments = format!("{pool} {folder} {worker} {rounds} {}", self.seed);
@@ -111,11 +112,13 @@ impl WorkerContext {
     }
 }
 
+/// Expects that the call `what` fails with one of these errors.
 fn expect_error<T>(result: Result<T>, expected: &[ErrorKind], what: &str) {
     let error = result.err().unwrap_or_else(|| panic!("{what} succeeds"));
     assert!(expected.contains(&error.kind()), "{what}: {error} ({:?})", error.kind());
 }
 
+/// Writes a file, which is created if it does not exist.
 fn write_file(dir: &Node, name: &str, data: &[u8]) -> Result<()> {
     let file = dir.create(name.as_bytes(), &Create { exclusive: false, ..FILE })?;
     let file = file.open(Open::WRITE)?;

@@ -5,7 +5,8 @@ use esker_testing::scaled;
 use esker_types::{ErrorKind, Result};
 use std::collections::BTreeMap;
 
-/// A kind of race: its name, the call of all workers, and the error of the losers.
+/// A kind of race: its name, the call of all workers, and the error of the losers. Arguments of the call are the root,
+/// the number of the race, and the worker.
 type Race = (&'static str, fn(&Node, u64, u64) -> Result<()>, ErrorKind);
 
 const RACES: [Race; 8] = [
@@ -47,6 +48,7 @@ fn rename_own(root: &Node, number: u64, worker: u64) -> Result<()> {
     renamed
 }
 
+/// Tries to rename a file, which all workers share, to a name of this worker.
 fn move_away(root: &Node, number: u64, worker: u64) -> Result<()> {
     let to = format!("m{number}-{worker}").into_bytes();
     root.rename(&name("m", number), root, &to, RenameMode::Replace)
@@ -58,6 +60,7 @@ fn move_into(root: &Node, number: u64, worker: u64) -> Result<()> {
     root.rename(&name("d", number), &to, &name("d", number), RenameMode::Replace)
 }
 
+/// Body of a worker: makes each call of each race once, and notes those that succeeded.
 pub(crate) fn race() {
     let mut part = WorkerContext::from_arguments();
     for number in 0..part.rounds {

@@ -20,6 +20,7 @@ pub(super) type ValuePosition = (u32, ObjectId, Vec<u8>, Vec<u8>, Option<u64>);
 /// All values of a pool, record by record.
 pub(super) type Content = BTreeMap<ValuePosition, Vec<u8>>;
 
+/// Creates a container with attributes, and opens it.
 fn container(pool: &Pool, label: &str) -> Container {
     let new = NewContainer::named(label)
         .with_checksum(Checksum::Crc64)
@@ -29,6 +30,7 @@ fn container(pool: &Pool, label: &str) -> Container {
     pool.open_container(label, OpenMode::ReadWrite).wait().expect("opening a container")
 }
 
+/// The content of a file, determined by its number.
 pub(super) fn file_of(number: u64) -> Vec<u8> {
     Random::new(number, 5).bytes(number as usize * 7001)
 }
@@ -102,6 +104,7 @@ fn levels(run: &Container, oid: ObjectId) {
     }
 }
 
+/// Creates a file system with files of several lengths.
 fn files(pool: &Pool) {
     let new = NewContainer::named("home");
     let dfs = NewDfs { chunk_size: 16 << 10, ..NewDfs::default() };
@@ -183,6 +186,7 @@ pub(super) fn all(pool: &Pool, number: impl Fn(&ContainerInfo) -> u32) -> Conten
     found
 }
 
+/// Adds all values of an object to `found`. `number` is that of its container.
 fn of_object(number: u32, container: &Container, oid: ObjectId, found: &mut Content) {
     let (object, limit) = (container.object(oid), ListLimit::entries(100));
     let mut dkeys = Anchor::Start;
@@ -200,6 +204,7 @@ fn of_object(number: u32, container: &Container, oid: ObjectId, found: &mut Cont
     }
 }
 
+/// Adds a single value, or the records of an array, to `found`. `number` is that of the container.
 fn of_akey(number: u32, object: &esker::Object, dkey: &[u8], akey: &[u8], found: &mut Content) {
     let position = |record| (number, object.oid(), dkey.to_vec(), akey.to_vec(), record);
     let fetch = |fetch: Fetch<'_>| {

@@ -59,6 +59,7 @@ impl Sample {
         self.missing_in(&found)
     }
 
+    /// The content of the original that `found` does not have.
     fn missing_in(&self, found: &Content) -> Content {
         let missing = self.content.iter().filter(|(position, _)| !found.contains_key(*position));
         missing.map(|(position, bytes)| (position.clone(), bytes.clone())).collect()
@@ -73,8 +74,8 @@ impl Sample {
         })
     }
 
-    /// Salvages it into a new pool, which must be undamaged, and compares their content; the damaged pool is not
-    /// changed.
+    /// Salvages the pool into a new one, which must be undamaged. Returns the result of `look` at the new pool, and the
+    /// reported losses.
     fn salvage<T>(&self, look: impl FnOnce(&Pool) -> T) -> (T, Losses) {
         let new = common::make(&self.folder, "new", PoolKind::Guarded, self.shape);
         let mut from = Salvage::open(&self.path).expect("opening for salvage");
@@ -109,7 +110,7 @@ fn an_undamaged_pool_is_salvaged_into_an_equal_one() {
     }
 }
 
-/// Kinds of damage to a page.
+/// Damages a page that is in use, in one of several ways. Returns its number.
 fn damage(file: &File, sound: &[u8], used: &[usize], random: &mut Random) -> usize {
     let page = used[random.below(used.len() as u64) as usize];
     let mut bytes = sound[page * PAGE..][..PAGE].to_vec();
@@ -131,7 +132,8 @@ fn damage(file: &File, sound: &[u8], used: &[usize], random: &mut Random) -> usi
     page
 }
 
-/// Damages one page of one index in each round.
+/// Damages one page of one index in each round. Salvaged values must be correct. Values may be lost on the damaged
+/// target only, and a loss must be reported.
 fn pages_damaged(targets: u32, rounds: u64) {
     let (sample, seed) = (Sample::new(targets), seed());
     let mut random = Random::new(seed, 60 + u64::from(targets));

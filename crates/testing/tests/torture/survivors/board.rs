@@ -150,7 +150,7 @@ impl Board {
 pub(super) struct LaneBoard<'b>(&'b [AtomicU64]);
 
 impl LaneBoard<'_> {
-    /// The least number that a read must find that begins now.
+    /// The least number that a read must find if it begins now.
     pub(super) fn floor(self, register: Register) -> u64 {
         self.0[register.index()].load(SeqCst)
     }

@@ -68,6 +68,7 @@ impl Lane {
         Ok(decode(register, &bytes))
     }
 
+    /// The location of a register.
     fn locate(&self, register: Register) -> Location<'_> {
         match register {
             Register::Committed(object) => {
@@ -93,7 +94,8 @@ impl Lane {
         Ok(found.is_some())
     }
 
-    /// The names of all keys next to each other, in batches of `batch`.
+    /// The names of all keys that are listed, in batches of `batch`. Fails the test if a name is listed twice or was
+    /// never written.
     pub(super) fn list(&self, batch: usize) -> Result<BTreeSet<String>> {
         let (mut names, mut anchor) = (BTreeSet::new(), Anchor::Start);
         while !anchor.is_end() {

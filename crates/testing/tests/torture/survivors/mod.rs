@@ -69,6 +69,7 @@ impl Survivors {
         Self { folder, seed, random, board, pools, started, kills, pauses, reads_in_pauses }
     }
 
+    /// Kills or pauses a writer in each round while readers check, then checks everything.
     fn run(mut self, pool_kind: PoolKind, rounds: u64) {
         let replay = |round| format!("{SEED_VARIABLE}={} {pool_kind:?} round {round}", self.seed);
         let replays: Vec<_> = (0..=rounds).map(replay).collect();
@@ -88,6 +89,7 @@ impl Survivors {
         self.verify();
     }
 
+    /// Starts a process with a task; `more` is appended to its arguments.
     fn start(&mut self, job: &str, more: &str) -> Worker {
         self.started += 1;
         let folder = self.folder.path().display();
@@ -182,6 +184,7 @@ impl Survivors {
         self.verify();
     }
 
+    /// Starts all writers, waits until each makes progress, and kills them.
     fn kill_all_at_once(&mut self) {
         let mut writers: Vec<_> = PROCESSES.iter().map(|slots| self.start_writer(slots)).collect();
         for (writer, slots) in writers.iter_mut().zip(PROCESSES) {
@@ -228,6 +231,8 @@ impl Survivors {
     }
 }
 
+/// Runs readers on a kind of pool while writers are killed and paused. Each read must find what was acknowledged or
+/// read before, and see whole transactions.
 fn survive(pool_kind: PoolKind, rounds: u64) {
     Survivors::new(pool_kind, seed()).run(pool_kind, scaled(rounds));
 }

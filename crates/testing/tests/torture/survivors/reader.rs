@@ -66,6 +66,7 @@ impl<'b> Reader<'b> {
         }
     }
 
+    /// The words of a slot in the pool of this reader.
     fn board(&self, slot: usize) -> LaneBoard<'b> {
         self.board.lane(lane_of(self.pool, slot))
     }
@@ -94,6 +95,7 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
+    /// Fails the test if a read number is less than the `floor`, which was known when the read began.
     fn expect_not_before(&self, slot: usize, register: Register, (floor, number): (u64, u64)) {
         if number < floor {
             panic!(

@@ -45,6 +45,7 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
+    /// Performs operations until the process is killed, or until the test, its parent process, is gone.
     fn work(mut self) {
         let parent = std::os::unix::process::parent_id();
         while std::os::unix::process::parent_id() == parent {
@@ -92,6 +93,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Puts or removes a transient key. While the operation is in progress, its presence is unknown.
     fn toggle_transient(&mut self) -> Result<()> {
         let key = self.random.below(TRANSIENTS as u64) as usize;
         let present = self.board.presence(key).0 != Presence::Present;
@@ -113,6 +115,7 @@ impl Writer<'_> {
         container.create_snapshot(&floor.to_string()).wait().map(drop)
     }
 
+    /// Reads a register: a writer must find its own numbers, too.
     fn read_own(&mut self) -> Result<()> {
         let all = Register::all().nth(self.random.below(Register::COUNT as u64) as usize);
         let register = all.expect("a register");
