@@ -79,6 +79,7 @@ open_handles(const char *pool, const char *cont, int writable)
 	return handles;
 }
 
+/* Closes the container and the pool, and ends libdaos. */
 static inline void
 close_handles(struct handles *handles)
 {

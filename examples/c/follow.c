@@ -16,6 +16,7 @@
 /* Most pairs of a request. */
 #define PAIRS_MAX 64
 
+/* A request as it is passed to the library. */
 struct request {
 	esker_pair_t pairs[PAIRS_MAX];
 	uint32_t     count;
@@ -58,6 +59,7 @@ tell_axes(daos_handle_t store, const struct request *request)
 	check_store(esker_field_axes_close(axes, NULL), "closing", "the axes");
 }
 
+/* The sum of some bytes. */
 static unsigned long
 sum(const unsigned char *bytes, daos_size_t size)
 {

@@ -22,7 +22,7 @@ grib_number(const unsigned char *octets, int count)
 }
 
 /*
- * Length of the message that starts here; 0 if it does not exist or does not end correctly.
+ * Length of the message that starts here; 0 if none does, or it does not end correctly.
  *
  * Octet 8 is the edition. Edition 1 has its length in octets 5 to 7, edition 2 in octets 9 to 16.
  * Messages of edition 1 over 8 MiB set the highest bit of the length, whose unit then is 120

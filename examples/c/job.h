@@ -62,6 +62,7 @@ longest(double seconds)
 	return seconds;
 }
 
+/* Ends MPI, if it is used; call it last. */
 static inline void
 job_end(void)
 {

@@ -124,6 +124,7 @@ get_all(daos_handle_t kv, struct load *load, unsigned long ops)
 	return pass;
 }
 
+/* Prints the result of a pass. */
 static void
 tell(const struct load *load, struct pass pass)
 {

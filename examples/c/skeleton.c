@@ -2,9 +2,9 @@
 /*
  * The skeleton application of the paper that emulates an object store (Chien et al., 2018): 200 cycles
  * of computation, and an I/O phase after every fifth. In a phase, all processes write one array of
- * integers with two dimensions, each its chunk: rank 0 begins the tensor and sends its token, all
- * write and wait for each other, rank 0 commits. The computation is
- * adapted so that it takes 75 % of the time, and I/O 25 %.
+ * integers with two dimensions, each its chunk. Rank 0 begins the tensor and sends its token, all
+ * write, and rank 0 commits once all have written. The computation is adapted so that it takes 75 %
+ * of the time, and I/O 25 %.
  *
  * compile: cc -O2 skeleton.c -o skeleton $(pkg-config --cflags --libs esker)
  *
@@ -24,6 +24,7 @@
 #define ROWS 1024
 #define COLUMNS 1024
 
+/* The run so far: `rates` has the MiB/s of each phase, `computing` and `io` are seconds. */
 struct run {
 	struct job    job;
 	daos_handle_t store;
@@ -98,6 +99,7 @@ by_rate(const void *a, const void *b)
 	return (first > second) - (first < second);
 }
 
+/* Prints the rates of the phases, and the shares of computation and I/O. */
 static void
 tell(struct run *run, unsigned long cycles)
 {

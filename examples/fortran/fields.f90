@@ -29,6 +29,7 @@ program fields
 
 contains
 
+    !> Ends the program with a message.
     subroutine stop_with(text)
         use, intrinsic :: iso_fortran_env, only: error_unit
         character(len=*), intent(in) :: text
@@ -45,6 +46,7 @@ contains
         if (ierr /= 0) call stop_with(doing // ': ' // esker_text())
     end subroutine
 
+    !> The key of the field of a step.
     function key_of(step) result(key)
         integer, intent(in) :: step
         type(esker_pair), allocatable :: key(:)
@@ -54,6 +56,7 @@ contains
         key = [esker_pair('run', 'a'), esker_pair('type', 'fc'), esker_pair('step', trim(text))]
     end function
 
+    !> Archives a field for each step, reads one back, and lists all. Step 7 does not exist: its error is printed.
     subroutine store_fields(container)
         type(esker_container), intent(in) :: container
         type(esker_handle) :: store, selection
@@ -89,6 +92,7 @@ contains
         call check(ierr, 'closing the field store')
     end subroutine
 
+    !> Stores a tensor column by column, and reads a part of it.
     subroutine store_tensor(container)
         type(esker_container), intent(in) :: container
         type(esker_handle) :: store, put, tensor

@@ -44,8 +44,7 @@ def _stat(pid: int) -> tuple[str, int] | None:
 
 
 def _began(pid: int) -> int | None:
-    """The start time of a process in ticks since the start of the machine; None if `/proc` does not show it.
-    """
+    """The start time of a process in ticks since the machine started; None if `/proc` does not show it."""
     found = _stat(pid)
     return found[1] if found else None
 

@@ -1,7 +1,9 @@
-"""Pools for the tests: one in process memory, one in a memory file system if the machine has one, and one
-on the Ceph cluster that ESKER_TEST_RADOS names (`rados:POOL?conf=FILE`), and the pool of a DAOS system that
-ESKER_TEST_DAOS names (`daos:POOL`), if set. If ESKER_TEST_NODES names a
-pool over nodes, that one takes the place of all of them; everything in it is destroyed."""
+"""Pools for the tests: one in process memory, and one in a memory file system if the machine has one.
+
+ESKER_TEST_RADOS adds one on a Ceph cluster (`rados:POOL?conf=FILE`), ESKER_TEST_DAOS the pool of a DAOS
+system (`daos:POOL`). ESKER_TEST_NODES names a pool over nodes that takes the place of all of them; everything
+in it is destroyed.
+"""
 
 import itertools
 import os
@@ -32,7 +34,7 @@ def _url(request):
 
 @pytest.fixture(scope="session")
 def native_url():
-    """URL of a native pool, created once because reserving space takes longest; or of the pool over nodes."""
+    """URL of a native pool or the pool over nodes; created once, because reserving space takes longest."""
     if _nodes:
         with esker.Pool(_nodes) as pool:
             for container in pool.containers():
@@ -69,6 +71,7 @@ def one_node():
 
 
 def _container(pool, **options):
+    """A new container in a pool, which is destroyed after the test."""
     label = f"c{next(_numbers)}"
     with pool.create_container(label, **options) as container:
         yield container
@@ -106,6 +109,7 @@ def shared(native_url):
 
 
 def _field_store(url):
+    """A new field store in the pool of a URL, which is destroyed after the test."""
     label = f"fields{next(_numbers)}"
     with esker.FieldStore(f"{url}/{label}") as store:
         yield store

@@ -8,7 +8,7 @@ import sys
 
 # How many writers a test kills.
 KILLS = int(os.environ.get("ESKER_KILLS", "20"))
-# Most turns of a loop between what a writer told and its death.
+# Most turns of an idle loop between the last byte that is awaited from a writer and its death.
 TURNS = 20_000
 # Bytes of pages that the indexes of a pool keep once they had entries.
 ENTRIES_SLACK = 256 << 10
@@ -22,9 +22,10 @@ def moments():
 
 
 def killed(work, draws, enough=range(1, 6)):
-    """Run `work(pipe)`, which tells its steps as bytes and never ends, in a child; kill it after some.
+    """Run `work(pipe)`, which writes a byte for each step and never ends, in a child; kill it at a random
+    moment.
 
-    Return all that it told.
+    First await a number of bytes drawn from `enough`. Return all bytes that the child wrote.
     """
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -46,9 +47,9 @@ def killed(work, draws, enough=range(1, 6)):
 
 
 def room(pool):
-    """Bytes of a native pool that are free for data, and for entries, after a check of it.
+    """Bytes of a native pool that are free for data, and for entries of the index. Checks the pool first.
 
-    Of a pool over nodes none: an engine takes a moment to notice that a client has died.
+    For a pool over nodes both are 0: an engine takes a moment to notice that a client has died.
     """
     if pool.name.startswith("nodes:"):
         return 0, 0
@@ -56,7 +57,7 @@ def room(pool):
     checked = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     info = pool.info()
-    # Blocks that the index got are free in it.
+    # A block that moves from the data to the index changes neither sum.
     return info["data_free_bytes"] + info["index_total_bytes"], info["data_free_bytes"] + info[
         "index_free_bytes"
     ]

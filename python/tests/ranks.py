@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# Open MPI: more ranks than processors, the user of a container, and no network.
+# Settings of Open MPI that allow more ranks than processors, a run as root, and a machine without network.
 _VARIABLES = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -44,6 +44,7 @@ def test_errors_define_their_own_pickling(kind):
 
 
 def _fail(url):
+    """Raise an error in a worker."""
     esker.Pool(url).container("missing")
 
 

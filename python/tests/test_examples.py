@@ -85,6 +85,7 @@ def test_coastlines_are_the_edges_that_no_other_polygon_shares(tmp_path, monkeyp
     import maps
 
     def record(ring):
+        """A record of a shapefile: a polygon of one ring. Its bounds are not used."""
         points = made.numpy.array(ring, "<f8")
         content = struct.pack("<i4d2ii", 5, 0, 0, 1, 1, 1, len(ring), 0) + points.tobytes()
         return struct.pack(">2i", 1, len(content) // 2) + content

@@ -209,6 +209,7 @@ def test_handles_pickle(shared):
 
 
 def _work(store, number):
+    """Archive the fields of a step in a worker; return how many it lists."""
     fill(store, steps=[number])
     return len(store.list({"step": number}))
 
@@ -261,7 +262,7 @@ def test_asyncio(store):
 
 
 def _alone(code, **environment):
-    """The output of a new interpreter."""
+    """Run Python code in a new interpreter; return the ended process, with its output."""
     environment = os.environ | environment
     return subprocess.run(
         [sys.executable, "-X", "dev", "-c", code],

@@ -116,7 +116,7 @@ def test_files_are_adopted(store, tmp_path):
         store.adopt(tmp_path / "none.grib")
 
 
-def test_all_of_it_is_awaitable(shared, other):
+def test_field_commands_are_awaitable(shared, other):
     fill(shared)
 
     async def work():

@@ -182,7 +182,7 @@ def test_fields_on_another_grid_of_the_same_shape_are_refused(shared, other):
         variable.isel(step=1).load()
     with pytest.raises(ValueError, match="such as step=0, or"):
         variable.load()
-    # The request that the error gives.
+    # The request that the error proposes works.
     assert not numpy.isnan(
         next(iter(xarray.open_dataset(shared, request={"step": 0}).data_vars.values()))
     ).any()

@@ -87,7 +87,7 @@ def test_missing_fields_are_nan(store):
     array = zarr.open_group(fields, mode="r")["t"]
     assert numpy.isnan(array[:2, 1]).all() and not numpy.isnan(array[:, 0]).any()
     assert not numpy.isnan(array[2, 1]).any() and array.chunks == (2, 1, NJ, NI)
-    # Chunks that would be all missing do not exist.
+    # Chunks in which all fields are missing do not exist.
     assert sorted(keys(fields, "t/c")) == ["t/c/0/0/0/0", "t/c/1/0/0/0", "t/c/1/1/0/0"]
 
 
@@ -130,6 +130,7 @@ def test_keys_and_parts_of_values(shared):
 
 
 def _mean(store):
+    """The mean of all values of t, in a worker."""
     return float(zarr.open_group(store, mode="r")["t"][:].mean())
 
 
@@ -205,7 +206,7 @@ def test_a_step_selects_values_accumulated_up_to_it(shared):
     shared.flush()
     group = zarr.open_group(Fields(shared, {"step": [24, 48]}), mode="r")
     shapes = {name: array.shape for name, array in group.arrays() if array.ndim > 1}
-    # ecCodes knows them by what is in the messages: the same parameter, twice.
+    # Each key is an array of its own, although all messages are of the same parameter.
     assert list(shapes.values()) == [(2, NJ, NI)] * 2
     assert sorted(numpy.isnan(group[name][1]).all() for name in shapes) == [False, True]
 

@@ -18,7 +18,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py"))
 
 @contextlib.contextmanager
 def importable():
-    """Its modules can be imported, and do not stay in the way of others with the same names."""
+    """Let the modules of scripts/figures be imported; then restore others with the same names."""
     before = {name: sys.modules.pop(name) for name in NAMES if name in sys.modules}
     sys.path.insert(0, str(FOLDER))
     try:
@@ -76,6 +76,7 @@ class Sample:
 
 
 def with_rates(run, number):
+    """A run with latencies, repeats, and rates that grow with a number, unless the run has its own."""
     latency = {"p50": 1.0, "p99": 2.0, "p99_9": 3.0}
     repeats = [{"repeat": one, "rate": run.get("rate", 10) * one} for one in (1, 2, 3)]
     rates = {"ratio": number / 10, "ops_per_s": 1000.0 * number, "bandwidth_mib_s": 100.0 * number}
@@ -123,6 +124,7 @@ def test_ratios_are_those_of_the_same_iteration():
 
 
 def posix_runs():
+    """Runs of mdtest and IOR on each file system, at a rate of its own."""
     rates = {"tmpfs": 10, "DFS": 5, "run": 2.5, "mount": 20, "ext4": 10, "GekkoFS": 0.5}
     found = []
     for store, rate in rates.items():
@@ -219,7 +221,7 @@ def test_every_bar_of_the_chart_is_measured(group):
 
 # --- GekkoFS
 
-# It notes its process, and listens as soon as it has started.
+# It writes the number of its process to a file, and is ready as soon as it has started.
 DAEMON = """#!/bin/sh
 [ "$1" = --version ] && echo 1.2.3 && exit
 while [ $# -gt 0 ]; do
@@ -296,6 +298,7 @@ def test_a_program_that_fails_has_no_time():
 
 
 def recorded(commit, **members):
+    """A table as docs/figures.json has it, measured at a commit."""
     table = {
         "shows": "Rates.",
         "commands": ["esker bench kv"],
@@ -394,6 +397,8 @@ def test_charts_are_the_same_each_time():
 
 
 def failing(error):
+    """A figure whose measurement raises an error."""
+
     def measure(_):
         raise error
 

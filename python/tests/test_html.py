@@ -33,6 +33,7 @@ class Parsed(html.parser.HTMLParser):
 
 
 def shown(thing):
+    """The parsed table that a notebook shows for an object."""
     return Parsed(thing._repr_html_())
 
 

@@ -7,7 +7,7 @@ import pytest
 import esker
 
 
-def test_it_is_a_mapping(container):
+def test_a_key_value_is_a_mapping(container):
     kv = container.kv("index")
     assert isinstance(kv, MutableMapping)
     kv["a"], kv[b"b"] = b"1", b"22"

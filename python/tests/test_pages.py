@@ -43,7 +43,8 @@ for path in pathlib.Path({str(WEATHER)!r}).glob("*.grib"):
 """,
 }
 
-# Runs commands as a user would who stops at an error; what they export is there for what follows.
+# Runs commands and stops at the first that fails, as a user would. Variables that they export are there for
+# the blocks that follow.
 SHELL = """
 import os, subprocess, sys
 
@@ -96,9 +97,10 @@ def is_there(need):
 
 
 def programs(page, scratch):
-    """A page as two programs of Python, with smaller pools, which are not where other processes have theirs.
+    """A page as two Python programs: up to its last block of Python, and the commands after that.
 
-    The second has the commands after the last Python: readers have left theirs by then.
+    The second starts when the first has ended, as a reader has left Python by then. Pools are smaller, and in
+    the directory `scratch`.
     """
     lines = [(language, text) for language, need, text in blocks(page) if is_there(need)]
     last = max((number for number, (language, _) in enumerate(lines, 1) if language == "python"), default=0)
@@ -118,7 +120,7 @@ def scratch():
 
 
 def run(code, folder, pools):
-    """The exit status, standard output and standard error of a program; all it started ends with it."""
+    """Run a program, and end all that it started; return its exit status, output and errors."""
     (folder / "page.py").write_text(code)
     path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
     place = {"HOME": str(folder), "ESKER_POOLS": str(pools), "PATH": path}

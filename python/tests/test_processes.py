@@ -42,6 +42,7 @@ def test_handles_pickle(native):
 
 
 def _fill(kv, cells, number):
+    """Write a value and a cell in a worker; return its process."""
     kv[f"{number}"] = b"x" * number
     cells.write(number, bytes([number]))
     return os.getpid()
@@ -118,7 +119,7 @@ def test_one_iterator_in_two_threads_is_an_error_or_works(native):
 
 
 def run(code, *arguments):
-    """Run Python code in a new interpreter, in development mode."""
+    """Run Python code in a new interpreter in development mode; return the output. Errors fail the test."""
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", code, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -224,12 +225,15 @@ def test_processes_do_not_leak(native):
     run(LEAKS, native.pool.name, native.uuid)
 
 
-# Bytes of values from one in a page of the index to several pieces of a segment.
+# Lengths of values: the shortest is kept in a page of the index, the longest in several pieces of a segment.
 LENGTHS = [100, 900, 5000, 50_000, 1 << 20, (4 << 20) - 1]
 
 
 def put_forever(kv, pipe, number):
-    """Replace all values by ones of the next number, whose lengths go round."""
+    """Replace all values again and again, by the next number repeated to one of the lengths in turn.
+
+    A `b` in the pipe says that a round begins, an `e` that it has ended.
+    """
     while True:
         number += 1
         os.write(pipe, b"b")
@@ -239,7 +243,7 @@ def put_forever(kv, pipe, number):
 
 
 def number_of(value):
-    """The number of which a value consists, whole and as long as it was put."""
+    """The number that a value repeats from end to end, and the length of the value."""
     number = int.from_bytes(value[:4], "big")
     assert value == value[:4] * (len(value) // 4), "a mix of two values"
     return number, len(value)

@@ -182,6 +182,7 @@ def test_every_error_has_a_name():
 
 
 def _create(where, number, made):
+    """Create the dictionary in a worker, which puts its number into `made` if it is the first."""
     try:
         pydaos.DCont(path=where).dict("contested", {"creator": str(number)})
     except pydaos.PyDError:

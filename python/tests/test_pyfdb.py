@@ -85,7 +85,7 @@ def test_fields_are_visible_after_a_flush(empty):
     assert len(list(empty.list({}))) == 2
 
 
-def test_the_end_of_an_fdb_flushes(empty):
+def test_deleting_an_fdb_flushes(empty):
     other = pyfdb.FDB(empty.config()[0])
     other.archive(b"one", KEY)
     del other
@@ -472,7 +472,7 @@ def answers(fdb):
     fdb.archive(b"new", KEY)
     fdb.flush()
     yield "masked", sorted(one.length() for one in fdb.list(KEY, include_masked=True))
-    fdb = type(fdb)(fdb.config()[0])  # pyfdb's retrieves what it found before
+    fdb = type(fdb)(fdb.config()[0])  # an open FDB of pyfdb retrieves the old field
     yield "replaced", read(KEY)
     closing = (control.DISABLE, [identifiers.LIST, identifiers.RETRIEVE])
     yield "closed", [str(one.controlIdentifiers()) for one in fdb.control({"date": 20240611}, *closing)]

@@ -54,7 +54,7 @@ def test_scalars_and_sources_without_samples(native):
 def test_a_pool_of_this_machine_is_read_without_threads_whatever_its_name(one_node, native_url, monkeypatch):
     folder, _, label = native_url.removeprefix("esker:").rpartition("/")
     monkeypatch.setenv("ESKER_POOLS", folder)
-    # A thread cannot be had.
+    # Any use of threads would fail.
     monkeypatch.setattr(_parallel, "ThreadPoolExecutor", None)
     for name in (label, native_url, "memory:samples-without-threads"):
         with esker.Pool(name) as pool:

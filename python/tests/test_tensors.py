@@ -49,7 +49,7 @@ _STRUCTURED = [
 
 
 def _filled(shape, dtype, seed=0):
-    """An array of bytes without pattern; of texts and floats, valid ones."""
+    """An array of random elements: valid ones of texts and numbers, any bytes of other types."""
     dtype = numpy.dtype(dtype)
     count = int(numpy.prod(shape))
     numbers = numpy.random.default_rng(seed).integers(0, 100, count)
@@ -62,7 +62,9 @@ def _filled(shape, dtype, seed=0):
 
 
 def _same(one, two):
-    """The same type, shape and bytes; of structured types the members, since numpy copies nothing else."""
+    """Fail unless type, shape and bytes are the same. Of structured types compare the members: numpy does not
+    copy the bytes between them.
+    """
     assert (one.dtype, one.shape) == (two.dtype, two.shape)
     for name in one.dtype.names or ():
         _same(one[name], two[name])
@@ -91,6 +93,7 @@ def test_every_shape_round_trips(tensors, shape):
 
 
 def _random_item(length, rng):
+    """A random index or slice of an axis; slices may go beyond its ends."""
     if length and rng.random() < 0.2:
         return rng.randrange(-length, length)
     start, stop = (rng.choice([None, rng.randint(-length - 2, length + 2)]) for _ in range(2))
@@ -98,6 +101,7 @@ def _random_item(length, rng):
 
 
 def _random_key(shape, rng):
+    """A random selection, at times with an ellipsis, fewer items than axes, or a new axis."""
     items = [_random_item(length, rng) for length in shape]
     first = rng.randint(0, len(items))
     if rng.random() < 0.3:
@@ -185,7 +189,7 @@ def test_names(tensors):
         tensors.put([1], "a\nb")
 
 
-def test_an_open_tensor_stays(tensors):
+def test_an_open_tensor_is_kept_when_it_is_replaced(tensors):
     tensors.put(numpy.zeros(1000), "a")
     old = tensors["a"]
     tensors.put(numpy.ones(1000), "a")
@@ -221,6 +225,7 @@ def test_parts_are_checked_at_the_commit(tensors):
 
 
 def _write_row(put, row):
+    """Write a row in a worker."""
     put.write((row, 0), numpy.full((1, 5000), row, "<i8"))
 
 
@@ -284,7 +289,7 @@ def test_stores_are_opened_and_closed(pool, tensors):
 
 
 def _snippet_with(text):
-    """The only Python of the how-to with this text."""
+    """The one block of Python in the how-to about tensors that contains a text."""
     page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "howto" / "tensors.md"
     (found,) = [
         part for part in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL) if text in part
@@ -321,7 +326,7 @@ for number in range(3):
     found = store.get("a")
     assert (found == numpy.arange(ranks.size).repeat(2)[:, None] + number).all()
     ranks.Barrier()
-# One of them prints: what several print may be mixed up.
+# One rank prints: the output of several may be mixed up.
 readers = ranks.reduce(1)
 if ranks.rank == 0:
     print("read by", readers)

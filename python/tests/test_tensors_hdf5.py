@@ -34,6 +34,7 @@ def tensors(shared_tensors):
 
 
 def _answer(*arguments):
+    """The JSON that a command of `esker tensor` prints; fails if the exit status does not match it."""
     command = [sys.executable, "-m", "esker", "--json", "tensor", *map(str, arguments)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
     answer = json.loads(ended.stdout)
@@ -54,7 +55,7 @@ def _refusal(*arguments):
 
 
 def _filled(shape, dtype):
-    """Elements without pattern; of texts, booleans and floats, valid ones."""
+    """Random elements: valid ones of texts, booleans and numbers, any bytes of other types."""
     dtype, count = numpy.dtype(dtype), int(numpy.prod(shape))
     numbers = numpy.random.default_rng(1).integers(0, 100, count)
     if dtype.names:
@@ -70,7 +71,7 @@ def _filled(shape, dtype):
 
 
 def _same(one, two):
-    """The same type, shape and bytes, of structured types those of the members."""
+    """Fail unless type, shape and bytes are the same; of structured types compare the members."""
     assert (one.dtype, one.shape) == (two.dtype, two.shape)
     for name in one.dtype.names or ():
         _same(one[name], two[name])
@@ -78,6 +79,7 @@ def _same(one, two):
 
 
 def _export(tensors, name, path, *options):
+    """Export a tensor with the command; return its response."""
     return _run("export", tensors.name, name, path, *options)
 
 
@@ -304,7 +306,7 @@ def test_a_file_in_place_has_the_bytes_of_an_export(tensors, tmp_path):
     tensors.put(_filled((700, 500), "<c16"), "a", _ATTRIBUTES, chunks=(64, 64))
     tensors["a"].to_hdf5(tmp_path / "a.h5")
     _under_run(tensors, "cmp", "/esker/a.h5", tmp_path / "a.h5")
-    # Also through a shell, whose children inherit the file open.
+    # Also through a shell whose children inherit the open file.
     script = 'exec 3</esker/a.h5; head -c 5000 <&3 >"$0"; cat <&3 >>"$0"; cmp "$0" "$1"'
     _under_run(tensors, "sh", "-c", script, tmp_path / "copy.h5", tmp_path / "a.h5")
 
@@ -356,6 +358,7 @@ def test_tensors_that_hdf5_cannot_represent_are_refused(tensors, tmp_path):
 
 
 def _import(tensors, path, name="a", *options):
+    """Import a file with the command; return the tensor."""
     _run("import", tensors.name, path, "--name", name, *options)
     return tensors.get(name)
 
@@ -396,7 +399,7 @@ def test_files_of_h5py_are_imported(tensors, tmp_path, version, options):
 _COMPOUND = numpy.dtype([("name", "S4"), ("size", "<f4", (2,)), ("in", [("x", ">i2"), ("ok", "?")])])
 
 _VALUES = {
-    # The value in the file, what is kept, and what is said about it.
+    # By name: the value in the file, the value that is kept, and a part of the remark, if any.
     "half": (numpy.float16(0.1), float(numpy.float16(0.1)), None),
     "halves": (numpy.array([1, numpy.inf, -0.5], ">f2"), [1.0, numpy.inf, -0.5], None),
     "exact": (numpy.longdouble(0.5), 0.5, None),

@@ -116,7 +116,7 @@ def test_two_ranks_save_one_checkpoint(files, posix, tmp_path):
 
 
 def die_at(monkeypatch, step):
-    """Kill this process before its given call of the file system, counting from 1."""
+    """Let this process kill itself before one of its calls of the file system, counted from 1 on."""
     left = iter(range(step - 1, -1, -1))
 
     def counted(method):

@@ -128,7 +128,7 @@ def test_a_pickled_view_is_a_copy(native):
 
 @pytest.mark.usefixtures("one_node")
 def test_a_forked_child_inherits_views(native):
-    """Whichever process drops it first, the other one keeps it until its own end."""
+    """A view that one process drops remains valid in the other."""
     kv = native.kv("index")
     kv["a"], kv["b"] = b"a" * MIB, b"b" * MIB
     childs, parents = kv.view("a", copy=False), kv.view("b", copy=False)

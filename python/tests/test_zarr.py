@@ -27,7 +27,7 @@ from zarr.testing.store import StoreTests  # noqa: E402
 from esker._zarr_index import VALUE_MAX  # noqa: E402
 from esker.zarr import Conflict, Session, Store  # noqa: E402
 
-# Sequences of operations that zarr's machines draw; ESKER_ZARR_EXAMPLES makes it more.
+# Number of random sequences of operations that zarr's state machines try; ESKER_ZARR_EXAMPLES changes it.
 EXAMPLES = int(os.environ.get("ESKER_ZARR_EXAMPLES", "8"))
 # Time limit in seconds, after which a process counts as hanging.
 PATIENCE = 600
@@ -393,7 +393,7 @@ def test_dask(url):
 
 
 def write_hours(url, hours):
-    """Write the hours of an array that its store has, with dask, in a worker."""
+    """Write some hours of the array in a store, with dask, in a worker."""
     xarray, dask = pytest.importorskip("xarray"), pytest.importorskip("dask")
     store = Store(url)
     values = numpy.arange(40.0).reshape(1, 40) + 100 * numpy.array(hours)[:, None]
@@ -441,7 +441,7 @@ for number in range(1, 4):
     rows = zarr.open_array(store, path="rows")[:]
     assert (rows == number * 10 + numpy.arange(ranks.size)[:, None]).all()
     ranks.Barrier()
-# One of them prints: what several print may be mixed up.
+# One rank prints: the output of several may be mixed up.
 readers = ranks.reduce(1)
 if ranks.rank == 0:
     print("read by", readers)
@@ -455,7 +455,7 @@ def test_ranks_write_in_one_session(url):
 
 
 def versions_seen(store):
-    """The values of all keys at one moment."""
+    """The different numbers that the values have at one moment: one, unless a commit was torn."""
     moment = store.container.create_snapshot("moment")
     state = store.readonly_session(moment)
     seen = {read(state, key)[:8] for key in state._keys("")}
@@ -498,7 +498,7 @@ def test_a_writer_killed_in_a_commit(native):
     assert len(kept) <= 2, "the number of objects does not grow, apart from the first commit"
     remove_all(store)
     assert len(native.objects()) <= 1, "the history"
-    # It keeps the latest commit.
+    # The history has an entry for the latest commit, which takes room.
     store._index.kv("zarr.history").clear()
     expect_room(native.pool, before)
 

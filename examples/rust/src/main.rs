@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// Creates the pool, changes what is in it, and prints the values of now and of a snapshot before the change.
 fn tour(directory: &Path) -> Result<()> {
     let pool = create_pool(directory)?;
     let new = NewContainer::named("run1");
@@ -78,6 +79,7 @@ fn replace(run: &Container, index: &Kv, field: &Array) -> Result<()> {
     }
 }
 
+/// One attempt of `replace`: reads the step, writes the next one and its field, and commits.
 fn step(change: &Transaction, index: &Kv, field: &Array) -> Result<()> {
     let access = Access::Tx(change);
     let step: u32 =
@@ -88,12 +90,14 @@ fn step(change: &Transaction, index: &Kv, field: &Array) -> Result<()> {
     change.commit().wait()
 }
 
+/// Writes values from the first cell on.
 fn write(field: &Array, values: &[f64], access: Access<'_>) -> Result<()> {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let cells = [Extent::new(0, values.len() as u64)];
     field.write(&cells, Source::One(&bytes), access).wait()
 }
 
+/// The three values of the field.
 fn values(field: &Array, access: Access<'_>) -> Result<Vec<f64>> {
     let mut bytes = vec![0; 3 * CELL];
     field.read(&[Extent::new(0, 3)], Sink::One(&mut bytes), access).wait()?;
@@ -101,11 +105,13 @@ fn values(field: &Array, access: Access<'_>) -> Result<Vec<f64>> {
     Ok(cells.iter().map(|cell| f64::from_le_bytes(*cell)).collect())
 }
 
+/// The step in the index, as text.
 fn text(index: &Kv, access: Access<'_>) -> Result<String> {
     let value = index.get(b"step", access).wait()?.unwrap_or_default();
     String::from_utf8(value).map_err(|_| invalid("the step is not text"))
 }
 
+/// An error about a value that cannot be used.
 fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
