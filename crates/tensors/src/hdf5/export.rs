@@ -60,7 +60,7 @@ fn write_image(
 /// `path`. Returns the number of chunks.
 ///
 /// # Errors
-/// The errors of [`Parts::new`] and [`write`]; [`ErrorKind::Invalid`] if the file name is not UTF-8.
+/// The errors of [`Parts::new`] and [`write()`]; [`ErrorKind::Invalid`] if the file name is not UTF-8.
 pub fn write_virtual(tensor: &Tensor, path: &Path, progress: Progress<'_>) -> Result<u64> {
     let parts = Parts::new(tensor)?;
     let directory = chunk_directory(path)?;

@@ -3,7 +3,7 @@
 //! [`Image`] is the file of a tensor: metadata, which are made when needed, followed by the bytes of the tensor's
 //! Array. Chunks of complete rows are a contiguous dataset of HDF5. Other chunks are a chunked dataset whose chunks
 //! follow each other (the "implicit" index of layout version 4). Both have the same order and distances as the Array.
-//! [`Parts`] are files of one chunk each under a virtual dataset; [`write`] and [`write_virtual`] write both kinds.
+//! [`Parts`] are files of one chunk each under a virtual dataset; [`write()`] and [`write_virtual`] write both kinds.
 //! [`Source`] reads datasets of any file, by [`hdf5_reader`]. The written files follow the HDF5 File Format
 //! Specification, version 3.0.
 mod draft;
